@@ -15,7 +15,7 @@ from graphviz_dash.analysis.replays.alignment_accuracy import (
     GOAL_FORK_JOIN,
     GOAL_LINE,
     Agreement,
-    agreement,
+    measure_agreement,
 )
 from graphviz_dash.ingest.load import find_experiments, load_experiment
 from graphviz_dash.model.run import Run
@@ -53,7 +53,7 @@ def main(folders: list[str]) -> int:
     short = False
     for experiment in [one for folder in folders for one in find_experiments(Path(folder))]:
         for run in load_experiment(experiment).runs:
-            found = agreement(run)
+            found = measure_agreement(run)
             if found is None:
                 continue
             print(line(run, found))

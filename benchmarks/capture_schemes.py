@@ -76,12 +76,12 @@ def train() -> Callable[[], object]:
 def main(paths: list[str]) -> None:
     """Prints a Markdown table for each experiment, then both beside the published ratios."""
     # Where the workload is collected there need be no dataframe engine.
-    from graphviz_dash.analysis.comparison.compare import compare
+    from graphviz_dash.analysis.comparison.compare import compare_runs
     from graphviz_dash.ingest.load import load_experiment
 
     ratios: dict[str, dict[str, float]] = {}
     for path in paths:
-        result = compare(load_experiment(Path(path)))
+        result = compare_runs(load_experiment(Path(path)))
         runs = {run.name: run for run in result.runs}
         print(f"\n### {result.experiment.name}\n")
         print("| | " + " | ".join(runs) + " |")

@@ -60,7 +60,7 @@ from benchmarks.compile_steps import (
     wait_until_ready,
 )
 from benchmarks.compile_sums import vision
-from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
+from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
@@ -297,12 +297,12 @@ def promise(seen: Sequence[ObservedStep]) -> Promise | str:
     named: dict[CompileRuleId, None] = {}
     for each in seen:
         # Graphs from the first one's cache do not say why they are split: the account is its.
-        causes = compile_causes(account, each.time, each.step_ns) if account else ()
+        causes = find_compile_causes(account, each.time, each.step_ns) if account else ()
         named.update((cause.rule, None) for cause in causes)
         told.append({})
         for cause in causes:
-            if not isinstance(cause.saves_ns, Missing):
-                told[-1].setdefault(Place(cause.rule, cause.lines[:1]), cause.saves_ns)
+            if not isinstance(cause.gain_ns, Missing):
+                told[-1].setdefault(Place(cause.rule, cause.lines[:1]), cause.gain_ns)
     places = dict.fromkeys(place for causes_told in told for place in causes_told)
     promises = [Promise(at, tuple(own.get(at, 0.0) for own in told)) for at in places]
     first = max(promises, key=lambda each: each.ns, default=None)

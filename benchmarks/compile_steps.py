@@ -22,10 +22,10 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 import torch
 
-from collectors.compiled.account import compile_account
+from collectors.compiled.account import record_compilation
 from collectors.passes.traced_steps import trace_steps
-from graphviz_dash.analysis.trace.steps import steps
-from graphviz_dash.features.torch_compile.analysis.step_time import StepTime, step_time
+from graphviz_dash.analysis.trace.steps import find_steps
+from graphviz_dash.features.torch_compile.analysis.step_time import StepTime, compute_step_time
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation
@@ -176,17 +176,17 @@ def observed(
     is read.
     """
     medians: list[float] = []
-    with compile_account() as account:
+    with record_compilation() as account:
         step = build()
         timed(step, WARM_UP)
         yield None
-        account.read(lambda _: None)
+        account.read_trees(lambda _: None)
         for _ in range(turns or 1):
             own = settled_times(step, count)
             medians.append(statistics.median(own))
             if turns:
                 yield own
-        compilation = account.result()
+        compilation = account.get_result()
     path = folder / "trace.json.gz"
     with quiet_cores():
         trace_steps(step, TRACED, path)
@@ -195,7 +195,9 @@ def observed(
     step_ns = min(medians)
     (folder / "step.json").write_bytes(msgspec.json.encode((step_ns, compilation)))
     trace = read_trace(path)
-    return ObservedStep(compilation, step_time(trace, steps(trace), compilation), step_ns)
+    return ObservedStep(
+        compilation, compute_step_time(trace, find_steps(trace), compilation), step_ns
+    )
 
 
 class Apart(Generic[Result]):

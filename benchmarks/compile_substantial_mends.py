@@ -18,8 +18,8 @@ from torch import nn
 
 from benchmarks.compile_steps import DEVICE, Step, graphed, inference, random
 from benchmarks.compile_sums import vision
-from collectors.compiled.account import compile_account
-from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
+from collectors.compiled.account import record_compilation
+from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import Compilation
 
@@ -317,10 +317,10 @@ def _made(name: str, mended: bool) -> tuple[object, Compilation]:
     """The results of two steps, and the account of their compilation."""
     torch._dynamo.reset()
     torch.manual_seed(0)
-    with compile_account() as account:
+    with record_compilation() as account:
         step = MODELS[name](mended)
         results = step(), step()
-        return results, account.result()
+        return results, account.get_result()
 
 
 def main() -> None:
@@ -335,7 +335,7 @@ def main() -> None:
             equal = "equal"
         except AssertionError as error:
             equal = " ".join(str(error).split())[:120]
-        causes = compile_causes(made, untold, untold)
+        causes = find_compile_causes(made, untold, untold)
         told = (causes[0].rule.value, causes[0].lines[0].text) if causes else ("", "")
         counts = (str(len(each.frames)) for each in (made, whole))
         print(f"| {' | '.join((name, equal, *counts, *told))} |", flush=True)

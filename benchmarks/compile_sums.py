@@ -222,12 +222,12 @@ def row(outcome: Outcome[Measured]) -> tuple[str, bool]:
         return f"| {outcome.name} | {step_ns / 1e3:.0f}: {time.reason} |{empty}", False
     parts = dict.fromkeys(StepPart, 0.0)
     for own in time.parts:
-        parts[own.part] += time.clean(own, step_ns)
+        parts[own.part] += time.compute_clean_ns(own, step_ns)
     off = sum(parts.values()) / step_ns - 1
     cells = " | ".join(f"{ns / 1e3:.0f}" for ns in parts.values())
     graphs = sum(call.replays for call in time.calls)
     # What the profiler adds to idle time is scaled away; far from 1 it is divided weakly.
-    factor = time.scale(step_ns)
+    factor = time.compute_idle_scale(step_ns)
     return (
         f"| {outcome.name} | {step_ns / 1e3:.0f} | {graphs:.1f} | {cells} | {factor:.2f} | "
         f"{off:+.1%} |",

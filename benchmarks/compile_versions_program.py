@@ -17,9 +17,9 @@ from typing import Any
 import torch
 import torch._dynamo
 
-from collectors.compiled.account import CompileAccount
+from collectors.compiled.account import CompileRecorder
 from collectors.guard import Guard
-from graphviz_dash.features.torch_compile.analysis.inputs import first_write
+from graphviz_dash.features.torch_compile.analysis.inputs import find_first_write
 from graphviz_dash.model.compilation import Compilation, UserLine
 
 HERE = Path(__file__).name
@@ -122,7 +122,7 @@ def facts_of(made: Compilation | None, guard: Guard, equal: bool) -> dict[str, A
     facts["with the line of the guard"] = _share(bool(each.lines) for each in again)
     facts["limit told"] = _mark(any(each.limit for each in again))
     facts["Inductor's graphs with their key"] = len(made.graphs)
-    written_at = [first_write(frame) for frame in frames if frame.function == written.__name__]
+    written_at = [find_first_write(frame) for frame in frames if frame.function == written.__name__]
     facts["written input at its line"] = _mark(
         any(line is not None and has_line((line,), "skip") for line in written_at)
     )
@@ -192,12 +192,12 @@ def main() -> None:
     plain = run()
     torch._dynamo.reset()
     guard = Guard()
-    account = CompileAccount(guard)
+    account = CompileRecorder(guard)
     account.start()
     watched = run()
     account.stop()
     equal = all(torch.equal(a, b) for a, b in zip(plain, watched, strict=True))
-    Path(sys.argv[1]).write_text(json.dumps(facts_of(account.result(), guard, equal)))
+    Path(sys.argv[1]).write_text(json.dumps(facts_of(account.get_result(), guard, equal)))
 
 
 if __name__ == "__main__":

@@ -26,12 +26,12 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.dag_graphs import make_graphs  # noqa: E402
-from graphviz_dash.analysis.nodes.whole_graph import whole_graph  # noqa: E402
+from graphviz_dash.analysis.nodes.whole_graph import expand_graph  # noqa: E402
 from graphviz_dash.features.graph.drawing.colours import ColourBy  # noqa: E402
-from graphviz_dash.features.graph.drawing.folded import folded  # noqa: E402
-from graphviz_dash.features.graph.drawing.layout import ALL  # noqa: E402
-from graphviz_dash.features.graph.drawing.view import dag_view  # noqa: E402
-from graphviz_dash.features.graph.folding.fold import FoldBy, fold  # noqa: E402
+from graphviz_dash.features.graph.drawing.folded import build_folded_graph  # noqa: E402
+from graphviz_dash.features.graph.drawing.layout import ALL_BLOCKS  # noqa: E402
+from graphviz_dash.features.graph.drawing.view import build_dag_view  # noqa: E402
+from graphviz_dash.features.graph.folding.fold import FoldCriterion, fold_graph  # noqa: E402
 from graphviz_dash.ingest.load import load_run  # noqa: E402
 from graphviz_dash.ui.state.store import COLLECTION  # noqa: E402
 from tests.chromium import system_chromium  # noqa: E402
@@ -176,20 +176,24 @@ def main() -> None:
 
 def on_the_server(run: Path, name: str) -> None:
     """Folding and views, without a browser."""
-    whole = whole_graph(load_run(run), "graph-0")
-    say(name, "fold", built(lambda: fold(whole)))
-    say(name, "fold by module", built(lambda: fold(whole, FoldBy.MODULE)))
-    say(name, "folded and made ready", built(lambda: folded(whole)))
-    graph = folded(whole)
-    view = dag_view(graph, ColourBy.CATEGORY, 1.3)
-    say(name, "view", [timed(lambda: dag_view(graph, ColourBy.CATEGORY, 1.3)) for _ in range(10)])
+    whole = expand_graph(load_run(run), "graph-0")
+    say(name, "fold", built(lambda: fold_graph(whole)))
+    say(name, "fold by module", built(lambda: fold_graph(whole, FoldCriterion.MODULE)))
+    say(name, "folded and made ready", built(lambda: build_folded_graph(whole)))
+    graph = build_folded_graph(whole)
+    view = build_dag_view(graph, ColourBy.CATEGORY, 1.3)
+    say(
+        name,
+        "view",
+        [timed(lambda: build_dag_view(graph, ColourBy.CATEGORY, 1.3)) for _ in range(10)],
+    )
     boxes, kilobytes = [len(view.boxes)], [len(msgspec.json.encode(view)) / 1e3]
     step = max(1, len(graph.groups) // 50)
-    every = dict.fromkeys(graph.groups, ALL)
+    every = dict.fromkeys(graph.groups, ALL_BLOCKS)
     for group in list(graph.groups)[::step]:
         for shown in ({}, every):
             wanted = [*view.expanded, *graph.groups][:400]
-            opened = dag_view(graph, ColourBy.CATEGORY, 1.3, wanted, None, group, shown)
+            opened = build_dag_view(graph, ColourBy.CATEGORY, 1.3, wanted, None, group, shown)
             boxes.append(len(opened.boxes))
             kilobytes.append(len(msgspec.json.encode(opened)) / 1e3)
     print(
@@ -313,7 +317,7 @@ def built(build: Callable[[], Any]) -> list[float]:
     """Milliseconds that building something takes, as the server's store builds it."""
     found = []
     for _ in range(7):
-        with COLLECTION.put_off():
+        with COLLECTION.defer():
             found.append(timed(build))
     return found
 

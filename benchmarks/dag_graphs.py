@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.nodes.whole_graph import whole_graph
+from graphviz_dash.analysis.nodes.whole_graph import expand_graph
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.graph import KernelParams, NodeKind
 from tests.builders import Work, chain, make_run
@@ -29,7 +29,7 @@ def repeated(sample: str, count: int) -> tuple[Work, ...]:
     """The nodes and dependencies of a sample's graph, with its operators, modules and median
     times, one after another until there are ``count``; what a copy begins with waits for all that
     the one before ends with."""
-    table = whole_graph(load_run(ROOT / "sample_traces" / sample / "graph"), "graph-0").table
+    table = expand_graph(load_run(ROOT / "sample_traces" / sample / "graph"), "graph-0").table
     before: list[list[int]] = [[] for _ in table.rows]
     for edge in table.graph.edges:
         before[edge.target].append(edge.source)

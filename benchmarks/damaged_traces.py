@@ -103,7 +103,7 @@ def outcome(path: Path, data: bytes, processes: int) -> str:
         info = read_trace(path, processes=processes).info
     except InputError as error:
         return "refused" if str(error).isprintable() else "crash"
-    if info.incomplete:
+    if info.completeness_problems:
         return "incomplete"
     return "another document" if events_in(data) == info.events else "shown as whole"
 
@@ -159,7 +159,7 @@ def main() -> int:
     sources = _sources(options)
     files = [one for source in sources for one in _forms(source)]
     smallest = min(len(text) for form, text in files if form == "plain")
-    workers.WORTHWHILE_BYTES = 0  # type: ignore[misc]  # to share small traces too
+    workers.MIN_PARALLEL_BYTES = 0  # type: ignore[misc]  # to share small traces too
     pieces = functools.partial(ByteStream, chunk_bytes=max(4096, smallest // PIECES))
     reader.ByteStream = pieces  # type: ignore[assignment,misc]
     chance = random.Random(options.seed)

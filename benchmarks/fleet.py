@@ -19,9 +19,9 @@ import time
 from functools import partial
 from pathlib import Path
 
-from graphviz_dash.features.ranks.fleet_import import answers, collect_fleet, write_fleet
+from graphviz_dash.features.ranks.fleet_import import collect_fleet, compute_answers, write_fleet
 from graphviz_dash.importers.locations import find_locations
-from graphviz_dash.importers.tasks import executor_for
+from graphviz_dash.importers.tasks import create_executor
 
 STEPS = 20
 KERNELS = 48
@@ -111,12 +111,12 @@ def main() -> None:
         print(f"{chosen.ranks:,} traces, {size / 1e6:.1f} MB")
     begun = time.perf_counter()
     places = find_locations([str(traces)])
-    fleet = collect_fleet(places, partial(executor_for, chosen.scheduler, chosen.workers))
+    fleet = collect_fleet(places, partial(create_executor, chosen.scheduler, chosen.workers))
     read = time.perf_counter() - begun
     write_fleet(fleet, chosen.folder / "tables")
     size = sum(file.stat().st_size for file in (chosen.folder / "tables").glob("*.parquet"))
     begun = time.perf_counter()
-    (said,) = answers(fleet)
+    (said,) = compute_answers(fleet)
     asked = time.perf_counter() - begun
     events = int(fleet.tables["ranks"]["events"].sum())
     print(
@@ -125,7 +125,7 @@ def main() -> None:
     )
     print(f"tables: {size / 1e6:.2f} MB; three questions: {asked * 1e3:.1f} ms")
     print(f"slow: {[one.rank for one in said.slow]}")
-    print(f"odd graphs: {[(one.kernels, one.ranks) for one in said.odd][:4]}")
+    print(f"odd graphs: {[(one.kernels, one.ranks) for one in said.divergent][:4]}")
     print(f"launch-bound: {said.launch_bound}, worst {said.launch_bound_worst}")
     print(f"not read: {len(fleet.failed)}")
 

@@ -19,10 +19,10 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.importers.archives import unpack_experiment
 from graphviz_dash.ingest.formats.debug_dot import read_debug_dot
 from graphviz_dash.ingest.formats.graph_data import read_graph_data
-from graphviz_dash.ingest.formats.memory_snapshot import memory_use, read_memory_snapshot
+from graphviz_dash.ingest.formats.memory_snapshot import convert_memory_use, read_memory_snapshot
 from graphviz_dash.ingest.formats.nsight import convert_nsight
 from graphviz_dash.ingest.formats.pickles import read_pickle
-from graphviz_dash.ingest.formats.registry import foreign_format
+from graphviz_dash.ingest.formats.registry import require_format
 from graphviz_dash.ingest.formats.torch_trace import read_torch_trace
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.kineto.trace_head import read_head
@@ -88,7 +88,7 @@ def _kineto(file: Path, folder: Path) -> None:
 def _pickle(file: Path, folder: Path) -> None:
     value = read_pickle(file, SMALL)
     if isinstance(value, dict | list):
-        memory_use(value, file, SMALL)
+        convert_memory_use(value, file, SMALL)
 
 
 def _nsight(file: Path, folder: Path) -> None:
@@ -122,7 +122,7 @@ READERS: dict[str, Callable[[Path, Path], object]] = {
     "bundle": _bundle,
     "upload": _upload,
     "traffic": lambda file, folder: read_traffic(file),
-    "sniff": lambda file, folder: foreign_format(file, SMALL),
+    "sniff": lambda file, folder: require_format(file, SMALL),
 }
 
 

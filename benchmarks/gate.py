@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from graphviz_dash.features.gate.gate import DEFAULT_LIMIT
-from graphviz_dash.features.gate.gated import GatedFigure, TimeSeries, Verdict, hold_times
+from graphviz_dash.features.gate.gated import MetricChange, TimeSeries, Verdict, compare_times
 
 Floats = npt.NDArray[np.float64]
 SAMPLES = Path(__file__).parents[1] / "sample_traces"
@@ -85,8 +85,8 @@ def verdict(before: Floats, now: Floats) -> Verdict:
     """What the gate says about one series."""
     whole = [tuple(int(value) for value in series) for series in (before, now)]
     series = [TimeSeries((each,)) for each in whole]
-    held = hold_times("run", "step_time", series[0], series[1], DEFAULT_LIMIT)
-    assert isinstance(held, GatedFigure)
+    held = compare_times("run", "step_time", series[0], series[1], DEFAULT_LIMIT)
+    assert isinstance(held, MetricChange)
     return held.verdict
 
 

@@ -41,7 +41,7 @@ def main() -> None:
     for count in options.nodes:
         before, after = _pair(count, options.edits)
         begin = time.perf_counter()
-        found = diff_graphs([before], [after]).node_counts()
+        found = diff_graphs([before], [after]).count_nodes()
         compared = time.perf_counter()
         predict_update([before], [before])
         done = time.perf_counter()

@@ -16,16 +16,16 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.loop.family_report import LoopReport, loop_report
+from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.analysis.loop.loop_columns import CAPTURE
 from graphviz_dash.features.ladder.analysis.ladder_data import (
     LadderData,
-    all_sizes,
-    estimates,
-    problem_of,
+    build_problem,
+    collect_sizes,
+    estimate_times,
 )
-from graphviz_dash.features.ladder.analysis.ladder_inputs import ladder_data
-from graphviz_dash.features.ladder.analysis.ladder_problem import LadderUse, use_of
+from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
+from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost, compute_ladder_cost
 from graphviz_dash.ingest.load import load_outlines
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("others", type=Path, nargs="+")
     chosen = parser.parse_args()
     _, report = recorded(chosen.base)
-    base = ladder_data(report, report.families[0])
+    base = build_ladder_data(report, report.families[0])
     assert not isinstance(base, Missing), base
     print("| ladder | GPU time of a request: foretold | measured | off by ", end="")
     for what in ("besides", "sizes a second", "memory"):
@@ -83,7 +83,7 @@ class Measured(Struct, frozen=True):
 def recorded(path: Path) -> tuple[Run, LoopReport]:
     """The run of the experiment, and its families, that of most steps first."""
     run = load_outlines(path)[0]
-    report = loop_report(run)
+    report = build_loop_report(run)
     assert not isinstance(report, Missing), report
     return run, report
 
@@ -92,12 +92,12 @@ def measured(run: Run, report: LoopReport) -> Measured:
     """What the ladder of the first family came to."""
     family, columns = report.families[0], report.columns
     own = np.flatnonzero((columns.family == family.index) & (columns.real > 0))
-    timed = columns.settled(own[columns.kind[own] != CAPTURE])
+    timed = columns.select_settled(own[columns.kind[own] != CAPTURE])
     period = columns.period_ns[timed].astype(np.float64)
     replay = np.maximum(period - (family.step_ns or 0.0), 0.0)
     for member in family.members:
         if member.gpu is not None:
-            served = columns.replayed[timed] & (columns.member[timed] == member.index)
+            served = columns.is_replay[timed] & (columns.member[timed] == member.index)
             replay[served] = member.gpu.median
     assert run.loop is not None
     outside = {cost.graph: cost.outside_bytes or 0 for cost in run.loop.graphs}
@@ -111,11 +111,13 @@ def measured(run: Run, report: LoopReport) -> Measured:
     )
 
 
-def use_with(data: LadderData, ladder: tuple[int, ...]) -> LadderUse:
+def use_with(data: LadderData, ladder: tuple[int, ...]) -> LadderCost:
     """What ``ladder`` comes to for the requests of ``data``, by its times and costs."""
-    sizes = np.union1d(all_sizes(data, data.requests), np.array(ladder))
+    sizes = np.union1d(collect_sizes(data, data.requests), np.array(ladder))
     requests, counts = np.unique(data.requests, return_counts=True)
-    return use_of(problem_of(data, estimates(data), sizes, requests, counts.astype(float)), ladder)
+    return compute_ladder_cost(
+        build_problem(data, estimate_times(data), sizes, requests, counts.astype(float)), ladder
+    )
 
 
 if __name__ == "__main__":

@@ -61,14 +61,14 @@ def main() -> None:
 
 def measured(graph: Topology, trials: int, library: str, first: int) -> dict[str, list[int]]:
     """The repeat launch of each trial in ns, called in each way; ``first`` says which is first."""
-    from collectors.launch.measure import Bench  # needs CUDA
-    from collectors.passes.gc_off import no_collection
+    from collectors.launch.measure import LaunchBenchmark  # needs CUDA
+    from collectors.passes.gc_off import disable_gc
 
-    bench: Any = Bench(graph.width)
+    bench: Any = LaunchBenchmark(graph.width)
     by_python = bench._launched_twice
     by_c = from_c(library, ctypes.CDLL("libcuda.so.1"), int(bench._streams[0]))
     found: dict[str, list[int]] = {}
-    with no_collection():
+    with disable_gc():
         for way in WAYS[first:] + WAYS[:first]:
             bench._launched_twice = by_python if way == "Python" else by_c
             rows = [bench.measure(graph) for _ in range(trials + 1)][1:]

@@ -20,14 +20,17 @@ import numpy as np
 from playwright.sync_api import Browser, sync_playwright
 
 from benchmarks.page_figures import Row, row, show
-from graphviz_dash.analysis.loop.family_report import LoopReport, loop_report
+from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.bundle.read import read_node_names
-from graphviz_dash.features.ladder.analysis.kernel_changes import kernel_changes
-from graphviz_dash.features.ladder.analysis.ladder_advice import advise, ladder_basis
-from graphviz_dash.features.ladder.analysis.ladder_inputs import ladder_data
+from graphviz_dash.features.ladder.analysis.kernel_changes import find_kernel_changes
+from graphviz_dash.features.ladder.analysis.ladder_advice import (
+    build_ladder_basis,
+    recommend_ladder,
+)
+from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
 from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, LadderProblem
-from graphviz_dash.features.ladder.analysis.ladder_search import best_ladder
-from graphviz_dash.features.ladder.charts.families import family_chart
+from graphviz_dash.features.ladder.analysis.ladder_search import find_best_ladder
+from graphviz_dash.features.ladder.charts.families import draw_family
 from graphviz_dash.ingest.load import load_outlines
 from graphviz_dash.model.absence import Missing
 from tests.chromium import system_chromium
@@ -92,7 +95,7 @@ def searches(repeats: int) -> list[Row]:
     problem = LadderProblem(
         sizes=sizes,
         replay_ns=400e3 + sizes * 900.0 + draw.normal(0, 5e3, 512),
-        own_bytes=draw.integers(0, 8, 512) * float(1 << 20) + 3_072 * 400,
+        exclusive_bytes=draw.integers(0, 8, 512) * float(1 << 20) + 3_072 * 400,
         pool_bytes=sizes * 150e3,
         startup_ns=1e8 + draw.normal(0, 1e7, 512),
         requests=requests,
@@ -106,33 +109,38 @@ def searches(repeats: int) -> list[Row]:
         ("100 graphs, 500 MiB", Budget(100, 500 << 20)),
         ("100 graphs, 300 MiB, 3 s", Budget(100, 300 << 20, 3_000_000_000)),
     ):
-        ladder = best_ladder(problem, budget)
+        ladder = find_best_ladder(problem, budget)
         assert ladder is not None
         gap = (ladder.total_ns - ladder.bound_ns) / ladder.total_ns
         name = what if ladder.is_best else f"{what} (within {gap:.3%} of the best)"
-        rows.append(row(name, timed(repeats, lambda b=budget: best_ladder(problem, b))))
+        rows.append(row(name, timed(repeats, lambda b=budget: find_best_ladder(problem, b))))
     return rows
 
 
 def analysis(experiment: Path, repeats: int) -> list[Row]:
     """What the page's figures take, each by itself."""
     (run,) = load_outlines(experiment)
-    report = loop_report(run)
+    report = build_loop_report(run)
     assert isinstance(report, LoopReport)
     family = report.families[0]
-    data = ladder_data(report, family)
+    data = build_ladder_data(report, family)
     assert not isinstance(data, Missing)
-    basis = ladder_basis(data)
+    basis = build_ladder_basis(data)
     ids = [graph for member in family.members for graph in member.member.graphs]
     names = read_node_names(run.path, ids)
     return [
         row("the loop read and checked", timed(repeats, lambda: load_outlines(experiment))),
-        row("families, costs, losses", timed(repeats, lambda: loop_report(run))),
-        row("what all advice rests on", timed(repeats, lambda: ladder_basis(data))),
-        row("advice with its interval", timed(repeats, lambda: advise(basis, Budget(100)))),
-        row("the picture by size", timed(repeats, lambda: family_chart(family, (), "light"))),
+        row("families, costs, losses", timed(repeats, lambda: build_loop_report(run))),
+        row("what all advice rests on", timed(repeats, lambda: build_ladder_basis(data))),
+        row(
+            "advice with its interval", timed(repeats, lambda: recommend_ladder(basis, Budget(100)))
+        ),
+        row("the picture by size", timed(repeats, lambda: draw_family(family, (), "light"))),
         row("the names of all nodes", timed(repeats, lambda: read_node_names(run.path, ids))),
-        row("kernels of neighbours", timed(repeats, lambda: kernel_changes(family.members, names))),
+        row(
+            "kernels of neighbours",
+            timed(repeats, lambda: find_kernel_changes(family.members, names)),
+        ),
     ]
 
 

@@ -23,7 +23,7 @@ import time
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.graph.critical_path import Dependencies, critical_path
+from graphviz_dash.analysis.graph.critical_path import Dependencies, find_critical_path
 from graphviz_dash.analysis.step_comparison.pairing import NOTHING, WorkSequence, pair_items
 
 SIZES = (10_000, 100_000, 1_000_000)
@@ -90,7 +90,7 @@ def measure(count: int, differ: float, repeats: int) -> dict[str, float]:
     codes, owner = blocks(count, np.random.default_rng(1))
     key, op, branch, truth = changed(codes, owner, differ, 2)
     edges = edges_of(branch)
-    before = WorkSequence.in_lanes(codes, codes, codes, np.zeros(len(codes), dtype=np.int64))
+    before = WorkSequence.from_lanes(codes, codes, codes, np.zeros(len(codes), dtype=np.int64))
     after = WorkSequence(key, op, key, edges)
     duration = np.random.default_rng(3).integers(1_000, 50_000, len(key))
     base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -99,7 +99,7 @@ def measure(count: int, differ: float, repeats: int) -> dict[str, float]:
         begin = time.process_time()
         found = pair_items(before, after)
         middle = time.process_time()
-        critical_path(Dependencies.of(len(key), edges), duration)
+        find_critical_path(Dependencies.from_edges(len(key), edges), duration)
         times.append((middle - begin, time.process_time() - middle))
     right = int((truth[found.after] == found.before).sum())
     return {

@@ -20,16 +20,16 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple
 
-from graphviz_dash.features.prediction.analysis.measured import chosen_attempt
+from graphviz_dash.features.prediction.analysis.measured import select_attempt
 from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.planning.operations import (
     MEASURED_COSTS,
     Piece,
-    divided,
+    split_operations,
 )
-from graphviz_dash.planning.operators import step_operations
-from graphviz_dash.planning.share import KernelLaunch, kernel_pieces
-from graphviz_dash.planning.streams import replay_ns
+from graphviz_dash.planning.operators import build_operations
+from graphviz_dash.planning.share import KernelLaunch, split_into_pieces
+from graphviz_dash.planning.streams import predict_replay_ns
 
 DATA: Final = Path(__file__).parent / "data" / "parallel"
 
@@ -116,14 +116,18 @@ def decoded(path: Path) -> RecordedPlan:
 def score(recorded: RecordedPlan) -> Score:
     """The prediction for the plan that was taken."""
     plan = recorded.plan
-    operations = step_operations(plan.operators, MEASURED_COSTS)
-    parts, owners = divided(operations, recorded_pieces(recorded), MEASURED_COSTS.follow_ns)
-    part = replay_ns(parts, [plan.stream[owner] for owner in owners], MEASURED_COSTS) / replay_ns(
-        parts, [0] * len(parts), MEASURED_COSTS
+    operations = build_operations(plan.operators, MEASURED_COSTS)
+    parts, owners = split_operations(
+        operations, recorded_pieces(recorded), MEASURED_COSTS.same_stream_gap_ns
     )
+    part = predict_replay_ns(
+        parts, [plan.stream[owner] for owner in owners], MEASURED_COSTS
+    ) / predict_replay_ns(parts, [0] * len(parts), MEASURED_COSTS)
     # What a collection adds to what it simulates: launch and return.
-    fixed_ns = plan.line.expected_ns - replay_ns(operations, [0] * len(operations), MEASURED_COSTS)
-    chosen = chosen_attempt(plan)
+    fixed_ns = plan.line.expected_ns - predict_replay_ns(
+        operations, [0] * len(operations), MEASURED_COSTS
+    )
+    chosen = select_attempt(plan)
     then_ns = None if chosen is None else chosen.expected_ns
     return Score(recorded, then_ns, fixed_ns + (recorded.line_ns - fixed_ns) * part)
 
@@ -134,7 +138,7 @@ def recorded_pieces(recorded: RecordedPlan) -> list[list[Piece]]:
         return [[] for _ in recorded.plan.operators]
     return [
         list(
-            kernel_pieces(
+            split_into_pieces(
                 [None if not node.name else KernelLaunch(*astuple(node)) for node in nodes],
                 operator.device_ns or 0,
                 recorded.multiprocessors,

@@ -24,12 +24,12 @@ from torch import nn
 from torch.nn import functional
 
 from benchmarks.parallel_score import Launch, RecordedPlan, Split
-from collectors.parallel.capture import StepGraph, median_ns, time_replays
+from collectors.parallel.capture import StepGraph, compute_median_ns, time_replays
 from collectors.parallel.graph import ParallelGraph
-from collectors.parallel.streams import streams_of
+from collectors.parallel.streams import get_streams
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.graph import GraphNode, KernelParams
-from graphviz_dash.planning.proof import node_ranges
+from graphviz_dash.planning.proof import compute_node_ranges
 
 Step: TypeAlias = Callable[[], object]
 
@@ -206,7 +206,7 @@ def recorded(factory: Callable[[], Step]) -> RecordedPlan:
     torch.manual_seed(0)
     step = factory()
     graph = collectors.parallel_graph(step)
-    line = StepGraph(step, streams_of([True])[0])
+    line = StepGraph(step, get_streams([True])[0])
     line_replays, replays = time_replays([line, graph.captured])
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
     return RecordedPlan(
@@ -217,18 +217,18 @@ def recorded(factory: Callable[[], Step]) -> RecordedPlan:
         compute_capability=(device.major, device.minor),
         plan=graph.plan,
         nodes=_nodes(graph),
-        line_ns=round(median_ns(line_replays)),
-        measured_ns=round(median_ns(replays)),
+        line_ns=round(compute_median_ns(line_replays)),
+        measured_ns=round(compute_median_ns(replays)),
     )
 
 
 def _nodes(graph: ParallelGraph) -> tuple[tuple[Launch, ...], ...] | None:
-    nodes, operators = graph.captured.read().nodes, graph.plan.operators
+    nodes, operators = graph.captured.read_graph().nodes, graph.plan.operators
     if sum(operator.nodes for operator in operators) != len(nodes):
         return None
     return tuple(
         tuple(_launch(node) for node in nodes[own.start : own.stop])
-        for own in node_ranges(operators)
+        for own in compute_node_ranges(operators)
     )
 
 

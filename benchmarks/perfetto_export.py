@@ -31,7 +31,7 @@ from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
 from perfetto.trace_builder.proto_builder import StreamingTraceProtoBuilder
 
 from graphviz_dash.features.perfetto.trace.chrome import export_chrome
-from graphviz_dash.features.perfetto.trace.lanes import event_places
+from graphviz_dash.features.perfetto.trace.lanes import compute_event_positions
 from graphviz_dash.features.perfetto.trace.perfetto import _Writer, export_perfetto
 from graphviz_dash.features.perfetto.trace.scene import Lane, Scene, build_scene
 from graphviz_dash.features.perfetto.trace.slices import ArgKind, SliceTable
@@ -172,7 +172,7 @@ def _peer_lane(
     builder: StreamingTraceProtoBuilder, lane: Lane, table: SliceTable, coded: tuple, uuid: int
 ) -> None:
     names, categories, arg_names, arg_texts = coded
-    begin, end = event_places(table.start[lane.rows], table.end[lane.rows])
+    begin, end = compute_event_positions(table.start[lane.rows], table.end[lane.rows])
     order = np.argsort(np.concatenate((begin, end)))
     count = len(lane.rows)
     columns = {name: getattr(table, name).tolist() for name in ("start", "end", "name", "category")}

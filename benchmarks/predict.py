@@ -31,17 +31,17 @@ from graphviz_dash import __version__
 from graphviz_dash.analysis.prediction.calibration import (
     CalibrationSource,
     RecordedWorkload,
+    build_recorded_workload,
     calibrate,
-    predicted_times,
-    recorded_workload,
-    sample_errors,
+    compute_sample_errors,
+    predict_times,
 )
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.uncertainty import (
-    conformal_quantile,
-    error_scale,
-    error_sources,
-    half_widths,
+    compute_conformal_quantile,
+    compute_error_scale,
+    compute_error_sources,
+    compute_half_widths,
 )
 from graphviz_dash.bundle.calibration import write_calibration
 from graphviz_dash.ingest.load import find_experiments, load_experiment
@@ -116,9 +116,11 @@ def together(shipped: Calibration) -> str:
     everything = [*programs, *held_out]
     refitted = calibrate(everything, _source(programs))
     samples = [sample for sample in refitted.samples if sample.name in names]
-    before = [predicted_times(workload, shipped)[0] for workload in held_out]
+    before = [predict_times(workload, shipped)[0] for workload in held_out]
     parted = [
-        msgspec.structs.replace(sample, predicted_ns=ns, sources=error_sources(workload.step, ns))
+        msgspec.structs.replace(
+            sample, predicted_ns=ns, sources=compute_error_sources(workload.step, ns)
+        )
         for sample, workload, ns in zip(samples, held_out, before, strict=True)
     ]
     worse = sum(
@@ -137,11 +139,11 @@ def _each_from_the_others(
     samples: Sequence[CalibrationSample], weights: Mapping[str, float]
 ) -> str:
     """Errors, and intervals whose width is from the errors of the other ``samples``."""
-    scales = [error_scale(sample.sources, weights) for sample in samples]
-    errors = [sample_errors(sample)[0] for sample in samples]
+    scales = [compute_error_scale(sample.sources, weights) for sample in samples]
+    errors = [compute_sample_errors(sample)[0] for sample in samples]
     scores = [error / scale for error, scale in zip(errors, scales, strict=True)]
     halves = [
-        scale * conformal_quantile(scores[:index] + scores[index + 1 :])
+        scale * compute_conformal_quantile(scores[:index] + scores[index + 1 :])
         for index, scale in enumerate(scales)
     ]
     inside = sum(error <= half for error, half in zip(errors, halves, strict=True))
@@ -175,7 +177,7 @@ def read(folder: Path, names: Sequence[str] = ()) -> Iterator[RecordedWorkload]:
     """The workloads under ``folder``, those of ``names`` or all."""
     paths = [folder / name for name in names] or find_experiments(folder)
     for path in paths:
-        workload = recorded_workload(load_experiment(path))
+        workload = build_recorded_workload(load_experiment(path))
         if isinstance(workload, Missing):
             sys.exit(f"{path}: {workload.reason}")
         yield workload
@@ -186,13 +188,13 @@ def scored(recorded: RecordedWorkload, shipped: Calibration) -> Scored:
     sample = next(check for check in shipped.checks if check.name == recorded.name)
     weights = shipped.errors.weights
     others = [
-        (error_scale(check.sources, weights), sample_errors(check))
+        (compute_error_scale(check.sources, weights), compute_sample_errors(check))
         for check in shipped.checks
         if check is not sample
     ]
-    scale = error_scale(sample.sources, weights)
+    scale = compute_error_scale(sample.sources, weights)
     half, interval_half = (
-        scale * conformal_quantile([errors[which] / other for other, errors in others])
+        scale * compute_conformal_quantile([errors[which] / other for other, errors in others])
         for which in range(2)
     )
     predicted, interval = sample.predicted_ns, sample.predicted_interval_ns
@@ -202,8 +204,8 @@ def scored(recorded: RecordedWorkload, shipped: Calibration) -> Scored:
 def scored_unseen(recorded: RecordedWorkload, shipped: Calibration, *, other_gpu: bool) -> Scored:
     """The prediction of a workload that had no part in terms or widths, as ``predict`` makes it;
     ``other_gpu``: it was recorded on another than the calibration."""
-    predicted, interval = predicted_times(recorded, shipped)
-    halves = half_widths(recorded.step, predicted, shipped.errors, other_gpu=other_gpu)
+    predicted, interval = predict_times(recorded, shipped)
+    halves = compute_half_widths(recorded.step, predicted, shipped.errors, other_gpu=other_gpu)
     return Scored(recorded, predicted, interval, *halves)
 
 
@@ -218,7 +220,7 @@ def table(rows: Sequence[Scored]) -> Iterator[str]:
         workload = row.recorded
         outside = "" if row.inside[0] else ", outside"
         yield (
-            f"| `{workload.name}` | {workload.nodes} | {workload.step.streams} | "
+            f"| `{workload.name}` | {workload.nodes} | {workload.step.stream_count} | "
             f"{workload.step.busy_ns / workload.eager_ns:.0%} | {format_ns(workload.eager_ns)} | "
             f"{format_ns(workload.step_ns)} | {format_ns(round(row.predicted_ns))} | "
             f"±{format_percent(row.half)} | {row.off:+.1%}{outside} | {row.interval_off:+.1%} |"
@@ -288,11 +290,11 @@ def main() -> None:
     parser.add_argument("--together", action="store_true", help="try terms from all workloads")
     given = parser.parse_args()
     if given.together:
-        print(together(shipped_calibration()))
+        print(together(load_shipped_calibration()))
     elif given.calibration:
         write_calibration(given.calibration, calibration())
     else:
-        print("\n".join(lines(shipped_calibration())))
+        print("\n".join(lines(load_shipped_calibration())))
 
 
 if __name__ == "__main__":

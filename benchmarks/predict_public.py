@@ -22,7 +22,7 @@ import numpy as np
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.prediction.idle_time import LAUNCHING_NS
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Missing
@@ -37,7 +37,7 @@ AT_MOST: Final = 1.01
 
 def least_ns(step: EagerStep) -> int:
     """What the work of ``step`` takes at least, by its intervals."""
-    alone = step.alone - step.overlapped
+    alone = step.exclusive_duration - step.overlapped
     begin, end = step.begin, step.begin + step.duration
     order = np.argsort(begin, kind="stable")
     reach = np.maximum.accumulate(end[order])
@@ -50,8 +50,8 @@ def least_ns(step: EagerStep) -> int:
 
 def longest_stream_ns(step: EagerStep) -> int:
     """The most that one stream has to do."""
-    alone = step.alone - step.overlapped
-    return max(int(alone[step.lane == lane].sum()) for lane in range(step.streams))
+    alone = step.exclusive_duration - step.overlapped
+    return max(int(alone[step.lane == lane].sum()) for lane in range(step.stream_count))
 
 
 def gaps_allow(trace: Trace, step: EagerStep) -> float:
@@ -77,12 +77,13 @@ def row(source: str, prediction: Prediction, least: int, most: float) -> str:
     step = prediction.step
     speedup = prediction.speedup
     gain = "" if isinstance(speedup, Missing) else format_ratio(speedup.value)
-    kept = prediction.idle.kept
+    kept = prediction.idle.remaining
     return (
-        f"| `{source}` | {step.method.value} | {len(step)} | {step.streams} | "
+        f"| `{source}` | {step.method.value} | {len(step)} | {step.stream_count} | "
         f"{format_ns(round(prediction.eager_ns))} | {format_ns(step.busy_ns)} | "
         f"{format_ns(least)} | {format_ns(round(prediction.replay.total_ns))} | "
-        f"{format_percent(prediction.idle.kept_share)} | {kept[0].cause.value if kept else ''} | "
+        f"{format_percent(prediction.idle.remaining_share)} | "
+        f"{kept[0].cause.value if kept else ''} | "
         f"{prediction.recommendation.value} | {gain} | {format_ratio(most)} |"
     )
 
@@ -100,7 +101,7 @@ def main() -> int:
     for path in sorted(parser.parse_args().folder.glob("*.json*")):
         try:
             trace = read_trace(path)
-            prediction = predict(trace, shipped_calibration())
+            prediction = predict(trace, load_shipped_calibration())
         except InputError as error:
             print(f"{path.name}: {error}", file=sys.stderr)
             continue

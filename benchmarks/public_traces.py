@@ -16,16 +16,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from graphviz_dash.analysis.prediction.idle_time import IdleCause, idle_time
+from graphviz_dash.analysis.prediction.idle_time import IdleCause, analyse_idle_time
 from graphviz_dash.analysis.prediction.predict import predict
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
 from graphviz_dash.errors import GraphvizDashError
-from graphviz_dash.features.ranks.fleet import summarise
+from graphviz_dash.features.ranks.fleet import summarise_rank
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.trace import Trace
-from graphviz_dash.narrative.prediction import prediction_verdict
+from graphviz_dash.narrative.prediction import format_prediction_verdict
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -37,7 +37,7 @@ COUNTS = ("kernels", "copies", "sets", "launches", "graphs", "busy_ns")
 def ours(path: Path) -> dict[str, Any]:
     """The counts of one trace, the shares that may pass 100%, and the verdict."""
     trace = read_trace(path)
-    traced_steps = steps(trace)
+    traced_steps = find_steps(trace)
     whole = traced_steps[0].method is StepMethod.WHOLE
     read: dict[str, Any] = {
         "kernels": lambda step: step.kernels,
@@ -52,13 +52,13 @@ def ours(path: Path) -> dict[str, Any]:
         name: statistics.median(value(step) for step in traced_steps)
         for name, value in read.items()
     }
-    prediction = predict(trace, shipped_calibration())
+    prediction = predict(trace, load_shipped_calibration())
     idle = None
     if isinstance(prediction, Missing):
         answer = prediction.reason
     else:
-        answer = prediction_verdict(prediction)
-        parts = idle_time(trace, prediction.step, mean=True).parts
+        answer = format_prediction_verdict(prediction)
+        parts = analyse_idle_time(trace, prediction.step, mean=True).parts
         idle = {part.cause.value: part.ns for part in parts}
     return {
         "trace": path.name,
@@ -85,7 +85,7 @@ def _above(trace: Trace, traced_steps: tuple[Step, ...]) -> list[str]:
         for step in traced_steps
         if step.busy_ns > step.duration_ns
     ]
-    (rank,) = summarise(trace, "trace", "trace", None, None).ranks
+    (rank,) = summarise_rank(trace, "trace", "trace", None, None).ranks
     parts = ("busy_ns", "compute_ns", "communication_ns", "launch_bound_ns")
     if rank["step_ns"] is not None:
         above += [f"{part} of fleet" for part in parts if (rank[part] or 0) > rank["step_ns"]]

@@ -20,8 +20,8 @@ import numpy as np
 from cuda.bindings import driver, runtime
 
 from collectors.driver.calls import call
-from collectors.launch.measure import Bench
-from collectors.passes.gc_off import no_collection
+from collectors.launch.measure import LaunchBenchmark
+from collectors.passes.gc_off import disable_gc
 from graphviz_dash.model.launch import Topology
 
 LENGTHS: Final = (10, 1000)
@@ -35,11 +35,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--trials", type=int, default=2000)
     trials = parser.parse_args().trials
-    bench = Bench(1)
+    bench = LaunchBenchmark(1)
     print("| nodes | how | warm, µs | p25 to p75 | cold, µs | p25 to p75 |")
     print("| ---: | --- | ---: | ---: | ---: | ---: |")
     for length in LENGTHS:
-        graph = bench._captured(Topology(1, length, False, None, 0), {})
+        graph = bench._capture(Topology(1, length, False, None, 0), {})
         executable = call(runtime.cudaGraphInstantiate, graph, 0)
         stream = bench._streams[0]
         for name, launch in ways(executable, stream).items():
@@ -74,7 +74,7 @@ def timed(launch: Launch, stream: Any, trials: int, before: Callable[[], object]
     """CPU time of each call in ns, each into an empty stream."""
     clock, wait = time.perf_counter_ns, runtime.cudaStreamSynchronize
     found = []
-    with no_collection():
+    with disable_gc():
         for _ in range(trials):
             wait(stream)
             before()

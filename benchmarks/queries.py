@@ -26,17 +26,17 @@ from msgspec.structs import replace
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from graphviz_dash.analysis.arrays import column  # noqa: E402
-from graphviz_dash.analysis.metrics.kernel_table import kernel_uses  # noqa: E402
-from graphviz_dash.analysis.trace.cpu_time import self_cpu_ns  # noqa: E402
+from graphviz_dash.analysis.arrays import get_column  # noqa: E402
+from graphviz_dash.analysis.metrics.kernel_table import compute_kernel_uses  # noqa: E402
+from graphviz_dash.analysis.trace.cpu_time import compute_self_cpu_ns  # noqa: E402
 from graphviz_dash.analysis.trace.lanes import (  # noqa: E402
     Links,
-    idle_periods,
+    build_trace_lanes,
+    find_idle_periods,
+    link_trace_launches,
     merge_busy,
-    trace_lanes,
-    trace_links,
 )
-from graphviz_dash.analysis.trace.steps import steps  # noqa: E402
+from graphviz_dash.analysis.trace.steps import find_steps  # noqa: E402
 from graphviz_dash.ingest.kineto.columns import SCHEMAS  # noqa: E402
 from graphviz_dash.ingest.kineto.reader import read_trace  # noqa: E402
 from graphviz_dash.model.trace import Trace  # noqa: E402
@@ -69,15 +69,18 @@ def main() -> None:
 def questions(trace: Trace) -> list[tuple[str, Callable[[], object]]]:
     """What pages ask of a trace, each with what it builds upon at hand."""
     gpu = trace.gpu
-    links = trace_links(trace)
-    taken = steps(trace, links)
-    lanes = trace_lanes(trace)
-    device, start = column(gpu, "device"), column(gpu, "ts")
-    end = start + column(gpu, "dur")
+    links = link_trace_launches(trace)
+    taken = find_steps(trace, links)
+    lanes = build_trace_lanes(trace)
+    device, start = get_column(gpu, "device"), get_column(gpu, "ts")
+    end = start + get_column(gpu, "dur")
     return [
-        ("which call launched which work", lambda: trace_links(trace)),
-        ("the steps, and the work of each", lambda: steps(trace, links)),
-        ("kernels by name, with median and spread over steps", lambda: kernel_uses(trace, taken)),
+        ("which call launched which work", lambda: link_trace_launches(trace)),
+        ("the steps, and the work of each", lambda: find_steps(trace, links)),
+        (
+            "kernels by name, with median and spread over steps",
+            lambda: compute_kernel_uses(trace, taken),
+        ),
         (
             "delay from call to work by call, median and 95th percentile",
             lambda: _delays(trace, links),
@@ -85,9 +88,9 @@ def questions(trace: Trace) -> list[tuple[str, Callable[[], object]]]:
         ("when each GPU was busy", lambda: merge_busy(device, start, end)),
         (
             "the longest pauses of a GPU",
-            lambda: idle_periods(lanes.device, 0, 0, int(end.max()), 100_000),
+            lambda: find_idle_periods(lanes.device, 0, 0, int(end.max()), 100_000),
         ),
-        ("the steps' own processor time", lambda: self_cpu_ns(trace, taken)),
+        ("the steps' own processor time", lambda: compute_self_cpu_ns(trace, taken)),
         ("the largest kernels", lambda: gpu.top_k(20, by="dur")),
     ]
 
@@ -95,7 +98,7 @@ def questions(trace: Trace) -> list[tuple[str, Callable[[], object]]]:
 def _delays(trace: Trace, links: Links) -> pl.DataFrame:
     linked = np.flatnonzero(links.launch >= 0)
     call = links.launch[linked]
-    delay = column(trace.gpu, "ts")[linked] - column(trace.runtime, "ts")[call]
+    delay = get_column(trace.gpu, "ts")[linked] - get_column(trace.runtime, "ts")[call]
     frame = pl.DataFrame({"call": trace.runtime["name"].gather(call), "delay": delay})
     return frame.group_by("call").agg(
         median=pl.col("delay").median(), p95=pl.col("delay").quantile(0.95)

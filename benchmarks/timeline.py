@@ -24,10 +24,10 @@ from pages import SHOWN
 from playwright.sync_api import Browser, Page, sync_playwright
 from timeline_traces import large_experiment
 
-from graphviz_dash.analysis.replays.replays import identities_of, match_replays
-from graphviz_dash.analysis.trace.lanes import trace_lanes
-from graphviz_dash.features.timeline.view.run import ChosenRun, choose, run_timeline
-from graphviz_dash.features.timeline.view.view import timeline_view
+from graphviz_dash.analysis.replays.replays import get_identities, match_replays
+from graphviz_dash.analysis.trace.lanes import build_trace_lanes
+from graphviz_dash.features.timeline.view.run import ChosenRun, build_run_timeline, choose_step
+from graphviz_dash.features.timeline.view.view import build_timeline_view
 from graphviz_dash.ingest.load import load_experiment
 from tests.chromium import system_chromium
 from tests.serving import ROOT, served
@@ -77,15 +77,15 @@ def on_the_server(sample: Path, slices: int, synthetic: bool) -> list[Row]:
     made = large_experiment(load_experiment(sample), slices, synthetic=synthetic)
     eager, graph = made.runs[:2]
     rows = [
-        _timed(f"lanes of {eager.name} (trace/lanes.py)", lambda: trace_lanes(_trace(eager))),
-        _timed(f"{eager.name} made ready", lambda: run_timeline(eager)),
-        _timed(f"{graph.name} made ready", lambda: run_timeline(graph)),
+        _timed(f"lanes of {eager.name} (trace/lanes.py)", lambda: build_trace_lanes(_trace(eager))),
+        _timed(f"{eager.name} made ready", lambda: build_run_timeline(eager)),
+        _timed(f"{graph.name} made ready", lambda: build_run_timeline(graph)),
         _timed(
             f"slices of {graph.name} matched with nodes",
-            lambda: match_replays(graph.graphs, _trace(graph), identities_of(graph)),
+            lambda: match_replays(graph.graphs, _trace(graph), get_identities(graph)),
         ),
     ]
-    runs = [choose(run_timeline(run), None) for run in (eager, graph)]
+    runs = [choose_step(build_run_timeline(run), None) for run in (eager, graph)]
     end = runs[0].timeline.end
     windows = {
         "whole trace": (0, end),
@@ -94,7 +94,7 @@ def on_the_server(sample: Path, slices: int, synthetic: bool) -> list[Row]:
         "20 µs": (100_000, 120_000),
     }
     for what, window in windows.items():
-        view = timeline_view(runs, window, 1200)
+        view = build_timeline_view(runs, window, 1200)
         size = len(msgspec.json.encode(view))
         label = f"view, {what} ({view.level}, {size / 1000:.1f} kB)"
         rows.append(_timed(label, partial(_encoded, runs, window)))
@@ -106,7 +106,7 @@ def _trace(run: Any) -> Any:
 
 
 def _encoded(runs: list[ChosenRun], window: tuple[int, int] | None) -> bytes:
-    return msgspec.json.encode(timeline_view(runs, window, 1200))
+    return msgspec.json.encode(build_timeline_view(runs, window, 1200))
 
 
 def _timed(what: str, act: Callable[[], object], repeats: int = 10) -> Row:

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.model.marks import STEP
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.model.trace import Trace
@@ -33,7 +33,7 @@ def _enlarged(run: Run, slices: int) -> Run:
 def repeated(trace: Trace, times: int) -> Trace:
     """``trace`` ``times`` over, each copy behind the one before it, its steps numbered on."""
     period = trace.info.end_ns + 10_000
-    marks = 1 + max(step.index for step in steps(trace))
+    marks = 1 + max(step.index for step in find_steps(trace))
     tables: dict[str, pl.DataFrame] = {name: getattr(trace, name) for name in _TABLES}
     width = {one: _width(tables.values(), one) for one in _IDS}
     made = {}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.formats.registry import SourceKind, recognised_format
+from graphviz_dash.ingest.formats.registry import SourceKind, detect_format
 from graphviz_dash.ingest.formats.torch_trace import read_torch_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
 
@@ -53,7 +53,7 @@ def main() -> int:
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         name = path.relative_to(folder).as_posix()
         try:
-            row = recognised_format(path)
+            row = detect_format(path)
         except InputError:
             continue
         if row is None or row.kind is not SourceKind.TORCH_TRACE:

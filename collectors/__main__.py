@@ -13,7 +13,7 @@ from types import FrameType
 import click
 
 from collectors.collection.cli import collect
-from graphviz_dash.errors import GraphvizDashError, printable
+from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 
 _INTERRUPTED = 130
 
@@ -21,7 +21,7 @@ _INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code. Each error is one line on stderr."""
     # torchrun ends the remaining ranks with SIGTERM: workers and scratch files must go too.
-    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGTERM, _raise_interrupt)
     try:
         result = collect.main(
             args=arguments, prog_name="python -m collectors", standalone_mode=False
@@ -36,12 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _terminated(_signal: int, _frame: FrameType | None) -> None:
+def _raise_interrupt(_signal: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
 def _print_error(text: str, code: int) -> int:
-    click.echo(f"Error: {printable(text)}", err=True)
+    click.echo(f"Error: {escape_control_characters(text)}", err=True)
     return code
 
 

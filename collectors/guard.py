@@ -18,7 +18,7 @@ class Guard:
 
     def __init__(self) -> None:
         self.errors = 0
-        self.first: str | None = None
+        self.first_error: str | None = None
         """Type and source line of the first error."""
 
     def __enter__(self) -> None:
@@ -31,15 +31,15 @@ class Guard:
         trace: TracebackType | None,
     ) -> bool:
         """Swallow an error of the recorder."""
-        return error is not None and self._keeps(error)
+        return error is not None and self._handle_error(error)
 
-    def _keeps(self, error: BaseException) -> bool:
+    def _handle_error(self, error: BaseException) -> bool:
         trace = error.__traceback__
-        if not isinstance(error, Exception) or _is_the_programs(trace):
+        if not isinstance(error, Exception) or _is_from_signal_handler(trace):
             return False
         self.errors += 1
-        if self.first is None:
-            self.first = _named(type(error), error, trace)
+        if self.first_error is None:
+            self.first_error = _describe_error(type(error), error, trace)
         return True
 
 
@@ -73,28 +73,28 @@ HIDDEN_FRAME: Final = _HiddenFrame()
 """Wraps calls that replace a method of the program or a library."""
 
 
-def _named(
+def _describe_error(
     kind: type[BaseException], error: BaseException | None, trace: TracebackType | None
 ) -> str:
     # Not str(error): formatting an unknown exception could raise again.
     text = f"{kind.__name__} ({error.strerror})" if isinstance(error, OSError) else kind.__name__
-    *_, last = _frames(trace)
+    *_, last = _iter_frames(trace)
     return f"{text} at {Path(last[0].co_filename).name}:{last[1]}"
 
 
-def _is_the_programs(trace: TracebackType | None) -> bool:
+def _is_from_signal_handler(trace: TracebackType | None) -> bool:
     """Check if the error comes from a signal handler."""
-    codes = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()}
-    return any(code in codes for code, _ in _frames(trace))
+    codes = {_get_code(signal.getsignal(number)) for number in signal.valid_signals()}
+    return any(code in codes for code, _ in _iter_frames(trace))
 
 
-def _frames(trace: TracebackType | None) -> Iterator[tuple[CodeType, int]]:
+def _iter_frames(trace: TracebackType | None) -> Iterator[tuple[CodeType, int]]:
     while trace is not None:
         yield trace.tb_frame.f_code, trace.tb_lineno
         trace = trace.tb_next
 
 
-def _code_of(function: Any) -> CodeType | None:
+def _get_code(function: Any) -> CodeType | None:
     function = getattr(function, "func", function)
     call = vars(type(function)).get("__call__")
     code = getattr(function, "__code__", None) or getattr(call, "__code__", None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 
 
-def quoted(text: str) -> str:
+def quote_dot(text: str) -> str:
     """Quote ``text`` as a literal DOT string, also valid in labels."""
-    return '"' + printable(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + escape_control_characters(text).replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -24,25 +24,25 @@ class InputError(GraphvizDashError):
 
     def __init__(self, where: object, found: str, expected: str, advice: str = "") -> None:
         self.where = str(where)
-        self.found = _shortened(found)
+        self.found = _shorten(found)
         self.expected = expected
         self.advice = advice
         text = f"{self.where}: {self.found}; expected {expected}"
-        super().__init__(printable(f"{text}. {advice}" if advice else text))
+        super().__init__(escape_control_characters(f"{text}. {advice}" if advice else text))
 
     def __reduce__(self) -> tuple[type["InputError"], tuple[str, str, str, str]]:
         """Rebuild from all fields when a worker's error is unpickled, not from its text alone."""
         return type(self), (self.where, self.found, self.expected, self.advice)
 
 
-_LONGEST_FOUND = 300
+_MAX_FOUND_CHARS = 300
 """Maximum number of characters shown of invalid content, which may be megabytes."""
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     # Keep both ends, because the path of the invalid field is last.
-    side = _LONGEST_FOUND // 2
-    return text if len(text) <= _LONGEST_FOUND else f"{text[:side]}…{text[-side:]}"
+    side = _MAX_FOUND_CHARS // 2
+    return text if len(text) <= _MAX_FOUND_CHARS else f"{text[:side]}…{text[-side:]}"
 
 
 class MissingRequirementError(GraphvizDashError):
@@ -53,7 +53,7 @@ class WorkerError(GraphvizDashError):
     """A worker process ended before its work was done (exit code 1)."""
 
 
-def printable(text: str) -> str:
+def escape_control_characters(text: str) -> str:
     r"""Format ``text`` on one line without control characters, so that no name can control a
     terminal.
 

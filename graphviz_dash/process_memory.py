@@ -20,7 +20,7 @@ _RESET_PEAK: Final = "5"  # proc(5), clear_refs
 
 
 @cache
-def machine_memory() -> int | None:
+def get_machine_memory() -> int | None:
     """Return the memory of this machine or container in bytes; None if unknown."""
     try:
         limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
@@ -34,42 +34,42 @@ def machine_memory() -> int | None:
     return min((size for size in limits if size > 0), default=None)
 
 
-def own_memory() -> int | None:
+def get_own_memory() -> int | None:
     """Return the anonymous resident bytes of this process (RssAnon of proc(5)); None if unknown.
 
     Excludes file pages, which the system can drop.
     """
-    return _status("RssAnon:")
+    return _read_status("RssAnon:")
 
 
-def peak_memory() -> int | None:
-    """Return the peak resident bytes since :func:`forget_peak` (VmHWM of proc(5)); None if unknown.
+def get_peak_memory() -> int | None:
+    """Return the peak resident bytes since :func:`reset_peak` (VmHWM of proc(5)); None if unknown.
 
     Includes file pages.
     """
-    return _status("VmHWM:")
+    return _read_status("VmHWM:")
 
 
-def forget_peak() -> None:
-    """Reset :func:`peak_memory`, if the system supports it."""
+def reset_peak() -> None:
+    """Reset :func:`get_peak_memory`, if the system supports it."""
     try:
         Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
     except OSError:
         return
 
 
-def give_back() -> None:
+def release_free_memory() -> None:
     """Return freed pages to the system.
 
     glibc otherwise keeps hundreds of MB after the arrays of a large trace. Does nothing on other
     systems.
     """
-    trim = _trimmer()
+    trim = _load_malloc_trim()
     if trim is not None:
         trim(0)
 
 
-def _status(field: str) -> int | None:
+def _read_status(field: str) -> int | None:
     try:
         text = _STATUS.read_text()
     except OSError:
@@ -81,7 +81,7 @@ def _status(field: str) -> int | None:
 
 
 @cache
-def _trimmer() -> Callable[[int], int] | None:
+def _load_malloc_trim() -> Callable[[int], int] | None:
     if sys.platform != "linux":
         return None
     trim: Callable[[int], int] | None = getattr(ctypes.CDLL(None), "malloc_trim", None)

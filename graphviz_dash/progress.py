@@ -1,7 +1,8 @@
 """Report progress of long work to a watcher, which may cancel it.
 
-Work calls :func:`report` between its pieces, and wraps its parts in :func:`subtask`. Both do
-nothing without a watcher. A watcher cancels the work by raising :class:`CancelledError`.
+Work calls :func:`report_progress` between its pieces, and wraps its parts in
+:func:`report_subtask`. Both do nothing without a watcher. A watcher cancels the work by raising
+:class:`CancelledError`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class CancelledError(Exception):
     """The work was cancelled; its partial result is discarded."""
 
 
-def report(share: float) -> None:
+def report_progress(share: float) -> None:
     """Report that ``share`` of the work, 0 to 1, is done.
 
     Raises:
@@ -32,7 +33,7 @@ def report(share: float) -> None:
 
 
 @contextmanager
-def subtask(index: int, count: int) -> Iterator[None]:
+def report_subtask(index: int, count: int) -> Iterator[None]:
     """Report progress inside the block as that of subtask ``index`` (from 0) of ``count`` equal
     ones.
     """
@@ -40,13 +41,13 @@ def subtask(index: int, count: int) -> Iterator[None]:
     if outer is None:
         yield
         return
-    with watched(lambda share: outer((index + share) / count)):
-        report(0.0)
+    with watch(lambda share: outer((index + share) / count)):
+        report_progress(0.0)
         yield
 
 
 @contextmanager
-def watched(watcher: Watcher) -> Iterator[None]:
+def watch(watcher: Watcher) -> Iterator[None]:
     """Send progress reported inside the block to ``watcher``, in this thread only."""
     token = _WATCHER.set(watcher)
     try:

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.process_memory import machine_memory
+from graphviz_dash.process_memory import get_machine_memory
 
 TOKEN_VARIABLE: Final = "GRAPHVIZ_DASH_TOKEN"
 """Token required from requests; ``none`` disables it."""
@@ -26,7 +26,7 @@ SCRATCH_NAME: Final = "graphviz-dash-server"
 """Name prefix of the server's folder in the system's temporary folder."""
 
 
-_MACHINE: Final = 16 << 30
+_DEFAULT_MACHINE_BYTES: Final = 16 << 30
 """Assumed memory of a machine of unknown size, in bytes."""
 
 
@@ -35,7 +35,7 @@ class ServerSettings(Struct, frozen=True):
 
     token: str | None = None
     """Token required from requests; None without one."""
-    asks_token: bool | None = None
+    requires_token: bool | None = None
     """Whether a token is required; None decides by the address that the server listens on."""
     hosts: tuple[str, ...] = ()
     """Additional host names, such as that of a reverse proxy."""
@@ -46,17 +46,17 @@ class ServerSettings(Struct, frozen=True):
     machine.
     """
 
-    def variables(self) -> dict[str, str]:
+    def format_variables(self) -> dict[str, str]:
         """Return the settings as environment variables."""
         return {
-            TOKEN_VARIABLE: _NO_TOKEN if self.asks_token is False else self.token or "",
+            TOKEN_VARIABLE: _NO_TOKEN if self.requires_token is False else self.token or "",
             HOSTS_VARIABLE: ",".join(self.hosts),
             SUPERVISED_VARIABLE: "1" if self.supervised else "",
             MEMORY_VARIABLE: "" if self.memory_bytes is None else str(self.memory_bytes),
         }
 
 
-def settings_of(environment: Mapping[str, str] = os.environ) -> ServerSettings:
+def read_settings(environment: Mapping[str, str] = os.environ) -> ServerSettings:
     """Read the settings from ``environment``.
 
     Raises:
@@ -67,14 +67,14 @@ def settings_of(environment: Mapping[str, str] = os.environ) -> ServerSettings:
     is_disabled = token == _NO_TOKEN
     return ServerSettings(
         token=None if is_disabled else token,
-        asks_token=False if is_disabled else (True if token else None),
+        requires_token=False if is_disabled else (True if token else None),
         hosts=tuple(name for name in hosts if name),
         supervised=environment.get(SUPERVISED_VARIABLE) == "1",
-        memory_bytes=_memory(environment.get(MEMORY_VARIABLE, "")),
+        memory_bytes=_parse_memory(environment.get(MEMORY_VARIABLE, "")),
     )
 
 
-def _memory(text: str) -> int | None:
+def _parse_memory(text: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text)):
@@ -82,6 +82,9 @@ def _memory(text: str) -> int | None:
     return int(text)
 
 
-def memory_bound(environment: Mapping[str, str] = os.environ) -> int:
+def get_memory_limit(environment: Mapping[str, str] = os.environ) -> int:
     """Return the memory limit in bytes: from ``environment``, or half of the machine's memory."""
-    return settings_of(environment).memory_bytes or (machine_memory() or _MACHINE) // 2
+    return (
+        read_settings(environment).memory_bytes
+        or (get_machine_memory() or _DEFAULT_MACHINE_BYTES) // 2
+    )

@@ -8,7 +8,7 @@ _SIZE_STEPS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 _RATE_STEPS = ((1e12, "TFLOP/s"), (1e9, "GFLOP/s"), (1e6, "MFLOP/s"))
 
 
-def significant(value: float, digits: int = 3) -> str:
+def round_significant(value: float, digits: int = 3) -> str:
     """Round ``value`` to ``digits`` significant digits, without exponent, thousands grouped.
 
     Digits before the decimal point are never rounded away: 1304.2 is "1,304", not "1,300".
@@ -33,8 +33,8 @@ def format_ns(ns: float | None, digits: int = 3) -> str:
         return "–"
     for size, unit in _TIME_STEPS:
         if abs(ns) >= size:
-            return f"{significant(ns / size, digits)} {unit}"
-    return f"{significant(ns, digits)} ns" if ns != int(ns) else f"{int(ns)} ns"
+            return f"{round_significant(ns / size, digits)} {unit}"
+    return f"{round_significant(ns, digits)} ns" if ns != int(ns) else f"{int(ns)} ns"
 
 
 def format_bytes(count: float | None, digits: int = 3) -> str:
@@ -46,7 +46,7 @@ def format_bytes(count: float | None, digits: int = 3) -> str:
         return "–"
     for size, unit in _SIZE_STEPS:
         if abs(count) >= 1000 * (size >> 10):
-            return f"{significant(count / size, digits)} {unit}"
+            return f"{round_significant(count / size, digits)} {unit}"
     return f"{int(count)} B"
 
 
@@ -56,23 +56,23 @@ def format_flops(rate: float | None) -> str:
         return "–"
     for size, unit in _RATE_STEPS:
         if abs(rate) >= size:
-            return f"{significant(rate / size)} {unit}"
-    return f"{significant(rate)} FLOP/s"
+            return f"{round_significant(rate / size)} {unit}"
+    return f"{round_significant(rate)} FLOP/s"
 
 
 def format_hertz(frequency: float | None) -> str:
     """Format a frequency: ``1,980 MHz``; ``None`` is an en dash."""
-    return "–" if frequency is None else f"{significant(frequency / 1e6)} MHz"
+    return "–" if frequency is None else f"{round_significant(frequency / 1e6)} MHz"
 
 
 def format_tokens(rate: float | None) -> str:
     """Format tokens per second: ``12,345 tokens/s``; ``None`` is an en dash."""
-    return "–" if rate is None else f"{significant(rate)} tokens/s"
+    return "–" if rate is None else f"{round_significant(rate)} tokens/s"
 
 
 def format_ratio(value: float | None) -> str:
     """Format a ratio such as a speedup: ``10.3x``; ``None`` is an en dash."""
-    return "–" if value is None else f"{significant(value)}x"
+    return "–" if value is None else f"{round_significant(value)}x"
 
 
 def format_percent(fraction: float | None) -> str:
@@ -91,7 +91,7 @@ def format_percent(fraction: float | None) -> str:
     return f"{fraction * 100:.1f}%" if fraction not in (0, 1) else f"{fraction * 100:.0f}%"
 
 
-def counted(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """Format a count with its noun: ``1 node``, ``1,204 nodes``, ``2 matches``."""
     ending = "" if number == 1 else "es" if noun.endswith(("ch", "ss")) else "s"
     return f"{number:,} {noun}{ending}"

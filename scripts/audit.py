@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 PINS = Path(__file__).parents[1] / "constraints.txt"
-SECONDS = 180
+TIMEOUT_S = 180
 
 
 def main() -> int:
@@ -24,15 +24,15 @@ def main() -> int:
     ]
     try:
         result = subprocess.run(
-            command, capture_output=True, text=True, timeout=SECONDS, check=False
+            command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
-        return _not_audited(f"no response within {SECONDS} s")
+        return _report_not_audited(f"no response within {TIMEOUT_S} s")
     try:
         dependencies = json.loads(result.stdout)["dependencies"]
     except (ValueError, KeyError):
         lines = result.stderr.strip().splitlines()
-        return _not_audited(lines[-1][:200] if lines else f"exit code {result.returncode}")
+        return _report_not_audited(lines[-1][:200] if lines else f"exit code {result.returncode}")
     return report(dependencies)
 
 
@@ -40,7 +40,7 @@ def report(dependencies: list[dict[str, Any]]) -> int:
     """Print the audited ``dependencies``, pip-audit's entries; return 1 if any is vulnerable."""
     audited = [package for package in dependencies if "skip_reason" not in package]
     if not audited:
-        return _not_audited("the service knows none of the packages")
+        return _report_not_audited("the service knows none of the packages")
     vulnerable = [(package, flaw) for package in audited for flaw in package.get("vulns", ())]
     for package, flaw in vulnerable:
         fixed_versions = ", ".join(flaw.get("fix_versions", ())) or "none yet"
@@ -53,7 +53,7 @@ def report(dependencies: list[dict[str, Any]]) -> int:
     return 1 if vulnerable else 0
 
 
-def _not_audited(reason: str) -> int:
+def _report_not_audited(reason: str) -> int:
     print(f"Dependencies were NOT audited: {reason}", file=sys.stderr)
     return 0
 

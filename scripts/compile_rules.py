@@ -10,12 +10,12 @@ import sys
 from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRule
 
 
-def rules_chapter() -> str:
+def format_chapter() -> str:
     """Format the rules in Markdown, with the chapter's heading."""
-    return "## The rules\n\n" + "\n".join(_rule(rule) for rule in COMPILE_RULES.values())
+    return "## The rules\n\n" + "\n".join(_format_rule(rule) for rule in COMPILE_RULES.values())
 
 
-def _rule(rule: CompileRule) -> str:
+def _format_rule(rule: CompileRule) -> str:
     return (
         f"### {rule.id.value}\n\n**{rule.title}.** {rule.text}\n\n"
         f"{rule.advice}\n\n```python\n# Wrong\n{rule.wrong}\n\n# Right\n{rule.right}\n```\n"
@@ -23,4 +23,4 @@ def _rule(rule: CompileRule) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(rules_chapter())
+    sys.stdout.write(format_chapter())

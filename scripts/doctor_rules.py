@@ -16,12 +16,12 @@ _SEVERITY = {
 }
 
 
-def rules_chapter() -> str:
+def format_chapter() -> str:
     """Format the rules in Markdown, with the chapter's heading."""
-    return "## The rules\n\n" + "\n".join(_rule(rule) for rule in RULES.values())
+    return "## The rules\n\n" + "\n".join(_format_rule(rule) for rule in RULES.values())
 
 
-def _rule(rule: Rule) -> str:
+def _format_rule(rule: Rule) -> str:
     return (
         f"### {rule.id.value}\n\n**{rule.title}.** {_SEVERITY[rule.severity]}\n\n{rule.text}\n\n"
         f"{rule.advice}\n\n```python\n# Wrong\n{rule.wrong}\n\n# Right\n{rule.right}\n```\n"
@@ -29,4 +29,4 @@ def _rule(rule: Rule) -> str:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(rules_chapter())
+    sys.stdout.write(format_chapter())

@@ -9,14 +9,14 @@ import json
 import sys
 from pathlib import Path
 
-from graphviz_dash.app.documents.schemas import document_schema
+from graphviz_dash.app.documents.schemas import build_schema
 from graphviz_dash.exports.documents.envelope import VERSIONS
 
 
-def schema_files() -> dict[str, str]:
+def build_schema_files() -> dict[str, str]:
     """Return the text of each schema by file name."""
     return {
-        f"{name}-{version}.json": json.dumps(document_schema(name), indent=2) + "\n"
+        f"{name}-{version}.json": json.dumps(build_schema(name), indent=2) + "\n"
         for name, version in VERSIONS.items()
     }
 
@@ -25,7 +25,7 @@ def main() -> None:
     """Write the schemas to the folder given on the command line."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, text in schema_files().items():
+    for name, text in build_schema_files().items():
         (folder / name).write_text(text, encoding="utf-8")
 
 

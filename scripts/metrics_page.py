@@ -14,16 +14,16 @@ from graphviz_dash.analysis.metrics.thresholds import (
     FEW_STEPS,
     FEW_TRACED_STEPS,
     LARGE_REMAINDER,
-    LONG_STEP,
+    LONG_STEP_MEDIANS,
+    MAX_LONG_STEP_SHARE,
+    MIN_OBSERVER_EFFECT,
     MODEST_SPEEDUP,
     MUCH_COMMUNICATION,
-    MUCH_OF_THE_LOOP,
     SLIGHT_SPEEDUP,
     STRONG_OBSERVER,
-    UNLIKE_OBSERVER,
-    WIDE_SPREAD,
+    WIDE_RELATIVE_SPREAD,
 )
-from graphviz_dash.features.launch.narrative import metrics_chapter
+from graphviz_dash.features.launch.narrative import build_metrics_chapter
 
 _INTRODUCTION = """\
 # Metrics
@@ -54,11 +54,11 @@ All metrics are shown, with a note and advice if their confidence is low:
 
 - fewer than {FEW_ITERATIONS} iterations in a clean series, or fewer than {FEW_TRACED_STEPS}
   traced steps;
-- an interquartile range of a clean series above {WIDE_SPREAD:.0%} of its median;
+- an interquartile range of a clean series above {WIDE_RELATIVE_SPREAD:.0%} of its median;
 - medians of the first and second half of a clean series that differ by more than {DRIFT:.0%}: the
   run was still warming up, or the machine changed;
 - a 95% interval of the speedup that contains 1: no significant difference;
-- an observer effect of {STRONG_OBSERVER} or more, or one below {UNLIKE_OBSERVER};
+- an observer effect of {STRONG_OBSERVER} or more, or one below {MIN_OBSERVER_EFFECT};
 - GPU busy time of the traced pass above the step time of the clean pass;
 - communication above {MUCH_COMMUNICATION:.0%} of the GPU busy time of one of several ranks: a
   collective that waits for another rank occupies the GPU and counts as work in all divisions of
@@ -68,8 +68,8 @@ All metrics are shown, with a note and advice if their confidence is low:
 - a remainder of the equation above {LARGE_REMAINDER:.0%} of the baseline's step time;
 - fewer than {FEW_STEPS} recorded steps of a program, or a capture of it that failed or is
   unreadable;
-- steps of a program's loop above {LONG_STEP} medians that total more than
-  {MUCH_OF_THE_LOOP:.0%} of it, if a step under the profiler is shorter than the mean;
+- steps of a program's loop above {LONG_STEP_MEDIANS} medians that total more than
+  {MAX_LONG_STEP_SHARE:.0%} of it, if a step under the profiler is shorter than the mean;
 - While nodes in a graph: the profiler shows only the last iteration of each launch;
 - a trace that is damaged, or marks no steps.
 """
@@ -92,7 +92,7 @@ The speedup of recorded programs has no interval and is used unchanged.
 """
 
 
-def markdown() -> str:
+def format_page() -> str:
     """Format docs/metrics.md."""
     parts = [_INTRODUCTION]
     for title, group in SECTIONS.items():
@@ -104,8 +104,8 @@ def markdown() -> str:
             if metric.estimate:
                 facts += " · an estimate"
             parts.append(f"\n### {metric.title}\n\n{facts}\n\n{metric.formula}\n")
-    return "".join((*parts, metrics_chapter(), _OUTCOME, _WEAK))
+    return "".join((*parts, build_metrics_chapter(), _OUTCOME, _WEAK))
 
 
 if __name__ == "__main__":
-    sys.stdout.write(markdown())
+    sys.stdout.write(format_page())

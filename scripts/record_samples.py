@@ -21,7 +21,7 @@ _FOLDER: Final = "sample_traces/"
 _BLOCK: Final = re.compile(r"^```\n(.+?)^```", re.M | re.S)
 
 
-def commands_of(page: str) -> dict[str, list[list[str]]]:
+def parse_commands(page: str) -> dict[str, list[list[str]]]:
     """Return the commands of the page by the experiment that they write, in order."""
     commands: dict[str, list[list[str]]] = {}
     for block in _BLOCK.findall(page):
@@ -37,7 +37,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="experiments to record (default: all)")
     options = parser.parse_args()
-    commands = commands_of(README.read_text(encoding="utf-8"))
+    commands = parse_commands(README.read_text(encoding="utf-8"))
     if unknown := set(options.names) - set(commands):
         parser.error(f"{README} has no command for {', '.join(sorted(unknown))}")
     failed = []

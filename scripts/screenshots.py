@@ -35,7 +35,7 @@ _PAGES: Final = {
 """Address, selector to wait for, and height in pixels, by picture name."""
 
 _WIDTH: Final = 1280
-_READ: Final = '[data-testid="stApp"][data-test-script-state="notRunning"]'
+_IDLE_SELECTOR: Final = '[data-testid="stApp"][data-test-script-state="notRunning"]'
 _SETTLE_MS: Final = 1800
 
 
@@ -55,7 +55,7 @@ def main() -> None:
             page = context.new_page()
             for name, (path, ready, height) in _PAGES.items():
                 page.set_viewport_size({"width": _WIDTH, "height": height})
-                take(
+                take_screenshot(
                     page,
                     f"{arguments.address}/{path}",
                     ready,
@@ -65,11 +65,11 @@ def main() -> None:
         browser.close()
 
 
-def take(page: Page, address: str, ready: str, target: Path) -> None:
+def take_screenshot(page: Page, address: str, ready: str, target: Path) -> None:
     """Take one screenshot with optimized compression, which suits the pages' few colors."""
     page.goto(address)
     page.locator(ready).first.wait_for(timeout=90_000)
-    page.locator(_READ).wait_for(timeout=90_000)
+    page.locator(_IDLE_SELECTOR).wait_for(timeout=90_000)
     page.wait_for_timeout(_SETTLE_MS)
     picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     # A palette would drop colors of few pixels or tint large ones.

@@ -24,7 +24,7 @@ from graphviz_dash.features.graph.drawing.repeat_card import RepeatCard
 from graphviz_dash.features.graph.drawing.view import DagView
 from graphviz_dash.features.graph.page.component.api import Drawing, Hits
 from graphviz_dash.features.timeline.view.model import TimelineView
-from graphviz_dash.features.timeline.view.ruler import Measured
+from graphviz_dash.features.timeline.view.ruler import SpanSummary
 from graphviz_dash.features.timeline.view.slice_card import SliceCard
 from graphviz_dash.ui.components.component_data import (
     DagData,
@@ -33,16 +33,16 @@ from graphviz_dash.ui.components.component_data import (
     ProgramData,
     TimelineData,
 )
-from graphviz_dash.ui.state.jobs import Standing
+from graphviz_dash.ui.state.jobs import JobStatus
 
 ROOT: Final = Path(__file__).parents[1] / "graphviz_dash"
 COMMON: Final = "ui/components/common"
-ANSWERS: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
+RESPONSES: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
     "features/graph/page/component": (DagView, EdgeList, RepeatCard, Hits, Drawing, DagData),
-    "features/timeline/page/component": (TimelineView, SliceCard, Measured, TimelineData),
+    "features/timeline/page/component": (TimelineView, SliceCard, SpanSummary, TimelineData),
     "features/perfetto/page/component": (PerfettoData,),
     "features/torch_compile/page/program": (ProgramData,),
-    COMMON: (Standing, Palette),
+    COMMON: (JobStatus, Palette),
 }
 """Route responses and page data, by component folder."""
 
@@ -57,48 +57,51 @@ _ROWS: Final = "$rows.js"
 _SCALARS: Final = {int: "number", float: "number", str: "string", bool: "boolean", NoneType: "null"}
 
 
-def script(folder: str) -> str:
+def format_module(folder: str) -> str:
     """Build the module that declares the answers of ``folder`` and every struct in them."""
-    answers = ANSWERS[folder]
+    answers = RESPONSES[folder]
     rows = os.path.relpath(ROOT / COMMON / "rows.js", ROOT / folder)
     structs: dict[str, type[msgspec.Struct]] = {}
     for answer in answers:
-        _collect(answer, structs)
-    declarations = "\n".join([_HEAD, *(_declared(struct) for struct in structs.values())])
+        _collect_structs(answer, structs)
+    declarations = "\n".join([_HEAD, *(_format_struct(struct) for struct in structs.values())])
     return declarations.replace(_ROWS, rows if rows.startswith(".") else f"./{rows}")
 
 
-def write() -> None:
+def write_modules() -> None:
     """Writes the module of each component."""
-    for folder in ANSWERS:
-        (ROOT / folder / "wire.js").write_text(script(folder), encoding="utf-8")
+    for folder in RESPONSES:
+        (ROOT / folder / "wire.js").write_text(format_module(folder), encoding="utf-8")
 
 
-def _collect(annotation: object, structs: dict[str, type[msgspec.Struct]]) -> None:
+def _collect_structs(annotation: object, structs: dict[str, type[msgspec.Struct]]) -> None:
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         for field in msgspec.structs.fields(annotation):
-            _collect(field.type, structs)
+            _collect_structs(field.type, structs)
         structs[annotation.__name__] = annotation
     for argument in get_args(annotation):
-        _collect(argument, structs)
+        _collect_structs(argument, structs)
 
 
-def _declared(struct: type[msgspec.Struct]) -> str:
+def _format_struct(struct: type[msgspec.Struct]) -> str:
     name = struct.__name__
-    docs = _field_docs(struct)
+    docs = _read_field_docs(struct)
     optional = struct.__struct_config__.omit_defaults
-    lines = [*_comment(inspect.cleandoc(struct.__doc__ or "")), f" * @typedef {{object}} {name}"]
+    lines = [
+        *_format_comment(inspect.cleandoc(struct.__doc__ or "")),
+        f" * @typedef {{object}} {name}",
+    ]
     fields = msgspec.structs.fields(struct)
     for field in fields:
         property_name = (
             f"[{field.encode_name}]" if optional and not field.required else field.encode_name
         )
-        head = f"@property {{{_javascript(field.type)}}} {property_name}"
-        lines += _comment(f"{head} - {docs[field.name]}" if field.name in docs else head)
+        head = f"@property {{{_format_type(field.type)}}} {property_name}"
+        lines += _format_comment(f"{head} - {docs[field.name]}" if field.name in docs else head)
     text = "\n".join(["/**", *lines, " */"]) + "\n"
     if struct.__struct_config__.array_like:
         names = ", ".join(f'"{field.encode_name}"' for field in fields)
-        const = _screaming(name)
+        const = _to_screaming_case(name)
         listed = textwrap.fill(
             names, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_long_words=False
         )
@@ -109,23 +112,23 @@ def _declared(struct: type[msgspec.Struct]) -> str:
     return text
 
 
-def _comment(text: str) -> list[str]:
+def _format_comment(text: str) -> list[str]:
     return textwrap.wrap(
         text, _WIDTH, initial_indent=" * ", subsequent_indent=" *   ", break_on_hyphens=False
     )
 
 
-def _screaming(name: str) -> str:
+def _to_screaming_case(name: str) -> str:
     return "".join(f"_{letter}" if letter.isupper() else letter for letter in name)[1:].upper()
 
 
-def _javascript(annotation: Any) -> str:
+def _format_type(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is None:
-        return _named(annotation)
+        return _format_named_type(annotation)
     if origin is Literal:
         return " | ".join(f'"{value}"' for value in arguments)
-    inner = [_javascript(argument) for argument in arguments]
+    inner = [_format_type(argument) for argument in arguments]
     forms = {
         list: f"({inner[0]})[]" if " | " in inner[0] else f"{inner[0]}[]",
         tuple: f"[{', '.join(inner)}]",
@@ -134,7 +137,7 @@ def _javascript(annotation: Any) -> str:
     return forms[origin] if origin in forms else " | ".join(inner)
 
 
-def _named(annotation: Any) -> str:
+def _format_named_type(annotation: Any) -> str:
     if annotation in _SCALARS:
         return _SCALARS[annotation]
     if issubclass(annotation, Enum):
@@ -144,7 +147,7 @@ def _named(annotation: Any) -> str:
     return str(annotation.__name__)
 
 
-def _field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
+def _read_field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
     body = ast.parse(textwrap.dedent(inspect.getsource(struct))).body[0]
     assert isinstance(body, ast.ClassDef)
     docs = {}
@@ -159,4 +162,4 @@ def _field_docs(struct: type[msgspec.Struct]) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    write()
+    write_modules()

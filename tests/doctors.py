@@ -6,18 +6,18 @@ import msgspec
 
 from graphviz_dash.model.doctor import (
     CheckStatus,
-    CodePlace,
+    CodeLocation,
+    DetectionMethod,
     DoctorReport,
     Evidence,
     Finding,
     OutputCheck,
     RuleCheck,
     RuleId,
-    Seen,
     Severity,
 )
 
-PLACE = CodePlace(
+PLACE = CodeLocation(
     file="train.py",
     line=18,
     function="train.<locals>.step",
@@ -28,7 +28,7 @@ PLACE = CodePlace(
 READ = Finding(
     rule=RuleId.SYNC_VALUE,
     severity=Severity.ILLEGAL,
-    seen=Seen.CAPTURE,
+    seen=DetectionMethod.CAPTURE,
     first=True,
     place=PLACE,
     op="aten::_local_scalar_dense",
@@ -42,7 +42,7 @@ READ = Finding(
 WAIT = Finding(
     rule=RuleId.SYNC_CALL,
     severity=Severity.ILLEGAL,
-    seen=Seen.EAGER,
+    seen=DetectionMethod.EAGER,
     first=False,
     place=None,
     op="torch.cuda.synchronize",
@@ -56,7 +56,7 @@ WAIT = Finding(
 MOVED = Finding(
     rule=RuleId.MOVED_INPUT,
     severity=Severity.SILENT,
-    seen=Seen.EAGER,
+    seen=DetectionMethod.EAGER,
     first=False,
     place=PLACE,
     op="aten::mul",

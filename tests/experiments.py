@@ -41,7 +41,7 @@ from graphviz_dash.model.run import (
     PoolUse,
     WorkloadInfo,
 )
-from graphviz_dash.model.timings import CleanTimings, GraphLife, StepTiming
+from graphviz_dash.model.timings import CleanTimings, GraphLifecycle, StepTiming
 from tests.trace_builder import AUTOGRAD_THREAD, MAIN_THREAD, GpuWork, TraceBuilder
 
 FORWARD_THREAD = 1
@@ -431,7 +431,7 @@ def clean_timings(walls: Sequence[int], launch_cpu_ns: int, nodes: int | None) -
         ()
         if nodes is None
         else (
-            GraphLife(
+            GraphLifecycle(
                 "graph-0",
                 nodes,
                 LIFE_NS["capture"],

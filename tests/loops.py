@@ -16,7 +16,7 @@ from typing import Any
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.loop import (
-    SAMPLED_EVERY,
+    SAMPLING_INTERVAL,
     FamilyMember,
     GraphCost,
     GraphFamily,
@@ -132,7 +132,7 @@ def make_server(
             continue
         place = ladder.index(padded)
         counts[place] += 1
-        if counts[place] % SAMPLED_EVERY == 2:
+        if counts[place] % SAMPLING_INTERVAL == 2:
             facts["gpu_ns"] = gpu_ns(padded)
         if method is not None:
             facts["padded"] = padded
@@ -178,7 +178,7 @@ def make_segmented(
     order = tuple(f"graph-{i}" for i in range(segments)) * repeats
     rows = Steps()
     for number in range(steps):
-        sampled = number % SAMPLED_EVERY == 2
+        sampled = number % SAMPLING_INTERVAL == 2
         rows.add(
             len(order) * 30_000,
             200_000,
@@ -207,7 +207,7 @@ def make_segmented(
 def graph_cost(place: int, nodes: int, replays: int, gpu_ns: int, *, first: bool) -> GraphCost:
     """What graph-``place`` costs: 10 us to instantiate and 3 kB for each node, and the pool grows
     at the first."""
-    samples = len(range(2, replays + 1, SAMPLED_EVERY))
+    samples = len(range(2, replays + 1, SAMPLING_INTERVAL))
     return GraphCost(
         graph=f"graph-{place}",
         instantiate_ns=10_000 * nodes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.ingest.load import load_experiment
 from tests.samples_once import SAMPLES
@@ -13,4 +13,4 @@ from tests.samples_once import SAMPLES
 @cache
 def compared_sample(name: str) -> Comparison:
     """The comparison of the sample experiment of that name."""
-    return compare(load_experiment(SAMPLES / name))
+    return compare_runs(load_experiment(SAMPLES / name))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.ingest import cache, load
 from graphviz_dash.ingest.limits import Limits
@@ -76,12 +76,12 @@ def _compare_once(patched: pytest.MonkeyPatch, runs: dict[Any, Run]) -> None:
         kept = {id(run) for run in runs.values()}
         numbers = tuple(id(run) for run in experiment.runs)
         if given or not kept.issuperset(numbers):
-            return compare(experiment, baseline, *given, **known)
+            return compare_runs(experiment, baseline, *given, **known)
         key = experiment.path, experiment.baseline, numbers, baseline, tuple(sorted(known))
         if key not in comparisons:
-            comparisons[key] = compare(experiment, baseline, **known)
+            comparisons[key] = compare_runs(experiment, baseline, **known)
         return comparisons[key]
 
     for module in list(sys.modules.values()):
-        if module.__name__ != __name__ and vars(module).get("compare") is compare:
+        if module.__name__ != __name__ and vars(module).get("compare") is compare_runs:
             patched.setattr(module, "compare", compare_once)

@@ -156,7 +156,7 @@ def test_a_cache_that_fails_costs_time_only(
     failing: Callable[[int], AbstractContextManager[Countdown]],
     every: int,
 ) -> None:
-    monkeypatch.setattr(cache, "WORTHWHILE_EVENTS", 1)
+    monkeypatch.setattr(cache, "MIN_CACHED_EVENTS", 1)
     path = tmp_path / "trace.json"
     path.write_bytes(small_trace())
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.bundle import references
-from graphviz_dash.bundle.references import reference_launches, sample_experiments
+from graphviz_dash.bundle.references import find_reference_launches, find_sample_experiments
 from graphviz_dash.ingest.load import find_experiments
 
 ROOT = Path(__file__).parents[1]
@@ -59,9 +59,9 @@ def test_every_file_of_the_packages_is_in_the_wheel(installed: Path) -> None:
 def test_an_installed_program_finds_its_samples(
     installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert sample_experiments() == ROOT / "sample_traces"
+    assert find_sample_experiments() == ROOT / "sample_traces"
     monkeypatch.setattr(references, "_is_checkout", lambda: False)
     monkeypatch.setattr(references, "_INSTALLED_SAMPLES", installed / "graphviz_dash" / "samples")
-    monkeypatch.setattr(references, "FOLDER", installed / "graphviz_dash" / "reference")
-    assert sample_experiments() == installed / "graphviz_dash" / "samples"
-    assert list(reference_launches()) == ["launch-h200 (shipped)"]
+    monkeypatch.setattr(references, "REFERENCE_FOLDER", installed / "graphviz_dash" / "reference")
+    assert find_sample_experiments() == installed / "graphviz_dash" / "samples"
+    assert list(find_reference_launches()) == ["launch-h200 (shipped)"]

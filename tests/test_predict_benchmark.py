@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.predict import DATA, lines
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 
 PAGE = Path(__file__).parents[1] / "docs" / "predict.md"
 
@@ -16,14 +16,14 @@ PAGE = Path(__file__).parents[1] / "docs" / "predict.md"
 @pytest.mark.timeout(400)
 def test_the_page_shows_what_the_data_gives() -> None:
     page = PAGE.read_text(encoding="utf-8").splitlines()
-    missing = [line for line in lines(shipped_calibration()) if line and line not in page]
+    missing = [line for line in lines(load_shipped_calibration()) if line and line not in page]
     assert missing == [], "run: python -m benchmarks.predict, and put it into docs/predict.md"
 
 
 def test_no_workload_is_calibrated_with_and_scored() -> None:
-    calibrated = {sample.name for sample in shipped_calibration().samples}
+    calibrated = {sample.name for sample in load_shipped_calibration().samples}
     assert calibrated == {path.name for path in (DATA / "calibration").iterdir()}
-    checked = {check.name for check in shipped_calibration().checks}
+    checked = {check.name for check in load_shipped_calibration().checks}
     assert checked >= {path.name for path in (DATA / "test").iterdir()}
     unseen = {path.name for path in (DATA / "unseen").iterdir()}
     assert not calibrated & checked

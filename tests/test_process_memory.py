@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash import process_memory
-from graphviz_dash.process_memory import machine_memory, own_memory, peak_memory
+from graphviz_dash.process_memory import get_machine_memory, get_own_memory, get_peak_memory
 
 # In a process of its own: the peak of one that has run other tests is no more than that.
 _PROGRAM = """
@@ -36,14 +36,14 @@ def test_a_container_may_have_less_than_the_machine(
 ) -> None:
     files = tmp_path / "max", tmp_path / "limit"
     monkeypatch.setattr(process_memory, "_GROUP_LIMITS", files)
-    whole = machine_memory.__wrapped__()
+    whole = get_machine_memory.__wrapped__()
     files[0].write_text("max\n")
-    assert machine_memory.__wrapped__() == whole
+    assert get_machine_memory.__wrapped__() == whole
     files[1].write_text("1000000\n")
-    assert machine_memory.__wrapped__() == 1_000_000
+    assert get_machine_memory.__wrapped__() == 1_000_000
 
 
 def test_a_system_that_does_not_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_memory, "_STATUS", tmp_path / "none")
-    assert own_memory() is None
-    assert peak_memory() is None
+    assert get_own_memory() is None
+    assert get_peak_memory() is None

@@ -15,11 +15,11 @@ def test_what_a_test_changes_is_compared_anew() -> None:
     assert [run is kept for run, kept in zip(whole.runs, again.runs, strict=True)] == [True] * len(
         whole.runs
     )
-    shared = comparing.compare(whole)
-    assert comparing.compare(again) is shared is compared_sample("sync-in-step")
+    shared = comparing.compare_runs(whole)
+    assert comparing.compare_runs(again) is shared is compared_sample("sync-in-step")
     fewer = replace(whole, runs=whole.runs[:1])
     changed = replace(whole, runs=tuple(replace(run, label="x") for run in whole.runs[:1]))
-    assert len(comparing.compare(fewer).runs) == 1
-    assert [run.name for run in comparing.compare(changed).runs] == ["x"]
-    assert comparing.compare(whole, baseline=whole.runs[-1].name) is not shared
+    assert len(comparing.compare_runs(fewer).runs) == 1
+    assert [run.name for run in comparing.compare_runs(changed).runs] == ["x"]
+    assert comparing.compare_runs(whole, baseline=whole.runs[-1].name) is not shared
     assert load_experiment(SAMPLES / "sync-in-step", traces=False).runs[0] is not whole.runs[0]

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphviz_dash.units import (
-    counted,
     format_bytes,
     format_count,
     format_flops,
     format_ns,
     format_percent,
     format_ratio,
-    significant,
+    pluralize,
+    round_significant,
 )
 
 SIZES = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -101,7 +101,7 @@ def test_percentages_are_never_whole_unless_they_are(fraction: float | None, tex
     ],
 )
 def test_counts_with_their_nouns(number: int, noun: str, text: str) -> None:
-    assert counted(number, noun) == text
+    assert pluralize(number, noun) == text
 
 
 def test_the_rest() -> None:
@@ -112,4 +112,8 @@ def test_the_rest() -> None:
         "–",
     )
     assert (format_count(12_345), format_count(1.25), format_count(None)) == ("12,345", "1.2", "–")
-    assert (significant(1304.2), significant(0.001234), significant(0)) == ("1,304", "0.00123", "0")
+    assert (round_significant(1304.2), round_significant(0.001234), round_significant(0)) == (
+        "1,304",
+        "0.00123",
+        "0",
+    )

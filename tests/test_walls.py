@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.app.cli.command_table import LISTED
+from graphviz_dash.app.cli.command_table import COMMANDS_BY_NAME
 from tests.sources import modules
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +76,9 @@ def modules_of(package: str) -> list[str]:
     ``graphviz_dash.commands`` stands for what the terminal loads: the modules of all commands.
     """
     if package == "graphviz_dash.commands":
-        return sorted({row.target.partition(":")[0] for row in LISTED.values() if row.target})
+        return sorted(
+            {row.target.partition(":")[0] for row in COMMANDS_BY_NAME.values() if row.target}
+        )
     folder = ROOT / package.replace(".", "/")
     files = [path.relative_to(ROOT).with_suffix("") for path in folder.rglob("*.py")]
     return sorted(".".join(f.parts).removesuffix(".__init__") for f in files if f.suffix == "")

@@ -22,7 +22,7 @@ from starlette.routing import Route
 from timeline_traces import written
 
 from graphviz_dash.app.hosting.lifespan import lifespan
-from graphviz_dash.app.hosting.server import PAGES, middleware, routes
+from graphviz_dash.app.hosting.server import PAGES, list_middleware, list_routes
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui.state import store
 from graphviz_dash.ui.state.jobs import JOBS
@@ -50,19 +50,19 @@ def _load(path: Path, *, traces: bool = True) -> Experiment:
 
 
 store.load_experiment = _load
-store.STORE.experiment(store.STORE.register(_made.path))
+store.STORE.load_experiment_of_key(store.STORE.register(_made.path))
 
 
 def _forget(_: Request) -> PlainTextResponse:
     store.STORE.close(_made.path)
-    store.STORE.experiment(store.STORE.register(_made.path))
+    store.STORE.load_experiment_of_key(store.STORE.register(_made.path))
     JOBS.clear()
     return PlainTextResponse("forgotten")
 
 
 app = st.App(
     PAGES,
-    routes=[Route("/forget", _forget), *routes()],
-    middleware=middleware(),
+    routes=[Route("/forget", _forget), *list_routes()],
+    middleware=list_middleware(),
     lifespan=lifespan,
 )

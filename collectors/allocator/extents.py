@@ -16,7 +16,7 @@ from graphviz_dash.model.memory import DEFAULT_POOL, Extent, GraphMemory, Owner,
 class Segment:
     """A range of memory that the allocator reserved from the device."""
 
-    begin: int
+    start: int
     """First address."""
     end: int
     """Address after the last byte."""
@@ -30,10 +30,10 @@ class SegmentIndex:
     """Finds the segment of an address."""
 
     def __init__(self, segments: Iterable[Segment]) -> None:
-        self._segments = sorted(segments, key=lambda segment: segment.begin)
-        self._begins = [segment.begin for segment in self._segments]
+        self._segments = sorted(segments, key=lambda segment: segment.start)
+        self._begins = [segment.start for segment in self._segments]
 
-    def of(self, address: int) -> Segment | None:
+    def find(self, address: int) -> Segment | None:
         """Return the segment that contains ``address``, or None."""
         index = bisect_right(self._begins, address) - 1
         if index < 0 or address >= self._segments[index].end:
@@ -45,7 +45,7 @@ class SegmentIndex:
 class Event:
     """An allocation (``size`` as rounded by the allocator) or a free."""
 
-    frees: bool
+    is_free: bool
     address: int
     size: int
 
@@ -62,8 +62,11 @@ class Block:
     owner: Owner
 
 
-def at_peak(
-    before: dict[int, Block], after: dict[int, Block], events: Sequence[Event], places: SegmentIndex
+def find_blocks_at_peak(
+    before: dict[int, Block],
+    after: dict[int, Block],
+    events: Sequence[Event],
+    segments: SegmentIndex,
 ) -> list[Block]:
     """Return the live blocks at the memory peak between ``before`` and ``after``.
 
@@ -74,7 +77,7 @@ def at_peak(
     total = most = sum(live.values())
     highest = 0
     for number, event in enumerate(events):
-        if event.frees:
+        if event.is_free:
             total -= live.pop(event.address, 0)
         else:
             live[event.address] = event.size
@@ -83,13 +86,13 @@ def at_peak(
             most, highest = total, number + 1
     peak_blocks = dict(before)
     for event in events[:highest]:
-        if event.frees:
+        if event.is_free:
             peak_blocks.pop(event.address, None)
         else:
-            segment = places.of(event.address)
+            segment = segments.find(event.address)
             pool = segment.pool if segment else DEFAULT_POOL
             peak_blocks[event.address] = Block(event.address, event.size, pool, Owner.TRANSIENT)
-    freed_later = {event.address for event in events[highest:] if event.frees}
+    freed_later = {event.address for event in events[highest:] if event.is_free}
     return [
         after[address]
         if block.owner is Owner.TRANSIENT and address in after and address not in freed_later
@@ -110,46 +113,46 @@ class Capture:
     """Number of allocations."""
     peak_bytes: int
     """Peak bytes of its live allocations."""
-    kept_bytes: int
+    retained_bytes: int
     """Bytes still allocated at the end of the capture."""
     extents: list[tuple[int, int]]
     """Address ranges (start, end) allocated during the capture, merged."""
     instantiate_device_bytes: int | None = None
     """Growth of device memory during instantiation, or None."""
 
-    def memory_in(self, private: Sequence[Segment]) -> GraphMemory:
+    def to_graph_memory(self, private: Sequence[Segment]) -> GraphMemory:
         """Convert to a ``GraphMemory`` with extents relative to the segments in ``private``."""
         return GraphMemory(
             graph=self.graph,
             pool=self.pool,
             allocations=self.allocations,
             peak_bytes=self.peak_bytes,
-            kept_bytes=self.kept_bytes,
+            kept_bytes=self.retained_bytes,
             extents=tuple(
                 Extent(
                     number,
-                    max(begin, segment.begin) - segment.begin,
-                    min(end, segment.end) - segment.begin,
+                    max(begin, segment.start) - segment.start,
+                    min(end, segment.end) - segment.start,
                 )
                 for number, segment in enumerate(private)
                 for begin, end in self.extents
-                if begin < segment.end and segment.begin < end
+                if begin < segment.end and segment.start < end
             ),
             instantiate_device_bytes=self.instantiate_device_bytes,
         )
 
 
-def allocated(graph_id: str, events: Sequence[Event], places: SegmentIndex) -> Capture:
+def summarize_capture(graph_id: str, events: Sequence[Event], segments: SegmentIndex) -> Capture:
     """Summarize the allocations of one capture in private pools."""
     alive: dict[int, int] = {}
     extents: list[tuple[int, int]] = []
     peak = current = 0
     pool: PoolId | None = None
     for event in events:
-        if event.frees:
+        if event.is_free:
             current -= alive.pop(event.address, 0)
             continue
-        segment = places.of(event.address)
+        segment = segments.find(event.address)
         if segment is None or segment.pool == DEFAULT_POOL:
             continue
         pool = segment.pool
@@ -157,10 +160,10 @@ def allocated(graph_id: str, events: Sequence[Event], places: SegmentIndex) -> C
         extents.append((event.address, event.address + event.size))
         current += event.size
         peak = max(peak, current)
-    return Capture(graph_id, pool, len(extents), peak, current, merged(extents))
+    return Capture(graph_id, pool, len(extents), peak, current, merge_extents(extents))
 
 
-def merged(extents: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def merge_extents(extents: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Merge half-open intervals into the fewest that cover the same addresses, in order."""
     result: list[tuple[int, int]] = []
     for begin, end in sorted(extents):

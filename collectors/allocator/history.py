@@ -18,20 +18,20 @@ _GRAIN: Final = 512
 """Allocation granularity in bytes."""
 
 
-def segments() -> list[Segment]:
+def read_segments() -> list[Segment]:
     """Read all segments of the current device, by address."""
     device = torch.cuda.current_device()
     return sorted(
         (
-            _segment(raw)
+            _parse_segment(raw)
             for raw in torch.cuda.memory._snapshot()["segments"]
             if raw["device"] == device
         ),
-        key=lambda segment: segment.begin,
+        key=lambda segment: segment.start,
     )
 
 
-def _segment(raw: dict[str, Any]) -> Segment:
+def _parse_segment(raw: dict[str, Any]) -> Segment:
     address = raw["address"]
     live = []
     for block in raw["blocks"]:
@@ -69,7 +69,7 @@ def end_recording() -> list[Event]:
 
 
 @contextmanager
-def recorded() -> Iterator[History]:
+def record_history() -> Iterator[History]:
     """Record the history of the block; events are available after it ends."""
     history = History()
     start_recording()

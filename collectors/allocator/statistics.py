@@ -7,7 +7,7 @@ import torch
 from graphviz_dash.model.run import MemoryUse, PoolUse
 
 
-def memory_use() -> MemoryUse:
+def read_memory_use() -> MemoryUse:
     """Read the caching allocator's statistics of this process, with private pools separate."""
     pools: dict[tuple[int, int], list[int]] = {}
     for segment in torch.cuda.memory_snapshot():

@@ -12,14 +12,18 @@ import click
 
 from collectors.collection.collect import collect as run_collection
 from collectors.collection.collection import SUPPORTED, CollectedRun, Collection
-from collectors.collection.progress import Event, is_failure, text_of
-from collectors.collection.ranks import RankContext, this_rank
+from collectors.collection.progress import Event, format_event, is_failure
+from collectors.collection.ranks import RankContext, read_own_rank
 from collectors.collection.requirements import is_installed, require
 from collectors.program.command import RecordingRequest, finish, record_program
 from collectors.program.files import WINDOW_REPLAYS
 from collectors.program.session import SKIP, STEPS
 from collectors.workloads import BUILT_IN
-from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, printable
+from graphviz_dash.errors import (
+    GraphvizDashError,
+    MissingRequirementError,
+    escape_control_characters,
+)
 from graphviz_dash.model.run import ExecutionMode, Failure
 
 PROCESSES: Final = 5
@@ -29,7 +33,7 @@ true value in at least 92% of simulated cases."""
 _INSTALL_NODE_IDS = "pip install 'graphviz-dash[collect,node-ids]'"
 
 
-def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
+def _parse_modes(_context: click.Context, _option: click.Parameter, value: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
     supported = [mode.value for mode in SUPPORTED]
     for name in names:
@@ -43,7 +47,9 @@ def _modes(_context: click.Context, _option: click.Parameter, value: str) -> tup
 _RECORDED = "recorded"
 
 
-def _run_name(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+def _parse_run_name(
+    _context: click.Context, _option: click.Parameter, value: str | None
+) -> str | None:
     if value is not None and not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", value):
         raise click.BadParameter(
             f"{value!r} is not a valid name: use at most 64 letters, digits, '_', '-' and '.'"
@@ -88,7 +94,7 @@ replays and steps are recorded, and some steps are traced.
     "--modes",
     default="eager,graph",
     show_default=True,
-    callback=_modes,
+    callback=_parse_modes,
     metavar="LIST",
     help=f"Comma-separated execution modes: {', '.join(mode.value for mode in SUPPORTED)}.",
 )
@@ -102,7 +108,7 @@ replays and steps are recorded, and some steps are traced.
 @click.option(
     "--name",
     metavar="RUN",
-    callback=_run_name,
+    callback=_parse_run_name,
     help="Name of the run, if there is only one mode.  [default: the mode; for a "
     "program: recorded]",
 )
@@ -210,7 +216,7 @@ def collect(
     """Collect a workload in passes, or record a program."""
     if name is not None and len(modes) > 1 and not program:
         raise click.BadParameter(f"one run, but {len(modes)} modes", param_hint="'--name'")
-    context = this_rank()
+    context = read_own_rank()
     require("torch", "cuda.bindings")
     if node_ids and not is_installed("cupti.cupti"):
         raise MissingRequirementError(
@@ -221,7 +227,7 @@ def collect(
     if program:
         if workload is not None:
             raise click.UsageError("Give --workload or a program after --, not both.")
-        _record(
+        _record_program(
             RecordingRequest(
                 program=program,
                 output=output,
@@ -231,7 +237,7 @@ def collect(
                 window_replays=window_replays,
                 window_seconds=window_seconds,
                 attribute=attribute,
-                typed=_command(None),
+                typed=_format_command(None),
             )
         )
         return
@@ -247,7 +253,7 @@ def collect(
             traced_iterations=traced_iterations,
             warmup=warmup,
             seed=seed,
-            command=_command(context),
+            command=_format_command(context),
             timeout_s=timeout,
             settings=settings,
             node_ids=node_ids,
@@ -258,41 +264,41 @@ def collect(
     )
 
 
-def _collect_workload(asked: Collection, context: RankContext | None) -> None:
-    printer = Speaker(context)
-    runs = run_collection(asked, printer.event, context)
+def _collect_workload(request: Collection, context: RankContext | None) -> None:
+    printer = ProgressPrinter(context)
+    runs = run_collection(request, printer.print_event, context)
     for run in runs:
         click.echo(run.path)
-    printer.line(f"View: graphviz-dash compare {shlex.quote(str(asked.output))}")
-    _exit_for(runs)
+    printer.print_line(f"View: graphviz-dash compare {shlex.quote(str(request.output))}")
+    _raise_for_failures(runs)
 
 
-def _command(context: RankContext | None) -> tuple[str, ...]:
+def _format_command(context: RankContext | None) -> tuple[str, ...]:
     if Path(sys.argv[0]).name != "__main__.py":
         return ("graphviz-dash", *sys.argv[1:])
     launcher = ("python",) if context is None else context.launcher
     return (*launcher, "-m", "collectors", *sys.argv[1:])
 
 
-class Speaker:
+class ProgressPrinter:
     """Prints progress on stderr: everything for rank 0, only failures for other ranks."""
 
     def __init__(self, context: RankContext | None) -> None:
         self._quiet = context is not None and context.rank > 0
         self._prefix = "" if context is None else f"rank {context.rank}: "
 
-    def event(self, event: Event) -> None:
+    def print_event(self, event: Event) -> None:
         """Print one line per event."""
         if not self._quiet or is_failure(event):
-            click.echo(self._prefix + text_of(event), err=True)
+            click.echo(self._prefix + format_event(event), err=True)
 
-    def line(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         """Print a line on rank 0."""
         if not self._quiet:
             click.echo(self._prefix + text, err=True)
 
 
-def _record(request: RecordingRequest) -> None:
+def _record_program(request: RecordingRequest) -> None:
     # The program owns the terminal until it ends.
     written, returncode = record_program(request, lambda line: click.echo(line, err=True))
     for path in written:
@@ -300,20 +306,20 @@ def _record(request: RecordingRequest) -> None:
     raise click.exceptions.Exit(finish(returncode, bool(written)))
 
 
-def _exit_for(runs: tuple[CollectedRun, ...]) -> None:
+def _raise_for_failures(runs: tuple[CollectedRun, ...]) -> None:
     failed = [run for run in runs if run.failures]
     if not failed:
         return
-    causes = "; ".join(f"{run.path.name}: {_cause(run.failures[0])}" for run in failed)
+    causes = "; ".join(f"{run.path.name}: {_describe_failure(run.failures[0])}" for run in failed)
     kept = ", ".join(run.path.name for run in runs if not run.failures) or "none"
     raise GraphvizDashError(
-        printable(
+        escape_control_characters(
             f"{len(failed)} of {len(runs)} runs failed. {causes}. Complete runs kept: {kept}; a "
             f"failed run keeps the results of its other passes and the cause."
         )
     )
 
 
-def _cause(failure: Failure) -> str:
+def _describe_failure(failure: Failure) -> str:
     first = failure.message.splitlines()[0] if failure.message else ""
     return f"{failure.during.value} pass, {failure.error}: {first}".rstrip(" .")

@@ -44,7 +44,7 @@ class Collection:
     processes: int = 1
     """Processes of each mode's clean pass, interleaved with other modes."""
 
-    def passes(self, mode: ExecutionMode) -> tuple[Pass, ...]:
+    def get_passes(self, mode: ExecutionMode) -> tuple[Pass, ...]:
         """Return the passes of a mode in order."""
         observers = (Pass.OBSERVERS,) if self.observers else ()
         if not mode.captures_graphs:
@@ -53,12 +53,12 @@ class Collection:
         plan = (Pass.PLAN,) if mode.is_planned else ()
         return (*plan, Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY, *node_ids, *observers)
 
-    def iterations_of(self, turn: int) -> int:
+    def get_iterations(self, turn: int) -> int:
         """Return the timed iterations of one clean process: its share, at least one."""
         share, remainder = divmod(self.iterations, self.processes)
         return max(1, share + (turn < remainder))
 
-    def target(self, mode: ExecutionMode, rank: int | None) -> Path:
+    def get_target(self, mode: ExecutionMode, rank: int | None) -> Path:
         """Return the run folder of a mode, and of ``rank`` if given."""
         name = self.name or mode.value
         return self.output / (name if rank is None else f"{name}-rank{rank}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from cuda.bindings import driver
 
-from collectors.collection.nvidia_smi import driver_version
+from collectors.collection.nvidia_smi import read_driver_version
 from collectors.driver.topology import call
 from graphviz_dash.errors import MissingRequirementError
 from graphviz_dash.model.run import Environment, Gpu
@@ -44,22 +44,24 @@ def read_environment(*, start_processes: bool = True) -> Environment:
             multiprocessors=properties.multi_processor_count,
         ),
         gpu_count=torch.cuda.device_count(),
-        driver=driver_version() if start_processes else _loaded_driver(),
-        cuda_driver=_dotted(call(driver.cuDriverGetVersion)),
+        driver=read_driver_version() if start_processes else _read_loaded_driver(),
+        cuda_driver=_format_version(call(driver.cuDriverGetVersion)),
         cuda_runtime=torch.version.cuda,
-        cupti=_package("nvidia-cuda-cupti", "nvidia-cuda-cupti-cu13", "nvidia-cuda-cupti-cu12"),
+        cupti=_find_package_version(
+            "nvidia-cuda-cupti", "nvidia-cuda-cupti-cu13", "nvidia-cuda-cupti-cu12"
+        ),
         torch=str(torch.__version__),
-        cuda_bindings=_package("cuda-bindings") or "unknown",
+        cuda_bindings=_find_package_version("cuda-bindings") or "unknown",
         python=platform.python_version(),
-        cpu=_cpu_name(),
+        cpu=_read_cpu_name(),
         cpu_count=os.cpu_count() or 1,
         os=f"{platform.system()} {platform.release()}",
-        nccl=_nccl_version(),
-        mps=_shared(),
+        nccl=_get_nccl_version(),
+        mps=_is_mps_enabled(),
     )
 
 
-def _shared() -> bool | None:
+def _is_mps_enabled() -> bool | None:
     """Check if the Multi-Process Service is in use; None if the bindings cannot query it."""
     attribute = getattr(driver.CUdevice_attribute, "CU_DEVICE_ATTRIBUTE_MPS_ENABLED", None)
     if attribute is None:
@@ -67,18 +69,18 @@ def _shared() -> bool | None:
     return bool(call(driver.cuDeviceGetAttribute, attribute, torch.cuda.current_device()))
 
 
-def _nccl_version() -> str | None:
+def _get_nccl_version() -> str | None:
     if not torch.distributed.is_available() or not torch.distributed.is_nccl_available():
         return None
     return ".".join(map(str, torch.cuda.nccl.version()))
 
 
-def _dotted(encoded: int) -> str:
+def _format_version(encoded: int) -> str:
     """Format 13000 as 13.0."""
     return f"{encoded // 1000}.{encoded % 1000 // 10}"
 
 
-def _package(*names: str) -> str | None:
+def _find_package_version(*names: str) -> str | None:
     for name in names:
         try:
             return version(name)
@@ -87,14 +89,14 @@ def _package(*names: str) -> str | None:
     return None
 
 
-def _loaded_driver() -> str | None:
+def _read_loaded_driver() -> str | None:
     try:
         return Path("/sys/module/nvidia/version").read_text(encoding="ascii").strip()
     except OSError:
         return None
 
 
-def _cpu_name() -> str:
+def _read_cpu_name() -> str:
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -7,37 +7,37 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-from collectors.collection.paths import GENERATED, short_path
+from collectors.collection.paths import GENERATED, shorten_path
 from graphviz_dash.errors import GraphvizDashError
-from graphviz_dash.model.run import REFUSED, Failure, Pass
+from graphviz_dash.model.run import COLLECTOR_ERROR, Failure, Pass
 
 _OURS = str(Path(__file__).parent)
 _WORKLOADS = str(Path(__file__).parent / "workloads")
 
-_COMMENT_AT_MOST: Final = 60
+_MAX_COMMENT_DISTANCE: Final = 60
 """Maximum lines between a call in Inductor's code and its comment."""
 
 
-def describe(error: BaseException, during: Pass) -> Failure:
+def describe_failure(error: BaseException, during: Pass) -> Failure:
     """Describe the root cause: leaving a broken capture raises a second error."""
     cause = error
     while cause.__context__ is not None and not cause.__suppress_context__:
         cause = cause.__context__
     return Failure(
         during=during,
-        error=REFUSED if isinstance(cause, GraphvizDashError) else type(cause).__name__,
+        error=COLLECTOR_ERROR if isinstance(cause, GraphvizDashError) else type(cause).__name__,
         message=str(cause).strip(),
-        location=_location(cause),
-        traceback=_traceback(error) + _source_nodes(cause),
+        location=_find_location(cause),
+        traceback=_format_traceback(error) + _find_source_nodes(cause),
     )
 
 
-def _traceback(error: BaseException) -> str:
+def _format_traceback(error: BaseException) -> str:
     """Format like Python, with shortened paths."""
 
     def shorten(part: traceback.TracebackException) -> None:
         for frame in part.stack:
-            frame.filename = short_path(frame.filename)
+            frame.filename = shorten_path(frame.filename)
         for other in (part.__cause__, part.__context__):
             if other is not None:
                 shorten(other)
@@ -47,11 +47,11 @@ def _traceback(error: BaseException) -> str:
     return "".join(formatted.format())
 
 
-def _source_nodes(error: BaseException) -> str:
+def _find_source_nodes(error: BaseException) -> str:
     """Return Inductor's comment on the source nodes of the failed call."""
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if GENERATED.search(frame.filename) and frame.lineno is not None:
-            for number in range(frame.lineno - 1, max(0, frame.lineno - _COMMENT_AT_MOST), -1):
+            for number in range(frame.lineno - 1, max(0, frame.lineno - _MAX_COMMENT_DISTANCE), -1):
                 line = linecache.getline(frame.filename, number).strip()
                 if line.startswith("def "):
                     break
@@ -60,7 +60,7 @@ def _source_nodes(error: BaseException) -> str:
     return ""
 
 
-def _location(error: BaseException) -> str | None:
+def _find_location(error: BaseException) -> str | None:
     """Return ``file:line`` of the innermost workload frame."""
     packages = ("/torch/", "/site-packages/", "/dist-packages/", "<frozen")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
@@ -71,5 +71,5 @@ def _location(error: BaseException) -> str | None:
             and not is_generated
             and not any(part in frame.filename for part in packages)
         ):
-            return f"{short_path(frame.filename)}:{frame.lineno}"
+            return f"{shorten_path(frame.filename)}:{frame.lineno}"
     return None

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from collectors.collection.ranks import RankContext, worker_settings
+from collectors.collection.ranks import RankContext, get_worker_settings
 from collectors.process.fork_server import ForkServer
 from collectors.process.lifeline import PARENT
 from collectors.process.results import read_json
-from collectors.process.subprocesses import Limit, run_worker
-from graphviz_dash.errors import GraphvizDashError, printable
+from collectors.process.subprocesses import WorkerLimit, run_worker
+from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.model.run import Environment
 
 WORKER = (sys.executable, "-m", "collectors.passes.worker")
@@ -26,36 +26,36 @@ def run_pass_worker(
     *arguments: str,
     server: ForkServer | None = None,
     context: RankContext | None = None,
-    limit: Limit | None = None,
+    limit: WorkerLimit | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a worker to its end as the rank of ``context``, within ``limit``; forks ``server`` if
     possible."""
-    limit = limit or Limit(None)
+    limit = limit or WorkerLimit(None)
     forked = server.run(arguments, limit) if server is not None else None
     if forked is not None:
         return forked
-    return run_worker([*WORKER, *arguments], worker_environment(context), limit)
+    return run_worker([*WORKER, *arguments], build_worker_environment(context), limit)
 
 
 @contextmanager
-def fork_server(context: RankContext | None, scratch: Path) -> Iterator[ForkServer]:
+def start_fork_server(context: RankContext | None, scratch: Path) -> Iterator[ForkServer]:
     """Start the fork server of a collection's passes; ``scratch`` is its folder."""
-    server = ForkServer(WORKER, worker_environment(context), str(scratch))
+    server = ForkServer(WORKER, build_worker_environment(context), str(scratch))
     try:
         yield server
     finally:
         server.close()
 
 
-def worker_environment(context: RankContext | None) -> Mapping[str, str]:
+def build_worker_environment(context: RankContext | None) -> Mapping[str, str]:
     """Return the caller's environment variables without those that distort timings."""
     # A profiler attached through the environment would distort the clean pass.
     inherited = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
-    settings = {} if context is None else worker_settings(inherited)
+    settings = {} if context is None else get_worker_settings(inherited)
     return inherited | settings | {PARENT: str(os.getpid())}
 
 
-def machine_environment(
+def read_machine_environment(
     scratch: Path, context: RankContext | None = None, server: ForkServer | None = None
 ) -> Environment:
     """Describe the machine in a separate process, so that this one holds no CUDA context.
@@ -67,12 +67,12 @@ def machine_environment(
     rank = () if context is None else (str(context.local_rank),)
     process = run_pass_worker("--environment", str(file), *rank, server=server, context=context)
     if process.returncode != 0:
-        text = last_line(process.stderr) or how_it_died(process.returncode)
-        raise GraphvizDashError(printable(text))
+        text = find_last_line(process.stderr) or describe_exit(process.returncode)
+        raise GraphvizDashError(escape_control_characters(text))
     return read_json(file, Environment)
 
 
-def how_it_died(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Describe an exit code; negative codes are signals."""
     if code < 0:
         name = signal.Signals(-code).name
@@ -82,7 +82,7 @@ def how_it_died(code: int) -> str:
     return f"the process ended with exit code {code}"
 
 
-def last_line(text: str) -> str:
+def find_last_line(text: str) -> str:
     """Return the last non-empty line of ``text``, or an empty string."""
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 
-def driver_version() -> str | None:
+def read_driver_version() -> str | None:
     """Return the version of the loaded driver, or None if nvidia-smi is missing or fails."""
     try:
         result = subprocess.run(

@@ -12,10 +12,10 @@ import msgspec
 
 from collectors.collection import machine
 from collectors.collection.collection import Collection
-from collectors.collection.machine import how_it_died, last_line
-from collectors.collection.progress import ObserverFailed, Report, first_line
+from collectors.collection.machine import describe_exit, find_last_line
+from collectors.collection.progress import ObserverFailed, Report, get_first_line
 from collectors.collection.ranks import Peers
-from collectors.passes.observer_plan import observers_of
+from collectors.passes.observer_plan import plan_observers
 from collectors.process.fork_server import ForkServer
 from collectors.process.requests import (
     ABSENT_FILE,
@@ -25,11 +25,11 @@ from collectors.process.requests import (
     PassRequest,
 )
 from collectors.process.results import read_json, write_result
-from collectors.process.subprocesses import Limit
+from collectors.process.subprocesses import WorkerLimit
 from graphviz_dash.bundle import parts
-from graphviz_dash.errors import GraphvizDashError, InputError, printable
-from graphviz_dash.model.absence import Fact, manifest_name
-from graphviz_dash.model.observers import Observed, Observer, ObserverPass
+from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
+from graphviz_dash.model.absence import Fact, format_manifest_name
+from graphviz_dash.model.observers import ObservedSeries, Observer, ObserverPass
 from graphviz_dash.model.run import Absent, ExecutionMode, Failure, Pass
 
 _RANKS_TIMEOUT_S: Final = 900
@@ -46,7 +46,7 @@ _CRASH: Final = "Fatal Python error: "
 class PassRunner:
     """Runs the passes of one collection."""
 
-    asked: Collection
+    request: Collection
     factory: str
     peers: Peers | None
     """Parents of the other ranks, or None for a single process."""
@@ -71,10 +71,10 @@ class PassRunner:
             OSError: The disk is full.
         """
         if kind is Pass.OBSERVERS:
-            return self._observe(mode, folder, plan)
-        return self._run(mode, kind, folder, turn=turn, plan=plan)
+            return self._run_observers(mode, folder, plan)
+        return self._run_pass(mode, kind, folder, turn=turn, plan=plan)
 
-    def _run(
+    def _run_pass(
         self,
         mode: ExecutionMode,
         kind: Pass,
@@ -84,7 +84,7 @@ class PassRunner:
         plan: Path | None = None,
     ) -> Failure | None:
         """Return the failure of the pass on any rank."""
-        request_settings, peers = self.asked, self.peers
+        request_settings, peers = self.request, self.peers
         name = f"{mode.value}-{kind.value}-{turn}"
         timeout_s = request_settings.timeout_s or (_RANKS_TIMEOUT_S if peers else None)
         request = PassRequest(
@@ -93,12 +93,12 @@ class PassRunner:
             factory=self.factory,
             seed=request_settings.seed,
             warmup=request_settings.warmup,
-            iterations=request_settings.iterations_of(turn)
+            iterations=request_settings.get_iterations(turn)
             if kind is Pass.CLEAN
             else request_settings.iterations,
             traced_iterations=request_settings.traced_iterations,
             out=str(folder),
-            group=peers.group(name, timeout_s or _RANKS_TIMEOUT_S) if peers else None,
+            group=peers.build_group_request(name, timeout_s or _RANKS_TIMEOUT_S) if peers else None,
             settings=request_settings.settings,
             observer=observer,
             turn=turn,
@@ -106,36 +106,38 @@ class PassRunner:
         )
         request_file = folder / "request.json"
         request_file.write_bytes(msgspec.json.encode(request))
-        limit = Limit(timeout_s, (lambda: peers.failed(name)) if peers else None)
+        limit = WorkerLimit(timeout_s, (lambda: peers.find_failure(name)) if peers else None)
         process = machine.run_pass_worker(
             str(request_file),
             server=self.server,
             context=peers.context if peers else None,
             limit=limit,
         )
-        failure = _failure_of(process, folder, kind, limit)
-        return peers.settle(name, failure, kind) if peers else failure
+        failure = _read_failure(process, folder, kind, limit)
+        return peers.exchange_outcome(name, failure, kind) if peers else failure
 
-    def _observe(self, mode: ExecutionMode, folder: Path, plan: Path | None) -> Failure | None:
+    def _run_observers(
+        self, mode: ExecutionMode, folder: Path, plan: Path | None
+    ) -> Failure | None:
         """Time the step under each observer in separate processes.
 
         Returns the failure of the process without an observer.
         """
-        observed: list[Observed] = []
-        observers, missing = observers_of(mode)
+        observed: list[ObservedSeries] = []
+        observers, missing = plan_observers(mode)
         absent = list(missing)
         for number, observer in enumerate(observers):
             own_folder = folder / str(number)
             own_folder.mkdir()
-            failure = self._run(mode, Pass.OBSERVERS, own_folder, observer, plan=plan)
+            failure = self._run_pass(mode, Pass.OBSERVERS, own_folder, observer, plan=plan)
             if failure is None:
-                series = read_json(own_folder / SERIES_FILE, tuple[Observed, ...])
+                series = read_json(own_folder / SERIES_FILE, tuple[ObservedSeries, ...])
                 observed += [msgspec.structs.replace(row, process=number) for row in series]
                 continue
             if observer is Observer.NONE:
                 return failure
-            reason = f"its process failed: {failure.error}: {first_line(failure)}"
-            absent.append(Absent(manifest_name(Fact.OBSERVER, observer.value), reason))
+            reason = f"its process failed: {failure.error}: {get_first_line(failure)}"
+            absent.append(Absent(format_manifest_name(Fact.OBSERVER, observer.value), reason))
             self.report(ObserverFailed(mode, observer, failure))
         timed = tuple(row for row in observed if row.steps)
         iterations = max(len(row.steps) for row in timed)
@@ -144,36 +146,35 @@ class PassRunner:
         return None
 
 
-def _failure_of(
-    process: subprocess.CompletedProcess[str], folder: Path, kind: Pass, limit: Limit
+def _read_failure(
+    process: subprocess.CompletedProcess[str], folder: Path, kind: Pass, limit: WorkerLimit
 ) -> Failure | None:
     if process.returncode == 0:
         return None
     if process.returncode == NO_SPACE:
-        code, _, file_name = last_line(process.stderr).partition(" ")
+        code, _, file_name = find_last_line(process.stderr).partition(" ")
         raise OSError(int(code), os.strerror(int(code)), file_name or str(folder))
     if (folder / FAILURE_FILE).exists():
         return read_json(folder / FAILURE_FILE, Failure)
     if process.returncode == InputError.exit_code:
-        raise GraphvizDashError(printable(last_line(process.stderr)))
+        raise GraphvizDashError(escape_control_characters(find_last_line(process.stderr)))
     return Failure(
         during=kind,
         error="ProcessDied" if limit.reason is None else limit.error,
-        message=limit.reason or _how_it_ended(process),
+        message=limit.reason or _describe_exit(process),
         location=None,
-        traceback=_without_modules(process.stderr)[-_TAIL:],
+        traceback=_strip_module_list(process.stderr)[-_TAIL:],
     )
 
 
-def _how_it_ended(process: subprocess.CompletedProcess[str]) -> str:
+def _describe_exit(process: subprocess.CompletedProcess[str]) -> str:
     """Describe signal or exit code, with the last output of the crashed library."""
     words, crashed, _ = process.stderr.partition(_CRASH)
-    last_output = last_line(words) if crashed else ""
-    return (
-        f"{how_it_died(process.returncode)}{f': {printable(last_output)}' if last_output else ''}"
-    )
+    last_output = find_last_line(words) if crashed else ""
+    exit_text = describe_exit(process.returncode)
+    return f"{exit_text}: {escape_control_characters(last_output)}" if last_output else exit_text
 
 
-def _without_modules(stderr: str) -> str:
+def _strip_module_list(stderr: str) -> str:
     lines = stderr.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("Extension modules:"))

@@ -13,7 +13,7 @@ GENERATED = re.compile(r"/c[a-z0-9]{51}\.py$")
 
 
 @lru_cache(maxsize=4096)
-def short_path(file: str) -> str:
+def shorten_path(file: str) -> str:
     """Return ``file`` relative to the working folder or to the longest matching sys.path entry."""
     path = Path(file)
     roots = [Path(entry) for entry in sys.path if entry]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias, assert_never
 
-from collectors.passes.observer_plan import ABOUT
-from graphviz_dash.bundle.staging import Leftover
-from graphviz_dash.errors import printable
+from collectors.passes.observer_plan import OBSERVER_LABELS
+from graphviz_dash.bundle.staging import AbandonedFolder
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.observers import Observer
 from graphviz_dash.model.run import Environment, ExecutionMode, Failure, Pass
@@ -41,11 +41,11 @@ class MachineRead:
 class LeftoverRemoved:
     """The leftover of a killed collector was removed from the output folder."""
 
-    leftover: Leftover
+    leftover: AbandonedFolder
 
 
 @dataclass(frozen=True)
-class PassBegan:
+class PassStarted:
     """A pass started."""
 
     numbered: NumberedPass
@@ -98,7 +98,7 @@ class Interrupted:
 Event: TypeAlias = (
     MachineRead
     | LeftoverRemoved
-    | PassBegan
+    | PassStarted
     | PassDone
     | PassFailed
     | ObserverFailed
@@ -114,7 +114,7 @@ def is_failure(event: Event) -> bool:
     return isinstance(event, PassFailed | ObserverFailed)
 
 
-def text_of(event: Event) -> str:
+def format_event(event: Event) -> str:
     """Format an event as a line on a terminal."""
     match event:
         case MachineRead(environment):
@@ -125,38 +125,38 @@ def text_of(event: Event) -> str:
         case LeftoverRemoved(leftover):
             size = format_bytes(leftover.bytes)
             line = f"Removed {leftover.path.name} ({size}), left by a killed collector"
-        case PassBegan(numbered):
-            line = f"{_pass_text(numbered)} …"
+        case PassStarted(numbered):
+            line = f"{_format_pass(numbered)} …"
         case PassDone(numbered, seconds):
-            line = f"{_pass_text(numbered)} done in {seconds:.1f} s"
+            line = f"{_format_pass(numbered)} done in {seconds:.1f} s"
         case PassFailed(numbered, failure):
             location = f" at {failure.location}" if failure.location else ""
-            line = f"{_pass_text(numbered)} failed{location}: {first_line(failure)}"
+            line = f"{_format_pass(numbered)} failed{location}: {get_first_line(failure)}"
         case ObserverFailed(mode, observer, failure):
-            line = f"{mode.value}: {ABOUT[observer]} failed: {first_line(failure)}"
+            line = f"{mode.value}: {OBSERVER_LABELS[observer]} failed: {get_first_line(failure)}"
         case StepExamined(report):
             lines = [finding.place.text for finding in report.findings if finding.place]
             line = f"doctor: {len(report.findings)} findings, first at {', '.join(lines[:1])}"
         case Interrupted(output, kept, lost):
-            line = kept_text(output, kept, lost)
+            line = format_kept_runs(output, kept, lost)
         case _:
             assert_never(event)
     return line
 
 
-def kept_text(output: Path, kept: tuple[Path, ...], lost: ExecutionMode | None) -> str:
+def format_kept_runs(output: Path, kept: tuple[Path, ...], lost: ExecutionMode | None) -> str:
     """Describe the runs in the output folder of an interrupted collection."""
     names = ", ".join(run.name for run in kept)
     text = f"Kept in {output}: {names}" if names else f"Nothing was kept in {output}"
     return f"{text}; nothing of {lost.value} was written." if names and lost else f"{text}."
 
 
-def first_line(failure: Failure) -> str:
+def get_first_line(failure: Failure) -> str:
     """Return the first line of a failure's message, safe for a terminal."""
-    return printable(failure.message.partition("\n")[0])
+    return escape_control_characters(failure.message.partition("\n")[0])
 
 
-def _pass_text(numbered: NumberedPass) -> str:
+def _format_pass(numbered: NumberedPass) -> str:
     mode, kind = numbered.mode.value, numbered.kind.value
     turn = f", process {numbered.turn[0]} of {numbered.turn[1]}" if numbered.turn else ""
     return f"[{numbered.number}/{numbered.total}] {mode}: {kind} pass{turn}"

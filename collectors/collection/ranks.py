@@ -21,22 +21,22 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from collectors.process.requests import GroupRequest
-from collectors.process.subprocesses import ENDED
+from collectors.process.subprocesses import CANCELLED
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.model.run import Failure, Pass, RankGroup
 
-_NEEDED: Final = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
-_LAST_LOOK_S: Final = 1.0
+_REQUIRED_VARIABLES: Final = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+_STORE_GRACE_S: Final = 1.0
 """Time in s that rank 0 keeps its store at the end."""
 
 _SETTLE_S: Final = 120.0
 """Maximum time in s between ranks at the end of a pass."""
 
 _POLL_S: Final = 0.1
-_FIRST: Final = "rank 0 is ready"
+_FIRST_READY_KEY: Final = "rank 0 is ready"
 _START_S: Final = 300.0
 
-_KEPT_SETTINGS: Final = (
+_RECORDED_SETTINGS: Final = (
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "NCCL_ALGO",
     "NCCL_BUFFSIZE",
@@ -77,7 +77,7 @@ class RankContext:
     """Host of the ranks' store."""
     port: int
     """Port of the ranks' store."""
-    hosted: bool
+    is_store_hosted: bool
     """torchrun hosts the store; otherwise rank 0 does."""
     attempt: int
     """Restart count; keys of earlier attempts may still be in the store."""
@@ -90,7 +90,7 @@ class RankContext:
         return ("torchrun", *several, "--nproc-per-node", str(self.local_world_size))
 
 
-def rank_context_of(environment: Mapping[str, str]) -> RankContext | None:
+def read_rank_context(environment: Mapping[str, str]) -> RankContext | None:
     """Read torchrun's variables; return None if they name no rank.
 
     Raises:
@@ -98,7 +98,7 @@ def rank_context_of(environment: Mapping[str, str]) -> RankContext | None:
     """
     if "RANK" not in environment or "WORLD_SIZE" not in environment:
         return None
-    missing = [name for name in _NEEDED if not environment.get(name)]
+    missing = [name for name in _REQUIRED_VARIABLES if not environment.get(name)]
     if missing:
         raise InputError(
             "the environment",
@@ -107,7 +107,8 @@ def rank_context_of(environment: Mapping[str, str]) -> RankContext | None:
             "Start with torchrun, or unset RANK and WORLD_SIZE.",
         )
     rank, world_size, local_rank, port = (
-        _number(environment, name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT")
+        _parse_number(environment, name)
+        for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT")
     )
     if rank >= world_size:
         raise InputError("the environment", f"RANK {rank}", f"less than WORLD_SIZE {world_size}")
@@ -115,15 +116,15 @@ def rank_context_of(environment: Mapping[str, str]) -> RankContext | None:
         rank=rank,
         world_size=world_size,
         local_rank=local_rank,
-        local_world_size=_number(environment, "LOCAL_WORLD_SIZE", default=world_size),
+        local_world_size=_parse_number(environment, "LOCAL_WORLD_SIZE", default=world_size),
         address=environment["MASTER_ADDR"],
         port=port,
-        hosted=environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
-        attempt=_number(environment, "TORCHELASTIC_RESTART_COUNT", default=0),
+        is_store_hosted=environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True",
+        attempt=_parse_number(environment, "TORCHELASTIC_RESTART_COUNT", default=0),
     )
 
 
-def _number(environment: Mapping[str, str], name: str, default: int | None = None) -> int:
+def _parse_number(environment: Mapping[str, str], name: str, default: int | None = None) -> int:
     text = environment.get(name)
     if text is None and default is not None:
         return default
@@ -132,17 +133,17 @@ def _number(environment: Mapping[str, str], name: str, default: int | None = Non
     return int(text)
 
 
-def worker_settings(environment: Mapping[str, str]) -> dict[str, str]:
+def get_worker_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return additional variables for all workers: disables NVLink multicast (NVLS) unless set."""
     return {} if "NCCL_NVLS_ENABLE" in environment else {"NCCL_NVLS_ENABLE": "0"}
 
 
-def kept_settings(environment: Mapping[str, str]) -> dict[str, str]:
+def get_recorded_settings(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the set variables that change how collectives run."""
-    return {name: environment[name] for name in _KEPT_SETTINGS if name in environment}
+    return {name: environment[name] for name in _RECORDED_SETTINGS if name in environment}
 
 
-class KeyValues(Protocol):
+class KeyValueStore(Protocol):
     """The part of torch.distributed's store interface in use."""
 
     def set(self, key: str, value: str) -> None:
@@ -165,7 +166,7 @@ class Peers:
     def __init__(
         self,
         context: RankContext,
-        store: KeyValues,
+        store: KeyValueStore,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -174,7 +175,7 @@ class Peers:
         self._clock = clock
         self._sleep = sleep
 
-    def group(self, what: str, timeout_s: int) -> GroupRequest:
+    def build_group_request(self, pass_name: str, timeout_s: int) -> GroupRequest:
         """Return the rendezvous of this rank's worker in pass ``what``."""
         context = self.context
         return GroupRequest(
@@ -183,19 +184,19 @@ class Peers:
             local_rank=context.local_rank,
             address=context.address,
             port=context.port,
-            prefix=f"{_prefix(context)}/workers/{what}",
+            prefix=f"{_build_prefix(context)}/workers/{pass_name}",
             timeout_s=timeout_s,
         )
 
-    def facts(self, environment: Mapping[str, str]) -> RankGroup:
+    def build_rank_group(self, environment: Mapping[str, str]) -> RankGroup:
         """Describe the ranks for the manifest; ``environment`` is the workers'."""
         return RankGroup(
             world_size=self.context.world_size,
             device=self.context.local_rank,
-            settings=kept_settings(environment),
+            settings=get_recorded_settings(environment),
         )
 
-    def after_first(self, task: Callable[[], None]) -> None:
+    def run_on_first(self, task: Callable[[], None]) -> None:
         """Run ``task`` on rank 0; return on every rank when it is done.
 
         Raises:
@@ -203,26 +204,30 @@ class Peers:
         """
         if self.context.rank == 0:
             task()
-            self._store.set(_FIRST, "")
+            self._store.set(_FIRST_READY_KEY, "")
             return
         deadline = self._clock() + _START_S
-        while not self._store.check([_FIRST]):
+        while not self._store.check([_FIRST_READY_KEY]):
             if self._clock() > deadline:
                 raise GraphvizDashError(f"Rank 0 did not start within {_START_S:.0f} s.")
             self._sleep(_POLL_S)
 
-    def settle(self, what: str, failure: Failure | None, during: Pass) -> Failure | None:
+    def exchange_outcome(
+        self, pass_name: str, failure: Failure | None, during: Pass
+    ) -> Failure | None:
         """Report this rank's outcome, wait for the others, and return the failure of the pass.
 
         A failure on one rank fails the pass on all.
         """
-        self._store.set(self._key(what, self.context.rank), _encode(failure))
+        self._store.set(self._build_key(pass_name, self.context.rank), _encode_outcome(failure))
         others = [rank for rank in range(self.context.world_size) if rank != self.context.rank]
-        silent = self._wait(what, others)
-        causes = [text for rank in others if (text := self._cause(what, rank)) is not None]
+        silent = self._wait_for_reports(pass_name, others)
+        causes = [
+            text for rank in others if (text := self._read_cause(pass_name, rank)) is not None
+        ]
         causes += [f"rank {rank} did not report how its pass ended" for rank in silent]
         # A worker killed because of another rank's failure adds no information.
-        if not causes or (failure is not None and failure.error == ENDED):
+        if not causes or (failure is not None and failure.error == CANCELLED):
             return failure
         listed = "; ".join(causes)
         if failure is None:
@@ -231,50 +236,57 @@ class Peers:
             failure, message=f"{failure.message}\nOther ranks also failed: {listed}"
         )
 
-    def _wait(self, what: str, others: list[int]) -> list[int]:
+    def _wait_for_reports(self, pass_name: str, others: list[int]) -> list[int]:
         """Wait for each rank's report; return the ranks without one."""
         deadline = self._clock() + _SETTLE_S
         waiting = others
         while waiting and self._clock() < deadline:
-            waiting = [rank for rank in waiting if not self._store.check([self._key(what, rank)])]
+            waiting = [
+                rank
+                for rank in waiting
+                if not self._store.check([self._build_key(pass_name, rank)])
+            ]
             if waiting:
                 # Sleep briefly between checks so that signals are handled.
                 self._sleep(_POLL_S)
         return waiting
 
-    def failed(self, what: str) -> str | None:
+    def find_failure(self, pass_name: str) -> str | None:
         """Return the cause of another rank's failure in pass ``what``, or None so far."""
         for rank in range(self.context.world_size):
-            if rank != self.context.rank and (cause := self._cause(what, rank)) is not None:
+            if (
+                rank != self.context.rank
+                and (cause := self._read_cause(pass_name, rank)) is not None
+            ):
                 return cause
         return None
 
-    def _cause(self, what: str, rank: int) -> str | None:
+    def _read_cause(self, pass_name: str, rank: int) -> str | None:
         """Return the cause of the failure on ``rank``, or None."""
-        key = self._key(what, rank)
+        key = self._build_key(pass_name, rank)
         if not self._store.check([key]):
             return None
         failure = msgspec.json.decode(self._store.get(key), type=_Outcome).failure
-        if failure is None or failure.error == ENDED:
+        if failure is None or failure.error == CANCELLED:
             return None
         lines = failure.message.strip().splitlines()
         location = f" at {failure.location}" if failure.location else ""
         return f"rank {rank} failed{location}: {failure.error}: {lines[0] if lines else ''}"
 
-    def _key(self, what: str, rank: int) -> str:
-        return f"parents/{what}/{rank}"
+    def _build_key(self, pass_name: str, rank: int) -> str:
+        return f"parents/{pass_name}/{rank}"
 
 
-def _encode(failure: Failure | None) -> str:
+def _encode_outcome(failure: Failure | None) -> str:
     return msgspec.json.encode(_Outcome(failure)).decode()
 
 
-def _prefix(context: RankContext) -> str:
+def _build_prefix(context: RankContext) -> str:
     return f"graphviz-dash/{context.attempt}"
 
 
 @contextmanager
-def meeting(context: RankContext | None) -> Iterator[Peers | None]:
+def join_ranks(context: RankContext | None) -> Iterator[Peers | None]:
     """Yield the peers of this rank, or None for a collection without ranks.
 
     Raises:
@@ -293,8 +305,8 @@ def meeting(context: RankContext | None) -> Iterator[Peers | None]:
     deadline = time.monotonic() + _SETTLE_S
     while not store.check(exit_keys) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-    if context.rank == 0 and not context.hosted:
-        time.sleep(_LAST_LOOK_S)
+    if context.rank == 0 and not context.is_store_hosted:
+        time.sleep(_STORE_GRACE_S)
 
 
 class _Store:
@@ -310,11 +322,11 @@ class _Store:
         self._where = f"{context.address}:{context.port}"
         self._store = self._call_store(
             lambda: dist.PrefixStore(
-                _prefix(context),
+                _build_prefix(context),
                 dist.TCPStore(
                     context.address,
                     context.port,
-                    is_master=context.rank == 0 and not context.hosted,
+                    is_master=context.rank == 0 and not context.is_store_hosted,
                     timeout=timedelta(seconds=_START_S),
                     wait_for_workers=False,
                 ),
@@ -331,9 +343,9 @@ class _Store:
     def check(self, keys: list[str]) -> bool:
         return bool(self._call_store(lambda: self._store.check(keys)))
 
-    def _call_store(self, ask: Callable[[], Any]) -> Any:
+    def _call_store(self, request: Callable[[], Any]) -> Any:
         try:
-            return ask()
+            return request()
         except RuntimeError as error:  # raised by torch's stores, including DistNetworkError
             first = (str(error).splitlines() or [""])[0]
             raise GraphvizDashError(
@@ -341,9 +353,9 @@ class _Store:
             ) from error
 
 
-def this_rank() -> RankContext | None:
+def read_own_rank() -> RankContext | None:
     """Read this process's rank from its environment.
 
-    Raises InputError like :func:`rank_context_of`.
+    Raises InputError like :func:`read_rank_context`.
     """
-    return rank_context_of(os.environ)
+    return read_rank_context(os.environ)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from collectors.collection.collection import Collection
-from collectors.collection.machine import worker_environment
+from collectors.collection.machine import build_worker_environment
 from collectors.collection.ranks import Peers
 from collectors.passes.parameters import WorkloadFacts
 from collectors.process.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, WORKLOAD_FILE
@@ -36,7 +36,7 @@ from graphviz_dash.model.run import (
     WorkloadInfo,
 )
 
-_PARTS_OF: Final[tuple[tuple[Pass, tuple[JsonPart[Any], ...]], ...]] = (
+_PARTS_BY_PASS: Final[tuple[tuple[Pass, tuple[JsonPart[Any], ...]], ...]] = (
     (Pass.PLAN, (parts.PARALLEL,)),
     (Pass.MEMORY, (parts.MEMORY_PASS,)),
     (Pass.TRACED, (parts.REPLAY_IDS,)),
@@ -45,11 +45,11 @@ _PARTS_OF: Final[tuple[tuple[Pass, tuple[JsonPart[Any], ...]], ...]] = (
 )
 """Parts of each pass besides graphs and traces, in manifest order."""
 
-_OF_GRAPHS: Final = (parts.REPLAY_IDS, parts.NODE_IDS)
+_PARTS_WITH_GRAPH_IDS: Final = (parts.REPLAY_IDS, parts.NODE_IDS)
 """Parts that refer to graphs of the capture pass; omitted without it."""
 
 
-def absent_facts(
+def list_absent_facts(
     mode: ExecutionMode,
     folders: Mapping[Pass, Path],
     failures: Sequence[Failure],
@@ -74,8 +74,8 @@ def absent_facts(
     return tuple(absent)
 
 
-def manifest_of(
-    asked: Collection,
+def build_manifest(
+    request: Collection,
     factory: str,
     mode: ExecutionMode,
     environment: Environment,
@@ -85,26 +85,26 @@ def manifest_of(
     absent: tuple[Absent, ...],
 ) -> Manifest:
     """Build the manifest of a run, without files; ``first_folder`` is that of its first pass."""
-    facts = _workload_facts(first_folder)
+    facts = _read_workload_facts(first_folder)
     return Manifest(
         format=FORMAT_NAME,
         version=FORMAT_VERSION,
         tool_version=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=asked.command,
+        command=request.command,
         workload=WorkloadInfo(
-            name=asked.workload,
+            name=request.workload,
             factory=factory,
-            seed=asked.seed,
-            warmup=asked.warmup,
-            iterations=asked.iterations,
-            traced_iterations=asked.traced_iterations,
+            seed=request.seed,
+            warmup=request.warmup,
+            iterations=request.iterations,
+            traced_iterations=request.traced_iterations,
             parameters=facts.parameters,
             work=facts.work,
         ),
         mode=mode,
         rank=peers.context.rank if peers else None,
-        group=peers.facts(worker_environment(peers.context)) if peers else None,
+        group=peers.build_rank_group(build_worker_environment(peers.context)) if peers else None,
         status="failed" if failures else "complete",
         failures=failures,
         absent=absent,
@@ -144,7 +144,7 @@ def write_run(
     """
     with BundleWriter(target) as writer:
         if folder := folders.get(Pass.CLEAN):
-            _add(writer, (parts.CLEAN, parts.MEMORY, parts.UPDATES), folder)
+            _add_parts(writer, (parts.CLEAN, parts.MEMORY, parts.UPDATES), folder)
         if folder := folders.get(Pass.CAPTURE):
             for graph in read_json(folder / GRAPHS_FILE, tuple[CapturedGraph, ...]):
                 writer.add_graph(graph)
@@ -152,29 +152,31 @@ def write_run(
         if folder := folders.get(Pass.TRACED):
             writer.add_trace(FileRole.REPLAY_TRACE, folder / TRACE_FILE)
         captured = Pass.CAPTURE in folders
-        for kind, pass_parts in _PARTS_OF:
+        for kind, pass_parts in _PARTS_BY_PASS:
             if folder := folders.get(kind):
-                selected = [part for part in pass_parts if captured or part not in _OF_GRAPHS]
-                _add(writer, selected, folder)
+                selected = [
+                    part for part in pass_parts if captured or part not in _PARTS_WITH_GRAPH_IDS
+                ]
+                _add_parts(writer, selected, folder)
         account = None if compiled is None else read_result(parts.COMPILATION, compiled)
         if account is not None:
-            writer.add(parts.COMPILATION, account if captured else _without_graphs(account))
+            writer.add(parts.COMPILATION, account if captured else _remove_graph_ids(account))
         if doctor is not None:
             writer.add(parts.DOCTOR, doctor)
         writer.commit(manifest)
 
 
-def _without_graphs(account: Compilation) -> Compilation:
+def _remove_graph_ids(account: Compilation) -> Compilation:
     return replace(account, nodes=tuple(replace(node, graph=None) for node in account.nodes))
 
 
-def _add(writer: BundleWriter, own_parts: Sequence[JsonPart[Any]], folder: Path) -> None:
+def _add_parts(writer: BundleWriter, own_parts: Sequence[JsonPart[Any]], folder: Path) -> None:
     for part in own_parts:
         content = read_result(part, folder)
         if content is not None:
             writer.add(part, content)
 
 
-def _workload_facts(folder: Path) -> WorkloadFacts:
+def _read_workload_facts(folder: Path) -> WorkloadFacts:
     file = folder / WORKLOAD_FILE
     return read_json(file, WorkloadFacts) if file.exists() else WorkloadFacts({}, None)

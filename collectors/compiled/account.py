@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
-from collectors.collection.paths import short_path
-from collectors.compiled.taps import Taps
+from collectors.collection.paths import shorten_path
+from collectors.compiled.taps import CompileListener
 from collectors.compiled.trees import MUTATED, TREES, Trees, read_trees
 from collectors.guard import Guard
-from graphviz_dash.bundle.compile_log import STRUCTURED, CompileLog
-from graphviz_dash.bundle.cudagraph_log import LOGGED, CudagraphLog
+from graphviz_dash.bundle.compile_log import STRUCTURED_SOURCE, CompileLog
+from graphviz_dash.bundle.cudagraph_log import LOG_SOURCE, CudagraphLog
 from graphviz_dash.model.compilation import (
     Compilation,
     CompilationFact,
@@ -55,9 +55,9 @@ GraphId: TypeAlias = Callable[[object], "str | None"]
 
 
 @contextmanager
-def compile_account() -> Iterator[CompileAccount]:
+def record_compilation() -> Iterator[CompileRecorder]:
     """Record all compilations within the context."""
-    account = CompileAccount(Guard())
+    account = CompileRecorder(Guard())
     account.start()
     try:
         yield account
@@ -65,18 +65,18 @@ def compile_account() -> Iterator[CompileAccount]:
         account.stop()
 
 
-class CompileAccount:
+class CompileRecorder:
     """Records torch.compile from :meth:`start` on; internal errors go to ``guard``."""
 
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
-        self._log = CompileLog(short_path, _interned)
-        self._cudagraphs = CudagraphLog(short_path)
-        self._taps = Taps(self._log.record, self._message, guard)
+        self._log = CompileLog(shorten_path, _read_interned_names)
+        self._cudagraphs = CudagraphLog(shorten_path)
+        self._taps = CompileListener(self._log.record, self._handle_message, guard)
         self._trees: Trees | None = None
         self._trees_missing: str | None = None
         self._recordings_read = 0
-        self.settled = False
+        self.is_finished = False
         """Recording has ended; the result is final."""
 
     def start(self) -> None:
@@ -88,21 +88,21 @@ class CompileAccount:
         """Restore torch's loggers; the result is final."""
         with self._guard:
             self._taps.stop()
-        self.settled = True
+        self.is_finished = True
 
-    def step_ended(self, graph_id: GraphId) -> None:
+    def read_new_recordings(self, graph_id: GraphId) -> None:
         """Read the trees if a graph was recorded since the last call."""
         if self._cudagraphs.recordings != self._recordings_read:
             self._recordings_read = self._cudagraphs.recordings
-            self.read(graph_id)
+            self.read_trees(graph_id)
 
     @property
-    def told(self) -> int:
+    def record_count(self) -> int:
         """Number of records and recordings so far."""
         cudagraphs = self._cudagraphs
         return self._log.records + cudagraphs.recordings + len(cudagraphs.skips)
 
-    def read(self, graph_id: GraphId) -> None:
+    def read_trees(self, graph_id: GraphId) -> None:
         """Read the trees if they still exist; ``graph_id`` maps CUDAGraph objects to bundle ids."""
         with self._guard:
             try:
@@ -112,28 +112,28 @@ class CompileAccount:
                 return
             self._trees = trees or self._trees
 
-    def result(self) -> Compilation | None:
+    def get_result(self) -> Compilation | None:
         """Return the recorded compilation, or None if nothing was compiled."""
         log, cudagraphs = self._log, self._cudagraphs
         if not (log.records or cudagraphs.skips or cudagraphs.partitionings or self._trees):
             return None
         return Compilation(
-            torch=_version(),
-            sources=tuple(self._sources()),
+            torch=_get_torch_version(),
+            sources=tuple(self._iter_sources()),
             frames=tuple(log.frames.values()),
             breaks=tuple(log.breaks),
             recompiles=tuple(log.recompiles),
             graphs=tuple(log.graphs.values()),
-            partitionings=cudagraphs.splits(),
-            skips=tuple(self._skips()),
+            partitionings=cudagraphs.get_partitionings(),
+            skips=tuple(self._iter_skips()),
             functions=self._trees.functions if self._trees else (),
             nodes=self._trees.nodes if self._trees else (),
             rerecordings=tuple(cudagraphs.rerecordings),
-            warnings=(*cudagraphs.warned(), *self._slow()),
-            counters=_counters(),
+            warnings=(*cudagraphs.get_warnings(), *self._iter_slow_warnings()),
+            counters=_read_counters(),
         )
 
-    def _skips(self) -> Iterator[GraphSkip]:
+    def _iter_skips(self) -> Iterator[GraphSkip]:
         """Yield skips of the log, or the trees' if those know function and line."""
         skips = list(self._trees.skips) if self._trees else []
         from_trees = bool(skips)
@@ -144,28 +144,28 @@ class CompileAccount:
         yield from skips
         yield from (skip for skip in self._log.skips if skip.frame not in frames)
 
-    def _slow(self) -> Iterator[CompileWarning]:
+    def _iter_slow_warnings(self) -> Iterator[CompileWarning]:
         for frame in self._trees.slow if self._trees else ():
             compiled = self._log.frames.get(frame or "")
             yield CompileWarning(SLOW_PATH, () if compiled is None else compiled.callers)
 
-    def _message(self, text: str, frame: str | None) -> None:
+    def _handle_message(self, text: str, frame: str | None) -> None:
         if text.startswith(_LIMITS):
-            self._limit(text, frame)
+            self._handle_limit(text, frame)
         else:
-            self._cudagraphs.message(text, frame)
+            self._cudagraphs.process_message(text, frame)
 
-    def _limit(self, text: str, frame: str | None) -> None:
+    def _handle_limit(self, text: str, frame: str | None) -> None:
         last = text.partition("last reason:")[2].partition("To log all recompilation")[0].strip()
-        self._log.limit(frame, last or None)
+        self._log.record_limit(frame, last or None)
 
-    def _sources(self) -> Iterator[FactSource]:
+    def _iter_sources(self) -> Iterator[FactSource]:
         traced = None if self._log.records else "torch wrote no structured trace"
         for fact in _FROM_TRACE:
-            yield FactSource(fact, None if traced else STRUCTURED, traced)
+            yield FactSource(fact, None if traced else STRUCTURED_SOURCE, traced)
         for fact in _FROM_LOG:
-            silent = _does_not_log(fact)
-            yield FactSource(fact, None if silent else LOGGED, silent)
+            silent = _explain_missing_log(fact)
+            yield FactSource(fact, None if silent else LOG_SOURCE, silent)
         missing = self._trees_missing
         if missing is None and self._trees is None:
             missing = "no CUDA graph was recorded"
@@ -174,16 +174,16 @@ class CompileAccount:
         yield FactSource(CompilationFact.COUNTERS, f"{_COUNTERS}.counters")
 
 
-def _interned() -> dict[int, str]:
+def _read_interned_names() -> dict[int, str]:
     structured = sys.modules.get("torch._logging.structured")
     table: Mapping[str, int] = getattr(structured, "INTERN_TABLE", {})
     return {number: name for name, number in table.items()}
 
 
-def _does_not_log(fact: CompilationFact) -> str | None:
+def _explain_missing_log(fact: CompilationFact) -> str | None:
     """Explain why this torch does not log a fact, or return None."""
     since = _LOGGED_SINCE.get(fact)
-    version = re.match(r"(\d+)\.(\d+)", _version() or "")
+    version = re.match(r"(\d+)\.(\d+)", _get_torch_version() or "")
     if since is None or version is None:
         return None
     installed = (int(version[1]), int(version[2]))
@@ -192,12 +192,12 @@ def _does_not_log(fact: CompilationFact) -> str | None:
     return f"torch {installed[0]}.{installed[1]} does not log it, torch {since[0]}.{since[1]} does"
 
 
-def _version() -> str | None:
+def _get_torch_version() -> str | None:
     torch = sys.modules.get("torch")
     return None if torch is None else str(torch.__version__)
 
 
-def _counters() -> dict[str, int]:
+def _read_counters() -> dict[str, int]:
     """Read the graph-related counters of Dynamo and Inductor."""
     counters: Mapping[str, Mapping[str, Any]] = getattr(sys.modules.get(_COUNTERS), "counters", {})
     return {

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any, Final
 
-from graphviz_dash.bundle.compile_stacks import is_users
+from graphviz_dash.bundle.compile_stacks import is_user_file
 
 _DYNAMO: Final = "torch._dynamo.convert_frame"
 """Module whose callers are the program's frames."""
 
 _START: Final = "dynamo_start"
-_MOST: Final = 12
+_MAX_CALLERS: Final = 12
 
 
-def with_callers(metadata: Mapping[str, Any], frame: FrameType | None) -> Mapping[str, Any]:
+def add_callers(metadata: Mapping[str, Any], frame: FrameType | None) -> Mapping[str, Any]:
     """Replace the callers in a compilation-start record by the innermost 12 user frames."""
     start = metadata.get(_START)
     if not isinstance(start, dict) or not start.get("stack"):
@@ -32,9 +32,9 @@ def with_callers(metadata: Mapping[str, Any], frame: FrameType | None) -> Mappin
     if frame is None:
         return metadata
     callers: list[dict[str, Any]] = []
-    while frame is not None and len(callers) < _MOST:
+    while frame is not None and len(callers) < _MAX_CALLERS:
         file, line = frame.f_code.co_filename, frame.f_lineno
-        if line is not None and is_users(file):
+        if line is not None and is_user_file(file):
             code = linecache.getline(file, line, frame.f_globals).strip()
             callers.append(
                 {"line": line, "name": frame.f_code.co_name, "filename": file, "loc": code}

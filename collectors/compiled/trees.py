@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from collectors.collection.paths import short_path
-from graphviz_dash.bundle.compile_stacks import stack_lines
+from collectors.collection.paths import shorten_path
+from graphviz_dash.bundle.compile_stacks import extract_stack_lines
 from graphviz_dash.model.compilation import (
     CopiedInput,
     FunctionInput,
@@ -31,7 +31,7 @@ TREES: Final = "torch._inductor.cudagraph_trees"
 MUTATED: Final = "mutated inputs"
 """Reason for not recording a function that writes to its inputs."""
 
-_MOST_NODES: Final = 20_000
+_MAX_NODES: Final = 20_000
 
 
 @dataclass(frozen=True)
@@ -61,22 +61,24 @@ def read_trees(graph_id: Callable[[object], str | None]) -> Trees | None:
     nodes: list[TreeNode] = []
     slow: list[str | None] = []
     skips: list[GraphSkip] = []
-    for manager in _managers():
+    for manager in _iter_managers():
         # Ids restart on each device; offset those of later devices.
         first_function, first_node = len(functions), len(nodes)
-        read = list(_nodes(manager, graph_id))
+        read = list(_iter_nodes(manager, graph_id))
         recorded = Counter(node.function for node in read)
-        made = [_function(manager, key, recorded) for key in manager.ids_to_funcs]
-        functions.extend(_moved(made, first_function))
-        nodes.extend(_moved_nodes(read, first_function, first_node))
-        slow.extend(_frame(manager, key) for key in getattr(manager, "warned_functions", ()))
-        skips.extend(_mutating(manager))
+        made = [_read_function(manager, key, recorded) for key in manager.ids_to_funcs]
+        functions.extend(_shift_functions(made, first_function))
+        nodes.extend(_shift_nodes(read, first_function, first_node))
+        slow.extend(
+            _get_compile_id(manager, key) for key in getattr(manager, "warned_functions", ())
+        )
+        skips.extend(_iter_mutating_skips(manager))
     if not functions:
         return None
     return Trees(tuple(functions), tuple(nodes), tuple(slow), tuple(skips))
 
 
-def _managers() -> Iterator[Any]:
+def _iter_managers() -> Iterator[Any]:
     trees = sys.modules.get(TREES)
     if trees is None:
         return
@@ -87,37 +89,39 @@ def _managers() -> Iterator[Any]:
             yield manager
 
 
-def _frame(manager: Any, key: Any) -> str | None:
+def _get_compile_id(manager: Any, key: Any) -> str | None:
     frame = getattr(manager, "id_to_compile_id", {}).get(key)
     return None if frame is None else str(frame)
 
 
-def _mutating(manager: Any) -> Iterator[GraphSkip]:
+def _iter_mutating_skips(manager: Any) -> Iterator[GraphSkip]:
     """Yield a skip per function that writes to non-static inputs, which the log does not name."""
     for key in getattr(manager, "warned_mutation", ()):
         function = manager.ids_to_funcs[key]
         static = set(function.static_input_idxs)
         mutated = [index for index in function.mutated_input_idxs if index not in static]
         holders = [function.placeholders[index] for index in mutated]
-        lines = [line for line in map(_line, holders) if line is not None]
+        lines = [line for line in map(_find_user_line, holders) if line is not None]
         yield GraphSkip(
-            frame=_frame(manager, key),
+            frame=_get_compile_id(manager, key),
             reason=f"{MUTATED} ({len(mutated)} instances)",
             lines=tuple(dict.fromkeys(lines)),
         )
 
 
-def _function(manager: Any, key: Any, recorded: Counter[int]) -> TreeFunction:
+def _read_function(manager: Any, key: Any, recorded: Counter[int]) -> TreeFunction:
     function = manager.ids_to_funcs[key]
     static = set(function.static_input_idxs)
     mutated = set(function.mutated_input_idxs)
     mode = manager.id_to_mode.get(key)
     return TreeFunction(
         id=key.id,
-        frame=_frame(manager, key),
+        frame=_get_compile_id(manager, key),
         mode=str(getattr(mode, "name", mode)).lower(),
         inputs=tuple(
-            FunctionInput(str(holder.name), index in static, index in mutated, _line(holder))
+            FunctionInput(
+                str(holder.name), index in static, index in mutated, _find_user_line(holder)
+            )
             for index, holder in enumerate(function.placeholders)
         ),
         warmups=int(key in manager.warmed_up_functions),
@@ -125,19 +129,19 @@ def _function(manager: Any, key: Any, recorded: Counter[int]) -> TreeFunction:
     )
 
 
-def _nodes(manager: Any, graph_id: Callable[[object], str | None]) -> Iterator[TreeNode]:
+def _iter_nodes(manager: Any, graph_id: Callable[[object], str | None]) -> Iterator[TreeNode]:
     waiting: list[tuple[Any, int | None]] = [(root, None) for root in manager.get_roots()]
     seen = 0
-    while waiting and seen < _MOST_NODES:
+    while waiting and seen < _MAX_NODES:
         node, parent = waiting.pop(0)
         seen += 1
-        yield _node(node, parent, graph_id)
+        yield _read_node(node, parent, graph_id)
         waiting.extend(
             (child, node.id.id) for children in node.children.values() for child in children
         )
 
 
-def _node(node: Any, parent: int | None, graph_id: Callable[[object], str | None]) -> TreeNode:
+def _read_node(node: Any, parent: int | None, graph_id: Callable[[object], str | None]) -> TreeNode:
     placeholders = node.wrapped_function.placeholders
     inputs = getattr(node, "reconstructed_inputs", ())
     copied = []
@@ -150,7 +154,7 @@ def _node(node: Any, parent: int | None, graph_id: Callable[[object], str | None
             CopiedInput(
                 name=str(getattr(holder, "name", f"input {index}")),
                 bytes=int(size),
-                line=None if holder is None else _line(holder),
+                line=None if holder is None else _find_user_line(holder),
             )
         )
     outputs = [alias for alias in node.output_storage_alias if alias is not None]
@@ -166,22 +170,22 @@ def _node(node: Any, parent: int | None, graph_id: Callable[[object], str | None
     )
 
 
-def _line(holder: Any) -> UserLine | None:
+def _find_user_line(holder: Any) -> UserLine | None:
     """Return the innermost user line of an input or of its first use."""
     texts = (holder.stack_trace, getattr(holder, "mutating_use_stack_trace", None))
     for text in (*texts, *(user.stack_trace for user in holder.users)):
         if text:
-            lines = stack_lines(str(text), short_path)
+            lines = extract_stack_lines(str(text), shorten_path)
             if lines:
                 return lines[0]
     return None
 
 
-def _moved(functions: list[TreeFunction], by: int) -> Iterator[TreeFunction]:
+def _shift_functions(functions: list[TreeFunction], by: int) -> Iterator[TreeFunction]:
     return (replace(function, id=function.id + by) for function in functions)
 
 
-def _moved_nodes(nodes: list[TreeNode], functions: int, by: int) -> Iterator[TreeNode]:
+def _shift_nodes(nodes: list[TreeNode], functions: int, by: int) -> Iterator[TreeNode]:
     return (
         replace(
             node,

@@ -44,7 +44,7 @@ class _GraphTrace(ctypes.Structure):
     ]
 
 
-class GraphLevel:
+class GraphRecorder:
     """Records graph launches from :meth:`start` on.
 
     Raises, from every method:
@@ -56,8 +56,8 @@ class GraphLevel:
         self._buffers: dict[int, ctypes.Array[ctypes.c_char]] = {}
         self.work: list[tuple[int, int]] = []
         # Keep references: CUPTI calls them for the life of the process.
-        self._requested = _Requested(self._lend)
-        self._completed = _Completed(self._take)
+        self._requested = _Requested(self._provide_buffer)
+        self._completed = _Completed(self._read_buffer)
 
     def start(self) -> None:
         """Enable the records."""
@@ -69,7 +69,7 @@ class GraphLevel:
         self._call("cuptiActivityFlushAll", _FORCED)
         self._call("cuptiActivityDisable", _GRAPH_TRACE)
 
-    def now(self) -> int:
+    def read_clock(self) -> int:
         """Return the time in ns on the clock of the records."""
         time = ctypes.c_uint64()
         self._call("cuptiGetTimestamp", ctypes.byref(time))
@@ -87,13 +87,15 @@ class GraphLevel:
         if result != 0:
             raise OSError(f"{function} returned {result}")
 
-    def _lend(self, buffer: object, size: object, most: object) -> None:
+    def _provide_buffer(self, buffer: object, size: object, most: object) -> None:
         memory = ctypes.create_string_buffer(_BUFFER)
         address = ctypes.addressof(memory)
         self._buffers[address] = memory
         buffer[0], size[0], most[0] = address, _BUFFER, 0  # type: ignore[index]
 
-    def _take(self, _context: int, _stream: int, buffer: int, _size: int, valid: int) -> None:
+    def _read_buffer(
+        self, _context: int, _stream: int, buffer: int, _size: int, valid: int
+    ) -> None:
         record = ctypes.c_void_p()
         get_next_record = self._cupti.cuptiActivityGetNextRecord
         arguments = ctypes.c_void_p(buffer), ctypes.c_size_t(valid), ctypes.byref(record)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import NamedTuple
 
-from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeLook
+from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeSignature
 
-_LOW = 0xFFFF_FFFF
+_LOW_BITS = 0xFFFF_FFFF
 
 
 class Record(NamedTuple):
     """One CUPTI activity record."""
 
-    look: NodeLook
+    look: NodeSignature
     """Its attributes besides times and ids."""
     graph: int
     """Id of the executable graph, or 0 for work outside graphs."""
@@ -30,11 +30,11 @@ class Record(NamedTuple):
     """ns on CUPTI's clock."""
 
 
-def node_id_pass(
+def build_node_id_pass(
     source: str,
     graphs: tuple[GraphIds, ...],
     records: list[Record],
-    begins: tuple[int, ...],
+    step_starts: tuple[int, ...],
     dropped: int,
 ) -> NodeIdPass:
     """Build the pass as stored in a bundle.
@@ -46,27 +46,27 @@ def node_id_pass(
         begins: Start of each step; steps end synchronized.
         dropped: Number of lost records.
     """
-    inside = sorted((record for record in records if record.start >= begins[0]), key=_time)
+    inside = sorted((record for record in records if record.start >= step_starts[0]), key=_sort_key)
     in_graphs = [record for record in inside if record.graph]
-    steps = [bisect_right(begins, record.start) - 1 for record in in_graphs]
-    launch_steps, numbers = _launches(in_graphs, steps)
-    looks: dict[NodeLook, int] = {}
+    steps = [bisect_right(step_starts, record.start) - 1 for record in in_graphs]
+    launch_steps, numbers = _number_launches(in_graphs, steps)
+    looks: dict[NodeSignature, int] = {}
     rows = tuple(
         NodeIdRow(
             launch=launch,
             graph=record.graph,
-            node=record.node & _LOW,
+            node=record.node & _LOW_BITS,
             look=looks.setdefault(record.look, len(looks)),
             device=record.device,
             stream=record.stream,
-            start_ns=record.start - begins[0],
+            start_ns=record.start - step_starts[0],
             duration_ns=record.end - record.start,
         )
         for record, launch in zip(in_graphs, numbers, strict=True)
     )
     return NodeIdPass(
         source=source,
-        steps=len(begins),
+        steps=len(step_starts),
         dropped=dropped,
         outside=len(inside) - len(in_graphs),
         graphs=graphs,
@@ -76,7 +76,9 @@ def node_id_pass(
     )
 
 
-def _launches(ran: list[Record], steps: list[int]) -> tuple[tuple[int, ...], list[int]]:
+def _number_launches(
+    graph_records: list[Record], steps: list[int]
+) -> tuple[tuple[int, ...], list[int]]:
     """Return the step of each graph launch, in call order, and the launch of each record.
 
     Records of a launch share its correlation id. Records in conditional bodies have none and belong
@@ -84,7 +86,7 @@ def _launches(ran: list[Record], steps: list[int]) -> tuple[tuple[int, ...], lis
     """
     keys: list[tuple[int, int, int]] = []
     latest: dict[tuple[int, int], int] = {}
-    for record, step in zip(ran, steps, strict=True):
+    for record, step in zip(graph_records, steps, strict=True):
         if record.correlation:
             latest[step, record.graph] = record.correlation
         keys.append((step, latest.get((step, record.graph), 0), record.graph))
@@ -93,5 +95,5 @@ def _launches(ran: list[Record], steps: list[int]) -> tuple[tuple[int, ...], lis
     return tuple(step for step, _, _ in launches), [number[key] for key in keys]
 
 
-def _time(record: Record) -> tuple[int, int]:
+def _sort_key(record: Record) -> tuple[int, int]:
     return (record.start, record.end)

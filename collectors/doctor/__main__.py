@@ -9,11 +9,11 @@ import click
 import msgspec
 
 from collectors.doctor.ask import examine_workload
-from collectors.doctor.diagnose import Examined, examine_program, write_bundle
+from collectors.doctor.diagnose import Examination, examine_program, write_bundle
 from collectors.program.launcher import require_hook
-from collectors.workloads import factory_path
+from collectors.workloads import get_factory_path
 from graphviz_dash.bundle.staging import Staging
-from graphviz_dash.errors import GraphvizDashError, printable
+from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.run import WorkloadInfo
 
@@ -52,37 +52,39 @@ def examine(
     with Staging(output, "doctor") as staging:
         scratch = staging.path
         if workload is not None:
-            factory = factory_path(workload)
+            factory = get_factory_path(workload)
             outcome = examine_workload(factory, seed, warmup, steps, scratch, settings)
             if not isinstance(outcome, DoctorReport):
                 location_text = f" at {outcome.location}" if outcome.location else ""
                 first = outcome.message.splitlines()[0] if outcome.message else ""
                 raise GraphvizDashError(
                     f"The step fails even without a capture{location_text}: {outcome.error}: "
-                    f"{printable(first)}"
+                    f"{escape_control_characters(first)}"
                 )
-            examined = Examined((outcome,), None)
+            examined = Examination((outcome,), None)
             name = workload
         else:
             require_hook(program, ("torch", "cuda.bindings", "msgspec"))
             examined = examine_program(program, warmup, steps, scratch)
-            name, factory = _script(program), " ".join(program)
+            name, factory = _find_script_name(program), " ".join(program)
         info = WorkloadInfo(name, factory, seed, warmup, steps, 0)
         command = msgspec.json.decode(typed, type=tuple[str, ...])
         targets: list[Path] = []
         for number, report in enumerate(examined.reports):
             target = output / ("doctor" if number == 0 else f"doctor-{number}")
-            compilation = examined.compilation(number)
+            compilation = examined.get_compilation(number)
             write_bundle(target, report, info, command, scratch, compilation)
             targets.append(target)
         # The program owns stdout.
         written.write_text("".join(f"{target}\n" for target in targets), encoding="utf-8")
-    if examined.ended is not None and examined.ended.returncode != 0:
-        click.echo(f"The program ended with exit code {examined.ended.returncode}.", err=True)
+    if examined.program_exit is not None and examined.program_exit.returncode != 0:
+        click.echo(
+            f"The program ended with exit code {examined.program_exit.returncode}.", err=True
+        )
         raise click.exceptions.Exit(PROGRAM_FAILED)
 
 
-def _script(program: tuple[str, ...]) -> str:
+def _find_script_name(program: tuple[str, ...]) -> str:
     return next((Path(word).name for word in program if word.endswith(".py")), program[0])
 
 
@@ -91,7 +93,7 @@ def main() -> int:
     try:
         result = examine.main(standalone_mode=False)
     except GraphvizDashError as error:
-        click.echo(f"Error: {printable(str(error))}", err=True)
+        click.echo(f"Error: {escape_control_characters(str(error))}", err=True)
         return error.exit_code
     return result if isinstance(result, int) else 0
 

@@ -13,7 +13,7 @@ import msgspec
 from collectors.doctor.requests import REPORT_FILE, DoctorRequest
 from collectors.process.lifeline import PARENT
 from collectors.process.requests import FAILURE_FILE
-from graphviz_dash.errors import GraphvizDashError, InputError, printable
+from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.run import Failure, Pass
 
@@ -63,7 +63,9 @@ def examine_workload(
         return msgspec.json.decode((scratch / FAILURE_FILE).read_bytes(), type=Failure)
     lines = [line for line in process.stderr.splitlines() if line.strip()]
     if process.returncode == InputError.exit_code:
-        raise GraphvizDashError(printable(lines[-1] if lines else "the request was refused"))
+        raise GraphvizDashError(
+            escape_control_characters(lines[-1] if lines else "the request was refused")
+        )
     return Failure(
         during=Pass.CAPTURE,
         error="ProcessDied",

@@ -15,56 +15,65 @@ from typing import Any, Final
 
 import torch
 
-from collectors.doctor.calls import watching
-from collectors.doctor.classify import by_message, first_line
-from collectors.doctor.drafts import Draft, illegal_in
+from collectors.doctor.calls import observe
+from collectors.doctor.classify import classify_message, read_first_line
+from collectors.doctor.drafts import FindingDraft, find_illegal_calls
 from collectors.doctor.events import Event, StepLog, Violation
-from collectors.doctor.places import Spot, is_users, spot_of, spot_of_error
-from collectors.doctor.state import changes, python_state
-from collectors.doctor.watch import Key, Watch
+from collectors.doctor.places import (
+    SourceLocation,
+    find_error_location,
+    find_user_location,
+    is_user_code,
+)
+from collectors.doctor.state import diff_state, read_python_state
+from collectors.doctor.watch import Key, StepWatch
 from collectors.workloads import Step
-from graphviz_dash.model.doctor import Evidence, RuleId, Seen, Severity
+from graphviz_dash.model.doctor import DetectionMethod, Evidence, RuleId, Severity
 
-_MOST_ATTEMPTS: Final = 40
+_MAX_ATTEMPTS: Final = 40
 
 
 @dataclass
-class Captures:
+class CaptureOutcome:
     """Result of capturing one step repeatedly."""
 
     attempts: int = 0
     """Number of captures started."""
-    findings: list[Draft] = field(default_factory=list)
+    findings: list[FindingDraft] = field(default_factory=list)
     """Illegal calls in the order of discovery."""
     graph: Any = None
     """torch.cuda.CUDAGraph of the successful capture, or None."""
     result: Any = None
     """Return value of the step in that capture."""
-    watch: Watch | None = None
+    watch: StepWatch | None = None
     """Observations of that capture, or None if none succeeded."""
     finished: bool = False
     """The last capture succeeded."""
 
 
-def eager_step(step: Step, stream: torch.cuda.Stream) -> tuple[StepLog, Watch]:
+def run_eager_step(step: Step, stream: torch.cuda.Stream) -> tuple[StepLog, StepWatch]:
     """Run a step on ``stream`` and record its operators."""
-    watch = Watch(stream.cuda_stream, capture=False)
-    before = python_state(step)
-    with torch.cuda.stream(stream), watching(watch):
+    watch = StepWatch(stream.cuda_stream, capture=False)
+    before = read_python_state(step)
+    with torch.cuda.stream(stream), observe(watch):
         step()
-    watch.log.state = changes(before, python_state(step))
+    watch.log.state = diff_state(before, read_python_state(step))
     torch.cuda.synchronize()
     return watch.log, watch
 
 
-def capture(step: Step, stream: torch.cuda.Stream, answers: dict[Key, list[Any]]) -> Captures:
+def capture_step(
+    step: Step, stream: torch.cuda.Stream, recorded_results: dict[Key, list[Any]]
+) -> CaptureOutcome:
     """Capture ``step`` until a capture succeeds or no further call can be answered."""
-    captures = Captures()
+    captures = CaptureOutcome()
     answered: set[Key] = set()
     joins = False
-    for _ in range(_MOST_ATTEMPTS):
+    for _ in range(_MAX_ATTEMPTS):
         captures.attempts += 1
-        attempt = _attempt(step, stream, frozenset(answered), answers, joins=joins, lines=False)
+        attempt = _attempt_capture(
+            step, stream, frozenset(answered), recorded_results, joins=joins, lines=False
+        )
         if attempt.broken is None:
             captures.graph, captures.result, captures.watch = (
                 attempt.graph,
@@ -75,7 +84,9 @@ def capture(step: Step, stream: torch.cuda.Stream, answers: dict[Key, list[Any]]
             return captures
         if attempt.broken.violation and attempt.broken.violation.rule is RuleId.FORBIDDEN_CALL:
             # The failure is between two operators; trace lines in a second capture.
-            attempt = _attempt(step, stream, frozenset(answered), answers, joins=joins, lines=True)
+            attempt = _attempt_capture(
+                step, stream, frozenset(answered), recorded_results, joins=joins, lines=True
+            )
             captures.attempts += 1
         broken = attempt.broken
         if broken is None:
@@ -84,7 +95,7 @@ def capture(step: Step, stream: torch.cuda.Stream, answers: dict[Key, list[Any]]
         if key in answered:
             # This call cannot be answered, so later calls stay unknown.
             return captures
-        captures.findings += illegal_in(StepLog([broken]), Seen.CAPTURE)
+        captures.findings += find_illegal_calls(StepLog([broken]), DetectionMethod.CAPTURE)
         if broken.violation and broken.violation.rule is RuleId.UNJOINED_STREAM:
             if joins:
                 return captures
@@ -102,13 +113,13 @@ class _Attempt:
     """Its torch.cuda.CUDAGraph, or None on failure."""
     result: Any
     """Return value of the step, or None on failure."""
-    watch: Watch
+    watch: StepWatch
     """Observations of the capture."""
     broken: Event | None
     """Call that broke it, or None on success."""
 
 
-def _attempt(
+def _attempt_capture(
     step: Step,
     stream: torch.cuda.Stream,
     answered: frozenset[Key],
@@ -118,56 +129,60 @@ def _attempt(
     lines: bool,
 ) -> _Attempt:
     graph = torch.cuda.CUDAGraph(keep_graph=True)
-    watch = Watch(stream.cuda_stream, capture=True, answered=answered, answers=answers)
+    watch = StepWatch(stream.cuda_stream, capture=True, answered=answered, answers=answers)
     result: Any = None
-    tracer = Lines(watch) if lines else nullcontext()
+    tracer = LineTracer(watch) if lines else nullcontext()
     try:
         with torch.cuda.graph(graph, stream=stream):
-            with tracer, watching(watch):
+            with tracer, observe(watch):
                 result = step()
             if joins:
-                for side in watch.clock.unjoined():
+                for side in watch.clock.find_unjoined():
                     stream.wait_stream(torch.cuda.ExternalStream(side.stream))
     except RuntimeError as error:
-        culprit = tracer.culprit if isinstance(tracer, Lines) else None
-        return _Attempt(None, None, watch, cause_of(watch, error, culprit))
+        culprit = tracer.culprit if isinstance(tracer, LineTracer) else None
+        return _Attempt(None, None, watch, find_cause(watch, error, culprit))
     graph.instantiate()
     return _Attempt(graph, result, watch, None)
 
 
-def cause_of(watch: Watch, error: BaseException, culprit: Spot | None = None) -> Event:
+def find_cause(
+    watch: StepWatch, error: BaseException, culprit: SourceLocation | None = None
+) -> Event:
     """Return the event that broke a capture, as observed or derived from the error."""
     first: BaseException = error
     while first.__context__ is not None and not first.__suppress_context__:
         first = first.__context__
-    message = first_line(first)
-    if watch.broken is not None and not _unnamed(watch.broken):
-        return watch.broken
+    message = read_first_line(first)
+    if watch.breaking_event is not None and not _is_unidentified(watch.breaking_event):
+        return watch.breaking_event
     if culprit is not None:
-        return _event(watch, culprit, "", RuleId.FORBIDDEN_CALL, message)
-    if watch.broken is not None:
-        return watch.broken
-    unjoined = watch.clock.unjoined()
-    rule = by_message(message)
+        return _build_event(watch, culprit, "", RuleId.FORBIDDEN_CALL, message)
+    if watch.breaking_event is not None:
+        return watch.breaking_event
+    unjoined = watch.clock.find_unjoined()
+    rule = classify_message(message)
     if rule is RuleId.UNJOINED_STREAM and unjoined:
         side = unjoined[0]
         evidence = (
             Evidence("streams not joined", len(unjoined)),
             Evidence("operators on it that are not joined", side.unjoined),
         )
-        return _event(watch, side.spot, side.op, rule, message, evidence)
-    return _event(
+        return _build_event(watch, side.spot, side.op, rule, message, evidence)
+    return _build_event(
         watch,
-        spot_of_error(first.__traceback__) or watch.last_good or spot_of(sys._getframe(1)),
+        find_error_location(first.__traceback__)
+        or watch.last_good
+        or find_user_location(sys._getframe(1)),
         "",
         rule or RuleId.FORBIDDEN_CALL,
         message,
     )
 
 
-def _event(
-    watch: Watch,
-    spot: Spot | None,
+def _build_event(
+    watch: StepWatch,
+    spot: SourceLocation | None,
     op: str,
     rule: RuleId,
     message: str,
@@ -183,30 +198,30 @@ def _event(
     )
 
 
-def _unnamed(event: Event) -> bool:
+def _is_unidentified(event: Event) -> bool:
     return event.violation is not None and event.violation.rule is RuleId.FORBIDDEN_CALL
 
 
-class Lines:
+class LineTracer:
     """Checks the capture after each user line, including frames that are already running.
 
     ``culprit`` is the first line that broke it.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: StepWatch) -> None:
         self._watch = watch
-        self._before: Spot | None = None
+        self._before: SourceLocation | None = None
         self._old: Any = None
         self._frames: list[FrameType] = []
-        self.culprit: Spot | None = None
+        self.culprit: SourceLocation | None = None
 
     def __enter__(self) -> None:
         self._old = sys.gettrace()
-        sys.settrace(self._call)
+        sys.settrace(self._trace_call)
         frame = sys._getframe(1).f_back
         while frame is not None:
-            if is_users(frame.f_code.co_filename):
-                frame.f_trace = self._line
+            if is_user_code(frame.f_code.co_filename):
+                frame.f_trace = self._trace_line
                 self._frames.append(frame)
             frame = frame.f_back
 
@@ -217,18 +232,18 @@ class Lines:
         if self.culprit is None and self._watch.is_broken():
             self.culprit = self._before
 
-    def _call(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
-        return self._line if is_users(frame.f_code.co_filename) else None
+    def _trace_call(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
+        return self._trace_line if is_user_code(frame.f_code.co_filename) else None
 
-    def _line(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
+    def _trace_line(self, frame: FrameType, _event: str, _arg: Any) -> Callable[..., Any] | None:
         if self.culprit is None and self._watch.is_broken():
             self.culprit = self._before
         code = frame.f_code
-        self._before = Spot(code.co_filename, frame.f_lineno, code.co_qualname)
-        return self._line
+        self._before = SourceLocation(code.co_filename, frame.f_lineno, code.co_qualname)
+        return self._trace_line
 
 
-def escaped(watch: Watch) -> list[Draft]:
+def find_escaped_work(watch: StepWatch) -> list[FindingDraft]:
     """Return operators of a successful capture that ran on uncaptured streams, except known illegal
     ones."""
     uncaptured = [
@@ -236,7 +251,7 @@ def escaped(watch: Watch) -> list[Draft]:
         for event in watch.log.events
         if event.on_gpu and not event.captured and (event.op, event.spot) not in watch.answered
     ]
-    drafts: dict[tuple[Spot | None, str | None], Draft] = {}
+    drafts: dict[tuple[SourceLocation | None, str | None], FindingDraft] = {}
     for event in uncaptured:
         rule = RuleId.OTHER_THREAD if event.thread else RuleId.ESCAPED_WORK
         count = sum(
@@ -244,10 +259,10 @@ def escaped(watch: Watch) -> list[Draft]:
         )
         drafts.setdefault(
             (event.spot, event.thread),
-            Draft(
+            FindingDraft(
                 rule=rule,
                 severity=Severity.SILENT,
-                seen=Seen.CAPTURE,
+                seen=DetectionMethod.CAPTURE,
                 spot=event.spot,
                 op=event.op,
                 stream=event.stream,

@@ -16,10 +16,15 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from collectors.doctor.events import Event, Violation
-from collectors.doctor.watch import Operators, Watch, announce_refusals, with_violation
+from collectors.doctor.watch import (
+    OperatorObserver,
+    StepWatch,
+    replace_violation,
+    suppress_refusal_warning,
+)
 from graphviz_dash.model.doctor import RuleId
 
-_FORSAKEN: Final[list[Any]] = []
+_LEAKED_GRAPHS: Final[list[Any]] = []
 """Graphs that failed to start inside another capture; destroying them crashes the process."""
 
 _WAITS: Final[tuple[tuple[Any, str, str, object], ...]] = (
@@ -48,10 +53,10 @@ _MAKERS: Final = {torch.tensor: "torch.tensor", torch.as_tensor: "torch.as_tenso
 _PRINTERS: Final = {torch.Tensor.__repr__: "Tensor.__repr__"}
 
 
-class Functions(TorchFunctionMode):
+class FunctionObserver(TorchFunctionMode):
     """Observes functions that copy or wait inside torch without a visible operator."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: StepWatch) -> None:
         super().__init__()
         self._watch = watch
 
@@ -64,7 +69,7 @@ class Functions(TorchFunctionMode):
     ) -> Any:
         keyword_arguments = kwargs or {}
         name = _MAKERS.get(func) or _PRINTERS.get(func)
-        if name is None or self._watch.is_quiet():
+        if name is None or self._watch.is_suppressed():
             return func(*args, **keyword_arguments)
         rule = RuleId.UNPINNED_COPY if func in _MAKERS else RuleId.SYNC_VALUE
         if func in _PRINTERS and not args[0].is_cuda:
@@ -72,11 +77,11 @@ class Functions(TorchFunctionMode):
         # A tensor made from a GPU tensor is copied there, without the CPU.
         if func in _MAKERS and isinstance(args[0] if args else None, torch.Tensor):
             return func(*args, **keyword_arguments)
-        return _watched(self._watch, name, rule, "<tensor>", func, args, keyword_arguments)
+        return _observe_call(self._watch, name, rule, "<tensor>", func, args, keyword_arguments)
 
 
-def _watched(
-    watch: Watch,
+def _observe_call(
+    watch: StepWatch,
     name: str,
     rule: RuleId | None,
     skipped: object,
@@ -85,41 +90,41 @@ def _watched(
     kwargs: dict[str, Any],
 ) -> Any:
     """Make and record a call, or answer it if known to be illegal."""
-    spot = watch.spot(3)
+    spot = watch.find_location(3)
     event = Event(
         op=name,
         spot=spot,
-        stream=watch.stream_name(),
+        stream=watch.describe_stream(),
         captured=watch.is_captured(),
-        thread=watch.thread_name(),
+        thread=watch.get_thread_name(),
         on_gpu=False,
     )
-    suspect = with_violation(event, Violation(rule) if rule else None)
+    suspect = replace_violation(event, Violation(rule) if rule else None)
     if (name, spot) in watch.answered:
-        watch.enter(event)
-        recorded = watch.next_answer((name, spot))
-        watch.made(recorded)
+        watch.record_event(event)
+        recorded = watch.get_next_answer((name, spot))
+        watch.add_allocated(recorded)
         return skipped if recorded is None else recorded
     try:
-        with watch.quiet():
+        with watch.suppress():
             result = original(*args, **kwargs)
     except RuntimeError as error:
-        watch.enter(watch.failing(suspect, error))
+        watch.record_event(watch.classify_failure(suspect, error))
         raise
-    watch.made(result)
+    watch.add_allocated(result)
     on_cpu = isinstance(result, torch.Tensor) and not result.is_cuda
     if watch.capture or on_cpu:
-        watch.enter(event)
+        watch.record_event(event)
         return result
-    watch.enter(suspect)
+    watch.record_event(suspect)
     if isinstance(result, torch.Tensor):
-        with watch.quiet():
+        with watch.suppress():
             watch.recorded[name, spot].append(result.detach().clone())
     return result
 
 
 @contextmanager
-def _watched_calls(watch: Watch) -> Iterator[None]:
+def _observe_calls(watch: StepWatch) -> Iterator[None]:
     with ExitStack() as undo:
 
         def put(owner: Any, attribute: str, wrapper: Callable[..., Any]) -> None:
@@ -133,9 +138,9 @@ def _watched_calls(watch: Watch) -> Iterator[None]:
 
             @functools.wraps(original)
             def call(*args: Any, **kwargs: Any) -> Any:
-                if watch.is_quiet():
+                if watch.is_suppressed():
                     return original(*args, **kwargs)
-                return _watched(watch, name, rule, skipped, original, args, kwargs)
+                return _observe_call(watch, name, rule, skipped, original, args, kwargs)
 
             put(owner, attribute, call)
 
@@ -143,39 +148,39 @@ def _watched_calls(watch: Watch) -> Iterator[None]:
             watch_call(owner, attribute, name, RuleId.SYNC_CALL, skipped)
         for owner, attribute, name, skipped in _SEEDS:
             watch_call(owner, attribute, name, RuleId.GENERATOR, skipped)
-        put(torch.cuda.Event, "record", _recording(watch, torch.cuda.Event.record))
-        put(torch.cuda.Event, "wait", _waiting(watch, torch.cuda.Event.wait))
+        put(torch.cuda.Event, "record", _wrap_record(watch, torch.cuda.Event.record))
+        put(torch.cuda.Event, "wait", _wrap_wait(watch, torch.cuda.Event.wait))
         for attribute in _HEALTH_CHECKS:
             check = getattr(torch.optim.Optimizer, attribute, None)
             if check is not None:
-                put(torch.optim.Optimizer, attribute, _checking(watch, check))
-        _watch_captures(watch, put)
+                put(torch.optim.Optimizer, attribute, _wrap_health_check(watch, check))
+        _observe_captures(watch, put)
         yield
 
 
-def _recording(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_record(watch: StepWatch, original: Callable[..., Any]) -> Callable[..., Any]:
     def record(event: Any, stream: Any = None) -> Any:
         target = torch.cuda.current_stream() if stream is None else stream
         result = original(event, target)
-        watch.clock.records(id(event), target.cuda_stream)
+        watch.clock.record_event(id(event), target.cuda_stream)
         return result
 
     return record
 
 
-def _waiting(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_wait(watch: StepWatch, original: Callable[..., Any]) -> Callable[..., Any]:
     def wait(event: Any, stream: Any = None) -> Any:
         target = torch.cuda.current_stream() if stream is None else stream
-        if watch.is_quiet():
+        if watch.is_suppressed():
             original(event, target)
         else:
-            _watched(watch, "Event.wait", None, None, original, (event, target), {})
-        watch.clock.waits(id(event), target.cuda_stream)
+            _observe_call(watch, "Event.wait", None, None, original, (event, target), {})
+        watch.clock.wait_event(id(event), target.cuda_stream)
 
     return wait
 
 
-def _checking(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_health_check(watch: StepWatch, original: Callable[..., Any]) -> Callable[..., Any]:
     def check(optimizer: torch.optim.Optimizer) -> None:
         groups = optimizer.param_groups
         can_capture = all(
@@ -183,16 +188,18 @@ def _checking(watch: Watch, original: Callable[..., Any]) -> Callable[..., Any]:
             or not any(parameter.is_cuda for parameter in group["params"])
             for group in groups
         )
-        if can_capture or watch.is_quiet():
+        if can_capture or watch.is_suppressed():
             original(optimizer)
             return
         name = f"{type(optimizer).__name__}.step"
-        _watched(watch, name, RuleId.OPTIMIZER_CAPTURABLE, None, original, (optimizer,), {})
+        _observe_call(watch, name, RuleId.OPTIMIZER_CAPTURABLE, None, original, (optimizer,), {})
 
     return check
 
 
-def _watch_captures(watch: Watch, put: Callable[[Any, str, Callable[..., Any]], None]) -> None:
+def _observe_captures(
+    watch: StepWatch, put: Callable[[Any, str, Callable[..., Any]], None]
+) -> None:
     skipped: set[int] = set()
     graph, context = torch.cuda.CUDAGraph, torch.cuda.graph
     begin, end, replay = graph.capture_begin, graph.capture_end, graph.replay
@@ -201,18 +208,18 @@ def _watch_captures(watch: Watch, put: Callable[[Any, str, Callable[..., Any]], 
     def nested(
         name: str, original: Callable[..., Any], this: Any, args: tuple[Any, ...], kwargs: Any
     ) -> Any:
-        if watch.is_quiet():
+        if watch.is_suppressed():
             return original(this, *args, **kwargs)
 
         def real(*_args: Any, **_kwargs: Any) -> bool:
             try:
                 original(this, *args, **kwargs)
             except RuntimeError:
-                _FORSAKEN.append(this)
+                _LEAKED_GRAPHS.append(this)
                 raise
             return True
 
-        if not _watched(watch, name, RuleId.TWO_CAPTURES, False, real, (), {}):
+        if not _observe_call(watch, name, RuleId.TWO_CAPTURES, False, real, (), {}):
             skipped.add(id(this))
         return None
 
@@ -243,21 +250,21 @@ def _watch_captures(watch: Watch, put: Callable[[Any, str, Callable[..., Any]], 
 
 
 @contextmanager
-def watching(watch: Watch) -> Iterator[None]:
+def observe(watch: StepWatch) -> Iterator[None]:
     """Send operators and observed calls of this thread, and of threads started meanwhile, to
     ``watch``."""
     run = threading.Thread.run
 
     def watched_run(thread: threading.Thread) -> None:
-        with Functions(watch), Operators(watch):
+        with FunctionObserver(watch), OperatorObserver(watch):
             run(thread)
 
     if not watch.capture:
-        announce_refusals()
+        suppress_refusal_warning()
     with ExitStack() as undo:
         setattr(threading.Thread, "run", watched_run)  # noqa: B010  (a class of typeshed's)
         undo.callback(setattr, threading.Thread, "run", run)
-        undo.enter_context(_watched_calls(watch))
-        undo.enter_context(Functions(watch))
-        undo.enter_context(Operators(watch))
+        undo.enter_context(_observe_calls(watch))
+        undo.enter_context(FunctionObserver(watch))
+        undo.enter_context(OperatorObserver(watch))
         yield

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 
 from collectors.doctor.events import Violation
-from collectors.doctor.places import Spot, decides
+from collectors.doctor.places import SourceLocation, is_condition
 from graphviz_dash.model.doctor import Evidence, RuleId
 
 _READS: Final = ("aten::_local_scalar_dense", "aten::equal")
@@ -40,53 +40,53 @@ _MESSAGES: Final = (
 """Lower-case phrases of error messages, and their rules."""
 
 
-def by_message(message: str) -> RuleId | None:
+def classify_message(message: str) -> RuleId | None:
     """Return the rule that an error message indicates, or None."""
     lower = message.lower()
     return next((rule for words, rule in _MESSAGES if words in lower), None)
 
 
-def speaks_of_capture(message: str) -> bool:
+def mentions_capture(message: str) -> bool:
     """Check if an error is caused by capturing."""
     lower = message.lower()
     return "captur" in lower or "non-default stream" in lower
 
 
-def first_line(error: BaseException) -> str:
+def read_first_line(error: BaseException) -> str:
     """Return the first line of an error message."""
     text = str(error).strip()
     return text.splitlines()[0] if text else type(error).__name__
 
 
-def by_operator(
+def classify_operator(
     op: str,
     args: Sequence[Any],
     kwargs: dict[str, Any],
-    spot: Spot | None,
+    spot: SourceLocation | None,
     registered: Sequence[torch.Generator],
 ) -> Violation | None:
     """Return the rule that an operator's arguments break in any capture."""
-    if op in _READS and any(_on_gpu(arg) for arg in args):
-        rule = RuleId.CONTROL_FLOW if spot and decides(spot) else RuleId.SYNC_VALUE
-        return Violation(rule, _tensor_evidence("tensor read", args[0]))
+    if op in _READS and any(_is_on_gpu(arg) for arg in args):
+        rule = RuleId.CONTROL_FLOW if spot and is_condition(spot) else RuleId.SYNC_VALUE
+        return Violation(rule, _describe_tensor("tensor read", args[0]))
     if op in _COPIES:
-        return _copy(op, args, kwargs)
+        return _check_copy(op, args, kwargs)
     if op in _INDEXING:
-        return _indexing(op, args)
+        return _check_indexing(op, args)
     if op in _SIZED_BY_DATA:
-        return _sized_by_data(args, kwargs)
-    return _generator(args, kwargs, registered)
+        return _check_data_dependent_size(args, kwargs)
+    return _check_generator(args, kwargs, registered)
 
 
-def _sized_by_data(args: Sequence[Any], kwargs: dict[str, Any]) -> Violation | None:
-    gpu_tensor = next((arg for arg in args if _on_gpu(arg)), None)
+def _check_data_dependent_size(args: Sequence[Any], kwargs: dict[str, Any]) -> Violation | None:
+    gpu_tensor = next((arg for arg in args if _is_on_gpu(arg)), None)
     # repeat_interleave needs no size query if the output size is passed.
     if gpu_tensor is None or kwargs.get("output_size") is not None:
         return None
-    return Violation(RuleId.SYNC_SHAPE, _tensor_evidence("tensor read", gpu_tensor))
+    return Violation(RuleId.SYNC_SHAPE, _describe_tensor("tensor read", gpu_tensor))
 
 
-def _generator(
+def _check_generator(
     args: Sequence[Any], kwargs: dict[str, Any], registered: Sequence[torch.Generator]
 ) -> Violation | None:
     generator = next(
@@ -101,11 +101,11 @@ def _generator(
     return None
 
 
-def _copy(op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Violation | None:
+def _check_copy(op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Violation | None:
     if op == "aten::copy_":
         target, source = args[0], args[1]
         asynchronous = bool(args[2] if len(args) > 2 else kwargs.get("non_blocking", False))
-        to_gpu, pinned_target = _on_gpu(target), not _on_gpu(target) and target.is_pinned()
+        to_gpu, pinned_target = _is_on_gpu(target), not _is_on_gpu(target) and target.is_pinned()
     else:
         source = args[0]
         device = kwargs.get("device")
@@ -113,7 +113,7 @@ def _copy(op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Violation | N
         asynchronous = bool(kwargs.get("non_blocking", False))
         # An asynchronous copy allocates a pinned target.
         pinned_target = asynchronous
-    if to_gpu == _on_gpu(source):
+    if to_gpu == _is_on_gpu(source):
         return None
     pinned = source.is_pinned() if to_gpu else pinned_target
     if pinned and asynchronous:
@@ -131,13 +131,13 @@ def _copy(op: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Violation | N
     )
 
 
-def _indexing(op: str, args: Sequence[Any]) -> Violation | None:
-    if not _on_gpu(args[0]):
+def _check_indexing(op: str, args: Sequence[Any]) -> Violation | None:
+    if not _is_on_gpu(args[0]):
         return None
     indices = [index for index in args[1] if isinstance(index, torch.Tensor)]
     # Writing through a mask needs no size: it becomes a masked fill.
     if op == "aten::index" and any(index.dtype == torch.bool for index in indices):
-        return Violation(RuleId.SYNC_SHAPE, _tensor_evidence("indexed tensor", args[0]))
+        return Violation(RuleId.SYNC_SHAPE, _describe_tensor("indexed tensor", args[0]))
     on_cpu = [index for index in indices if not index.is_cuda]
     if on_cpu:
         size = sum(index.numel() * index.element_size() for index in on_cpu)
@@ -147,10 +147,10 @@ def _indexing(op: str, args: Sequence[Any]) -> Violation | None:
     return None
 
 
-def _on_gpu(value: object) -> bool:
+def _is_on_gpu(value: object) -> bool:
     return isinstance(value, torch.Tensor) and value.is_cuda
 
 
-def _tensor_evidence(name: str, tensor: torch.Tensor) -> tuple[Evidence, ...]:
+def _describe_tensor(name: str, tensor: torch.Tensor) -> tuple[Evidence, ...]:
     kind = str(tensor.dtype).removeprefix("torch.")
     return (Evidence(name, f"{kind} {list(tensor.shape)}"),)

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from collectors.doctor.places import Spot
+from collectors.doctor.places import SourceLocation
 
 
 @dataclass(frozen=True)
-class Unjoined:
+class UnjoinedStream:
     """A stream with work that the origin never waited for."""
 
     stream: int
     """Stream handle."""
-    spot: Spot | None
+    spot: SourceLocation | None
     """User line of its last work, or None."""
     op: str
     """Operator or call of its last work."""
@@ -25,7 +25,7 @@ class Unjoined:
     """Number of operations that nothing waited for."""
 
 
-class Clock:
+class StreamClock:
     """Order between streams, derived from recorded and awaited events.
 
     Handles identify streams and events.
@@ -35,19 +35,19 @@ class Clock:
         self._origin = origin
         self._counts: dict[int, dict[int, int]] = {origin: {origin: 0}}
         self._events: dict[int, dict[int, int]] = {}
-        self._last: dict[int, tuple[Spot | None, str]] = {}
+        self._last: dict[int, tuple[SourceLocation | None, str]] = {}
 
-    def works(self, stream: int, spot: Spot | None, op: str) -> None:
+    def add_work(self, stream: int, spot: SourceLocation | None, op: str) -> None:
         """Count an operator launched on a stream."""
         counts = self._counts.setdefault(stream, {})
         counts[stream] = counts.get(stream, 0) + 1
         self._last[stream] = (spot, op)
 
-    def records(self, event: int, stream: int) -> None:
+    def record_event(self, event: int, stream: int) -> None:
         """Record an event in a stream."""
         self._events[event] = dict(self._counts.setdefault(stream, {}))
 
-    def waits(self, event: int, stream: int) -> None:
+    def wait_event(self, event: int, stream: int) -> None:
         """Make a stream wait for an event."""
         counts = self._counts.setdefault(stream, {})
         for other, count in self._events.get(event, {}).items():
@@ -57,12 +57,12 @@ class Clock:
         """Check if a stream is the origin or waited for it, directly or indirectly."""
         return self._origin in self._counts.get(stream, {})
 
-    def unjoined(self) -> tuple[Unjoined, ...]:
+    def find_unjoined(self) -> tuple[UnjoinedStream, ...]:
         """Return forked streams whose last work the origin did not wait for."""
         joined = self._counts[self._origin]
         streams = []
         for stream, (spot, op) in self._last.items():
             behind = self._counts[stream].get(stream, 0) - joined.get(stream, 0)
             if stream != self._origin and self.is_member(stream) and behind > 0:
-                streams.append(Unjoined(stream, spot, op, behind))
+                streams.append(UnjoinedStream(stream, spot, op, behind))
         return tuple(streams)

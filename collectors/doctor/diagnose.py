@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.collection.machine import machine_environment
+from collectors.collection.machine import read_machine_environment
 from collectors.doctor.requests import COMPILATION_FILE, REPORT_FILE, ProgramSettings
 from collectors.program.launcher import ProgramExit, run_program, why_unwatched
 from graphviz_dash import __version__
@@ -34,22 +34,22 @@ _TIMES = "the doctor does not measure times"
 
 
 @dataclass(frozen=True)
-class Examined:
+class Examination:
     """Result of an examination."""
 
     reports: tuple[DoctorReport, ...]
     """One report per observed process."""
-    ended: ProgramExit | None
+    program_exit: ProgramExit | None
     """Exit of the program, or None for a workload."""
     compilations: tuple[Compilation | None, ...] = ()
     """Compilation of each process or None; empty for a workload."""
 
-    def compilation(self, number: int) -> Compilation | None:
+    def get_compilation(self, number: int) -> Compilation | None:
         """Return the compilation of the process of report ``number``, or None."""
         return self.compilations[number] if number < len(self.compilations) else None
 
 
-def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path) -> Examined:
+def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path) -> Examination:
     """Run a program to its end and observe its captures, or its training steps if it captures
     nothing.
 
@@ -68,10 +68,10 @@ def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path
             "The program did nothing to examine: it captured no graph and called neither an "
             "optimizer nor a module without gradients, or it was killed early."
         )
-    return Examined(reports, program_exit, tuple(map(_compilation_beside, files)))
+    return Examination(reports, program_exit, tuple(map(_read_compilation, files)))
 
 
-def _compilation_beside(report: Path) -> Compilation | None:
+def _read_compilation(report: Path) -> Compilation | None:
     file = report.with_name(report.name.removesuffix(REPORT_FILE) + COMPILATION_FILE)
     if not file.exists():
         return None
@@ -91,7 +91,7 @@ def write_bundle(
     Raises:
         InputError: ``target`` already exists.
     """
-    failures = tuple(_failure(finding) for finding in report.findings if finding.first)
+    failures = tuple(_to_failure(finding) for finding in report.findings if finding.first)
     manifest = Manifest(
         format=FORMAT_NAME,
         version=FORMAT_VERSION,
@@ -104,7 +104,7 @@ def write_bundle(
         status="failed" if failures else "complete",
         failures=failures,
         absent=tuple(Absent(kind.fact, _TIMES) for kind in Pass),
-        environment=machine_environment(scratch),
+        environment=read_machine_environment(scratch),
         files=(),
     )
     with BundleWriter(target) as writer:
@@ -114,7 +114,7 @@ def write_bundle(
         writer.commit(manifest)
 
 
-def _failure(finding: Finding) -> Failure:
+def _to_failure(finding: Finding) -> Failure:
     assert finding.severity is Severity.ILLEGAL
     message = finding.message or "the capture was invalidated"
     location = finding.place.text if finding.place else None

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from collectors.doctor.events import Event, Scalar, StepLog, TensorUse
-from collectors.doctor.places import Spot
-from graphviz_dash.model.doctor import Evidence, Finding, RuleId, Seen, Severity
+from collectors.doctor.places import SourceLocation
+from graphviz_dash.model.doctor import DetectionMethod, Evidence, Finding, RuleId, Severity
 
 _SHAPING: Final = frozenset(
     {"view", "_unsafe_view", "reshape", "expand", "slice", "slice_backward", "narrow", "arange"}
@@ -29,15 +29,15 @@ _HARMLESS: Final = frozenset(
 
 
 @dataclass(frozen=True)
-class Draft:
+class FindingDraft:
     """A finding before its source line is read; fields as in the model's Finding."""
 
     rule: RuleId
     severity: Severity
     """Failing capture or wrong replay."""
-    seen: Seen
+    seen: DetectionMethod
     """Source of the evidence."""
-    spot: Spot | None
+    spot: SourceLocation | None
     """User line, or None."""
     op: str | None
     """Operator or call, or None if only the line is known."""
@@ -55,18 +55,18 @@ class Draft:
     """The call ended the capture, or would have."""
 
     @property
-    def key(self) -> tuple[RuleId, Spot | None, str | None]:
+    def key(self) -> tuple[RuleId, SourceLocation | None, str | None]:
         """Identity of a finding."""
         return (self.rule, self.spot, self.op)
 
-    def finding(self) -> Finding:
+    def to_finding(self) -> Finding:
         """Convert to the bundle format."""
         return Finding(
             rule=self.rule,
             severity=self.severity,
             seen=self.seen,
             first=self.first,
-            place=self.spot.place() if self.spot else None,
+            place=self.spot.to_code_place() if self.spot else None,
             op=self.op,
             stream=self.stream,
             thread=self.thread,
@@ -76,13 +76,13 @@ class Draft:
         )
 
 
-def illegal_in(log: StepLog, seen: Seen) -> list[Draft]:
+def find_illegal_calls(log: StepLog, seen: DetectionMethod) -> list[FindingDraft]:
     """Return calls that break a rule on their own, once per location."""
-    drafts: dict[tuple[RuleId, Spot | None, str | None], Draft] = {}
+    drafts: dict[tuple[RuleId, SourceLocation | None, str | None], FindingDraft] = {}
     for event in log.events:
         if event.violation is None:
             continue
-        draft = Draft(
+        draft = FindingDraft(
             rule=event.violation.rule,
             severity=Severity.ILLEGAL,
             seen=seen,
@@ -99,31 +99,31 @@ def illegal_in(log: StepLog, seen: Seen) -> list[Draft]:
     return list(drafts.values())
 
 
-def differences(logs: Sequence[StepLog]) -> list[Draft]:
+def find_differences(logs: Sequence[StepLog]) -> list[FindingDraft]:
     """Find changes between runs of the same step that a graph would not follow."""
     if len(logs) < 2:
         return []
     # The order of other threads varies.
     logs = [StepLog([event for event in log.events if event.thread is None]) for log in logs]
     return [
-        *_other_path(logs),
-        *_moved(logs),
-        *_reshaped(logs),
-        *_renumbered(logs),
+        *_find_other_path(logs),
+        *_find_moved_inputs(logs),
+        *_find_shape_changes(logs),
+        *_find_scalar_changes(logs),
     ]
 
 
-def cpu_work(log: StepLog) -> list[Draft]:
+def find_cpu_work(log: StepLog) -> list[FindingDraft]:
     """Find operators on CPU tensors and changes of Python state in one step."""
-    counts: Counter[Spot | None] = Counter()
-    firsts: dict[Spot | None, Event] = {}
+    counts: Counter[SourceLocation | None] = Counter()
+    firsts: dict[SourceLocation | None, Event] = {}
     for event in log.events:
-        if event.on_gpu or not event.makes_cpu or _short(event.op) in _HARMLESS:
+        if event.on_gpu or not event.makes_cpu or _strip_namespace(event.op) in _HARMLESS:
             continue
         counts[event.spot] += 1
         firsts.setdefault(event.spot, event)
     drafts = [
-        _silent(
+        _build_silent_draft(
             RuleId.CPU_WORK,
             event,
             counts[spot],
@@ -134,10 +134,10 @@ def cpu_work(log: StepLog) -> list[Draft]:
     ]
     for name, before, after in log.state:
         drafts.append(
-            Draft(
+            FindingDraft(
                 rule=RuleId.CPU_WORK,
                 severity=Severity.SILENT,
-                seen=Seen.EAGER,
+                seen=DetectionMethod.EAGER,
                 spot=None,
                 op=f"Python variable {name}",
                 stream=None,
@@ -150,11 +150,13 @@ def cpu_work(log: StepLog) -> list[Draft]:
     return drafts
 
 
-def _silent(rule: RuleId, event: Event, calls: int | None, *evidence: Evidence) -> Draft:
-    return Draft(
+def _build_silent_draft(
+    rule: RuleId, event: Event, calls: int | None, *evidence: Evidence
+) -> FindingDraft:
+    return FindingDraft(
         rule=rule,
         severity=Severity.SILENT,
-        seen=Seen.EAGER,
+        seen=DetectionMethod.EAGER,
         spot=event.spot,
         op=event.op,
         stream=event.stream,
@@ -164,7 +166,7 @@ def _silent(rule: RuleId, event: Event, calls: int | None, *evidence: Evidence) 
     )
 
 
-def _other_path(logs: Sequence[StepLog]) -> list[Draft]:
+def _find_other_path(logs: Sequence[StepLog]) -> list[FindingDraft]:
     """Return the first operator that differs from the first step."""
     base = logs[0].events
     for number, log in enumerate(logs[1:], 2):
@@ -176,28 +178,28 @@ def _other_path(logs: Sequence[StepLog]) -> list[Draft]:
             different = theirs or ours
             assert different is not None
             return [
-                _silent(
+                _build_silent_draft(
                     RuleId.CONTROL_FLOW,
                     different,
                     None,
                     Evidence("operators in step 1", len(base)),
                     Evidence(f"operators in step {number}", len(log.events)),
                     Evidence("first operator that differs", index),
-                    Evidence("in step 1", _called(ours)),
-                    Evidence(f"in step {number}", _called(theirs)),
+                    Evidence("in step 1", _describe_event(ours)),
+                    Evidence(f"in step {number}", _describe_event(theirs)),
                 )
             ]
     return []
 
 
-def _called(event: Event | None) -> str:
+def _describe_event(event: Event | None) -> str:
     if event is None:
         return "end of the step"
-    location = event.spot.place().text if event.spot else "unknown location"
+    location = event.spot.to_code_place().text if event.spot else "unknown location"
     return f"{event.op} at {location}"
 
 
-def _aligned(logs: Sequence[StepLog]) -> Iterator[tuple[Event, ...]]:
+def _align_events(logs: Sequence[StepLog]) -> Iterator[tuple[Event, ...]]:
     """Yield matching events while all steps run the same operators."""
     for events in zip(*(log.events for log in logs), strict=False):
         if len({(event.op, event.spot, len(event.inputs)) for event in events}) > 1:
@@ -205,11 +207,11 @@ def _aligned(logs: Sequence[StepLog]) -> Iterator[tuple[Event, ...]]:
         yield events
 
 
-def _moved(logs: Sequence[StepLog]) -> list[Draft]:
+def _find_moved_inputs(logs: Sequence[StepLog]) -> list[FindingDraft]:
     """Find external memory whose address changes between steps."""
     first: dict[tuple[int | None, ...], tuple[Event, TensorUse]] = {}
     uses: Counter[tuple[int | None, ...]] = Counter()
-    for events in _aligned(logs):
+    for events in _align_events(logs):
         if events[0].violation is not None:
             # The wait or copy has to move out of the step anyway.
             continue
@@ -221,7 +223,7 @@ def _moved(logs: Sequence[StepLog]) -> list[Draft]:
                 first.setdefault(addresses, (events[0], matching[0]))
                 uses[addresses] += 1
     return [
-        _silent(
+        _build_silent_draft(
             RuleId.MOVED_INPUT,
             event,
             None,
@@ -236,12 +238,12 @@ def _moved(logs: Sequence[StepLog]) -> list[Draft]:
     ]
 
 
-def _reshaped(logs: Sequence[StepLog]) -> list[Draft]:
+def _find_shape_changes(logs: Sequence[StepLog]) -> list[FindingDraft]:
     """Find the first changed size, or an earlier operator whose arguments caused it."""
     source: Event | None = None
     affected = 0
     earliest: tuple[Event, tuple[TensorUse, ...]] | None = None
-    for events in _aligned(logs):
+    for events in _align_events(logs):
         changed = next(
             (
                 matching
@@ -262,7 +264,7 @@ def _reshaped(logs: Sequence[StepLog]) -> list[Draft]:
         return []
     event, changed = earliest
     return [
-        _silent(
+        _build_silent_draft(
             RuleId.CHANGING_SHAPE,
             event,
             affected,
@@ -275,20 +277,20 @@ def _reshaped(logs: Sequence[StepLog]) -> list[Draft]:
     ]
 
 
-def _renumbered(logs: Sequence[StepLog]) -> list[Draft]:
-    drafts: dict[tuple[str, Spot | None], Draft] = {}
-    reshaped = bool(_reshaped(logs))
-    for events in _aligned(logs):
+def _find_scalar_changes(logs: Sequence[StepLog]) -> list[FindingDraft]:
+    drafts: dict[tuple[str, SourceLocation | None], FindingDraft] = {}
+    reshaped = bool(_find_shape_changes(logs))
+    for events in _align_events(logs):
         event = events[0]
-        if not event.on_gpu or (reshaped and _short(event.op) in _SHAPING):
+        if not event.on_gpu or (reshaped and _strip_namespace(event.op) in _SHAPING):
             continue
         key = (event.op, event.spot)
         if len({len(event_of_step.scalars) for event_of_step in events}) > 1 or key in drafts:
             continue
         for values in zip(*(event_of_step.scalars for event_of_step in events), strict=True):
-            if all(_same(values[0], value) for value in values[1:]):
+            if all(_is_same(values[0], value) for value in values[1:]):
                 continue
-            drafts[key] = _silent(
+            drafts[key] = _build_silent_draft(
                 RuleId.CHANGING_SCALAR,
                 event,
                 None,
@@ -301,11 +303,11 @@ def _renumbered(logs: Sequence[StepLog]) -> list[Draft]:
     return list(drafts.values())
 
 
-def _same(first: Scalar, second: Scalar) -> bool:
+def _is_same(first: Scalar, second: Scalar) -> bool:
     if isinstance(first, float) and isinstance(second, float) and math.isnan(first):
         return math.isnan(second)
     return first == second
 
 
-def _short(op: str) -> str:
+def _strip_namespace(op: str) -> str:
     return op.removeprefix("aten::")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from collectors.doctor.places import Spot
+from collectors.doctor.places import SourceLocation
 from graphviz_dash.model.doctor import Evidence, RuleId
 
 Scalar: TypeAlias = int | float | bool | str
@@ -41,7 +41,7 @@ class Event:
 
     op: str
     """Name; empty if only the line is known."""
-    spot: Spot | None
+    spot: SourceLocation | None
     """User line that led to it, or None."""
     stream: str
     """Current CUDA stream, in words."""

@@ -9,22 +9,32 @@ from typing import Final
 import torch
 from cuda.bindings import runtime
 
-from collectors.doctor.attempts import Captures, capture, eager_step, escaped
-from collectors.doctor.classify import by_message, first_line, speaks_of_capture
-from collectors.doctor.drafts import Draft, cpu_work, differences, illegal_in
+from collectors.doctor.attempts import (
+    CaptureOutcome,
+    capture_step,
+    find_escaped_work,
+    run_eager_step,
+)
+from collectors.doctor.classify import classify_message, mentions_capture, read_first_line
+from collectors.doctor.drafts import (
+    FindingDraft,
+    find_cpu_work,
+    find_differences,
+    find_illegal_calls,
+)
 from collectors.doctor.events import StepLog
-from collectors.doctor.places import spot_of_error
-from collectors.doctor.replays import Comparison, compare_replay
+from collectors.doctor.places import find_error_location
+from collectors.doctor.replays import ReplayComparison, compare_replay
 from collectors.driver.topology import call
 from collectors.workloads import Step
 from graphviz_dash.model.doctor import (
     CheckStatus,
+    DetectionMethod,
     DoctorReport,
     Evidence,
     OutputCheck,
     RuleCheck,
     RuleId,
-    Seen,
     Severity,
 )
 
@@ -41,7 +51,7 @@ _TOLERANCE: Final = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat1
 """Largest relative difference that another cuBLAS workspace explains."""
 
 
-def examine(step: Step, warmup: int, steps: int) -> DoctorReport:
+def examine_step(step: Step, warmup: int, steps: int) -> DoctorReport:
     """Warm up a step, observe ``steps`` eager runs, capture it and compare a replay."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -51,37 +61,41 @@ def examine(step: Step, warmup: int, steps: int) -> DoctorReport:
                 step()
         torch.cuda.synchronize()
     except RuntimeError as error:
-        message = first_line(error)
-        if not speaks_of_capture(message):
+        message = read_first_line(error)
+        if not mentions_capture(message):
             raise
-        rule = by_message(message) or RuleId.FORBIDDEN_CALL
-        return _failed_by_itself(rule, error)
-    observed = [eager_step(step, stream) for _ in range(steps)]
+        rule = classify_message(message) or RuleId.FORBIDDEN_CALL
+        return _report_own_failure(rule, error)
+    observed = [run_eager_step(step, stream) for _ in range(steps)]
     logs = [log for log, _ in observed]
     answers = observed[-1][1].recorded
-    eager = [*illegal_in(logs[-1], Seen.EAGER), *differences(logs), *cpu_work(logs[-1])]
+    eager = [
+        *find_illegal_calls(logs[-1], DetectionMethod.EAGER),
+        *find_differences(logs),
+        *find_cpu_work(logs[-1]),
+    ]
     del observed
-    captures = capture(step, stream, answers)
+    captures = capture_step(step, stream, answers)
     silent = [draft for draft in eager if draft.severity is Severity.SILENT]
     nodes: int | None = None
-    comparison = Comparison((), "no capture succeeded")
+    comparison = ReplayComparison((), "no capture succeeded")
     if captures.finished and captures.watch is not None:
         nodes = int(call(runtime.cudaGraphGetNodes, captures.graph.raw_cuda_graph(), 0)[1])
-        silent += escaped(captures.watch)
+        silent += find_escaped_work(captures.watch)
         if nodes == 0:
-            silent.append(_empty(logs[-1]))
+            silent.append(_build_empty_capture_draft(logs[-1]))
         comparison = compare_replay(
             step,
             captures.graph,
             captures.result,
-            captures.watch.outside,
+            captures.watch.external_tensors,
             stream,
             with_noise=not silent,
         )
-        silent = _with_outputs(silent, comparison.outputs)
+        silent = _add_output_evidence(silent, comparison.outputs)
         if not silent and not captures.findings:
-            silent += _unexplained(comparison.outputs)
-    findings = _illegal(captures, eager) + silent
+            silent += _find_unexplained(comparison.outputs)
+    findings = _merge_illegal(captures, eager) + silent
     return DoctorReport(
         subject="workload",
         captured=captures.finished and not captures.findings,
@@ -90,15 +104,15 @@ def examine(step: Step, warmup: int, steps: int) -> DoctorReport:
         steps=steps,
         operators=len(logs[-1].events),
         replays=1 if captures.finished and comparison.reason is None else 0,
-        findings=tuple(draft.finding() for draft in findings),
-        checks=_checks(
-            findings, captures, steps, comparison.reason or _too_noisy(comparison.outputs)
+        findings=tuple(draft.to_finding() for draft in findings),
+        checks=_build_checks(
+            findings, captures, steps, comparison.reason or _explain_noise(comparison.outputs)
         ),
         outputs=comparison.outputs,
     )
 
 
-def _illegal(captures: Captures, eager: Sequence[Draft]) -> list[Draft]:
+def _merge_illegal(captures: CaptureOutcome, eager: Sequence[FindingDraft]) -> list[FindingDraft]:
     """Return calls that broke a capture, then calls that are illegal in an eager step only."""
     proved = captures.findings
     if proved:
@@ -121,12 +135,12 @@ def _illegal(captures: Captures, eager: Sequence[Draft]) -> list[Draft]:
     ]
 
 
-def _empty(log: StepLog) -> Draft:
+def _build_empty_capture_draft(log: StepLog) -> FindingDraft:
     gpu = [event for event in log.events if event.on_gpu]
-    return Draft(
+    return FindingDraft(
         rule=RuleId.EMPTY_CAPTURE,
         severity=Severity.SILENT,
-        seen=Seen.CAPTURE,
+        seen=DetectionMethod.CAPTURE,
         spot=gpu[0].spot if gpu else log.events[0].spot if log.events else None,
         op=None,
         stream=None,
@@ -138,7 +152,9 @@ def _empty(log: StepLog) -> Draft:
     )
 
 
-def _with_outputs(silent: list[Draft], outputs: Sequence[OutputCheck]) -> list[Draft]:
+def _add_output_evidence(
+    silent: list[FindingDraft], outputs: Sequence[OutputCheck]
+) -> list[FindingDraft]:
     """Attach the replay difference to findings that change results."""
     worst = max(outputs, key=lambda check: check.differing, default=None)
     if worst is None or not worst.differing:
@@ -168,10 +184,11 @@ def _with_outputs(silent: list[Draft], outputs: Sequence[OutputCheck]) -> list[D
     ]
 
 
-def _too_noisy(outputs: Sequence[OutputCheck]) -> str | None:
+def _explain_noise(outputs: Sequence[OutputCheck]) -> str | None:
     """Explain that two eager steps differ as much as a replay."""
     noise = max(
-        (check.noise or 0.0 for check in outputs if _large(check, check.noise)), default=0.0
+        (check.noise or 0.0 for check in outputs if _exceeds_tolerance(check, check.noise)),
+        default=0.0,
     )
     if not noise:
         return None
@@ -181,25 +198,25 @@ def _too_noisy(outputs: Sequence[OutputCheck]) -> str | None:
     )
 
 
-def _large(check: OutputCheck, value: float | None) -> bool:
+def _exceeds_tolerance(check: OutputCheck, value: float | None) -> bool:
     return value is not None and value > _TOLERANCE.get(check.dtype, 0.0)
 
 
-def _unexplained(outputs: Sequence[OutputCheck]) -> list[Draft]:
+def _find_unexplained(outputs: Sequence[OutputCheck]) -> list[FindingDraft]:
     unexplained = [
         check
         for check in outputs
         if check.differing
         and (check.largest is None or check.largest > 10 * (check.noise or 0.0))
-        and (check.largest is None or _large(check, check.largest))
+        and (check.largest is None or _exceeds_tolerance(check, check.largest))
     ]
     if not unexplained:
         return []
     return [
-        Draft(
+        FindingDraft(
             rule=RuleId.REPLAY_DIFFERS,
             severity=Severity.SILENT,
-            seen=Seen.REPLAY,
+            seen=DetectionMethod.REPLAY,
             spot=None,
             op=None,
             stream=None,
@@ -214,8 +231,8 @@ def _unexplained(outputs: Sequence[OutputCheck]) -> list[Draft]:
     ]
 
 
-def _checks(
-    findings: Sequence[Draft], captures: Captures, steps: int, no_replay: str | None
+def _build_checks(
+    findings: Sequence[FindingDraft], captures: CaptureOutcome, steps: int, no_replay: str | None
 ) -> tuple[RuleCheck, ...]:
     broken = {draft.rule for draft in findings}
     checks = []
@@ -233,7 +250,7 @@ def _checks(
             checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
         elif rule is RuleId.REPLAY_DIFFERS and no_replay is not None:
             checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, no_replay))
-        elif steps < 2 and rule in _COMPARED:
+        elif steps < 2 and rule in _NEEDS_TWO_STEPS:
             reason = "only one eager step was observed; use --steps 2 or more"
             checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
         else:
@@ -241,19 +258,19 @@ def _checks(
     return tuple(checks)
 
 
-_COMPARED: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGING_SCALAR)
+_NEEDS_TWO_STEPS: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGING_SCALAR)
 
 
-def _failed_by_itself(rule: RuleId, error: RuntimeError) -> DoctorReport:
+def _report_own_failure(rule: RuleId, error: RuntimeError) -> DoctorReport:
     """Report a step that fails in its own capture."""
-    draft = Draft(
+    draft = FindingDraft(
         rule=rule,
         severity=Severity.ILLEGAL,
-        seen=Seen.CAPTURE,
-        spot=spot_of_error(error.__traceback__),
+        seen=DetectionMethod.CAPTURE,
+        spot=find_error_location(error.__traceback__),
         op=None,
         stream=None,
-        message=first_line(error),
+        message=read_first_line(error),
         first=True,
     )
     reason = "the step failed in its first run"
@@ -265,7 +282,7 @@ def _failed_by_itself(rule: RuleId, error: RuntimeError) -> DoctorReport:
         steps=0,
         operators=None,
         replays=0,
-        findings=(draft.finding(),),
+        findings=(draft.to_finding(),),
         checks=tuple(
             RuleCheck(checked, CheckStatus.FOUND)
             if checked is rule

@@ -12,94 +12,94 @@ from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Final
 
-from collectors.collection.paths import GENERATED, short_path
-from graphviz_dash.model.doctor import CodePlace
+from collectors.collection.paths import GENERATED, shorten_path
+from graphviz_dash.model.doctor import CodeLocation
 
-_AROUND: Final = 3
+_CONTEXT_LINES: Final = 3
 """Lines of source stored before and after the location."""
 
-_OURS: Final = str(Path(__file__).parents[1])
+_OWN_FOLDER: Final = str(Path(__file__).parents[1])
 _WORKLOADS: Final = str(Path(__file__).parents[1] / "workloads")
 _LIBRARY: Final = tuple(str(Path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib"))
 
 
 @dataclass(frozen=True)
-class Spot:
+class SourceLocation:
     """A line in a local file and the function that contains it."""
 
     file: str
     line: int
     function: str
 
-    def place(self) -> CodePlace:
+    def to_code_place(self) -> CodeLocation:
         """Convert to the bundle format, with surrounding source lines."""
-        lines = _source(self.file)
-        first = max(1, self.line - _AROUND)
-        return CodePlace(
-            file=short_path(self.file),
+        lines = _read_source(self.file)
+        first = max(1, self.line - _CONTEXT_LINES)
+        return CodeLocation(
+            file=shorten_path(self.file),
             line=self.line,
             function=self.function,
             first=first,
-            lines=lines[first - 1 : self.line + _AROUND],
+            lines=lines[first - 1 : self.line + _CONTEXT_LINES],
         )
 
 
-def is_users(file: str) -> bool:
+def is_user_code(file: str) -> bool:
     """Check if a file is user code, including the built-in workloads."""
     if file.startswith(_WORKLOADS):
         return True
     packages = ("/site-packages/", "/dist-packages/")
     return not (
-        file.startswith((_OURS, "<", *_LIBRARY))
+        file.startswith((_OWN_FOLDER, "<", *_LIBRARY))
         or any(part in file for part in packages)
         or GENERATED.search(file)
     )
 
 
-def spot_of(frame: FrameType | None) -> Spot | None:
+def find_user_location(frame: FrameType | None) -> SourceLocation | None:
     """Return the innermost user frame at or above ``frame``, or None."""
     while frame is not None:
         code = frame.f_code
-        if is_users(code.co_filename):
-            return Spot(code.co_filename, frame.f_lineno, _name(code))
+        if is_user_code(code.co_filename):
+            return SourceLocation(code.co_filename, frame.f_lineno, _get_name(code))
         frame = frame.f_back
     return None
 
 
-def spot_of_thread(ident: int) -> Spot | None:
+def find_thread_location(ident: int) -> SourceLocation | None:
     """Return the current user line of a thread of this process, or None."""
-    return spot_of(sys._current_frames().get(ident))
+    return find_user_location(sys._current_frames().get(ident))
 
 
-def spot_of_error(trace: TracebackType | None) -> Spot | None:
+def find_error_location(trace: TracebackType | None) -> SourceLocation | None:
     """Return the innermost user frame of an exception, or None."""
     spot = None
     while trace is not None:
         code = trace.tb_frame.f_code
-        if is_users(code.co_filename):
-            spot = Spot(code.co_filename, trace.tb_lineno, _name(code))
+        if is_user_code(code.co_filename):
+            spot = SourceLocation(code.co_filename, trace.tb_lineno, _get_name(code))
         trace = trace.tb_next
     return spot
 
 
-def decides(spot: Spot) -> bool:
+def is_condition(spot: SourceLocation) -> bool:
     """Check if the line is in the condition of an ``if``, ``while``, ``assert`` or conditional
     expression."""
-    return any(first <= spot.line <= last for first, last in _conditions(spot.file))
+    return any(first <= spot.line <= last for first, last in _find_conditions(spot.file))
 
 
-def _name(code: CodeType) -> str:
+def _get_name(code: CodeType) -> str:
     return code.co_qualname
 
 
-def _source(file: str) -> tuple[str, ...]:
+def _read_source(file: str) -> tuple[str, ...]:
     return tuple(line.rstrip("\n") for line in linecache.getlines(file))
 
 
 @lru_cache(maxsize=256)
-def _conditions(file: str) -> tuple[tuple[int, int], ...]:
+def _find_conditions(file: str) -> tuple[tuple[int, int], ...]:
     try:
-        tree = ast.parse("\n".join(_source(file)))
+        tree = ast.parse("\n".join(_read_source(file)))
     except (SyntaxError, ValueError):
         return ()
     return tuple(

@@ -22,28 +22,33 @@ import torch
 from cuda.bindings import runtime
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from collectors.compiled.account import CompileAccount
-from collectors.doctor.attempts import Lines, cause_of, escaped
-from collectors.doctor.calls import watching
-from collectors.doctor.drafts import Draft, cpu_work, differences, illegal_in
+from collectors.compiled.account import CompileRecorder
+from collectors.doctor.attempts import LineTracer, find_cause, find_escaped_work
+from collectors.doctor.calls import observe
+from collectors.doctor.drafts import (
+    FindingDraft,
+    find_cpu_work,
+    find_differences,
+    find_illegal_calls,
+)
 from collectors.doctor.events import Event, StepLog
-from collectors.doctor.places import Spot, spot_of
+from collectors.doctor.places import SourceLocation, find_user_location
 from collectors.doctor.requests import COMPILATION_FILE, REPORT_FILE, ProgramSettings
-from collectors.doctor.watch import Watch, relaxed
+from collectors.doctor.watch import StepWatch, relax_capture_mode
 from collectors.guard import Guard
 from collectors.program.hooks import OutermostCalls, optimizer_steps
 from collectors.program.launcher import scratch_folder, settings
 from graphviz_dash.model.doctor import (
     CheckStatus,
+    DetectionMethod,
     DoctorReport,
     Evidence,
     RuleCheck,
     RuleId,
-    Seen,
     Severity,
 )
 
-_REPLAYS: Final = 16
+_MAX_REPLAYS: Final = 16
 """Replays of each graph for which input memory is checked."""
 
 _SILENT_STEPS: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGING_SCALAR)
@@ -56,26 +61,26 @@ def hook() -> None:
     doctor.install()
     # Include the time: a program that re-executes itself keeps its process id.
     file = scratch_folder() / f"{os.getpid()}-{time.time_ns()}-{REPORT_FILE}"
-    atexit.register(doctor.write, file)
+    atexit.register(doctor.write_report, file)
 
 
 class _ProgramDoctor:
     """Records the captures and steps of one process of the program."""
 
-    def __init__(self, asked: ProgramSettings) -> None:
-        self._asked = asked
+    def __init__(self, settings: ProgramSettings) -> None:
+        self._settings = settings
         self._pid = os.getpid()
         self._guard = Guard()
-        self._findings: list[Draft] = []
+        self._findings: list[FindingDraft] = []
         self._captures = 0
         self._failed = 0
-        self._current: tuple[Watch, Lines, ExitStack] | None = None
+        self._current: tuple[StepWatch, LineTracer, ExitStack] | None = None
         self._registered: list[torch.Generator] = []
         self._reads: dict[int, list[tuple[StorageWeakRef, Event]]] = {}
         self._replays: dict[int, int] = {}
         self._nodes: list[int | None] = []
-        self._steps = _Steps(asked)
-        self._compiled = CompileAccount(self._guard)
+        self._steps = _StepObserver(settings)
+        self._compiled = CompileRecorder(self._guard)
 
     def install(self) -> None:
         """Replace torch's methods with observed ones, for the life of the process."""
@@ -85,13 +90,13 @@ class _ProgramDoctor:
         doctor = self
 
         def capture_begin(this: Any, *args: Any, **kwargs: Any) -> None:
-            doctor.begin(begin, this, args, kwargs)
+            doctor.begin_capture(begin, this, args, kwargs)
 
         def capture_end(this: Any) -> None:
-            doctor.end(end, this)
+            doctor.end_capture(end, this)
 
         def launch(this: Any) -> None:
-            doctor.launch(this)
+            doctor.check_replay(this)
             replay(this)
 
         def register_generator_state(this: Any, generator: torch.Generator) -> None:
@@ -105,7 +110,7 @@ class _ProgramDoctor:
         self._steps.install()
         self._compiled.start()
 
-    def begin(
+    def begin_capture(
         self, original: Callable[..., None], this: Any, args: tuple[Any, ...], kwargs: Any
     ) -> None:
         """Start observing a capture."""
@@ -115,20 +120,22 @@ class _ProgramDoctor:
             return
         self._captures += 1
         stream = torch.cuda.current_stream()
-        watch = Watch(stream.cuda_stream, capture=True, registered=self._registered)
+        watch = StepWatch(stream.cuda_stream, capture=True, registered_generators=self._registered)
         try:
             original(this, *args, **kwargs)
         except RuntimeError as error:
             self._failed += 1
-            self._add(illegal_in(StepLog([cause_of(watch, error)]), Seen.CAPTURE))
+            self._add_findings(
+                find_illegal_calls(StepLog([find_cause(watch, error)]), DetectionMethod.CAPTURE)
+            )
             raise
         stack = ExitStack()
-        stack.enter_context(watching(watch))
-        lines = Lines(watch)
+        stack.enter_context(observe(watch))
+        lines = LineTracer(watch)
         stack.enter_context(lines)
         self._current = (watch, lines, stack)
 
-    def end(self, original: Callable[..., None], this: Any) -> None:
+    def end_capture(self, original: Callable[..., None], this: Any) -> None:
         """Finish observing a capture, successful or not."""
         if self._current is None:
             original(this)
@@ -136,94 +143,107 @@ class _ProgramDoctor:
         watch, lines, stack = self._current
         self._current = None
         stack.close()
-        nodes = _nodes_under_capture(watch.origin)
+        nodes = _count_captured_nodes(watch.origin)
         raised = sys.exc_info()[1]
         try:
             original(this)
         except RuntimeError as error:
-            self._broke(watch, error, lines)
+            self._record_failure(watch, error, lines)
             raise
         if raised is not None:
             # The step raised but the capture ended without an error: it is lost all the same.
-            self._broke(watch, raised, lines)
+            self._record_failure(watch, raised, lines)
             return
-        self._add(escaped(watch))
-        self._add(cpu_work(watch.log))
+        self._add_findings(find_escaped_work(watch))
+        self._add_findings(find_cpu_work(watch.log))
         # torch.compile's CUDA graph trees make an empty capture once to create their pool.
         if nodes == 0 and watch.log.events:
-            self._add([_empty(watch.log)])
+            self._add_findings([_build_empty_capture_draft(watch.log)])
         self._nodes.append(nodes)
-        self._remember(this, watch)
+        self._track_inputs(this, watch)
 
-    def _broke(self, watch: Watch, error: BaseException, lines: Lines) -> None:
+    def _record_failure(self, watch: StepWatch, error: BaseException, lines: LineTracer) -> None:
         self._failed += 1
-        self._add(illegal_in(StepLog([cause_of(watch, error, lines.culprit)]), Seen.CAPTURE))
+        self._add_findings(
+            find_illegal_calls(
+                StepLog([find_cause(watch, error, lines.culprit)]), DetectionMethod.CAPTURE
+            )
+        )
 
-    def _remember(self, graph: Any, watch: Watch) -> None:
+    def _track_inputs(self, graph: Any, watch: StepWatch) -> None:
         """Track the graph's input memory by weak references; replays need it alive."""
         self._replays[id(graph)] = 0
-        if _by_cudagraph_trees(sys._getframe(2)):
+        if _is_cudagraph_trees_capture(sys._getframe(2)):
             # The trees track memory of their pool and copy inputs to their captured addresses.
-            watch.outside.clear()
+            watch.external_tensors.clear()
         uses = []
-        for outside in watch.outside.values():
+        for outside in watch.external_tensors.values():
             event = Event(outside.op, outside.spot, "", captured=True, thread=None)
             uses.append((StorageWeakRef(outside.tensor.untyped_storage()), event))
         self._reads[id(graph)] = uses
-        watch.outside.clear()
+        watch.external_tensors.clear()
 
-    def launch(self, graph: Any) -> None:
+    def check_replay(self, graph: Any) -> None:
         """Check the input memory of a graph before its replay."""
         count = self._replays.get(id(graph))
-        if count is None or count >= _REPLAYS:
+        if count is None or count >= _MAX_REPLAYS:
             return
         self._replays[id(graph)] = count + 1
         freed = [event for memory, event in self._reads[id(graph)] if memory.expired()]
         if freed:
-            spot = spot_of(sys._getframe(2))
-            self._add([_freed(event, spot, count + 1, len(freed)) for event in freed[:1]])
-            self._replays[id(graph)] = _REPLAYS
+            spot = find_user_location(sys._getframe(2))
+            self._add_findings(
+                [
+                    _build_freed_memory_draft(event, spot, count + 1, len(freed))
+                    for event in freed[:1]
+                ]
+            )
+            self._replays[id(graph)] = _MAX_REPLAYS
 
-    def _add(self, drafts: list[Draft]) -> None:
+    def _add_findings(self, drafts: list[FindingDraft]) -> None:
         keys = {draft.key for draft in self._findings}
         self._findings += [draft for draft in drafts if draft.key not in keys]
 
-    def write(self, file: os.PathLike[str]) -> None:
+    def write_report(self, file: os.PathLike[str]) -> None:
         """Write the report if there is anything to report; never in a forked child."""
         if os.getpid() == self._pid:
             with self._guard:
-                self._write(file)
+                self._write_report(file)
             with self._guard:
                 self._write_compilation(file)
 
-    def _write(self, file: os.PathLike[str]) -> None:
+    def _write_report(self, file: os.PathLike[str]) -> None:
         self._steps.stop()
         if self._current is not None:
             # capture_begin without capture_end: the step raised in between.
             watch, _, _ = self._current
             self._failed += 1
-            broken = [watch.broken] if watch.broken is not None else []
-            self._add(illegal_in(StepLog(broken), Seen.CAPTURE))
+            broken = [watch.breaking_event] if watch.breaking_event is not None else []
+            self._add_findings(find_illegal_calls(StepLog(broken), DetectionMethod.CAPTURE))
         logs = self._steps.logs
         if not self._captures and not logs:
             return
         findings = list(self._findings)
         if not self._captures:
-            findings += [*illegal_in(logs[-1], Seen.EAGER), *differences(logs), *cpu_work(logs[-1])]
-        report = self._report(_first_marked(findings), logs)
+            findings += [
+                *find_illegal_calls(logs[-1], DetectionMethod.EAGER),
+                *find_differences(logs),
+                *find_cpu_work(logs[-1]),
+            ]
+        report = self._build_report(_mark_first(findings), logs)
         with open(file, "wb") as out:
             out.write(msgspec.json.encode(report))
 
     def _write_compilation(self, report: os.PathLike[str]) -> None:
-        self._compiled.read(lambda _: None)
+        self._compiled.read_trees(lambda _: None)
         self._compiled.stop()
-        compilation = self._compiled.result()
+        compilation = self._compiled.get_result()
         if compilation is not None:
             name = os.fspath(report).removesuffix(REPORT_FILE) + COMPILATION_FILE
             with open(name, "wb") as out:
                 out.write(msgspec.json.encode(compilation))
 
-    def _report(self, findings: list[Draft], logs: list[StepLog]) -> DoctorReport:
+    def _build_report(self, findings: list[FindingDraft], logs: list[StepLog]) -> DoctorReport:
         return DoctorReport(
             subject="program",
             captured=self._failed == 0 if self._captures else None,
@@ -232,20 +252,22 @@ class _ProgramDoctor:
             steps=len(logs),
             operators=len(logs[-1].events) if logs else None,
             replays=sum(self._replays.values()),
-            findings=tuple(draft.finding() for draft in findings),
-            checks=tuple(self._check(rule, findings, logs) for rule in RuleId),
+            findings=tuple(draft.to_finding() for draft in findings),
+            checks=tuple(self._check_rule(rule, findings, logs) for rule in RuleId),
             outputs=(),
         )
 
-    def _check(self, rule: RuleId, findings: list[Draft], logs: list[StepLog]) -> RuleCheck:
+    def _check_rule(
+        self, rule: RuleId, findings: list[FindingDraft], logs: list[StepLog]
+    ) -> RuleCheck:
         if any(draft.rule is rule for draft in findings):
             return RuleCheck(rule, CheckStatus.FOUND)
-        reason = self._unchecked(rule, logs)
+        reason = self._explain_unchecked(rule, logs)
         if reason is None:
             return RuleCheck(rule, CheckStatus.PASSED)
         return RuleCheck(rule, CheckStatus.NOT_CHECKED, reason)
 
-    def _unchecked(self, rule: RuleId, logs: list[StepLog]) -> str | None:
+    def _explain_unchecked(self, rule: RuleId, logs: list[StepLog]) -> str | None:
         if rule is RuleId.REPLAY_DIFFERS:
             return "a program's step cannot be run again; pass the step as a --workload"
         if self._captures:
@@ -269,26 +291,26 @@ class _ProgramDoctor:
         return "the program captured no graph" if rule in capture_rules else None
 
 
-class _Steps:
+class _StepObserver:
     """Observes a program's training steps.
 
     With torch.compile only optimizers are observed.
     """
 
-    def __init__(self, asked: ProgramSettings) -> None:
-        self._asked = asked
+    def __init__(self, settings: ProgramSettings) -> None:
+        self._settings = settings
         self.logs: list[StepLog] = []
         self._seen = 0
         self._done = False
-        self._open: tuple[Watch, ExitStack] | None = None
+        self._open: tuple[StepWatch, ExitStack] | None = None
         self._hooks = ExitStack()
         self._guard = Guard()
-        self._calls = OutermostCalls(self._called, self._guard)
+        self._calls = OutermostCalls(self._handle_module_call, self._guard)
         self._first_optimizer: int | None = None
 
     def install(self) -> None:
         """Start listening to torch."""
-        self._hooks.enter_context(optimizer_steps(self._optimizer_stepped, self._guard))
+        self._hooks.enter_context(optimizer_steps(self._handle_optimizer_step, self._guard))
         self._calls.start()
         self._hooks.callback(self._calls.stop)
 
@@ -296,49 +318,49 @@ class _Steps:
         """Stop observing permanently."""
         self._done = True
         self._hooks.close()
-        self._close(keep=False)
+        self._close_step(keep=False)
 
-    def _optimizer_stepped(self, optimizer: Any) -> None:
+    def _handle_optimizer_step(self, optimizer: Any) -> None:
         # A step may use several optimizers; it ends with the one seen first.
         if self._first_optimizer is None:
             self._first_optimizer = id(optimizer)
             self._calls.stop()
         if id(optimizer) == self._first_optimizer:
-            self._boundary()
+            self._start_next_step()
 
-    def _called(self, _module: Any, _inputs: tuple[Any, ...]) -> bool:
+    def _handle_module_call(self, _module: Any, _inputs: tuple[Any, ...]) -> bool:
         if self._first_optimizer is None and not torch.is_grad_enabled():
-            self._boundary()
+            self._start_next_step()
         return False
 
-    def _boundary(self) -> None:
+    def _start_next_step(self) -> None:
         if self._done or not torch.cuda.is_initialized():
             return
-        self._close(keep=True)
+        self._close_step(keep=True)
         self._seen += 1
-        if len(self.logs) >= self._asked.steps:
+        if len(self.logs) >= self._settings.steps:
             self._done = True
-        elif self._seen > self._asked.skip:
-            watch = Watch(torch.cuda.current_stream().cuda_stream, capture=False)
+        elif self._seen > self._settings.skip:
+            watch = StepWatch(torch.cuda.current_stream().cuda_stream, capture=False)
             stack = ExitStack()
-            stack.enter_context(watching(watch))
+            stack.enter_context(observe(watch))
             self._open = (watch, stack)
 
-    def _close(self, *, keep: bool) -> None:
+    def _close_step(self, *, keep: bool) -> None:
         if self._open is None:
             return
         watch, stack = self._open
         self._open = None
         stack.close()
-        watch.outside.clear()
+        watch.external_tensors.clear()
         if keep:
             self.logs.append(watch.log)
 
 
-def _nodes_under_capture(stream: int) -> int | None:
+def _count_captured_nodes(stream: int) -> int | None:
     """Count the nodes captured so far, or return None if the capture is broken."""
     # Capture queries may be refused to a capturing thread unless its mode is relaxed.
-    with relaxed():
+    with relax_capture_mode():
         error, status, *rest = runtime.cudaStreamGetCaptureInfo(stream)
         active = runtime.cudaStreamCaptureStatus.cudaStreamCaptureStatusActive
         if int(error) != 0 or status != active:
@@ -347,7 +369,7 @@ def _nodes_under_capture(stream: int) -> int | None:
     return int(count) if int(error) == 0 else None
 
 
-def _by_cudagraph_trees(frame: FrameType | None) -> bool:
+def _is_cudagraph_trees_capture(frame: FrameType | None) -> bool:
     while frame is not None:
         if frame.f_code.co_filename.endswith("cudagraph_trees.py"):
             return True
@@ -355,19 +377,19 @@ def _by_cudagraph_trees(frame: FrameType | None) -> bool:
     return False
 
 
-def _first_marked(findings: list[Draft]) -> list[Draft]:
+def _mark_first(findings: list[FindingDraft]) -> list[FindingDraft]:
     for index, draft in enumerate(findings):
-        if draft.severity is Severity.ILLEGAL and draft.seen is Seen.CAPTURE:
+        if draft.severity is Severity.ILLEGAL and draft.seen is DetectionMethod.CAPTURE:
             findings[index] = replace(draft, first=True)
             break
     return findings
 
 
-def _empty(log: StepLog) -> Draft:
-    return Draft(
+def _build_empty_capture_draft(log: StepLog) -> FindingDraft:
+    return FindingDraft(
         rule=RuleId.EMPTY_CAPTURE,
         severity=Severity.SILENT,
-        seen=Seen.CAPTURE,
+        seen=DetectionMethod.CAPTURE,
         spot=log.events[0].spot if log.events else None,
         op=None,
         stream=None,
@@ -378,17 +400,19 @@ def _empty(log: StepLog) -> Draft:
     )
 
 
-def _freed(event: Event, spot: Spot | None, replay: int, count: int) -> Draft:
-    return Draft(
+def _build_freed_memory_draft(
+    event: Event, spot: SourceLocation | None, replay: int, count: int
+) -> FindingDraft:
+    return FindingDraft(
         rule=RuleId.MOVED_INPUT,
         severity=Severity.SILENT,
-        seen=Seen.REPLAY,
+        seen=DetectionMethod.REPLAY,
         spot=event.spot,
         op=event.op,
         stream=None,
         evidence=(
             Evidence("freed tensors that the graph reads", count),
             Evidence("before replay", replay),
-            *([Evidence("replayed at", spot.place().text)] if spot else []),
+            *([Evidence("replayed at", spot.to_code_place().text)] if spot else []),
         ),
     )

@@ -11,21 +11,21 @@ import torch
 from torch import nn
 from torch.utils._pytree import keystr, tree_flatten_with_path
 
-from collectors.doctor.watch import Outside
+from collectors.doctor.watch import ExternalTensor
 from collectors.workloads import Step
 from graphviz_dash.model.doctor import OutputCheck
 
-_SHARE: Final = 0.5
+_MEMORY_SHARE: Final = 0.5
 """Maximum share of free GPU memory for copies of the state."""
 
-_COPIES: Final = 4
+_STATE_COPIES: Final = 4
 """Copies held at the same time."""
 
-_MOST_LISTED: Final = 40
+_MAX_LISTED: Final = 40
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ReplayComparison:
     """Compared tensors, differing ones first, or the reason for no comparison."""
 
     outputs: tuple[OutputCheck, ...]
@@ -43,11 +43,11 @@ def compare_replay(
     step: Step,
     graph: Any,
     result: Any,
-    outside: Mapping[int, Outside],
+    outside: Mapping[int, ExternalTensor],
     stream: torch.cuda.Stream,
     *,
     with_noise: bool,
-) -> Comparison:
+) -> ReplayComparison:
     """Run an eager step and a replay from the same memory and random state.
 
     Args:
@@ -58,12 +58,16 @@ def compare_replay(
         stream: Stream of the eager steps.
         with_noise: Measure noise by a second eager step. Invalid if the step changes Python state.
     """
-    state = _named_state(step, outside)
+    state = _name_state(step, outside)
     size = sum(tensor.value.numel() * tensor.value.element_size() for tensor in state)
     free, _ = torch.cuda.mem_get_info()
-    if size * _COPIES > free * _SHARE:
-        return Comparison(
-            (), f"{_COPIES} copies of {size:,} bytes of state do not fit into {free:,} free bytes"
+    if size * _STATE_COPIES > free * _MEMORY_SHARE:
+        return ReplayComparison(
+            (),
+            (
+                f"{_STATE_COPIES} copies of {size:,} bytes of state do not fit into {free:,} free "
+                "bytes"
+            ),
         )
     saved = [tensor.value.clone() for tensor in state]
     random = torch.cuda.get_rng_state()
@@ -79,13 +83,13 @@ def compare_replay(
         with torch.cuda.stream(stream):
             returned = step()
         torch.cuda.synchronize()
-        return [_copied(tensor) for tensor in (*_results(returned), *state)]
+        return [_clone(tensor) for tensor in (*_flatten_results(returned), *state)]
 
     with torch.no_grad():
         restore()
         graph.replay()
         torch.cuda.synchronize()
-        replayed = [_copied(tensor) for tensor in (*_results(result), *state)]
+        replayed = [_clone(tensor) for tensor in (*_flatten_results(result), *state)]
         restore()
     eager = run_eager()
     again: list[_Tensor] | None = None
@@ -95,14 +99,14 @@ def compare_replay(
         again = run_eager()
     with torch.no_grad():
         restore()
-        return Comparison(_checks(eager, replayed, again), None)
+        return ReplayComparison(_build_checks(eager, replayed, again), None)
 
 
-def _copied(tensor: _Tensor) -> _Tensor:
+def _clone(tensor: _Tensor) -> _Tensor:
     return _Tensor(tensor.name, tensor.kind, tensor.value.detach().clone())
 
 
-def _checks(
+def _build_checks(
     eager: list[_Tensor], replayed: list[_Tensor], again: list[_Tensor] | None
 ) -> tuple[OutputCheck, ...]:
     others = {(tensor.kind, tensor.name): tensor.value for tensor in replayed}
@@ -112,7 +116,7 @@ def _checks(
         other = others.get((tensor.kind, tensor.name))
         if other is None or other.shape != tensor.value.shape:
             continue
-        differing, largest = difference(tensor.value, other)
+        differing, largest = measure_difference(tensor.value, other)
         repeat = repeats.get((tensor.kind, tensor.name))
         same_shape = repeat is not None and repeat.shape == tensor.value.shape
         checks.append(
@@ -124,14 +128,14 @@ def _checks(
                 elements=tensor.value.numel(),
                 differing=differing,
                 largest=largest,
-                noise=difference(tensor.value, repeat)[1] if same_shape else None,
+                noise=measure_difference(tensor.value, repeat)[1] if same_shape else None,
             )
         )
     checks.sort(key=lambda check: (check.kind != "result", -check.differing))
-    return tuple(checks[:_MOST_LISTED])
+    return tuple(checks[:_MAX_LISTED])
 
 
-def difference(value: torch.Tensor, reference: Any) -> tuple[int, float | None]:
+def measure_difference(value: torch.Tensor, reference: Any) -> tuple[int, float | None]:
     """Return the number of unequal elements (NaN equals NaN) and the largest finite absolute
     difference."""
     if value.numel() == 0:
@@ -150,7 +154,7 @@ def difference(value: torch.Tensor, reference: Any) -> tuple[int, float | None]:
     return count, float(gap.max().item()) if gap.numel() else None
 
 
-def _results(returned: object) -> list[_Tensor]:
+def _flatten_results(returned: object) -> list[_Tensor]:
     leaves, _ = tree_flatten_with_path(returned)
     return [
         _Tensor(f"result{keystr(path)}", "result", leaf)
@@ -159,9 +163,9 @@ def _results(returned: object) -> list[_Tensor]:
     ]
 
 
-def _named_state(step: Step, outside: Mapping[int, Outside]) -> list[_Tensor]:
+def _name_state(step: Step, outside: Mapping[int, ExternalTensor]) -> list[_Tensor]:
     names: dict[int, str] = {}
-    for name, tensor in _tensors_of(step):
+    for name, tensor in _iter_named_tensors(step):
         if tensor.is_cuda and tensor.layout == torch.strided:
             names.setdefault(int(tensor.untyped_storage()._cdata), name)
     named: set[str] = set()
@@ -175,7 +179,9 @@ def _named_state(step: Step, outside: Mapping[int, Outside]) -> list[_Tensor]:
     return tensors
 
 
-def _tensors_of(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple[str, torch.Tensor]]:
+def _iter_named_tensors(
+    step: Callable[..., Any], depth: int = 3
+) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield named tensors reachable from a step."""
     values: dict[str, Any] = {}
     owner = getattr(step, "__self__", None)
@@ -200,12 +206,12 @@ def _tensors_of(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple[str,
             tensors = (*value.named_parameters(), *value.named_buffers())
             yield from ((f"{name}.{path}", tensor) for path, tensor in tensors)
         elif isinstance(value, torch.optim.Optimizer):
-            yield from _optimizer_state(name, value)
+            yield from _iter_optimizer_state(name, value)
         elif isinstance(value, types.FunctionType | types.MethodType) and depth > 1:
-            yield from _tensors_of(value, depth - 1)
+            yield from _iter_named_tensors(value, depth - 1)
 
 
-def _optimizer_state(
+def _iter_optimizer_state(
     name: str, optimizer: torch.optim.Optimizer
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Yield state by parameter index: ``optimizer.state[0].exp_avg``."""

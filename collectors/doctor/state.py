@@ -11,13 +11,13 @@ from collectors.doctor.events import Scalar
 _DEPTH: Final = 3
 
 
-def python_state(step: Callable[..., Any]) -> dict[str, Scalar]:
+def read_python_state(step: Callable[..., Any]) -> dict[str, Scalar]:
     """Read numbers, strings and lengths in closure variables, referenced globals and attributes of
     a step."""
-    return dict(_of_callable(step, _DEPTH, set()))
+    return dict(_iter_callable_state(step, _DEPTH, set()))
 
 
-def changes(
+def diff_state(
     before: dict[str, Scalar], after: dict[str, Scalar]
 ) -> tuple[tuple[str, Scalar, Scalar], ...]:
     """Return name, old and new value of each changed variable."""
@@ -28,7 +28,7 @@ def changes(
     )
 
 
-def _of_callable(
+def _iter_callable_state(
     function: Callable[..., Any], depth: int, seen: set[int]
 ) -> Iterator[tuple[str, Scalar]]:
     if id(function) in seen or depth == 0:
@@ -37,7 +37,7 @@ def _of_callable(
     owner = getattr(function, "__self__", None)
     if owner is not None and not isinstance(owner, types.ModuleType):
         for name, value in getattr(owner, "__dict__", {}).items():
-            yield from _of_value(f"{type(owner).__name__}.{name}", value, depth, seen)
+            yield from _iter_value_state(f"{type(owner).__name__}.{name}", value, depth, seen)
     unwrapped = getattr(function, "__func__", function)
     unwrapped = getattr(unwrapped, "__wrapped__", unwrapped)
     if not isinstance(unwrapped, types.FunctionType):
@@ -49,17 +49,19 @@ def _of_callable(
             value = cell.cell_contents
         except ValueError:
             continue
-        yield from _of_value(name, value, depth, seen)
+        yield from _iter_value_state(name, value, depth, seen)
     for name in unwrapped.__code__.co_names:
         if name in unwrapped.__globals__:
-            yield from _of_value(name, unwrapped.__globals__[name], depth, seen)
+            yield from _iter_value_state(name, unwrapped.__globals__[name], depth, seen)
 
 
-def _of_value(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Scalar]]:
+def _iter_value_state(
+    name: str, value: Any, depth: int, seen: set[int]
+) -> Iterator[tuple[str, Scalar]]:
     if isinstance(value, bool | int | float | str):
         yield name, value
     elif isinstance(value, types.FunctionType | types.MethodType):
-        yield from _of_callable(value, depth - 1, seen)
+        yield from _iter_callable_state(value, depth - 1, seen)
     elif isinstance(value, list | dict | set) and isinstance(value, Sized):
         yield f"len({name})", len(value)
         if isinstance(value, dict) and len(value) < 50:

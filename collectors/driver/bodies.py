@@ -14,7 +14,7 @@ from typing import Any, Final
 from cuda.bindings import driver
 
 from collectors.driver.calls import call
-from graphviz_dash.bundle.debug_dot import DotNode, parse_dot
+from graphviz_dash.bundle.debug_dot import DotNode, parse_dot_nodes
 from graphviz_dash.model.graph import ConditionalType
 
 NODE_PARAMS: Final = 13020
@@ -24,7 +24,7 @@ BY_DOT: Final = "cuGraphDebugDotPrint (handles), cuGraphNodeGetDependencies"
 
 
 @dataclass(frozen=True)
-class Conditional:
+class ConditionalBodies:
     """Type and bodies of a conditional node.
 
     A body is a graph, or node handles in creation order if the driver does not return the graph.
@@ -35,7 +35,7 @@ class Conditional:
     nodes: tuple[tuple[int, ...], ...] = ()
 
 
-class Bodies:
+class BodyFinder:
     """Finds the bodies of the conditional nodes in ``root`` and its nested graphs."""
 
     def __init__(self, root: Any) -> None:
@@ -43,7 +43,7 @@ class Bodies:
         self._by_handle: dict[int, DotNode] | None = None
         self._graphs: dict[int, tuple[int, ...]] = {}
 
-    def of(self, node: Any) -> Conditional | None:
+    def find(self, node: Any) -> ConditionalBodies | None:
         """Return type and bodies of a conditional node, or None if the driver does not report them.
 
         Raises:
@@ -54,13 +54,13 @@ class Bodies:
         ):
             params = call(driver.cuGraphNodeGetParams, node).conditional
             kind = params.type.name.removeprefix("CU_GRAPH_COND_TYPE_").title()
-            return Conditional(ConditionalType(kind), graphs=tuple(params.phGraph_out))
+            return ConditionalBodies(ConditionalType(kind), graphs=tuple(params.phGraph_out))
         if self._by_handle is None:
             self._read_dot()
         bodies = (self._by_handle or {}).get(int(node))
         if bodies is None or bodies.type is None:
             return None
-        return Conditional(
+        return ConditionalBodies(
             bodies.type, nodes=tuple(self._graphs.get(number, ()) for number in bodies.bodies)
         )
 
@@ -73,7 +73,7 @@ class Bodies:
         with tempfile.TemporaryDirectory(prefix="graphviz-dash-") as folder:
             file = Path(folder) / "graph.dot"
             call(driver.cuGraphDebugDotPrint, self._root, str(file).encode(), int(dot_flags))
-            clusters = parse_dot(file.read_text(encoding="utf-8", errors="replace"))
+            clusters = parse_dot_nodes(file.read_text(encoding="utf-8", errors="replace"))
         self._by_handle = {}
         # The DOT format is undocumented: use it only where it agrees with the driver's node list.
         count = call(driver.cuGraphGetNodes, self._root, 0)[1]

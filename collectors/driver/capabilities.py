@@ -14,10 +14,10 @@ from typing import Any, Final, TypeAlias
 from cuda.bindings import driver
 
 from collectors.driver.calls import DriverError, call
-from graphviz_dash.model.graph import DriverAnswer, NodeKind
+from graphviz_dash.model.graph import DriverResult, NodeKind
 from graphviz_dash.model.run import GraphUpdate
 
-Places: TypeAlias = Mapping[int, tuple[str, int]]
+NodePositions: TypeAlias = Mapping[int, tuple[str, int]]
 """Graph id and index of each node handle."""
 
 SWITCHABLE: Final = frozenset({NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET})
@@ -27,7 +27,7 @@ _INSTANTIATED: Final = "CUDA_GRAPH_INSTANTIATE_"
 _UPDATED: Final = "CU_GRAPH_EXEC_UPDATE_"
 
 
-def ask_device_launch(graph: Any, places: Places) -> DriverAnswer:
+def test_device_launch(graph: Any, positions: NodePositions) -> DriverResult:
     """Test whether the driver instantiates ``graph`` for device launches; the executable is
     destroyed."""
     params = driver.CUDA_GRAPH_INSTANTIATE_PARAMS()
@@ -35,17 +35,17 @@ def ask_device_launch(graph: Any, places: Places) -> DriverAnswer:
     status, executable = driver.cuGraphInstantiateWithParams(graph, params)
     if int(status) == 0:
         call(driver.cuGraphExecDestroy, executable)
-        return DriverAnswer("SUCCESS")
-    name, node = _node_of(places, int(params.hErrNode_out or 0))
+        return DriverResult("SUCCESS")
+    name, node = _find_node(positions, int(params.hErrNode_out or 0))
     result = driver.CUgraphInstantiateResult(params.result_out).name.removeprefix(_INSTANTIATED)
-    return DriverAnswer(result, name, node)
+    return DriverResult(result, name, node)
 
 
-def _node_of(places: Places, handle: int) -> tuple[str, int] | tuple[None, None]:
-    return places.get(handle, (None, None))
+def _find_node(positions: NodePositions, handle: int) -> tuple[str, int] | tuple[None, None]:
+    return positions.get(handle, (None, None))
 
 
-def launches_kernels(params: Any, node: Any) -> bool | None:
+def uses_dynamic_parallelism(params: Any, node: Any) -> bool | None:
     """Check if a node's kernel uses dynamic parallelism; None if unknown.
 
     Tests a graph of this kernel alone: only dynamic parallelism prevents its instantiation for
@@ -55,7 +55,7 @@ def launches_kernels(params: Any, node: Any) -> bool | None:
     try:
         node_copy = call(driver.cuGraphAddKernelNode, graph, None, 0, params)
         call(driver.cuGraphKernelNodeCopyAttributes, node_copy, node)
-        response = ask_device_launch(graph, {})
+        response = test_device_launch(graph, {})
     except DriverError:
         return None
     finally:
@@ -63,7 +63,7 @@ def launches_kernels(params: Any, node: Any) -> bool | None:
     return {"SUCCESS": False, "NODE_OPERATION_NOT_SUPPORTED": True}.get(response.result)
 
 
-def enabled(executable: int, node: int) -> bool:
+def is_node_enabled(executable: int, node: int) -> bool:
     """Check if ``executable`` runs a node of its source graph; both are handles."""
     handles = driver.CUgraphExec(executable), driver.CUgraphNode(node)
     return bool(call(driver.cuGraphNodeGetEnabled, *handles))
@@ -79,7 +79,7 @@ class _UpdateInfo(ctypes.Structure):
     ]
 
 
-def _update(executable: Any, graph: Any) -> _UpdateInfo:
+def _update_executable(executable: Any, graph: Any) -> _UpdateInfo:
     """Call cuGraphExecUpdate directly, because cuda-python drops details of a refusal."""
     info = _UpdateInfo()
     ctypes.CDLL("libcuda.so.1").cuGraphExecUpdate_v2(
@@ -88,7 +88,9 @@ def _update(executable: Any, graph: Any) -> _UpdateInfo:
     return info
 
 
-def ask_update(of: tuple[str, Any], by: tuple[str, Any], places: Places, times: int) -> GraphUpdate:
+def test_update(
+    source: tuple[str, Any], target: tuple[str, Any], positions: NodePositions, repeats: int
+) -> GraphUpdate:
     """Test and time updating an executable of graph ``of`` to graph ``by``, next to instantiation.
 
     Graphs are given as (id, handle); ``places`` are those of ``by``. Each operation is timed
@@ -98,26 +100,26 @@ def ask_update(of: tuple[str, Any], by: tuple[str, Any], places: Places, times: 
         DriverError: One of the graphs cannot be instantiated.
     """
     updates, instantiations = [], []
-    with _executable(of[1]) as executable:
-        info = _update(executable, by[1])
-        for _ in range(times):
+    with _instantiate(source[1]) as executable:
+        info = _update_executable(executable, target[1])
+        for _ in range(repeats):
             begin = time.perf_counter_ns()
-            driver.cuGraphExecUpdate(executable, by[1])
+            driver.cuGraphExecUpdate(executable, target[1])
             updates.append(time.perf_counter_ns() - begin)
-    for _ in range(times):
+    for _ in range(repeats):
         begin = time.perf_counter_ns()
-        _, instantiated = driver.cuGraphInstantiate(by[1], 0)
+        _, instantiated = driver.cuGraphInstantiate(target[1], 0)
         instantiations.append(time.perf_counter_ns() - begin)
         call(driver.cuGraphExecDestroy, instantiated)
     result = driver.CUgraphExecUpdateResult(info.result).name.removeprefix(_UPDATED)
-    name, node = _node_of(places, info.node or 0)
-    _, source_node = _node_of(places, info.from_node or 0)
-    answer = DriverAnswer(result, name, node, source_node)
-    return GraphUpdate(of[0], by[0], answer, tuple(updates), tuple(instantiations))
+    name, node = _find_node(positions, info.node or 0)
+    _, source_node = _find_node(positions, info.from_node or 0)
+    answer = DriverResult(result, name, node, source_node)
+    return GraphUpdate(source[0], target[0], answer, tuple(updates), tuple(instantiations))
 
 
 @contextmanager
-def _executable(graph: Any) -> Iterator[Any]:
+def _instantiate(graph: Any) -> Iterator[Any]:
     executable = call(driver.cuGraphInstantiate, graph, 0)
     try:
         yield executable

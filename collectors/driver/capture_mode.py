@@ -11,7 +11,7 @@ from collectors.driver.calls import call
 
 
 @contextmanager
-def relaxed_capture() -> Iterator[None]:
+def relax_capture_mode() -> Iterator[None]:
     """Allow calls that would be refused during a capture and invalidate it.
 
     Covers queries and lazy loading of code.

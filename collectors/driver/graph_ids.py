@@ -14,10 +14,10 @@ from cuda.bindings import driver
 from collectors.driver.topology import call
 from graphviz_dash.model.node_ids import GraphIds
 
-_LOW: Final = 0xFFFF_FFFF
+_LOW_BITS: Final = 0xFFFF_FFFF
 
 
-def ids_from_torch(graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
+def get_torch_ids(graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
     """Return the ids of captured torch.cuda.CUDAGraph objects, none if torch or driver is too old.
 
     Excludes child graphs.
@@ -37,7 +37,7 @@ def ids_from_torch(graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
     return tuple(ids)
 
 
-def ids_from_cupti(cupti: ModuleType, graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
+def read_cupti_ids(cupti: ModuleType, graphs: Mapping[str, Any]) -> tuple[GraphIds, ...]:
     """Return the ids of captured and instantiated torch.cuda.CUDAGraph objects.
 
     Raises:
@@ -51,7 +51,7 @@ def ids_from_cupti(cupti: ModuleType, graphs: Mapping[str, Any]) -> tuple[GraphI
         if not count:
             continue
         nodes = call(driver.cuGraphGetNodes, handle, count)[0]
-        numbers = tuple(cupti.get_graph_node_id(int(node)) & _LOW for node in nodes)
+        numbers = tuple(cupti.get_graph_node_id(int(node)) & _LOW_BITS for node in nodes)
         exec_id = int(cupti.get_graph_exec_id(graph.raw_cuda_graph_exec()))
         ids.append(GraphIds(name, (exec_id,), numbers))
     return tuple(ids)

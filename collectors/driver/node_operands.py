@@ -12,7 +12,7 @@ from typing import Any, Final
 from cuda.bindings import driver
 
 from collectors.driver.calls import call
-from collectors.driver.operands import Extent, Reach, addresses_in, merged_operands
+from collectors.driver.operands import AllocationResolver, Extent, find_addresses, merge_operands
 from graphviz_dash.model.graph import NodeKind, Operand
 
 _BUFFER, _SIZE, _END = 1, 2, 0
@@ -22,7 +22,7 @@ _HOST: Final = 1
 _ARRAY: Final = 3
 
 
-def extent_of(address: int) -> Extent | None:
+def find_extent(address: int) -> Extent | None:
     """Return the device or pinned allocation that contains ``address``, or None if unknown to the
     driver."""
     attribute = driver.CUpointer_attribute
@@ -39,11 +39,11 @@ def extent_of(address: int) -> Extent | None:
 class OperandReader:
     """Reads the operands of nodes, for a graph and all its bodies, in creation order."""
 
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
+    def __init__(self, resolver: AllocationResolver) -> None:
+        self._reach = resolver
         self._sizes: dict[int, tuple[int, ...]] = {}
 
-    def of(self, handle: Any, kind: NodeKind) -> tuple[Operand, ...] | None:
+    def read(self, handle: Any, kind: NodeKind) -> tuple[Operand, ...] | None:
         """Return the memory that a node may access, or None if unknown.
 
         Unknown for CPU calls, events, semaphores, nested graphs, arrays, unregistered memory, and
@@ -53,31 +53,31 @@ class OperandReader:
             DriverError: The driver refused a query.
         """
         readers: dict[NodeKind, Callable[[Any], tuple[Operand, ...] | None]] = {
-            NodeKind.KERNEL: self._kernel,
-            NodeKind.MEMCPY: self._memcpy,
-            NodeKind.MEMSET: lambda node: self._all(
+            NodeKind.KERNEL: self._read_kernel,
+            NodeKind.MEMCPY: self._read_memcpy,
+            NodeKind.MEMSET: lambda node: self._resolve_all(
                 call(driver.cuGraphMemsetNodeGetParams, node).dst
             ),
-            NodeKind.MEM_ALLOC: self._mem_alloc,
-            NodeKind.MEM_FREE: lambda node: self._all(
+            NodeKind.MEM_ALLOC: self._read_mem_alloc,
+            NodeKind.MEM_FREE: lambda node: self._resolve_all(
                 call(driver.cuGraphMemFreeNodeGetParams, node)
             ),
             NodeKind.EMPTY: lambda _node: (),
         }
         return readers[kind](handle) if kind in readers else None
 
-    def _all(self, *addresses: Any) -> tuple[Operand, ...] | None:
+    def _resolve_all(self, *addresses: Any) -> tuple[Operand, ...] | None:
         """Return the memory at ``addresses``, or None if any is unknown."""
-        operands = [self._reach.operand(int(address)) for address in addresses]
+        operands = [self._reach.resolve(int(address)) for address in addresses]
         resolved = [operand for operand in operands if operand is not None]
-        return merged_operands(resolved) if len(resolved) == len(operands) else None
+        return merge_operands(resolved) if len(resolved) == len(operands) else None
 
-    def _mem_alloc(self, handle: Any) -> tuple[Operand, ...] | None:
+    def _read_mem_alloc(self, handle: Any) -> tuple[Operand, ...] | None:
         params = call(driver.cuGraphMemAllocNodeGetParams, handle)
-        self._reach.allocate(int(params.dptr), int(params.bytesize))
-        return self._all(params.dptr)
+        self._reach.add_graph_allocation(int(params.dptr), int(params.bytesize))
+        return self._resolve_all(params.dptr)
 
-    def _memcpy(self, handle: Any) -> tuple[Operand, ...] | None:
+    def _read_memcpy(self, handle: Any) -> tuple[Operand, ...] | None:
         params = call(driver.cuGraphMemcpyNodeGetParams, handle)
         sides = (
             (int(params.srcMemoryType), params.srcHost, params.srcDevice),
@@ -85,19 +85,19 @@ class OperandReader:
         )
         if any(kind == _ARRAY for kind, _, _ in sides):
             return None
-        return self._all(*(host if kind == _HOST else at for kind, host, at in sides))
+        return self._resolve_all(*(host if kind == _HOST else at for kind, host, at in sides))
 
-    def _kernel(self, handle: Any) -> tuple[Operand, ...] | None:
-        arguments = self._arguments(call(driver.cuGraphKernelNodeGetParams, handle))
+    def _read_kernel(self, handle: Any) -> tuple[Operand, ...] | None:
+        arguments = self._read_arguments(call(driver.cuGraphKernelNodeGetParams, handle))
         if arguments is None:
             return None
-        operands = (self._reach.operand(address) for address in addresses_in(arguments))
-        return merged_operands(operand for operand in operands if operand is not None) or None
+        operands = (self._reach.resolve(address) for address in find_addresses(arguments))
+        return merge_operands(operand for operand in operands if operand is not None) or None
 
-    def _arguments(self, params: Any) -> bytes | None:
+    def _read_arguments(self, params: Any) -> bytes | None:
         """Return the concatenated arguments of a launch, or None if unreadable."""
         if pointers := int(params.kernelParams or 0):
-            sizes = self._sizes_of(params)
+            sizes = self._read_parameter_sizes(params)
             listed = (ctypes.c_void_p * len(sizes)).from_address(pointers)
             parts = [
                 ctypes.string_at(at, size).ljust(-(-size // 8) * 8, b"\0")
@@ -106,10 +106,10 @@ class OperandReader:
             ]
             return b"".join(parts) if len(parts) == len(sizes) else None
         if extra := int(params.extra or 0):
-            return _packed(extra)
+            return _read_packed_arguments(extra)
         return None
 
-    def _sizes_of(self, params: Any) -> tuple[int, ...]:
+    def _read_parameter_sizes(self, params: Any) -> tuple[int, ...]:
         """Return the size of each kernel parameter, until the driver refuses an index."""
         function = params.func
         if int(function) == 0:
@@ -125,7 +125,7 @@ class OperandReader:
         return self._sizes[int(function)]
 
 
-def _packed(extra: int) -> bytes | None:
+def _read_packed_arguments(extra: int) -> bytes | None:
     """Return the arguments of a launch that passed one buffer."""
     words = ctypes.cast(extra, ctypes.POINTER(ctypes.c_void_p))
     buffer = size = None

@@ -13,7 +13,7 @@ from typing import Any
 from cuda.bindings import driver
 
 from collectors.driver.calls import call
-from collectors.driver.capabilities import launches_kernels
+from collectors.driver.capabilities import uses_dynamic_parallelism
 from graphviz_dash.bundle.demangle import demangle
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
@@ -44,12 +44,12 @@ class ParamsReader:
     """
 
     def __init__(self) -> None:
-        self._events = _Numbers()
-        self._semaphores = _Numbers()
+        self._events = _Numbering()
+        self._semaphores = _Numbering()
         self._launching: dict[int, bool | None] = {}
         self._devices: dict[int, int] = {}
 
-    def of_graph(self, handles: list[Any], kinds: list[NodeKind]) -> list[Params | None]:
+    def read_all(self, handles: list[Any], kinds: list[NodeKind]) -> list[Params | None]:
         """Return the parameters of the nodes of one graph, in creation order.
 
         None for kinds without parameters and for conditional nodes.
@@ -73,32 +73,32 @@ class ParamsReader:
                     # A freed address may be allocated again.
                     params_of_nodes.append(MemFreeParams(allocated_by=allocated.pop(address, None)))
                 case _:
-                    params_of_nodes.append(self._params(handle, kind))
+                    params_of_nodes.append(self._read(handle, kind))
         return params_of_nodes
 
-    def _params(self, handle: Any, kind: NodeKind) -> Params | None:
+    def _read(self, handle: Any, kind: NodeKind) -> Params | None:
         readers: dict[NodeKind, Callable[[Any], Params]] = {
-            NodeKind.KERNEL: self._kernel,
-            NodeKind.MEMCPY: _memcpy,
-            NodeKind.MEMSET: _memset,
-            NodeKind.HOST: _host,
-            NodeKind.BATCH_MEM_OP: _batch_mem_op,
+            NodeKind.KERNEL: self._read_kernel,
+            NodeKind.MEMCPY: _read_memcpy,
+            NodeKind.MEMSET: _read_memset,
+            NodeKind.HOST: _read_host,
+            NodeKind.BATCH_MEM_OP: _read_batch_mem_op,
             NodeKind.EVENT_RECORD: lambda node: EventParams(
                 self._events[int(call(driver.cuGraphEventRecordNodeGetEvent, node))]
             ),
             NodeKind.EVENT_WAIT: lambda node: EventParams(
                 self._events[int(call(driver.cuGraphEventWaitNodeGetEvent, node))]
             ),
-            NodeKind.SEMAPHORE_SIGNAL: lambda node: self._semaphore(
+            NodeKind.SEMAPHORE_SIGNAL: lambda node: self._read_semaphore(
                 call(driver.cuGraphExternalSemaphoresSignalNodeGetParams, node)
             ),
-            NodeKind.SEMAPHORE_WAIT: lambda node: self._semaphore(
+            NodeKind.SEMAPHORE_WAIT: lambda node: self._read_semaphore(
                 call(driver.cuGraphExternalSemaphoresWaitNodeGetParams, node)
             ),
         }
         return readers[kind](handle) if kind in readers else None
 
-    def _kernel(self, handle: Any) -> KernelParams:
+    def _read_kernel(self, handle: Any) -> KernelParams:
         params = call(driver.cuGraphKernelNodeGetParams, handle)
         function = params.func
         if int(function) == 0:
@@ -109,7 +109,7 @@ class ParamsReader:
             name = call(driver.cuFuncGetName, function)
         mangled = name.decode("utf-8", "replace")
         if int(function) not in self._launching:
-            self._launching[int(function)] = launches_kernels(params, handle)
+            self._launching[int(function)] = uses_dynamic_parallelism(params, handle)
         attribute = driver.CUfunction_attribute
         launch = driver.CUkernelNodeAttrID
         read = driver.cuGraphKernelNodeGetAttribute
@@ -125,7 +125,7 @@ class ParamsReader:
             registers=call(
                 driver.cuFuncGetAttribute, attribute.CU_FUNC_ATTRIBUTE_NUM_REGS, function
             ),
-            cluster=_cluster(
+            cluster=_to_cluster(
                 call(read, handle, launch.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION).clusterDim
             ),
             cooperative=bool(
@@ -135,7 +135,7 @@ class ParamsReader:
             dynamic_parallelism=self._launching[int(function)],
         )
 
-    def device_of(self, handle: Any, kind: NodeKind) -> int | None:
+    def find_device(self, handle: Any, kind: NodeKind) -> int | None:
         """Return the device of a node, or None if unknown.
 
         Copies and sets run on the device of their memory.
@@ -146,7 +146,7 @@ class ParamsReader:
                 if not int(context):
                     return None
                 if int(context) not in self._devices:
-                    self._devices[int(context)] = _device_of_context(context)
+                    self._devices[int(context)] = _get_context_device(context)
                 return self._devices[int(context)]
             case NodeKind.MEMCPY:
                 params = call(driver.cuGraphMemcpyNodeGetParams, handle)
@@ -154,13 +154,13 @@ class ParamsReader:
                     (int(params.dstMemoryType), int(params.dstDevice)),
                     (int(params.srcMemoryType), int(params.srcDevice)),
                 )
-                return next((_device_at(at) for of, at in sides if of in _ON_DEVICE), None)
+                return next((_find_device_at(at) for of, at in sides if of in _ON_DEVICE), None)
             case NodeKind.MEMSET:
-                return _device_at(int(call(driver.cuGraphMemsetNodeGetParams, handle).dst))
+                return _find_device_at(int(call(driver.cuGraphMemsetNodeGetParams, handle).dst))
             case _:
                 return None
 
-    def _semaphore(self, params: Any) -> SemaphoreParams:
+    def _read_semaphore(self, params: Any) -> SemaphoreParams:
         raw = _SemaphoreNode.from_address(params.getPtr())
         return SemaphoreParams(
             semaphores=tuple(self._semaphores[item] for item in raw.semaphores[: raw.count]),
@@ -197,7 +197,7 @@ class _BatchNode(ctypes.Structure):
     ]
 
 
-class _Numbers(dict[Hashable, int]):
+class _Numbering(dict[Hashable, int]):
     """Numbers keys from 0 by first appearance."""
 
     def __missing__(self, key: Hashable) -> int:
@@ -205,17 +205,17 @@ class _Numbers(dict[Hashable, int]):
         return self[key]
 
 
-def _cluster(size: Any) -> Dim3 | None:
+def _to_cluster(size: Any) -> Dim3 | None:
     blocks = (int(size.x), int(size.y), int(size.z))
     return blocks if all(blocks) else None
 
 
-def _memcpy(handle: Any) -> MemcpyParams:
+def _read_memcpy(handle: Any) -> MemcpyParams:
     params = call(driver.cuGraphMemcpyNodeGetParams, handle)
     source_type = _MEMORY_TYPES[int(params.srcMemoryType)]
     target_type = _MEMORY_TYPES[int(params.dstMemoryType)]
-    source = _side(source_type, int(params.srcDevice))
-    target = _side(target_type, int(params.dstDevice))
+    source = _find_side(source_type, int(params.srcDevice))
+    target = _find_side(target_type, int(params.dstDevice))
     width, height, depth = params.WidthInBytes, params.Height, params.Depth
     return MemcpyParams(
         source=source_type,
@@ -244,13 +244,13 @@ def _is_pageable(memory_type: int, host: int, device: int) -> bool:
     return int(status) != 0
 
 
-def _device_at(address: int) -> int | None:
+def _find_device_at(address: int) -> int | None:
     attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     status, ordinal = driver.cuPointerGetAttribute(attribute, address)
     return int(ordinal) if int(status) == 0 and int(ordinal) >= 0 else None
 
 
-def _device_of_context(context: Any) -> int:
+def _get_context_device(context: Any) -> int:
     call(driver.cuCtxPushCurrent, context)
     try:
         return int(call(driver.cuCtxGetDevice))
@@ -258,7 +258,7 @@ def _device_of_context(context: Any) -> int:
         call(driver.cuCtxPopCurrent)
 
 
-def _side(memory_type: str, address: int) -> str | None:
+def _find_side(memory_type: str, address: int) -> str | None:
     """Return H or D for the memory's location."""
     if memory_type != "unified":
         return _SIDES[memory_type]
@@ -270,7 +270,7 @@ def _side(memory_type: str, address: int) -> str | None:
     return _SIDES.get(_MEMORY_TYPES.get(int(memory_type_number), ""))
 
 
-def _memset(handle: Any) -> MemsetParams:
+def _read_memset(handle: Any) -> MemsetParams:
     params = call(driver.cuGraphMemsetNodeGetParams, handle)
     return MemsetParams(
         value=params.value,
@@ -281,7 +281,7 @@ def _memset(handle: Any) -> MemsetParams:
     )
 
 
-def _batch_mem_op(handle: Any) -> BatchMemOpParams:
+def _read_batch_mem_op(handle: Any) -> BatchMemOpParams:
     params = call(driver.cuGraphBatchMemOpNodeGetParams, handle)
     raw = _BatchNode.from_address(params.getPtr())
     # The kind is a 32-bit enumeration, followed by 32 bits of padding.
@@ -302,11 +302,11 @@ class _Symbol(ctypes.Structure):
     ]
 
 
-def _host(handle: Any) -> HostParams:
-    return host_function(int(call(driver.cuGraphHostNodeGetParams, handle).fn))
+def _read_host(handle: Any) -> HostParams:
+    return find_host_function(int(call(driver.cuGraphHostNodeGetParams, handle).fn))
 
 
-def host_function(address: int) -> HostParams:
+def find_host_function(address: int) -> HostParams:
     """Return the symbol at exactly ``address`` and its library's file name, from dladdr(3)."""
     symbol = _Symbol()
     is_loaded = ctypes.CDLL(None).dladdr(ctypes.c_void_p(address), ctypes.byref(symbol))

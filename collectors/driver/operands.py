@@ -22,7 +22,7 @@ _HIGHEST: Final = 1 << 57
 """Device addresses are above the 32-bit range and have at most 57 bits."""
 
 
-def addresses_in(arguments: bytes) -> list[int]:
+def find_addresses(arguments: bytes) -> list[int]:
     """Return possible addresses in kernel arguments, unique and in order.
 
     Checks every 8 bytes at multiples of 4, since arguments may be structures. Accesses may be
@@ -37,14 +37,14 @@ def addresses_in(arguments: bytes) -> list[int]:
     return list(addresses)
 
 
-def lived(before: Iterable[Segment], events: Iterable[Event]) -> list[Extent]:
+def list_live_extents(before: Iterable[Segment], events: Iterable[Event]) -> list[Extent]:
     """Return every allocation that was live at any time: those of ``before`` and later ones."""
     old = [(begin, begin + size) for segment in before for begin, size in segment.live]
-    new = [(event.address, event.address + event.size) for event in events if not event.frees]
+    new = [(event.address, event.address + event.size) for event in events if not event.is_free]
     return sorted({*old, *new})
 
 
-class Reach:
+class AllocationResolver:
     """Resolves addresses to accessible memory.
 
     ``held`` are the allocator's segments, ``blocks`` their allocations. ``ask`` returns the extent
@@ -53,50 +53,50 @@ class Reach:
 
     def __init__(
         self,
-        held: Iterable[Segment],
+        segments: Iterable[Segment],
         blocks: Iterable[Extent],
-        ask: Callable[[int], Extent | None],
+        query_driver: Callable[[int], Extent | None],
     ) -> None:
-        self._places = SegmentIndex(held)
+        self._segments = SegmentIndex(segments)
         self._blocks = sorted(blocks)
         self._begins = [begin for begin, _ in self._blocks]
         self._furthest = list(accumulate((end for _, end in self._blocks), max))
-        self._ask = ask
-        self._own: dict[int, Extent] = {}
+        self._query_driver = query_driver
+        self._graph_allocations: dict[int, Extent] = {}
         self._numbers: dict[int, int] = {}
-        self._known: dict[int, Operand | None] = {}
+        self._resolved: dict[int, Operand | None] = {}
 
-    def allocate(self, address: int, size: int) -> None:
+    def add_graph_allocation(self, address: int, size: int) -> None:
         """Register memory allocated by a node of the graph."""
-        self._own[address] = (address, address + size)
-        self._known.clear()
+        self._graph_allocations[address] = (address, address + size)
+        self._resolved.clear()
 
-    def operand(self, address: int) -> Operand | None:
+    def resolve(self, address: int) -> Operand | None:
         """Return the memory accessible through ``address``, or None if it is not an address.
 
         Covers all allocations that held the address during the capture, or the whole segment.
         """
-        if address not in self._known:
-            self._known[address] = self._find(address)
-        return self._known[address]
+        if address not in self._resolved:
+            self._resolved[address] = self._find(address)
+        return self._resolved[address]
 
-    def extent(self, operand: Operand) -> Extent:
+    def get_extent(self, operand: Operand) -> Extent:
         """Return the extent of a resolved operand."""
         base = list(self._numbers)[operand.allocation]
         return base + operand.offset, base + operand.offset + operand.bytes
 
     def _find(self, address: int) -> Operand | None:
-        segment = self._places.of(address)
+        segment = self._segments.find(address)
         if segment is not None:
-            begin, end = self._around(address) or (segment.begin, segment.end)
-            return self._numbered(segment.begin, begin, end)
-        for begin, end in self._own.values():
+            begin, end = self._find_overlapping(address) or (segment.start, segment.end)
+            return self._number_operand(segment.start, begin, end)
+        for begin, end in self._graph_allocations.values():
             if begin <= address < end:
-                return self._numbered(begin, begin, end)
-        extent = self._ask(address)
-        return None if extent is None else self._numbered(extent[0], *extent)
+                return self._number_operand(begin, begin, end)
+        extent = self._query_driver(address)
+        return None if extent is None else self._number_operand(extent[0], *extent)
 
-    def _around(self, address: int) -> Extent | None:
+    def _find_overlapping(self, address: int) -> Extent | None:
         """Return the combined range of all blocks containing ``address``."""
         index = bisect_right(self._begins, address) - 1
         low = high = address
@@ -107,12 +107,12 @@ class Reach:
             index -= 1
         return (low, high) if high > low else None
 
-    def _numbered(self, base: int, begin: int, end: int) -> Operand:
+    def _number_operand(self, base: int, begin: int, end: int) -> Operand:
         number = self._numbers.setdefault(base, len(self._numbers))
         return Operand(number, begin - base, end - begin)
 
 
-def merged_operands(operands: Iterable[Operand]) -> tuple[Operand, ...]:
+def merge_operands(operands: Iterable[Operand]) -> tuple[Operand, ...]:
     """Sort operands and merge overlapping ones."""
     result: list[Operand] = []
     for operand in sorted(operands, key=lambda item: (item.allocation, item.offset, item.bytes)):

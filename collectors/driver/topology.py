@@ -9,11 +9,11 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from collectors.driver.bodies import BY_DOT, Bodies
+from collectors.driver.bodies import BY_DOT, BodyFinder
 from collectors.driver.calls import DriverError, call
 from collectors.driver.node_operands import OperandReader
 from collectors.driver.node_params import ParamsReader
-from collectors.driver.operands import Reach
+from collectors.driver.operands import AllocationResolver
 from graphviz_dash.model.graph import (
     CapturedGraph,
     ConditionalParams,
@@ -47,12 +47,12 @@ _BY_GRAPH = "cuGraphGetNodes, cuGraphNodeGetDependencies"
 
 
 def read_graph(handle: int, graph_id: str) -> tuple[CapturedGraph, ...]:
-    """Read a graph like :func:`read_graph_and_handles`, without node positions."""
-    return read_graph_and_handles(handle, graph_id)[0]
+    """Read a graph like :func:`read_graph_with_positions`, without node positions."""
+    return read_graph_with_positions(handle, graph_id)[0]
 
 
-def read_graph_and_handles(
-    handle: int, graph_id: str, reach: Reach | None = None
+def read_graph_with_positions(
+    handle: int, graph_id: str, resolver: AllocationResolver | None = None
 ) -> tuple[tuple[CapturedGraph, ...], dict[int, tuple[str, int]]]:
     """Read the graph of a CUgraph ``handle``, followed by its nested graphs, recursively.
 
@@ -69,26 +69,26 @@ def read_graph_and_handles(
         DriverError: The driver refused a query.
     """
     root = driver.CUgraph(handle)
-    reader = _Reader(root, None if reach is None else OperandReader(reach))
-    return reader.graph(root, graph_id, None), reader.places
+    reader = _GraphReader(root, None if resolver is None else OperandReader(resolver))
+    return reader.read_graph(root, graph_id, None), reader.positions
 
 
-class _Reader:
+class _GraphReader:
     """Reads a graph and its nested graphs, with shared numbering of events and semaphores."""
 
     def __init__(self, root: Any, operands: OperandReader | None) -> None:
         self._params = ParamsReader()
         self._operands = operands
-        self._bodies = Bodies(root)
-        self.places: dict[int, tuple[str, int]] = {}
+        self._bodies = BodyFinder(root)
+        self.positions: dict[int, tuple[str, int]] = {}
 
-    def graph(
+    def read_graph(
         self, graph: Any, graph_id: str, parent: tuple[str, int] | None
     ) -> tuple[CapturedGraph, ...]:
         """Read the graph of a driver handle."""
-        return self._read(_nodes(graph), graph_id, _BY_GRAPH, parent)
+        return self._read(_list_nodes(graph), graph_id, _BY_GRAPH, parent)
 
-    def _listed(
+    def _read_body(
         self, nodes: tuple[int, ...], graph_id: str, parent: tuple[str, int]
     ) -> tuple[CapturedGraph, ...]:
         """Read a body given by node handles."""
@@ -103,7 +103,7 @@ class _Reader:
         parent: tuple[str, int] | None,
     ) -> tuple[CapturedGraph, ...]:
         kinds = [_KINDS[call(driver.cuGraphNodeGetType, handle).name] for handle in handles]
-        params: list[Params | None] = self._params.of_graph(handles, kinds)
+        params: list[Params | None] = self._params.read_all(handles, kinds)
         nested: list[CapturedGraph] = []
         nodes = []
         for index, (handle, kind) in enumerate(zip(handles, kinds, strict=True)):
@@ -112,40 +112,40 @@ class _Reader:
             if kind is NodeKind.CHILD_GRAPH:
                 bodies = (f"{graph_id}.{index}",)
                 child = call(driver.cuGraphChildGraphNodeGetGraph, handle)
-                nested += self.graph(child, bodies[0], holder)
+                nested += self.read_graph(child, bodies[0], holder)
             elif kind is NodeKind.CONDITIONAL:
-                bodies, params[index] = self._conditional(handle, holder, nested)
-            device = self._params.device_of(handle, kind)
-            operands = self._operands.of(handle, kind) if self._operands else None
+                bodies, params[index] = self._read_conditional(handle, holder, nested)
+            device = self._params.find_device(handle, kind)
+            operands = self._operands.read(handle, kind) if self._operands else None
             nodes.append(
                 GraphNode(index, kind, params[index], bodies, device=device, operands=operands)
             )
-            self.places[int(handle)] = holder
-        outer = CapturedGraph(graph_id, tuple(nodes), _dependencies(handles), read_by, parent)
+            self.positions[int(handle)] = holder
+        outer = CapturedGraph(graph_id, tuple(nodes), _read_edges(handles), read_by, parent)
         return (outer, *nested)
 
-    def _conditional(
-        self, handle: Any, holder: tuple[str, int], inside: list[CapturedGraph]
+    def _read_conditional(
+        self, handle: Any, holder: tuple[str, int], nested: list[CapturedGraph]
     ) -> tuple[tuple[str, ...], ConditionalParams]:
         """Return body ids and parameters of a conditional; append its bodies to ``inside``."""
-        conditional = self._bodies.of(handle)
+        conditional = self._bodies.find(handle)
         if conditional is None:
             return (), ConditionalParams(type=None, size=None)
         size = len(conditional.graphs) or len(conditional.nodes)
         names = tuple(f"{holder[0]}.{holder[1]}.{number}" for number in range(size))
         for name, graph in zip(names, conditional.graphs, strict=False):
-            inside += self.graph(graph, name, holder)
+            nested += self.read_graph(graph, name, holder)
         for name, nodes in zip(names, conditional.nodes, strict=False):
-            inside += self._listed(nodes, name, holder)
+            nested += self._read_body(nodes, name, holder)
         return names, ConditionalParams(type=conditional.type, size=size)
 
 
-def _nodes(graph: Any) -> list[Any]:
+def _list_nodes(graph: Any) -> list[Any]:
     _, count = call(driver.cuGraphGetNodes, graph, 0)
     return list(call(driver.cuGraphGetNodes, graph, count)[0]) if count else []
 
 
-def _dependencies(handles: list[Any]) -> tuple[GraphEdge, ...]:
+def _read_edges(handles: list[Any]) -> tuple[GraphEdge, ...]:
     """Return the edges of a graph in dependency order, which cuGraphGetEdges would sort."""
     query = getattr(driver, "cuGraphNodeGetDependencies_v2", driver.cuGraphNodeGetDependencies)
     index_of = {int(handle): index for index, handle in enumerate(handles)}
@@ -156,13 +156,13 @@ def _dependencies(handles: list[Any]) -> tuple[GraphEdge, ...]:
             continue
         sources, data, _ = call(query, handle, count)
         edges += [
-            _edge(index_of[int(source)], target, extra)
+            _to_edge(index_of[int(source)], target, extra)
             for source, extra in zip(sources, data, strict=True)
         ]
     return tuple(edges)
 
 
-def _edge(source: int, target: int, data: Any) -> GraphEdge:
+def _to_edge(source: int, target: int, data: Any) -> GraphEdge:
     return GraphEdge(
         source=source,
         target=target,

@@ -44,7 +44,7 @@ class Decoder:
     The last piece returns logits. ``rank`` of ``world`` holds its share of each layer.
     """
 
-    def __init__(self, width: int, layers: int, most: int, world: int) -> None:
+    def __init__(self, width: int, layers: int, max_batch: int, world: int) -> None:
         def weight(rows: int, columns: int) -> torch.Tensor:
             return torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16) / rows**0.5
 
@@ -56,9 +56,9 @@ class Decoder:
         self.out = [weight(share, width) for _ in range(layers)]
         self.up = [weight(width, 4 * share) for _ in range(layers)]
         self.down = [weight(4 * share, width) for _ in range(layers)]
-        self.tokens = torch.zeros(most, dtype=torch.int64, device="cuda")
-        self.attended = torch.zeros(most, share, device="cuda", dtype=torch.bfloat16)
-        cache = (layers, 2, most, self.heads, _CONTEXT, share // self.heads)
+        self.tokens = torch.zeros(max_batch, dtype=torch.int64, device="cuda")
+        self.attended = torch.zeros(max_batch, share, device="cuda", dtype=torch.bfloat16)
+        cache = (layers, 2, max_batch, self.heads, _CONTEXT, share // self.heads)
         self.cache = torch.randn(cache, device="cuda", dtype=torch.bfloat16)
 
     @property
@@ -66,27 +66,27 @@ class Decoder:
         """Number of pieces: one more than layers."""
         return len(self.qkv) + 1
 
-    def piece(self, number: int, hidden: torch.Tensor | None, size: int) -> list[torch.Tensor]:
+    def run_piece(self, number: int, hidden: torch.Tensor | None, size: int) -> list[torch.Tensor]:
         """Run piece ``number`` for ``size`` rows; return the residual stream and the output."""
         if hidden is None:
             hidden = functional.embedding(self.tokens[:size], self.embedding)
         else:
             layer = number - 1
-            hidden = hidden + self._summed(self.attended[:size] @ self.out[layer])
-            inner = functional.gelu(_normal(hidden) @ self.up[layer])
-            hidden = hidden + self._summed(inner @ self.down[layer])
+            hidden = hidden + self._all_reduce(self.attended[:size] @ self.out[layer])
+            inner = functional.gelu(_normalize(hidden) @ self.up[layer])
+            hidden = hidden + self._all_reduce(inner @ self.down[layer])
         last = number == len(self.qkv)
-        result = _normal(hidden) @ (self.embedding.t() if last else self.qkv[number])
+        result = _normalize(hidden) @ (self.embedding.t() if last else self.qkv[number])
         return [hidden, result]
 
-    def attend(self, layer: int, qkv: torch.Tensor, size: int) -> None:
+    def compute_attention(self, layer: int, qkv: torch.Tensor, size: int) -> None:
         """Run eager attention of ``size`` requests over their cache."""
         query = qkv[:size].chunk(3, dim=1)[0].view(size, self.heads, 1, -1)
         keys, values = self.cache[layer, 0, :size], self.cache[layer, 1, :size]
         attended = functional.scaled_dot_product_attention(query, keys, values)
         self.attended[:size].copy_(attended.reshape(size, -1))
 
-    def _summed(self, partial: torch.Tensor) -> torch.Tensor:
+    def _all_reduce(self, partial: torch.Tensor) -> torch.Tensor:
         if self.world > 1:
             torch.distributed.all_reduce(partial)
         return partial
@@ -102,19 +102,19 @@ class Server:
         self._pool = torch.cuda.graph_pool_handle()
         self._graphs: dict[int, list[tuple[torch.cuda.CUDAGraph, list[torch.Tensor]]]] = {}
         for size in sorted(sizes, reverse=True):
-            with self._label(None, size):
-                self._run(size, self._eager(size))
+            with self._open_label(None, size):
+                self._run(size, self._build_eager_piece(size))
                 torch.cuda.synchronize()
-                self._run(size, self._captured(size))
+                self._run(size, self._build_captured_piece(size))
 
-    def step(self, tokens: torch.Tensor) -> torch.Tensor:
+    def run_step(self, tokens: torch.Tensor) -> torch.Tensor:
         """Return the logits of one decoding step of ``tokens``, one row each."""
         real = len(tokens)
         size = min((size for size in self.sizes if size >= real), default=None)
         self.decoder.tokens[:real].copy_(tokens, non_blocking=True)
-        with self._label(real, size or real):
+        with self._open_label(real, size or real):
             if size is None:
-                return self._run(real, self._eager(real))
+                return self._run(real, self._build_eager_piece(real))
             graphs = self._graphs[size]
 
             def replayed(number: int, _hidden: torch.Tensor | None) -> list[torch.Tensor]:
@@ -137,60 +137,64 @@ class Server:
     ) -> torch.Tensor:
         hidden, result = piece(0, None)
         for number in range(1, self.decoder.pieces):
-            self.decoder.attend(number - 1, result, real)
+            self.decoder.compute_attention(number - 1, result, real)
             hidden, result = piece(number, hidden)
         return result
 
-    def _eager(self, size: int) -> Callable[[int, torch.Tensor | None], list[torch.Tensor]]:
-        return lambda number, hidden: self.decoder.piece(number, hidden, size)
+    def _build_eager_piece(
+        self, size: int
+    ) -> Callable[[int, torch.Tensor | None], list[torch.Tensor]]:
+        return lambda number, hidden: self.decoder.run_piece(number, hidden, size)
 
-    def _captured(self, size: int) -> Callable[[int, torch.Tensor | None], list[torch.Tensor]]:
+    def _build_captured_piece(
+        self, size: int
+    ) -> Callable[[int, torch.Tensor | None], list[torch.Tensor]]:
         graphs = self._graphs[size] = []
 
         def capture(number: int, hidden: torch.Tensor | None) -> list[torch.Tensor]:
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self._pool):
-                outputs = self.decoder.piece(number, hidden, size)
+                outputs = self.decoder.run_piece(number, hidden, size)
             graphs.append((graph, outputs))
             return outputs
 
         return capture
 
-    def _label(self, real: int | None, size: int) -> AbstractContextManager[None]:
+    def _open_label(self, real: int | None, size: int) -> AbstractContextManager[None]:
         if not self._labels:
             return nullcontext()
         return collectors.label("decode", real=real, phase="decode", batch=size)
 
 
-def _normal(rows: torch.Tensor) -> torch.Tensor:
+def _normalize(rows: torch.Tensor) -> torch.Tensor:
     return functional.layer_norm(rows, rows.shape[-1:])
 
 
-def work(rank: int, asked: argparse.Namespace, port: int, requests: Connection) -> None:
+def run_worker(rank: int, options: argparse.Namespace, port: int, requests: Connection) -> None:
     """Serve batches until told to stop, then send the duration of each in s."""
     torch.cuda.set_device(rank)
     torch.manual_seed(0)
-    if asked.gpus > 1:
+    if options.gpus > 1:
         os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        torch.distributed.init_process_group("nccl", rank=rank, world_size=asked.gpus)
+        torch.distributed.init_process_group("nccl", rank=rank, world_size=options.gpus)
     with torch.inference_mode():
-        decoder = Decoder(asked.width, asked.layers, 2 * max(asked.sizes), asked.gpus)
-        server = Server(decoder, asked.sizes, labels=not asked.no_labels)
+        decoder = Decoder(options.width, options.layers, 2 * max(options.sizes), options.gpus)
+        server = Server(decoder, options.sizes, labels=not options.no_labels)
         requests.send("ready")
         times = []
         while (size := requests.recv()) is not None:
             start = time.perf_counter()
             tokens = torch.randint(0, 1024, (size,), device="cuda")
-            server.step(tokens).argmax(dim=1).tolist()
+            server.run_step(tokens).argmax(dim=1).tolist()
             times.append(time.perf_counter() - start)
         requests.send(times)
     # NCCL waits for graphs that hold its kernels, so destroy them before the group.
     server.close()
-    if asked.gpus > 1:
+    if options.gpus > 1:
         torch.distributed.destroy_process_group()
 
 
-def batch_sizes(steps: int, largest: int) -> list[int]:
+def draw_batch_sizes(steps: int, largest: int) -> list[int]:
     """Draw a sequence of batch sizes with rising and falling load, occasionally above the largest
     size."""
     draw = random.Random(0)
@@ -201,11 +205,11 @@ def batch_sizes(steps: int, largest: int) -> list[int]:
     return sizes
 
 
-def _sizes(text: str) -> tuple[int, ...]:
+def _parse_sizes(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split(",")))
 
 
-def _ended(worker: BaseProcess) -> bool:
+def _join_worker(worker: BaseProcess) -> bool:
     """Wait for a worker to exit; kill it on timeout."""
     worker.join(_END_S)
     if worker.is_alive():
@@ -222,7 +226,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--sizes", type=_sizes, default=SIZES, help="for example 1,2,4,8")
+    parser.add_argument("--sizes", type=_parse_sizes, default=SIZES, help="for example 1,2,4,8")
     parser.add_argument("--no-labels", action="store_true", help="do not label steps")
     options = parser.parse_args()
     with socket.socket() as probe:
@@ -233,19 +237,19 @@ def main() -> None:
     for rank in range(options.gpus):
         parent_end, child_end = context.Pipe()
         worker = context.Process(
-            target=work, args=(rank, options, port, child_end), name=f"worker-{rank}"
+            target=run_worker, args=(rank, options, port, child_end), name=f"worker-{rank}"
         )
         worker.start()
         connections.append((worker, parent_end))
     for _, connection in connections:
         connection.recv()
-    sizes = batch_sizes(options.steps, max(options.sizes))
+    sizes = draw_batch_sizes(options.steps, max(options.sizes))
     for size in (*sizes, None):
         for _, connection in connections:
             connection.send(size)
     times = max((connection.recv() for _, connection in connections), key=sum)
     total_s = sum(times)
-    late = [worker for worker, _ in connections if not _ended(worker)]
+    late = [worker for worker, _ in connections if not _join_worker(worker)]
     print(
         f"served {sum(sizes):,} tokens in {total_s:.2f} s: {sum(sizes) / total_s:,.0f} tokens/s, "
         f"median step {1e6 * statistics.median(times):,.0f} us"

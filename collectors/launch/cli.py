@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from collectors.collection.machine import machine_environment
+from collectors.collection.machine import read_machine_environment
 from collectors.collection.requirements import require
 from collectors.launch import processes as running
 from collectors.launch import requests
@@ -27,7 +27,7 @@ from graphviz_dash.model.launch import (
 _INTERRUPTED = 130
 
 
-def _counts(
+def _parse_counts(
     _context: click.Context, option: click.Parameter, value: str | None
 ) -> tuple[int, ...] | None:
     if value is None:
@@ -73,7 +73,7 @@ bench.add_command(predict)
 )
 @click.option(
     "--lengths",
-    callback=_counts,
+    callback=_parse_counts,
     metavar="LIST",
     help="Comma-separated node counts of the linear chains.   [default: 1 to 2048]",
 )
@@ -82,13 +82,13 @@ bench.add_command(predict)
 )
 @click.option(
     "--chain-lengths",
-    callback=_counts,
+    callback=_parse_counts,
     metavar="LIST",
     help="Nodes per parallel chain.   [default: 10,50,100,256]",
 )
 @click.option(
     "--widths",
-    callback=_counts,
+    callback=_parse_counts,
     metavar="LIST",
     help="Numbers of 10-node chains, to measure the cost of a root.   [default: 1,2,4,8,16,32]",
 )
@@ -115,8 +115,8 @@ def launch(
             "Choose another -o, or delete that recording.",
         )
     with tempfile.TemporaryDirectory() as scratch:
-        environment = machine_environment(Path(scratch))
-    topologies = requests.topologies(
+        environment = read_machine_environment(Path(scratch))
+    topologies = requests.build_topologies(
         lengths or requests.LENGTHS,
         width,
         chain_lengths or requests.CHAIN_LENGTHS,
@@ -126,7 +126,7 @@ def launch(
     click.echo(
         f"{environment.gpu_name}: {len(topologies)} graphs, {trial_count} trials each", err=True
     )
-    measured = running.measure(
+    measured = running.measure_in_processes(
         topologies, trials, processes, lambda line: click.echo(line, err=True)
     )
     if measured.series:
@@ -140,7 +140,7 @@ def launch(
                 command=("graphviz-dash", *sys.argv[1:]),
                 environment=environment,
                 trials=trial_count,
-                complete=measured.whole,
+                complete=measured.complete,
                 call_ns=measured.call_ns,
                 clock_ns=measured.clock_ns,
                 series=measured.series,
@@ -149,7 +149,7 @@ def launch(
         )
         click.echo(output)
         click.echo(f"View: graphviz-dash launch {shlex.quote(str(output))}", err=True)
-    if not measured.whole:
+    if not measured.complete:
         kept = sum(len(series.samples) > 0 for series in measured.series)
         click.echo(f"interrupted; kept samples of {kept} of {len(topologies)} graphs", err=True)
         raise click.exceptions.Exit(_INTERRUPTED)

@@ -27,7 +27,7 @@ HOLD_NS: Final = 2_000_000_000
 """Maximum wait of the holding kernel in ns."""
 
 
-def load() -> tuple[Any, Any]:
+def load_kernels() -> tuple[Any, Any]:
     """Return the functions ``empty`` and ``hold``, compiled for the current device."""
     attribute = driver.CUdevice_attribute
     device = call(driver.cuCtxGetDevice)
@@ -64,15 +64,15 @@ class Latch:
             (ctypes.c_void_p, ctypes.c_ulonglong),
         )
 
-    def close(self) -> None:
+    def reset(self) -> None:
         """Reset the flags before launching the kernel."""
         self._words[0] = self._words[1] = 0
 
-    def open(self) -> None:
+    def release(self) -> None:
         """Release the kernel."""
         self._words[0] = 1
 
     @property
-    def gave_up(self) -> bool:
+    def timed_out(self) -> bool:
         """The kernel stopped waiting on its own."""
         return bool(self._words[1])

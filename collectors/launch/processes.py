@@ -16,9 +16,9 @@ from typing import Final
 
 import msgspec
 
-from collectors.launch.requests import Measured, Request
+from collectors.launch.requests import LaunchRequest, LaunchResult
 from collectors.process.lifeline import PARENT
-from graphviz_dash.errors import GraphvizDashError, printable
+from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 
 COMMAND: Final = (sys.executable, "-m", "collectors.launch.run")
@@ -27,9 +27,9 @@ _END_S: Final = 30.0
 """Time limit in s for an interrupted process to finish."""
 
 
-def measure(
-    wanted: Sequence[Topology], trials: int, processes: int, report: Callable[[str], None]
-) -> Measured:
+def measure_in_processes(
+    topologies: Sequence[Topology], trials: int, processes: int, report: Callable[[str], None]
+) -> LaunchResult:
     """Measure ``trials`` of each graph in each of ``processes`` processes, with samples in order.
 
     An interrupt keeps the samples so far. ``report`` receives one line per process.
@@ -37,22 +37,22 @@ def measure(
     Raises:
         GraphvizDashError: A process failed; the message gives the cause.
     """
-    measured: list[Measured] = []
+    measured: list[LaunchResult] = []
     for number in range(processes):
-        outcome = run_process(wanted, trials)
+        outcome = run_process(topologies, trials)
         measured += [outcome] if outcome is not None else []
-        if outcome is None or not outcome.whole:
+        if outcome is None or not outcome.complete:
             break
         report(f"{number + 1} of {processes} processes, {trials} trials each")
-    return joined(measured, len(measured) == processes)
+    return join_results(measured, len(measured) == processes)
 
 
-def run_process(wanted: Sequence[Topology], trials: int) -> Measured | None:
+def run_process(topologies: Sequence[Topology], trials: int) -> LaunchResult | None:
     """Return the result of one process, or None if interrupted before the first result."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "measured.json"
         request = Path(folder) / "request.json"
-        request.write_bytes(msgspec.json.encode(Request(tuple(wanted), trials, str(out))))
+        request.write_bytes(msgspec.json.encode(LaunchRequest(tuple(topologies), trials, str(out))))
         environment = os.environ | {PARENT: str(os.getpid())}
         with subprocess.Popen(
             [*COMMAND, str(request)], stderr=subprocess.PIPE, text=True, env=environment
@@ -71,14 +71,14 @@ def run_process(wanted: Sequence[Topology], trials: int) -> Measured | None:
             finally:
                 process.kill()
         if out.exists():
-            return msgspec.json.decode(out.read_bytes(), type=Measured)
+            return msgspec.json.decode(out.read_bytes(), type=LaunchResult)
         if interrupted:
             return None
         last = (stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
-        raise GraphvizDashError(printable(f"Launch measurement failed: {last}"))
+        raise GraphvizDashError(escape_control_characters(f"Launch measurement failed: {last}"))
 
 
-def joined(processes: Sequence[Measured], whole: bool) -> Measured:
+def join_results(processes: Sequence[LaunchResult], complete: bool) -> LaunchResult:
     """Concatenate the samples of all processes.
 
     Drops measures missing in one process, with the reason, so that samples map to processes.
@@ -87,16 +87,16 @@ def joined(processes: Sequence[Measured], whole: bool) -> Measured:
     for process in processes:
         for row in process.series:
             earlier = series.get(row.topology)
-            series[row.topology] = row if earlier is None else _after(earlier, row)
-    return Measured(
-        whole and all(process.whole for process in processes),
+            series[row.topology] = row if earlier is None else _append_series(earlier, row)
+    return LaunchResult(
+        complete and all(process.complete for process in processes),
         tuple(value for process in processes for value in process.call_ns),
         tuple(value for process in processes for value in process.clock_ns),
         tuple(series.values()),
     )
 
 
-def _after(earlier: LaunchSeries, later: LaunchSeries) -> LaunchSeries:
+def _append_series(earlier: LaunchSeries, later: LaunchSeries) -> LaunchSeries:
     samples: dict[LaunchMeasure, tuple[int, ...]] = {
         kind: earlier.samples[kind] + later.samples[kind]
         for kind in earlier.samples

@@ -14,21 +14,25 @@ LENGTHS: Final = (1, 2, 4, 8, 10, 16, 32, 64, 100, 128, 256, 512, 1000, 1024, 10
 
 CHAIN_LENGTHS: Final = (10, 50, 100, 256)
 WIDTHS: Final = (1, 2, 4, 8, 16, 32)
-OTHERS: Final[tuple[Literal["Memcpy", "Memset", "Host"], ...]] = ("Memcpy", "Memset", "Host")
+OTHER_NODE_KINDS: Final[tuple[Literal["Memcpy", "Memset", "Host"], ...]] = (
+    "Memcpy",
+    "Memset",
+    "Host",
+)
 
 
-class Request(Struct, frozen=True):
+class LaunchRequest(Struct, frozen=True):
     """Request for ``trials`` of each graph in ``wanted``, written to the file ``out``."""
 
-    wanted: tuple[Topology, ...]
+    topologies: tuple[Topology, ...]
     trials: int
     out: str
 
 
-class Measured(Struct, frozen=True):
+class LaunchResult(Struct, frozen=True):
     """Result of a process."""
 
-    whole: bool
+    complete: bool
     """False after an interrupt: the last series may be short and later graphs missing."""
     call_ns: tuple[int, ...]
     """ns per no-op call through cuda-python."""
@@ -38,7 +42,7 @@ class Measured(Struct, frozen=True):
     """One series per topology."""
 
 
-def topologies(
+def build_topologies(
     lengths: Sequence[int], width: int, chain_lengths: Sequence[int], widths: Sequence[int]
 ) -> tuple[Topology, ...]:
     """Return the graphs to measure, without duplicates.
@@ -51,5 +55,5 @@ def topologies(
     for length in chain_lengths:
         planned += [Topology(width, length, single, None, 0) for single in (False, True)]
     planned += [Topology(count, 10, False, None, 0) for count in widths]
-    planned += [Topology(1, 100, False, other, 0) for other in OTHERS]
+    planned += [Topology(1, 100, False, other, 0) for other in OTHER_NODE_KINDS]
     return tuple(dict.fromkeys(planned))

@@ -18,15 +18,15 @@ import msgspec
 from cuda.bindings import runtime
 
 from collectors.driver.calls import DriverError
-from collectors.launch.measure import MOST_QUEUED, Bench
-from collectors.launch.requests import Measured, Request
-from collectors.passes.gc_off import no_collection
-from collectors.process.lifeline import die_with_parent
+from collectors.launch.measure import MAX_QUEUED, LaunchBenchmark
+from collectors.launch.requests import LaunchRequest, LaunchResult
+from collectors.passes.gc_off import disable_gc
+from collectors.process.lifeline import exit_with_parent
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 
 _OVERHEAD_SAMPLES: Final = 400
 
-_OF_STREAMS: Final = (
+_STREAM_MEASURES: Final = (
     LaunchMeasure.STREAM_CPU,
     LaunchMeasure.STREAM,
     LaunchMeasure.STREAM_DEVICE,
@@ -38,7 +38,7 @@ Row: TypeAlias = dict[LaunchMeasure, int]
 
 def main(arguments: list[str]) -> int:
     """Run the measurements of the request file and write the result file."""
-    die_with_parent()
+    exit_with_parent()
     interrupted = False
 
     def stop(*_: object) -> None:
@@ -47,9 +47,9 @@ def main(arguments: list[str]) -> int:
 
     # Do not raise: an interrupted trial would leave a kernel waiting.
     signal.signal(signal.SIGINT, stop)
-    request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=Request)
+    request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=LaunchRequest)
     try:
-        measured = measure(request.wanted, request.trials, lambda: interrupted)
+        measured = measure_topologies(request.topologies, request.trials, lambda: interrupted)
     except DriverError as error:
         print(error, file=sys.stderr)
         return 1
@@ -57,9 +57,9 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def measure(
-    wanted: Sequence[Topology], trials: int, stopped: Callable[[], bool] = lambda: False
-) -> Measured:
+def measure_topologies(
+    topologies: Sequence[Topology], trials: int, is_stopped: Callable[[], bool] = lambda: False
+) -> LaunchResult:
     """Measure each topology ``trials`` times after one discarded trial.
 
     As in NVIDIA's sample, trials of one graph follow each other. ``stopped`` is checked before each
@@ -68,39 +68,39 @@ def measure(
     Raises:
         DriverError: A driver call failed.
     """
-    bench = Bench(max(topology.width for topology in wanted))
-    call_ns, clock_ns = _overheads()
+    bench = LaunchBenchmark(max(topology.width for topology in topologies))
+    call_ns, clock_ns = _measure_overheads()
     series: list[LaunchSeries] = []
-    with no_collection():
-        for shape in wanted:
+    with disable_gc():
+        for shape in topologies:
             nodes = bench.count_nodes(shape)
             topology = Topology(shape.width, shape.length, shape.single_root, shape.other, nodes)
             # Not interleaved: thousands of stream launches before a trial would affect it.
-            rows = _trials(bench.measure, topology, trials, stopped)
-            streams = _trials(bench.measure_streams, topology, trials, stopped)
+            rows = _run_trials(bench.run_trial, topology, trials, is_stopped)
+            streams = _run_trials(bench.run_stream_trial, topology, trials, is_stopped)
             if rows:
-                series.append(_series(topology, rows, streams))
-            if stopped():
+                series.append(_build_series(topology, rows, streams))
+            if is_stopped():
                 break
-    complete = len(series) == len(wanted) and not stopped()
-    return Measured(complete, call_ns, clock_ns, tuple(series))
+    complete = len(series) == len(topologies) and not is_stopped()
+    return LaunchResult(complete, call_ns, clock_ns, tuple(series))
 
 
-def _trials(
+def _run_trials(
     measure: Callable[[Topology], Row],
     topology: Topology,
     trials: int,
-    stopped: Callable[[], bool],
+    is_stopped: Callable[[], bool],
 ) -> list[Row]:
     """Run ``trials`` trials after one discarded trial; fewer once ``stopped``."""
     rows: list[Row] = []
     measure(topology)
-    while len(rows) < trials and not stopped():
+    while len(rows) < trials and not is_stopped():
         rows.append(measure(topology))
     return rows
 
 
-def _series(topology: Topology, rows: Sequence[Row], streams: Sequence[Row]) -> LaunchSeries:
+def _build_series(topology: Topology, rows: Sequence[Row], streams: Sequence[Row]) -> LaunchSeries:
     samples: dict[LaunchMeasure, list[int]] = defaultdict(list)
     for row in (*rows, *streams):
         for kind, value in row.items():
@@ -110,23 +110,25 @@ def _series(topology: Topology, rows: Sequence[Row], streams: Sequence[Row]) -> 
     complete = {
         kind: tuple(values)
         for kind, values in samples.items()
-        if len(values) == (len(streams) if kind in _OF_STREAMS else len(rows))
+        if len(values) == (len(streams) if kind in _STREAM_MEASURES else len(rows))
     }
-    absent = {kind: _why_absent(kind, topology) for kind in LaunchMeasure if kind not in complete}
+    absent = {
+        kind: _explain_absence(kind, topology) for kind in LaunchMeasure if kind not in complete
+    }
     return LaunchSeries(topology, complete, absent)
 
 
-def _why_absent(measure: LaunchMeasure, topology: Topology) -> str:
-    if measure is LaunchMeasure.STREAM_DEVICE and topology.nodes > MOST_QUEUED:
-        return f"more than {MOST_QUEUED} launches may exceed the queue behind a waiting kernel"
+def _explain_absence(measure: LaunchMeasure, topology: Topology) -> str:
+    if measure is LaunchMeasure.STREAM_DEVICE and topology.nodes > MAX_QUEUED:
+        return f"more than {MAX_QUEUED} launches may exceed the queue behind a waiting kernel"
     return "the launch waited for the GPU, so it could not be queued behind a waiting kernel"
 
 
-def _overheads() -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _measure_overheads() -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Measure the cost in ns of a no-op call and of reading the clock."""
     clock, no_op = time.perf_counter_ns, runtime.cudaRuntimeGetVersion
     calls, clocks = [], []
-    with no_collection():
+    with disable_gc():
         for _ in range(_OVERHEAD_SAMPLES):
             begin = clock()
             no_op()

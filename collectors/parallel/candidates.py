@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from graphviz_dash.model.parallel import Operator
-from graphviz_dash.planning.operations import MEASURED_COSTS, Operation, divided
-from graphviz_dash.planning.operators import dependencies, step_operations
-from graphviz_dash.planning.plan import Plan, placed
-from graphviz_dash.planning.streams import plan_streams, replay_ns
+from graphviz_dash.planning.operations import MEASURED_COSTS, Operation, split_operations
+from graphviz_dash.planning.operators import build_operations, find_dependencies
+from graphviz_dash.planning.plan import Plan, build_plan
+from graphviz_dash.planning.streams import plan_streams, predict_replay_ns
 
 if TYPE_CHECKING:
     from collectors.parallel.observe import ObservedStep
 
-MOST_STREAMS: Final = 8
+MAX_STREAMS: Final = 8
 
-_WIDE: Final = (1, 2, 3, MOST_STREAMS)
+_WIDE_STREAMS: Final = (1, 2, 3, MAX_STREAMS)
 """Stream counts to try for operators that need workspace."""
-_LARGE: Final = (1, 2, 4, 8)
+_LARGE_STREAMS: Final = (1, 2, 4, 8)
 """Stream counts to try for operators that allocate large blocks."""
 _SMALL_SEGMENT: Final = 2 << 20
 _LARGE_SEGMENT: Final = 20 << 20
 """Device memory reserved for a stream's first small or large block."""
-_FEWER: Final = 0.5
-_WORTH: Final = 0.9
+_FEWER_STREAMS: Final = 0.5
+_WORTHWHILE: Final = 0.9
 """Maximum time ratio of a plan that needs more memory."""
 
 
@@ -44,27 +44,29 @@ class Candidate:
     """Predicted device memory of the capture in bytes, including workspaces."""
 
 
-def candidates(observed: ObservedStep) -> list[Candidate]:
+def build_candidates(observed: ObservedStep) -> list[Candidate]:
     """Return the fastest plan on several streams per stream count and size, fastest first."""
     operators, storages = observed.operators, observed.storages
-    needs = dependencies(operators)
-    parts, owners = divided(
-        step_operations(observed.operators, MEASURED_COSTS),
+    needs = find_dependencies(operators)
+    parts, owners = split_operations(
+        build_operations(observed.operators, MEASURED_COSTS),
         observed.pieces,
-        MEASURED_COSTS.follow_ns,
+        MEASURED_COSTS.same_stream_gap_ns,
     )
-    line_ns = replay_ns(parts, [0] * len(parts), MEASURED_COSTS)
-    gpu_ns = observed.line_ns - observed.fixed_ns
+    line_ns = predict_replay_ns(parts, [0] * len(parts), MEASURED_COSTS)
+    gpu_ns = observed.serial_ns - observed.fixed_ns
     plans: dict[tuple[int, int, int], Candidate] = {}
-    for bound in _bounds(observed):
-        for schedule in plan_streams(bound, MOST_STREAMS, MEASURED_COSTS)[1:]:
-            if schedule.streams == 1:
+    for bound in _build_restrictions(observed):
+        for schedule in plan_streams(bound, MAX_STREAMS, MEASURED_COSTS)[1:]:
+            if schedule.stream_count == 1:
                 continue
-            plan = placed(operators, storages, needs, schedule.stream)
-            wide = wide_streams(operators, plan)
-            size = _expected_bytes(observed, plan, wide)
+            plan = build_plan(operators, storages, needs, schedule.stream)
+            wide = find_wide_streams(operators, plan)
+            size = _predict_bytes(observed, plan, wide)
             kind = (plan.streams, sum(wide), size)
-            plan_ns = replay_ns(parts, [plan.stream[owner] for owner in owners], MEASURED_COSTS)
+            plan_ns = predict_replay_ns(
+                parts, [plan.stream[owner] for owner in owners], MEASURED_COSTS
+            )
             candidate = Candidate(plan, wide, gpu_ns * plan_ns / line_ns, size)
             if kind not in plans or candidate.expected_ns < plans[kind].expected_ns:
                 plans[kind] = candidate
@@ -73,7 +75,7 @@ def candidates(observed: ObservedStep) -> list[Candidate]:
     )
 
 
-def fitting(plans: Sequence[Candidate], limit: int | None) -> list[Candidate]:
+def filter_fitting(plans: Sequence[Candidate], limit: int | None) -> list[Candidate]:
     """Return ``plans`` that should fit ``limit`` bytes, fastest first.
 
     The third is the fastest of similar plans on at most half the streams.
@@ -82,7 +84,7 @@ def fitting(plans: Sequence[Candidate], limit: int | None) -> list[Candidate]:
         candidate for candidate in plans if limit is None or candidate.expected_bytes <= limit
     ]
     if chosen:
-        most = _FEWER * chosen[0].plan.streams
+        most = _FEWER_STREAMS * chosen[0].plan.streams
         fewer = next((candidate for candidate in chosen if candidate.plan.streams <= most), None)
         if fewer in chosen[3:]:
             chosen.remove(fewer)
@@ -90,21 +92,21 @@ def fitting(plans: Sequence[Candidate], limit: int | None) -> list[Candidate]:
     return chosen
 
 
-def larger(plans: Sequence[Candidate], limit: int | None, line_ns: float) -> list[Candidate]:
+def filter_larger(plans: Sequence[Candidate], limit: int | None, line_ns: float) -> list[Candidate]:
     """Return ``plans`` above ``limit`` bytes that are much faster than all smaller plans and
     ``line_ns``."""
     least_ns = line_ns
     worthwhile = []
     for candidate in sorted(plans, key=lambda candidate: candidate.expected_bytes):
         if limit is not None and candidate.expected_bytes > limit:
-            if candidate.expected_ns >= _WORTH * least_ns:
+            if candidate.expected_ns >= _WORTHWHILE * least_ns:
                 continue
             worthwhile.append(candidate)
         least_ns = min(least_ns, candidate.expected_ns)
     return worthwhile
 
 
-def wide_streams(operators: Sequence[Operator], plan: Plan) -> tuple[bool, ...]:
+def find_wide_streams(operators: Sequence[Operator], plan: Plan) -> tuple[bool, ...]:
     """Return a wide flag per stream of a plan."""
     wide_lanes = {
         lane
@@ -114,36 +116,44 @@ def wide_streams(operators: Sequence[Operator], plan: Plan) -> tuple[bool, ...]:
     return tuple(lane in wide_lanes for lane in range(plan.streams))
 
 
-def _bounds(observed: ObservedStep) -> list[list[Operation]]:
+def _build_restrictions(observed: ObservedStep) -> list[list[Operation]]:
     working = [operator for operator in observed.operators if operator.nodes]
-    free = step_operations(observed.operators, MEASURED_COSTS)
+    free = build_operations(observed.operators, MEASURED_COSTS)
     bounds = []
     costly = observed.wide_bytes > observed.narrow_bytes
-    for wide in _WIDE if costly and any(operator.wide for operator in working) else _WIDE[-1:]:
-        for large in _LARGE if any(operator.large for operator in working) else _LARGE[:1]:
+    for wide in (
+        _WIDE_STREAMS
+        if costly and any(operator.wide for operator in working)
+        else _WIDE_STREAMS[-1:]
+    ):
+        for large in (
+            _LARGE_STREAMS if any(operator.large for operator in working) else _LARGE_STREAMS[:1]
+        ):
             bounds.append(
                 [
-                    _bound(operation, operator, wide, large)
+                    _restrict_operation(operation, operator, wide, large)
                     for operation, operator in zip(free, observed.operators, strict=True)
                 ]
             )
     return bounds
 
 
-def _bound(operation: Operation, operator: Operator, wide: int, large: int) -> Operation:
+def _restrict_operation(
+    operation: Operation, operator: Operator, wide: int, large: int
+) -> Operation:
     limits = [wide] * operator.wide + [large] * operator.large
-    if operation.streams is not None or not limits:
+    if operation.max_streams is not None or not limits:
         return operation
-    return replace(operation, streams=min(limits))
+    return replace(operation, max_streams=min(limits))
 
 
-def _expected_bytes(observed: ObservedStep, plan: Plan, wide: tuple[bool, ...]) -> int:
+def _predict_bytes(observed: ObservedStep, plan: Plan, wide: tuple[bool, ...]) -> int:
     large = {
         lane
         for operator, lane in zip(observed.operators, plan.stream, strict=True)
         if operator.large
     }
-    pool = observed.line_bytes - observed.whole_bytes
+    pool = observed.serial_bytes - observed.stream_workspace_bytes
     more = (plan.streams - 1) * _SMALL_SEGMENT + max(0, len(large) - 1) * _LARGE_SEGMENT
     workspaces = sum(wide) * observed.wide_bytes + wide.count(False) * observed.narrow_bytes
     return pool + more + workspaces

@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol
 
 import torch
 
-from collectors.driver.operands import Reach
-from collectors.driver.topology import read_graph, read_graph_and_handles
+from collectors.driver.operands import AllocationResolver
+from collectors.driver.topology import read_graph, read_graph_with_positions
 from collectors.parallel.refusal import RefusedError
-from collectors.parallel.streams import on
+from collectors.parallel.streams import use_stream
 from collectors.workloads import Step
 from graphviz_dash.model.graph import CapturedGraph
 
@@ -22,7 +22,7 @@ REPLAYS: Final = 30
 """Timed replays per graph."""
 
 
-class Mode(Protocol):
+class CaptureMode(Protocol):
     """Observes or directs a capture."""
 
     def start(self) -> None:
@@ -42,7 +42,9 @@ class Mode(Protocol):
 class StepGraph:
     """A captured step: its instantiated graph and the step's return value."""
 
-    def __init__(self, step: Step, stream: torch.cuda.Stream, mode: Mode | None = None) -> None:
+    def __init__(
+        self, step: Step, stream: torch.cuda.Stream, mode: CaptureMode | None = None
+    ) -> None:
         """Capture on ``stream``.
 
         Backward runs on this thread, to share the forward's workspaces.
@@ -58,10 +60,10 @@ class StepGraph:
         try:
             with (
                 torch.autograd.grad_mode.set_multithreading_enabled(False),
-                on(stream),
+                use_stream(stream),
                 torch.cuda.graph(self.graph, stream=stream),
             ):
-                self.result: object = step() if mode is None else _watched(step, mode)
+                self.result: object = step() if mode is None else _run_with_mode(step, mode)
         except RuntimeError as error:
             # Leaving a broken capture raises a second error.
             if isinstance(error.__context__, RefusedError):
@@ -79,15 +81,15 @@ class StepGraph:
         """
         self.result = None
 
-    def read(self) -> CapturedGraph:
+    def read_graph(self) -> CapturedGraph:
         """Read nodes and edges from the driver."""
         return read_graph(self.graph.raw_cuda_graph(), "graph-0")[0]
 
-    def read_operands(self, reach: Reach) -> tuple[CapturedGraph, ...]:
+    def read_graphs_with_operands(self, resolver: AllocationResolver) -> tuple[CapturedGraph, ...]:
         """Read the graph and its bodies, with the memory accessible to their nodes."""
-        return read_graph_and_handles(self.graph.raw_cuda_graph(), "graph-0", reach)[0]
+        return read_graph_with_positions(self.graph.raw_cuda_graph(), "graph-0", resolver)[0]
 
-    def numbers_inside(self, storages: Mapping[int, torch.UntypedStorage]) -> list[int]:
+    def find_storages_inside(self, storages: Mapping[int, torch.UntypedStorage]) -> list[int]:
         """Return the keys of ``storages`` located in the capture's memory."""
         pool = self.graph.pool()
         spans = [
@@ -102,7 +104,7 @@ class StepGraph:
         ]
 
 
-def _watched(step: Step, mode: Mode) -> object:
+def _run_with_mode(step: Step, mode: CaptureMode) -> object:
     mode.start()
     with ExitStack() as undo:
         undo.callback(mode.abandon)
@@ -129,6 +131,6 @@ def time_replays(graphs: Sequence[StepGraph]) -> list[tuple[int, ...]]:
     return [tuple(row) for row in rows]
 
 
-def median_ns(replays: Sequence[int]) -> float:
+def compute_median_ns(replays: Sequence[int]) -> float:
     """Return the median in ns."""
     return statistics.median(replays)

@@ -11,21 +11,21 @@ import torch
 from collectors.parallel.capture import StepGraph
 from collectors.parallel.follow import Follower
 from collectors.parallel.observe import ObservedStep
-from collectors.parallel.state import FLOATS, as_tensor
+from collectors.parallel.state import FLOATS, view_as_tensor
 from graphviz_dash.model.parallel import Operator, ParallelCheck, Storage
 
-_PLAIN: Final = 12
-_LOADED: Final = 4
-_DELAYED: Final = 4
+_PLAIN_REPLAYS: Final = 12
+_LOADED_REPLAYS: Final = 4
+_DELAYED_REPLAYS: Final = 4
 """Compared replays of each delayed graph."""
 
-_SLACK: Final = 2.0
+_TOLERANCE_FACTOR: Final = 2.0
 """Allowed deviation of a replay, relative to two eager steps of nondeterministic operators."""
 
 _LOAD_VALUES: Final = 1 << 24
 _LOAD_KERNELS: Final = 40
 
-_NOISE: Final = 0.02
+_MAX_NOISE: Final = 0.02
 """Maximum relative difference of two eager steps at which a replay can be checked."""
 
 Copies = dict[int, list[torch.Tensor]]
@@ -35,7 +35,7 @@ Bytes = dict[int, torch.Tensor]
 """Copies of bytes written by the step, by storage."""
 
 
-class _Kept(Follower):
+class _StorageKeeper(Follower):
     """Keeps references to selected storages of a step."""
 
     def __init__(
@@ -45,13 +45,13 @@ class _Kept(Follower):
         self._wanted = wanted
         self.kept: dict[int, torch.UntypedStorage] = {}
 
-    def made(self, number: int, tensor: torch.Tensor) -> None:
+    def on_storage_created(self, number: int, tensor: torch.Tensor) -> None:
         if number in self._wanted:
             self.kept[number] = tensor.untyped_storage()
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckOutcome:
     """Result of a comparison."""
 
     check: ParallelCheck
@@ -80,12 +80,12 @@ class Checker:
                     )
         self._hidden = observed.hidden & self._written.keys()
 
-    def check(
+    def check_replays(
         self,
         graph: StepGraph,
         alive: Mapping[int, torch.UntypedStorage],
         delayed: Sequence[tuple[StepGraph, Mapping[int, torch.UntypedStorage]]],
-    ) -> Outcome:
+    ) -> CheckOutcome:
         """Compare replays with eager steps.
 
         Args:
@@ -104,22 +104,24 @@ class Checker:
         graph: StepGraph,
         alive: Mapping[int, torch.UntypedStorage],
         delayed: Sequence[tuple[StepGraph, Mapping[int, torch.UntypedStorage]]],
-    ) -> Outcome:
-        runs = [(graph, alive, False)] * _PLAIN + [(graph, alive, True)] * _LOADED
+    ) -> CheckOutcome:
+        runs = [(graph, alive, False)] * _PLAIN_REPLAYS + [(graph, alive, True)] * _LOADED_REPLAYS
         runs += [
-            (delayed_graph, left, False) for delayed_graph, left in delayed for _ in range(_DELAYED)
+            (delayed_graph, left, False)
+            for delayed_graph, left in delayed
+            for _ in range(_DELAYED_REPLAYS)
         ]
         control: dict[int, float] = {}
         apart: dict[int, float] = {}
         unequal: list[set[int]] = []
         for seed, (replayed, left, loaded) in enumerate(runs):
             wanted = set(left)
-            first, second = self._eager(seed, wanted), self._eager(seed, wanted)
-            replay_bytes = self._replay(seed, replayed, left, loaded)
+            first, second = self._run_eager(seed, wanted), self._run_eager(seed, wanted)
+            replay_bytes = self._run_replay(seed, replayed, left, loaded)
             for number, eager in first.items():
                 storage = self._observed.storages[number]
-                between = difference(eager, second[number], storage)
-                replay = difference(eager, replay_bytes[number], storage)
+                between = compute_difference(eager, second[number], storage)
+                replay = compute_difference(eager, replay_bytes[number], storage)
                 control[number] = max(control.get(number, 0.0), between)
                 apart[number] = max(apart.get(number, 0.0), replay)
             unequal.append(
@@ -134,95 +136,101 @@ class Checker:
             if control[number]:
                 del control[number], apart[number]
         wrong = [
-            number for number, deviation in apart.items() if deviation > _SLACK * control[number]
+            number
+            for number, deviation in apart.items()
+            if deviation > _TOLERANCE_FACTOR * control[number]
         ]
         check = ParallelCheck(
             replays=len(runs),
-            delayed_replays=_DELAYED * len(delayed),
-            loaded_replays=_LOADED,
+            delayed_replays=_DELAYED_REPLAYS * len(delayed),
+            loaded_replays=_LOADED_REPLAYS,
             tensors=len(apart),
             bitwise_replays=sum(not numbers & apart.keys() for numbers in unequal),
             eager_difference=max(control.values(), default=0.0),
             difference=max(apart.values(), default=0.0),
         )
-        noisy = [number for number, deviation in control.items() if deviation > _NOISE]
-        return Outcome(check, self._first(wrong), self._first(noisy))
+        noisy = [number for number, deviation in control.items() if deviation > _MAX_NOISE]
+        return CheckOutcome(check, self._find_first_writer(wrong), self._find_first_writer(noisy))
 
-    def first_differing(self, graph: StepGraph, copies: Copies) -> int | None:
+    def find_first_difference(self, graph: StepGraph, copies: Copies) -> int | None:
         """Return the first operator whose replayed results differ from an eager step, or None."""
         with torch.random.fork_rng(devices=[torch.cuda.current_device()]):
-            kept = _Kept(self._observed.operators, self._observed.storages, set())
+            kept = _StorageKeeper(self._observed.operators, self._observed.storages, set())
             kept.copies = {}
-            self._run(0, kept)
-            self._replay(0, graph, {}, loaded=False)
+            self._run_step(0, kept)
+            self._run_replay(0, graph, {}, loaded=False)
             self._observed.state.restore()
         for index, eager in sorted(kept.copies.items()):
             replayed = copies.get(index, [])
             if any(
-                not torch.allclose(a, b, rtol=_NOISE, atol=0, equal_nan=True)
+                not torch.allclose(a, b, rtol=_MAX_NOISE, atol=0, equal_nan=True)
                 for a, b in zip(eager, replayed, strict=False)
             ):
                 return index
         return None
 
-    def _first(self, numbers: Sequence[int]) -> int | None:
+    def _find_first_writer(self, numbers: Sequence[int]) -> int | None:
         return min((self._writers[number] for number in numbers), default=None)
 
-    def _eager(self, seed: int, wanted: set[int]) -> Bytes:
-        keeper = _Kept(self._observed.operators, self._observed.storages, wanted)
-        self._run(seed, keeper)
-        self._leave_out_untouched()
-        return self._read(keeper.kept)
+    def _run_eager(self, seed: int, wanted: set[int]) -> Bytes:
+        keeper = _StorageKeeper(self._observed.operators, self._observed.storages, wanted)
+        self._run_step(seed, keeper)
+        self._ignore_untouched()
+        return self._copy_written_bytes(keeper.kept)
 
-    def _leave_out_untouched(self) -> None:
+    def _ignore_untouched(self) -> None:
         """Exclude hidden memory that the first eager step leaves unchanged, such as weights."""
         for number in self._hidden:
-            if self._observed.state.is_as_kept(number):
+            if self._observed.state.is_unchanged(number):
                 del self._written[number]
         self._hidden = frozenset()
 
-    def _run(self, seed: int, kept: _Kept) -> None:
-        self._observed.state.vary(seed)
+    def _run_step(self, seed: int, keeper: _StorageKeeper) -> None:
+        self._observed.state.restore_varied(seed)
         torch.manual_seed(seed)
-        kept.start()
-        with kept:
+        keeper.start()
+        with keeper:
             # Discard the return value, which would keep the results' memory alive.
             self._observed.step()
-        kept.finish()
+        keeper.finish()
         torch.cuda.synchronize()
 
-    def _replay(
-        self, seed: int, graph: StepGraph, left: Mapping[int, torch.UntypedStorage], loaded: bool
+    def _run_replay(
+        self,
+        seed: int,
+        graph: StepGraph,
+        storages: Mapping[int, torch.UntypedStorage],
+        loaded: bool,
     ) -> Bytes:
-        self._observed.state.vary(seed)
+        self._observed.state.restore_varied(seed)
         torch.manual_seed(seed)
         torch.cuda.synchronize()
         if loaded:
-            self._keep_busy()
+            self._start_load()
         graph.graph.replay()
         torch.cuda.synchronize()
-        return self._read(left)
+        return self._copy_written_bytes(storages)
 
-    def _keep_busy(self) -> None:
+    def _start_load(self) -> None:
         """Launch work on another stream that occupies the GPU for a while."""
         with torch.cuda.stream(self._side):
             values = torch.ones(_LOAD_VALUES, device="cuda")
             for _ in range(_LOAD_KERNELS):
                 values.add_(1)
 
-    def _read(self, made: Mapping[int, torch.UntypedStorage]) -> Bytes:
+    def _copy_written_bytes(self, made: Mapping[int, torch.UntypedStorage]) -> Bytes:
         return {
-            number: _bytes(storage, *self._written[number])
+            number: _copy_bytes(storage, *self._written[number])
             for number, storage in (self._observed.state.storages | dict(made)).items()
             if number in self._written
         }
 
 
-def _bytes(storage: torch.UntypedStorage, begin: int, end: int) -> torch.Tensor:
-    return as_tensor(storage, torch.uint8)[begin:end].clone()
+def _copy_bytes(storage: torch.UntypedStorage, begin: int, end: int) -> torch.Tensor:
+    return view_as_tensor(storage, torch.uint8)[begin:end].clone()
 
 
-def difference(a: torch.Tensor, b: torch.Tensor, storage: Storage) -> float:
+def compute_difference(a: torch.Tensor, b: torch.Tensor, storage: Storage) -> float:
     """Return the largest difference of two copies of a storage relative to its largest value."""
     if torch.equal(a, b):
         return 0.0

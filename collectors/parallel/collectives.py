@@ -11,25 +11,25 @@ from typing import Any, Final
 import torch
 from torch.utils._pytree import tree_leaves
 
-from collectors.parallel.storages import tensors, written
+from collectors.parallel.storages import find_written_arguments, iter_tensors
 
 COLLECTIVES: Final = frozenset({"c10d", "_c10d_functional"})
 """Namespaces of collectives on tensor arguments."""
 
-UNSEEN: Final = frozenset({"symm_mem"})
+HIDDEN_COMMUNICATION: Final = frozenset({"symm_mem"})
 """Namespaces of operators that access other ranks' memory through hidden addresses."""
 
-_SILENT: Final = frozenset({"wait_tensor", "_wrap_tensor_autograd"})
+_LOCAL_OPERATORS: Final = frozenset({"wait_tensor", "_wrap_tensor_autograd"})
 """Collective operators without communication."""
 
 
 def is_collective(function: Any) -> bool:
     """Check if an operator communicates with other ranks."""
     name = function._schema.name.partition("::")[2]
-    return function.namespace in COLLECTIVES and name not in _SILENT
+    return function.namespace in COLLECTIVES and name not in _LOCAL_OPERATORS
 
 
-def collective_writes(
+def find_collective_writes(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> list[torch.Tensor]:
     """Return the arguments that a collective writes.
@@ -38,17 +38,17 @@ def collective_writes(
     send.
     """
     if function.namespace != "c10d":
-        return written(function, args, kwargs)
+        return find_written_arguments(function, args, kwargs)
     if function._schema.name == "c10d::send":
         return []
     values: list[torch.Tensor] = []
-    for name, value in _given(function, args, kwargs):
+    for name, value in _iter_arguments(function, args, kwargs):
         if not name.startswith("input"):
-            values += tensors(value)
+            values += iter_tensors(value)
     return values
 
 
-def _given(
+def _iter_arguments(
     function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     for position, argument in enumerate(function._schema.arguments):
@@ -56,18 +56,20 @@ def _given(
         yield argument.name, value
 
 
-def join(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+def wait_for_collective(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any
+) -> None:
     """Make the current stream wait for a collective on the library's stream.
 
     The program's later wait then returns immediately. torch already waits for synchronous calls,
     whose handle may be null (NCCL, torch 2.8 and later) and crash.
     """
     if function.namespace == "c10d":
-        if dict(_given(function, args, kwargs)).get("async_op") is False:
+        if dict(_iter_arguments(function, args, kwargs)).get("async_op") is False:
             return
         for leaf in tree_leaves(result):
             if isinstance(leaf, torch.ScriptObject):
                 leaf.wait()
     else:
-        for tensor in tensors(result):
+        for tensor in iter_tensors(result):
             torch.ops._c10d_functional.wait_tensor(tensor)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from collectors.parallel.plan import capture_by
+from collectors.parallel.plan import capture_with_plan
 from collectors.workloads import Step
 from graphviz_dash.model.parallel import ParallelPlan
-from graphviz_dash.planning.operators import dependencies
-from graphviz_dash.planning.plan import placed
+from graphviz_dash.planning.operators import find_dependencies
+from graphviz_dash.planning.plan import build_plan
 
 
 class ParallelGraph:
@@ -24,9 +24,9 @@ class ParallelGraph:
         self._step = step
         self.plan = plan
         """Plan with all attempts and checks."""
-        ordering = dependencies(plan.operators)
-        streams = placed(plan.operators, plan.storages, ordering, plan.stream)
-        self.captured, _ = capture_by(
+        ordering = find_dependencies(plan.operators)
+        streams = build_plan(plan.operators, plan.storages, ordering, plan.stream)
+        self.captured, _ = capture_with_plan(
             step, plan.operators, plan.storages, streams, plan.fitted_bytes
         )
         self.result = self.captured.result

@@ -12,13 +12,13 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from collectors.driver.operands import Extent, Reach
+from collectors.driver.operands import AllocationResolver, Extent
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.parallel import Access, Operator, Storage
-from graphviz_dash.planning.proof import node_ranges
+from graphviz_dash.planning.proof import compute_node_ranges
 
 
-class Memory(Protocol):
+class MemoryBlock(Protocol):
     """A torch storage or a substitute."""
 
     def data_ptr(self) -> int:
@@ -28,15 +28,15 @@ class Memory(Protocol):
         """Return the size in bytes."""
 
 
-def may_hide(operator: Operator) -> bool:
+def may_access_hidden_memory(operator: Operator) -> bool:
     """Check if an operator with nodes may access memory that its arguments do not show."""
     return operator.opaque and operator.nodes > 0 and not operator.is_collective
 
 
-def hidden_extents(
+def find_hidden_extents(
     operators: Sequence[Operator],
     graphs: Sequence[CapturedGraph],
-    reach: Reach,
+    resolver: AllocationResolver,
     blocks: Container[Extent],
 ) -> dict[Extent, list[int]]:
     """Return the ``blocks`` that operators may access without showing it, with operator indices.
@@ -46,8 +46,8 @@ def hidden_extents(
     """
     operator_of_node = {
         node: index
-        for index, nodes in enumerate(node_ranges(operators))
-        if may_hide(operators[index])
+        for index, nodes in enumerate(compute_node_ranges(operators))
+        if may_access_hidden_memory(operators[index])
         for node in nodes
     }
     reached: dict[Extent, set[int]] = {}
@@ -59,16 +59,16 @@ def hidden_extents(
             if index is None:
                 continue
             for operand in node.operands or ():
-                extent = reach.extent(operand)
+                extent = resolver.get_extent(operand)
                 if extent in blocks:
                     reached.setdefault(extent, set()).add(index)
     return {extent: sorted(indices) for extent, indices in sorted(reached.items())}
 
 
-def with_hidden(
+def add_hidden_accesses(
     operators: Sequence[Operator],
     storages: Sequence[Storage],
-    outside: Mapping[int, Memory],
+    outside: Mapping[int, MemoryBlock],
     reached: Mapping[Extent, Sequence[int]],
 ) -> tuple[list[Operator], list[Storage], dict[int, Extent]]:
     """Add possible writes to the ``reached`` memory.

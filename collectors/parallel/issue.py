@@ -9,14 +9,14 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from collectors.parallel.follow import Follower
-from collectors.parallel.observer import nodes_so_far
-from collectors.parallel.storages import living
-from collectors.parallel.streams import on
+from collectors.parallel.observer import count_nodes
+from collectors.parallel.storages import get_living_storage
+from collectors.parallel.streams import use_stream
 from graphviz_dash.model.parallel import Access, Operator, Storage
 from graphviz_dash.planning.plan import Plan
 
 
-class Issuer(Follower):
+class OperatorIssuer(Follower):
     """Issues the operators of a step by its plan during a capture.
 
     Memory freed by the program is held until the plan releases it, since torch's allocator would
@@ -42,7 +42,7 @@ class Issuer(Follower):
         self._awaited = {source for waits in plan.waits for source in waits}
         self._events: dict[int, torch.cuda.Event] = {}
         self._held: dict[int, list[torch.UntypedStorage]] = {}
-        self._made: dict[int, list[StorageWeakRef]] = {}
+        self._created: dict[int, list[StorageWeakRef]] = {}
         self.alive: dict[int, torch.UntypedStorage] = {}
         """Storages that outlive the step, by number; set at its end."""
         self.nodes = [0] * len(operators)
@@ -59,51 +59,51 @@ class Issuer(Follower):
     def finish(self) -> None:
         """Join the streams and release held memory."""
         super().finish()
-        self._join()
+        self._join_streams()
         self.alive = {
             number: storage
-            for number, references in self._made.items()
-            for storage in map(living, references)
+            for number, references in self._created.items()
+            for storage in map(get_living_storage, references)
             if storage is not None
         }
 
     def abandon(self) -> None:
         """Join the streams so that the capture can end."""
-        self._join()
+        self._join_streams()
 
-    def _join(self) -> None:
+    def _join_streams(self) -> None:
         for stream in self._streams[1:]:
             self._streams[0].wait_stream(stream)
         self._held.clear()
 
-    def run(self, index: int, function: Callable[[], Any]) -> Any:
+    def run_operator(self, index: int, function: Callable[[], Any]) -> Any:
         """Call the operator on its stream."""
-        self._release(index)
-        before = nodes_so_far()
+        self._release_storages(index)
+        before = count_nodes()
         stream = self._streams[self._plan.stream[index]]
         if self.operators[index].nodes:
-            self._wait(index)
-        with on(stream):
+            self._wait_for_sources(index)
+        with use_stream(stream):
             if index in self._delays:
                 torch.cuda._sleep(self._delays[index])
             result = function()
             self.copy_results(index, result)
-        self.nodes[index] = nodes_so_far() - before
-        self._record(index)
+        self.nodes[index] = count_nodes() - before
+        self._record_event(index)
         return result
 
-    def made(self, number: int, tensor: torch.Tensor) -> None:
+    def on_storage_created(self, number: int, tensor: torch.Tensor) -> None:
         """Hold the memory of a result."""
         storage = tensor.untyped_storage()
         self._held.setdefault(number, []).append(storage)
-        self._made.setdefault(number, []).append(StorageWeakRef(storage))
+        self._created.setdefault(number, []).append(StorageWeakRef(storage))
 
-    def reached(self, index: int, seen: Sequence[torch.Tensor]) -> None:
+    def on_operator_done(self, index: int, seen: Sequence[torch.Tensor]) -> None:
         """Record the accessed addresses."""
         if not self.operators[index].nodes:
             return
         accessed = {
-            self.number(tensor): tensor.untyped_storage()
+            self.get_number(tensor): tensor.untyped_storage()
             for tensor in seen
             if tensor.layout is torch.strided
         }
@@ -119,29 +119,29 @@ class Issuer(Follower):
             if access.storage in accessed
         )
 
-    def unnamed_begins(self, index: int) -> None:
+    def on_unnamed_start(self, index: int) -> None:
         """Make the capturing stream wait for all others."""
-        self._release(index)
-        self._wait(index)
-        self.nodes[index] = -nodes_so_far()
+        self._release_storages(index)
+        self._wait_for_sources(index)
+        self.nodes[index] = -count_nodes()
 
-    def unnamed_ended(self, index: int) -> None:
+    def on_unnamed_end(self, index: int) -> None:
         """Record the work so that others can wait for it."""
         if self.nodes[index] <= 0:
-            self.nodes[index] += nodes_so_far()
-        self._record(index)
+            self.nodes[index] += count_nodes()
+        self._record_event(index)
 
-    def _wait(self, index: int) -> None:
+    def _wait_for_sources(self, index: int) -> None:
         stream = self._streams[self._plan.stream[index]]
         for source in self._plan.waits[index]:
             stream.wait_event(self._events[source])
 
-    def _record(self, index: int) -> None:
+    def _record_event(self, index: int) -> None:
         if index in self._awaited and index not in self._events:
             event = torch.cuda.Event()
             event.record(self._streams[self._plan.stream[index]])
             self._events[index] = event
 
-    def _release(self, index: int) -> None:
+    def _release_storages(self, index: int) -> None:
         for storage in self._plan.releases[index]:
             self._held.pop(storage, None)

@@ -16,15 +16,15 @@ from collectors.workloads import Step
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams
 from graphviz_dash.model.parallel import Operator, Storage
 from graphviz_dash.planning.operations import Piece
-from graphviz_dash.planning.proof import node_ranges
-from graphviz_dash.planning.share import KernelLaunch, kernel_pieces
+from graphviz_dash.planning.proof import compute_node_ranges
+from graphviz_dash.planning.share import KernelLaunch, split_into_pieces
 
 _REPLAYS: Final = 15
-_LEAST: Final = 0.3
+_MIN_OWN_SHARE: Final = 0.3
 """Minimum share of the time between two events that belongs to the operator."""
 
 
-class _Timed(Follower):
+class _OperatorTimer(Follower):
     """Places an event after each operator with nodes."""
 
     def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
@@ -33,27 +33,27 @@ class _Timed(Follower):
 
     def start(self) -> None:
         """Record two adjacent events to measure the cost of an event."""
-        self._mark(-1)
-        self._mark(-1)
+        self._record_event(-1)
+        self._record_event(-1)
         super().start()
 
-    def run(self, index: int, function: Callable[[], Any]) -> Any:
+    def run_operator(self, index: int, function: Callable[[], Any]) -> Any:
         result = function()
         if self.operators[index].nodes:
-            self._mark(index)
+            self._record_event(index)
         return result
 
-    def unnamed_ended(self, index: int) -> None:
+    def on_unnamed_end(self, index: int) -> None:
         if self.events[-1][0] < index:
-            self._mark(index)
+            self._record_event(index)
 
-    def _mark(self, index: int) -> None:
+    def _record_event(self, index: int) -> None:
         event = torch.cuda.Event(enable_timing=True, external=True)
         event.record()
         self.events.append((index, event))
 
 
-def operator_ns(
+def measure_operator_ns(
     step: Step,
     operators: Sequence[Operator],
     storages: Sequence[Storage],
@@ -64,7 +64,7 @@ def operator_ns(
 
     Event costs are subtracted, and the sum is scaled to ``line_ns``.
     """
-    timed = _Timed(operators, storages)
+    timed = _OperatorTimer(operators, storages)
     graph = StepGraph(step, stream, timed)
     rows = []
     for _ in range(_REPLAYS):
@@ -77,29 +77,29 @@ def operator_ns(
     # An event also delays preparation of the next operator while the previous one runs.
     excess = max(0.0, (sum(durations) - line_ns) / max(1, len(durations)))
     return {
-        index: round(max(span - excess, _LEAST * span))
+        index: round(max(span - excess, _MIN_OWN_SHARE * span))
         for (index, _), span in zip(timed.events[2:], durations, strict=True)
     }
 
 
-def operator_pieces(
-    operators: Sequence[Operator], graph: CapturedGraph, took_ns: Mapping[int, int]
+def build_operator_pieces(
+    operators: Sequence[Operator], graph: CapturedGraph, durations_ns: Mapping[int, int]
 ) -> tuple[tuple[Piece, ...], ...]:
     """Return the nodes of each operator with their share of the multiprocessors."""
     device = torch.cuda.get_device_properties(torch.cuda.current_device())
     capability = (device.major, device.minor)
     return tuple(
-        kernel_pieces(
-            [_launch(node) for node in graph.nodes[nodes.start : nodes.stop]],
-            took_ns.get(index, 0),
+        split_into_pieces(
+            [_to_kernel_launch(node) for node in graph.nodes[nodes.start : nodes.stop]],
+            durations_ns.get(index, 0),
             device.multi_processor_count,
             capability,
         )
-        for index, nodes in enumerate(node_ranges(operators))
+        for index, nodes in enumerate(compute_node_ranges(operators))
     )
 
 
-def _launch(node: GraphNode) -> KernelLaunch | None:
+def _to_kernel_launch(node: GraphNode) -> KernelLaunch | None:
     params = node.params
     if not isinstance(params, KernelParams) or params.grid is None or params.block is None:
         return None

@@ -8,27 +8,31 @@ from dataclasses import dataclass
 import torch
 from msgspec.structs import replace
 
-from collectors.allocator.history import segments
-from collectors.driver.operands import Reach, lived
-from collectors.parallel.capture import StepGraph, median_ns, time_replays
-from collectors.parallel.hidden import hidden_extents, may_hide, with_hidden
-from collectors.parallel.line import operator_ns, operator_pieces
-from collectors.parallel.observer import Observer
+from collectors.allocator.history import read_segments
+from collectors.driver.operands import AllocationResolver, list_live_extents
+from collectors.parallel.capture import StepGraph, compute_median_ns, time_replays
+from collectors.parallel.hidden import (
+    add_hidden_accesses,
+    find_hidden_extents,
+    may_access_hidden_memory,
+)
+from collectors.parallel.line import build_operator_pieces, measure_operator_ns
+from collectors.parallel.observer import OperatorObserver
 from collectors.parallel.refusal import RefusedError
-from collectors.parallel.state import OutsideState, storage_at
-from collectors.parallel.streams import make_workspaces, streams_of
+from collectors.parallel.state import ExternalState, wrap_memory
+from collectors.parallel.streams import allocate_workspaces, get_streams
 from collectors.parallel.workspace import (
     Kernels,
+    find_changed_kernels,
+    find_workspace_users,
     fit_workspace,
-    need_workspace,
-    operator_kernels,
-    other_kernels,
+    split_kernels,
 )
 from collectors.workloads import Step
 from graphviz_dash.model.memory import DEFAULT_POOL
 from graphviz_dash.model.parallel import Operator, Storage
 from graphviz_dash.planning.operations import Piece
-from graphviz_dash.planning.proof import not_joined, without_bookkeeping
+from graphviz_dash.planning.proof import find_unjoined_operator, remove_bookkeeping
 
 
 @dataclass(frozen=True)
@@ -42,17 +46,17 @@ class ObservedStep:
     """Memory that they access."""
     pieces: tuple[tuple[Piece, ...], ...]
     """Nodes of each operator and their use of the GPU."""
-    state: OutsideState
+    state: ExternalState
     """External memory accessed by the step, as it was before any replay."""
     hidden: frozenset[int]
     """External storages that no operator received but some may write."""
-    line: StepGraph
+    serial_graph: StepGraph
     """Plain capture on one stream."""
     kernels: tuple[Kernels, ...]
     """Kernels of each operator in the plain capture."""
-    line_bytes: int
+    serial_bytes: int
     """Device memory of the plain capture in bytes, including workspaces."""
-    whole_bytes: int
+    stream_workspace_bytes: int
     """Workspace bytes of its stream."""
     fitted_bytes: int | None
     """Reduced workspace bytes of a wide stream, or None for the full size."""
@@ -60,11 +64,11 @@ class ObservedStep:
     """Workspace bytes of a wide stream of a plan."""
     narrow_bytes: int
     """Workspace bytes of a narrow stream."""
-    line_ns: float
+    serial_ns: float
     """Replay time in ns, from launch to completion."""
     fixed_ns: float
     """Replay time for launch and return, common to all graphs."""
-    narrow_line_ns: float | None
+    narrow_serial_ns: float | None
     """Replay time in ns on a narrow stream, or None if the kernels are the same."""
 
     def check_kernels(self, captured: StepGraph, sizes: Sequence[int]) -> None:
@@ -75,7 +79,9 @@ class ObservedStep:
         """
         if self.fitted_bytes is None:
             return
-        for index in sorted(other_kernels(self.kernels, operator_kernels(captured.read(), sizes))):
+        for index in sorted(
+            find_changed_kernels(self.kernels, split_kernels(captured.read_graph(), sizes))
+        ):
             if self.operators[index].wide:
                 raise RefusedError(
                     f"{self.operators[index].name} runs other kernels in a capture on several "
@@ -84,7 +90,7 @@ class ObservedStep:
                 )
 
 
-def observe(step: Step) -> ObservedStep:
+def observe_step(step: Step) -> ObservedStep:
     """Capture ``step`` on one stream in several ways.
 
     Captures it unchanged, observed, with events between operators, and with less workspace.
@@ -92,42 +98,43 @@ def observe(step: Step) -> ObservedStep:
     Raises:
         RefusedError: The step cannot run in parallel.
     """
-    stream, narrow = streams_of([True, False])
-    whole_bytes, narrow_bytes = make_workspaces([stream]), make_workspaces([narrow])
+    stream, narrow = get_streams([True, False])
+    whole_bytes, narrow_bytes = allocate_workspaces([stream]), allocate_workspaces([narrow])
     line = StepGraph(step, stream)
     line.drop_result()
-    observer = Observer()
+    observer = OperatorObserver()
     watched = StepGraph(step, stream, observer)
     watched.drop_result()
-    operators, storages, hidden = _with_hidden(observer, watched)
-    graph = watched.read()
-    kernels = operator_kernels(graph, [operator.nodes for operator in operators])
-    unordered_index = not_joined(*without_bookkeeping(operators, graph))
+    operators, storages, hidden = _add_hidden_memory(observer, watched)
+    graph = watched.read_graph()
+    kernels = split_kernels(graph, [operator.nodes for operator in operators])
+    unordered_index = find_unjoined_operator(*remove_bookkeeping(operators, graph))
     if unordered_index is not None:
         raise RefusedError(
-            f"work launched by {_name(operators[unordered_index])} is not ordered on the step's "
+            f"work launched by {_get_name(operators[unordered_index])} is not ordered on the "
+            "step's "
             "stream",
             operators[unordered_index].source,
         )
     del watched
-    state = OutsideState(operators, storages, observer.outside, observer.mixed)
+    state = ExternalState(operators, storages, observer.outside, observer.mixed)
     try:
-        line_ns = median_ns(time_replays([line])[0])
-        fixed_ns = min(_launch_ns(stream), line_ns)
-        durations = operator_ns(step, operators, storages, stream, line_ns - fixed_ns)
-        wide, narrow_line = need_workspace(step, operators, storages, kernels, narrow)
-        narrow_line_ns = median_ns(time_replays([line, narrow_line])[1]) if wide else None
+        line_ns = compute_median_ns(time_replays([line])[0])
+        fixed_ns = min(_measure_launch_ns(stream), line_ns)
+        durations = measure_operator_ns(step, operators, storages, stream, line_ns - fixed_ns)
+        wide, narrow_line = find_workspace_users(step, operators, storages, kernels, narrow)
+        narrow_line_ns = compute_median_ns(time_replays([line, narrow_line])[1]) if wide else None
         del narrow_line
         fitted_bytes = None
         # Ranks that replay a collective a different number of times would deadlock.
         if wide and not any(operator.is_collective for operator in operators):
             fitted_bytes = fit_workspace(step, operators, storages, kernels, line, stream)
-        wide_bytes = make_workspaces(streams_of([True], fitted_bytes))
+        wide_bytes = allocate_workspaces(get_streams([True], fitted_bytes))
     finally:
         # Restore the state even if the step is refused.
         state.restore()
-    large = _with_large_blocks(observer)
-    pieces = operator_pieces(operators, graph, durations)
+    large = _find_large_allocators(observer)
+    pieces = build_operator_pieces(operators, graph, durations)
     described = tuple(
         replace(
             operator,
@@ -158,26 +165,32 @@ def observe(step: Step) -> ObservedStep:
     )
 
 
-def _with_hidden(
-    observer: Observer, watched: StepGraph
+def _add_hidden_memory(
+    observer: OperatorObserver, watched: StepGraph
 ) -> tuple[list[Operator], tuple[Storage, ...], frozenset[int]]:
     """Return operators, storages including hidden ones, and storages that no operator received."""
-    operators, storages = _with_foreign(observer, watched)
-    if not any(map(may_hide, operators)):
+    operators, storages = _assign_foreign_memory(observer, watched)
+    if not any(map(may_access_hidden_memory, operators)):
         return operators, tuple(storages), frozenset()
-    default_segments = [segment for segment in segments() if segment.pool == DEFAULT_POOL]
-    blocks = lived(default_segments, ())
-    reach = Reach(default_segments, blocks, lambda _address: None)
-    accessed = hidden_extents(operators, watched.read_operands(reach), reach, set(blocks))
-    operators, storages, unknown = with_hidden(operators, storages, observer.outside, accessed)
-    observer.outside |= {number: storage_at(*extent) for number, extent in unknown.items()}
+    default_segments = [segment for segment in read_segments() if segment.pool == DEFAULT_POOL]
+    blocks = list_live_extents(default_segments, ())
+    reach = AllocationResolver(default_segments, blocks, lambda _address: None)
+    accessed = find_hidden_extents(
+        operators, watched.read_graphs_with_operands(reach), reach, set(blocks)
+    )
+    operators, storages, unknown = add_hidden_accesses(
+        operators, storages, observer.outside, accessed
+    )
+    observer.outside |= {number: wrap_memory(*extent) for number, extent in unknown.items()}
     return operators, tuple(storages), frozenset(unknown)
 
 
-def _with_foreign(observer: Observer, watched: StepGraph) -> tuple[list[Operator], list[Storage]]:
+def _assign_foreign_memory(
+    observer: OperatorObserver, watched: StepGraph
+) -> tuple[list[Operator], list[Storage]]:
     """Assign memory allocated outside operators to its first user, which keeps its order."""
     operators, storages = list(observer.operators), list(observer.storages)
-    for number in watched.numbers_inside(observer.outside):
+    for number in watched.find_storages_inside(observer.outside):
         del observer.outside[number]
         first = next(
             index
@@ -189,11 +202,11 @@ def _with_foreign(observer: Observer, watched: StepGraph) -> tuple[list[Operator
     return operators, storages
 
 
-def _name(operator: Operator) -> str:
+def _get_name(operator: Operator) -> str:
     return operator.name or "code that calls no operator"
 
 
-def _with_large_blocks(observer: Observer) -> set[int]:
+def _find_large_allocators(observer: OperatorObserver) -> set[int]:
     """Return operators that allocate large blocks, or are first to use those of operators without
     nodes."""
     large = set(observer.large)
@@ -205,6 +218,6 @@ def _with_large_blocks(observer: Observer) -> set[int]:
     return large
 
 
-def _launch_ns(stream: torch.cuda.Stream) -> float:
+def _measure_launch_ns(stream: torch.cuda.Stream) -> float:
     value = torch.zeros(1, device="cuda")
-    return median_ns(time_replays([StepGraph(lambda: value.add_(1), stream)])[0])
+    return compute_median_ns(time_replays([StepGraph(lambda: value.add_(1), stream)])[0])

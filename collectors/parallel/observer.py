@@ -11,14 +11,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from collectors.driver.calls import call
 from collectors.parallel.collectives import (
     COLLECTIVES,
-    UNSEEN,
-    collective_writes,
+    HIDDEN_COMMUNICATION,
+    find_collective_writes,
     is_collective,
-    join,
+    wait_for_collective,
 )
 from collectors.parallel.refusal import RefusedError
-from collectors.parallel.source import calling_line
-from collectors.parallel.storages import Storages, tensors
+from collectors.parallel.source import find_calling_line
+from collectors.parallel.storages import StorageNumbering, iter_tensors
 from graphviz_dash.model.parallel import Access, Operator, Storage
 
 TRUSTED: Final = frozenset({"aten", "prims", "torchvision"}) | COLLECTIVES
@@ -33,13 +33,13 @@ def is_ignored(function: Any) -> bool:
     return function.namespace in _IGNORED or bool(getattr(function, "is_view", False))
 
 
-def nodes_so_far() -> int:
+def count_nodes() -> int:
     """Return the number of nodes captured so far on the current stream."""
     graph = runtime.cudaStreamGetCaptureInfo(torch.cuda.current_stream().cuda_stream)[3]
     return int(call(runtime.cudaGraphGetNodes, graph, 0)[1])
 
 
-class Observer(TorchDispatchMode):
+class OperatorObserver(TorchDispatchMode):
     """Records each operator of the current stream's capture, including autograd's threads.
 
     Work between operators, as launched by compiled code, becomes an unnamed operator.
@@ -56,7 +56,7 @@ class Observer(TorchDispatchMode):
         self.mixed: set[int] = set()
         """Storages used with several dtypes."""
         self._stream: Any = None
-        self._numbers = Storages()
+        self._numbers = StorageNumbering()
         self._nodes = 0
         self._deferred: str | None = None
         """Source of the last operator if it is a collective without launches so far."""
@@ -67,38 +67,40 @@ class Observer(TorchDispatchMode):
         """Run the operator and record its accesses and nodes."""
         # The capture pass has its own mode for Python's calls into torch; these calls are ours.
         with torch._C.DisableTorchFunction():
-            return self._observe(function, types, args, kwargs or {})
+            return self._observe_operator(function, types, args, kwargs or {})
 
-    def _observe(self, function: Any, types: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def _observe_operator(
+        self, function: Any, types: Any, args: Any, kwargs: dict[str, Any]
+    ) -> Any:
         if is_ignored(function):
             return function(*args, **kwargs)
-        source = calling_line()
+        source = find_calling_line()
         self._check_streams(function, source)
         self.finish()
         before = self._nodes
-        call_tensors = list(tensors((args, kwargs)))
+        call_tensors = list(iter_tensors((args, kwargs)))
         strided = [tensor for tensor in call_tensors if tensor.layout is torch.strided]
-        reads = [self._access(tensor, None, False) for tensor in strided]
-        written_arguments = collective_writes(function, args, kwargs)
+        reads = [self._record_access(tensor, None, False) for tensor in strided]
+        written_arguments = find_collective_writes(function, args, kwargs)
         targets = [target for target in written_arguments if target.layout is torch.strided]
         memory = [(target.untyped_storage().data_ptr(), target) for target in targets]
-        blocks = _large_blocks()
+        blocks = _count_large_blocks()
         result = function(*args, **kwargs)
         communicates = is_collective(function)
         if communicates:
-            join(function, args, kwargs, result)
-        self._nodes = nodes_so_far()
+            wait_for_collective(function, args, kwargs, result)
+        self._nodes = count_nodes()
         self._deferred = source or str(function) if communicates and self._nodes == before else None
-        if _large_blocks() > blocks:
+        if _count_large_blocks() > blocks:
             self.large.add(len(self.operators))
         if any(begin not in (0, target.untyped_storage().data_ptr()) for begin, target in memory):
             raise RefusedError(f"{function} resizes a tensor, whose memory moves", source)
         # An ``out`` argument gets its size during the call.
-        writes = [self._access(target, None, True) for target in targets]
+        writes = [self._record_access(target, None, True) for target in targets]
         fresh = [
-            self._access(tensor, len(self.operators), True)
-            for tensor in tensors(result)
-            if tensor.layout is torch.strided and not self._numbers.knows(tensor)
+            self._record_access(tensor, len(self.operators), True)
+            for tensor in iter_tensors(result)
+            if tensor.layout is torch.strided and not self._numbers.has_number(tensor)
         ]
         opaque = (
             function.namespace not in TRUSTED or len(strided) < len(call_tensors) or bool(types)
@@ -123,7 +125,7 @@ class Observer(TorchDispatchMode):
 
     def finish(self) -> None:
         """Record work launched since the last operator."""
-        count = nodes_so_far()
+        count = count_nodes()
         if count > self._nodes:
             if self._deferred is not None:
                 raise RefusedError(
@@ -133,13 +135,13 @@ class Observer(TorchDispatchMode):
         self._nodes = count
 
     def _check_streams(self, function: Any, source: str | None) -> None:
-        if function.namespace in UNSEEN:
+        if function.namespace in HIDDEN_COMMUNICATION:
             raise RefusedError(f"{function} accesses memory of other ranks", source)
         if torch.cuda.current_stream() != self._stream:
             raise RefusedError("the step uses its own streams", source)
 
-    def _access(self, tensor: torch.Tensor, maker: int | None, writes: bool) -> Access:
-        number, begin, end = self._numbers.reach(tensor)
+    def _record_access(self, tensor: torch.Tensor, maker: int | None, writes: bool) -> Access:
+        number, begin, end = self._numbers.get_access(tensor)
         if number == len(self.storages):
             storage = tensor.untyped_storage()
             dtype = str(tensor.dtype).removeprefix("torch.")
@@ -151,6 +153,6 @@ class Observer(TorchDispatchMode):
         return Access(number, begin, end, writes)
 
 
-def _large_blocks() -> int:
+def _count_large_blocks() -> int:
     statistics = torch.cuda.memory_stats_as_nested_dict()
     return int(statistics["allocation"]["large_pool"]["allocated"])

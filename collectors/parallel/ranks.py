@@ -21,7 +21,7 @@ class Ranks:
             if distributed.is_available() and distributed.is_initialized():
                 self._count = distributed.get_world_size()
 
-    def first(self, value: _Value) -> _Value:
+    def broadcast_first(self, value: _Value) -> _Value:
         """Return the first rank's ``value``, which must be picklable."""
         if self._count == 1:
             return value
@@ -31,7 +31,7 @@ class Ranks:
         distributed.broadcast_object_list(values, src=0)
         return values[0]
 
-    def each(self, value: _Value) -> list[_Value]:
+    def gather(self, value: _Value) -> list[_Value]:
         """Return each rank's ``value`` by rank; values must be picklable."""
         if self._count == 1:
             return [value]

@@ -8,8 +8,8 @@ from graphviz_dash.errors import GraphvizDashError
 class RefusedError(GraphvizDashError):
     """The step cannot run in parallel safely."""
 
-    def __init__(self, why: str, source: str | None = None) -> None:
+    def __init__(self, reason: str, source: str | None = None) -> None:
         location = f" ({source})" if source else ""
         super().__init__(
-            f"Parallel mode is not possible: {why}{location}. Use mode graph for this step."
+            f"Parallel mode is not possible: {reason}{location}. Use mode graph for this step."
         )

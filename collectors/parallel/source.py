@@ -9,22 +9,22 @@ from types import FrameType
 
 import torch
 
-from collectors.collection.paths import short_path
+from collectors.collection.paths import shorten_path
 
 _TORCH = str(Path(torch.__file__).parent)
 _OURS = str(Path(__file__).parent.parent)
 _WORKLOADS = str(Path(__file__).parent.parent / "workloads")
 
 
-def calling_line() -> str | None:
+def find_calling_line() -> str | None:
     """Return ``file:line`` of the innermost user frame, or None, as in autograd's threads."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and not _is_users(frame.f_code.co_filename):
+    while frame is not None and not _is_user_file(frame.f_code.co_filename):
         frame = frame.f_back
-    return None if frame is None else f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return None if frame is None else f"{shorten_path(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 
 @lru_cache(maxsize=4096)
-def _is_users(file: str) -> bool:
+def _is_user_file(file: str) -> bool:
     is_ours = file.startswith(_OURS) and not file.startswith(_WORKLOADS)
     return not is_ours and not file.startswith((_TORCH, "<"))

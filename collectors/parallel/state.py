@@ -11,13 +11,13 @@ from graphviz_dash.model.parallel import Operator, Storage
 
 FLOATS: Final = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
-_SHRINK: Final = 0.02
+_MAX_REDUCTION: Final = 0.02
 """Maximum relative reduction of a value; values stay in their original range."""
-_ROOM: Final = 0.8
+_DEVICE_SHARE: Final = 0.8
 """Maximum share of free device memory for copies; above it they stay on the host."""
 
 
-class OutsideState:
+class ExternalState:
     """A snapshot of the external storages that a step's operators access."""
 
     def __init__(
@@ -43,8 +43,8 @@ class OutsideState:
         }
         free, _ = torch.cuda.mem_get_info()
         size = sum(storage.nbytes() for storage in self.storages.values())
-        on_host = size > _ROOM * free
-        self._kept = {
+        on_host = size > _DEVICE_SHARE * free
+        self._saved = {
             number: storage.cpu() if on_host else storage.clone()
             for number, storage in self.storages.items()
         }
@@ -53,36 +53,38 @@ class OutsideState:
         """Restore all saved values."""
         torch.cuda.synchronize()
         for number, storage in self.storages.items():
-            storage.copy_(self._kept[number])
+            storage.copy_(self._saved[number])
         torch.cuda.synchronize()
 
-    def vary(self, seed: int) -> None:
+    def restore_varied(self, seed: int) -> None:
         """Restore with randomly reduced floating-point values, determined by ``seed``."""
         self.restore()
         for number, storage in self.storages.items():
             dtype = self._dtypes[number]
             if number in self._fixed or dtype not in FLOATS:
                 continue
-            values = as_tensor(storage, dtype)
+            values = view_as_tensor(storage, dtype)
             noise = torch.Generator(values.device).manual_seed(seed)
             factor = torch.rand(values.shape, generator=noise, device=values.device)
-            values.mul_(1 - _SHRINK * factor.to(dtype))
+            values.mul_(1 - _MAX_REDUCTION * factor.to(dtype))
         torch.cuda.synchronize()
 
-    def is_as_kept(self, number: int) -> bool:
+    def is_unchanged(self, number: int) -> bool:
         """Check if a storage that :meth:`vary` leaves alone has its saved value."""
-        current = as_tensor(self.storages[number], torch.uint8)
-        return torch.equal(current, as_tensor(self._kept[number], torch.uint8).to(current.device))
+        current = view_as_tensor(self.storages[number], torch.uint8)
+        return torch.equal(
+            current, view_as_tensor(self._saved[number], torch.uint8).to(current.device)
+        )
 
 
-def storage_at(begin: int, end: int) -> torch.UntypedStorage:
+def wrap_memory(begin: int, end: int) -> torch.UntypedStorage:
     """Wrap device memory between two addresses; its owner must keep it alive."""
     interface = {"shape": (end - begin,), "typestr": "|u1", "data": (begin, False), "version": 3}
     memory = type("Memory", (), {"__cuda_array_interface__": interface})()
     return torch.as_tensor(memory, device="cuda").untyped_storage()
 
 
-def as_tensor(storage: torch.UntypedStorage, dtype: torch.dtype) -> torch.Tensor:
+def view_as_tensor(storage: torch.UntypedStorage, dtype: torch.dtype) -> torch.Tensor:
     """View a whole storage as one tensor."""
     empty = torch.empty(0, dtype=dtype, device=storage.device)
     return empty.set_(storage, 0, (storage.nbytes() // dtype.itemsize,))

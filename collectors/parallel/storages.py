@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from collectors.parallel.refusal import RefusedError
 
-ALL: Final = (0, (1 << 63) - 1)
+UNKNOWN_RANGE: Final = (0, (1 << 63) - 1)
 """Byte range of a storage with unknown offset in another."""
 
 
@@ -21,17 +21,17 @@ _UNDECLARED: Final = frozenset({"running_mean", "running_var", "dropout_state"})
 """Arguments that torch operators write without declaring it."""
 
 
-def tensors(values: Any) -> Iterator[torch.Tensor]:
+def iter_tensors(values: Any) -> Iterator[torch.Tensor]:
     """Yield nested tensors, unwrapping subclasses without own memory."""
     for leaf in tree_leaves(values):
         if is_traceable_wrapper_subclass(leaf):
             for name in leaf.__tensor_flatten__()[0]:
-                yield from tensors(getattr(leaf, name))
+                yield from iter_tensors(getattr(leaf, name))
         elif isinstance(leaf, torch.Tensor):
             yield leaf
 
 
-def span(tensor: torch.Tensor) -> tuple[int, int]:
+def compute_byte_range(tensor: torch.Tensor) -> tuple[int, int]:
     """Return the byte range of its storage that a tensor accesses; the end is exclusive."""
     if not tensor.numel():
         return 0, 0
@@ -42,7 +42,9 @@ def span(tensor: torch.Tensor) -> tuple[int, int]:
     return begin * size, (begin + last + 1) * size
 
 
-def written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+def find_written_arguments(
+    function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[torch.Tensor]:
     """Return the arguments that an operator writes, declared in the schema or known."""
     values: list[torch.Tensor] = []
     for position, argument in enumerate(function._schema.arguments):
@@ -50,20 +52,20 @@ def written(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> lis
         if not declared and argument.name not in _UNDECLARED:
             continue
         if argument.name in kwargs:
-            values += tensors(kwargs[argument.name])
+            values += iter_tensors(kwargs[argument.name])
         elif position < len(args):
-            values += tensors(args[position])
+            values += iter_tensors(args[position])
     return values
 
 
-def living(reference: StorageWeakRef) -> torch.UntypedStorage | None:
+def get_living_storage(reference: StorageWeakRef) -> torch.UntypedStorage | None:
     """Return the storage of a weak reference, or None if it was freed."""
     if reference.expired():
         return None
     return torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
 
 
-class Storages:
+class StorageNumbering:
     """Numbers storages by first appearance and holds them weakly.
 
     Storages that share memory (DLPack, ``from_blob``) get the same number while both live. Numbers
@@ -76,41 +78,41 @@ class Storages:
         self._at: dict[int, tuple[int, int, StorageWeakRef]] = {}
         self.count = 0
 
-    def number(self, tensor: torch.Tensor) -> int:
+    def get_number(self, tensor: torch.Tensor) -> int:
         """Return the number of a tensor's storage; a new storage increases ``count``."""
-        return self._entry(tensor)[0]
+        return self._get_entry(tensor)[0]
 
-    def bind(self, tensor: torch.Tensor, number: int) -> None:
+    def alias(self, tensor: torch.Tensor, number: int) -> None:
         """Assign an existing number to a tensor's new storage."""
         storage = tensor.untyped_storage()
         self._numbers[storage._cdata] = (number, False, StorageWeakRef(storage))
 
-    def knows(self, tensor: torch.Tensor) -> bool:
+    def has_number(self, tensor: torch.Tensor) -> bool:
         """Check if a tensor's storage has a number."""
         return tensor.untyped_storage()._cdata in self._numbers
 
-    def reach(self, tensor: torch.Tensor) -> tuple[int, int, int]:
+    def get_access(self, tensor: torch.Tensor) -> tuple[int, int, int]:
         """Return the number of a tensor's storage and the accessed byte range."""
-        number, shared, _ = self._entry(tensor)
-        return (number, *(ALL if shared else span(tensor)))
+        number, shared, _ = self._get_entry(tensor)
+        return (number, *(UNKNOWN_RANGE if shared else compute_byte_range(tensor)))
 
-    def _entry(self, tensor: torch.Tensor) -> tuple[int, bool, StorageWeakRef]:
+    def _get_entry(self, tensor: torch.Tensor) -> tuple[int, bool, StorageWeakRef]:
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key not in self._numbers:
             # The weak reference prevents reuse of this key by another storage.
             reference = StorageWeakRef(storage)
-            others = self._overlapping(storage.data_ptr(), storage.nbytes())
+            others = self._find_overlapping(storage.data_ptr(), storage.nbytes())
             if len(others) > 1:
                 raise RefusedError("two tensors of the step overlap with a third")
             number = others.pop() if others else self.count
             self._numbers[key] = (number, number < self.count, reference)
             self.count += number == self.count
             if storage.nbytes():
-                self._note(storage.data_ptr(), storage.nbytes(), number, reference)
+                self._add_range(storage.data_ptr(), storage.nbytes(), number, reference)
         return self._numbers[key]
 
-    def _overlapping(self, begin: int, size: int) -> set[int]:
+    def _find_overlapping(self, begin: int, size: int) -> set[int]:
         numbers: set[int] = set()
         position = max(0, bisect_left(self._begins, begin) - 1)
         while position < len(self._begins) and self._begins[position] < begin + size:
@@ -124,7 +126,7 @@ class Storages:
             position += 1
         return numbers
 
-    def _note(self, begin: int, size: int, number: int, reference: StorageWeakRef) -> None:
+    def _add_range(self, begin: int, size: int, number: int, reference: StorageWeakRef) -> None:
         if begin not in self._at:
             insort(self._begins, begin)
             self._at[begin] = (begin + size, number, reference)

@@ -23,7 +23,7 @@ import torch
 from cuda.bindings import runtime
 
 from collectors.driver.calls import call
-from collectors.parallel.state import as_tensor, storage_at
+from collectors.parallel.state import view_as_tensor, wrap_memory
 from graphviz_dash.model.memory import DEFAULT_POOL
 
 _CONFIG: Final = "CUBLAS_WORKSPACE_CONFIG"
@@ -32,7 +32,7 @@ _NARROW: Final = ":1024:1"
 _DETERMINISTIC: Final = ":16:8"
 """Setting that torch accepts in deterministic mode."""
 
-_LEAST_FITTED: Final = 1 << 20
+_MIN_FITTED: Final = 1 << 20
 """Fills one small allocator segment together with cuBLASLt's workspace."""
 _LARGE_BLOCK: Final = 10 << 20
 """From this size up, torch's allocator reserves exactly the block, below it twice as much."""
@@ -40,7 +40,7 @@ _LARGE_STEP: Final = 2 << 20
 
 
 @dataclass(frozen=True)
-class _Kind:
+class _StreamKind:
     """Workspace of a stream."""
 
     is_wide: bool
@@ -49,22 +49,22 @@ class _Kind:
     """Allocated bytes if less than the size passed to cuBLAS, else None."""
 
 
-_streams: dict[_Kind, list[torch.cuda.Stream]] = {}
-_kinds: dict[int, _Kind] = {}
+_streams: dict[_StreamKind, list[torch.cuda.Stream]] = {}
+_kinds: dict[int, _StreamKind] = {}
 _workspace_bytes: dict[int, int] = {}
-_before: list[str | None] = []
+_saved_settings: list[str | None] = []
 """Setting before each nested stream; the first is the program's."""
 
 
-def streams_of(wide: Sequence[bool], fitted_bytes: int | None = None) -> list[torch.cuda.Stream]:
+def get_streams(wide: Sequence[bool], fitted_bytes: int | None = None) -> list[torch.cuda.Stream]:
     """Return a stream per entry on the current device.
 
-    Wide streams have the usual workspace, or ``fitted_bytes`` unless None.
+    Wide streams have the usual workspace, or ``compute_fitted_bytes`` unless None.
     """
-    count: Counter[_Kind] = Counter()
+    count: Counter[_StreamKind] = Counter()
     chosen = []
     for is_wide in wide:
-        kind = _Kind(is_wide, fitted_bytes if is_wide else None)
+        kind = _StreamKind(is_wide, fitted_bytes if is_wide else None)
         pool = _streams.setdefault(kind, [])
         if count[kind] == len(pool):
             handle = int(call(runtime.cudaStreamCreateWithFlags, runtime.cudaStreamNonBlocking))
@@ -75,42 +75,42 @@ def streams_of(wide: Sequence[bool], fitted_bytes: int | None = None) -> list[to
     return chosen
 
 
-def fitted_bytes(used_bytes: int, whole_bytes: int) -> int | None:
+def compute_fitted_bytes(used_bytes: int, full_bytes: int) -> int | None:
     """Return the workspace bytes for kernels that write ``used_bytes``; None without savings."""
-    if used_bytes <= _LEAST_FITTED:
-        fitted = _LEAST_FITTED
+    if used_bytes <= _MIN_FITTED:
+        fitted = _MIN_FITTED
     else:
         fitted = max(_LARGE_BLOCK, -(-used_bytes // _LARGE_STEP) * _LARGE_STEP)
     # Deterministic mode in torch requires its own settings.
-    is_less = fitted < whole_bytes and not torch.are_deterministic_algorithms_enabled()
+    is_less = fitted < full_bytes and not torch.are_deterministic_algorithms_enabled()
     return fitted if is_less else None
 
 
 @contextmanager
-def on(stream: torch.cuda.Stream) -> Iterator[None]:
+def use_stream(stream: torch.cuda.Stream) -> Iterator[None]:
     """Make a stream current, with its workspace setting; nests."""
-    _before.append(os.environ.get(_CONFIG))
+    _saved_settings.append(os.environ.get(_CONFIG))
     if _kinds[stream.cuda_stream].is_wide:
-        _configure(_before[0])
+        _set_config(_saved_settings[0])
     elif torch.are_deterministic_algorithms_enabled():
-        _configure(_DETERMINISTIC)
+        _set_config(_DETERMINISTIC)
     else:
-        _configure(_NARROW)
+        _set_config(_NARROW)
     try:
         with torch.cuda.stream(stream):
             yield
     finally:
-        _configure(_before.pop())
+        _set_config(_saved_settings.pop())
 
 
-def _configure(setting: str | None) -> None:
+def _set_config(setting: str | None) -> None:
     if setting is None:
         os.environ.pop(_CONFIG, None)
     else:
         os.environ[_CONFIG] = setting
 
 
-def make_workspaces(streams: Sequence[torch.cuda.Stream]) -> int:
+def allocate_workspaces(streams: Sequence[torch.cuda.Stream]) -> int:
     """Make cuBLAS allocate workspaces on ``streams``, outside graph memory; return their bytes."""
     total = 0
     for stream in streams:
@@ -121,11 +121,11 @@ def make_workspaces(streams: Sequence[torch.cuda.Stream]) -> int:
             torch.cuda.synchronize()
             torch.cuda.empty_cache()
             before = torch.cuda.memory_reserved()
-            with on(stream), torch.no_grad():
+            with use_stream(stream), torch.no_grad():
                 fitted = _kinds[handle].fitted_bytes
                 if fitted is not None:
-                    _configure(f":{fitted >> 10}:1")
-                _use_workspaces(square, result)
+                    _set_config(f":{fitted >> 10}:1")
+                _run_products(square, result)
             stream.synchronize()
             torch.cuda.empty_cache()
             _workspace_bytes[handle] = max(0, torch.cuda.memory_reserved() - before)
@@ -133,7 +133,7 @@ def make_workspaces(streams: Sequence[torch.cuda.Stream]) -> int:
     return total
 
 
-def workspace(stream: torch.cuda.Stream) -> torch.Tensor | None:
+def find_workspace(stream: torch.cuda.Stream) -> torch.Tensor | None:
     """Return cuBLAS's workspace on a stream as bytes, or None."""
     blocks = [
         (-block["size"], block["address"])
@@ -147,10 +147,10 @@ def workspace(stream: torch.cuda.Stream) -> torch.Tensor | None:
         return None
     # cuBLAS allocates before cuBLASLt, whose workspace may be as large.
     size, address = min(blocks)
-    return as_tensor(storage_at(address, address - size), torch.uint8)
+    return view_as_tensor(wrap_memory(address, address - size), torch.uint8)
 
 
-def _use_workspaces(square: torch.Tensor, result: torch.Tensor) -> None:
+def _run_products(square: torch.Tensor, result: torch.Tensor) -> None:
     """Run a cuBLAS and a cuBLASLt product with no other memory on the stream."""
     with warnings.catch_warnings():
         # Hide torch's warning about cuBLASLt's larger workspace, intended on narrow streams.

@@ -9,8 +9,13 @@ import torch
 
 from collectors.parallel.capture import StepGraph
 from collectors.parallel.follow import Follower
-from collectors.parallel.observer import nodes_so_far
-from collectors.parallel.streams import fitted_bytes, make_workspaces, streams_of, workspace
+from collectors.parallel.observer import count_nodes
+from collectors.parallel.streams import (
+    allocate_workspaces,
+    compute_fitted_bytes,
+    find_workspace,
+    get_streams,
+)
 from collectors.workloads import Step
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams, NodeKind
 from graphviz_dash.model.parallel import Operator, Storage
@@ -23,30 +28,30 @@ _PATTERNS: Final = (0x5A, 0xA5)
 _GRAIN: Final = 512
 
 
-class _Counted(Follower):
+class _NodeCounter(Follower):
     """Counts the nodes of each operator."""
 
     def __init__(self, operators: Sequence[Operator], storages: Sequence[Storage]) -> None:
         super().__init__(operators, storages)
         self.nodes = [0] * len(operators)
 
-    def run(self, index: int, function: Callable[[], Any]) -> Any:
-        before = nodes_so_far()
+    def run_operator(self, index: int, function: Callable[[], Any]) -> Any:
+        before = count_nodes()
         result = function()
-        self.nodes[index] = nodes_so_far() - before
+        self.nodes[index] = count_nodes() - before
         return result
 
 
-def operator_kernels(graph: CapturedGraph, sizes: Sequence[int]) -> tuple[Kernels, ...]:
+def split_kernels(graph: CapturedGraph, sizes: Sequence[int]) -> tuple[Kernels, ...]:
     """Return the kernels of each operator in ``graph``, given node counts ``sizes``."""
     kernels, begin = [], 0
     for size in sizes:
-        kernels.append(tuple(map(_kernel, graph.nodes[begin : begin + size])))
+        kernels.append(tuple(map(_describe_node, graph.nodes[begin : begin + size])))
         begin += size
     return tuple(kernels)
 
 
-def need_workspace(
+def find_workspace_users(
     step: Step,
     operators: Sequence[Operator],
     storages: Sequence[Storage],
@@ -54,16 +59,16 @@ def need_workspace(
     stream: torch.cuda.Stream,
 ) -> tuple[set[int], StepGraph]:
     """Return operators that run other ``kernels`` on ``stream``, and the capture there."""
-    counted = _Counted(operators, storages)
+    counted = _NodeCounter(operators, storages)
     captured = StepGraph(step, stream, counted)
     sizes = [
         counted.nodes[index] if operator.name else operator.nodes
         for index, operator in enumerate(operators)
     ]
-    return other_kernels(kernels, operator_kernels(captured.read(), sizes)), captured
+    return find_changed_kernels(kernels, split_kernels(captured.read_graph(), sizes)), captured
 
 
-def other_kernels(kernels: Sequence[Kernels], others: Sequence[Kernels]) -> set[int]:
+def find_changed_kernels(kernels: Sequence[Kernels], others: Sequence[Kernels]) -> set[int]:
     """Return the operators whose kernels differ."""
     return {
         index
@@ -84,22 +89,22 @@ def fit_workspace(
 
     None if no reduced size works: kernels and written bytes must be the same there.
     """
-    full = workspace(stream)
-    used = 0 if full is None else _written_bytes(line, full)
-    size = fitted_bytes(used, full.numel()) if full is not None and used else None
+    full = find_workspace(stream)
+    used = 0 if full is None else _measure_written_bytes(line, full)
+    size = compute_fitted_bytes(used, full.numel()) if full is not None and used else None
     if size is None:
         return None
-    (fitted,) = streams_of([True], size)
-    make_workspaces([fitted])
-    reduced = workspace(fitted)
+    (fitted,) = get_streams([True], size)
+    allocate_workspaces([fitted])
+    reduced = find_workspace(fitted)
     # A torch version may pass the real size to cuBLAS, or allocate more.
     if reduced is None or reduced.numel() != size:
         return None
-    differing, captured = need_workspace(step, operators, storages, kernels, fitted)
-    return size if not differing and _written_bytes(captured, reduced) == used else None
+    differing, captured = find_workspace_users(step, operators, storages, kernels, fitted)
+    return size if not differing and _measure_written_bytes(captured, reduced) == used else None
 
 
-def _written_bytes(captured: StepGraph, memory: torch.Tensor) -> int:
+def _measure_written_bytes(captured: StepGraph, memory: torch.Tensor) -> int:
     """Measure how many bytes of ``memory`` a replay writes, rounded up to 512."""
     written = torch.zeros(memory.numel() // _GRAIN, dtype=torch.bool, device=memory.device)
     for pattern in _PATTERNS:
@@ -112,7 +117,7 @@ def _written_bytes(captured: StepGraph, memory: torch.Tensor) -> int:
     return (int(touched[-1]) + 1) * _GRAIN if touched.numel() else 0
 
 
-def _kernel(node: GraphNode) -> object:
+def _describe_node(node: GraphNode) -> object:
     params = node.params
     if node.kind is NodeKind.KERNEL and isinstance(params, KernelParams):
         return params.name, params.grid, params.block, params.dynamic_shared

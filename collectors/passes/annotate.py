@@ -21,7 +21,7 @@ from torch.nn.modules.module import (
 )
 from torch.overrides import TorchFunctionMode
 
-from collectors.collection.paths import GENERATED, short_path
+from collectors.collection.paths import GENERATED, shorten_path
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 _TORCH = str(Path(torch.__file__).parent)
@@ -39,7 +39,7 @@ class _SourceMode(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        line = caller_line(sys._getframe(1))
+        line = find_caller_line(sys._getframe(1))
         if line is None:
             return func(*args, **(kwargs or {}))
         with record_function(SOURCE + line):
@@ -58,14 +58,14 @@ class _ModuleRanges:
         self._names: dict[int, str] = {}
         self._roots: Counter[str] = Counter()
 
-    def enter(self, module: torch.nn.Module, _args: Any) -> None:
+    def open_range(self, module: torch.nn.Module, _args: Any) -> None:
         if id(module) not in self._names:
-            self._name_parts_of(module)
+            self._name_modules(module)
         span = record_function(MODULE + self._names[id(module)])
         span.__enter__()
         self._open.append(span)
 
-    def _name_parts_of(self, root: torch.nn.Module) -> None:
+    def _name_modules(self, root: torch.nn.Module) -> None:
         name = type(root).__name__
         self._roots[name] += 1
         if self._roots[name] > 1:
@@ -73,16 +73,16 @@ class _ModuleRanges:
         for path, part in root.named_modules():
             self._names.setdefault(id(part), f"{name}.{path}" if path else name)
 
-    def leave(self, _module: torch.nn.Module, _args: Any, _result: Any) -> None:
+    def close_range(self, _module: torch.nn.Module, _args: Any, _result: Any) -> None:
         self._open.pop().__exit__(None, None, None)
 
 
 @contextmanager
-def annotated() -> Iterator[None]:
+def annotate_captures() -> Iterator[None]:
     """Record module forwards and Python's calls into torch as trace ranges."""
     ranges = _ModuleRanges()
-    before = register_module_forward_pre_hook(ranges.enter)
-    after = register_module_forward_hook(ranges.leave, always_call=True)
+    before = register_module_forward_pre_hook(ranges.open_range)
+    after = register_module_forward_hook(ranges.close_range, always_call=True)
     try:
         with _SourceMode():
             yield
@@ -91,21 +91,21 @@ def annotated() -> Iterator[None]:
         after.remove()
 
 
-def caller_line(frame: FrameType | None) -> str | None:
+def find_caller_line(frame: FrameType | None) -> str | None:
     """Return ``file:line`` of the innermost workload frame, or None."""
-    return next(iter(caller_lines(frame, 1)), None)
+    return next(iter(find_caller_lines(frame, 1)), None)
 
 
-def caller_lines(frame: FrameType | None, most: int) -> tuple[str, ...]:
-    """Return ``file:line`` of the frames accepted by :func:`caller_line`, innermost first."""
+def find_caller_lines(frame: FrameType | None, limit: int) -> tuple[str, ...]:
+    """Return ``file:line`` of the frames accepted by :func:`find_caller_line`, innermost first."""
     lines: list[str] = []
-    while frame is not None and len(lines) < most:
+    while frame is not None and len(lines) < limit:
         file = frame.f_code.co_filename
         is_ours = file.startswith(_OURS) and not file.startswith(_EXAMPLES)
         is_generated = file.startswith((_TORCH, "<frozen", "<eval_with_key>")) or GENERATED.search(
             file
         )
         if not is_ours and not is_generated and "contextlib" not in file:
-            lines.append(f"{short_path(file)}:{frame.f_lineno}")
+            lines.append(f"{shorten_path(file)}:{frame.f_lineno}")
         frame = frame.f_back
     return tuple(lines)

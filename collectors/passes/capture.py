@@ -9,22 +9,22 @@ import msgspec
 from msgspec.structs import replace
 from torch.profiler import ProfilerActivity, profile
 
-from collectors.passes.annotate import annotated
-from collectors.passes.capture_listener import recording
-from collectors.passes.executor import prepare
-from collectors.passes.modes import Replays, make_ready
+from collectors.passes.annotate import annotate_captures
+from collectors.passes.capture_listener import record_captures
+from collectors.passes.executor import prepare_step
+from collectors.passes.modes import VariantReplays, prepare_mode
 from collectors.passes.topology_reader import TopologyReader
 from collectors.passes.trace_file import export_trace
 from collectors.process.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, PassRequest
 from collectors.workloads import Step
-from graphviz_dash.model.absence import Fact, manifest_name
+from graphviz_dash.model.absence import Fact, format_manifest_name
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.run import Absent
 
 
 def run(request: PassRequest) -> None:
     """Write graphs.json and the trace of the captures to ``request.out``."""
-    step, _ = prepare(request)
+    step, _ = prepare_step(request)
     profiler = profile(
         activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
         record_shapes=True,
@@ -35,32 +35,32 @@ def run(request: PassRequest) -> None:
         # Compiled captures start inside operators, whose ranges give a node's phase.
         reader.start()
     with (
-        recording(reader) as alive,
+        record_captures(reader) as alive,
         # The compiler would trace the ranges and capture a different program.
-        nullcontext() if request.mode.is_compiled else annotated(),
+        nullcontext() if request.mode.is_compiled else annotate_captures(),
     ):
-        ready = make_ready(request.mode, step, request.plan)
-        reader.ask_executables(alive)
+        ready = prepare_mode(request.mode, step, request.plan)
+        reader.read_enabled_nodes(alive)
     reader.stop()
     out = Path(request.out)
-    graphs = _named(reader.graphs, ready)
+    graphs = _add_names(reader.graphs, ready)
     (out / GRAPHS_FILE).write_bytes(msgspec.json.encode(graphs))
-    (out / ABSENT_FILE).write_bytes(msgspec.json.encode(_unread_bodies(graphs)))
+    (out / ABSENT_FILE).write_bytes(msgspec.json.encode(_list_unread_bodies(graphs)))
     export_trace(profiler, out / TRACE_FILE)
 
 
-def _named(graphs: list[CapturedGraph], ready: Step) -> list[CapturedGraph]:
-    if not isinstance(ready, Replays):
+def _add_names(graphs: list[CapturedGraph], ready: Step) -> list[CapturedGraph]:
+    if not isinstance(ready, VariantReplays):
         return graphs
     outer_ids = [graph.id for graph in graphs if graph.parent is None]
     names = dict(zip(outer_ids, ready.names, strict=True))
     return [replace(graph, name=names.get(graph.id)) for graph in graphs]
 
 
-def _unread_bodies(graphs: list[CapturedGraph]) -> tuple[Absent, ...]:
+def _list_unread_bodies(graphs: list[CapturedGraph]) -> tuple[Absent, ...]:
     reason = "the format of the driver's debug DOT is unknown"
     return tuple(
-        Absent(manifest_name(Fact.NODE_BODIES, f"node {node.index} of {graph.id}"), reason)
+        Absent(format_manifest_name(Fact.NODE_BODIES, f"node {node.index} of {graph.id}"), reason)
         for graph in graphs
         for node in graph.nodes
         if node.kind is NodeKind.CONDITIONAL and not node.bodies

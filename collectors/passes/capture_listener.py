@@ -17,23 +17,23 @@ import torch
 _Original = torch.cuda.CUDAGraph
 
 
-class Listener(Protocol):
+class CaptureListener(Protocol):
     """Callbacks of the recorder. ``graph_id`` counts captures in start order."""
 
-    def begins(self, graph_id: str) -> None:
+    def on_capture_start(self, graph_id: str) -> None:
         """Called before a capture."""
 
-    def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+    def on_capture_end(self, graph_id: str, handle: int, capture_ns: int) -> None:
         """Called after a capture; ``handle`` is the CUgraph, not yet instantiated."""
 
-    def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
+    def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Called after instantiation."""
 
-    def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
+    def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
         """Called after the first launch, with times until return and until completion."""
 
 
-def executable_of(graph: Any) -> int | None:
+def get_executable(graph: Any) -> int | None:
     """Return the CUgraphExec of a torch.cuda.CUDAGraph, or None if torch does not expose it."""
     getter = getattr(graph, "raw_cuda_graph_exec", None)
     return None if getter is None else int(getter())
@@ -42,21 +42,21 @@ def executable_of(graph: Any) -> int | None:
 class NullListener:
     """A listener that ignores all events."""
 
-    def begins(self, graph_id: str) -> None:
+    def on_capture_start(self, graph_id: str) -> None:
         """Do nothing."""
 
-    def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+    def on_capture_end(self, graph_id: str, handle: int, capture_ns: int) -> None:
         """Do nothing."""
 
-    def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
+    def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Do nothing."""
 
-    def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
+    def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
         """Do nothing."""
 
 
 @contextmanager
-def recording(listener: Listener) -> Iterator[Mapping[str, torch.cuda.CUDAGraph]]:
+def record_captures(listener: CaptureListener) -> Iterator[Mapping[str, torch.cuda.CUDAGraph]]:
     """Notify ``listener`` of every capture; restores the original class on exit.
 
     Yields the live graphs by id.
@@ -81,14 +81,14 @@ def recording(listener: Listener) -> Iterator[Mapping[str, torch.cuda.CUDAGraph]
             self._id = f"graph-{count}"
             graphs[self._id] = self
             count += 1
-            listener.begins(self._id)
+            listener.on_capture_start(self._id)
             self._begin = time.perf_counter_ns()
             super().capture_begin(*args, **kwargs)
 
         def capture_end(self) -> None:
             super().capture_end()
             took = time.perf_counter_ns() - self._begin
-            listener.captured(self._id, self.raw_cuda_graph(), took)
+            listener.on_capture_end(self._id, self.raw_cuda_graph(), took)
             if not self._kept_by_user:
                 self.instantiate()
 
@@ -96,7 +96,7 @@ def recording(listener: Listener) -> Iterator[Mapping[str, torch.cuda.CUDAGraph]
             begin = time.perf_counter_ns()
             super().instantiate()
             took = time.perf_counter_ns() - begin
-            listener.instantiated(self._id, self.raw_cuda_graph(), took)
+            listener.on_instantiation(self._id, self.raw_cuda_graph(), took)
 
         def replay(self) -> None:
             torch.cuda.synchronize()
@@ -105,7 +105,7 @@ def recording(listener: Listener) -> Iterator[Mapping[str, torch.cuda.CUDAGraph]
             returned = time.perf_counter_ns()
             torch.cuda.synchronize()
             done = time.perf_counter_ns()
-            listener.launched(self._id, returned - begin, done - begin)
+            listener.on_first_launch(self._id, returned - begin, done - begin)
             # Observe only the first launch; later launches must not be slowed down.
             self.__dict__["replay"] = super().replay
 

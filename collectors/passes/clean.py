@@ -12,14 +12,14 @@ from pathlib import Path
 import msgspec
 from cuda.bindings import driver
 
-from collectors.allocator.statistics import memory_use
-from collectors.driver.capabilities import ask_update
-from collectors.driver.topology import read_graph_and_handles
-from collectors.passes.capture_listener import recording
-from collectors.passes.executor import LifeListener, absent_from, prepare
-from collectors.passes.gc_off import no_collection
-from collectors.passes.launches import with_launches, without_launches
-from collectors.passes.modes import Replays, make_ready
+from collectors.allocator.statistics import read_memory_use
+from collectors.driver.capabilities import test_update
+from collectors.driver.topology import read_graph_with_positions
+from collectors.passes.capture_listener import record_captures
+from collectors.passes.executor import CostListener, get_absent_facts, prepare_step
+from collectors.passes.gc_off import disable_gc
+from collectors.passes.launches import explain_missing_launches, measure_repeat_launches
+from collectors.passes.modes import VariantReplays, prepare_mode
 from collectors.passes.step_timing import time_process
 from collectors.process.requests import ABSENT_FILE, PassRequest
 from collectors.process.results import write_result
@@ -32,35 +32,37 @@ _UPDATES = 20
 
 def run(request: PassRequest) -> None:
     """Write clean.json to ``request.out``; the first process also writes memory.json."""
-    step, warmup_ns = prepare(request)
-    listener = LifeListener()
-    with recording(listener) as graphs:
-        iterate = make_ready(request.mode, step, request.plan)
+    step, warmup_ns = prepare_step(request)
+    listener = CostListener()
+    with record_captures(listener) as graphs:
+        iterate = prepare_mode(request.mode, step, request.plan)
     timings = time_process(iterate, warmup_ns, request.iterations)
     if request.turn:
         write_result(parts.CLEAN, timings, Path(request.out))
         return
-    memory = memory_use()
+    memory = read_memory_use()
     if request.mode.has_graph_trees:
-        lives, unmeasured = listener.lives(), without_launches(listener.lives())
+        lives, unmeasured = listener.get_costs(), explain_missing_launches(listener.get_costs())
     else:
-        lives, unmeasured = with_launches(listener.lives(), graphs, listener.handles)
+        lives, unmeasured = measure_repeat_launches(listener.get_costs(), graphs, listener.handles)
     out = Path(request.out)
     write_result(parts.CLEAN, msgspec.structs.replace(timings, graphs=lives), out)
-    absent = (*absent_from(step), *listener.absent, *unmeasured)
+    absent = (*get_absent_facts(step), *listener.absent, *unmeasured)
     (out / ABSENT_FILE).write_bytes(msgspec.json.encode(absent))
     write_result(parts.MEMORY, memory, out)
-    if isinstance(iterate, Replays):
-        write_result(parts.UPDATES, _updates(listener.handles), out)
+    if isinstance(iterate, VariantReplays):
+        write_result(parts.UPDATES, _measure_updates(listener.handles), out)
 
 
-def _updates(handles: Mapping[str, int]) -> GraphUpdates:
+def _measure_updates(handles: Mapping[str, int]) -> GraphUpdates:
     graphs = {name: driver.CUgraph(handle) for name, handle in handles.items()}
-    positions = {name: read_graph_and_handles(handle, name)[1] for name, handle in handles.items()}
-    with no_collection():
+    positions = {
+        name: read_graph_with_positions(handle, name)[1] for name, handle in handles.items()
+    }
+    with disable_gc():
         return GraphUpdates(
             tuple(
-                ask_update(
+                test_update(
                     (source, graphs[source]), (target, graphs[target]), positions[target], _UPDATES
                 )
                 for source, target in permutations(graphs, 2)

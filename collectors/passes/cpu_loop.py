@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-TURNS: Final = 20
+REPEATS: Final = 20
 """Repeats of the loop, about 10 ms in total."""
 
 _ADDITIONS: Final = 10_000
@@ -18,7 +18,7 @@ def time_cpu_loop() -> tuple[int, ...]:
     """Return the time of each of TURNS loops in ns."""
     clock = time.perf_counter_ns
     rows = []
-    for _ in range(TURNS):
+    for _ in range(REPEATS):
         begin = clock()
         total = 0
         for number in range(_ADDITIONS):

@@ -11,26 +11,26 @@ from cuda.bindings import runtime
 
 from collectors.driver.calls import DriverError, call
 from collectors.passes.modes import COMPILED, compile_modules
-from collectors.passes.parameters import arguments_of, facts_of
+from collectors.passes.parameters import build_arguments, collect_facts
 from collectors.process.requests import WORKLOAD_FILE, PassRequest
 from collectors.workloads import Step, load_factory
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.absence import Fact, manifest_name
+from graphviz_dash.model.absence import Fact, format_manifest_name
 from graphviz_dash.model.run import Absent
-from graphviz_dash.model.timings import GraphLife
+from graphviz_dash.model.timings import GraphLifecycle
 
 
-def prepare(request: PassRequest) -> tuple[Step, int]:
+def prepare_step(request: PassRequest) -> tuple[Step, int]:
     """Return the warmed-up step and the total warmup time in ns.
 
     Raises:
-        InputError: See :func:`build`.
+        InputError: See :func:`build_step`.
     """
-    step = build(request)
+    step = build_step(request)
     return step, warm_up(step, request.warmup, compiled=COMPILED.get(request.mode))
 
 
-def build(request: PassRequest) -> Step:
+def build_step(request: PassRequest) -> Step:
     """Build the step with model and inputs on the device; write workload.json to ``request.out``.
 
     Raises:
@@ -38,8 +38,8 @@ def build(request: PassRequest) -> Step:
     """
     torch.manual_seed(request.seed)
     factory = load_factory(request.factory)
-    arguments = arguments_of(factory, request.factory, request.settings)
-    facts = facts_of(arguments)
+    arguments = build_arguments(factory, request.factory, request.settings)
+    facts = collect_facts(arguments)
     (Path(request.out) / WORKLOAD_FILE).write_bytes(msgspec.json.encode(facts))
     step = factory(*arguments)
     if not callable(step):
@@ -73,13 +73,13 @@ def warm_up(step: Step, iterations: int, *, compiled: str | None = None) -> int:
     return duration_ns
 
 
-def absent_from(step: Step) -> tuple[Absent, ...]:
+def get_absent_facts(step: Step) -> tuple[Absent, ...]:
     """Return the facts that the workload declares absent on this machine."""
     absent: tuple[Absent, ...] = getattr(step, "absent", ())
     return absent
 
 
-class LifeListener:
+class CostListener:
     """Records the costs of each graph of the process.
 
     ``handles`` are the CUgraphs by id, valid while their torch.cuda.CUDAGraph lives.
@@ -90,21 +90,21 @@ class LifeListener:
         self.handles: dict[str, int] = {}
         self._uploads: dict[str, tuple[int, int] | None] = {}
 
-    def begins(self, graph_id: str) -> None:
+    def on_capture_start(self, graph_id: str) -> None:
         """Do nothing: the recorder measures the time."""
 
-    def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+    def on_capture_end(self, graph_id: str, handle: int, capture_ns: int) -> None:
         """Count the nodes and store the capture time."""
         nodes = call(runtime.cudaGraphGetNodes, handle, 0)[1]
         self._costs[graph_id] = {"nodes": nodes, "capture_ns": capture_ns}
         self.handles[graph_id] = handle
 
-    def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
+    def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Store the time and upload a second executable to measure the upload."""
         self._costs[graph_id] |= {"instantiate_ns": instantiate_ns}
-        self._uploads[graph_id] = _upload_ns(handle)
+        self._uploads[graph_id] = _measure_upload_ns(handle)
 
-    def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
+    def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
         """Store the times of the first launch."""
         self._costs[graph_id] |= {
             "first_launch_cpu_ns": call_ns,
@@ -116,15 +116,15 @@ class LifeListener:
         """Unmeasured facts."""
         reason = "a graph that allocates memory can have only one executable"
         return tuple(
-            Absent(manifest_name(Fact.UPLOAD, graph), reason)
+            Absent(format_manifest_name(Fact.UPLOAD, graph), reason)
             for graph, took in self._uploads.items()
             if took is None
         )
 
-    def lives(self) -> tuple[GraphLife, ...]:
+    def get_costs(self) -> tuple[GraphLifecycle, ...]:
         """Return the costs of every launched graph in capture order."""
         return tuple(
-            GraphLife(
+            GraphLifecycle(
                 graph=graph,
                 nodes=costs["nodes"],
                 capture_ns=costs["capture_ns"],
@@ -139,7 +139,7 @@ class LifeListener:
         )
 
 
-def _upload_ns(graph: int) -> tuple[int, int] | None:
+def _measure_upload_ns(graph: int) -> tuple[int, int] | None:
     """Measure cudaGraphUpload to its return and to completion, in ns.
 
     Uses a second executable, since uploading the replayed one would change its first launch. None

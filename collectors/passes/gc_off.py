@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def no_collection() -> Iterator[None]:
+def disable_gc() -> Iterator[None]:
     """Disable collection within the block, so that timings contain no pauses."""
     gc.collect()
     gc.disable()

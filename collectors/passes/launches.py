@@ -14,75 +14,79 @@ from cuda.bindings import runtime
 from msgspec.structs import replace
 
 from collectors.driver.calls import DriverError, call
-from collectors.passes.capture_listener import executable_of
-from collectors.passes.gc_off import no_collection
+from collectors.passes.capture_listener import get_executable
+from collectors.passes.gc_off import disable_gc
 from collectors.passes.spin_kernel import SpinKernel
-from graphviz_dash.model.absence import Fact, manifest_name
+from graphviz_dash.model.absence import Fact, format_manifest_name
 from graphviz_dash.model.run import Absent
-from graphviz_dash.model.timings import GraphLife, StepTiming
+from graphviz_dash.model.timings import GraphLifecycle, StepTiming
 
 REPEATS: Final = 40
 """Launches per series, fixed because ranks must launch collectives equally often."""
 
-_SETTLE: Final = 3
+_SETTLE_LAUNCHES: Final = 3
 
 
-def with_launches(
-    lives: Sequence[GraphLife], graphs: Mapping[str, Any], handles: Mapping[str, int]
-) -> tuple[tuple[GraphLife, ...], tuple[Absent, ...]]:
+def measure_repeat_launches(
+    lives: Sequence[GraphLifecycle], graphs: Mapping[str, Any], handles: Mapping[str, int]
+) -> tuple[tuple[GraphLifecycle, ...], tuple[Absent, ...]]:
     """Add repeated launch costs to ``lives``, and return facts that could not be measured.
 
     The launches change the step's data.
     """
     if not lives:
         return (), ()
-    timed: list[GraphLife] = []
+    timed: list[GraphLifecycle] = []
     absent: list[Absent] = []
     behind = SpinKernel()
-    with no_collection():
+    with disable_gc():
         for life in lives:
             name = life.graph
-            executable = executable_of(graphs[name]) if name in graphs else None
+            executable = get_executable(graphs[name]) if name in graphs else None
             if executable is None:
                 reason = "the program freed the graph, or this torch version does not expose it"
-                absent.append(Absent(manifest_name(Fact.REPEAT_LAUNCHES, name), reason))
+                absent.append(Absent(format_manifest_name(Fact.REPEAT_LAUNCHES, name), reason))
                 timed.append(life)
                 continue
             extended = life
             try:
-                extended = _repeated(life, runtime.cudaGraphExec_t(executable), behind)
-                extended = _on_further_executable(
+                extended = _time_repeats(life, runtime.cudaGraphExec_t(executable), behind)
+                extended = _time_new_executable(
                     extended, runtime.cudaGraph_t(handles[name]), behind
                 )
             except DriverError as error:
                 missing_fact = (
                     Fact.REPEAT_LAUNCHES if extended is life else Fact.FIRST_LAUNCH_ON_GPU
                 )
-                absent.append(Absent(manifest_name(missing_fact, name), _why(error)))
+                absent.append(
+                    Absent(format_manifest_name(missing_fact, name), _describe_error(error))
+                )
             timed.append(extended)
     return tuple(timed), tuple(absent)
 
 
-def without_launches(lives: Sequence[GraphLife]) -> tuple[Absent, ...]:
+def explain_missing_launches(lives: Sequence[GraphLifecycle]) -> tuple[Absent, ...]:
     """Return why graphs of torch.compile are not launched separately."""
     reason = "graphs of torch.compile share memory and are valid only in the order of their tree"
-    return tuple(Absent(manifest_name(Fact.REPEAT_LAUNCHES, life.graph), reason) for life in lives)
+    return tuple(
+        Absent(format_manifest_name(Fact.REPEAT_LAUNCHES, life.graph), reason) for life in lives
+    )
 
 
-def _why(error: DriverError) -> str:
+def _describe_error(error: DriverError) -> str:
     if error.status == runtime.cudaError_t.cudaErrorNotSupported.name:
         return "a graph that allocates memory can have only one executable"
     return str(error)
 
 
-def _repeated(life: GraphLife, executable: Any, behind: SpinKernel) -> GraphLife:
+def _time_repeats(life: GraphLifecycle, executable: Any, behind: SpinKernel) -> GraphLifecycle:
     stream = runtime.cudaStream_t(torch.cuda.current_stream().cuda_stream)
     launch, wait, clock = (
         runtime.cudaGraphLaunch,
         runtime.cudaStreamSynchronize,
         time.perf_counter_ns,
     )
-    for _ in range(_SETTLE):
+    for _ in range(_SETTLE_LAUNCHES):
         call(launch, executable, stream)
     rows = []
     for _ in range(REPEATS):
@@ -97,7 +101,7 @@ def _repeated(life: GraphLife, executable: Any, behind: SpinKernel) -> GraphLife
         rows.append(StepTiming(done - begin, returned - begin))
     median_ns = sorted(row.launch_cpu_ns for row in rows)[REPEATS // 2]
     device = (
-        behind.device_ns(lambda: call(launch, executable, stream), median_ns)
+        behind.measure_device_ns(lambda: call(launch, executable, stream), median_ns)
         for _ in range(REPEATS)
     )
     return replace(
@@ -107,7 +111,7 @@ def _repeated(life: GraphLife, executable: Any, behind: SpinKernel) -> GraphLife
     )
 
 
-def _on_further_executable(life: GraphLife, graph: Any, spin: SpinKernel) -> GraphLife:
+def _time_new_executable(life: GraphLifecycle, graph: Any, spin: SpinKernel) -> GraphLifecycle:
     stream = runtime.cudaStream_t(torch.cuda.current_stream().cuda_stream)
     times: dict[str, int | None] = {}
     for measure, work in (
@@ -116,7 +120,7 @@ def _on_further_executable(life: GraphLife, graph: Any, spin: SpinKernel) -> Gra
     ):
         executable = call(runtime.cudaGraphInstantiate, graph, 0)
         try:
-            times[measure] = spin.device_ns(
+            times[measure] = spin.measure_device_ns(
                 lambda work=work, executable=executable: call(work, executable, stream),  # type: ignore[misc]
                 life.first_launch_cpu_ns,
             )

@@ -15,13 +15,25 @@ from typing import Final
 import torch
 from cuda.bindings import runtime
 
-from collectors.allocator.extents import Block, Capture, Segment, SegmentIndex, allocated, at_peak
-from collectors.allocator.history import end_recording, recorded, segments, start_recording
-from collectors.allocator.owners import owners
+from collectors.allocator.extents import (
+    Block,
+    Capture,
+    Segment,
+    SegmentIndex,
+    find_blocks_at_peak,
+    summarize_capture,
+)
+from collectors.allocator.history import (
+    end_recording,
+    read_segments,
+    record_history,
+    start_recording,
+)
+from collectors.allocator.owners import find_owners
 from collectors.driver.calls import call
-from collectors.passes.capture_listener import recording
-from collectors.passes.executor import build, warm_up
-from collectors.passes.modes import COMPILED, make_ready
+from collectors.passes.capture_listener import record_captures
+from collectors.passes.executor import build_step, warm_up
+from collectors.passes.modes import COMPILED, prepare_mode
 from collectors.process.requests import PassRequest
 from collectors.process.results import write_result
 from graphviz_dash.bundle import parts
@@ -37,7 +49,7 @@ from graphviz_dash.model.memory import (
     Stage,
 )
 
-_SETTLE: Final = 3
+_SETTLE_ITERATIONS: Final = 3
 """Iterations before the recorded one, until the allocator's cache settles."""
 
 _QUERY: Final = "--query-compute-apps=pid,gpu_uuid,used_memory"
@@ -52,54 +64,56 @@ _METHOD: Final = (
 
 def run(request: PassRequest) -> None:
     """Write memory-pass.json to ``request.out``."""
-    stages = _Stages()
-    step = build(request)
-    stages.end(Stage.BUILD)
+    stages = _StageRecorder()
+    step = build_step(request)
+    stages.end_stage(Stage.BUILD)
     warm_up(step, request.warmup, compiled=COMPILED.get(request.mode))
-    stages.end(Stage.WARM_UP)
-    captures = Captures()
-    with recording(captures):
-        iterate = make_ready(request.mode, step, request.plan)
-    stages.end(Stage.PREPARE)
+    stages.end_stage(Stage.WARM_UP)
+    captures = MemoryListener()
+    with record_captures(captures):
+        iterate = prepare_mode(request.mode, step, request.plan)
+    stages.end_stage(Stage.PREPARE)
     # No iteration needs the cache left by warmup and capture (gradients that the captured step set
     # to None, the warmup of make_graphed_callables).
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
-    for _ in range(_SETTLE):
+    for _ in range(_SETTLE_ITERATIONS):
         iterate()
     torch.cuda.synchronize()
-    before = _blocks(segments())
-    with recorded() as history:
+    before = _list_blocks(read_segments())
+    with record_history() as history:
         iterate()
-    all_segments = segments()
-    after = _blocks(all_segments)
-    stages.end(Stage.ITERATE)
+    all_segments = read_segments()
+    after = _list_blocks(all_segments)
+    stages.end_stage(Stage.ITERATE)
     private = [segment for segment in all_segments if segment.pool != DEFAULT_POOL]
     result = MemoryPass(
         method=_METHOD,
-        iterations=_SETTLE + 1,
+        iterations=_SETTLE_ITERATIONS + 1,
         stages=tuple(stages.rows),
-        at_rest=_totals(after.values()),
-        at_peak=_totals(at_peak(before, after, history.events, SegmentIndex(all_segments))),
-        segments=tuple(
-            PoolSegment(segment.pool, segment.end - segment.begin) for segment in private
+        at_rest=_sum_by_owner(after.values()),
+        at_peak=_sum_by_owner(
+            find_blocks_at_peak(before, after, history.events, SegmentIndex(all_segments))
         ),
-        live=tuple(_live(private, after)),
-        graphs=tuple(capture.memory_in(private) for capture in captures.done),
+        segments=tuple(
+            PoolSegment(segment.pool, segment.end - segment.start) for segment in private
+        ),
+        live=tuple(_list_live_extents(private, after)),
+        graphs=tuple(capture.to_graph_memory(private) for capture in captures.done),
     )
     write_result(parts.MEMORY_PASS, result, Path(request.out))
 
 
-def _blocks(held: Sequence[Segment]) -> dict[int, Block]:
-    owned = owners()
+def _list_blocks(segments: Sequence[Segment]) -> dict[int, Block]:
+    owned = find_owners()
     return {
         address: Block(address, size, segment.pool, owned.get(address, Owner.UNOWNED))
-        for segment in held
+        for segment in segments
         for address, size in segment.live
     }
 
 
-def _totals(blocks: Iterable[Block]) -> tuple[OwnedBytes, ...]:
+def _sum_by_owner(blocks: Iterable[Block]) -> tuple[OwnedBytes, ...]:
     sums: Counter[tuple[PoolId, Owner]] = Counter()
     for block in blocks:
         sums[block.pool, block.owner] += block.size
@@ -112,22 +126,22 @@ def _totals(blocks: Iterable[Block]) -> tuple[OwnedBytes, ...]:
     )
 
 
-def _live(private: Sequence[Segment], after: dict[int, Block]) -> Iterable[LiveExtent]:
+def _list_live_extents(private: Sequence[Segment], after: dict[int, Block]) -> Iterable[LiveExtent]:
     for number, segment in enumerate(private):
         for address, size in segment.live:
-            begin = address - segment.begin
+            begin = address - segment.start
             yield LiveExtent(number, begin, begin + size, after[address].owner)
 
 
-class _Stages:
+class _StageRecorder:
     """Reads allocator and device state at the end of each stage and resets the peaks."""
 
     def __init__(self) -> None:
         self.rows: list[MemoryStage] = []
         torch.cuda.init()
-        self.end(Stage.START)
+        self.end_stage(Stage.START)
 
-    def end(self, stage: Stage) -> None:
+    def end_stage(self, stage: Stage) -> None:
         """Record the end of a stage."""
         torch.cuda.synchronize()
         self.rows.append(
@@ -137,14 +151,14 @@ class _Stages:
                 peak_reserved_bytes=torch.cuda.max_memory_reserved(),
                 allocated_bytes=torch.cuda.memory_allocated(),
                 reserved_bytes=torch.cuda.memory_reserved(),
-                device_used_bytes=device_used(),
-                process_used_bytes=process_used(torch.cuda.memory_reserved()),
+                device_used_bytes=read_used_memory(),
+                process_used_bytes=read_process_memory(torch.cuda.memory_reserved()),
             )
         )
         torch.cuda.reset_peak_memory_stats()
 
 
-def process_used(at_least: int) -> int | None:
+def read_process_memory(minimum: int) -> int | None:
     """Return this process's device memory according to nvidia-smi, or None if unavailable.
 
     An entry below ``at_least`` bytes belongs to another process, since containers may see host ids.
@@ -165,40 +179,40 @@ def process_used(at_least: int) -> int | None:
         *process, used = (part.strip() for part in line.split(","))
         if process == ours and used.isdigit():
             size = int(used) << 20
-            return size if size >= at_least else None
+            return size if size >= minimum else None
     return None
 
 
-def device_used() -> int:
+def read_used_memory() -> int:
     """Return the used bytes of the device, by all processes."""
     free, total = torch.cuda.mem_get_info()
     return int(total - free)
 
 
-class Captures:
+class MemoryListener:
     """Records the allocations of each capture and the cost of its instantiation."""
 
     def __init__(self) -> None:
         self.done: list[Capture] = []
         self._used = 0
 
-    def begins(self, graph_id: str) -> None:
+    def on_capture_start(self, graph_id: str) -> None:
         """Start recording allocations."""
         start_recording()
 
-    def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+    def on_capture_end(self, graph_id: str, handle: int, capture_ns: int) -> None:
         """Read the allocations of the capture."""
         events = end_recording()
         # torch.compile's CUDA graph trees make an empty capture once to create their memory pool.
         if call(runtime.cudaGraphGetNodes, handle, 0)[1]:
-            self.done.append(allocated(graph_id, events, SegmentIndex(segments())))
-        self._used = device_used()
+            self.done.append(summarize_capture(graph_id, events, SegmentIndex(read_segments())))
+        self._used = read_used_memory()
 
-    def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
+    def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Measure the driver's memory for the executable."""
         torch.cuda.synchronize()
         if self.done and self.done[-1].graph == graph_id:
-            self.done[-1].instantiate_device_bytes = device_used() - self._used
+            self.done[-1].instantiate_device_bytes = read_used_memory() - self._used
 
-    def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
+    def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
         """Do nothing: other code ran since instantiation, so the launch cannot be isolated."""

@@ -17,7 +17,7 @@ from torch.nn.modules.module import (
 from torch.utils.hooks import RemovableHandle
 
 from collectors.parallel import MEMORY_FACTOR
-from collectors.passes.capture_listener import executable_of
+from collectors.passes.capture_listener import get_executable
 from collectors.process.results import read_result
 from collectors.workloads import Step
 from graphviz_dash.bundle import parts
@@ -40,7 +40,7 @@ _RECORD_STEPS = 4
 
 
 @dataclass(frozen=True)
-class Call:
+class ModuleCall:
     """A module call in one step."""
 
     module: nn.Module
@@ -54,7 +54,7 @@ class Call:
     """Handle of the current CUDA stream."""
 
 
-def _samples(
+def _copy_samples(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[torch.Tensor, ...] | None:
     are_tensors = all(isinstance(arg, torch.Tensor) and arg.is_cuda for arg in args)
@@ -72,7 +72,7 @@ def compile_modules(step: Step, mode: str) -> None:
     Raises:
         GraphvizDashError: The step calls no module, or calls modules on several streams.
     """
-    roots = _roots(step)
+    roots = _find_roots(step)
     streams = {call.stream for call in roots}
     if mode == GRAPHED and len(streams) > 1:
         # With torch 2.11 on an H200, one run in eight returned different values if each call was
@@ -83,11 +83,11 @@ def compile_modules(step: Step, mode: str) -> None:
             "values or crash. Use compile-graph, compile-default, graph, callables or partial."
         )
     for call in roots:
-        call.module.forward = torch.compile(_called(call.module.forward), mode=mode)
+        call.module.forward = torch.compile(_wrap_forward(call.module.forward), mode=mode)
     step()
 
 
-def _called(forward: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_forward(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Wrap ``forward``; the compiler skips functions defined in torch otherwise."""
 
     def call_forward(*args: Any, **kwargs: Any) -> Any:
@@ -96,7 +96,7 @@ def _called(forward: Callable[..., Any]) -> Callable[..., Any]:
     return call_forward
 
 
-def make_ready(mode: ExecutionMode, step: Step, plan: str | None = None) -> Step:
+def prepare_mode(mode: ExecutionMode, step: Step, plan: str | None = None) -> Step:
     """Return a callable for one iteration of ``step`` in ``mode``; captures and launches graphs
     once.
 
@@ -107,16 +107,16 @@ def make_ready(mode: ExecutionMode, step: Step, plan: str | None = None) -> Step
         GraphvizDashError: The step calls no module that the mode could capture.
     """
     if mode.is_planned:
-        return _parallel(step, plan)
-    return _MAKERS[mode](step)
+        return _prepare_parallel(step, plan)
+    return _PREPARERS[mode](step)
 
 
-class Replays:
+class VariantReplays:
     """Graphs of a step with variants, each launched once; a call replays the first."""
 
     def __init__(self, variants: Mapping[str, Step]) -> None:
         self.names = tuple(variants)
-        self._graphs = [_captured(step) for step in variants.values()]
+        self._graphs = [_capture_graph(step) for step in variants.values()]
         # Bind again: a recorder observes only the first launch.
         self._replay = self._graphs[0].replay
 
@@ -125,16 +125,16 @@ class Replays:
         return self._replay()
 
 
-def _whole_step(step: Step) -> Step:
+def _prepare_whole_step(step: Step) -> Step:
     variants = getattr(step, "variants", None)
     if variants is not None:
-        return Replays(variants)
-    graph = _captured(step)
+        return VariantReplays(variants)
+    graph = _capture_graph(step)
     replay: Step = graph.replay
     return replay
 
 
-def _compiled_whole_step(step: Step) -> Step:
+def _prepare_compiled_whole_step(step: Step) -> Step:
     """Capture a compiled step after its second or third call, which may still recompile."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -143,10 +143,10 @@ def _compiled_whole_step(step: Step) -> Step:
             step()
     torch.cuda.current_stream().wait_stream(stream)
     torch.cuda.synchronize()
-    return _whole_step(step)
+    return _prepare_whole_step(step)
 
 
-def _parallel(step: Step, folder: str | None) -> Step:
+def _prepare_parallel(step: Step, folder: str | None) -> Step:
     # Import late: no other mode needs the operator observers.
     from collectors.parallel.graph import ParallelGraph
     from collectors.parallel.plan import plan_step
@@ -166,7 +166,7 @@ def _parallel(step: Step, folder: str | None) -> Step:
     return replay
 
 
-def _captured(step: Step) -> Any:
+def _capture_graph(step: Step) -> Any:
     adjust = getattr(step, "adjust", None)
     # Disabling nodes needs their handles in the graph, so keep it.
     graph: Any = torch.cuda.CUDAGraph(keep_graph=adjust is not None)
@@ -176,7 +176,7 @@ def _captured(step: Step) -> Any:
     graph.step = step
     if adjust is not None:
         graph.instantiate()
-        executable = executable_of(graph)
+        executable = get_executable(graph)
         if executable is None:
             raise GraphvizDashError(
                 "This workload modifies its executable graph, which this torch version does not "
@@ -188,20 +188,22 @@ def _captured(step: Step) -> Any:
     return graph
 
 
-def _graph_modules(calls: list[Call]) -> None:
+def _make_graphed(calls: list[ModuleCall]) -> None:
     """Call make_graphed_callables, which patches the modules, in call order."""
     samples = tuple(call.samples for call in calls)
     with torch.set_grad_enabled(calls[0].grad_enabled):
         torch.cuda.make_graphed_callables(tuple(call.module for call in calls), samples)
 
 
-def _roots(step: Step) -> list[Call]:
-    return _checked([call for call in calls_of(step) if call.depth == 0 and call.samples])
+def _find_roots(step: Step) -> list[ModuleCall]:
+    return _select_unique(
+        [call for call in record_module_calls(step) if call.depth == 0 and call.samples]
+    )
 
 
-def _parts(step: Step) -> list[Call]:
+def _find_parts(step: Step) -> list[ModuleCall]:
     """Return the parts one level below each outermost module, with containers expanded."""
-    calls = [call for call in calls_of(step) if call.samples]
+    calls = [call for call in record_module_calls(step) if call.samples]
     layer_ids = {
         id(part)
         for call in calls
@@ -209,10 +211,10 @@ def _parts(step: Step) -> list[Call]:
         for child in call.module.children()
         for part in (child if isinstance(child, nn.ModuleList | nn.Sequential) else [child])
     }
-    return _checked([call for call in calls if id(call.module) in layer_ids])
+    return _select_unique([call for call in calls if id(call.module) in layer_ids])
 
 
-def _checked(calls: list[Call]) -> list[Call]:
+def _select_unique(calls: list[ModuleCall]) -> list[ModuleCall]:
     unique = list({id(call.module): call for call in calls}.values())
     if not unique:
         raise GraphvizDashError(
@@ -222,7 +224,7 @@ def _checked(calls: list[Call]) -> list[Call]:
     return unique
 
 
-def calls_of(step: Step) -> list[Call]:
+def record_module_calls(step: Step) -> list[ModuleCall]:
     """Run ``step`` twice and return the module calls of the second run in start order."""
     roots: dict[int, nn.Module] = {}
     open_modules = 0
@@ -237,20 +239,20 @@ def calls_of(step: Step) -> list[Call]:
         nonlocal open_modules
         open_modules -= 1
 
-    with _removed(
+    with _remove_hooks(
         register_module_forward_pre_hook(enter),
         register_module_forward_hook(leave, always_call=True),
     ):
         step()
 
-    calls: list[Call] = []
+    calls: list[ModuleCall] = []
     depth = 0
 
     def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         nonlocal depth
-        samples = _samples(module, args, kwargs)
+        samples = _copy_samples(module, args, kwargs)
         stream = torch.cuda.current_stream().cuda_stream
-        calls.append(Call(module, depth, samples, torch.is_grad_enabled(), stream))
+        calls.append(ModuleCall(module, depth, samples, torch.is_grad_enabled(), stream))
         depth += 1
 
     def after(_module: nn.Module, _args: Any, _result: Any) -> None:
@@ -258,7 +260,7 @@ def calls_of(step: Step) -> list[Call]:
         depth -= 1
 
     modules = {id(part): part for root in roots.values() for part in root.modules()}.values()
-    with _removed(
+    with _remove_hooks(
         *(part.register_forward_pre_hook(before, with_kwargs=True) for part in modules),
         *(part.register_forward_hook(after, always_call=True) for part in modules),
     ):
@@ -267,46 +269,46 @@ def calls_of(step: Step) -> list[Call]:
     return calls
 
 
-def _eager(step: Step) -> Step:
+def _prepare_eager(step: Step) -> Step:
     return step
 
 
-def _graphed_roots(step: Step) -> Step:
-    _graph_modules(_roots(step))
-    return _launched(step)
+def _prepare_graphed_roots(step: Step) -> Step:
+    _make_graphed(_find_roots(step))
+    return _launch_once(step)
 
 
-def _graphed_parts(step: Step) -> Step:
-    _graph_modules(_parts(step))
-    return _launched(step)
+def _prepare_graphed_parts(step: Step) -> Step:
+    _make_graphed(_find_parts(step))
+    return _launch_once(step)
 
 
-def _compiled(step: Step) -> Step:
+def _prepare_compiled(step: Step) -> Step:
     for _ in range(_RECORD_STEPS):
         step()
-    return _launched(step)
+    return _launch_once(step)
 
 
-def _launched(step: Step) -> Step:
+def _launch_once(step: Step) -> Step:
     step()
     torch.cuda.synchronize()
     return step
 
 
-_MAKERS: Final[Mapping[ExecutionMode, Callable[[Step], Step]]] = {
-    ExecutionMode.EAGER: _eager,
-    ExecutionMode.GRAPH: _whole_step,
-    ExecutionMode.CALLABLES: _graphed_roots,
-    ExecutionMode.PARTIAL: _graphed_parts,
-    ExecutionMode.COMPILE_DEFAULT: _launched,
-    ExecutionMode.COMPILE_GRAPH: _compiled_whole_step,
-    ExecutionMode.COMPILE: _compiled,
+_PREPARERS: Final[Mapping[ExecutionMode, Callable[[Step], Step]]] = {
+    ExecutionMode.EAGER: _prepare_eager,
+    ExecutionMode.GRAPH: _prepare_whole_step,
+    ExecutionMode.CALLABLES: _prepare_graphed_roots,
+    ExecutionMode.PARTIAL: _prepare_graphed_parts,
+    ExecutionMode.COMPILE_DEFAULT: _launch_once,
+    ExecutionMode.COMPILE_GRAPH: _prepare_compiled_whole_step,
+    ExecutionMode.COMPILE: _prepare_compiled,
 }
 """Function that prepares a step for each collected mode."""
 
 
 @contextmanager
-def _removed(*hooks: RemovableHandle) -> Iterator[None]:
+def _remove_hooks(*hooks: RemovableHandle) -> Iterator[None]:
     try:
         yield
     finally:

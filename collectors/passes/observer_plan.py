@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib.util
 from typing import Final
 
-from graphviz_dash.model.absence import Fact, manifest_name
+from graphviz_dash.model.absence import Fact, format_manifest_name
 from graphviz_dash.model.observers import Observer
 from graphviz_dash.model.run import Absent, ExecutionMode
 
-ABOUT: Final = {
+OBSERVER_LABELS: Final = {
     Observer.NONE: "nothing attached",
     Observer.EVENTS: "CUDA events",
     Observer.PROFILER: "torch.profiler",
@@ -19,7 +19,7 @@ ABOUT: Final = {
 """Labels of observers with a separate process."""
 
 
-def observers_of(mode: ExecutionMode) -> tuple[tuple[Observer, ...], tuple[Absent, ...]]:
+def plan_observers(mode: ExecutionMode) -> tuple[tuple[Observer, ...], tuple[Absent, ...]]:
     """Return the observers for a mode in order, and the absent ones.
 
     The first and last process have no observer, to show the variation between processes.
@@ -27,12 +27,12 @@ def observers_of(mode: ExecutionMode) -> tuple[tuple[Observer, ...], tuple[Absen
     absent = []
     planned = [Observer.NONE, Observer.EVENTS, Observer.PROFILER]
     if not mode.captures_graphs:
-        fact = manifest_name(Fact.OBSERVER, Observer.GRAPH_LEVEL.value)
+        fact = format_manifest_name(Fact.OBSERVER, Observer.GRAPH_LEVEL.value)
         absent.append(Absent(fact, f"mode {mode.value} launches no graph"))
     else:
         planned.append(Observer.GRAPH_LEVEL)
     if importlib.util.find_spec("cupti") is None:
-        fact = manifest_name(Fact.OBSERVER, Observer.NODE_LEVEL.value)
+        fact = format_manifest_name(Fact.OBSERVER, Observer.NODE_LEVEL.value)
         absent.append(Absent(fact, "cupti-python was not installed"))
     else:
         planned.append(Observer.NODE_LEVEL)

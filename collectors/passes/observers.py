@@ -14,20 +14,20 @@ import msgspec
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from collectors.cupti.graph_records import GraphLevel
-from collectors.passes.executor import prepare
-from collectors.passes.gc_off import no_collection
-from collectors.passes.modes import make_ready
+from collectors.cupti.graph_records import GraphRecorder
+from collectors.passes.executor import prepare_step
+from collectors.passes.gc_off import disable_gc
+from collectors.passes.modes import prepare_mode
 from collectors.passes.spin_kernel import SpinKernel
 from collectors.process.requests import SERIES_FILE, PassRequest
 from collectors.workloads import Step
-from graphviz_dash.model.observers import Observed, Observer
+from graphviz_dash.model.observers import ObservedSeries, Observer
 from graphviz_dash.model.timings import StepTiming
 
-MOST_ITERATIONS: Final = 100
+MAX_ITERATIONS: Final = 100
 """Maximum steps per series; a profiler records hundreds of events per step."""
 
-_SETTLE: Final = 3
+_SETTLE_ITERATIONS: Final = 3
 _BUFFER: Final = 8 << 20
 
 Interval: TypeAlias = tuple[int, int]
@@ -39,39 +39,39 @@ def run(request: PassRequest) -> None:
     graph_level = None
     if request.observer is Observer.GRAPH_LEVEL:
         # Enable it before any graph exists, see GraphLevel.
-        graph_level = GraphLevel(str(torch.version.cuda).partition(".")[0])
+        graph_level = GraphRecorder(str(torch.version.cuda).partition(".")[0])
         graph_level.start()
-    step, _ = prepare(request)
-    iterate = make_ready(request.mode, step, request.plan)
-    count = min(request.iterations, MOST_ITERATIONS)
-    with no_collection():
-        series = _observed(request.observer, iterate, count, graph_level)
+    step, _ = prepare_step(request)
+    iterate = prepare_mode(request.mode, step, request.plan)
+    count = min(request.iterations, MAX_ITERATIONS)
+    with disable_gc():
+        series = _run_observer(request.observer, iterate, count, graph_level)
     (Path(request.out) / SERIES_FILE).write_bytes(msgspec.json.encode(series))
 
 
-def _observed(
-    observer: Observer | None, iterate: Step, count: int, watch: GraphLevel | None
-) -> list[Observed]:
+def _run_observer(
+    observer: Observer | None, iterate: Step, count: int, watch: GraphRecorder | None
+) -> list[ObservedSeries]:
     if watch is not None:
-        return _cupti_graphs(iterate, count, watch)
+        return _time_with_cupti_graphs(iterate, count, watch)
     match observer:
         case Observer.EVENTS:
-            return _events(iterate, count)
+            return _time_with_events(iterate, count)
         case Observer.PROFILER:
-            return _profiler(iterate, count)
+            return _time_with_profiler(iterate, count)
         case Observer.NODE_LEVEL:
-            return _cupti_nodes(iterate, count)
+            return _time_with_cupti_nodes(iterate, count)
         case _:
-            return _nothing(iterate, count)
+            return _time_unobserved(iterate, count)
 
 
-def _nothing(iterate: Step, count: int) -> list[Observed]:
-    steps = _synchronised(iterate, count)
-    interval = _interval(iterate, count)
-    return [Observed(Observer.NONE, 0, None, steps, interval, (), (), None)]
+def _time_unobserved(iterate: Step, count: int) -> list[ObservedSeries]:
+    steps = _time_synchronized(iterate, count)
+    interval = _measure_interval(iterate, count)
+    return [ObservedSeries(Observer.NONE, 0, None, steps, interval, (), (), None)]
 
 
-def _events(iterate: Step, count: int) -> list[Observed]:
+def _time_with_events(iterate: Step, count: int) -> list[ObservedSeries]:
     before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     reported: list[int] = []
 
@@ -83,50 +83,65 @@ def _events(iterate: Step, count: int) -> list[Observed]:
     def read() -> None:
         reported.append(round(before.elapsed_time(after) * 1e6))
 
-    steps = _synchronised(between, count, read)
-    interval = _interval(between, count)
-    device = _device(iterate, steps)
+    steps = _time_synchronized(between, count, read)
+    interval = _measure_interval(between, count)
+    device = _measure_device_times(iterate, steps)
     source = f"CUDA events of torch {torch.__version__}"
-    return [Observed(Observer.EVENTS, 0, source, steps, interval, device, tuple(reported), None)]
+    return [
+        ObservedSeries(Observer.EVENTS, 0, source, steps, interval, device, tuple(reported), None)
+    ]
 
 
-def _profiler(iterate: Step, count: int) -> list[Observed]:
+def _time_with_profiler(iterate: Step, count: int) -> list[ObservedSeries]:
     # The records use wall-clock time, so take the step's start on the same clock.
     begins: list[int] = []
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        steps = _synchronised(iterate, count, before=lambda: begins.append(time.time_ns()))
+        steps = _time_synchronized(iterate, count, before=lambda: begins.append(time.time_ns()))
         end = time.time_ns()
-        interval = _interval(iterate, count)
-        device = _device(iterate, steps)
+        interval = _measure_interval(iterate, count)
+        device = _measure_device_times(iterate, steps)
     work = [
         (event.start_ns(), event.start_ns() + event.duration_ns())
         for event in profiler.profiler.kineto_results.events()
         if event.device_type() == torch.autograd.DeviceType.CUDA
     ]
     source = f"torch.profiler of torch {torch.__version__}"
-    reported, records = _reported(work, begins, end)
-    watched = Observed(Observer.PROFILER, 0, source, steps, interval, device, reported, records)
-    steps = _synchronised(iterate, count)
-    interval = _interval(iterate, count)
-    stopped = Observed(
-        Observer.STOPPED, 0, source, steps, interval, _device(iterate, steps), (), None
+    reported, records = _summarize_work(work, begins, end)
+    watched = ObservedSeries(
+        Observer.PROFILER, 0, source, steps, interval, device, reported, records
+    )
+    steps = _time_synchronized(iterate, count)
+    interval = _measure_interval(iterate, count)
+    stopped = ObservedSeries(
+        Observer.STOPPED,
+        0,
+        source,
+        steps,
+        interval,
+        _measure_device_times(iterate, steps),
+        (),
+        None,
     )
     return [watched, stopped]
 
 
-def _cupti_graphs(iterate: Step, count: int, watch: GraphLevel) -> list[Observed]:
+def _time_with_cupti_graphs(
+    iterate: Step, count: int, watch: GraphRecorder
+) -> list[ObservedSeries]:
     begins: list[int] = []
-    steps = _synchronised(iterate, count, before=lambda: begins.append(watch.now()))
-    end = watch.now()
-    interval = _interval(iterate, count)
-    device = _device(iterate, steps)
+    steps = _time_synchronized(iterate, count, before=lambda: begins.append(watch.read_clock()))
+    end = watch.read_clock()
+    interval = _measure_interval(iterate, count)
+    device = _measure_device_times(iterate, steps)
     watch.stop()
-    reported, records = _reported(watch.work, begins, end)
+    reported, records = _summarize_work(watch.work, begins, end)
     source = f"CUPTI {watch.version}"
-    return [Observed(Observer.GRAPH_LEVEL, 0, source, steps, interval, device, reported, records)]
+    return [
+        ObservedSeries(Observer.GRAPH_LEVEL, 0, source, steps, interval, device, reported, records)
+    ]
 
 
-def _cupti_nodes(iterate: Step, count: int) -> list[Observed]:
+def _time_with_cupti_nodes(iterate: Step, count: int) -> list[ObservedSeries]:
     from cupti import cupti
 
     kind = cupti.ActivityKind
@@ -140,26 +155,30 @@ def _cupti_nodes(iterate: Step, count: int) -> list[Observed]:
     for kind in kinds:
         cupti.activity_enable(kind)
     begins: list[int] = []
-    steps = _synchronised(iterate, count, before=lambda: begins.append(int(cupti.get_timestamp())))
+    steps = _time_synchronized(
+        iterate, count, before=lambda: begins.append(int(cupti.get_timestamp()))
+    )
     end = int(cupti.get_timestamp())
-    interval = _interval(iterate, count)
-    device = _device(iterate, steps)
+    interval = _measure_interval(iterate, count)
+    device = _measure_device_times(iterate, steps)
     cupti.activity_flush_all(1)
     for kind in kinds:
         cupti.activity_disable(kind)
-    reported, records = _reported(work, begins, end)
+    reported, records = _summarize_work(work, begins, end)
     source = f"cupti-python {version('cupti-python')}"
-    return [Observed(Observer.NODE_LEVEL, 0, source, steps, interval, device, reported, records)]
+    return [
+        ObservedSeries(Observer.NODE_LEVEL, 0, source, steps, interval, device, reported, records)
+    ]
 
 
-def _synchronised(
+def _time_synchronized(
     iterate: Callable[[], object],
     count: int,
     after: Callable[[], object] = lambda: None,
     before: Callable[[], object] = lambda: None,
 ) -> tuple[StepTiming, ...]:
     """Time ``count`` synchronized steps; ``before`` and ``after`` run untimed between them."""
-    for _ in range(_SETTLE):
+    for _ in range(_SETTLE_ITERATIONS):
         iterate()
     rows = []
     for _ in range(count):
@@ -174,7 +193,7 @@ def _synchronised(
     return tuple(rows)
 
 
-def _interval(iterate: Callable[[], object], count: int) -> int:
+def _measure_interval(iterate: Callable[[], object], count: int) -> int:
     """Return the wall time per step over ``count`` steps synchronized only at the end."""
     torch.cuda.synchronize()
     begin = time.perf_counter_ns()
@@ -184,15 +203,15 @@ def _interval(iterate: Callable[[], object], count: int) -> int:
     return (time.perf_counter_ns() - begin) // count
 
 
-def _device(iterate: Step, steps: Sequence[StepTiming]) -> tuple[int, ...]:
+def _measure_device_times(iterate: Step, steps: Sequence[StepTiming]) -> tuple[int, ...]:
     behind = SpinKernel()
     launch_ns = median(step.launch_cpu_ns for step in steps)
-    times = (behind.device_ns(iterate, launch_ns) for _ in range(len(steps)))
+    times = (behind.measure_device_ns(iterate, launch_ns) for _ in range(len(steps)))
     return tuple(value for value in times if value is not None)
 
 
-def _reported(
-    work: Iterable[Interval], begins: Sequence[int], end: int
+def _summarize_work(
+    work: Iterable[Interval], step_starts: Sequence[int], end: int
 ) -> tuple[tuple[int, ...], int]:
     """Return each step's span of GPU work, and the number of work items.
 
@@ -201,7 +220,7 @@ def _reported(
     spans: dict[int, Interval] = {}
     count = 0
     for first, last in work:
-        step = bisect_right(begins, first) - 1
+        step = bisect_right(step_starts, first) - 1
         # CUPTI reports 0 for untimed work.
         if step < 0 or not 0 < first <= last or first >= end:
             continue

@@ -32,7 +32,7 @@ _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
 @runtime_checkable
-class StatesWork(Protocol):
+class HasWork(Protocol):
     """Parameters that define the work of a step."""
 
     def work(self) -> StepWork:
@@ -46,7 +46,7 @@ class WorkloadFacts(Struct, frozen=True):
     work: StepWork | None
 
 
-def arguments_of(factory: Any, name: str, settings: Sequence[str]) -> tuple[Any, ...]:
+def build_arguments(factory: Any, name: str, settings: Sequence[str]) -> tuple[Any, ...]:
     """Return the arguments of ``factory``: none, or its parameters with ``settings`` applied.
 
     ``name`` is the workload's name in messages; ``settings`` have the form ``parameter=value``.
@@ -54,7 +54,7 @@ def arguments_of(factory: Any, name: str, settings: Sequence[str]) -> tuple[Any,
     Raises:
         InputError: A setting or the factory's signature is invalid.
     """
-    kind = _parameters_class(factory, name)
+    kind = _find_parameters_class(factory, name)
     if kind is None:
         if settings:
             raise InputError(
@@ -63,7 +63,7 @@ def arguments_of(factory: Any, name: str, settings: Sequence[str]) -> tuple[Any,
                 "no --set for this workload",
             )
         return ()
-    types = _field_types(kind, name)
+    types = _get_field_types(kind, name)
     values: dict[str, Value] = {}
     for setting in settings:
         field, separator, text = setting.partition("=")
@@ -75,22 +75,22 @@ def arguments_of(factory: Any, name: str, settings: Sequence[str]) -> tuple[Any,
                 f"no parameter {field!r} of {name}",
                 f"one of {', '.join(types)}",
             )
-        values[field] = _parse(text, types[field], setting)
+        values[field] = _parse_value(text, types[field], setting)
     return (kind(**values),)
 
 
-def facts_of(arguments: tuple[Any, ...]) -> WorkloadFacts:
+def collect_facts(arguments: tuple[Any, ...]) -> WorkloadFacts:
     """Return all parameter values, including defaults, and the work of a step if defined."""
     if not arguments:
         return WorkloadFacts({}, None)
     (parameters,) = arguments
     values: Mapping[str, Value] = dataclasses.asdict(parameters)
     return WorkloadFacts(
-        dict(values), parameters.work() if isinstance(parameters, StatesWork) else None
+        dict(values), parameters.work() if isinstance(parameters, HasWork) else None
     )
 
 
-def _parameters_class(factory: Any, name: str) -> Any:
+def _find_parameters_class(factory: Any, name: str) -> Any:
     required = [
         parameter
         for parameter in inspect.signature(factory).parameters.values()
@@ -109,7 +109,7 @@ def _parameters_class(factory: Any, name: str) -> Any:
     )
 
 
-def _field_types(kind: type, name: str) -> dict[str, type]:
+def _get_field_types(kind: type, name: str) -> dict[str, type]:
     hints = get_type_hints(kind)
     fields = {field.name: hints[field.name] for field in dataclasses.fields(kind) if field.init}
     for field in dataclasses.fields(kind):
@@ -127,7 +127,7 @@ def _field_types(kind: type, name: str) -> dict[str, type]:
     return fields
 
 
-def _parse(text: str, kind: type, setting: str) -> Value:
+def _parse_value(text: str, kind: type, setting: str) -> Value:
     if kind is str:
         return text
     if kind is bool:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from collectors.parallel import MEMORY_FACTOR
 from collectors.parallel.plan import plan_step
-from collectors.passes.executor import prepare
+from collectors.passes.executor import prepare_step
 from collectors.process.requests import PassRequest
 from collectors.process.results import write_result
 from graphviz_dash.bundle import parts
@@ -17,7 +17,7 @@ def run(request: PassRequest) -> None:
 
     This process is short-lived, so it also times plans above the memory limit.
     """
-    step, _ = prepare(request)
+    step, _ = prepare_step(request)
     write_result(
         parts.PARALLEL, plan_step(step, MEMORY_FACTOR, tries_larger=True), Path(request.out)
     )

@@ -9,7 +9,7 @@ import torch
 
 _CALIBRATION_CYCLES: Final = 2_000_000
 _MARGIN_NS: Final = 100_000
-_LONGEST_NS: Final = 100_000_000
+_MAX_SPIN_NS: Final = 100_000_000
 
 
 class SpinKernel:
@@ -27,13 +27,13 @@ class SpinKernel:
         took_ns = self._begin.elapsed_time(self._end) * 1e6
         self._cycles_per_ns = _CALIBRATION_CYCLES / took_ns
 
-    def device_ns(self, work: Callable[[], object], launch_ns: float) -> int | None:
+    def measure_device_ns(self, work: Callable[[], object], launch_ns: float) -> int | None:
         """Measure GPU time of ``work`` in ns, given the CPU time of its launch.
 
         Returns None if the launch outlasted the spinning kernel.
         """
         torch.cuda.synchronize()
-        hold_ns = min(2 * launch_ns + _MARGIN_NS, _LONGEST_NS)
+        hold_ns = min(2 * launch_ns + _MARGIN_NS, _MAX_SPIN_NS)
         torch.cuda._sleep(int(hold_ns * self._cycles_per_ns))
         self._begin.record()
         work()

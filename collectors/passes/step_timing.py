@@ -10,15 +10,15 @@ import torch
 from cuda.bindings import runtime
 
 from collectors.driver.calls import call
-from collectors.driver.nvml import gpu_clocks
+from collectors.driver.nvml import read_gpu_clocks
 from collectors.passes.cpu_loop import time_cpu_loop
-from collectors.passes.gc_off import no_collection
+from collectors.passes.gc_off import disable_gc
 from graphviz_dash.model.timings import CleanProcess, CleanTimings, StepTiming
 
-_SETTLE = 3
+_SETTLE_ITERATIONS = 3
 """Discarded iterations before each timed series, until clocks and caches settle."""
 
-_BUSY = 20
+_BUSY_ITERATIONS = 20
 """Iterations while the GPU's clocks are read, fixed because ranks must launch collectives equally
 often."""
 
@@ -26,19 +26,22 @@ often."""
 def time_process(iterate: Callable[[], object], warmup_ns: int, iterations: int) -> CleanTimings:
     """Time both series and measure the machine before, between and after; without graph costs."""
     start_time = time.time_ns()
-    with no_collection():
+    with disable_gc():
         loop = time_cpu_loop()
-        steps, intervals = _synchronised(iterate, iterations), _back_to_back(iterate, iterations)
-        for _ in range(_BUSY):
+        steps, intervals = (
+            _time_synchronized(iterate, iterations),
+            _time_back_to_back(iterate, iterations),
+        )
+        for _ in range(_BUSY_ITERATIONS):
             iterate()
-        clocks = gpu_clocks(_bus_id())
+        clocks = read_gpu_clocks(_get_bus_id())
         torch.cuda.synchronize()
         loop += time_cpu_loop()
     process = CleanProcess(start_time, len(steps), len(intervals), loop, clocks)
     return CleanTimings(warmup_ns, steps, intervals, graphs=(), processes=(process,))
 
 
-def _bus_id() -> str:
+def _get_bus_id() -> str:
     """Return the current device's PCI address; NVML's indices ignore CUDA_VISIBLE_DEVICES."""
     name = call(runtime.cudaDeviceGetPCIBusId, 32, torch.cuda.current_device())
     return bytes(name).partition(b"\0")[0].decode("ascii")
@@ -48,12 +51,12 @@ def time_steps(
     iterate: Callable[[], object], iterations: int
 ) -> tuple[tuple[StepTiming, ...], tuple[int, ...]]:
     """Time both series of ``iterations``: synchronized, and back to back in ns by CUDA events."""
-    with no_collection():
-        return _synchronised(iterate, iterations), _back_to_back(iterate, iterations)
+    with disable_gc():
+        return _time_synchronized(iterate, iterations), _time_back_to_back(iterate, iterations)
 
 
-def _synchronised(iterate: Callable[[], object], iterations: int) -> tuple[StepTiming, ...]:
-    for _ in range(_SETTLE):
+def _time_synchronized(iterate: Callable[[], object], iterations: int) -> tuple[StepTiming, ...]:
+    for _ in range(_SETTLE_ITERATIONS):
         iterate()
     rows = []
     for _ in range(iterations):
@@ -66,9 +69,9 @@ def _synchronised(iterate: Callable[[], object], iterations: int) -> tuple[StepT
     return tuple(rows)
 
 
-def _back_to_back(iterate: Callable[[], object], iterations: int) -> tuple[int, ...]:
+def _time_back_to_back(iterate: Callable[[], object], iterations: int) -> tuple[int, ...]:
     """Time iterations without synchronization, with an event before each, as in a training loop."""
-    for _ in range(_SETTLE):
+    for _ in range(_SETTLE_ITERATIONS):
         iterate()
     events = [torch.cuda.Event(enable_timing=True) for _ in range(iterations + 1)]
     torch.cuda.synchronize()

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from torch.profiler import profile, record_function
 
 from collectors.allocator.extents import Segment
-from collectors.allocator.history import end_recording, segments, start_recording
-from collectors.driver.capabilities import SWITCHABLE, ask_device_launch, enabled
-from collectors.driver.node_operands import extent_of
-from collectors.driver.operands import Reach, lived
-from collectors.driver.topology import read_graph_and_handles
-from collectors.passes.capture_listener import executable_of
+from collectors.allocator.history import end_recording, read_segments, start_recording
+from collectors.driver.capabilities import SWITCHABLE, is_node_enabled, test_device_launch
+from collectors.driver.node_operands import find_extent
+from collectors.driver.operands import AllocationResolver, list_live_extents
+from collectors.driver.topology import read_graph_with_positions
+from collectors.passes.capture_listener import get_executable
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.marks import CAPTURE
 
@@ -34,10 +34,10 @@ class TopologyReader:
         self._handles: dict[str, dict[int, int]] = {}
         self._before: list[Segment] = []
 
-    def begins(self, graph_id: str) -> None:
+    def on_capture_start(self, graph_id: str) -> None:
         """Mark the start of a capture in the trace."""
         self.start()
-        self._before = segments()
+        self._before = read_segments()
         start_recording()
         self._span = record_function(CAPTURE + graph_id)
         self._span.__enter__()
@@ -53,17 +53,17 @@ class TopologyReader:
             self._profiler.start()
             self._started = True
 
-    def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+    def on_capture_end(self, graph_id: str, handle: int, capture_ns: int) -> None:
         """Read the graph of a capture."""
         if self._span is not None:
             self._span.__exit__(None, None, None)
-        blocks = lived(self._before, end_recording())
-        graphs, nodes_of_handles = read_graph_and_handles(
-            handle, graph_id, Reach(segments(), blocks, extent_of)
+        blocks = list_live_extents(self._before, end_recording())
+        graphs, nodes_of_handles = read_graph_with_positions(
+            handle, graph_id, AllocationResolver(read_segments(), blocks, find_extent)
         )
         # torch.compile's CUDA graph trees make an empty capture once to create their memory pool.
         if graphs[0].nodes:
-            device_launch = ask_device_launch(driver.CUgraph(handle), nodes_of_handles)
+            device_launch = test_device_launch(driver.CUgraph(handle), nodes_of_handles)
             self.graphs += (replace(graphs[0], device_launch=device_launch), *graphs[1:])
             self._handles[graph_id] = {
                 index: node
@@ -71,23 +71,23 @@ class TopologyReader:
                 if holder == graph_id
             }
 
-    def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
+    def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Do nothing: timed only in the clean pass."""
 
-    def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
+    def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
         """Do nothing: timed only in the clean pass."""
 
-    def ask_executables(self, alive: Mapping[str, Any]) -> None:
+    def read_enabled_nodes(self, alive: Mapping[str, Any]) -> None:
         """Read which nodes each executable runs. Nodes in bodies cannot be queried."""
         for index, graph in enumerate(self.graphs):
             if graph.id not in alive or graph.id not in self._handles:
                 continue
-            executable = executable_of(alive[graph.id])
+            executable = get_executable(alive[graph.id])
             if executable is None:
                 return
             handles = self._handles[graph.id]
             nodes = tuple(
-                replace(node, enabled=enabled(executable, handles[node.index]))
+                replace(node, enabled=is_node_enabled(executable, handles[node.index]))
                 if node.kind in SWITCHABLE
                 else node
                 for node in graph.nodes

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-from collectors.compiled.written_account import written_account
-from collectors.driver.graph_ids import ids_from_torch
-from collectors.passes.capture_listener import NullListener, recording
-from collectors.passes.executor import prepare
-from collectors.passes.modes import make_ready
+from collectors.compiled.written_account import save_compilation
+from collectors.driver.graph_ids import get_torch_ids
+from collectors.passes.capture_listener import NullListener, record_captures
+from collectors.passes.executor import prepare_step
+from collectors.passes.modes import prepare_mode
 from collectors.passes.traced_steps import trace_steps
 from collectors.process.requests import TRACE_FILE, PassRequest
 from collectors.process.results import write_result
@@ -23,28 +23,28 @@ def run(request: PassRequest) -> None:
     ``request.out``."""
     out = Path(request.out)
     if request.mode.is_compiled:
-        iterate = _compiled(request)
+        iterate = _prepare_compiled_step(request)
     elif hasattr(torch.cuda.CUDAGraph, "get_graph_data"):
-        step, _ = prepare(request)
-        with recording(NullListener()) as graphs:
-            iterate = make_ready(request.mode, step, request.plan)
-            ids = ids_from_torch(graphs)
+        step, _ = prepare_step(request)
+        with record_captures(NullListener()) as graphs:
+            iterate = prepare_mode(request.mode, step, request.plan)
+            ids = get_torch_ids(graphs)
         if ids:
             write_result(parts.REPLAY_IDS, ids, out)
     else:
-        iterate = make_ready(request.mode, prepare(request)[0])
+        iterate = prepare_mode(request.mode, prepare_step(request)[0])
     trace_steps(iterate, request.traced_iterations, out / TRACE_FILE)
 
 
-def _compiled(request: PassRequest) -> Step:
+def _prepare_compiled_step(request: PassRequest) -> Step:
     out = Path(request.out)
-    with written_account(out) as account:
-        step, _ = prepare(request)
-        with recording(NullListener()) as graphs:
-            iterate = make_ready(request.mode, step, request.plan)
+    with save_compilation(out) as account:
+        step, _ = prepare_step(request)
+        with record_captures(NullListener()) as graphs:
+            iterate = prepare_mode(request.mode, step, request.plan)
             names = {id(graph): name for name, graph in graphs.items()}
-            account.read(lambda graph: names.get(id(graph)))
-            ids = ids_from_torch(graphs) if hasattr(torch.cuda.CUDAGraph, "get_graph_data") else ()
+            account.read_trees(lambda graph: names.get(id(graph)))
+            ids = get_torch_ids(graphs) if hasattr(torch.cuda.CUDAGraph, "get_graph_data") else ()
     if ids:
         write_result(parts.REPLAY_IDS, ids, out)
     return iterate

@@ -20,25 +20,25 @@ from typing import NoReturn
 
 import msgspec
 
-from collectors.collection.failures import describe
-from collectors.process.fork_server import SERVE, serve
-from collectors.process.lifeline import die_with_parent
+from collectors.collection.failures import describe_failure
+from collectors.process.fork_server import SERVE, serve_forks
+from collectors.process.lifeline import exit_with_parent
 from collectors.process.requests import FAILURE_FILE, NO_SPACE, PassRequest
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.model.run import Pass
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_DISK_FULL_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def main(arguments: list[str]) -> int:
     """Run the pass of the request file."""
-    die_with_parent()
+    exit_with_parent()
     if arguments[0] == SERVE:
-        fork_arguments = _serve(int(arguments[1]))
+        fork_arguments = _run_server(int(arguments[1]))
         if fork_arguments is None:
             return 0
         arguments = fork_arguments
-        die_with_parent()
+        exit_with_parent()
     # Report the Python line of a crash in a driver or library.
     faulthandler.enable(all_threads=False)
     try:
@@ -52,38 +52,38 @@ def main(arguments: list[str]) -> int:
             Path(arguments[1]).write_bytes(msgspec.json.encode(read_environment()))
             return 0
         request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=PassRequest)
-        return _run(request)
+        return _run_pass(request)
     except GraphvizDashError as error:
         print(error, file=sys.stderr)
         return error.exit_code
 
 
-def _serve(descriptor: int) -> list[str] | None:
+def _run_server(descriptor: int) -> list[str] | None:
     """Return the arguments of a pass in its fork, or None in the server at its end."""
     # Without torch, each fork reports the error. Optimizers import the compiler in their first
     # step, which takes equally long; the import starts no thread and uses no GPU.
     with suppress(ImportError):
         importlib.import_module("torch")
         importlib.import_module("torch._dynamo")
-    return serve(descriptor)
+    return serve_forks(descriptor)
 
 
-def _disk_full(error: BaseException) -> OSError | None:
+def _find_disk_full_error(error: BaseException) -> OSError | None:
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, OSError) and cause.errno in _FULL:
+        if isinstance(cause, OSError) and cause.errno in _DISK_FULL_ERRORS:
             return cause
         cause = cause.__cause__ or cause.__context__
     return None
 
 
-def _run(request: PassRequest) -> int:
+def _run_pass(request: PassRequest) -> int:
     from collectors.passes import capture, clean, memory, plan, traced
 
     def record(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
-        disk_error = _disk_full(error)
+        disk_error = _find_disk_full_error(error)
         if disk_error is None:
-            failure = msgspec.json.encode(describe(error, request.kind))
+            failure = msgspec.json.encode(describe_failure(error, request.kind))
             try:
                 (Path(request.out) / FAILURE_FILE).write_bytes(failure)
             except OSError as again:
@@ -93,7 +93,7 @@ def _run(request: PassRequest) -> int:
             # Use a distinct exit code: the interpreter would exit with 1.
             os._exit(NO_SPACE)
         if request.group is not None:
-            _leave_group(1)
+            _exit_rank(1)
 
     # User code may raise anything; store the error in the bundle.
     sys.excepthook = record
@@ -103,16 +103,16 @@ def _run(request: PassRequest) -> int:
         Pass.CAPTURE: capture.run,
         Pass.TRACED: traced.run,
         Pass.MEMORY: memory.run,
-        Pass.NODE_IDS: _node_ids,
-        Pass.OBSERVERS: _observers,
+        Pass.NODE_IDS: _run_node_ids,
+        Pass.OBSERVERS: _run_observers,
     }
     try:
         if request.group is None:
             work[request.kind](request)
         else:
-            from collectors.process.process_group import joined
+            from collectors.process.process_group import join_group
 
-            with joined(request.group):
+            with join_group(request.group):
                 work[request.kind](request)
     except InputError:
         raise
@@ -120,7 +120,7 @@ def _run(request: PassRequest) -> int:
         record(type(error), error, None)
         return error.exit_code
     if request.group is not None:
-        _leave_group(0)
+        _exit_rank(0)
     if request.kind in (Pass.NODE_IDS, Pass.OBSERVERS):
         # At exit, cupti-python's callback is still called, which crashed after the interpreter was
         # torn down.
@@ -128,19 +128,19 @@ def _run(request: PassRequest) -> int:
     return 0
 
 
-def _node_ids(request: PassRequest) -> None:
+def _run_node_ids(request: PassRequest) -> None:
     from collectors.passes import node_ids
 
     node_ids.run(request)
 
 
-def _observers(request: PassRequest) -> None:
+def _run_observers(request: PassRequest) -> None:
     from collectors.passes import observers
 
     observers.run(request)
 
 
-def _leave_group(code: int) -> NoReturn:
+def _exit_rank(code: int) -> NoReturn:
     """Exit without destroying the group, which would wait for graphs and lost ranks."""
     os._exit(code)
 

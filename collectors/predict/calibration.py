@@ -18,7 +18,7 @@ from collectors.workloads import Factory, Step
 _MIB: Final = 1 << 20
 
 
-def _repeated(times: int, call: Callable[[], object]) -> Step:
+def _build_repeated(times: int, call: Callable[[], object]) -> Step:
     @torch.no_grad()
     def step() -> None:
         for _ in range(times):
@@ -27,24 +27,24 @@ def _repeated(times: int, call: Callable[[], object]) -> Step:
     return step
 
 
-def _pointwise(elements: int, times: int) -> Step:
+def _build_pointwise(elements: int, times: int) -> Step:
     data = torch.ones(elements, device="cuda")
-    return _repeated(times, lambda: data.mul_(0.999))
+    return _build_repeated(times, lambda: data.mul_(0.999))
 
 
 def pointwise_tiny() -> Step:
     """200 kernels of 1,024 elements, dominated by gaps."""
-    return _pointwise(1024, 200)
+    return _build_pointwise(1024, 200)
 
 
 def pointwise_cached() -> Step:
     """80 kernels over 16 MiB that fit the L2 cache."""
-    return _pointwise(4 * _MIB, 80)
+    return _build_pointwise(4 * _MIB, 80)
 
 
 def pointwise_streamed() -> Step:
     """24 kernels over 512 MiB of device memory."""
-    return _pointwise(128 * _MIB, 24)
+    return _build_pointwise(128 * _MIB, 24)
 
 
 def pointwise_mixed() -> Step:
@@ -55,34 +55,34 @@ def pointwise_mixed() -> Step:
         for part in parts:
             part.mul_(0.999).add_(1e-3)
 
-    return _repeated(3, call)
+    return _build_repeated(3, call)
 
 
-def _products(size: int, times: int, kind: torch.dtype) -> Step:
+def _build_products(size: int, times: int, kind: torch.dtype) -> Step:
     left = torch.randn(size, size, device="cuda", dtype=kind) / size**0.5
     right = torch.randn(size, size, device="cuda", dtype=kind) / size**0.5
     out = torch.empty_like(left)
-    return _repeated(times, lambda: torch.mm(left, right, out=out))
+    return _build_repeated(times, lambda: torch.mm(left, right, out=out))
 
 
 def products_small() -> Step:
     """100 matrix products of 256 in fp32."""
-    return _products(256, 100, torch.float32)
+    return _build_products(256, 100, torch.float32)
 
 
 def products_half() -> Step:
     """80 matrix products of 1,024 in bf16."""
-    return _products(1024, 80, torch.bfloat16)
+    return _build_products(1024, 80, torch.bfloat16)
 
 
 def products_medium() -> Step:
     """30 matrix products of 2,048 in fp16."""
-    return _products(2048, 30, torch.float16)
+    return _build_products(2048, 30, torch.float16)
 
 
 def products_large() -> Step:
     """6 matrix products of 8,192 in bf16, limited by power."""
-    return _products(8192, 6, torch.bfloat16)
+    return _build_products(8192, 6, torch.bfloat16)
 
 
 def rows_half() -> Step:
@@ -96,7 +96,7 @@ def rows_half() -> Step:
         for wide, narrow in zip(up, down, strict=True):
             x = functional.silu(x @ wide) @ narrow
 
-    return _repeated(2, call)
+    return _build_repeated(2, call)
 
 
 def linear_bias_half() -> Step:
@@ -105,7 +105,7 @@ def linear_bias_half() -> Step:
         *(part for _ in range(20) for part in (nn.Linear(512, 512), nn.GELU()))
     ).to("cuda", torch.bfloat16)
     rows = torch.randn(48, 512, device="cuda", dtype=torch.bfloat16)
-    return _repeated(1, lambda: layers(rows))
+    return _build_repeated(1, lambda: layers(rows))
 
 
 def norms() -> Step:
@@ -118,7 +118,7 @@ def norms() -> Step:
             functional.layer_norm(part, part.shape[1:], weight, weight)
             functional.softmax(part, dim=-1)
 
-    return _repeated(8, call)
+    return _build_repeated(8, call)
 
 
 def reductions() -> Step:
@@ -131,7 +131,7 @@ def reductions() -> Step:
             torch.sum(part, 0, out=out)
             part.amax()
 
-    return _repeated(10, call)
+    return _build_repeated(10, call)
 
 
 def copies() -> Step:
@@ -145,7 +145,7 @@ def copies() -> Step:
             other.copy_(part)
             small.add_(1)
 
-    return _repeated(10, call)
+    return _build_repeated(10, call)
 
 
 def pinned_copies() -> Step:
@@ -160,7 +160,7 @@ def pinned_copies() -> Step:
             device_part.mul_(0.999)
             host_part.copy_(device_part, non_blocking=True)
 
-    return _repeated(4, call)
+    return _build_repeated(4, call)
 
 
 def pinned_batches() -> Step:
@@ -175,7 +175,7 @@ def pinned_batches() -> Step:
             torch.tanh(device, out=result)
             result.mul_(0.5)
 
-    return _repeated(2, call)
+    return _build_repeated(2, call)
 
 
 def moved_rows() -> Step:
@@ -189,7 +189,7 @@ def moved_rows() -> Step:
         rows[:1024].copy_(out)
         rows[1024:2048].copy_(rows[2048:3072])
 
-    return _repeated(20, call)
+    return _build_repeated(20, call)
 
 
 def sorting() -> Step:
@@ -204,10 +204,10 @@ def sorting() -> Step:
         total.index_add_(0, index, values)
         torch.cumsum(values, 0)
 
-    return _repeated(4, call)
+    return _build_repeated(4, call)
 
 
-def _forked(streams: int, branch: Callable[[int], object], times: int) -> Step:
+def _build_forked(streams: int, branch: Callable[[int], object], times: int) -> Step:
     others = [torch.cuda.Stream() for _ in range(streams)]
 
     @torch.no_grad()
@@ -232,7 +232,7 @@ def forked_tiny() -> Step:
         for _ in range(10):
             parts[index].mul_(0.999)
 
-    return _forked(4, branch, 5)
+    return _build_forked(4, branch, 5)
 
 
 def forked_products() -> Step:
@@ -248,7 +248,7 @@ def forked_products() -> Step:
             else:
                 torch.mm(left, left, out=out)
 
-    return _forked(2, branch, 3)
+    return _build_forked(2, branch, 3)
 
 
 def forked_crowd() -> Step:
@@ -262,7 +262,7 @@ def forked_crowd() -> Step:
             torch.mm(parts[index], parts[index], out=outs[index])
             outs[index].tanh_()
 
-    return _forked(3, branch, 2)
+    return _build_forked(3, branch, 2)
 
 
 def dropouts() -> Step:
@@ -272,7 +272,7 @@ def dropouts() -> Step:
     def call() -> None:
         functional.dropout(rows, 0.2).mul_(0.5)
 
-    return _repeated(40, call)
+    return _build_repeated(40, call)
 
 
 def random_fields() -> Step:
@@ -284,21 +284,21 @@ def random_fields() -> Step:
         field.clamp_(-1, 1).sum()
         torch.rand_like(field).mul_(0.1).add_(field)
 
-    return _repeated(10, call)
+    return _build_repeated(10, call)
 
 
 def recurrent() -> Step:
     """A three-layer cuDNN recurrent network, which uses its own streams."""
     model = nn.RNN(192, 192, 3, nonlinearity="tanh").cuda()
     inputs = torch.randn(32, 8, 192, device="cuda")
-    return _repeated(1, lambda: model(inputs))
+    return _build_repeated(1, lambda: model(inputs))
 
 
 def recurrent_wide() -> Step:
     """A two-layer cuDNN LSTM."""
     model = nn.LSTM(128, 256, 2).cuda()
     inputs = torch.randn(48, 4, 128, device="cuda")
-    return _repeated(1, lambda: model(inputs))
+    return _build_repeated(1, lambda: model(inputs))
 
 
 def split_products() -> Step:
@@ -312,7 +312,7 @@ def split_products() -> Step:
         layers(left)
         small(rows).relu_()
 
-    return _repeated(16, call)
+    return _build_repeated(16, call)
 
 
 def convolutions() -> Step:
@@ -350,7 +350,7 @@ def convolutions_half() -> Step:
     layers.eval().to("cuda", torch.bfloat16, memory_format=torch.channels_last)
     images = torch.randn(4, 96, 32, 32, device="cuda", dtype=torch.bfloat16)
     images = images.to(memory_format=torch.channels_last)
-    return _repeated(1, lambda: layers(images))
+    return _build_repeated(1, lambda: layers(images))
 
 
 def attention() -> Step:
@@ -376,13 +376,13 @@ def sustained_products() -> Step:
     """Products of 4,096 in bf16, each followed by an activation."""
     left = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) / 64
     right = torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) / 64
-    return _repeated(16, lambda: functional.gelu(left @ right))
+    return _build_repeated(16, lambda: functional.gelu(left @ right))
 
 
 def sustained_attention() -> Step:
     """Attention over 4,096 positions in fp16, forward only."""
     parts = [torch.randn(4, 16, 4096, 64, device="cuda", dtype=torch.float16) for _ in range(3)]
-    return _repeated(6, lambda: functional.scaled_dot_product_attention(*parts))
+    return _build_repeated(6, lambda: functional.scaled_dot_product_attention(*parts))
 
 
 def sustained_convolutions() -> Step:
@@ -393,12 +393,12 @@ def sustained_convolutions() -> Step:
     layers.eval().to("cuda", torch.bfloat16, memory_format=torch.channels_last)
     images = torch.randn(32, 256, 56, 56, device="cuda", dtype=torch.bfloat16)
     images = images.to(memory_format=torch.channels_last)
-    return _repeated(1, lambda: layers(images))
+    return _build_repeated(1, lambda: layers(images))
 
 
 def sustained_single() -> Step:
     """Products of 2,048 in fp32, without tensor cores."""
-    return _products(2048, 12, torch.float32)
+    return _build_products(2048, 12, torch.float32)
 
 
 def rows_single() -> Step:
@@ -411,7 +411,7 @@ def rows_single() -> Step:
         for weight in weights:
             x = functional.rms_norm(x, (1024,)) @ weight
 
-    return _repeated(1, call)
+    return _build_repeated(1, call)
 
 
 def perceptron() -> Step:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from collectors.collection.requirements import require
-from graphviz_dash.errors import InputError, printable
+from graphviz_dash.errors import InputError, escape_control_characters
 
 CALIBRATION = "collectors.predict.calibration"
 
@@ -51,7 +51,7 @@ def predict(
     one traces the eager step. `graphviz-dash calibrate` creates a calibration from the result.
     """
     require("torch", "cuda.bindings")
-    from collectors.predict.run import SuiteRecording, record
+    from collectors.predict.run import SuiteRecording, record_suite
     from collectors.predict.suites import load_suite
 
     factories = load_suite(suite)
@@ -59,7 +59,7 @@ def predict(
     for name in names:
         if name not in factories:
             raise InputError(f"--only {name}", "no such workload", f"one of {', '.join(factories)}")
-    failures = record(
+    failures = record_suite(
         SuiteRecording(
             suite=suite,
             names=names,
@@ -83,6 +83,8 @@ def predict(
         err=True,
     )
     for name, failure in failures:
-        click.echo(printable(f"{name}: {failure.error}: {failure.message}"), err=True)
+        click.echo(
+            escape_control_characters(f"{name}: {failure.error}: {failure.message}"), err=True
+        )
     if failures:
         raise click.exceptions.Exit(1)

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from collectors.collection.machine import machine_environment
+from collectors.collection.machine import read_machine_environment
 from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.process.lifeline import PARENT
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
@@ -25,7 +25,7 @@ from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.bundle.write import BundleWriter
-from graphviz_dash.errors import InputError, printable
+from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import (
     FORMAT_NAME,
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 WORKER: Final = (sys.executable, "-m", "collectors.predict.worker")
 
-_NOT_TAKEN: Final = "a recording for predictions has only clean timings and an eager trace"
+_NOT_COLLECTED: Final = "a recording for predictions has only clean timings and an eager trace"
 
 
 @dataclass(frozen=True)
@@ -73,44 +73,51 @@ class SuiteRecording:
     """Command line typed by the user, for the manifests."""
 
 
-def record(asked: SuiteRecording, report: Callable[[str], None]) -> tuple[tuple[str, Failure], ...]:
+def record_suite(
+    recording: SuiteRecording, report: Callable[[str], None]
+) -> tuple[tuple[str, Failure], ...]:
     """Write ``output/<workload>/eager`` and ``/graph``; return failures with workload names.
 
     Raises:
         InputError: The experiment already exists.
         MissingRequirementError: torch finds no CUDA device.
     """
-    for name in asked.names:
-        if (asked.output / name).exists():
-            raise InputError(asked.output / name, "already exists", "a new folder")
-    asked.output.mkdir(parents=True, exist_ok=True)
-    with Staging(asked.output, "predict") as staging:
-        environment = machine_environment(staging.path)
-        report(f"{environment.gpu_name}: {len(asked.names)} workloads, timed first and then traced")
+    for name in recording.names:
+        if (recording.output / name).exists():
+            raise InputError(recording.output / name, "already exists", "a new folder")
+    recording.output.mkdir(parents=True, exist_ok=True)
+    with Staging(recording.output, "predict") as staging:
+        environment = read_machine_environment(staging.path)
+        report(
+            f"{environment.gpu_name}: {len(recording.names)} workloads, timed first and then traced"
+        )
         for kind in ("clean", "traced"):
-            for name in asked.names:
+            for name in recording.names:
                 (staging.path / kind / name).mkdir(parents=True)
-            _run(asked, kind, staging.path, report)
+            _run_workloads(recording, kind, staging.path, report)
         failures: list[tuple[str, Failure]] = []
-        for name in asked.names:
+        for name in recording.names:
             failures += [
-                (name, failure) for failure in _bundles(asked, name, staging.path, environment)
+                (name, failure)
+                for failure in _write_bundles(recording, name, staging.path, environment)
             ]
         return tuple(failures)
 
 
-def _run(asked: SuiteRecording, kind: str, scratch: Path, report: Callable[[str], None]) -> None:
-    remaining = list(asked.names)
+def _run_workloads(
+    recording: SuiteRecording, kind: str, scratch: Path, report: Callable[[str], None]
+) -> None:
+    remaining = list(recording.names)
     while remaining:
         request = SuiteRequest(
             kind="clean" if kind == "clean" else "traced",
-            suite=asked.suite,
+            suite=recording.suite,
             names=tuple(remaining),
-            seed=asked.seed,
-            warmup=asked.warmup,
-            iterations=asked.iterations,
-            eager_iterations=asked.eager_iterations,
-            traced_iterations=asked.traced_iterations,
+            seed=recording.seed,
+            warmup=recording.warmup,
+            iterations=recording.iterations,
+            eager_iterations=recording.eager_iterations,
+            traced_iterations=recording.traced_iterations,
             out=str(scratch / kind),
         )
         file = scratch / f"{kind}.json"
@@ -120,16 +127,16 @@ def _run(asked: SuiteRecording, kind: str, scratch: Path, report: Callable[[str]
             remaining.pop(0)
             report(f"{kind}: {text}")
 
-        code = _worker(file, done)
+        code = _run_worker(file, done)
         if code and remaining:
             name = remaining.pop(0)
             report(f"{kind}: {name} failed")
             failure = scratch / kind / name / FAILURE_FILE
             if not failure.exists():
-                failure.write_bytes(msgspec.json.encode(_died(kind, code)))
+                failure.write_bytes(msgspec.json.encode(_build_crash_failure(kind, code)))
 
 
-def _worker(request: Path, done: Callable[[str], object]) -> int:
+def _run_worker(request: Path, done: Callable[[str], object]) -> int:
     """Run a worker and return its exit code; ``done`` receives its line per workload."""
     # A profiler attached through the environment would distort the clean pass.
     inherited = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
@@ -143,14 +150,14 @@ def _worker(request: Path, done: Callable[[str], object]) -> int:
         try:
             for line in process.stdout or ():
                 if line.startswith(DONE):
-                    done(printable(line.removeprefix(DONE).rstrip()))
+                    done(escape_control_characters(line.removeprefix(DONE).rstrip()))
             return process.wait()
         finally:
             # On interrupt, end the worker. Killing a finished one has no effect.
             process.kill()
 
 
-def _died(kind: str, code: int) -> Failure:
+def _build_crash_failure(kind: str, code: int) -> Failure:
     return Failure(
         during=Pass.CLEAN if kind == "clean" else Pass.TRACED,
         error="ProcessDied",
@@ -160,8 +167,8 @@ def _died(kind: str, code: int) -> Failure:
     )
 
 
-def _bundles(
-    asked: SuiteRecording, name: str, scratch: Path, environment: Environment
+def _write_bundles(
+    recording: SuiteRecording, name: str, scratch: Path, environment: Environment
 ) -> tuple[Failure, ...]:
     clean, traced = scratch / "clean" / name, scratch / "traced" / name
     failed = tuple(
@@ -169,21 +176,21 @@ def _bundles(
         for folder in (clean, traced)
         if (folder / FAILURE_FILE).exists()
     )
-    excluded_facts = _read(clean / ABSENT_FILE, tuple[Absent, ...]) or ()
+    excluded_facts = _read_optional(clean / ABSENT_FILE, tuple[Absent, ...]) or ()
     for mode, file in ((ExecutionMode.EAGER, EAGER), (ExecutionMode.GRAPH, GRAPH)):
         eager = mode is ExecutionMode.EAGER
-        timings = _read(clean / file, CleanTimings)
+        timings = _read_optional(clean / file, CleanTimings)
         trace = traced / TRACE_FILE
         run_failures = failed if eager or timings is None else ()
         absent = [
-            Absent(Fact.MEMORY, _NOT_TAKEN),
-            Absent(Fact.MEMORY_PASS, _NOT_TAKEN),
-            Absent(Fact.GRAPHS, "mode eager captures none" if eager else _NOT_TAKEN),
+            Absent(Fact.MEMORY, _NOT_COLLECTED),
+            Absent(Fact.MEMORY_PASS, _NOT_COLLECTED),
+            Absent(Fact.GRAPHS, "mode eager captures none" if eager else _NOT_COLLECTED),
         ]
         if not eager:
             absent += [
-                Absent(Fact.CAPTURE_PASS, _NOT_TAKEN),
-                Absent(Fact.TRACED_PASS, _NOT_TAKEN),
+                Absent(Fact.CAPTURE_PASS, _NOT_COLLECTED),
+                Absent(Fact.TRACED_PASS, _NOT_COLLECTED),
                 *excluded_facts,
             ]
         absent += [
@@ -194,14 +201,14 @@ def _bundles(
             version=FORMAT_VERSION,
             tool_version=__version__,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
-            command=asked.command,
+            command=recording.command,
             workload=WorkloadInfo(
                 name=name,
-                factory=asked.factories[name],
-                seed=asked.seed,
-                warmup=asked.warmup,
-                iterations=asked.eager_iterations if eager else asked.iterations,
-                traced_iterations=asked.traced_iterations if eager else 0,
+                factory=recording.factories[name],
+                seed=recording.seed,
+                warmup=recording.warmup,
+                iterations=recording.eager_iterations if eager else recording.iterations,
+                traced_iterations=recording.traced_iterations if eager else 0,
             ),
             mode=mode,
             rank=None,
@@ -211,7 +218,7 @@ def _bundles(
             environment=environment,
             files=(),
         )
-        with BundleWriter(asked.output / name / mode.value) as writer:
+        with BundleWriter(recording.output / name / mode.value) as writer:
             if timings is not None:
                 writer.add(parts.CLEAN, timings)
             if eager and trace.exists():
@@ -220,5 +227,5 @@ def _bundles(
     return failed
 
 
-def _read(file: Path, kind: type[T]) -> T | None:
+def _read_optional(file: Path, kind: type[T]) -> T | None:
     return msgspec.json.decode(file.read_bytes(), type=kind) if file.exists() else None

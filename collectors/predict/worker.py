@@ -16,15 +16,15 @@ from pathlib import Path
 import msgspec
 import torch
 
-from collectors.collection.failures import describe
-from collectors.passes.capture_listener import recording
-from collectors.passes.executor import LifeListener, warm_up
-from collectors.passes.modes import make_ready
+from collectors.collection.failures import describe_failure
+from collectors.passes.capture_listener import record_captures
+from collectors.passes.executor import CostListener, warm_up
+from collectors.passes.modes import prepare_mode
 from collectors.passes.step_timing import time_steps
 from collectors.passes.traced_steps import trace_steps
 from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.predict.suites import load_suite
-from collectors.process.lifeline import die_with_parent
+from collectors.process.lifeline import exit_with_parent
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
 from collectors.workloads import Factory, Step
 from graphviz_dash.model.run import ExecutionMode, Pass
@@ -35,15 +35,15 @@ _PASSES = {"clean": Pass.CLEAN, "traced": Pass.TRACED}
 
 def main(arguments: list[str]) -> int:
     """Run the workloads of the request file; print a line on stdout after each."""
-    die_with_parent()
+    exit_with_parent()
     request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=SuiteRequest)
     suite = load_suite(request.suite)
-    work = {"clean": _timed, "traced": _traced}[request.kind]
+    work = {"clean": _time_workload, "traced": _trace_workload}[request.kind]
     for name in request.names:
         folder = Path(request.out) / name
-        with _failure_in(folder, _PASSES[request.kind]), _emptied():
+        with _record_failure(folder, _PASSES[request.kind]), _free_memory():
             begin = time.monotonic()
-            step, warmup_ns = _prepared(suite[name], request)
+            step, warmup_ns = _prepare_step(suite[name], request)
             work(step, request, folder, warmup_ns)
             # Free the step's memory before the next step is built.
             del step
@@ -52,11 +52,11 @@ def main(arguments: list[str]) -> int:
 
 
 @contextmanager
-def _failure_in(folder: Path, during: Pass) -> Iterator[None]:
+def _record_failure(folder: Path, during: Pass) -> Iterator[None]:
     """Write errors to ``folder`` and end the process, since the device may be unusable."""
 
     def report(_kind: type[BaseException], error: BaseException, _trace: object) -> None:
-        (folder / FAILURE_FILE).write_bytes(msgspec.json.encode(describe(error, during)))
+        (folder / FAILURE_FILE).write_bytes(msgspec.json.encode(describe_failure(error, during)))
 
     sys.excepthook = report
     yield
@@ -64,7 +64,7 @@ def _failure_in(folder: Path, during: Pass) -> Iterator[None]:
 
 
 @contextmanager
-def _emptied() -> Iterator[None]:
+def _free_memory() -> Iterator[None]:
     try:
         yield
     finally:
@@ -72,25 +72,25 @@ def _emptied() -> Iterator[None]:
         torch.cuda.empty_cache()
 
 
-def _prepared(factory: Factory, request: SuiteRequest) -> tuple[Step, int]:
+def _prepare_step(factory: Factory, request: SuiteRequest) -> tuple[Step, int]:
     """Return the step and its warmup time in ns. Warmup uses a side stream for capture."""
     torch.manual_seed(request.seed)
     step = factory()
     return step, warm_up(step, request.warmup)
 
 
-def _timed(step: Step, request: SuiteRequest, folder: Path, warmup_ns: int) -> None:
+def _time_workload(step: Step, request: SuiteRequest, folder: Path, warmup_ns: int) -> None:
     eager = CleanTimings(warmup_ns, *time_steps(step, request.eager_iterations), graphs=())
     (folder / EAGER).write_bytes(msgspec.json.encode(eager))
-    listener = LifeListener()
-    with recording(listener):
-        replay = make_ready(ExecutionMode.GRAPH, step)
-    graph = CleanTimings(warmup_ns, *time_steps(replay, request.iterations), listener.lives())
+    listener = CostListener()
+    with record_captures(listener):
+        replay = prepare_mode(ExecutionMode.GRAPH, step)
+    graph = CleanTimings(warmup_ns, *time_steps(replay, request.iterations), listener.get_costs())
     (folder / GRAPH).write_bytes(msgspec.json.encode(graph))
     (folder / ABSENT_FILE).write_bytes(msgspec.json.encode(listener.absent))
 
 
-def _traced(step: Step, request: SuiteRequest, folder: Path, _warmup_ns: int) -> None:
+def _trace_workload(step: Step, request: SuiteRequest, folder: Path, _warmup_ns: int) -> None:
     trace_steps(step, request.traced_iterations, folder / TRACE_FILE)
 
 

@@ -19,13 +19,13 @@ from typing import Final
 import msgspec
 
 from collectors.process.lifeline import PARENT
-from collectors.process.subprocesses import POLL_S, Limit
+from collectors.process.subprocesses import POLL_S, WorkerLimit
 
 SERVE: Final = "--serve"
 """First argument of the server process; the next is its socket descriptor."""
 
-_MOST: Final = 1 << 16
-_READ: Final = 1 << 16
+_MAX_MESSAGE_BYTES: Final = 1 << 16
+_READ_BYTES: Final = 1 << 16
 
 
 class ForkServer:
@@ -45,7 +45,7 @@ class ForkServer:
         self._socket: socket.socket | None = None
 
     def run(
-        self, arguments: Sequence[str], limit: Limit
+        self, arguments: Sequence[str], limit: WorkerLimit
     ) -> subprocess.CompletedProcess[str] | None:
         """Run a pass to its end or kill it at its limit.
 
@@ -59,10 +59,10 @@ class ForkServer:
             socket.send_fds(connection, [msgspec.json.encode(arguments)], [writer])
             os.close(writer)
             writer = -1
-            pid = connection.recv(_MOST)
+            pid = connection.recv(_MAX_MESSAGE_BYTES)
             if not pid:
                 return None
-            code, stderr = _wait(connection, int(pid), reader, limit)
+            code, stderr = _wait_for_pass(connection, int(pid), reader, limit)
         except (BrokenPipeError, ConnectionError):
             return None
         finally:
@@ -97,8 +97,8 @@ class ForkServer:
         return self._socket
 
 
-def _wait(
-    connection: socket.socket, pid: int, reader: int, limit: Limit
+def _wait_for_pass(
+    connection: socket.socket, pid: int, reader: int, limit: WorkerLimit
 ) -> tuple[int | None, bytes]:
     """Return exit code and stderr of the pass; no code if the server exited first."""
     stderr = bytearray()
@@ -111,19 +111,19 @@ def _wait(
             if reader in ready and not _drain(reader, stderr):
                 watched = [connection]
             if connection in ready:
-                reply = connection.recv(_MOST)
+                reply = connection.recv(_MAX_MESSAGE_BYTES)
                 running = False
                 _drain(reader, stderr)
                 return (int(reply) if reply else None), bytes(stderr)
-            if limit.reached():
-                _kill(pid)
+            if limit.check():
+                _kill_pass(pid)
     finally:
         # On interrupt, end the pass.
         if running:
-            _kill(pid)
+            _kill_pass(pid)
 
 
-def _kill(pid: int) -> None:
+def _kill_pass(pid: int) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
@@ -132,7 +132,7 @@ def _drain(reader: int, into: bytearray) -> bool:
     """Read available bytes; return False at the end of the stream."""
     while True:
         try:
-            content = os.read(reader, _READ)
+            content = os.read(reader, _READ_BYTES)
         except BlockingIOError:
             return True
         if not content:
@@ -140,12 +140,12 @@ def _drain(reader: int, into: bytearray) -> bool:
         into += content
 
 
-def serve(descriptor: int) -> list[str] | None:
+def serve_forks(descriptor: int) -> list[str] | None:
     """Serve requests: return the arguments in each fork, and None in the server at the end."""
     os.environ[PARENT] = str(os.getpid())
     connection = socket.socket(fileno=descriptor)
     while True:
-        content, (*descriptors,), _, _ = socket.recv_fds(connection, _MOST, 1)
+        content, (*descriptors,), _, _ = socket.recv_fds(connection, _MAX_MESSAGE_BYTES, 1)
         if not content:
             return None
         pid = os.fork()

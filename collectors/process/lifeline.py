@@ -19,7 +19,7 @@ _PR_SET_PDEATHSIG: Final = 1
 _ORPHANED: Final = 1
 
 
-def die_with_parent() -> None:
+def exit_with_parent() -> None:
     """Kill this process when its parent ends, immediately if it already has."""
     if sys.platform != "linux":
         return

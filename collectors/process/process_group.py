@@ -13,11 +13,11 @@ import torch.distributed as dist
 from collectors.process.requests import GroupRequest
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
 
-_LEAVE_S = 120.0
+_EXIT_TIMEOUT_S = 120.0
 
 
 @contextmanager
-def joined(group: GroupRequest | None) -> Iterator[None]:
+def join_group(group: GroupRequest | None) -> Iterator[None]:
     """Set up the ranks' process group in torch.distributed; without ``group`` do nothing.
 
     On exit the ranks wait for each other, because another rank's last collective may still read
@@ -71,10 +71,10 @@ def select_device(local_rank: int) -> None:
 def _wait_for_all(store: dist.Store, group: GroupRequest) -> None:
     store.set(f"done/{group.rank}", "")
     keys = [f"done/{rank}" for rank in range(group.world_size)]
-    deadline = time.monotonic() + _LEAVE_S
+    deadline = time.monotonic() + _EXIT_TIMEOUT_S
     while not store.check(keys):
         if time.monotonic() > deadline:
             raise GraphvizDashError(
-                f"Another rank did not finish the pass within {_LEAVE_S:.0f} s."
+                f"Another rank did not finish the pass within {_EXIT_TIMEOUT_S:.0f} s."
             )
         time.sleep(0.01)

@@ -13,14 +13,14 @@ GRACE_S: Final = 10.0
 TIMED_OUT: Final = "TimedOut"
 """Error of a worker that exceeded its time limit."""
 
-ENDED: Final = "Ended"
+CANCELLED: Final = "Ended"
 """Error of a worker that was killed because another rank failed."""
 
 POLL_S: Final = 0.2
 """Interval in s for checking limits."""
 
 
-class Limit:
+class WorkerLimit:
     """Decides when a worker must be killed: it timed out, or another rank failed some time ago.
 
     ``failed`` returns the cause of another rank's failure, or None. ``reason`` and ``error``
@@ -43,7 +43,7 @@ class Limit:
         self.reason: str | None = None
         self.error = TIMED_OUT
 
-    def reached(self) -> bool:
+    def check(self) -> bool:
         """Check if the worker must be killed now."""
         now = self._clock()
         if self._timeout_s is not None and now - self._begun > self._timeout_s:
@@ -52,12 +52,12 @@ class Limit:
             self._alone_since = now if self._alone_since is None else self._alone_since
             if now - self._alone_since > self._grace_s:
                 self.reason = f"killed to avoid waiting forever: {cause}"
-                self.error = ENDED
+                self.error = CANCELLED
         return self.reason is not None
 
 
 def run_worker(
-    command: Sequence[str], environment: Mapping[str, str], limit: Limit
+    command: Sequence[str], environment: Mapping[str, str], limit: WorkerLimit
 ) -> subprocess.CompletedProcess[str]:
     """Run a worker to its end; kill it at its limit or on interrupt."""
     with subprocess.Popen(
@@ -74,7 +74,7 @@ def run_worker(
                     _, stderr = process.communicate(timeout=POLL_S)
                     break
                 except subprocess.TimeoutExpired:
-                    if limit.reached():
+                    if limit.check():
                         process.kill()
         finally:
             # On interrupt, end the worker. Killing a finished one has no effect.

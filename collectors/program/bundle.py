@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from collectors.collection.machine import WORKER
-from collectors.collection.nvidia_smi import driver_version
+from collectors.collection.nvidia_smi import read_driver_version
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
     COMPILATION_FILE,
@@ -33,7 +33,7 @@ from collectors.program.loop.reading import read_loop
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
-from graphviz_dash.errors import GraphvizDashError, InputError, printable
+from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
@@ -269,7 +269,7 @@ def _absent(
     if unhooked is not None:
         reasons.append(f"of the program's Pythons that imported torch, {unhooked}")
     if reasons:
-        facts.append(Absent(Fact.WHOLE_RECORDING, "; ".join(reasons)))
+        facts.append(Absent(Fact.COMPLETE_RECORDING, "; ".join(reasons)))
     return tuple(facts)
 
 
@@ -292,11 +292,13 @@ def _environment(folder: Path, identity: Identity) -> Environment:
         asked = subprocess.run(command, capture_output=True, text=True, check=False)
         if asked.returncode != 0:
             line = (asked.stderr.strip() or "no answer").splitlines()[-1]
-            raise GraphvizDashError(printable(f"The program ran, and nothing was recorded: {line}"))
+            raise GraphvizDashError(
+                escape_control_characters(f"The program ran, and nothing was recorded: {line}")
+            )
     environment = _read(file, Environment)
     return msgspec.structs.replace(
         environment,
-        driver=environment.driver or driver_version(),
+        driver=environment.driver or read_driver_version(),
         torch=identity.torch,
         python=identity.python,
     )

@@ -18,7 +18,7 @@ from collectors.program.launcher import (
     why_unwatched,
 )
 from collectors.program.session import HOOK
-from graphviz_dash.bundle.staging import Staging, remove_leftovers
+from graphviz_dash.bundle.staging import Staging, remove_abandoned_folders
 from graphviz_dash.errors import GraphvizDashError
 
 _NOTHING_SEEN = "it captured no graph, and nothing in it looked like a step"
@@ -66,7 +66,7 @@ def record_program(
     check_free(request.output, request.name)
     require_hook(request.program, NEEDS)
     request.output.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(request.output)
+    remove_abandoned_folders(request.output)
     settings = Settings(
         skip=request.skip,
         window=request.steps,

@@ -23,7 +23,7 @@ from types import FrameType
 import msgspec
 
 from graphviz_dash.errors import InputError, MissingRequirementError
-from graphviz_dash.units import counted
+from graphviz_dash.units import pluralize
 
 HOOK = "GRAPHVIZ_DASH_HOOK"
 """``module:function``, called without arguments in each process of the program."""
@@ -133,7 +133,7 @@ def unhooked(ended: ProgramExit) -> str | None:
     errors = [process.error for process in torch if process.error is not None]
     if not errors:
         return None
-    return f"{len(errors)} of {counted(len(torch), 'process')} could not be, first: {errors[0]}"
+    return f"{len(errors)} of {pluralize(len(torch), 'process')} could not be, first: {errors[0]}"
 
 
 def end_like(returncode: int) -> int:

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from msgspec.structs import replace
 
-from collectors.allocator.statistics import memory_use
+from collectors.allocator.statistics import read_memory_use
 from collectors.collection.environment import read_environment
-from collectors.collection.failures import describe
-from collectors.collection.ranks import kept_settings
+from collectors.collection.failures import describe_failure
+from collectors.collection.ranks import get_recorded_settings
 from collectors.driver.topology import DriverError
 from collectors.program.files import (
     ENVIRONMENT_FILE,
@@ -37,7 +37,7 @@ def process_identity(environment: Mapping[str, str], forked: bool) -> Identity:
     rank, group = None, None
     if all(number.isdecimal() for number in numbers):
         rank, size, device = map(int, numbers)
-        group = RankGroup(size, device, kept_settings(environment))
+        group = RankGroup(size, device, get_recorded_settings(environment))
     torch_version, python = str(torch.__version__), platform.python_version()
     return with_origin(Identity(rank, group, torch_version, python, forked))
 
@@ -66,7 +66,7 @@ def _origin(forked: bool) -> tuple[str, int, StartMethod | None]:
 
 def write_failure(folder: ProcessFolder, error: BaseException) -> None:
     """Writes what ended the program."""
-    folder.put(FAILURE_FILE, describe(error, Pass.RECORDED))
+    folder.put(FAILURE_FILE, describe_failure(error, Pass.RECORDED))
 
 
 def write_environment(folder: ProcessFolder) -> None:
@@ -81,4 +81,4 @@ def write_memory(folder: ProcessFolder) -> None:
     """Writes what the allocator used, if there is a CUDA context."""
     if torch.cuda.is_initialized():
         with suppress(RuntimeError):
-            folder.put(MEMORY_FILE, memory_use())
+            folder.put(MEMORY_FILE, read_memory_use())

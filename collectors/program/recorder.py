@@ -20,10 +20,10 @@ from typing import Any, Final
 import torch
 from msgspec.structs import replace
 
-from collectors.compiled.account import CompileAccount
+from collectors.compiled.account import CompileRecorder
 from collectors.driver.topology import DriverError
 from collectors.guard import Guard
-from collectors.passes.annotate import caller_lines
+from collectors.passes.annotate import find_caller_lines
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
     COMPILATION_FILE,
@@ -137,7 +137,7 @@ class ProgramRecorder:
         self._since_capture = 0
         self._last: int | None = None
         self._profiler_seen = False
-        self._compiled = CompileAccount(guard)
+        self._compiled = CompileRecorder(guard)
         self._compiled_told = 0
         self._step_captured = False
         self._strangers = 0
@@ -167,7 +167,7 @@ class ProgramRecorder:
             self._attributing.close,
             self._close_window,
             self._stop_ticking,
-            partial(self._compiled.read, self._graph_id),
+            partial(self._compiled.read_trees, self._graph_id),
             self._compiled.stop,
             self._forwards.stop,
             self.loop.stop,
@@ -217,7 +217,7 @@ class ProgramRecorder:
         """A capture begins: where in the program, and after how many steps."""
         self.loop.rest.disturb()
         caller = sys._getframe(1)
-        lines = caller_lines(caller, _CALLERS)
+        lines = find_caller_lines(caller, _CALLERS)
         facts, name = self.loop.facts_of(lines, caller), self.loop.name_of(caller)
         # Threads may capture at once; numbers are places in several lists. Nothing of the
         # program's runs in it, nor is anything written.
@@ -364,7 +364,7 @@ class ProgramRecorder:
 
     def _step_ended(self) -> None:
         now = time.perf_counter_ns()
-        self._compiled.step_ended(self._graph_id)
+        self._compiled.read_new_recordings(self._graph_id)
         if self._clock.boundary_kind not in _SERVED:
             self.loop.step_ended(now)
         if self._window.profiling:
@@ -504,9 +504,9 @@ class ProgramRecorder:
 
     def _write_compilation(self) -> None:
         """What torch.compile did so far, where it is more than was written."""
-        count = self._compiled.told
-        if count > self._compiled_told or self._compiled.settled:
-            compilation = self._compiled.result()
+        count = self._compiled.record_count
+        if count > self._compiled_told or self._compiled.is_finished:
+            compilation = self._compiled.get_result()
             if compilation is not None:
                 self._folder.put(COMPILATION_FILE, compilation)
             self._compiled_told = count
@@ -519,7 +519,7 @@ class ProgramRecorder:
     def _write_problems(self) -> None:
         """What went wrong so far, where it is more than was written."""
         errors = self._guard.errors + self._folder.refusals
-        first = self._guard.first or self._folder.first_refusal
+        first = self._guard.first_error or self._folder.first_refusal
         if first is not None and errors > self._problems_written:
             self._folder.put(PROBLEMS_FILE, Problems(errors, first))
             self._problems_written = errors

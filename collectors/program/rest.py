@@ -14,7 +14,7 @@ from threading import Lock
 from collectors.program.loop.events import LoopLog
 from collectors.program.steps import BOUNDED
 from collectors.program.watch import ReplayCounter
-from graphviz_dash.model.loop import LAUNCHES_KEPT
+from graphviz_dash.model.loop import MAX_LAUNCH_SAMPLES
 from graphviz_dash.model.recording import BoundaryKind
 
 
@@ -44,7 +44,9 @@ class Rest:
         """
         with self._lock:
             if boundary in BOUNDED:
-                self._resting = tuple(each for each in counters if each.replays > LAUNCHES_KEPT)
+                self._resting = tuple(
+                    each for each in counters if each.replays > MAX_LAUNCH_SAMPLES
+                )
             else:
                 self._resting, self._anchor = _cycle(counters, before)
                 if self._anchor is not None:

@@ -20,13 +20,13 @@ from typing import Any, Final, Protocol
 import torch
 from cuda.bindings import driver
 
-from collectors.driver.capture_mode import relaxed_capture
+from collectors.driver.capture_mode import relax_capture_mode
 from collectors.driver.topology import DriverError, call, read_graph
 from collectors.guard import HIDDEN_FRAME, hide_frame
 from collectors.program.loop.events import EventKind, Note
 from collectors.program.loop.gpu_times import ReplayTimer
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.loop import SAMPLED_EVERY
+from graphviz_dash.model.loop import SAMPLING_INTERVAL
 
 COUNTER: Final = "_graphviz_dash_counter"
 """The attribute of a graph that holds its counter."""
@@ -35,9 +35,9 @@ COUNTER: Final = "_graphviz_dash_counter"
 _REPLAY: Final = int(EventKind.REPLAY)
 _FIRST_TIMED: Final = 2
 _PAIR: Final = 3
-_ROUND: Final = 2 * SAMPLED_EVERY
+_ROUND: Final = 2 * SAMPLING_INTERVAL
 _LATER: Final = 512
-_LATER_ROUND: Final = 16 * SAMPLED_EVERY
+_LATER_ROUND: Final = 16 * SAMPLING_INTERVAL
 
 
 def next_timed(replays: int) -> int:
@@ -288,5 +288,5 @@ def read_open_capture(graph_id: str) -> tuple[CapturedGraph, ...]:
     if status != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
         raise DriverError("cuStreamGetCaptureInfo", status.name, int(status))
     # Queries that might load code lazily are refused to a thread that captures, unless relaxed.
-    with relaxed_capture():
+    with relax_capture_mode():
         return read_graph(int(graph), graph_id)

@@ -19,7 +19,7 @@ from typing import Any, Final
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from collectors.passes.annotate import annotated
+from collectors.passes.annotate import annotate_captures
 from collectors.program.files import Settings
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.marks import CAPTURE, STEP
@@ -267,7 +267,7 @@ class CaptureSession:
             self._capturing = get_ident()
             self._marks.enter_context(record_function(CAPTURE + graph_id))
             if not compiled:
-                self._marks.enter_context(annotated())
+                self._marks.enter_context(annotate_captures())
 
     def capture_ends(self) -> None:
         """Ends the marks of a capture."""

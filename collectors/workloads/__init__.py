@@ -39,7 +39,7 @@ BUILT_IN: Final = {
 wrongly by design."""
 
 
-def factory_path(workload: str) -> str:
+def get_factory_path(workload: str) -> str:
     """Return the ``module:factory`` of a built-in workload, or ``workload`` if it has that form.
 
     Raises:

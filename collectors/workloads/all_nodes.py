@@ -22,22 +22,22 @@ from collectors.workloads.explicit import (
     POINTER,
     UINT,
     Arguments,
-    Builder,
+    GraphBuilder,
     Kernels,
-    capturing,
+    build_wait,
+    build_write,
     continue_after,
-    new_graph,
-    wait_word,
-    write_word,
+    create_graph,
+    get_capture_builder,
 )
-from collectors.workloads.vulkan import VulkanError, semaphore_fd
+from collectors.workloads.vulkan import VulkanError, create_semaphore_fd
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Absent
 
 COUNT: Final = 1 << 18
 """Elements of each array."""
 
-TURNS: Final = 3
+ITERATIONS: Final = 3
 """Iterations of the While body per step."""
 
 THREADS: Final = 256
@@ -122,7 +122,7 @@ class AllNodes:
         self._seen = torch.zeros(2, dtype=torch.int32).pin_memory()
         self._flag = torch.zeros(1, dtype=torch.int32, device="cuda")
         self._event = call(driver.cuEventCreate, 0)
-        self._beside = torch.cuda.Stream()
+        self._side_stream = torch.cuda.Stream()
         self._library = ctypes.CDLL(None)
         self._arrived = ctypes.create_string_buffer(64)
         self._library.sem_init(self._arrived, 0, 0)
@@ -130,7 +130,7 @@ class AllNodes:
         self.absent: tuple[Absent, ...] = ()
         self._semaphore: Any = None
         try:
-            self._semaphore = _imported_semaphore()
+            self._semaphore = _import_semaphore()
         except (VulkanError, DriverError) as error:
             self.absent = (Absent(Fact.SEMAPHORE_NODES, f"not tried: {error}"),)
         torch.cuda.synchronize()
@@ -151,88 +151,104 @@ class AllNodes:
         """Run one step on the current stream, or add its nodes if that stream is capturing."""
         stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
         if torch.cuda.is_current_stream_capturing():
-            graph, after = capturing(stream)
-            continue_after(stream, [self._build(graph, after)])
+            graph, after = get_capture_builder(stream)
+            continue_after(stream, [self._build_graph(graph, after)])
         else:
-            self._run(stream)
+            self._run_eagerly(stream)
         return self.result
 
     # -- as a graph ------------------------------------------------------------------------------
 
-    def _build(self, graph: Builder, after: list[Any]) -> Any:
+    def _build_graph(self, graph: GraphBuilder, after: list[Any]) -> Any:
         """Add all nodes and return the last."""
         data, other, flag = (tensor.data_ptr() for tensor in (self._data, self._other, self._flag))
         kernels = self._kernels
-        load = graph.copy(data, self._inputs.data_ptr(), SIZE, "HtoD", after)
-        clear = graph.fill(flag, 0, 1, after)
-        mark = graph.memory_operations([write_word(flag, 7), wait_word(flag, 7)], [clear])
-        allocation, scratch = graph.allocate(SIZE, [load])
-        scale = graph.kernel(kernels["scale"], BLOCKS, THREADS, _scale(scratch, data), [allocation])
-        shifted = graph.dependent_kernel(
-            kernels["shift"], BLOCKS, THREADS, _shift(data, scratch), scale
+        load = graph.add_copy(data, self._inputs.data_ptr(), SIZE, "HtoD", after)
+        clear = graph.add_fill(flag, 0, 1, after)
+        mark = graph.add_memory_operations([build_write(flag, 7), build_wait(flag, 7)], [clear])
+        allocation, scratch = graph.add_allocation(SIZE, [load])
+        scale = graph.add_kernel(
+            kernels["scale"], BLOCKS, THREADS, _get_scale_arguments(scratch, data), [allocation]
         )
-        freed = graph.free(scratch, [shifted])
-        with new_graph() as inner:
-            kept_copy = inner.copy(other, data, SIZE, "DtoD", [])
-            inner.kernel(kernels["smooth"], BLOCKS, THREADS, _smooth(data, other), [kept_copy])
-            smoothed = graph.child(inner.graph, [shifted])
-        recorded = graph.record(self._event, [smoothed])
-        joined = graph.empty([freed, recorded, mark])
-        waited = graph.wait(self._event, [joined])
-        chosen = self._decisions(graph, waited)
+        shifted = graph.add_dependent_kernel(
+            kernels["shift"], BLOCKS, THREADS, _get_shift_arguments(data, scratch), scale
+        )
+        freed = graph.add_free(scratch, [shifted])
+        with create_graph() as inner:
+            kept_copy = inner.add_copy(other, data, SIZE, "DtoD", [])
+            inner.add_kernel(
+                kernels["smooth"], BLOCKS, THREADS, _get_smooth_arguments(data, other), [kept_copy]
+            )
+            smoothed = graph.add_child(inner.graph, [shifted])
+        recorded = graph.add_event_record(self._event, [smoothed])
+        joined = graph.add_empty([freed, recorded, mark])
+        waited = graph.add_event_wait(self._event, [joined])
+        chosen = self._add_decisions(graph, waited)
         if self._semaphore is not None:
-            signalled = graph.signal(self._semaphore, [chosen])
-            chosen = graph.wait_signal(self._semaphore, [signalled])
-        stored = graph.copy(self.result.data_ptr(), data, SIZE, "DtoH", [chosen])
-        return graph.host(self._post, ctypes.addressof(self._arrived), [stored])
+            signalled = graph.add_signal(self._semaphore, [chosen])
+            chosen = graph.add_signal_wait(self._semaphore, [signalled])
+        stored = graph.add_copy(self.result.data_ptr(), data, SIZE, "DtoH", [chosen])
+        return graph.add_host_call(self._post, ctypes.addressof(self._arrived), [stored])
 
-    def _decisions(self, graph: Builder, after: Any) -> Any:
+    def _add_decisions(self, graph: GraphBuilder, after: Any) -> Any:
         """Add the deciding kernel and the conditional nodes; return the last."""
         data, other = self._data.data_ptr(), self._other.data_ptr()
         kernels, launch_shape = self._kernels, (BLOCKS, THREADS)
-        choose, repeat, select = (graph.condition() for _ in range(3))
+        choose, repeat, select = (graph.create_condition() for _ in range(3))
         handles = (choose, repeat, select)
-        decided = graph.kernel(kernels["decide"], 1, 1, self._decide(handles), [after])
+        decided = graph.add_kernel(
+            kernels["decide"], 1, 1, self._get_decide_arguments(handles), [after]
+        )
 
-        chosen, (when, otherwise) = graph.conditional("IF", choose, 2, [decided])
-        when.kernel(kernels["lift"], *launch_shape, _data(data), [])
-        otherwise.kernel(kernels["lower"], *launch_shape, _data(data), [])
+        chosen, (when, otherwise) = graph.add_conditional("IF", choose, 2, [decided])
+        when.add_kernel(kernels["lift"], *launch_shape, _get_data_arguments(data), [])
+        otherwise.add_kernel(kernels["lower"], *launch_shape, _get_data_arguments(data), [])
 
-        repeated, (body,) = graph.conditional("WHILE", repeat, 1, [chosen])
-        relaxed = body.kernel(kernels["relax"], *launch_shape, _data(data), [])
-        body.kernel(kernels["again"], 1, 1, self._again(repeat), [relaxed])
+        repeated, (body,) = graph.add_conditional("WHILE", repeat, 1, [chosen])
+        relaxed = body.add_kernel(kernels["relax"], *launch_shape, _get_data_arguments(data), [])
+        body.add_kernel(kernels["again"], 1, 1, self._get_again_arguments(repeat), [relaxed])
 
-        selected, (first, second, third) = graph.conditional("SWITCH", select, 3, [repeated])
-        first.kernel(kernels["square"], *launch_shape, _data(data), [])
-        wiped = second.fill(other, 0, COUNT, [])
-        second.kernel(kernels["smooth"], *launch_shape, _smooth(other, data), [wiped])
-        with new_graph() as inner:
-            inner.kernel(kernels["reflect"], *launch_shape, _data(data), [])
-            third.child(inner.graph, [])
+        selected, (first, second, third) = graph.add_conditional("SWITCH", select, 3, [repeated])
+        first.add_kernel(kernels["square"], *launch_shape, _get_data_arguments(data), [])
+        wiped = second.add_fill(other, 0, COUNT, [])
+        second.add_kernel(
+            kernels["smooth"], *launch_shape, _get_smooth_arguments(other, data), [wiped]
+        )
+        with create_graph() as inner:
+            inner.add_kernel(kernels["reflect"], *launch_shape, _get_data_arguments(data), [])
+            third.add_child(inner.graph, [])
         return selected
 
     # -- eagerly ---------------------------------------------------------------------------------
 
-    def _run(self, stream: Any) -> None:
+    def _run_eagerly(self, stream: Any) -> None:
         data, other, flag = (tensor.data_ptr() for tensor in (self._data, self._other, self._flag))
-        side_stream = driver.CUstream(self._beside.cuda_stream)
-        self._beside.wait_stream(torch.cuda.current_stream())
+        side_stream = driver.CUstream(self._side_stream.cuda_stream)
+        self._side_stream.wait_stream(torch.cuda.current_stream())
         call(driver.cuMemsetD32Async, driver.CUdeviceptr(flag), 0, 1, side_stream)
         call(
-            driver.cuStreamBatchMemOp, side_stream, 2, [write_word(flag, 7), wait_word(flag, 7)], 0
+            driver.cuStreamBatchMemOp,
+            side_stream,
+            2,
+            [build_write(flag, 7), build_wait(flag, 7)],
+            0,
         )
         source = self._inputs.data_ptr()
         call(driver.cuMemcpyHtoDAsync, driver.CUdeviceptr(data), source, SIZE, stream)
         scratch = call(driver.cuMemAllocAsync, SIZE, stream)
-        self._launch("scale", BLOCKS, THREADS, _scale(int(scratch), data), stream)
-        self._launch("shift", BLOCKS, THREADS, _shift(data, int(scratch)), stream)
+        self._launch_kernel(
+            "scale", BLOCKS, THREADS, _get_scale_arguments(int(scratch), data), stream
+        )
+        self._launch_kernel(
+            "shift", BLOCKS, THREADS, _get_shift_arguments(data, int(scratch)), stream
+        )
         call(driver.cuMemFreeAsync, scratch, stream)
         _copy_on_device(other, data, stream)
-        self._launch("smooth", BLOCKS, THREADS, _smooth(data, other), stream)
+        self._launch_kernel("smooth", BLOCKS, THREADS, _get_smooth_arguments(data, other), stream)
         call(driver.cuEventRecord, self._event, stream)
-        torch.cuda.current_stream().wait_stream(self._beside)
+        torch.cuda.current_stream().wait_stream(self._side_stream)
         call(driver.cuStreamWaitEvent, stream, self._event, 0)
-        self._launch("decide", 1, 1, self._decide(None), stream)
+        self._launch_kernel("decide", 1, 1, self._get_decide_arguments(None), stream)
         self._decide_on_cpu(stream)
         if self._semaphore is not None:
             semaphores = [self._semaphore]
@@ -249,20 +265,24 @@ class AllNodes:
         """Run the conditional work, reading each value back from the GPU."""
         data, other = self._data.data_ptr(), self._other.data_ptr()
         step = self._read_state(stream)[0] - 1
-        self._launch("lift" if step % 2 else "lower", BLOCKS, THREADS, _data(data), stream)
+        self._launch_kernel(
+            "lift" if step % 2 else "lower", BLOCKS, THREADS, _get_data_arguments(data), stream
+        )
         while True:
-            self._launch("relax", BLOCKS, THREADS, _data(data), stream)
-            self._launch("again", 1, 1, self._again(None), stream)
+            self._launch_kernel("relax", BLOCKS, THREADS, _get_data_arguments(data), stream)
+            self._launch_kernel("again", 1, 1, self._get_again_arguments(None), stream)
             if not self._read_state(stream)[1]:
                 break
         match step % 4:
             case 0:
-                self._launch("square", BLOCKS, THREADS, _data(data), stream)
+                self._launch_kernel("square", BLOCKS, THREADS, _get_data_arguments(data), stream)
             case 1:
                 call(driver.cuMemsetD32Async, driver.CUdeviceptr(other), 0, COUNT, stream)
-                self._launch("smooth", BLOCKS, THREADS, _smooth(other, data), stream)
+                self._launch_kernel(
+                    "smooth", BLOCKS, THREADS, _get_smooth_arguments(other, data), stream
+                )
             case 2:
-                self._launch("reflect", BLOCKS, THREADS, _data(data), stream)
+                self._launch_kernel("reflect", BLOCKS, THREADS, _get_data_arguments(data), stream)
 
     def _read_state(self, stream: Any) -> tuple[int, int]:
         """Wait for and return the step number and the remaining iterations."""
@@ -272,17 +292,24 @@ class AllNodes:
         step, remaining = self._seen.tolist()
         return int(step), int(remaining)
 
-    def _launch(self, name: str, blocks: int, threads: int, args: Arguments, stream: Any) -> None:
+    def _launch_kernel(
+        self, name: str, blocks: int, threads: int, args: Arguments, stream: Any
+    ) -> None:
         shape = (blocks, 1, 1, threads, 1, 1, 0)
         call(driver.cuLaunchKernel, self._kernels[name], *shape, stream, args, 0)
 
     # -- arguments of kernels --------------------------------------------------------------------
 
-    def _decide(self, handles: tuple[int, int, int] | None) -> Arguments:
-        values = (self._state.data_ptr(), TURNS, int(handles is not None), *(handles or (0, 0, 0)))
+    def _get_decide_arguments(self, handles: tuple[int, int, int] | None) -> Arguments:
+        values = (
+            self._state.data_ptr(),
+            ITERATIONS,
+            int(handles is not None),
+            *(handles or (0, 0, 0)),
+        )
         return values, (POINTER, UINT, UINT, HANDLE, HANDLE, HANDLE)
 
-    def _again(self, handle: int | None) -> Arguments:
+    def _get_again_arguments(self, handle: int | None) -> Arguments:
         values = (self._state.data_ptr(), int(handle is not None), handle or 0)
         return values, (POINTER, UINT, HANDLE)
 
@@ -292,19 +319,19 @@ def all_nodes() -> AllNodes:
     return AllNodes()
 
 
-def _scale(target: int, source: int) -> Arguments:
+def _get_scale_arguments(target: int, source: int) -> Arguments:
     return (target, source, 2.0, COUNT), (POINTER, POINTER, FLOAT, INT)
 
 
-def _shift(target: int, source: int) -> Arguments:
+def _get_shift_arguments(target: int, source: int) -> Arguments:
     return (target, source, 0.25, COUNT), (POINTER, POINTER, FLOAT, INT)
 
 
-def _smooth(target: int, source: int) -> Arguments:
+def _get_smooth_arguments(target: int, source: int) -> Arguments:
     return (target, source, COUNT), (POINTER, POINTER, INT)
 
 
-def _data(address: int) -> Arguments:
+def _get_data_arguments(address: int) -> Arguments:
     return (address, COUNT), (POINTER, INT)
 
 
@@ -313,7 +340,7 @@ def _copy_on_device(target: int, source: int, stream: Any) -> None:
     call(driver.cuMemcpyDtoDAsync, *addresses, SIZE, stream)
 
 
-def _imported_semaphore() -> Any:
+def _import_semaphore() -> Any:
     """Import a binary Vulkan semaphore into CUDA.
 
     Raises:
@@ -321,7 +348,7 @@ def _imported_semaphore() -> Any:
         DriverError: CUDA cannot import it.
     """
     uuid = call(driver.cuDeviceGetUuid, torch.cuda.current_device())
-    descriptor = semaphore_fd(bytes(uuid.bytes))
+    descriptor = create_semaphore_fd(bytes(uuid.bytes))
     handle_desc = driver.CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC()
     handle_desc.type = (
         driver.CUexternalSemaphoreHandleType.CU_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD

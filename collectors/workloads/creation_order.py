@@ -15,7 +15,13 @@ import torch
 from cuda.bindings import driver
 
 from collectors.driver.calls import call
-from collectors.workloads.explicit import Arguments, Builder, Kernels, capturing, continue_after
+from collectors.workloads.explicit import (
+    Arguments,
+    GraphBuilder,
+    Kernels,
+    continue_after,
+    get_capture_builder,
+)
 from graphviz_dash.errors import InputError
 
 CHAINS: Final = ((16, 50), (8, 100), (4, 200), (2, 400))
@@ -34,7 +40,7 @@ _MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class Order:
+class ChainOrder:
     """The chain created ``first``: "longest-copy" or "shortest-copy"; the others follow sorted by
     copy."""
 
@@ -44,7 +50,7 @@ class Order:
 class CreationOrder:
     """The step: all chains, each on a separate stream when run eagerly."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: ChainOrder) -> None:
         if order.first not in ORDERS:
             raise InputError(
                 f"--set first={order.first}", "no such order", f"one of {', '.join(ORDERS)}"
@@ -63,41 +69,43 @@ class CreationOrder:
         """Run one step on the current stream, or add its nodes if that stream is capturing."""
         stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
         if torch.cuda.is_current_stream_capturing():
-            graph, after = capturing(stream)
-            continue_after(stream, [self._build(graph, after)])
+            graph, after = get_capture_builder(stream)
+            continue_after(stream, [self._build_graph(graph, after)])
         else:
-            self._run()
+            self._run_eagerly()
 
-    def _build(self, graph: Builder, after: list[Any]) -> Any:
+    def _build_graph(self, graph: GraphBuilder, after: list[Any]) -> Any:
         ends = []
         for mib, us in self._chains:
-            target, source = self._buffers(mib)
-            copied = graph.copy(target.data_ptr(), source.data_ptr(), mib * _MIB, "HtoD", after)
-            ends.append(graph.kernel(self._busy, self._blocks, 1, _busy(us), [copied]))
-        return graph.empty(ends)
+            target, source = self._get_buffers(mib)
+            copied = graph.add_copy(target.data_ptr(), source.data_ptr(), mib * _MIB, "HtoD", after)
+            ends.append(
+                graph.add_kernel(self._busy, self._blocks, 1, _get_busy_arguments(us), [copied])
+            )
+        return graph.add_empty(ends)
 
-    def _run(self) -> None:
+    def _run_eagerly(self) -> None:
         main = torch.cuda.current_stream()
         for (mib, us), stream in zip(self._chains, self._streams, strict=True):
             stream.wait_stream(main)
-            target, source = self._buffers(mib)
+            target, source = self._get_buffers(mib)
             with torch.cuda.stream(stream):
                 target.copy_(source, non_blocking=True)
             shape = (self._blocks, 1, 1, 1, 1, 1, 0)
             handle = driver.CUstream(stream.cuda_stream)
-            call(driver.cuLaunchKernel, self._busy, *shape, handle, _busy(us), 0)
+            call(driver.cuLaunchKernel, self._busy, *shape, handle, _get_busy_arguments(us), 0)
         for stream in self._streams:
             main.wait_stream(stream)
 
-    def _buffers(self, mib: int) -> tuple[torch.Tensor, torch.Tensor]:
+    def _get_buffers(self, mib: int) -> tuple[torch.Tensor, torch.Tensor]:
         index = next(at for at, (size, _) in enumerate(CHAINS) if size == mib)
         return self._target[index], self._source[index]
 
 
-def creation_order(order: Order) -> CreationOrder:
+def creation_order(order: ChainOrder) -> CreationOrder:
     """Four chains of a copy and a kernel, created in the given order."""
     return CreationOrder(order)
 
 
-def _busy(us: int) -> Arguments:
+def _get_busy_arguments(us: int) -> Arguments:
     return (us * 1000,), (ctypes.c_longlong,)

@@ -54,7 +54,7 @@ class Kernels:
         return call(driver.cuModuleGetFunction, self._module, name.encode())
 
 
-class Builder:
+class GraphBuilder:
     """Adds nodes to ``graph``; a new node depends on the nodes ``after``.
 
     Raises, from every method:
@@ -65,7 +65,7 @@ class Builder:
         self.graph = graph
         self._context = call(driver.cuCtxGetCurrent)
 
-    def kernel(
+    def add_kernel(
         self, function: Any, blocks: int, threads: int, arguments: Arguments, after: Sequence[Node]
     ) -> Node:
         """Add a launch of ``function``."""
@@ -76,7 +76,7 @@ class Builder:
         params.kernelParams = arguments
         return call(driver.cuGraphAddKernelNode, self.graph, [*after], len(after), params)
 
-    def dependent_kernel(
+    def add_dependent_kernel(
         self, function: Any, blocks: int, threads: int, arguments: Arguments, after: Node
     ) -> Node:
         """Add a kernel that may start once the kernel ``after`` lets dependents launch."""
@@ -91,7 +91,9 @@ class Builder:
         edge.from_port = edge.type = _PROGRAMMATIC
         return call(driver.cuGraphAddNode, self.graph, [after], [edge], 1, params)
 
-    def copy(self, target: int, source: int, size: int, kind: str, after: Sequence[Node]) -> Node:
+    def add_copy(
+        self, target: int, source: int, size: int, kind: str, after: Sequence[Node]
+    ) -> Node:
         """Add a copy of ``size`` bytes; ``kind`` is HtoD, DtoD or DtoH."""
         params = driver.CUDA_MEMCPY3D()
         params.WidthInBytes, params.Height, params.Depth = size, 1, 1
@@ -110,7 +112,7 @@ class Builder:
         arguments = (self.graph, [*after], len(after), params, self._context)
         return call(driver.cuGraphAddMemcpyNode, *arguments)
 
-    def fill(self, target: int, value: int, count: int, after: Sequence[Node]) -> Node:
+    def add_fill(self, target: int, value: int, count: int, after: Sequence[Node]) -> Node:
         """Add a set of ``count`` 32-bit words to ``value``."""
         params = driver.CUDA_MEMSET_NODE_PARAMS()
         params.dst, params.value = driver.CUdeviceptr(target), value
@@ -118,7 +120,7 @@ class Builder:
         arguments = (self.graph, [*after], len(after), params, self._context)
         return call(driver.cuGraphAddMemsetNode, *arguments)
 
-    def allocate(self, size: int, after: Sequence[Node]) -> tuple[Node, int]:
+    def add_allocation(self, size: int, after: Sequence[Node]) -> tuple[Node, int]:
         """Add an allocation on the current device; return node and address."""
         params = driver.CUDA_MEM_ALLOC_NODE_PARAMS()
         params.bytesize = size
@@ -132,30 +134,30 @@ class Builder:
         node = call(driver.cuGraphAddMemAllocNode, self.graph, [*after], len(after), params)
         return node, int(params.dptr)
 
-    def free(self, address: int, after: Sequence[Node]) -> Node:
+    def add_free(self, address: int, after: Sequence[Node]) -> Node:
         """Add the free of an allocation of this graph."""
         arguments = (self.graph, [*after], len(after), driver.CUdeviceptr(address))
         return call(driver.cuGraphAddMemFreeNode, *arguments)
 
-    def host(self, function: int, data: int, after: Sequence[Node]) -> Node:
+    def add_host_call(self, function: int, data: int, after: Sequence[Node]) -> Node:
         """Add a call of the C function at address ``function`` with the pointer ``data``."""
         params = driver.CUDA_HOST_NODE_PARAMS()
         params.fn, params.userData = driver.CUhostFn(function), data
         return call(driver.cuGraphAddHostNode, self.graph, [*after], len(after), params)
 
-    def empty(self, after: Sequence[Node]) -> Node:
+    def add_empty(self, after: Sequence[Node]) -> Node:
         """Add a node that only joins its dependencies."""
         return call(driver.cuGraphAddEmptyNode, self.graph, [*after], len(after))
 
-    def record(self, event: Any, after: Sequence[Node]) -> Node:
+    def add_event_record(self, event: Any, after: Sequence[Node]) -> Node:
         """Add a record of ``event``."""
         return call(driver.cuGraphAddEventRecordNode, self.graph, [*after], len(after), event)
 
-    def wait(self, event: Any, after: Sequence[Node]) -> Node:
+    def add_event_wait(self, event: Any, after: Sequence[Node]) -> Node:
         """Add a wait for ``event``."""
         return call(driver.cuGraphAddEventWaitNode, self.graph, [*after], len(after), event)
 
-    def signal(self, semaphore: Any, after: Sequence[Node]) -> Node:
+    def add_signal(self, semaphore: Any, after: Sequence[Node]) -> Node:
         """Add a signal of an external semaphore."""
         params = driver.CUDA_EXT_SEM_SIGNAL_NODE_PARAMS()
         params.extSemArray = [semaphore]
@@ -164,7 +166,7 @@ class Builder:
         arguments = (self.graph, [*after], len(after), params)
         return call(driver.cuGraphAddExternalSemaphoresSignalNode, *arguments)
 
-    def wait_signal(self, semaphore: Any, after: Sequence[Node]) -> Node:
+    def add_signal_wait(self, semaphore: Any, after: Sequence[Node]) -> Node:
         """Add a wait for an external semaphore."""
         params = driver.CUDA_EXT_SEM_WAIT_NODE_PARAMS()
         params.extSemArray = [semaphore]
@@ -173,26 +175,26 @@ class Builder:
         arguments = (self.graph, [*after], len(after), params)
         return call(driver.cuGraphAddExternalSemaphoresWaitNode, *arguments)
 
-    def memory_operations(self, operations: Sequence[Any], after: Sequence[Node]) -> Node:
-        """Add a batch of memory operations from :func:`write_word` and :func:`wait_word`."""
+    def add_memory_operations(self, operations: Sequence[Any], after: Sequence[Node]) -> Node:
+        """Add a batch of memory operations from :func:`build_write` and :func:`build_wait`."""
         params = driver.CUDA_BATCH_MEM_OP_NODE_PARAMS()
         params.ctx, params.flags = self._context, 0
         params.paramArray, params.count = [*operations], len(operations)
         return call(driver.cuGraphAddBatchMemOpNode, self.graph, [*after], len(after), params)
 
-    def child(self, graph: Graph, after: Sequence[Node]) -> Node:
+    def add_child(self, graph: Graph, after: Sequence[Node]) -> Node:
         """Add a copy of ``graph`` as one node."""
         return call(driver.cuGraphAddChildGraphNode, self.graph, [*after], len(after), graph)
 
-    def condition(self) -> int:
+    def create_condition(self) -> int:
         """Create a conditional handle, 0 at the start of each launch."""
         flags = driver.CU_GRAPH_COND_ASSIGN_DEFAULT
         create = driver.cuGraphConditionalHandleCreate
         return int(call(create, self.graph, self._context, 0, flags))
 
-    def conditional(
+    def add_conditional(
         self, kind: str, condition: int, size: int, after: Sequence[Node]
-    ) -> tuple[Node, list[Builder]]:
+    ) -> tuple[Node, list[GraphBuilder]]:
         """Add a conditional node of ``kind`` IF, WHILE or SWITCH; return it with builders of its
         bodies."""
         params = driver.CUgraphNodeParams()
@@ -204,10 +206,10 @@ class Builder:
         node = call(driver.cuGraphAddNode, self.graph, [*after], None, len(after), params)
         # The driver owns the array while the node lives, so copy the graphs.
         bodies = [driver.CUgraph(int(body)) for body in params.conditional.phGraph_out]
-        return node, [Builder(body) for body in bodies]
+        return node, [GraphBuilder(body) for body in bodies]
 
 
-def write_word(address: int, value: int) -> Any:
+def build_write(address: int, value: int) -> Any:
     """Build a 32-bit write for a batch of memory operations."""
     kind = driver.CUstreamBatchMemOpType.CU_STREAM_MEM_OP_WRITE_VALUE_32
     params = driver.CUstreamBatchMemOpParams()
@@ -218,7 +220,7 @@ def write_word(address: int, value: int) -> Any:
     return params
 
 
-def wait_word(address: int, value: int) -> Any:
+def build_wait(address: int, value: int) -> Any:
     """Build a wait until a 32-bit word equals ``value``, for a batch of memory operations."""
     kind = driver.CUstreamBatchMemOpType.CU_STREAM_MEM_OP_WAIT_VALUE_32
     params = driver.CUstreamBatchMemOpParams()
@@ -231,19 +233,19 @@ def wait_word(address: int, value: int) -> Any:
 
 
 @contextmanager
-def new_graph() -> Iterator[Builder]:
+def create_graph() -> Iterator[GraphBuilder]:
     """Create a temporary graph to embed in another, which copies it."""
     graph = call(driver.cuGraphCreate, 0)
     try:
-        yield Builder(graph)
+        yield GraphBuilder(graph)
     finally:
         call(driver.cuGraphDestroy, graph)
 
 
-def capturing(stream: Any) -> tuple[Builder, list[Node]]:
+def get_capture_builder(stream: Any) -> tuple[GraphBuilder, list[Node]]:
     """Return a builder for the captured graph of ``stream``, and the next node's dependencies."""
     info = call(driver.cuStreamGetCaptureInfo, stream)
-    return Builder(info[2]), list(info[3] or ())
+    return GraphBuilder(info[2]), list(info[3] or ())
 
 
 def continue_after(stream: Any, nodes: Iterable[Node]) -> None:

@@ -16,7 +16,7 @@ from collectors.workloads import Step
 
 WIDTH = 512
 LAYERS = 6
-ODD = 2
+VARIED_LAYER = 2
 """Layer that differs in two of the variants."""
 
 
@@ -33,7 +33,7 @@ class Variant:
     """In the varied layer, continue on the second stream after the copy."""
     from_device: bool = False
     """Copy the input from the device instead of the host."""
-    norm_beside: bool = False
+    norm_on_side_stream: bool = False
     """In the varied layer, run the norm on the second stream."""
 
 
@@ -46,7 +46,7 @@ VARIANTS = {
     "one operator more": Variant(extra=True),
     "joined in another order": Variant(joined_late=True),
     "input on the device": Variant(from_device=True),
-    "norm on the other branch": Variant(norm_beside=True),
+    "norm on the other branch": Variant(norm_on_side_stream=True),
 }
 
 
@@ -56,7 +56,7 @@ class Layer(nn.Module):
     def __init__(self, variant: Variant, odd: bool, beside: torch.cuda.Stream) -> None:
         super().__init__()
         self._joined_late = variant.joined_late and odd
-        self._norm_beside = variant.norm_beside and odd
+        self._norm_beside = variant.norm_on_side_stream and odd
         self._beside = beside
         self.up = nn.Linear(WIDTH, 4 * WIDTH)
         self.activation = variant.activation()
@@ -73,15 +73,15 @@ class Layer(nn.Module):
         x = self.down(self.activation(self.up(x)))
         if not self._joined_late:
             main.wait_stream(self._beside)
-            return self._joined(x, added)
+            return self._join_branches(x, added)
         # Continue on the second stream after the copy, waiting for the block.
         self._beside.wait_stream(main)
         with torch.cuda.stream(self._beside):
-            x = self._joined(x, added)
+            x = self._join_branches(x, added)
         main.wait_stream(self._beside)
         return x
 
-    def _joined(self, x: torch.Tensor, added: torch.Tensor) -> torch.Tensor:
+    def _join_branches(self, x: torch.Tensor, added: torch.Tensor) -> torch.Tensor:
         x = torch.add(x, added)
         return x if self._norm_beside else self.norm(x)
 
@@ -93,7 +93,7 @@ class Variation:
         shape = (variant.batch, WIDTH)
         beside = torch.cuda.Stream()
         self._extra = variant.extra
-        self._layers = [Layer(variant, number == ODD, beside) for number in range(LAYERS)]
+        self._layers = [Layer(variant, number == VARIED_LAYER, beside) for number in range(LAYERS)]
         for layer in self._layers:
             layer.to("cuda", torch.bfloat16)
         source = torch.randn(shape, dtype=torch.bfloat16)

@@ -19,8 +19,8 @@ from collectors.workloads.explicit import (
     POINTER,
     Arguments,
     Kernels,
-    capturing,
     continue_after,
+    get_capture_builder,
 )
 from graphviz_dash.errors import InputError
 
@@ -64,18 +64,18 @@ class Superset:
             self._data.zero_()
             for _ in range(self._running):
                 shape = (COUNT // THREADS, 1, 1, THREADS, 1, 1, 0)
-                call(driver.cuLaunchKernel, self._layer, *shape, stream, self._arguments(), 0)
+                call(driver.cuLaunchKernel, self._layer, *shape, stream, self._get_arguments(), 0)
             self.result.copy_(self._data, non_blocking=True)
             return self.result
-        graph, after = capturing(stream)
-        last = graph.fill(self._data.data_ptr(), 0, COUNT, after)
+        graph, after = get_capture_builder(stream)
+        last = graph.add_fill(self._data.data_ptr(), 0, COUNT, after)
         self._nodes = []
         for _ in range(LAYERS):
             blocks = COUNT // THREADS
-            last = graph.kernel(self._layer, blocks, THREADS, self._arguments(), [last])
+            last = graph.add_kernel(self._layer, blocks, THREADS, self._get_arguments(), [last])
             self._nodes.append(last)
         source, target = self._data.data_ptr(), self.result.data_ptr()
-        continue_after(stream, [graph.copy(target, source, 4 * COUNT, "DtoH", [last])])
+        continue_after(stream, [graph.add_copy(target, source, 4 * COUNT, "DtoH", [last])])
         return self.result
 
     def adjust(self, executable: int) -> None:
@@ -83,7 +83,7 @@ class Superset:
         for node in self._nodes[self._running :]:
             call(driver.cuGraphNodeSetEnabled, driver.CUgraphExec(executable), node, 0)
 
-    def _arguments(self) -> Arguments:
+    def _get_arguments(self) -> Arguments:
         return (self._data.data_ptr(), ctypes.c_int(COUNT).value), (POINTER, INT)
 
 

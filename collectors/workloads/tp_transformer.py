@@ -25,13 +25,13 @@ LENGTH = 128
 VOCABULARY = 1024
 
 
-def world_size() -> int:
+def get_world_size() -> int:
     """Return the number of ranks in the process group, or 1 without a group."""
     return dist.get_world_size() if dist.is_initialized() else 1
 
 
-def _reduced(x: torch.Tensor) -> torch.Tensor:
-    if world_size() > 1:
+def _all_reduce(x: torch.Tensor) -> torch.Tensor:
+    if get_world_size() > 1:
         dist.all_reduce(x)
     return x
 
@@ -47,7 +47,7 @@ class _Split(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
         """Sum the partial gradients of all ranks."""
-        return _reduced(grad.contiguous())
+        return _all_reduce(grad.contiguous())
 
 
 class _Join(torch.autograd.Function):
@@ -57,7 +57,7 @@ class _Join(torch.autograd.Function):
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
         """Sum this rank's term ``x`` over the ranks."""
         ctx.mark_dirty(x)
-        return _reduced(x)
+        return _all_reduce(x)
 
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> torch.Tensor:
@@ -177,7 +177,7 @@ def train() -> Step:
     Raises:
         GraphvizDashError: The heads cannot be split evenly over the ranks.
     """
-    ranks = world_size()
+    ranks = get_world_size()
     if HEADS % ranks:
         raise GraphvizDashError(
             f"tp-transformer has {HEADS} heads and cannot be split over {ranks} ranks; "

@@ -15,7 +15,7 @@ _LIBRARIES: Final = ("libvulkan.so.1", "libEGL_nvidia.so.0", "libGLX_nvidia.so.0
 _EXTENSION: Final = b"VK_KHR_external_semaphore_fd"
 _API_1_1: Final = (1 << 22) | (1 << 12)
 _OPAQUE_FD: Final = 1
-_MOST_DEVICES: Final = 64
+_MAX_DEVICES: Final = 64
 
 
 class VulkanError(RuntimeError):
@@ -80,7 +80,7 @@ class _GetFdInfo(Structure):
     ]  # fmt: skip
 
 
-def semaphore_fd(uuid: bytes) -> int:
+def create_semaphore_fd(uuid: bytes) -> int:
     """Create a binary semaphore on the GPU with the given UUID and return its file descriptor.
 
     The caller owns the descriptor.
@@ -88,13 +88,13 @@ def semaphore_fd(uuid: bytes) -> int:
     Raises:
         VulkanError: The Vulkan driver is missing, does not list this GPU, or refused a call.
     """
-    entry = _entry_point()
-    instance = _instance(entry)
+    entry = _load_entry_point()
+    instance = _create_instance(entry)
 
     def of_instance(name: str, *arguments: Any) -> Any:
-        return _called(entry, instance, name, *arguments)
+        return _call_function(entry, instance, name, *arguments)
 
-    physical = _physical_device(of_instance, instance, uuid)
+    physical = _find_physical_device(of_instance, instance, uuid)
     priority = ctypes.c_float(1.0)
     queue = _QueueCreateInfo(type=2, family=0, count=1, priorities=ctypes.pointer(priority))
     extensions = (c_char_p * 1)(_EXTENSION)
@@ -114,7 +114,7 @@ def semaphore_fd(uuid: bytes) -> int:
     return descriptor.value
 
 
-def _entry_point() -> Callable[[c_void_p | None, bytes], int | None]:
+def _load_entry_point() -> Callable[[c_void_p | None, bytes], int | None]:
     """Load vkGetInstanceProcAddr."""
     for name in _LIBRARIES:
         try:
@@ -134,7 +134,7 @@ def _entry_point() -> Callable[[c_void_p | None, bytes], int | None]:
     raise VulkanError(f"no Vulkan driver: none of {', '.join(_LIBRARIES)} is usable")
 
 
-def _called(entry: Any, instance: c_void_p | None, name: str, *arguments: Any) -> None:
+def _call_function(entry: Any, instance: c_void_p | None, name: str, *arguments: Any) -> None:
     """Call a Vulkan function whose arguments are all pointers."""
     address = entry(instance, name.encode())
     if not address:
@@ -146,17 +146,19 @@ def _called(entry: Any, instance: c_void_p | None, name: str, *arguments: Any) -
         raise VulkanError(f"{name} returned {status}")
 
 
-def _instance(entry: Any) -> c_void_p:
+def _create_instance(entry: Any) -> c_void_p:
     application = _ApplicationInfo(type=0, api_version=_API_1_1)
     info = _InstanceCreateInfo(type=1, application=ctypes.pointer(application))
     instance = c_void_p()
-    _called(entry, None, "vkCreateInstance", byref(info), None, byref(instance))
+    _call_function(entry, None, "vkCreateInstance", byref(info), None, byref(instance))
     return instance
 
 
-def _physical_device(of_instance: Callable[..., Any], instance: c_void_p, uuid: bytes) -> c_void_p:
-    count = c_uint32(_MOST_DEVICES)
-    devices = (c_void_p * _MOST_DEVICES)()
+def _find_physical_device(
+    of_instance: Callable[..., Any], instance: c_void_p, uuid: bytes
+) -> c_void_p:
+    count = c_uint32(_MAX_DEVICES)
+    devices = (c_void_p * _MAX_DEVICES)()
     of_instance("vkEnumeratePhysicalDevices", instance, byref(count), devices)
     for device in devices[: count.value]:
         ids = _IdProperties(type=1000071004)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.model.absence import Fact, Missing, manifest_name
+from graphviz_dash.model.absence import Fact, Missing, format_manifest_name
 from graphviz_dash.model.run import Pass
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 PASS_FACTS: Final = {which: Fact(f"{which.value} pass") for which in Pass}
 """The fact that represents each pass."""
 
-_PASSES: Final = {fact: which for which, fact in PASS_FACTS.items()}
+_FACT_PASSES: Final = {fact: which for which, fact in PASS_FACTS.items()}
 
-_SOURCES: Final = {
+_SOURCE_PASSES: Final = {
     Fact.OBSERVER: Fact.OBSERVERS_PASS,
     Fact.GRAPHS: Fact.CAPTURE_PASS,
     Fact.GRAPH_COSTS: Fact.CLEAN_PASS,
@@ -29,10 +29,10 @@ _SOURCES: Final = {
 }
 """The pass that provides each fact in a collected run."""
 
-_NEED_A_CAPTURE: Final = (Fact.GRAPHS, Fact.GRAPH_COSTS)
+_CAPTURE_FACTS: Final = (Fact.GRAPHS, Fact.GRAPH_COSTS)
 """Facts that require a mode that captures graphs."""
 
-_UNRECORDED: Final = {
+_DEFAULT_REASONS: Final = {
     Fact.GRAPHS: "the bundle holds no graph",
     Fact.GRAPH_COSTS: "the clean pass captured no graph",
     Fact.STEP_TIMES: "no iteration was timed",
@@ -44,61 +44,61 @@ _UNRECORDED: Final = {
 """Reasons used when the bundle records none."""
 
 
-UNMARKED: Final = Missing(Fact.TRACED_STEPS, "the trace marks no steps, as prof.step() does")
+NO_STEP_MARKS: Final = Missing(Fact.TRACED_STEPS, "the trace marks no steps, as prof.step() does")
 NO_GPU_WORK: Final = Missing(Fact.GPU_WORK, "nothing ran on the GPU in the traced steps")
 
 
-def why_missing(run: Run, fact: Fact, subject: str = "") -> Missing:
+def explain_missing(run: Run, fact: Fact, subject: str = "") -> Missing:
     """Explain why ``run`` lacks ``fact``, which must be missing.
 
     ``subject`` names the graph, node or observer that the fact describes, if any.
     """
-    return Missing(fact, _reason(run, fact, subject))
+    return Missing(fact, _find_reason(run, fact, subject))
 
 
-def recorded_reason(run: Run, fact: Fact, subject: str = "") -> str | None:
+def find_recorded_reason(run: Run, fact: Fact, subject: str = "") -> str | None:
     """Return the manifest's reason for the missing ``fact``; None if it records none."""
-    name = manifest_name(fact, subject)
+    name = format_manifest_name(fact, subject)
     return next((absent.reason for absent in run.manifest.absent if absent.fact == name), None)
 
 
-def _reason(run: Run, fact: Fact, subject: str) -> str:
-    if fact in _NEED_A_CAPTURE and not run.mode.captures_graphs:
+def _find_reason(run: Run, fact: Fact, subject: str) -> str:
+    if fact in _CAPTURE_FACTS and not run.mode.captures_graphs:
         return f"mode {run.mode.value} captures no graph"
-    failed = _failure(run, fact)
+    failed = _describe_failure(run, fact)
     if failed is not None:
         return failed
-    recorded = recorded_reason(run, fact, subject)
+    recorded = find_recorded_reason(run, fact, subject)
     if recorded is not None:
         return recorded
-    source = _source(run, fact)
+    source = _get_source_pass(run, fact)
     if source is not None:
-        source_reason = _failure(run, source) or recorded_reason(run, source)
+        source_reason = _describe_failure(run, source) or find_recorded_reason(run, source)
         if source_reason is not None:
             return source_reason
         if source is Fact.CLEAN_PASS and run.clean is None and fact is not Fact.MEMORY:
-            return _unrecorded(run, source)
-    return _unrecorded(run, fact)
+            return _explain_unrecorded(run, source)
+    return _explain_unrecorded(run, fact)
 
 
-def _failure(run: Run, fact: Fact) -> str | None:
+def _describe_failure(run: Run, fact: Fact) -> str | None:
     """Describe the failure of the pass ``fact``; None if it is no pass or did not fail."""
-    which = _PASSES.get(fact)
+    which = _FACT_PASSES.get(fact)
     errors = (failure.error for failure in run.manifest.failures if failure.during is which)
     error = next(errors, None)
     return None if error is None else f"the {fact.value} failed: {error}"
 
 
-def _source(run: Run, fact: Fact) -> Fact | None:
+def _get_source_pass(run: Run, fact: Fact) -> Fact | None:
     if fact is Fact.MEMORY and run.mode.is_recorded:
         return Fact.RECORDED_PASS
-    return _SOURCES.get(fact)
+    return _SOURCE_PASSES.get(fact)
 
 
-def _unrecorded(run: Run, fact: Fact) -> str:
+def _explain_unrecorded(run: Run, fact: Fact) -> str:
     if fact is Fact.OBSERVERS_PASS:
         if run.manifest.sources:
             return "it was imported, and other programs do not measure their own overhead"
         if run.recording is not None:
             return "a recorded program runs only once"
-    return _UNRECORDED.get(fact) or f"the bundle has no {fact.value}"
+    return _DEFAULT_REASONS.get(fact) or f"the bundle has no {fact.value}"

@@ -16,7 +16,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
 
-def column(table: pl.DataFrame, name: str) -> Ints:
+def get_column(table: pl.DataFrame, name: str) -> Ints:
     """Return an integer column as int64 of shape (rows,), with nulls as -1."""
     series = table[name]
     if series.null_count():
@@ -24,7 +24,7 @@ def column(table: pl.DataFrame, name: str) -> Ints:
     return series.to_numpy().astype(np.int64, copy=False)
 
 
-def first_places(ids: Ints, wanted: Ints) -> Ints:
+def find_first_positions(ids: Ints, wanted: Ints) -> Ints:
     """Return the first index of each of ``wanted`` in ``ids``, -1 if absent.
 
     Negative ids never match. Near-linear, and linear if ids are dense, as profiler counters are.
@@ -47,7 +47,7 @@ def first_places(ids: Ints, wanted: Ints) -> Ints:
     return np.where((ordered[at] == wanted) & (wanted >= 0), order[at], -1)
 
 
-def sorted_within(code: Ints, start: Ints, end: Ints) -> bool:
+def is_sorted_within_codes(code: Ints, start: Ints, end: Ints) -> bool:
     """Return whether rows with the same ``code`` follow each other without overlap."""
     same = code[1:] == code[:-1]
     late = start[1:] < start[:-1]

@@ -69,17 +69,17 @@ class Diagnosis(Struct, frozen=True):
     """Broken rules, then passed, then unchecked; each group in registry order."""
 
     @property
-    def illegal(self) -> tuple[Finding, ...]:
+    def illegal_findings(self) -> tuple[Finding, ...]:
         """Findings that make a capture fail."""
         return tuple(f for f in self.findings if f.severity is Severity.ILLEGAL)
 
     @property
-    def checked(self) -> tuple[RuleOutcome, ...]:
+    def checked_rules(self) -> tuple[RuleOutcome, ...]:
         """Rules that are broken or passed."""
         return tuple(o for o in self.rules if o.status is not CheckStatus.NOT_CHECKED)
 
     @property
-    def unchecked(self) -> tuple[UncheckedRules, ...]:
+    def unchecked_rules(self) -> tuple[UncheckedRules, ...]:
         """Unchecked rules, grouped by reason. A failed capture leaves many unchecked."""
         by_reason: dict[str, list[RuleOutcome]] = {}
         for outcome in self.rules:
@@ -90,7 +90,7 @@ class Diagnosis(Struct, frozen=True):
         )
 
     @property
-    def silent(self) -> tuple[Finding, ...]:
+    def silent_findings(self) -> tuple[Finding, ...]:
         """Findings that a capture does not detect."""
         return tuple(f for f in self.findings if f.severity is Severity.SILENT)
 
@@ -102,18 +102,18 @@ def diagnose(report: DoctorReport) -> Diagnosis:
     )
     return Diagnosis(
         report=report,
-        outcome=_outcome(report),
+        outcome=_determine_outcome(report),
         findings=findings,
-        rules=_rules(report),
+        rules=_collect_rules(report),
     )
 
 
-def replays_differ(report: DoctorReport) -> bool:
+def has_differing_replays(report: DoctorReport) -> bool:
     """Return whether replays of a successful capture compute a different result than the step."""
-    return report.captured is True and _outcome(report) is CaptureOutcome.SILENT
+    return report.captured is True and _determine_outcome(report) is CaptureOutcome.SILENT
 
 
-def _outcome(report: DoctorReport) -> CaptureOutcome:
+def _determine_outcome(report: DoctorReport) -> CaptureOutcome:
     severities = {finding.severity for finding in report.findings}
     if Severity.ILLEGAL in severities:
         return CaptureOutcome.ILLEGAL
@@ -122,7 +122,7 @@ def _outcome(report: DoctorReport) -> CaptureOutcome:
     return CaptureOutcome.HEALTHY if report.captured else CaptureOutcome.UNSEEN
 
 
-def _strays(report: DoctorReport) -> bool:
+def _has_large_difference(report: DoctorReport) -> bool:
     """Return whether a tensor differs after a replay far more than between two eager steps."""
     return any(
         check.differing
@@ -131,7 +131,7 @@ def _strays(report: DoctorReport) -> bool:
     )
 
 
-def _rules(report: DoctorReport) -> tuple[RuleOutcome, ...]:
+def _collect_rules(report: DoctorReport) -> tuple[RuleOutcome, ...]:
     checks = {check.rule: check for check in report.checks}
     counts = dict.fromkeys(RuleId, 0)
     for finding in report.findings:
@@ -144,7 +144,12 @@ def _rules(report: DoctorReport) -> tuple[RuleOutcome, ...]:
             check.reason if check else "the version that wrote this report did not have this rule"
         )
         passed = status is CheckStatus.PASSED
-        if rule.id is RuleId.REPLAY_DIFFERS and passed and report.findings and _strays(report):
+        if (
+            rule.id is RuleId.REPLAY_DIFFERS
+            and passed
+            and report.findings
+            and _has_large_difference(report)
+        ):
             # The rule covers unexplained differences; a bare "passed" would deny the difference.
             reason = "replays differ, and the findings above explain it"
         outcomes.append(RuleOutcome(rule, status, reason, counts[rule.id]))

@@ -16,9 +16,9 @@ from graphviz_dash.analysis.arrays import Ints
 
 NO_PARTNER: Final = -1
 
-_MOST_DIFFERENCES: Final = 400
-_DIFFERENT_SHARE: Final = 0.1
-_FEW: Final = 4
+_MAX_DIFFERENCES: Final = 400
+_MAX_DIFFERENT_SHARE: Final = 0.1
+_MIN_LIMIT: Final = 4
 
 
 class Alignment(Struct, frozen=True):
@@ -32,7 +32,7 @@ class Alignment(Struct, frozen=True):
     spread: Ints
 
     @property
-    def pairs(self) -> int:
+    def pair_count(self) -> int:
         """Number of items with a partner."""
         return int(np.count_nonzero(self.partner >= 0))
 
@@ -47,9 +47,9 @@ def align(first: Ints, second: Ints) -> Alignment | None:
         return Alignment(np.arange(len(first), dtype=np.int64), np.zeros(len(first), np.int64))
     longest = max(len(first), len(second))
     # A replaced item counts as two differences.
-    limit = min(_MOST_DIFFERENCES, max(_FEW, int(2 * _DIFFERENT_SHARE * longest)))
-    front = partners(first, second, limit)
-    back = partners(first[::-1], second[::-1], limit)
+    limit = min(_MAX_DIFFERENCES, max(_MIN_LIMIT, int(2 * _MAX_DIFFERENT_SHARE * longest)))
+    front = find_partners(first, second, limit)
+    back = find_partners(first[::-1], second[::-1], limit)
     if front is None or back is None:
         return None
     back = np.where(back >= 0, len(second) - 1 - back, NO_PARTNER)[::-1]
@@ -58,12 +58,12 @@ def align(first: Ints, second: Ints) -> Alignment | None:
     return Alignment(front, spread)
 
 
-def partners(first: Ints, second: Ints, limit: int) -> Ints | None:
+def find_partners(first: Ints, second: Ints, limit: int) -> Ints | None:
     """Return for each item of ``first`` its index in ``second`` or NO_PARTNER.
 
     None if more than ``limit`` items would be unpaired. O((n + m) limit) time, O(d * d) memory.
     """
-    trace = _furthest(first, second, limit)
+    trace = _trace_furthest(first, second, limit)
     if trace is None:
         return None
     partner = np.full(len(first), NO_PARTNER, dtype=np.int64)
@@ -74,7 +74,7 @@ def partners(first: Ints, second: Ints, limit: int) -> Ints | None:
             start = 0
         else:
             before = trace[edits - 1]
-            down = _goes_down(before, diagonal, edits)
+            down = _is_insertion(before, diagonal, edits)
             previous = diagonal + 1 if down else diagonal - 1
             from_x = before[previous]
             start = from_x if down else from_x + 1
@@ -85,7 +85,7 @@ def partners(first: Ints, second: Ints, limit: int) -> Ints | None:
     return partner
 
 
-def _furthest(first: Ints, second: Ints, limit: int) -> list[dict[int, int]] | None:
+def _trace_furthest(first: Ints, second: Ints, limit: int) -> list[dict[int, int]] | None:
     """Return for each edit count the furthest index in ``first`` on each diagonal."""
     trace: list[dict[int, int]] = []
     for edits in range(limit + 1):
@@ -94,13 +94,13 @@ def _furthest(first: Ints, second: Ints, limit: int) -> list[dict[int, int]] | N
             if edits == 0:
                 x = 0
             else:
-                down = _goes_down(trace[-1], diagonal, edits)
+                down = _is_insertion(trace[-1], diagonal, edits)
                 x = trace[-1][diagonal + 1] if down else trace[-1][diagonal - 1] + 1
             if x > len(first) or x - diagonal > len(second):
                 # Beyond the end of one sequence, with no way back.
                 reach[diagonal] = x
                 continue
-            x = _slide(first, second, x, x - diagonal)
+            x = _find_agreement_end(first, second, x, x - diagonal)
             reach[diagonal] = x
             if x >= len(first) and x - diagonal >= len(second):
                 trace.append(reach)
@@ -109,14 +109,14 @@ def _furthest(first: Ints, second: Ints, limit: int) -> list[dict[int, int]] | N
     return None
 
 
-def _goes_down(before: dict[int, int], diagonal: int, edits: int) -> bool:
+def _is_insertion(before: dict[int, int], diagonal: int, edits: int) -> bool:
     """Return whether the furthest path to ``diagonal`` skips an item of the second sequence."""
     if diagonal == -edits:
         return True
     return diagonal != edits and before[diagonal - 1] < before[diagonal + 1]
 
 
-def _slide(first: Ints, second: Ints, x: int, y: int) -> int:
+def _find_agreement_end(first: Ints, second: Ints, x: int, y: int) -> int:
     """Return the index in ``first`` up to which both sequences agree, starting at (x, y)."""
     size = 16
     while x < len(first) and y < len(second):

@@ -17,12 +17,12 @@ _FIRST = np.uint64(0x9E3779B97F4A7C15)
 _SECOND = np.uint64(0xC2B2AE3D27D4EB4F)
 
 
-def unique_pairs(before: Chained, after: Chained, radius: int) -> list[tuple[int, int]]:
+def find_unique_pairs(before: Chained, after: Chained, radius: int) -> list[tuple[int, int]]:
     """Return positions of items that are unique on each side, ordered by the second side.
 
     An item's context is its code and ``radius`` neighbours on each side (a power of two, or 0).
     """
-    labels = np.concatenate((_labels(before, radius), _labels(after, radius)))
+    labels = np.concatenate((_compute_labels(before, radius), _compute_labels(after, radius)))
     side = np.repeat([0, 1], [len(before[0]), len(after[0])])
     order = np.argsort(labels, kind="stable")
     ranked, sides = labels[order], side[order]
@@ -36,16 +36,19 @@ def unique_pairs(before: Chained, after: Chained, radius: int) -> list[tuple[int
     return list(zip(first_index[by_second].tolist(), second_index[by_second].tolist(), strict=True))
 
 
-def _labels(items: Chained, radius: int) -> Hashes:
+def _compute_labels(items: Chained, radius: int) -> Hashes:
     code, following, previous = items
-    base = _mixed((code + 2).astype(np.uint64) * _FIRST)
+    base = _hash_values((code + 2).astype(np.uint64) * _FIRST)
     if not radius:
         return base
-    onward, back = _reach(base, following, radius), _reach(base, previous, radius)
-    return np.asarray(_mixed(onward * _FIRST + back * _SECOND), dtype=np.uint64)
+    onward, back = (
+        _hash_neighbours(base, following, radius),
+        _hash_neighbours(base, previous, radius),
+    )
+    return np.asarray(_hash_values(onward * _FIRST + back * _SECOND), dtype=np.uint64)
 
 
-def _reach(base: Hashes, step: Ints, radius: int) -> Hashes:
+def _hash_neighbours(base: Hashes, step: Ints, radius: int) -> Hashes:
     """Hash each item and the next ``radius`` items along ``step``, by doubling."""
     # One extra element represents the end of every chain.
     end = len(base)
@@ -53,12 +56,12 @@ def _reach(base: Hashes, step: Ints, radius: int) -> Hashes:
     jump = np.append(np.where(step < 0, end, step), end)
     length = 1
     while length <= radius:
-        hashes = _mixed(hashes * _FIRST + hashes[jump] * _SECOND)
+        hashes = _hash_values(hashes * _FIRST + hashes[jump] * _SECOND)
         jump = jump[jump]
         length *= 2
     return hashes[:-1]
 
 
-def _mixed(values: Hashes) -> Hashes:
+def _hash_values(values: Hashes) -> Hashes:
     mixed = (values ^ (values >> np.uint64(31))) * _SECOND
     return np.asarray(mixed ^ (mixed >> np.uint64(29)), dtype=np.uint64)

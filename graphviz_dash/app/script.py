@@ -8,25 +8,25 @@ from graphviz_dash.app.hosting.document import STYLE
 from graphviz_dash.app.hosting.preload import preload_all
 from graphviz_dash.app.hosting.switch import is_plain
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import tab_title, top_bar
-from graphviz_dash.ui.page.navigation import name_of, pages
+from graphviz_dash.ui.page.frame import build_tab_title, draw_top_bar
+from graphviz_dash.ui.page.navigation import get_page_name, list_pages
 from graphviz_dash.ui.state.store import ClosedError
 
-chosen = st.navigation(pages(), position="hidden")
-name = name_of(chosen)
-url_state.arrive()
+chosen = st.navigation(list_pages(), position="hidden")
+name = get_page_name(chosen)
+url_state.sync_address()
 # Before the page is drawn, because leaving the page ends this run.
-url_state.remember(name)
+url_state.remember_address(name)
 if is_plain():
     # Otherwise the document already contains it.
     st.html(STYLE)
-st.set_page_config(page_title=tab_title(name), layout="wide")
-top_bar(name)
+st.set_page_config(page_title=build_tab_title(name), layout="wide")
+draw_top_bar(name)
 try:
     chosen.run()
 except ClosedError:
     # The experiment changed on disk while the page was built.
     st.rerun()
-url_state.remember(name)
+url_state.remember_address(name)
 # After the first page is sent.
 preload_all()

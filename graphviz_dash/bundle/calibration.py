@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from graphviz_dash.bundle.document import Document, write_beside
+from graphviz_dash.bundle.document import Document, write_atomically
 from graphviz_dash.model.calibration import (
     CALIBRATION_FORMAT,
     CALIBRATION_VERSION,
@@ -40,4 +40,4 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
     Raises:
         OSError: Writing failed; no partial file remains.
     """
-    write_beside(path, msgspec.json.format(msgspec.json.encode(calibration), indent=1))
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(calibration), indent=1))

@@ -15,11 +15,11 @@ import msgspec
 
 from graphviz_dash.bundle.compile_stacks import (
     Shorten,
-    is_users,
-    stack_lines,
-    user_function,
-    user_line,
-    without_folders,
+    build_user_line,
+    extract_stack_lines,
+    is_user_file,
+    parse_function_name,
+    shorten_paths,
 )
 from graphviz_dash.model.compilation import (
     CompiledFrame,
@@ -30,10 +30,10 @@ from graphviz_dash.model.compilation import (
     UserLine,
 )
 
-STRUCTURED: Final = "structured trace (TORCH_TRACE)"
+STRUCTURED_SOURCE: Final = "structured trace (TORCH_TRACE)"
 """Source of the facts of a :class:`CompileLog`."""
 
-_OTHERWISE: Final = (
+_RECORD_ERRORS: Final = (
     AttributeError,
     IndexError,
     KeyError,
@@ -44,37 +44,41 @@ _OTHERWISE: Final = (
 )
 """Exceptions caused by records of an unexpected shape."""
 
-_CODE: Final = 20_000
-_MOST: Final = 100_000
-_REASON: Final = 300
-_EXPLANATION: Final = 2_000
-_MOST_FRAMES: Final = 20_000
-_MOST_CALLERS: Final = 12
+_MAX_CODE_LENGTH: Final = 20_000
+_MAX_BREAK_LENGTH: Final = 100_000
+_MAX_REASON_LENGTH: Final = 300
+_MAX_EXPLANATION_LENGTH: Final = 2_000
+_MAX_FRAMES: Final = 20_000
+_MAX_CALLERS: Final = 12
 
 _BREAK_REASON: Final = re.compile(r"^(?:Graph Break )?Reason: (?P<text>.*)", re.S | re.M)
-_ATTEMPTED: Final = re.compile(
+_ATTEMPT_PREFIX: Final = re.compile(
     r"^(?:(?:Encountered graph break (?:when attempting to trace|that we cannot resume)|"
     r"Failed to handle graph break gracefully)[^\n]*\n+)+"
 )
-_EXPLAINED: Final = re.compile(
+_EXPLANATION_PATTERN: Final = re.compile(
     r"^\s*Explanation: (.*?)(?=^\s*(?:Hint:|Developer debug)|\Z)", re.S | re.M
 )
 _HINT: Final = re.compile(
     r"^\s*Hint: (.*?)(?=^\s*(?:Hint:|Developer debug|For more)|\n\s*\n|\Z)", re.S | re.M
 )
-_GIVEN_UP: Final = re.compile(
+_EAGER_FALLBACK: Final = re.compile(
     r"cannot properly resume|fall back to eager|falling back to eager|[Ss]kipping the function"
 )
 _LINK: Final = re.compile(r"please visit: (https://\S+)")
-_AT: Final = re.compile(r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.M)
+_BREAK_LOCATION: Final = re.compile(
+    r"^Graph break in user code at (?P<file>.+):(?P<line>\d+)$", re.M
+)
 _TRACEBACK: Final = re.compile(r"^User code traceback:\n|following user code:\n", re.M)
-_OWN_TRACEBACK: Final = re.compile(r"^(Traceback \(most recent call last\)|NoneType: None)", re.M)
+_DYNAMO_TRACEBACK: Final = re.compile(
+    r"^(Traceback \(most recent call last\)|NoneType: None)", re.M
+)
 _GUARD: Final = re.compile(r"^(?:\d+/\d+: )?(?P<guard>.*?)(?:\s{2,}# (?P<note>.*))?$")
 _NOTE: Final = re.compile(
     r"^(?:(?P<code>.*?)\s+# )?(?P<file>\S+\.py):(?P<line>\d+) in (?P<name>\S+)"
 )
-_SKIPPING: Final = re.compile(r"^(?:skipping|disabling) cudagraphs? (?:due to )?")
-_FOUND_FROM: Final = re.compile(r"\.? ?Found from ?:")
+_SKIP_PREFIX: Final = re.compile(r"^(?:skipping|disabling) cudagraphs? (?:due to )?")
+_STACK_SUFFIX: Final = re.compile(r"\.? ?Found from ?:")
 _GUARD_TIME: Final = re.compile(r"Guard latency = ([\d.]+) us")
 
 
@@ -99,74 +103,74 @@ class CompileLog:
         """Number of supported records."""
         self._shorten = shorten
         self._files: dict[int, str] = {}
-        self._other_files = files
+        self._get_known_files = files
 
     def record(self, metadata: Mapping[str, Any], payload: str | None) -> None:
         """Process one record. Records of an unexpected shape are skipped."""
         try:
-            self._take(metadata, payload or "")
-        except _OTHERWISE:
+            self._process_record(metadata, payload or "")
+        except _RECORD_ERRORS:
             return
 
-    def _take(self, metadata: Mapping[str, Any], payload: str) -> None:
+    def _process_record(self, metadata: Mapping[str, Any], payload: str) -> None:
         if "str" in metadata:
             name, number = metadata["str"]
             self._files[int(number)] = str(name)
             return
-        frame = frame_id(metadata)
+        frame = format_frame_id(metadata)
         if "artifact" in metadata:
-            self._artifact(str(metadata["artifact"]["name"]), frame, payload)
+            self._process_artifact(str(metadata["artifact"]["name"]), frame, payload)
         elif frame is None:
             return
         elif "dynamo_start" in metadata:
             if frame not in self.frames or not metadata.get("attempt"):
                 # torch._dynamo.reset() restarts the ids; the latest compilation is the active one.
-                self._start(frame, metadata["dynamo_start"]["stack"])
+                self._add_frame(frame, metadata["dynamo_start"]["stack"])
         elif "dynamo_output_graph" in metadata:
-            self._update(frame, code=self._told(payload)[:_CODE] or None)
+            self._update_frame(frame, code=self._shorten_paths(payload)[:_MAX_CODE_LENGTH] or None)
         elif "dynamo_cpp_guards_str" in metadata:
             match = _GUARD_TIME.search(payload)
             if match:
-                self._update(frame, guard_ns=round(float(match[1]) * 1e3))
+                self._update_frame(frame, guard_ns=round(float(match[1]) * 1e3))
         elif "compilation_metrics" in metadata:
-            self._metrics(frame, metadata["compilation_metrics"])
+            self._process_metrics(frame, metadata["compilation_metrics"])
 
-    def _artifact(self, name: str, frame: str | None, payload: str) -> None:
+    def _process_artifact(self, name: str, frame: str | None, payload: str) -> None:
         if name == "torch_version":
             self.torch = str(json.loads(payload)["pytorch_version"])
         elif name == "dynamo_graph_break_reason":
-            self._break(frame, payload[:_MOST])
+            self._add_break(frame, payload[:_MAX_BREAK_LENGTH])
         elif name == "recompile_reasons":
-            self._recompile(frame, payload)
+            self._process_recompile(frame, payload)
         elif name.startswith(("fx_graph_cache_", "fx_graph_bundled_cache_")):
-            self._graph(name, frame, payload)
+            self._add_graph(name, frame, payload)
 
-    def _start(self, frame: str, stack: Sequence[Mapping[str, Any]]) -> None:
+    def _add_frame(self, frame: str, stack: Sequence[Mapping[str, Any]]) -> None:
         *callers, function = stack
-        name, resumed_at = user_function(str(function["name"]))
-        if len(self.frames) >= _MOST_FRAMES:
+        name, resumed_at = parse_function_name(str(function["name"]))
+        if len(self.frames) >= _MAX_FRAMES:
             return
         self.records += 1
-        file = self._file(function)
+        file = self._resolve_file(function)
         self.frames[frame] = CompiledFrame(
             id=frame,
             function=name,
             place=None
             if file is None
-            else user_line(file, int(function["line"]), name, None, self._shorten),
+            else build_user_line(file, int(function["line"]), name, None, self._shorten),
             resumes=resumed_at is not None,
-            callers=tuple(self._callers(callers)),
+            callers=tuple(self._extract_callers(callers)),
         )
 
-    def _callers(self, stack: Sequence[Mapping[str, Any]]) -> list[UserLine]:
+    def _extract_callers(self, stack: Sequence[Mapping[str, Any]]) -> list[UserLine]:
         lines: list[UserLine] = []
         for frame in reversed(stack):
-            if len(lines) == _MOST_CALLERS:
+            if len(lines) == _MAX_CALLERS:
                 break
-            file = self._file(frame)
-            if file is not None and is_users(file):
+            file = self._resolve_file(frame)
+            if file is not None and is_user_file(file):
                 lines.append(
-                    user_line(
+                    build_user_line(
                         file,
                         int(frame["line"]),
                         str(frame.get("name", "")) or None,
@@ -176,24 +180,24 @@ class CompileLog:
                 )
         return lines
 
-    def _file(self, line: Mapping[str, Any]) -> str | None:
+    def _resolve_file(self, line: Mapping[str, Any]) -> str | None:
         file = line.get("filename")
         if not isinstance(file, int):
             return file
         if file not in self._files:
             # Each name is recorded once per process, possibly before the recording started.
-            self._files = {**self._other_files(), **self._files}
+            self._files = {**self._get_known_files(), **self._files}
         return self._files.get(file)
 
-    def _update(self, frame: str, **facts: Any) -> None:
+    def _update_frame(self, frame: str, **facts: Any) -> None:
         if frame in self.frames:
             self.frames[frame] = msgspec.structs.replace(self.frames[frame], **facts)
 
-    def _metrics(self, frame: str, metrics: Mapping[str, Any]) -> None:
+    def _process_metrics(self, frame: str, metrics: Mapping[str, Any]) -> None:
         if metrics.get("is_forward") is False:
             return
         if frame not in self.frames and metrics.get("co_name") is not None:
-            self._start(
+            self._add_frame(
                 frame,
                 [
                     {
@@ -209,37 +213,51 @@ class CompileLog:
             "nodes": metrics.get("graph_op_count"),
             "inputs": metrics.get("graph_input_count"),
             "guards": metrics.get("guard_count"),
-            "compile_ns": _ns(metrics.get("entire_frame_compile_time_s"), 1e9)
-            or _ns(metrics.get("duration_us"), 1e3),
-            "guard_ns": _ns(latency, 1e3),
-            "failure": None if failed is None else _title(self._told(str(failed)))[:_REASON],
+            "compile_ns": _convert_to_ns(metrics.get("entire_frame_compile_time_s"), 1e9)
+            or _convert_to_ns(metrics.get("duration_us"), 1e3),
+            "guard_ns": _convert_to_ns(latency, 1e3),
+            "failure": None
+            if failed is None
+            else _get_first_line(self._shorten_paths(str(failed)))[:_MAX_REASON_LENGTH],
         }
-        self._update(frame, **{name: fact for name, fact in facts.items() if fact is not None})
+        self._update_frame(
+            frame, **{name: fact for name, fact in facts.items() if fact is not None}
+        )
         skipped = metrics.get("cudagraph_skip_reason")
         if skipped:
-            lines = stack_lines(str(skipped), self._shorten)
-            self.skips.append(GraphSkip(frame, skip_reason(self._told(str(skipped))), lines))
+            lines = extract_stack_lines(str(skipped), self._shorten)
+            self.skips.append(
+                GraphSkip(frame, extract_skip_reason(self._shorten_paths(str(skipped))), lines)
+            )
         if "RecompileLimit" in str(metrics.get("fail_type")):
-            self.limit(frame, None)
+            self.record_limit(frame, None)
 
-    def _break(self, frame: str | None, payload: str) -> None:
+    def _add_break(self, frame: str | None, payload: str) -> None:
         self.records += 1
-        head, _, remainder = _split(_TRACEBACK, payload)
-        lines = stack_lines(_split(_OWN_TRACEBACK, remainder)[0], self._shorten)
+        head, _, remainder = _split_at(_TRACEBACK, payload)
+        lines = extract_stack_lines(_split_at(_DYNAMO_TRACEBACK, remainder)[0], self._shorten)
         match = _BREAK_REASON.search(head)
-        reason = self._told(_ATTEMPTED.sub("", match["text"] if match else head).strip())
-        if not lines and (location := _AT.search(head)):
-            lines = (user_line(location["file"], int(location["line"]), None, None, self._shorten),)
-        explained = _EXPLAINED.search(reason)
+        reason = self._shorten_paths(
+            _ATTEMPT_PREFIX.sub("", match["text"] if match else head).strip()
+        )
+        if not lines and (location := _BREAK_LOCATION.search(head)):
+            lines = (
+                build_user_line(location["file"], int(location["line"]), None, None, self._shorten),
+            )
+        explained = _EXPLANATION_PATTERN.search(reason)
         link = _LINK.search(reason)
         graph_break = GraphBreak(
             frame=frame,
-            reason=_title(reason)[:_REASON],
-            explanation=" ".join(explained[1].split())[:_EXPLANATION] if explained else None,
-            hints=tuple(" ".join(hint.split())[:_REASON] for hint in _HINT.findall(reason))[:6],
+            reason=_get_first_line(reason)[:_MAX_REASON_LENGTH],
+            explanation=" ".join(explained[1].split())[:_MAX_EXPLANATION_LENGTH]
+            if explained
+            else None,
+            hints=tuple(
+                " ".join(hint.split())[:_MAX_REASON_LENGTH] for hint in _HINT.findall(reason)
+            )[:6],
             link=link[1] if link else None,
             lines=lines,
-            whole_frame=_GIVEN_UP.search(head) is not None,
+            whole_frame=_EAGER_FALLBACK.search(head) is not None,
         )
         recent = [(old.frame, old.lines[:1]) for old in self.breaks[-4:]]
         if (graph_break.frame, graph_break.lines[:1]) in recent:
@@ -256,11 +274,11 @@ class CompileLog:
         else:
             self.breaks.append(graph_break)
 
-    def _recompile(self, frame: str | None, payload: str) -> None:
+    def _process_recompile(self, frame: str | None, payload: str) -> None:
         reasons = json.loads(payload) if payload.startswith("[") else [payload]
         self._add_recompile(frame, reasons, limit=False)
 
-    def limit(self, frame: str | None, reason: str | None) -> None:
+    def record_limit(self, frame: str | None, reason: str | None) -> None:
         """Record that the recompile limit was reached for ``frame``, most recently because of
         ``reason``."""
         self._add_recompile(frame, [reason] if reason else [], limit=True)
@@ -284,29 +302,33 @@ class CompileLog:
         for reason in reasons:
             first_line = str(reason).strip().partition("\n")[0]
             match = _GUARD.match(first_line)
-            guards.append(self._told(match["guard"] if match else first_line).strip()[:_REASON])
-            reason_lines = stack_lines(str(reason), self._shorten)[:1] or self._noted(
-                match and match["note"]
+            guards.append(
+                self._shorten_paths(match["guard"] if match else first_line).strip()[
+                    :_MAX_REASON_LENGTH
+                ]
             )
+            reason_lines = extract_stack_lines(str(reason), self._shorten)[
+                :1
+            ] or self._parse_guard_note(match and match["note"])
             lines.extend(reason_lines)
         self.recompiles.append(
             Recompile(frame, tuple(dict.fromkeys(guards)), tuple(dict.fromkeys(lines)), limit)
         )
 
-    def _told(self, text: str) -> str:
-        return without_folders(text, self._shorten)
+    def _shorten_paths(self, text: str) -> str:
+        return shorten_paths(text, self._shorten)
 
-    def _noted(self, note: str | None) -> tuple[UserLine, ...]:
+    def _parse_guard_note(self, note: str | None) -> tuple[UserLine, ...]:
         match = _NOTE.match(note or "")
         if match is None:
             return ()
         return (
-            user_line(
+            build_user_line(
                 match["file"], int(match["line"]), match["name"], match["code"], self._shorten
             ),
         )
 
-    def _graph(self, name: str, frame: str | None, payload: str) -> None:
+    def _add_graph(self, name: str, frame: str | None, payload: str) -> None:
         record = json.loads(payload)
         key = record.get("key")
         if key is None or key in self.graphs:
@@ -322,7 +344,7 @@ class CompileLog:
         )
 
 
-def frame_id(metadata: Mapping[str, Any]) -> str | None:
+def format_frame_id(metadata: Mapping[str, Any]) -> str | None:
     """Format torch's id of a record's compilation as in traces: ``0/1``, or ``!2/0/1`` under
     compiled autograd."""
     frame, attempt = metadata.get("frame_id"), metadata.get("frame_compile_id")
@@ -332,22 +354,22 @@ def frame_id(metadata: Mapping[str, Any]) -> str | None:
     return f"{frame}/{attempt}" if autograd is None else f"!{autograd}/{frame}/{attempt}"
 
 
-def skip_reason(text: str) -> str:
+def extract_skip_reason(text: str) -> str:
     """Extract Inductor's reason not to record a graph, on one line."""
-    first_line = _FOUND_FROM.split(text.strip().partition("\n")[0])[0]
-    return _SKIPPING.sub("", first_line).strip(" .")[:_REASON]
+    first_line = _STACK_SUFFIX.split(text.strip().partition("\n")[0])[0]
+    return _SKIP_PREFIX.sub("", first_line).strip(" .")[:_MAX_REASON_LENGTH]
 
 
-def _split(mark: re.Pattern[str], text: str) -> tuple[str, str, str]:
+def _split_at(mark: re.Pattern[str], text: str) -> tuple[str, str, str]:
     match = mark.search(text)
     if match is None:
         return text, "", ""
     return text[: match.start()], match[0], text[match.end() :]
 
 
-def _title(reason: str) -> str:
+def _get_first_line(reason: str) -> str:
     return next((line.strip() for line in reason.splitlines() if line.strip()), "unknown reason")
 
 
-def _ns(value: float | None, scale: float) -> int | None:
+def _convert_to_ns(value: float | None, scale: float) -> int | None:
     return None if value is None or value < 0 else round(value * scale)

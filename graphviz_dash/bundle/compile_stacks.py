@@ -17,64 +17,64 @@ _FRAME: Final = re.compile(
     re.M,
 )
 _NOT_CODE: Final = re.compile(r"^[\s~^|]*$")
-_RESUMED: Final = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
-_TORCH: Final = re.compile(
+_CONTINUATION_NAME: Final = re.compile(r"^torch_dynamo_resume_in_(?P<name>.+)_at_(?P<line>\d+)$")
+_EXCLUDED_FILE: Final = re.compile(
     r"(^|/)(site|dist)-packages/torch/|(^|/)c[a-z0-9]{51}\.py$|^<(?!stdin|ipython)|"
     r"/lib/python3\.\d+/(?!(site|dist)-packages/)|"
     r"(^|/)(collectors|graphviz_dash)/(?!workloads/)[a-z_]+/[a-z_]+\.py$"
 )
 _PACKAGES: Final = re.compile(r"^.*/(?:site|dist)-packages/")
 _PATH: Final = re.compile(r"(?<![\w.])/[^\s\"':]*\.py\b")
-_MOST: Final = 12
-_LONGEST: Final = 300
+_MAX_LINES: Final = 12
+_MAX_CODE_LENGTH: Final = 300
 
 
-def user_function(name: str) -> tuple[str, int | None]:
+def parse_function_name(name: str) -> tuple[str, int | None]:
     """Return a function's name without Dynamo's prefix of continuations, and the line after which
     it resumes. The line is None for a complete function."""
-    resumed = _RESUMED.match(name)
+    resumed = _CONTINUATION_NAME.match(name)
     if resumed is None:
         return name, None
-    original, _ = user_function(resumed["name"])
+    original, _ = parse_function_name(resumed["name"])
     return original, int(resumed["line"])
 
 
-def is_users(file: str) -> bool:
+def is_user_file(file: str) -> bool:
     """Return True for files of the program or a library, False for files of torch, Python or this
     package."""
-    return _TORCH.search(file) is None
+    return _EXCLUDED_FILE.search(file) is None
 
 
-def shorter(file: str) -> str:
+def strip_folders(file: str) -> str:
     """Strip the folders from a path of another machine, up to the package or the file name."""
     relative = _PACKAGES.sub("", file)
     return relative if relative != file else file.rsplit("/", 1)[-1]
 
 
-def without_folders(text: str, shorten: Shorten) -> str:
+def shorten_paths(text: str, shorten: Shorten) -> str:
     """Shorten all paths of Python files in ``text``."""
     return _PATH.sub(lambda path: shorten(path[0]), text)
 
 
-def stack_lines(text: str, shorten: Shorten) -> tuple[UserLine, ...]:
+def extract_stack_lines(text: str, shorten: Shorten) -> tuple[UserLine, ...]:
     """Return the distinct program lines in the tracebacks of ``text``, innermost first."""
-    lines = list(_lines(text, shorten))
+    lines = list(_iter_stack_lines(text, shorten))
     lines.reverse()
-    return tuple(dict.fromkeys(lines))[:_MOST]
+    return tuple(dict.fromkeys(lines))[:_MAX_LINES]
 
 
-def user_line(
+def build_user_line(
     file: str, line: int, function: str | None, code: str | None, shorten: Shorten
 ) -> UserLine:
     """Build a line with shortened path, function and code."""
-    name = None if function is None else user_function(function.strip())[0]
-    text = None if code is None or _NOT_CODE.match(code) else code.strip()[:_LONGEST]
+    name = None if function is None else parse_function_name(function.strip())[0]
+    text = None if code is None or _NOT_CODE.match(code) else code.strip()[:_MAX_CODE_LENGTH]
     return UserLine(shorten(file), max(line, 0), name, text)
 
 
-def _lines(text: str, shorten: Shorten) -> Iterator[UserLine]:
+def _iter_stack_lines(text: str, shorten: Shorten) -> Iterator[UserLine]:
     for frame in _FRAME.finditer(text):
-        if is_users(frame["file"]):
-            yield user_line(
+        if is_user_file(frame["file"]):
+            yield build_user_line(
                 frame["file"], int(frame["line"]), frame["function"], frame["code"], shorten
             )

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from graphviz_dash.bundle.compile_log import skip_reason
-from graphviz_dash.bundle.compile_stacks import Shorten, stack_lines, without_folders
+from graphviz_dash.bundle.compile_log import extract_skip_reason
+from graphviz_dash.bundle.compile_stacks import Shorten, extract_stack_lines, shorten_paths
 from graphviz_dash.model.compilation import (
     CompileWarning,
     GraphPartition,
@@ -23,7 +23,7 @@ from graphviz_dash.model.compilation import (
     SplitOperator,
 )
 
-LOGGED: Final = "log cudagraphs (TORCH_LOGS)"
+LOG_SOURCE: Final = "log cudagraphs (TORCH_LOGS)"
 """Source of the facts of a :class:`CudagraphLog`."""
 
 _PARTITION: Final = re.compile(
@@ -34,7 +34,7 @@ _OPERATOR: Final = re.compile(r"^\s+(?P<name>\S+): reason=(?P<reason>[^,]*)(?P<r
 _FX: Final = re.compile(r", fx=(?P<fx>[\w.:<>]+)")
 _SKIP: Final = re.compile(r"^(?:skipping|disabling) cudagraphs? (?:due to )?(?P<reason>.*)$", re.S)
 _FRAME: Final = re.compile(r"^\[(?P<frame>[^\]\s]+)\] ")
-_AGAIN: Final = re.compile(
+_RERECORDING: Final = re.compile(
     r"Re-recording function=(?P<function>\S+), (?:mode=\w+, )?reason=(?P<reason>.*)$", re.S
 )
 _MOVED: Final = re.compile(
@@ -42,9 +42,9 @@ _MOVED: Final = re.compile(
     r"input stack trace: (?P<stack>.*?)(?=^input name: |\Z)",
     re.S | re.M,
 )
-_NO_GRAPHS_WANTED: Final = "partition includes all ops when cudagraphs is disabled"
-_WARNED: Final = ("CUDAGraph supports dynamic shapes", "Unable to hit fast path")
-_REASON: Final = 300
+_GRAPHS_DISABLED: Final = "partition includes all ops when cudagraphs is disabled"
+_WARNING_PREFIXES: Final = ("CUDAGraph supports dynamic shapes", "Unable to hit fast path")
+_MAX_REASON_LENGTH: Final = 300
 
 
 class CudagraphLog:
@@ -66,46 +66,46 @@ class CudagraphLog:
         self._shorten = shorten
         self._stack: list[str] = []
 
-    def message(self, text: str, frame: str | None) -> None:
+    def process_message(self, text: str, frame: str | None) -> None:
         """Process one message, logged during the compilation or execution of ``frame``."""
         frame_prefix = _FRAME.match(text)
         frame = frame_prefix["frame"] if frame_prefix else frame
         if text.startswith("Created ") and "graph partitions" in text:
             self.partitionings.append(Partitioning(frame, ()))
         elif partition := _PARTITION.match(text):
-            self._partition(partition)
+            self._add_partition(partition)
         elif text.startswith("         ") and "reason=" not in text:
-            self._operator_line(text)
+            self._add_traceback_line(text)
         elif (operator := _OPERATOR.match(text)) and self.partitionings:
-            self._operator(operator)
+            self._process_operator(operator)
         elif skipped := _SKIP.match(text):
-            self._skip(frame, skipped["reason"])
-        elif rerecording := _AGAIN.search(text):
-            self._again(frame, rerecording)
+            self._add_skip(frame, skipped["reason"])
+        elif rerecording := _RERECORDING.search(text):
+            self._add_rerecording(frame, rerecording)
         elif "Running warmup function" in text:
             self.warmups[frame or ""] += 1
         elif "Recording function" in text:
             self.recordings += 1
-        elif text.startswith(_WARNED):
-            self.warnings[text.strip().partition("\n")[0][:_REASON]] += 1
+        elif text.startswith(_WARNING_PREFIXES):
+            self.warnings[text.strip().partition("\n")[0][:_MAX_REASON_LENGTH]] += 1
 
-    def splits(self) -> tuple[Partitioning, ...]:
+    def get_partitionings(self) -> tuple[Partitioning, ...]:
         """Return the partitionings, except for graphs that run without CUDA graphs in any case."""
         return tuple(
             split
             for split in self.partitionings
             if not any(
-                operator.reason.startswith(_NO_GRAPHS_WANTED)
+                operator.reason.startswith(_GRAPHS_DISABLED)
                 for partition in split.partitions
                 for operator in partition.operators
             )
         )
 
-    def warned(self) -> tuple[CompileWarning, ...]:
+    def get_warnings(self) -> tuple[CompileWarning, ...]:
         """Return the warnings with their counts."""
         return tuple(CompileWarning(text, (), times) for text, times in self.warnings.items())
 
-    def _partition(self, match: re.Match[str]) -> None:
+    def _add_partition(self, match: re.Match[str]) -> None:
         if not self.partitionings:
             return
         partition = GraphPartition(
@@ -118,29 +118,32 @@ class CudagraphLog:
         last = self.partitionings[-1]
         self._replace_last((*last.partitions, partition))
 
-    def _operator(self, match: re.Match[str]) -> None:
+    def _process_operator(self, match: re.Match[str]) -> None:
         self._stack = []
         fx = _FX.search(match["rest"])
-        self._operators(
+        self._add_operator(
             SplitOperator(
-                match["name"], match["reason"].strip()[:_REASON], fx["fx"] if fx else None, ()
+                match["name"],
+                match["reason"].strip()[:_MAX_REASON_LENGTH],
+                fx["fx"] if fx else None,
+                (),
             )
         )
 
-    def _operator_line(self, text: str) -> None:
+    def _add_traceback_line(self, text: str) -> None:
         partitions = self.partitionings[-1].partitions if self.partitionings else ()
         if not partitions or not partitions[-1].operators:
             return
         self._stack.append(text)
         *previous, last = partitions[-1].operators
-        lines = stack_lines("\n".join(self._stack), self._shorten)
+        lines = extract_stack_lines("\n".join(self._stack), self._shorten)
         updated_operator = msgspec.structs.replace(last, lines=lines)
         updated_partition = msgspec.structs.replace(
             partitions[-1], operators=(*previous, updated_operator)
         )
         self._replace_last((*partitions[:-1], updated_partition))
 
-    def _operators(self, operator: SplitOperator) -> None:
+    def _add_operator(self, operator: SplitOperator) -> None:
         partitions = self.partitionings[-1].partitions
         if partitions:
             operators = (*partitions[-1].operators, operator)
@@ -152,17 +155,19 @@ class CudagraphLog:
             self.partitionings[-1], partitions=partitions
         )
 
-    def _skip(self, frame: str | None, text: str) -> None:
-        reason = skip_reason(without_folders(text, self._shorten))
-        skip = GraphSkip(frame, reason, stack_lines(text, self._shorten))
+    def _add_skip(self, frame: str | None, text: str) -> None:
+        reason = extract_skip_reason(shorten_paths(text, self._shorten))
+        skip = GraphSkip(frame, reason, extract_stack_lines(text, self._shorten))
         if skip not in self.skips:
             self.skips.append(skip)
 
-    def _again(self, frame: str | None, match: re.Match[str]) -> None:
+    def _add_rerecording(self, frame: str | None, match: re.Match[str]) -> None:
         reason = match["reason"].strip()
         moved = tuple(
-            MovedInput(moved["name"], next(iter(stack_lines(moved["stack"], self._shorten)), None))
+            MovedInput(
+                moved["name"], next(iter(extract_stack_lines(moved["stack"], self._shorten)), None)
+            )
             for moved in _MOVED.finditer(reason)
         )
-        title = reason.partition("\n")[0].rstrip(". ")[:_REASON]
+        title = reason.partition("\n")[0].rstrip(". ")[:_MAX_REASON_LENGTH]
         self.rerecordings.append(Rerecording(frame, match["function"], title, moved))

@@ -44,16 +44,17 @@ class DotText(Struct, frozen=True):
     """Edges as pairs of node numbers, in file order."""
 
 
-def dot_graphs(text: str) -> dict[int, DotText]:
+def parse_dot_graphs(text: str) -> dict[int, DotText]:
     """Parse the graphs of a debug DOT by number, in file order, in linear time."""
     heads = list(_CLUSTER.finditer(text))
     ends = [*(head.start() for head in heads[1:]), len(text)][: len(heads)]
     return {
-        int(head[1]): _graph(text[head.end() : end]) for head, end in zip(heads, ends, strict=True)
+        int(head[1]): _parse_graph(text[head.end() : end])
+        for head, end in zip(heads, ends, strict=True)
     }
 
 
-def _graph(content: str) -> DotText:
+def _parse_graph(content: str) -> DotText:
     labels: dict[int, str] = {}
     position = 0
     while (head := _NODE.search(content, position)) is not None:
@@ -67,7 +68,7 @@ def _graph(content: str) -> DotText:
     return DotText({number: labels[number] for number in sorted(labels)}, edges)
 
 
-def dot_bodies(label: str) -> tuple[ConditionalType | None, tuple[int, ...]]:
+def parse_bodies(label: str) -> tuple[ConditionalType | None, tuple[int, ...]]:
     """Parse the type of a conditional node and the numbers of its bodies from its label."""
     kind = _TYPE.search(label)
     if kind is None:
@@ -75,13 +76,13 @@ def dot_bodies(label: str) -> tuple[ConditionalType | None, tuple[int, ...]]:
     return ConditionalType(kind[1].title()), tuple(map(int, _BODY.findall(label)))
 
 
-def parse_dot(text: str) -> dict[int, tuple[DotNode, ...]]:
+def parse_dot_nodes(text: str) -> dict[int, tuple[DotNode, ...]]:
     """Parse the nodes with a printed handle, by graph number and in the order of their ids."""
     return {
         number: tuple(
-            DotNode(int(handle[1], 16), *dot_bodies(label))
+            DotNode(int(handle[1], 16), *parse_bodies(label))
             for label in graph.labels.values()
             if (handle := _HANDLE.search(label)) is not None
         )
-        for number, graph in dot_graphs(text).items()
+        for number, graph in parse_dot_graphs(text).items()
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 
 @cache
-def _demangler() -> Any | None:
+def _load_demangler() -> Any | None:
     """Load ``__cxa_demangle`` of libstdc++ or libc++abi. None if neither is available."""
     for library in ("libstdc++.so.6", ctypes.util.find_library("stdc++"), "libc++abi.so.1"):
         if not library:
@@ -27,7 +27,7 @@ def _demangler() -> Any | None:
 @lru_cache(maxsize=4096)
 def demangle(name: str) -> str:
     """Demangle ``name``. Returns other names unchanged, and all names without a demangler."""
-    function = _demangler()
+    function = _load_demangler()
     if function is None or not name.startswith("_Z"):
         return name
     status = ctypes.c_int()

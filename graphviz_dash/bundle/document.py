@@ -33,7 +33,7 @@ class Document(Struct, Generic[T], frozen=True):
     """Supported versions, oldest first. The last one is written."""
     kind: type[T]
     """Type of the document."""
-    most_bytes: int
+    max_bytes: int
     """Maximum file size in bytes. Larger files are rejected unread."""
     advice: str
     """Instruction for creating such a file, as a sentence."""
@@ -47,8 +47,8 @@ class Document(Struct, Generic[T], frozen=True):
         """
         expected = f"a file of format {self.format}"
         try:
-            if file.stat().st_size > self.most_bytes:
-                raise InputError(file, f"more than {self.most_bytes:,} bytes", expected)
+            if file.stat().st_size > self.max_bytes:
+                raise InputError(file, f"more than {self.max_bytes:,} bytes", expected)
             content = file.read_bytes()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
@@ -72,7 +72,7 @@ class Document(Struct, Generic[T], frozen=True):
             raise InputError(file, str(error), expected, self.advice) from error
 
 
-def write_beside(file: Path, content: bytes) -> None:
+def write_atomically(file: Path, content: bytes) -> None:
     """Write ``content`` atomically to ``file``.
 
     Raises:

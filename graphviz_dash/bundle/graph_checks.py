@@ -5,10 +5,10 @@ from __future__ import annotations
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-from graphviz_dash.bundle.parts import graph_path
+from graphviz_dash.bundle.parts import format_graph_path
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.graph import (
-    PARAMS_OF,
+    PARAMS_BY_KIND,
     CapturedGraph,
     ConditionalParams,
     MemFreeParams,
@@ -23,7 +23,7 @@ def check_graphs(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
         InputError: A graph is invalid; names its file in the bundle at ``path``.
     """
     for graph in graphs:
-        file = path / graph_path(graph.id)
+        file = path / format_graph_path(graph.id)
         _check_order(graph, file)
         _check_params(graph, file)
         _check_operands(graph, file)
@@ -60,7 +60,7 @@ def _check_params(graph: CapturedGraph, where: Path) -> None:
     """Reject parameters of another node kind, and a free without an allocating node."""
     for node in graph.nodes:
         params = node.params
-        if params is not None and type(params) is not PARAMS_OF.get(node.kind):
+        if params is not None and type(params) is not PARAMS_BY_KIND.get(node.kind):
             raise InputError(
                 where,
                 f"node {node.index} of kind {node.kind.value} with the parameters of another kind",
@@ -117,7 +117,7 @@ def _check_bodies(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
             for body in node.bodies:
                 if body not in by_id or by_id[body].parent != (graph.id, node.index):
                     raise InputError(
-                        path / graph_path(graph.id),
+                        path / format_graph_path(graph.id),
                         f"node {node.index} with body {body!r}",
                         f"a graph of that id whose parent is node {node.index} of {graph.id!r}",
                     )
@@ -125,7 +125,7 @@ def _check_bodies(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
     for graph in graphs:
         if graph.parent is not None and graph.id not in linked:
             raise InputError(
-                path / graph_path(graph.id),
+                path / format_graph_path(graph.id),
                 f"parent node {graph.parent[1]} of {graph.parent[0]!r}",
                 "a node that lists this graph as its body",
             )
@@ -135,7 +135,7 @@ def _check_bodies(graphs: tuple[CapturedGraph, ...], path: Path) -> None:
         while parent is not None:
             if parent[0] in seen:
                 raise InputError(
-                    path / graph_path(graph.id), "a graph inside itself", "bodies as a tree"
+                    path / format_graph_path(graph.id), "a graph inside itself", "bodies as a tree"
                 )
             seen.add(parent[0])
             parent = by_id[parent[0]].parent

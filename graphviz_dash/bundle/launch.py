@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from graphviz_dash.bundle.document import Document, write_beside
+from graphviz_dash.bundle.document import Document, write_atomically
 from graphviz_dash.bundle.schema import MAX_PART_BYTES
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.launch import (
@@ -17,13 +17,13 @@ from graphviz_dash.model.launch import (
 
 LAUNCH_FILE: Final = "launch.json"
 
-READABLE: Final = (1, 2)
+SUPPORTED_VERSIONS: Final = (1, 2)
 """Supported versions. The last one is written."""
 
 
 _DOCUMENT: Final = Document(
     LAUNCH_FORMAT_NAME,
-    READABLE,
+    SUPPORTED_VERSIONS,
     LaunchRecording,
     MAX_PART_BYTES,
     "Create one with: graphviz-dash bench launch -o FOLDER.",
@@ -63,7 +63,7 @@ def write_launch(folder: Path, recording: LaunchRecording) -> None:
         OSError: Writing failed; no partial file remains.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    write_beside(folder / LAUNCH_FILE, msgspec.json.encode(recording))
+    write_atomically(folder / LAUNCH_FILE, msgspec.json.encode(recording))
 
 
 def read_launch(path: Path) -> LaunchRecording:

@@ -48,7 +48,7 @@ T = TypeVar("T")
 Graphs: TypeAlias = tuple[CapturedGraph, ...]
 
 
-def _unchecked(_content: Any, _graphs: Graphs, _file: Path) -> None:
+def _accept_any(_content: Any, _graphs: Graphs, _file: Path) -> None:
     """Accept any content: the part has no references to other parts or graphs."""
 
 
@@ -59,11 +59,11 @@ class JsonPart(Struct, Generic[T], frozen=True):
     """Role in the manifest. With ``_`` for ``-``, the field of ``RunParts``."""
     path: str
     """Path in the bundle (POSIX)."""
-    kind: type[T]
+    content_type: type[T]
     """Type of the document."""
-    check: Callable[[T, Graphs, Path], None] = _unchecked
+    validate: Callable[[T, Graphs, Path], None] = _accept_any
     """Consistency check beyond the types; raises InputError with the file."""
-    packed: bool = False
+    is_compressed: bool = False
     """True if the text is compressed with gzip."""
 
     @property
@@ -79,7 +79,7 @@ class JsonPart(Struct, Generic[T], frozen=True):
     def encode(self, content: T) -> bytes:
         """Encode the content of the file."""
         text = msgspec.json.encode(content)
-        return gzip.compress(text, mtime=0) if self.packed else text
+        return gzip.compress(text, mtime=0) if self.is_compressed else text
 
     def read(self, file: Path) -> T:
         """Read and decode the file, without consistency checks against other parts.
@@ -88,8 +88,8 @@ class JsonPart(Struct, Generic[T], frozen=True):
             InputError: Not JSON, too large, or a field that is missing, unknown or of another type.
             OSError: The file is unreadable.
         """
-        content = _unpacked(file) if self.packed else file.read_bytes()
-        return decode(content, self.kind, file)
+        content = _decompress(file) if self.is_compressed else file.read_bytes()
+        return decode(content, self.content_type, file)
 
 
 CLEAN: Final = JsonPart(FileRole.CLEAN, "clean.json", CleanTimings, check_clean)
@@ -104,15 +104,15 @@ REPLAY_IDS: Final = JsonPart(
     FileRole.REPLAY_IDS, "traces/replay-ids.json", tuple[GraphIds, ...], check_graph_ids
 )
 NODE_IDS: Final = JsonPart(
-    FileRole.NODE_IDS, "node-ids.json.gz", NodeIdPass, check_node_ids, packed=True
+    FileRole.NODE_IDS, "node-ids.json.gz", NodeIdPass, check_node_ids, is_compressed=True
 )
 RECORDING: Final = JsonPart(FileRole.RECORDING, "recording.json", Recording, check_recording)
 PARALLEL: Final = JsonPart(
-    FileRole.PARALLEL, "parallel.json.gz", ParallelPlan, check_parallel, packed=True
+    FileRole.PARALLEL, "parallel.json.gz", ParallelPlan, check_parallel, is_compressed=True
 )
-LOOP: Final = JsonPart(FileRole.LOOP, "loop.json.gz", ProgramLoop, check_loop, packed=True)
+LOOP: Final = JsonPart(FileRole.LOOP, "loop.json.gz", ProgramLoop, check_loop, is_compressed=True)
 COMPILATION: Final = JsonPart(
-    FileRole.COMPILATION, "compilation.json.gz", Compilation, check_compilation, packed=True
+    FileRole.COMPILATION, "compilation.json.gz", Compilation, check_compilation, is_compressed=True
 )
 
 JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
@@ -137,43 +137,43 @@ TRACE_PATHS: Final = {
 }
 """Paths of the Kineto traces, which are stored unchanged and read by ``ingest``."""
 
-_FURTHER_CAPTURE: Final = re.compile(r"traces/capture-([1-9]\d{0,3})\.json\.gz")
+_ADDITIONAL_CAPTURE: Final = re.compile(r"traces/capture-([1-9]\d{0,3})\.json\.gz")
 """Paths of further capture traces, written by engines for each batch size."""
 
-FIXED_PATHS: Final = {part.role: part.path for part in JSON_PARTS} | TRACE_PATHS
-"""Path by role, except for graphs (:func:`graph_path`)."""
+PATHS_BY_ROLE: Final = {part.role: part.path for part in JSON_PARTS} | TRACE_PATHS
+"""Path by role, except for graphs (:func:`format_graph_path`)."""
 
 
-def graph_path(graph_id: str) -> str:
+def format_graph_path(graph_id: str) -> str:
     """Format the path of a graph's file in the bundle."""
     return f"graphs/{graph_id}.json"
 
 
-def trace_path(role: FileRole, number: int) -> str:
+def format_trace_path(role: FileRole, number: int) -> str:
     """Format the path of trace ``number`` (from 0) of ``role``. Only captures have several."""
     first_path = TRACE_PATHS[role]
     return first_path if number == 0 else first_path.replace(".json", f"-{number}.json")
 
 
-def capture_number(path: str) -> int:
+def parse_capture_number(path: str) -> int:
     """Parse the number of a capture trace from its path, from 0."""
-    match = _FURTHER_CAPTURE.fullmatch(path)
+    match = _ADDITIONAL_CAPTURE.fullmatch(path)
     return int(match[1]) if match else 0
 
 
-def is_path_of(role: FileRole, path: str) -> bool:
+def is_valid_path(role: FileRole, path: str) -> bool:
     """Return True if a bundle may contain a file of ``role`` at ``path``."""
     if "\0" in path or "\\" in path:
         return False
-    if role is FileRole.CAPTURE_TRACE and _FURTHER_CAPTURE.fullmatch(path):
+    if role is FileRole.CAPTURE_TRACE and _ADDITIONAL_CAPTURE.fullmatch(path):
         return True
     if role is not FileRole.GRAPH:
-        return path == FIXED_PATHS[role]
+        return path == PATHS_BY_ROLE[role]
     pure = PurePosixPath(path)
-    return len(pure.parts) == 2 and pure.stem != "" and path == graph_path(pure.stem)
+    return len(pure.parts) == 2 and pure.stem != "" and path == format_graph_path(pure.stem)
 
 
-def max_bytes(role: FileRole) -> int:
+def get_max_bytes(role: FileRole) -> int:
     """Return the size limit of a file of ``role``; larger files are rejected unread."""
     return MAX_TRACE_BYTES if role in TRACE_PATHS else MAX_PART_BYTES
 
@@ -192,7 +192,7 @@ def decode(content: bytes, kind: type[T], file: Path) -> T:
         raise InputError(file, f"invalid JSON ({error})", "a JSON document") from error
 
 
-def _unpacked(file: Path) -> bytes:
+def _decompress(file: Path) -> bytes:
     """Decompress a gzip-compressed part of at most MAX_PART_BYTES."""
     try:
         with gzip.open(file) as stream:

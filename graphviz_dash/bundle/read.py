@@ -13,18 +13,18 @@ import msgspec
 
 from graphviz_dash.bundle.graph_checks import check_graphs
 from graphviz_dash.bundle.parts import (
-    FIXED_PATHS,
     JSON_PARTS,
+    PATHS_BY_ROLE,
     TRACE_PATHS,
     JsonPart,
-    capture_number,
     decode,
-    graph_path,
-    is_path_of,
-    max_bytes,
+    format_graph_path,
+    get_max_bytes,
+    is_valid_path,
+    parse_capture_number,
 )
-from graphviz_dash.bundle.schema import MANIFEST, MAX_MANIFEST_BYTES, READABLE
-from graphviz_dash.bundle.write import sha256_of
+from graphviz_dash.bundle.schema import MANIFEST_FILE, MAX_MANIFEST_BYTES, SUPPORTED_VERSIONS
+from graphviz_dash.bundle.write import compute_sha256
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
@@ -38,22 +38,22 @@ from graphviz_dash.model.graph import (
     MemsetParams,
     NodeKind,
     SemaphoreParams,
-    node_label,
+    format_node_label,
 )
-from graphviz_dash.model.node_names import CODE, NodeNames
+from graphviz_dash.model.node_names import CODE_TYPE, NodeNames
 from graphviz_dash.model.run import FORMAT_NAME, FileEntry, FileRole, Manifest, RunParts
 
-_LINK = ("a symbolic link", "a plain file inside the bundle")
-_CAPTURE = FileRole.CAPTURE_TRACE
-_NAMED = 8
+_LINK_ERROR = ("a symbolic link", "a plain file inside the bundle")
+_CAPTURE_ROLE = FileRole.CAPTURE_TRACE
+_MAX_LISTED_RUNS = 8
 """Maximum number of runs listed in an error."""
-_TAMPERED = "The bundle was changed or damaged after it was written. Copy it again."
+_COPY_AGAIN = "The bundle was changed or damaged after it was written. Copy it again."
 
 
 class BundleContents(RunParts, frozen=True, kw_only=True):
     """Validated parts of a bundle, with the paths of its traces."""
 
-    captures: tuple[Path, ...]
+    capture_traces: tuple[Path, ...]
     """Traces of the captures, in order."""
     replay_trace: Path | None
     """Trace of the steps. None if missing."""
@@ -61,7 +61,7 @@ class BundleContents(RunParts, frozen=True, kw_only=True):
     @property
     def capture_trace(self) -> Path | None:
         """First trace of the captures. None if missing."""
-        return next(iter(self.captures), None)
+        return next(iter(self.capture_traces), None)
 
 
 class _Envelope(msgspec.Struct):
@@ -74,7 +74,7 @@ class _Envelope(msgspec.Struct):
 def is_bundle(path: Path) -> bool:
     """Return True if ``path`` is a readable folder with a manifest, which may be damaged."""
     try:
-        return (path / MANIFEST).is_file()
+        return (path / MANIFEST_FILE).is_file()
     except OSError:
         return False
 
@@ -86,36 +86,39 @@ def read_manifest(path: Path) -> Manifest:
         InputError: No manifest, not JSON, another format, an unsupported version, or a field of the
             wrong type; names field and value.
     """
-    file = path / MANIFEST
-    with _refusals_as_input_errors(path):
+    file = path / MANIFEST_FILE
+    with _convert_os_errors(path):
         if not path.is_dir():
             raise InputError(path, "no such folder", "the folder of a run bundle")
         if file.is_symlink():
-            raise InputError(file, *_LINK)
+            raise InputError(file, *_LINK_ERROR)
         if not file.is_file():
             expected = "the folder of a run bundle"
-            raise InputError(path, f"no {MANIFEST}", expected, _runs_in(path))
+            raise InputError(path, f"no {MANIFEST_FILE}", expected, _format_runs(path))
         _check_limit(file, MAX_MANIFEST_BYTES)
         content = file.read_bytes()
     envelope = decode(content, _Envelope, file)
     if envelope.format != FORMAT_NAME:
         raise InputError(file, f"format {envelope.format[:80]!r}", f"format {FORMAT_NAME!r}")
-    if envelope.version not in READABLE:
-        newer = envelope.version > max(READABLE)
+    if envelope.version not in SUPPORTED_VERSIONS:
+        newer = envelope.version > max(SUPPORTED_VERSIONS)
         raise InputError(
             file,
             f"bundle format version {envelope.version}",
-            f"version {' or '.join(map(str, READABLE))}, which this graphviz-dash supports",
+            (
+                f"version {' or '.join(map(str, SUPPORTED_VERSIONS))}, which this graphviz-dash "
+                "supports"
+            ),
             "Install a newer graphviz-dash to read it." if newer else "",
         )
     return decode(content, Manifest, file)
 
 
-def _runs_in(folder: Path) -> str:
+def _format_runs(folder: Path) -> str:
     """List the runs of an experiment's folder as advice. Empty for other folders."""
     runs = sorted(child.name for child in folder.iterdir() if is_bundle(child))
-    more = " and others" if len(runs) > _NAMED else ""
-    return f"Runs in this folder: {', '.join(runs[:_NAMED])}{more}." if runs else ""
+    more = " and others" if len(runs) > _MAX_LISTED_RUNS else ""
+    return f"Runs in this folder: {', '.join(runs[:_MAX_LISTED_RUNS])}{more}." if runs else ""
 
 
 def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:
@@ -127,28 +130,30 @@ def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:
         InputError: Content that contradicts the manifest or docs/bundle-format.md.
     """
     manifest = read_manifest(path)
-    with _refusals_as_input_errors(path):
-        files = _checked_files(path, manifest, traces=traces)
-        graphs = _graphs(path, [file for role, file in files if role is FileRole.GRAPH])
+    with _convert_os_errors(path):
+        files = _check_files(path, manifest, traces=traces)
+        graphs = _read_graphs(path, [file for role, file in files if role is FileRole.GRAPH])
         single = dict(files)
         contents = {}
         for part in JSON_PARTS:
             if (file := single.get(part.role)) is not None:
                 content = part.read(file)
-                part.check(content, graphs, file)
+                part.validate(content, graphs, file)
                 contents[part.field] = content
         return BundleContents(
             path=path,
             manifest=manifest,
             graphs=graphs,
-            captures=_captures(path, [file for role, file in files if role is _CAPTURE]),
+            capture_traces=_sort_captures(
+                path, [file for role, file in files if role is _CAPTURE_ROLE]
+            ),
             replay_trace=single.get(FileRole.REPLAY_TRACE),
             **contents,
         )
 
 
-def _captures(path: Path, files: list[Path]) -> tuple[Path, ...]:
-    numbered = {capture_number(file.relative_to(path).as_posix()): file for file in files}
+def _sort_captures(path: Path, files: list[Path]) -> tuple[Path, ...]:
+    numbered = {parse_capture_number(file.relative_to(path).as_posix()): file for file in files}
     if sorted(numbered) != list(range(len(numbered))):
         numbers = ", ".join(map(str, sorted(numbered)))
         raise InputError(path, f"capture traces {numbers}", "consecutive numbers from 0")
@@ -166,9 +171,9 @@ def read_parts(path: Path, parts: Sequence[JsonPart[Any]]) -> RunParts:
     """
     manifest = read_manifest(path)
     entries_by_role = {entry.role: entry for entry in manifest.files}
-    with _refusals_as_input_errors(path):
+    with _convert_os_errors(path):
         contents: dict[str, Any] = {
-            part.field: part.read(checked_file(path, entries_by_role[part.role]))
+            part.field: part.read(check_file(path, entries_by_role[part.role]))
             for part in parts
             if part.role in entries_by_role
         }
@@ -181,7 +186,7 @@ class _KernelName(msgspec.Struct, tag_field="of", tag="kernel", gc=False):
     demangled: str
 
 
-class _NamedNode(msgspec.Struct, gc=False):
+class _NodeNameFields(msgspec.Struct, gc=False):
     """Fields of a node that its name requires."""
 
     kind: NodeKind
@@ -200,10 +205,10 @@ class _NamedNode(msgspec.Struct, gc=False):
     ) = None
 
 
-class _NamedGraph(msgspec.Struct):
+class _GraphNameFields(msgspec.Struct):
     """Fields of a graph that the names of its nodes require."""
 
-    nodes: tuple[_NamedNode, ...]
+    nodes: tuple[_NodeNameFields, ...]
 
 
 def read_node_names(path: Path, graphs: Collection[str]) -> NodeNames:
@@ -218,51 +223,53 @@ def read_node_names(path: Path, graphs: Collection[str]) -> NodeNames:
     entries = {entry.path: entry for entry in manifest.files if entry.role is FileRole.GRAPH}
     names: dict[str, int] = {}
     codes = {}
-    with _refusals_as_input_errors(path):
+    with _convert_os_errors(path):
         for graph in graphs:
-            if (entry := entries.get(graph_path(graph))) is None:
+            if (entry := entries.get(format_graph_path(graph))) is None:
                 continue
             file = path / entry.path
-            content = checked_file(path, entry, whole=False).read_bytes()
+            content = check_file(path, entry, check_hash=False).read_bytes()
             _check_digest(file, hashlib.sha256(content).hexdigest(), entry)
-            nodes = decode(content, _NamedGraph, file).nodes
-            labels = (_name(node) for node in nodes)
-            codes[graph] = array(CODE, [names.setdefault(n, len(names)) for n in labels]).tobytes()
+            nodes = decode(content, _GraphNameFields, file).nodes
+            labels = (_get_node_name(node) for node in nodes)
+            codes[graph] = array(
+                CODE_TYPE, [names.setdefault(n, len(names)) for n in labels]
+            ).tobytes()
     return NodeNames(tuple(names), codes)
 
 
-def _name(node: _NamedNode) -> str:
+def _get_node_name(node: _NodeNameFields) -> str:
     params = node.params
     if isinstance(params, _KernelName):
         return params.demangled
-    return node_label(node.kind, params)
+    return format_node_label(node.kind, params)
 
 
-def _graphs(path: Path, files: list[Path]) -> tuple[CapturedGraph, ...]:
+def _read_graphs(path: Path, files: list[Path]) -> tuple[CapturedGraph, ...]:
     graphs = tuple(decode(file.read_bytes(), CapturedGraph, file) for file in files)
     for graph, file in zip(graphs, files, strict=True):
-        if path / graph_path(graph.id) != file:
+        if path / format_graph_path(graph.id) != file:
             listed = file.relative_to(path).as_posix()
             raise InputError(file, f"a graph with id {graph.id!r}", f"id for {listed!r}")
     check_graphs(graphs, path)
     return graphs
 
 
-def _checked_files(
+def _check_files(
     path: Path, manifest: Manifest, *, traces: bool = True
 ) -> list[tuple[FileRole, Path]]:
     seen: set[str] = set()
     files = []
     for entry in manifest.files:
         if entry.path in seen:
-            raise InputError(path / MANIFEST, f"{entry.path!r} listed twice", "each file once")
+            raise InputError(path / MANIFEST_FILE, f"{entry.path!r} listed twice", "each file once")
         seen.add(entry.path)
         check_hash = traces or entry.role not in TRACE_PATHS
-        files.append((entry.role, checked_file(path, entry, whole=check_hash)))
+        files.append((entry.role, check_file(path, entry, check_hash=check_hash)))
     return files
 
 
-def checked_file(path: Path, entry: FileEntry, *, whole: bool = True) -> Path:
+def check_file(path: Path, entry: FileEntry, *, check_hash: bool = True) -> Path:
     """Return the checked file of ``entry`` in the bundle at ``path``.
 
     Args:
@@ -272,32 +279,32 @@ def checked_file(path: Path, entry: FileEntry, *, whole: bool = True) -> Path:
         InputError: The path is unexpected, a link or not a file, or the file is too large or
             modified.
     """
-    if not is_path_of(entry.role, entry.path):
+    if not is_valid_path(entry.role, entry.path):
         raise InputError(
-            path / MANIFEST,
+            path / MANIFEST_FILE,
             f"{entry.role.value} file at {entry.path!r}",
-            repr(FIXED_PATHS.get(entry.role, graph_path("<id>"))),
+            repr(PATHS_BY_ROLE.get(entry.role, format_graph_path("<id>"))),
             "A bundle's files have fixed paths.",
         )
     file = path / entry.path
     # A link could lead out of the bundle. The bundle's folder itself may be a link.
     if file.is_symlink() or (file.parent != path and file.parent.is_symlink()):
-        raise InputError(file, *_LINK)
+        raise InputError(file, *_LINK_ERROR)
     if not file.is_file():
-        raise InputError(file, "missing", f"a file of {entry.bytes:,} bytes", _TAMPERED)
+        raise InputError(file, "missing", f"a file of {entry.bytes:,} bytes", _COPY_AGAIN)
     size = file.stat().st_size
     if size != entry.bytes:
-        raise InputError(file, f"{size:,} bytes", f"{entry.bytes:,} bytes", _TAMPERED)
-    _check_limit(file, max_bytes(entry.role))
-    if not whole:
+        raise InputError(file, f"{size:,} bytes", f"{entry.bytes:,} bytes", _COPY_AGAIN)
+    _check_limit(file, get_max_bytes(entry.role))
+    if not check_hash:
         return file
-    _check_digest(file, sha256_of(file), entry)
+    _check_digest(file, compute_sha256(file), entry)
     return file
 
 
 def _check_digest(file: Path, digest: str, entry: FileEntry) -> None:
     if digest != entry.sha256:
-        raise InputError(file, f"sha256 {digest[:16]}…", f"{entry.sha256[:16]}…", _TAMPERED)
+        raise InputError(file, f"sha256 {digest[:16]}…", f"{entry.sha256[:16]}…", _COPY_AGAIN)
 
 
 def _check_limit(file: Path, limit: int) -> None:
@@ -307,7 +314,7 @@ def _check_limit(file: Path, limit: int) -> None:
 
 
 @contextmanager
-def _refusals_as_input_errors(path: Path) -> Iterator[None]:
+def _convert_os_errors(path: Path) -> Iterator[None]:
     """Convert errors of the operating system (permission, name too long, disk) to InputError."""
     try:
         yield

@@ -10,7 +10,7 @@ import msgspec
 from graphviz_dash.bundle.launch import find_launches
 from graphviz_dash.model.launch import PublishedLaunch
 
-FOLDER: Final = Path(__file__).parents[1] / "reference"
+REFERENCE_FOLDER: Final = Path(__file__).parents[1] / "reference"
 
 _CHECKOUT_SAMPLES: Final = Path(__file__).parents[2] / "sample_traces"
 """Folder of the recording and the experiments in a checkout."""
@@ -19,20 +19,20 @@ _INSTALLED_SAMPLES: Final = Path(__file__).parents[1] / "samples"
 """Folder of the experiments in an installed program. FOLDER contains the recording."""
 
 
-def published_launch() -> PublishedLaunch:
+def read_published_launch() -> PublishedLaunch:
     """Read the figures of NVIDIA's post on constant-time launches."""
-    content = (FOLDER / "launch-published.json").read_bytes()
+    content = (REFERENCE_FOLDER / "launch-published.json").read_bytes()
     return msgspec.json.decode(content, type=PublishedLaunch)
 
 
-def reference_launches() -> dict[str, Path]:
+def find_reference_launches() -> dict[str, Path]:
     """Return the shipped recordings of launch costs: folder by name."""
-    folders = (FOLDER, _CHECKOUT_SAMPLES) if _is_checkout() else (FOLDER,)
+    folders = (REFERENCE_FOLDER, _CHECKOUT_SAMPLES) if _is_checkout() else (REFERENCE_FOLDER,)
     launches = [path for folder in folders for path in find_launches(folder, depth=1)]
     return {f"{path.name} (shipped)": path for path in launches}
 
 
-def sample_experiments() -> Path | None:
+def find_sample_experiments() -> Path | None:
     """Return the folder of the sample experiments: all in a checkout, some in an installed program.
     None if not installed."""
     folder = _CHECKOUT_SAMPLES if _is_checkout() else _INSTALLED_SAMPLES

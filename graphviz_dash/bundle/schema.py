@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from typing import Final
 
-READABLE: Final = (1, 2, 3, 4, 5)
+SUPPORTED_VERSIONS: Final = (1, 2, 3, 4, 5)
 """Supported versions. The last one is written."""
 
-MANIFEST: Final = "manifest.json"
+MANIFEST_FILE: Final = "manifest.json"
 
-ABOUT: Final = "about.txt"
+DESCRIPTION_FILE: Final = "about.txt"
 """File next to the bundles of an experiment with a one-line description."""
 
 MAX_MANIFEST_BYTES: Final = 16 << 20

@@ -21,9 +21,9 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-SUFFIX: Final = ".staging"
+STAGING_SUFFIX: Final = ".staging"
 
-_TRIES: Final = 3
+_MAX_ATTEMPTS: Final = 3
 
 
 class Staging:
@@ -38,9 +38,11 @@ class Staging:
 
     def __init__(self, parent: Path, name: str) -> None:
         self._owner = os.getpid()
-        for _ in range(_TRIES):
-            self.path = Path(tempfile.mkdtemp(prefix=f".{name}.", suffix=SUFFIX, dir=parent))
-            self._lock = _lock(self.path)
+        for _ in range(_MAX_ATTEMPTS):
+            self.path = Path(
+                tempfile.mkdtemp(prefix=f".{name}.", suffix=STAGING_SUFFIX, dir=parent)
+            )
+            self._lock = _lock_folder(self.path)
             # Another run may have removed it as abandoned between these two lines.
             if self._lock is not None and self.path.exists():
                 break
@@ -64,7 +66,7 @@ class Staging:
             self._lock = None
 
 
-class Leftover(Struct, frozen=True):
+class AbandonedFolder(Struct, frozen=True):
     """An abandoned staging folder that was removed."""
 
     path: Path
@@ -73,14 +75,14 @@ class Leftover(Struct, frozen=True):
     """Total size of its files, in bytes."""
 
 
-def remove_leftovers(parent: Path, name: str = "*") -> tuple[Leftover, ...]:
+def remove_abandoned_folders(parent: Path, name: str = "*") -> tuple[AbandonedFolder, ...]:
     """Remove and return the abandoned staging folders of ``name`` directly in ``parent``.
 
     A folder that cannot be locked or removed is kept.
     """
     removed = []
-    for folder in sorted(parent.glob(f".{name}.*{SUFFIX}")):
-        if (lock := _lock(folder)) is None:
+    for folder in sorted(parent.glob(f".{name}.*{STAGING_SUFFIX}")):
+        if (lock := _lock_folder(folder)) is None:
             continue
         try:
             size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
@@ -89,11 +91,11 @@ def remove_leftovers(parent: Path, name: str = "*") -> tuple[Leftover, ...]:
             continue
         finally:
             os.close(lock)
-        removed.append(Leftover(folder, size))
+        removed.append(AbandonedFolder(folder, size))
     return tuple(removed)
 
 
-def _lock(folder: Path) -> int | None:
+def _lock_folder(folder: Path) -> int | None:
     """Lock ``folder`` and return the handle. None if another process holds the lock, the folder is
     missing, or locks are unsupported."""
     if fcntl is None:

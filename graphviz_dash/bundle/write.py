@@ -11,8 +11,8 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from graphviz_dash.bundle.parts import JsonPart, graph_path, trace_path
-from graphviz_dash.bundle.schema import MANIFEST
+from graphviz_dash.bundle.parts import JsonPart, format_graph_path, format_trace_path
+from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.graph import CapturedGraph
@@ -64,19 +64,19 @@ class BundleWriter:
 
     def add(self, part: JsonPart[T], content: T) -> None:
         """Add a part with one JSON document."""
-        self._add(part.role, part.path, part.encode(content))
+        self._add_content(part.role, part.path, part.encode(content))
 
     def add_graph(self, graph: CapturedGraph) -> None:
         """Add one captured graph."""
-        self._add(FileRole.GRAPH, graph_path(graph.id), msgspec.json.encode(graph))
+        self._add_content(FileRole.GRAPH, format_graph_path(graph.id), msgspec.json.encode(graph))
 
     def add_trace(self, role: FileRole, source: Path) -> None:
         """Move a gzip-compressed Kineto trace unchanged into the bundle."""
-        path = trace_path(role, sum(entry.role is role for entry in self._entries))
+        path = format_trace_path(role, sum(entry.role is role for entry in self._entries))
         target = self._staging / path
         target.parent.mkdir(exist_ok=True)
         shutil.move(source, target)
-        self._enter(role, path)
+        self._add_entry(role, path)
 
     def commit(self, manifest: Manifest) -> None:
         """Write the manifest with the entries of all added files and rename the bundle into place.
@@ -88,21 +88,21 @@ class BundleWriter:
         """
         final_manifest = msgspec.structs.replace(manifest, files=tuple(self._entries))
         text = msgspec.json.format(msgspec.json.encode(final_manifest), indent=2)
-        self._put(MANIFEST, text)
-        _sync_folder(self._staging)
+        self._write_file(MANIFEST_FILE, text)
+        _flush_folder(self._staging)
         # rename() would silently replace an empty folder, so check again.
         if self.target.exists():
             raise InputError(
                 self.target, "the path was created meanwhile", "a path that does not exist"
             )
         self._staging.rename(self.target)
-        _sync_folder(self.target.parent)
+        _flush_folder(self.target.parent)
 
-    def _add(self, role: FileRole, path: str, content: bytes) -> None:
-        self._put(path, content)
-        self._enter(role, path)
+    def _add_content(self, role: FileRole, path: str, content: bytes) -> None:
+        self._write_file(path, content)
+        self._add_entry(role, path)
 
-    def _put(self, path: str, content: bytes) -> None:
+    def _write_file(self, path: str, content: bytes) -> None:
         target = self._staging / path
         target.parent.mkdir(exist_ok=True)
         with target.open("wb") as file:
@@ -110,12 +110,12 @@ class BundleWriter:
             file.flush()
             os.fsync(file.fileno())
 
-    def _enter(self, role: FileRole, path: str) -> None:
+    def _add_entry(self, role: FileRole, path: str) -> None:
         file = self._staging / path
-        self._entries.append(FileEntry(path, role, file.stat().st_size, sha256_of(file)))
+        self._entries.append(FileEntry(path, role, file.stat().st_size, compute_sha256(file)))
 
 
-def sha256_of(path: Path) -> str:
+def compute_sha256(path: Path) -> str:
     """Compute the sha256 of a file as 64 hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as file:
@@ -124,7 +124,7 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _sync_folder(folder: Path) -> None:
+def _flush_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

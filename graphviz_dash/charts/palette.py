@@ -12,7 +12,7 @@ from typing import Final
 
 from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.memory.report import MemoryPart
-from graphviz_dash.analysis.metrics.run_selection import ran_eagerly
+from graphviz_dash.analysis.metrics.run_selection import is_eager_recording
 from graphviz_dash.analysis.step_comparison.eager_change import EagerChange
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.kernel_categories import Category
@@ -30,7 +30,7 @@ from graphviz_dash.charts.shades import (
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.run import BASELINE_MODE, Run
 
-CATEGORY: Final = {
+CATEGORY_SHADES: Final = {
     Category.GEMM: BLUE,
     Category.ATTENTION: MAGENTA,
     Category.ELEMENTWISE: CYAN,
@@ -45,7 +45,7 @@ RUN: Final = Shade("#232b3a", "#eceff5")
 """Runs have no hues, which are reserved for kinds of work. Runs without graphs are lighter than
 runs with graphs; names, outlines and marker shapes distinguish runs."""
 
-STEP_PART: Final = {
+STEP_PART_SHADES: Final = {
     StepPart.REPLAY: BLUE,
     StepPart.COPIES: YELLOW,
     StepPart.COMPILED: CYAN,
@@ -64,15 +64,15 @@ GRAPH_LAUNCH: Final = VIOLET
 
 def is_light(run: Run) -> bool:
     """Return whether a run uses the lighter colour: it ran without graphs, like a baseline."""
-    return run.mode is BASELINE_MODE or ran_eagerly(run)
+    return run.mode is BASELINE_MODE or is_eager_recording(run)
 
 
-def run_shade(run: Run) -> Shade:
+def get_run_shade(run: Run) -> Shade:
     """Return the colour of a run."""
     return BASELINE if is_light(run) else RUN
 
 
-KIND: Final = {
+KIND_SHADES: Final = {
     NodeKind.KERNEL: BLUE,
     NodeKind.MEMCPY: YELLOW,
     NodeKind.MEMSET: ORANGE,
@@ -90,7 +90,7 @@ KIND: Final = {
 }
 """Colours of node kinds. Nodes that only order others are grey; their boxes have labels."""
 
-MEMORY: Final = {
+MEMORY_SHADES: Final = {
     MemoryPart.WEIGHTS: BLUE,
     MemoryPart.GRADIENTS: CYAN,
     MemoryPart.OPTIMIZER: GREEN,
@@ -105,7 +105,7 @@ MEMORY: Final = {
 }
 """Colours of memory parts. Reserved but unused memory is hatched in the colour of its purpose."""
 
-CHANGE: Final = {
+CHANGE_SHADES: Final = {
     Change.ADDED: GREEN,
     Change.REMOVED: MAGENTA,
     Change.CHANGED: ORANGE,
@@ -113,9 +113,9 @@ CHANGE: Final = {
     Change.SAME: GREY,
 }
 
-EAGER: Final = {
+EAGER_SHADES: Final = {
     EagerChange.FASTER: GREEN,
-    EagerChange.ALIKE: GREY,
+    EagerChange.SIMILAR: GREY,
     EagerChange.SLOWER: ORANGE,
     EagerChange.OTHER: MAGENTA,
     EagerChange.ADDED: BLUE,
@@ -123,14 +123,14 @@ EAGER: Final = {
 }
 """Colours of a node compared with the corresponding eager work."""
 
-PHASE: Final = {
+PHASE_SHADES: Final = {
     "forward": BLUE,
     "backward": MAGENTA,
     "optimizer": GREEN,
     "other": GREY,
 }
 
-TIME: Final = (
+TIME_SHADES: Final = (
     Shade("#cfdcef", "#2b3d5a"),
     Shade("#9fbce0", "#3b5f94"),
     Shade("#6c95cc", "#4d82c8"),
@@ -142,7 +142,7 @@ TIME: Final = (
 CRITICAL: Final = ORANGE
 """Colour of a graph's critical path."""
 
-SLACK: Final = (
+SLACK_SHADES: Final = (
     CRITICAL,
     Shade("#1d3f7d", "#c2dcff"),
     Shade("#3b68ad", "#7aabea"),
@@ -151,7 +151,7 @@ SLACK: Final = (
 )
 """No slack to large slack: nodes that can wait fade."""
 
-MODULES: Final = (
+MODULE_SHADES: Final = (
     BLUE,
     MAGENTA,
     GREEN,

@@ -19,7 +19,7 @@ class Shade(Struct, frozen=True):
     dark: str
 
 
-def shade(colour: Shade, theme: Theme) -> str:
+def get_colour(colour: Shade, theme: Theme) -> str:
     """Return the colour in the theme, as #rrggbb."""
     return colour.light if theme == "light" else colour.dark
 

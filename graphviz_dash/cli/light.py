@@ -19,18 +19,18 @@ class LightExperiment(Struct, frozen=True):
     unreadable: tuple[tuple[Path, str], ...]
 
 
-def bundles_of(folder: Path) -> list[Path]:
+def list_bundles(folder: Path) -> list[Path]:
     """List the visible run bundles directly in ``folder``, by name."""
     return sorted(
         child for child in folder.iterdir() if not child.name.startswith(".") and is_bundle(child)
     )
 
 
-def light_experiment(folder: Path) -> LightExperiment:
+def load_light_experiment(folder: Path) -> LightExperiment:
     """Load the experiment in ``folder``; bundles are checked, traces are not parsed."""
     runs: list[Run] = []
     unreadable: list[tuple[Path, str]] = []
-    for path in bundles_of(folder):
+    for path in list_bundles(folder):
         try:
             runs.append(load_run(path, traces=False))
         except InputError as error:

@@ -14,33 +14,33 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.importers.locations import Location, fetch, find_locations, is_address
-from graphviz_dash.importers.many import NotImported, import_many
-from graphviz_dash.importers.tasks import executor_for
-from graphviz_dash.ingest.cache import default_cache, open_trace
+from graphviz_dash.importers.many import SkippedFiles, import_batch
+from graphviz_dash.importers.tasks import create_executor
+from graphviz_dash.ingest.cache import get_default_cache, open_trace
 from graphviz_dash.ingest.load import find_experiments, load_experiment, load_run
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.model.trace import Trace
-from graphviz_dash.progress import watched
+from graphviz_dash.progress import watch
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_PATIENCE: Final = 0.5
+_QUIET_SECONDS: Final = 0.5
 """Seconds of loading before progress appears."""
 
 
-def loaded_experiment(path: Path) -> Experiment:
+def open_experiment(path: Path) -> Experiment:
     """Call :func:`load_experiment` and warn about incomplete traces on stderr."""
-    with progress_shown(path.name):
+    with show_progress(path.name):
         experiment = load_experiment(path)
     for run in experiment.runs:
-        _tell(run)
+        _warn_incomplete(run)
     return experiment
 
 
-def executor_options(command: Callable[P, T]) -> Callable[P, T]:
+def add_executor_options(command: Callable[P, T]) -> Callable[P, T]:
     """Add --scheduler and --workers, which control the reading of many files."""
     scheduler = click.option(
         "--scheduler",
@@ -58,7 +58,7 @@ def executor_options(command: Callable[P, T]) -> Callable[P, T]:
 
 
 @contextmanager
-def experiment_at(text: str, scheduler: str | None, workers: int | None) -> Iterator[Path]:
+def resolve_experiment(text: str, scheduler: str | None, workers: int | None) -> Iterator[Path]:
     """Yield the folder of the experiment ``text``. A folder of bundles is used as it is. An address
     is copied and a folder of foreign files imported, both into a temporary folder.
 
@@ -73,62 +73,64 @@ def experiment_at(text: str, scheduler: str | None, workers: int | None) -> Iter
     with tempfile.TemporaryDirectory(prefix="graphviz-dash-compare-") as scratch:
         folder = Path(scratch) / Location(text).name
         for location in locations:
-            if location.bundle:
+            if location.is_bundle:
                 fetch(location.address, folder / location.name, folder=True)
-        if not any(location.bundle for location in locations):
-            for result in import_many(locations, folder, lambda: executor_for(scheduler, workers)):
-                if isinstance(result, NotImported):
+        if not any(location.is_bundle for location in locations):
+            for result in import_batch(
+                locations, folder, lambda: create_executor(scheduler, workers)
+            ):
+                if isinstance(result, SkippedFiles):
                     message = f"not imported: {', '.join(result.files)}: {result.reason}"
-                    click.echo(printable(message), err=True)
+                    click.echo(escape_control_characters(message), err=True)
         yield folder
 
 
-def loaded_run(path: Path) -> Run:
+def open_run(path: Path) -> Run:
     """Call :func:`load_run` and warn about an incomplete trace on stderr."""
-    with progress_shown(path.name):
+    with show_progress(path.name):
         run = load_run(path)
-    _tell(run)
+    _warn_incomplete(run)
     return run
 
 
-def loaded_trace(path: Path) -> Trace:
+def open_run_trace(path: Path) -> Trace:
     """Call :func:`open_trace` with the user's cache and warn about missing parts on stderr."""
-    with progress_shown(path.name):
-        trace = open_trace(path, cache=default_cache())
-    for problem in trace.info.incomplete:
-        click.echo(printable(f"Warning: {path.name}: {problem.text}"), err=True)
+    with show_progress(path.name):
+        trace = open_trace(path, cache=get_default_cache())
+    for problem in trace.info.completeness_problems:
+        click.echo(escape_control_characters(f"Warning: {path.name}: {problem.text}"), err=True)
     return trace
 
 
 @contextmanager
-def progress_shown(what: str) -> Iterator[None]:
+def show_progress(name: str) -> Iterator[None]:
     """Show the reading progress of ``what`` as a bar on stderr; nothing if stderr is no
     terminal."""
     if not sys.stderr.isatty():
         yield
         return
-    bar = _Bar(printable(what))
+    bar = _ProgressBar(escape_control_characters(name))
     try:
-        with watched(bar.tell):
+        with watch(bar.update):
             yield
     finally:
         bar.close()
 
 
-class _Bar:
+class _ProgressBar:
     """Progress bar that appears only during long reads and disappears at the end."""
 
     def __init__(self, what: str) -> None:
-        self._what = what
-        self._begun = time.monotonic()
+        self._name = what
+        self._start_s = time.monotonic()
         self._progress: Progress | None = None
 
-    def tell(self, share: float) -> None:
+    def update(self, share: float) -> None:
         if self._progress is None:
-            if time.monotonic() - self._begun < _PATIENCE:
+            if time.monotonic() - self._start_s < _QUIET_SECONDS:
                 return
-            self._progress = self._made()
-            self._task = self._progress.add_task(self._what, total=1.0)
+            self._progress = self._build_progress()
+            self._task = self._progress.add_task(self._name, total=1.0)
         self._progress.update(self._task, completed=share)
 
     def close(self) -> None:
@@ -136,7 +138,7 @@ class _Bar:
             self._progress.stop()
 
     @staticmethod
-    def _made() -> Progress:
+    def _build_progress() -> Progress:
         progress = Progress(
             TextColumn("Reading {task.description}", markup=False),
             BarColumn(),
@@ -149,6 +151,6 @@ class _Bar:
         return progress
 
 
-def _tell(run: Run) -> None:
-    for problem in run.incomplete:
-        click.echo(printable(f"Warning: {run.name}: {problem.text}"), err=True)
+def _warn_incomplete(run: Run) -> None:
+    for problem in run.completeness_problems:
+        click.echo(escape_control_characters(f"Warning: {run.name}: {problem.text}"), err=True)

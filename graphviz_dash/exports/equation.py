@@ -52,7 +52,7 @@ _PAIR_SCHEMA: Final = {
 }
 
 
-def equation_frame(comparison: Comparison) -> pl.DataFrame:
+def build_equation_frame(comparison: Comparison) -> pl.DataFrame:
     """Build a table of step-time differences in ns.
 
     One row per run (``by`` is "step") and per module and operator; modules and operators each add
@@ -62,12 +62,12 @@ def equation_frame(comparison: Comparison) -> pl.DataFrame:
         row
         for run in comparison.runs
         if not isinstance(run.waterfall, Missing)
-        for row in _equation_rows(run.waterfall)
+        for row in _generate_equation_rows(run.waterfall)
     ]
     return pl.DataFrame(rows, schema=_EQUATION_SCHEMA, orient="row")
 
 
-def pair_frame(comparison: Comparison) -> pl.DataFrame:
+def build_pair_frame(comparison: Comparison) -> pl.DataFrame:
     """Build a table of work items paired with the baseline, including unpaired ones.
 
     Rows with the same ``pair`` belong together. Durations are traced medians in ns.
@@ -76,14 +76,14 @@ def pair_frame(comparison: Comparison) -> pl.DataFrame:
         row
         for run in comparison.runs
         if not isinstance(run.waterfall, Missing)
-        for row in _pair_rows(run.waterfall)
+        for row in _generate_pair_rows(run.waterfall)
     ]
     return pl.DataFrame(rows, schema=_PAIR_SCHEMA, orient="row")
 
 
-def _equation_rows(waterfall: Waterfall) -> Iterator[dict[str, object]]:
+def _generate_equation_rows(waterfall: Waterfall) -> Iterator[dict[str, object]]:
     pairs = waterfall.pairs
-    yield _equation_row(
+    yield _build_equation_row(
         waterfall,
         ("step", waterfall.run),
         (len(pairs.before.items), len(pairs.after.items)),
@@ -91,14 +91,14 @@ def _equation_rows(waterfall: Waterfall) -> Iterator[dict[str, object]]:
     )
     for by, shares in (("module", waterfall.modules), ("operator", waterfall.operators)):
         for share in shares:
-            yield _equation_row(
+            yield _build_equation_row(
                 waterfall, (by, share.label), share.items, (share.before, share.after)
             )
 
 
-def _equation_row(
+def _build_equation_row(
     waterfall: Waterfall,
-    what: tuple[str, str],
+    scope: tuple[str, str],
     work: tuple[int, int],
     sides: tuple[CauseTimes, CauseTimes],
 ) -> dict[str, object]:
@@ -106,18 +106,18 @@ def _equation_row(
         "run": waterfall.run,
         "baseline": waterfall.baseline,
         "basis": waterfall.basis.value,
-        "by": what[0],
-        "label": what[1],
+        "by": scope[0],
+        "label": scope[1],
         "before_work": work[0],
         "after_work": work[1],
     }
     for side, parts in zip(_TIMES, (*sides, sides[0] - sides[1]), strict=True):
         row[f"{side}_ns"] = parts.total
-        row |= {f"{side}_{cause.name.lower()}_ns": value for cause, value in parts.items()}
+        row |= {f"{side}_{cause.name.lower()}_ns": value for cause, value in parts.list_items()}
     return row
 
 
-def _pair_rows(waterfall: Waterfall) -> Iterator[dict[str, object]]:
+def _generate_pair_rows(waterfall: Waterfall) -> Iterator[dict[str, object]]:
     pairs = waterfall.pairs
     for number, row in enumerate(pairs.rows):
         for offset in range(max(len(row.before), len(row.after))):
@@ -131,15 +131,15 @@ def _pair_rows(waterfall: Waterfall) -> Iterator[dict[str, object]]:
                 "launch_differs": row.launch_differs,
             }
             if offset < len(row.before):
-                columns |= _side("before", pairs.before, row.before[offset])
+                columns |= _build_side_columns("before", pairs.before, row.before[offset])
             if offset < len(row.after):
-                columns |= _side("after", pairs.after, row.after[offset])
+                columns |= _build_side_columns("after", pairs.after, row.after[offset])
                 item = pairs.after.items[row.after[offset]]
                 columns |= {"graph": item.graph, "node": item.node}
             yield columns
 
 
-def _side(side: str, work: TypicalStep, index: int) -> dict[str, object]:
+def _build_side_columns(side: str, work: TypicalStep, index: int) -> dict[str, object]:
     item: WorkItem = work.items[index]
     values = (
         index,

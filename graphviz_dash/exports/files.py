@@ -46,7 +46,7 @@ class ExportSummary(Struct, frozen=True):
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def replace_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that replaces ``path`` if the block succeeds and is removed otherwise.
 
     A name ending in ``.gz`` is compressed.

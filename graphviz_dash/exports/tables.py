@@ -11,11 +11,11 @@ import polars as pl
 from msgspec import Struct
 
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
-from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
+from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.errors import InputError, printable
-from graphviz_dash.exports.files import replacing
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
+from graphviz_dash.errors import InputError, escape_control_characters
+from graphviz_dash.exports.files import replace_file
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
@@ -34,7 +34,7 @@ from graphviz_dash.model.graph import (
 _FORMULA: Final = r"^[=+\-@\t\r]"
 """Start of a cell that spreadsheets interpret as a formula."""
 
-_UNSHOWN: Final = r"[\p{C}\p{Zl}\p{Zp}]"
+_UNPRINTABLE: Final = r"[\p{C}\p{Zl}\p{Zp}]"
 """Control characters, format characters and line breaks."""
 
 
@@ -49,32 +49,36 @@ class TableSummary(Struct, frozen=True):
     """Column names, in order."""
 
 
-def node_frame(whole: WholeGraph, measured: MeasuredGraph | Missing) -> pl.DataFrame:
+def build_node_frame(whole: ExpandedGraph, measured: MeasuredGraph | Missing) -> pl.DataFrame:
     """Build a table of the nodes of a graph, followed by those of nested graphs.
 
     Times are in ns over the replays of the pass ``timed_in``, sizes in bytes; null if unknown or
     not applicable. ``measured`` is the measured graph or the reason it is unavailable.
     """
     rows = [
-        _node(row) | {"graph": graph, "node": index} | _slack(measured, (graph, index))
-        for row, (graph, index) in zip(whole.table.rows, whole.owner, strict=True)
+        _build_node_columns(row)
+        | {"graph": graph, "node": index}
+        | _build_slack_columns(measured, (graph, index))
+        for row, (graph, index) in zip(whole.table.rows, whole.owners, strict=True)
     ]
     return pl.DataFrame(rows, schema=_NODE_SCHEMA)
 
 
-def _slack(measured: MeasuredGraph | Missing, name: tuple[str, int]) -> dict[str, object]:
+def _build_slack_columns(
+    measured: MeasuredGraph | Missing, name: tuple[str, int]
+) -> dict[str, object]:
     index = None if isinstance(measured, Missing) else measured.index_of.get(name)
-    if isinstance(measured, Missing) or index is None or measured.p50[index] == NOT_SEEN:
+    if isinstance(measured, Missing) or index is None or measured.p50[index] == UNTRACED:
         return {}
     return {
         "p99_ns": int(measured.p99[index]),
         "slack_ns": int(measured.slack[index]),
-        "lost_before_ns": measured.lost[index],
-        "on_critical_path": index in measured.critical,
+        "lost_before_ns": measured.lost_before[index],
+        "on_critical_path": index in measured.critical_nodes,
     }
 
 
-def kernel_frame(table: KernelTable) -> pl.DataFrame:
+def build_kernel_frame(table: KernelTable) -> pl.DataFrame:
     """Build a table with one row per kernel and run: counts and times per traced step, in ns."""
     rows = [
         {
@@ -104,12 +108,12 @@ def write_table(frame: pl.DataFrame, file: Path) -> TableSummary:
     """
     if file.suffix not in (".csv", ".parquet"):
         raise InputError(file, f"the suffix {file.suffix!r}", ".csv or .parquet")
-    with replacing(file) as target:
-        target.write(as_parquet(frame) if file.suffix == ".parquet" else as_csv(frame))
+    with replace_file(file) as target:
+        target.write(format_parquet(frame) if file.suffix == ".parquet" else format_csv(frame))
     return TableSummary(file, frame.height, tuple(frame.columns))
 
 
-def as_csv(frame: pl.DataFrame) -> bytes:
+def format_csv(frame: pl.DataFrame) -> bytes:
     """Format ``frame`` as CSV.
 
     Text that a spreadsheet would run as a formula is prefixed with an apostrophe, and control
@@ -117,17 +121,17 @@ def as_csv(frame: pl.DataFrame) -> bytes:
     """
     text = pl.col(pl.String)
     escaped = pl.when(text.str.contains(_FORMULA)).then("'" + text).otherwise(text)
-    printable_text = escaped.map_batches(_shown, return_dtype=pl.String)
+    printable_text = escaped.map_batches(_make_printable, return_dtype=pl.String)
     return frame.with_columns(printable_text.name.keep()).write_csv().encode()
 
 
-def _shown(texts: pl.Series) -> pl.Series:
-    if not texts.str.contains(_UNSHOWN).any():
+def _make_printable(texts: pl.Series) -> pl.Series:
+    if not texts.str.contains(_UNPRINTABLE).any():
         return texts
-    return pl.Series([text and printable(text) for text in texts], dtype=pl.String)
+    return pl.Series([text and escape_control_characters(text) for text in texts], dtype=pl.String)
 
 
-def as_parquet(frame: pl.DataFrame) -> bytes:
+def format_parquet(frame: pl.DataFrame) -> bytes:
     """Format ``frame`` as Parquet."""
     buffer = io.BytesIO()
     frame.write_parquet(buffer)
@@ -198,7 +202,7 @@ _KERNEL_SCHEMA: Final = {
 }
 
 
-def _node(row: NodeRow) -> dict[str, object]:
+def _build_node_columns(row: NodeRow) -> dict[str, object]:
     origin, times = row.origin, row.times
     columns: dict[str, object] = {
         "kind": row.node.kind.value,
@@ -221,10 +225,10 @@ def _node(row: NodeRow) -> dict[str, object]:
         "timed_in": times.timed_in,
         "note": times.note,
     }
-    return columns | _parameters(row.node)
+    return columns | _build_parameter_columns(row.node)
 
 
-def _parameters(node: GraphNode) -> dict[str, object]:
+def _build_parameter_columns(node: GraphNode) -> dict[str, object]:
     columns: dict[str, object] = {"bodies": " ".join(node.bodies)} if node.bodies else {}
     match node.params:
         case KernelParams() as kernel:

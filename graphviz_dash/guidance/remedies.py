@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from graphviz_dash.guidance.rerun import recorded_with
+from graphviz_dash.guidance.rerun import build_recording_command
 from graphviz_dash.model.recording import BoundaryKind
 from graphviz_dash.model.run import FileRole, Run
 
 if TYPE_CHECKING:
     from graphviz_dash.model.recording import Recording
 
-_SETTLING: Final = 3
+_SETTLING_STEPS: Final = 3
 """Profiled steps that the recorder skips before the window."""
-_ENOUGH: Final = 20
+_TIMED_STEP_COUNT: Final = 20
 """Steps to time in the program's loop, if it has this many."""
-_LONGER: Final = 4
+_WINDOW_FACTOR: Final = 4
 """Factor by which to extend a window that misses a size."""
 
 
-class Lack(Enum):
+class MissingInput(Enum):
     """An input that a changed command can add to a run."""
 
     WINDOW = auto()
@@ -49,14 +49,14 @@ class Lack(Enum):
 class Remedy(Struct, frozen=True):
     """A way to get a missing input."""
 
-    lack: Lack
+    missing_input: MissingInput
     command: tuple[str, ...] | None
     """The command; None if no command alone helps."""
-    longer_by: int = 0
+    extra_steps: int = 0
     """Additional steps that the program must run."""
 
 
-def remedies(run: Run, beside: Iterable[Run] = ()) -> tuple[Remedy, ...]:
+def find_remedies(run: Run, other_runs: Iterable[Run] = ()) -> tuple[Remedy, ...]:
     """Find commands for the missing inputs of a recorded or imported ``run``.
 
     Empty if nothing is missing or a run in ``other_runs`` provides it. Uses only manifests and
@@ -64,24 +64,28 @@ def remedies(run: Run, beside: Iterable[Run] = ()) -> tuple[Remedy, ...]:
     """
     recording = run.recording
     if run.manifest.sources:
-        return () if has_trace(run) else (Remedy(Lack.REPLAY_TRACE, None),)
+        return () if has_trace(run) else (Remedy(MissingInput.REPLAY_TRACE, None),)
     if recording is None:
         return ()
     if recording.boundary_kind is None:
-        return (Remedy(Lack.STEPS, None),)
+        return (Remedy(MissingInput.STEPS, None),)
     found: list[Remedy] = []
     if not has_trace(run):
-        found.append(_window(run, recording))
+        found.append(_build_window_remedy(run, recording))
     elif not recording.step_ns:
-        found.append(_timed(run, recording))
-    elif _untraced_sizes(recording):
+        found.append(_build_timing_remedy(run, recording))
+    elif _has_untraced_sizes(recording):
         # The number of steps after the window is unknown because recording stops there.
-        replay_count = str(_LONGER * max(1, recording.marked))
-        found.append(Remedy(Lack.SIZES, recorded_with(run, {"--window-replays": replay_count})))
-    if recording.graphs and not any(map(is_attributed, (run, *beside))):
+        replay_count = str(_WINDOW_FACTOR * max(1, recording.marked))
+        found.append(
+            Remedy(
+                MissingInput.SIZES, build_recording_command(run, {"--window-replays": replay_count})
+            )
+        )
+    if recording.graphs and not any(map(is_attributed, (run, *other_runs))):
         # A separate run, because profiled captures prevent timing of the steps.
         named = {"--name": f"{run.name}-attributed", "--attribute": None}
-        found.append(Remedy(Lack.ATTRIBUTION, recorded_with(run, named)))
+        found.append(Remedy(MissingInput.ATTRIBUTION, build_recording_command(run, named)))
     return tuple(found)
 
 
@@ -95,13 +99,13 @@ def is_attributed(run: Run) -> bool:
     return run.recording is not None and any(graph.profiled for graph in run.recording.graphs)
 
 
-def _has_sizes(recording: Recording) -> bool:
+def _has_several_sizes(recording: Recording) -> bool:
     """Return whether one source location captured several graphs, as in a server."""
     captured_at = [graph.captured_at for graph in recording.graphs if graph.replays]
     return len(set(captured_at)) < len(captured_at)
 
 
-def _untraced_sizes(recording: Recording) -> bool:
+def _has_untraced_sizes(recording: Recording) -> bool:
     """Return whether the window misses a graph captured at the same location as a traced one."""
     traced = {graph.captured_at for graph in recording.graphs if graph.window_replays}
     return any(
@@ -110,7 +114,7 @@ def _untraced_sizes(recording: Recording) -> bool:
     )
 
 
-def _steps_after_captures(recording: Recording) -> int:
+def _count_steps_after_captures(recording: Recording) -> int:
     """Count the steps since the last capture.
 
     A server may capture at any time, so all steps without a capture count.
@@ -120,22 +124,22 @@ def _steps_after_captures(recording: Recording) -> int:
     return recording.steps - max((graph.step for graph in recording.graphs), default=0)
 
 
-def _window(run: Run, recording: Recording) -> Remedy:
+def _build_window_remedy(run: Run, recording: Recording) -> Remedy:
     """Build a window that ends before the program does."""
-    remaining = _steps_after_captures(recording) - _SETTLING - 1
+    remaining = _count_steps_after_captures(recording) - _SETTLING_STEPS - 1
     steps = max(1, min(recording.window or 1, remaining // 2))
     skip = max(0, min(recording.skip, remaining - steps))
     longer_by = max(0, steps + skip - remaining)
     options: dict[str, str | None] = {"--skip": str(skip), "--steps": str(steps)}
-    if _has_sizes(recording):
+    if _has_several_sizes(recording):
         options["--window-replays"] = str(max(steps, remaining - skip))
-    return Remedy(Lack.WINDOW, recorded_with(run, options), longer_by)
+    return Remedy(MissingInput.WINDOW, build_recording_command(run, options), longer_by)
 
 
-def _timed(run: Run, recording: Recording) -> Remedy:
+def _build_timing_remedy(run: Run, recording: Recording) -> Remedy:
     """Time as many steps before the window as the program has left."""
-    remaining = _steps_after_captures(recording) - _SETTLING - 1
+    remaining = _count_steps_after_captures(recording) - _SETTLING_STEPS - 1
     steps = max(1, recording.window)
-    skip = max(1, min(_ENOUGH, remaining - steps))
-    command = recorded_with(run, {"--skip": str(skip), "--steps": str(steps)})
-    return Remedy(Lack.TIMED_STEPS, command, max(0, steps + skip - remaining))
+    skip = max(1, min(_TIMED_STEP_COUNT, remaining - steps))
+    command = build_recording_command(run, {"--skip": str(skip), "--steps": str(steps)})
+    return Remedy(MissingInput.TIMED_STEPS, command, max(0, steps + skip - remaining))

@@ -8,7 +8,7 @@ from typing import Final
 
 from graphviz_dash.model.run import Run
 
-_PROGRAM: Final = "--"
+_PROGRAM_SEPARATOR: Final = "--"
 """Separator before the program in a recording command."""
 _UNKNOWN_PROGRAM: Final = ("python", "train.py")
 _COLLECTORS: Final = ("collect", "collectors")
@@ -18,18 +18,18 @@ _REPEATED: Final = "--set"
 _OUTPUTS: Final = ("-o", "--output")
 
 
-def recorded_with(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...] | None:
+def build_recording_command(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...] | None:
     """Return the command that recorded ``run`` with ``options`` changed; a flag has the value None.
 
     None if no command with a program recorded it. Without a name in ``options`` the run gets a
     new name, because recorders never overwrite a run.
     """
     command = run.manifest.command
-    if _PROGRAM not in command:
+    if _PROGRAM_SEPARATOR not in command:
         return None
     if _NAME not in options:
-        options = {**options, _NAME: again(_option(command, _NAME) or run.name)}
-    split = command.index(_PROGRAM)
+        options = {**options, _NAME: make_rerun_name(_get_option(command, _NAME) or run.name)}
+    split = command.index(_PROGRAM_SEPARATOR)
     unchanged: list[str] = []
     words = iter(command[:split])
     for word in words:
@@ -39,7 +39,7 @@ def recorded_with(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...
                 next(words, None)
             continue
         if name in _OUTPUTS:
-            unchanged += [name, _at_home(value if separator else next(words, ""))]
+            unchanged += [name, _shorten_absolute_path(value if separator else next(words, ""))]
             continue
         unchanged.append(word)
     added = [
@@ -50,42 +50,61 @@ def recorded_with(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...
     return (*unchanged, *added, *command[split:])
 
 
-def recorded_anew(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...]:
+def build_any_recording_command(run: Run, options: Mapping[str, str | None]) -> tuple[str, ...]:
     """Return the same for any run, with `python train.py` for an unknown program."""
-    return recorded_with(run, options) or (
-        *("graphviz-dash", "collect", "-o", _folder(run)),
+    return build_recording_command(run, options) or (
+        *("graphviz-dash", "collect", "-o", _get_output_folder(run)),
         *(word for name, value in options.items() for word in ((name, value or ""))),
-        *(_PROGRAM, *_UNKNOWN_PROGRAM),
+        *(_PROGRAM_SEPARATOR, *_UNKNOWN_PROGRAM),
     )
 
 
-def again(name: str) -> str:
+def make_rerun_name(name: str) -> str:
     """Return a new name for a repetition of the run ``name``."""
     return f"{name}-again"
 
 
-def collected_in(run: Run, modes: Sequence[str], there: Container[str] = ()) -> tuple[str, ...]:
+def build_collect_command(
+    run: Run, modes: Sequence[str], existing_modes: Container[str] = ()
+) -> tuple[str, ...]:
     """Return the command that collects the workload of ``run`` in the missing ``modes``.
 
     It adds to the same experiment. If all are in ``existing_modes``, it collects all of them into a
     new one. A rank of several keeps its launcher.
     """
-    folder, wanted = _folder(run), [mode for mode in modes if mode not in there]
+    folder, wanted = _get_output_folder(run), [mode for mode in modes if mode not in existing_modes]
     if not wanted:
-        folder, wanted = again(folder), list(modes)
-    return (*_collector(run), *_workload(run), "--modes", ",".join(wanted), "-o", folder)
+        folder, wanted = make_rerun_name(folder), list(modes)
+    return (
+        *_get_collector_command(run),
+        *_get_workload_options(run),
+        "--modes",
+        ",".join(wanted),
+        "-o",
+        folder,
+    )
 
 
-def examined(run: Run) -> tuple[str, ...]:
+def build_doctor_command(run: Run) -> tuple[str, ...]:
     """Return the command that runs the doctor on the workload or program of ``run``."""
     if not run.mode.is_recorded:
-        return ("graphviz-dash", "doctor", *_workload(run), "-o", _folder(run))
+        return (
+            "graphviz-dash",
+            "doctor",
+            *_get_workload_options(run),
+            "-o",
+            _get_output_folder(run),
+        )
     command = run.manifest.command
-    known = command[command.index(_PROGRAM) + 1 :] if _PROGRAM in command else _UNKNOWN_PROGRAM
-    return ("graphviz-dash", "doctor", "-o", _folder(run), _PROGRAM, *known)
+    known = (
+        command[command.index(_PROGRAM_SEPARATOR) + 1 :]
+        if _PROGRAM_SEPARATOR in command
+        else _UNKNOWN_PROGRAM
+    )
+    return ("graphviz-dash", "doctor", "-o", _get_output_folder(run), _PROGRAM_SEPARATOR, *known)
 
 
-def _collector(run: Run) -> tuple[str, ...]:
+def _get_collector_command(run: Run) -> tuple[str, ...]:
     command, group = run.manifest.command, run.manifest.group
     if group is not None and group.world_size > 1:
         for index, word in enumerate(command):
@@ -94,20 +113,22 @@ def _collector(run: Run) -> tuple[str, ...]:
     return ("graphviz-dash", "collect")
 
 
-def _workload(run: Run) -> tuple[str, ...]:
+def _get_workload_options(run: Run) -> tuple[str, ...]:
     command = run.manifest.command
-    options = ("--workload", _option(command, "--workload") or run.manifest.workload.factory)
+    options = ("--workload", _get_option(command, "--workload") or run.manifest.workload.factory)
     sets = (command[index : index + 2] for index, word in enumerate(command) if word == _REPEATED)
     return (*options, *(word for pair in sets for word in pair))
 
 
-def _folder(run: Run) -> str:
+def _get_output_folder(run: Run) -> str:
     """Return the experiment's folder as written in the command that made the run."""
-    named = (_option(run.manifest.command, name) for name in _OUTPUTS)
-    return next((_at_home(folder) for folder in named if folder), run.path.parent.name)
+    named = (_get_option(run.manifest.command, name) for name in _OUTPUTS)
+    return next(
+        (_shorten_absolute_path(folder) for folder in named if folder), run.path.parent.name
+    )
 
 
-def _at_home(folder: str) -> str:
+def _shorten_absolute_path(folder: str) -> str:
     """Shorten an absolute path, which is specific to the recording machine, to its name."""
     for kind in (PurePosixPath, PureWindowsPath):
         if (path := kind(folder)).is_absolute():
@@ -115,9 +136,9 @@ def _at_home(folder: str) -> str:
     return folder
 
 
-def _option(command: tuple[str, ...], name: str) -> str | None:
+def _get_option(command: tuple[str, ...], name: str) -> str | None:
     for index, word in enumerate(command):
-        if word == _PROGRAM:
+        if word == _PROGRAM_SEPARATOR:
             return None
         if word == name:
             return next(iter(command[index + 1 : index + 2]), None)

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from graphviz_dash.bundle.parts import FIXED_PATHS
+from graphviz_dash.bundle.parts import PATHS_BY_ROLE
 from graphviz_dash.bundle.read import read_manifest
-from graphviz_dash.bundle.schema import ABOUT, MANIFEST, MAX_MANIFEST_BYTES
+from graphviz_dash.bundle.schema import DESCRIPTION_FILE, MANIFEST_FILE, MAX_MANIFEST_BYTES
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.load import load_run
@@ -27,12 +27,14 @@ MAX_UNPACKED_BYTES: Final = 4 << 30
 """Limit for one archive."""
 
 _CHUNK: Final = 1 << 20
-_MOST_ABOUT_BYTES: Final = 4_096
-_FIXED: Final = frozenset(FIXED_PATHS.values())
-_GRAPH: Final = re.compile(r"graphs/[^/\\]+\.json")
-_EXPECTED: Final = "a zip file of an experiment: folders of runs, each with a manifest.json"
-_UNPACK: Final = "Unpack files of other programs and open the files of one experiment together."
-_UNREADABLE: Final = (
+_MAX_DESCRIPTION_BYTES: Final = 4_096
+_FIXED_PATHS: Final = frozenset(PATHS_BY_ROLE.values())
+_GRAPH_PATH: Final = re.compile(r"graphs/[^/\\]+\.json")
+_EXPECTED_CONTENT: Final = "a zip file of an experiment: folders of runs, each with a manifest.json"
+_UNPACK_ADVICE: Final = (
+    "Unpack files of other programs and open the files of one experiment together."
+)
+_ZIP_ERRORS: Final = (
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error),
     *(NotImplementedError, EOFError, OSError, UnicodeError),
 )
@@ -59,20 +61,20 @@ def unpack_experiment(
     """
     try:
         with zipfile.ZipFile(archive) as opened:
-            title = _unpack(opened, folder, label)
-    except _UNREADABLE as error:
-        raise InputError(label, f"not a readable zip file ({error})", _EXPECTED) from error
+            title = _unpack_members(opened, folder, label)
+    except _ZIP_ERRORS as error:
+        raise InputError(label, f"not a readable zip file ({error})", _EXPECTED_CONTENT) from error
     except RuntimeError as error:  # raised by zipfile for an encrypted member
         raise InputError(label, str(error), "a zip file without a password") from error
     nodes = 0
     for bundle in sorted(path for path in folder.iterdir() if path.is_dir()):
         nodes += sum(len(graph.nodes) for graph in load_run(bundle, limits).graphs)
         if nodes > limits.nodes:
-            raise limits.refuse(label, "nodes", f"graphs of {nodes:,} nodes or more")
+            raise limits.build_error(label, "nodes", f"graphs of {nodes:,} nodes or more")
     return title
 
 
-def _unpack(archive: zipfile.ZipFile, folder: Path, label: str) -> str:
+def _unpack_members(archive: zipfile.ZipFile, folder: Path, label: str) -> str:
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
         raise InputError(label, f"{len(members):,} entries", f"at most {MAX_MEMBERS:,}")
@@ -82,54 +84,62 @@ def _unpack(archive: zipfile.ZipFile, folder: Path, label: str) -> str:
     runs = [
         path.parent
         for path in by_path
-        if path.name == MANIFEST and path.parent.name and ".." not in path.parts
+        if path.name == MANIFEST_FILE and path.parent.name and ".." not in path.parts
     ]
     experiments = {run.parent for run in runs}
     if not runs:
-        raise InputError(label, f"no folder with a {MANIFEST}", _EXPECTED, _UNPACK)
+        raise InputError(
+            label, f"no folder with a {MANIFEST_FILE}", _EXPECTED_CONTENT, _UNPACK_ADVICE
+        )
     if len(experiments) > 1:
         raise InputError(label, f"runs in {len(experiments)} folders", "one experiment")
     remaining = MAX_UNPACKED_BYTES
     for run in runs:
         target = folder / run.name
         target.mkdir(parents=True)
-        (manifest, *repeated) = by_path[run / MANIFEST]
+        (manifest, *repeated) = by_path[run / MANIFEST_FILE]
         if repeated:
             raise zipfile.BadZipFile(f"{manifest.filename} is a duplicate entry")
-        remaining -= _copy(
-            archive, manifest, target / MANIFEST, min(remaining, MAX_MANIFEST_BYTES), label
+        remaining -= _copy_member(
+            archive, manifest, target / MANIFEST_FILE, min(remaining, MAX_MANIFEST_BYTES), label
         )
-        for relative_path, size in _listed_files(target):
+        for relative_path, size in _iter_listed_files(target):
             for member in by_path.get(run / relative_path, []):
                 (target / relative_path).parent.mkdir(parents=True, exist_ok=True)
-                remaining -= _copy(
+                remaining -= _copy_member(
                     archive, member, target / relative_path, min(remaining, size), label
                 )
     experiment = experiments.pop()
-    for member in by_path.get(experiment / ABOUT, [])[:1]:
-        if member.file_size <= _MOST_ABOUT_BYTES:
-            _copy(archive, member, folder / ABOUT, min(remaining, _MOST_ABOUT_BYTES), label)
+    for member in by_path.get(experiment / DESCRIPTION_FILE, [])[:1]:
+        if member.file_size <= _MAX_DESCRIPTION_BYTES:
+            _copy_member(
+                archive,
+                member,
+                folder / DESCRIPTION_FILE,
+                min(remaining, _MAX_DESCRIPTION_BYTES),
+                label,
+            )
     return experiment.name
 
 
-def _listed_files(run: Path) -> Iterator[tuple[str, int]]:
+def _iter_listed_files(run: Path) -> Iterator[tuple[str, int]]:
     """Yield path and size of each file listed in a bundle's manifest. Unexpected paths are skipped
     and rejected later by the reader."""
     for entry in read_manifest(run).files:
-        if entry.path in _FIXED or _GRAPH.fullmatch(entry.path):
+        if entry.path in _FIXED_PATHS or _GRAPH_PATH.fullmatch(entry.path):
             yield entry.path, entry.bytes
 
 
-def _copy(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, most: int, label: str
+def _copy_member(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, target: Path, max_bytes: int, label: str
 ) -> int:
     """Unpack one member of at most ``most`` bytes and return its size."""
     written = 0
     with archive.open(member) as source, target.open("xb") as file:
         while chunk := source.read(_CHUNK):
             written += len(chunk)
-            if written > most:
-                actual = f"more than {most:,} bytes in {member.filename[-80:]}"
+            if written > max_bytes:
+                actual = f"more than {max_bytes:,} bytes in {member.filename[-80:]}"
                 expected = f"the size in its manifest, at most {MAX_UNPACKED_BYTES >> 30} GiB"
                 raise InputError(label, actual, expected)
             try:

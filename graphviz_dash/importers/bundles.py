@@ -13,21 +13,21 @@ from isal import igzip
 from msgspec import Struct
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.replays.inferred_graphs import captured_launches
+from graphviz_dash.analysis.replays.inferred_graphs import find_captured_launches
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import is_bundle, read_manifest
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError
-from graphviz_dash.importers.captures import with_fitting_captures
+from graphviz_dash.importers.captures import select_matching_captures
 from graphviz_dash.importers.group import (
     SourceGroup,
     SourcePart,
-    grouped,
+    build_run_name,
+    group_parts,
     has_duplicates,
-    run_name,
 )
-from graphviz_dash.importers.manifests import imported_manifest, sources_of, trace_head_of
-from graphviz_dash.importers.run_contents import RunContents, run_contents
+from graphviz_dash.importers.manifests import build_imported_manifest, iter_sources, read_trace_head
+from graphviz_dash.importers.run_contents import RunContents, build_run_contents
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.formats.registry import ForeignContent, read_foreign
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
@@ -38,10 +38,10 @@ from graphviz_dash.model.run import (
     Source,
 )
 
-_GZIP: Final = b"\x1f\x8b"
+_GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
-class Imported(Struct, frozen=True):
+class ImportedRun(Struct, frozen=True):
     """An imported run."""
 
     path: Path
@@ -62,8 +62,8 @@ def import_files(
     limits: Limits = DEFAULT_LIMITS,
     announce: Callable[[str], None] = lambda _: None,
     prefix: str = "",
-    again: bool = False,
-) -> tuple[Imported, ...]:
+    skip_existing: bool = False,
+) -> tuple[ImportedRun, ...]:
     """Import ``files`` as run bundles into the experiment ``folder``.
 
     Files of one run are joined (see :mod:`graphviz_dash.importers.group`). All files are read
@@ -80,7 +80,7 @@ def import_files(
     """
     with tempfile.TemporaryDirectory(prefix="graphviz-dash-import-") as scratch:
         parts = _read_parts(files, Path(scratch), limits, announce)
-        groups = grouped(parts, join=join)
+        groups = group_parts(parts, join=join)
         if join and has_duplicates(groups[0].parts):
             raise InputError(
                 groups[0].name,
@@ -89,14 +89,15 @@ def import_files(
                 "at most one of each per run",
                 "Import them without --join.",
             )
-        groups = [with_fitting_captures(group, limits) for group in groups]
+        groups = [select_matching_captures(group, limits) for group in groups]
         if prefix:
-            groups = [replace(group, name=run_name(prefix + group.name)) for group in groups]
+            groups = [replace(group, name=build_run_name(prefix + group.name)) for group in groups]
         finished = {
-            group.name: _finished_import(group, folder) if again else None for group in groups
+            group.name: _find_finished_import(group, folder) if skip_existing else None
+            for group in groups
         }
         ready = [
-            (group, _free_target(group, folder), run_contents(group, limits))
+            (group, _get_new_target(group, folder), build_run_contents(group, limits))
             for group in groups
             if finished[group.name] is None
         ]
@@ -104,7 +105,9 @@ def import_files(
         written = [imported for imported in finished.values() if imported is not None]
         for group, target, contents in ready:
             announce(f"Writing {target.name}")
-            written.append(_write(group, target, contents, mode, tuple(command), Path(scratch)))
+            written.append(
+                _write_bundle(group, target, contents, mode, tuple(command), Path(scratch))
+            )
     return tuple(written)
 
 
@@ -117,15 +120,15 @@ def _read_parts(
         converted.mkdir()
         announce(f"Reading {file.name}")
         contents = read_foreign(file, converted, limits)
-        parts += [_part(file, content) for content in contents]
+        parts += [_build_part(file, content) for content in contents]
     return parts
 
 
-def _part(file: Path, content: ForeignContent) -> SourcePart:
+def _build_part(file: Path, content: ForeignContent) -> SourcePart:
     if content.trace is None:
         return SourcePart(file, content)
     launched = content.trace.runtime["name"].cast(str).str.contains("GraphLaunch").any()
-    captures = bool(captured_launches(content.trace))
+    captures = bool(find_captured_launches(content.trace))
     # A capture trace contains warm-up besides the capture; graph launches indicate replays.
     is_capture = captures and not launched
     role = FileRole.CAPTURE_TRACE if is_capture else FileRole.REPLAY_TRACE
@@ -138,49 +141,49 @@ def _check_names(targets: list[Path]) -> None:
         raise InputError(repeated, "two files of this name", "a different name for each run")
 
 
-def _finished_import(group: SourceGroup, folder: Path) -> Imported | None:
+def _find_finished_import(group: SourceGroup, folder: Path) -> ImportedRun | None:
     """Return the existing run of exactly these files. None if there is none."""
-    target = _target(group, folder)
+    target = _get_target(group, folder)
     if not is_bundle(target):
         return None
     manifest = read_manifest(target)
     hashes = {source.sha256 for source in manifest.sources}
-    if not hashes or hashes != {source.sha256 for source in sources_of(group)}:
+    if not hashes or hashes != {source.sha256 for source in iter_sources(group)}:
         return None
-    return Imported(target, manifest.sources, manifest.absent)
+    return ImportedRun(target, manifest.sources, manifest.absent)
 
 
-def _target(group: SourceGroup, folder: Path) -> Path:
-    head = trace_head_of(group)
+def _get_target(group: SourceGroup, folder: Path) -> Path:
+    head = read_trace_head(group)
     name = group.name
     if head and head.rank and f"rank{head.rank.rank}" not in name:
         name += f"-rank{head.rank.rank}"
     return folder / name
 
 
-def _free_target(group: SourceGroup, folder: Path) -> Path:
-    target = _target(group, folder)
+def _get_new_target(group: SourceGroup, folder: Path) -> Path:
+    target = _get_target(group, folder)
     if target.exists() or target.is_symlink():
         advice = "Choose another folder, or remove that run."
         raise InputError(target, "the run already exists", "a new path", advice)
     return target
 
 
-def _write(
+def _write_bundle(
     group: SourceGroup,
     target: Path,
     contents: RunContents,
     mode: ExecutionMode,
     command: tuple[str, ...],
     scratch: Path,
-) -> Imported:
-    sources = tuple(sources_of(group))
-    replay_part = group.trace(FileRole.REPLAY_TRACE)
+) -> ImportedRun:
+    sources = tuple(iter_sources(group))
+    replay_part = group.get_trace(FileRole.REPLAY_TRACE)
     try:
         with BundleWriter(target) as writer:
             for part in (*group.captures, *([] if replay_part is None else [replay_part])):
                 if part.role is not None and part.content.trace_file is not None:
-                    writer.add_trace(part.role, _as_gzip(part.content.trace_file, scratch))
+                    writer.add_trace(part.role, _copy_as_gzip(part.content.trace_file, scratch))
             for graph in contents.graphs:
                 writer.add_graph(graph)
             if contents.ids and replay_part is not None:
@@ -189,19 +192,19 @@ def _write(
                 writer.add(parts.MEMORY, contents.memory)
             if contents.compilation is not None:
                 writer.add(parts.COMPILATION, contents.compilation)
-            writer.commit(imported_manifest(group, contents, sources, mode, command))
+            writer.commit(build_imported_manifest(group, contents, sources, mode, command))
     except OSError as error:
         raise GraphvizDashError(
             f"{target}: writing failed ({error.strerror or error}). No partial run remains."
         ) from error
-    return Imported(target, sources, contents.absent)
+    return ImportedRun(target, sources, contents.absent)
 
 
-def _as_gzip(file: Path, scratch: Path) -> Path:
+def _copy_as_gzip(file: Path, scratch: Path) -> Path:
     """Copy a trace for the writer, compressing it with gzip if necessary."""
     target = scratch / f"{hashlib.sha256(str(file).encode()).hexdigest()[:16]}.json.gz"
     with file.open("rb") as source:
-        compressed = source.read(2) == _GZIP
+        compressed = source.read(2) == _GZIP_MAGIC
     if compressed:
         shutil.copyfile(file, target)
         return target

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.replays.inferred_graphs import captured_launches, infer_graphs
+from graphviz_dash.analysis.replays.inferred_graphs import find_captured_launches, infer_graphs
 from graphviz_dash.analysis.replays.replays import match_replays
-from graphviz_dash.ingest.kineto.launch_arguments import launched_kernels
+from graphviz_dash.ingest.kineto.launch_arguments import read_launched_kernels
 from graphviz_dash.model.run import FileRole
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
-def with_fitting_captures(group: SourceGroup, limits: Limits) -> SourceGroup:
+def select_matching_captures(group: SourceGroup, limits: Limits) -> SourceGroup:
     """Reduce ``group`` to the captures that match work of the replays, and list the files of
     others.
 
@@ -35,25 +35,25 @@ def with_fitting_captures(group: SourceGroup, limits: Limits) -> SourceGroup:
         InputError: A trace is no longer readable.
     """
     captures = group.captures
-    replay = group.trace(FileRole.REPLAY_TRACE)
+    replay = group.get_trace(FileRole.REPLAY_TRACE)
     if len(captures) < 2 or replay is None or replay.content.trace is None:
         return group
-    scores = _matched(captures, replay.content.trace, limits)
+    scores = _score_captures(captures, replay.content.trace, limits)
     matching = [part for part, score in zip(captures, scores, strict=True) if score > 0]
     if matching and any(part.content.graphs for part in group.parts):
         matching = [captures[max(range(len(captures)), key=lambda index: scores[index])]]
     unused = [part for part in captures if part not in matching]
     parts = tuple(part for part in group.parts if part not in unused)
     names = tuple(sorted(part.source.name for part in unused))
-    return replace(group, parts=parts, other_captures=names)
+    return replace(group, parts=parts, unmatched_captures=names)
 
 
-def _matched(captures: Sequence[SourcePart], replays: Trace, limits: Limits) -> list[float]:
+def _score_captures(captures: Sequence[SourcePart], replays: Trace, limits: Limits) -> list[float]:
     """Score each capture: replay rows matched to its graphs only, weighted by confidence."""
     graphs: list[CapturedGraph] = []
     owners: dict[str, int] = {}
     for index, part in enumerate(captures):
-        for graph in graphs_of_capture(part.content.trace, replays, limits):
+        for graph in infer_capture_graphs(part.content.trace, replays, limits):
             name = f"graph-{len(graphs)}"
             owners[name] = index
             graphs.append(msgspec.structs.replace(graph, id=name))
@@ -66,7 +66,7 @@ def _matched(captures: Sequence[SourcePart], replays: Trace, limits: Limits) -> 
     return [scores[index] for index in range(len(captures))]
 
 
-def graphs_of_capture(
+def infer_capture_graphs(
     capture: Trace | None, replays: Trace, limits: Limits
 ) -> tuple[CapturedGraph, ...]:
     """Infer the graphs from the launches of a capture trace.
@@ -76,5 +76,5 @@ def graphs_of_capture(
     """
     if capture is None:
         return ()
-    rows = [row for launches, _ in captured_launches(capture) for row in launches.tolist()]
-    return infer_graphs(capture, replays, launched_kernels(capture, rows, limits)).graphs
+    rows = [row for launches, _ in find_captured_launches(capture) for row in launches.tolist()]
+    return infer_graphs(capture, replays, read_launched_kernels(capture, rows, limits)).graphs

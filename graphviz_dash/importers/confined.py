@@ -23,44 +23,46 @@ from typing import IO, Final
 import msgspec
 from msgspec import Struct
 
-from graphviz_dash.errors import InputError, printable
+from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.importers import confined_process
 from graphviz_dash.importers.confined_process import (
     OUT_OF_MEMORY,
     Finished,
     Message,
     Progress,
-    Refused,
+    Rejected,
     Request,
-    smaller,
+    format_limits,
 )
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
-from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, module_path
-from graphviz_dash.progress import report
-from graphviz_dash.server_settings import memory_bound
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, get_module_path
+from graphviz_dash.progress import report_progress
+from graphviz_dash.server_settings import get_memory_limit
 
 _LOG: Final = logging.getLogger(__name__)
-_LEAST_MEMORY: Final = 2 << 30
-_LEAST_OPENED: Final = 512 << 20
-_PATIENCE_SECONDS: Final = 0.5
+_MIN_MEMORY: Final = 2 << 30
+_MIN_OPENED: Final = 512 << 20
+_POLL_SECONDS: Final = 0.5
 """Interval of checks for cancellation, in seconds."""
 
 
-class Bounds(Struct, frozen=True):
+class SandboxLimits(Struct, frozen=True):
     """Limits for reading one upload."""
 
     seconds: int = 120
     """Wall time and CPU time, in seconds."""
-    memory_bytes: int = max(DEFAULT_LIMITS.memory_bytes, _LEAST_MEMORY)
+    memory_bytes: int = max(DEFAULT_LIMITS.memory_bytes, _MIN_MEMORY)
     """Address space, in bytes."""
-    opened_bytes: int = max(memory_bound() // 4, _LEAST_OPENED)
+    opened_bytes: int = max(get_memory_limit() // 4, _MIN_OPENED)
     """Server memory for opening the import, in bytes."""
 
 
-DEFAULT_BOUNDS: Final = Bounds()
+DEFAULT_SANDBOX_LIMITS: Final = SandboxLimits()
 
 
-def import_confined(files: Sequence[Path], folder: Path, bounds: Bounds = DEFAULT_BOUNDS) -> str:
+def import_sandboxed(
+    files: Sequence[Path], folder: Path, limits: SandboxLimits = DEFAULT_SANDBOX_LIMITS
+) -> str:
     """Import ``files`` as run bundles into the experiment ``folder`` and return the first run's
     name.
 
@@ -70,29 +72,31 @@ def import_confined(files: Sequence[Path], folder: Path, bounds: Bounds = DEFAUL
         InputError: As there, or a file that exceeded ``bounds`` or crashed the process.
         CancelledError: The user cancelled.
     """
-    return _run(files, folder, None, bounds)
+    return _run_process(files, folder, None, limits)
 
 
-def unpack_confined(
-    archive: Path, folder: Path, label: str, bounds: Bounds = DEFAULT_BOUNDS
+def unpack_sandboxed(
+    archive: Path, folder: Path, label: str, limits: SandboxLimits = DEFAULT_SANDBOX_LIMITS
 ) -> str:
     """Unpack ``archive`` into ``folder`` and return the result of
     :func:`graphviz_dash.importers.archives.unpack_experiment`.
 
     Raises:
-        InputError, CancelledError: As there, and as in :func:`import_confined`.
+        InputError, CancelledError: As there, and as in :func:`import_sandboxed`.
     """
-    return _run([archive], folder, label, bounds)
+    return _run_process([archive], folder, label, limits)
 
 
-def _run(files: Sequence[Path], folder: Path, archive: str | None, bounds: Bounds) -> str:
+def _run_process(
+    files: Sequence[Path], folder: Path, archive: str | None, limits: SandboxLimits
+) -> str:
     request = Request(
         [str(file) for file in files],
         str(folder),
         archive,
-        bounds.seconds,
-        bounds.memory_bytes,
-        bounds.opened_bytes,
+        limits.seconds,
+        limits.memory_bytes,
+        limits.opened_bytes,
     )
     with (
         tempfile.TemporaryDirectory(prefix=".confined-", dir=folder.parent) as scratch,
@@ -104,16 +108,16 @@ def _run(files: Sequence[Path], folder: Path, archive: str | None, bounds: Bound
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env=_environment(scratch),
+            env=_build_environment(scratch),
             process_group=0,
         )
         try:
-            return _answer(process, request, errors)
+            return _exchange_messages(process, request, errors)
         finally:
-            _kill(process)
+            _kill_group(process)
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -122,9 +126,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-def _environment(scratch: str) -> dict[str, str]:
+def _build_environment(scratch: str) -> dict[str, str]:
     return os.environ | {
-        "PYTHONPATH": os.pathsep.join(module_path()),
+        "PYTHONPATH": os.pathsep.join(get_module_path()),
         "TMPDIR": scratch,  # removed together with the folder
         PROCESSES_VARIABLE: "1",
         # Each thread of these libraries uses address space, which is limited.
@@ -133,34 +137,36 @@ def _environment(scratch: str) -> dict[str, str]:
     }
 
 
-def _answer(process: subprocess.Popen[bytes], request: Request, errors: IO[bytes]) -> str:
+def _exchange_messages(
+    process: subprocess.Popen[bytes], request: Request, errors: IO[bytes]
+) -> str:
     assert process.stdin is not None
     assert process.stdout is not None
     with suppress(BrokenPipeError):
         process.stdin.write(msgspec.json.encode(request))
         process.stdin.close()
-    for message in _messages(process.stdout.fileno(), request.seconds):
+    for message in _read_messages(process.stdout.fileno(), request.seconds):
         match message:
             case Progress(share=share):
-                report(share)
+                report_progress(share)
             case Finished(name=name):
                 return name
-            case Refused():
+            case Rejected():
                 where = Path(message.where).name
                 raise InputError(where, message.found, message.expected, message.advice)
             case None:
-                report(0.0)
-    raise _ended(process, request, errors)
+                report_progress(0.0)
+    raise _build_exit_error(process, request, errors)
 
 
-def _messages(fd: int, seconds: float) -> Iterator[Message | None]:
+def _read_messages(fd: int, seconds: float) -> Iterator[Message | None]:
     """Yield messages as they arrive, and None periodically. Ends with the process or at the time
     limit."""
     deadline = time.monotonic() + seconds
     decoder = msgspec.json.Decoder(Message)
     buffer = b""
     while (remaining := deadline - time.monotonic()) > 0:
-        ready, _, _ = select.select([fd], [], [], min(remaining, _PATIENCE_SECONDS))
+        ready, _, _ = select.select([fd], [], [], min(remaining, _POLL_SECONDS))
         if not ready:
             yield None
             continue
@@ -171,11 +177,13 @@ def _messages(fd: int, seconds: float) -> Iterator[Message | None]:
         yield from map(decoder.decode, lines)
 
 
-def _ended(process: subprocess.Popen[bytes], request: Request, errors: IO[bytes]) -> InputError:
+def _build_exit_error(
+    process: subprocess.Popen[bytes], request: Request, errors: IO[bytes]
+) -> InputError:
     """Describe the end of a process without a result."""
     name = Path(request.files[0]).name if request.archive is None else request.archive
     try:
-        code = process.wait(timeout=_PATIENCE_SECONDS)
+        code = process.wait(timeout=_POLL_SECONDS)
     except subprocess.TimeoutExpired:
         code = -signal.SIGXCPU
     if code == -signal.SIGXCPU:
@@ -188,5 +196,7 @@ def _ended(process: subprocess.Popen[bytes], request: Request, errors: IO[bytes]
         found = "a file that stopped the import process"
     errors.seek(0)
     last_line = errors.read(1 << 20).decode("utf-8", "replace").strip().rpartition("\n")[2]
-    _LOG.error("%s", printable(f"{name}: {found}, exit code {code}: {last_line[:200]}"))
-    return InputError(name, found, smaller(request))
+    _LOG.error(
+        "%s", escape_control_characters(f"{name}: {found}, exit code {code}: {last_line[:200]}")
+    )
+    return InputError(name, found, format_limits(request))

@@ -1,8 +1,8 @@
 """Sandboxed process that reads an upload, started by ``confined.py``.
 
-``python -m graphviz_dash.importers.confined_process`` reads a :class:`Request` as JSON from stdin
-and writes one :data:`Message` per line as JSON to stdout, the last one Finished or Refused. It sets
-its limits before it reads any file, and ends with its parent.
+``python -m graphviz_dash.importers.confined_process`` reads a :class:`LaunchRequest` as JSON from
+stdin and writes one :data:`Message` per line as JSON to stdout, the last one Finished or Refused.
+It sets its limits before it reads any file, and ends with its parent.
 """
 
 from __future__ import annotations
@@ -20,13 +20,18 @@ from msgspec.structs import replace
 
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
-from graphviz_dash.process_memory import forget_peak, give_back, own_memory, peak_memory
-from graphviz_dash.progress import watched
+from graphviz_dash.process_memory import (
+    get_own_memory,
+    get_peak_memory,
+    release_free_memory,
+    reset_peak,
+)
+from graphviz_dash.progress import watch
 
 _DIE_WITH_PARENT: Final = 1  # PR_SET_PDEATHSIG of prctl(2)
 _NICE: Final = 10
 """Niceness, so that page requests have priority."""
-_STEPS: Final = 100
+_PROGRESS_STEPS: Final = 100
 """Number of progress messages for complete progress."""
 
 
@@ -61,7 +66,7 @@ class Finished(msgspec.Struct, tag="finished"):
     """Suggested name of the experiment. May be empty."""
 
 
-class Refused(msgspec.Struct, tag="refused"):
+class Rejected(msgspec.Struct, tag="refused"):
     """An InputError as fields."""
 
     where: str
@@ -74,53 +79,53 @@ class Refused(msgspec.Struct, tag="refused"):
     """Advice. May be empty."""
 
 
-Message: TypeAlias = Progress | Finished | Refused
+Message: TypeAlias = Progress | Finished | Rejected
 
 
 def main() -> None:
     """Process the request from stdin."""
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=Request)
-    _confine(request)
+    _set_limits(request)
     out = os.dup(1)
     os.dup2(2, 1)  # keep output of libraries out of the messages
-    _send(out, _fulfilled(request, out))
+    _send_message(out, _process_request(request, out))
 
 
-def _fulfilled(request: Request, out: int) -> Finished | Refused:
+def _process_request(request: Request, out: int) -> Finished | Rejected:
     sent = 0
 
     def send_progress(share: float) -> None:
         nonlocal sent
-        if int(share * _STEPS) != sent:
-            sent = int(share * _STEPS)
-            _send(out, Progress(share))
+        if int(share * _PROGRESS_STEPS) != sent:
+            sent = int(share * _PROGRESS_STEPS)
+            _send_message(out, Progress(share))
 
     try:
-        with watched(send_progress):
-            name = _read(request)
-        return _opened(request) or Finished(name)
+        with watch(send_progress):
+            name = _import_upload(request)
+        return _check_opening(request) or Finished(name)
     except InputError as error:
-        return Refused(error.where, error.found, error.expected, error.advice)
+        return Rejected(error.where, error.found, error.expected, error.advice)
     except GraphvizDashError as error:
-        return Refused(Path(request.files[0]).name, str(error), "a file that can be imported", "")
+        return Rejected(Path(request.files[0]).name, str(error), "a file that can be imported", "")
     except MemoryError:
-        return Refused(Path(request.files[0]).name, OUT_OF_MEMORY, smaller(request), "")
+        return Rejected(Path(request.files[0]).name, OUT_OF_MEMORY, format_limits(request), "")
 
 
 OUT_OF_MEMORY: Final = "a file that needs more memory to read than the upload limit"
-TOO_MUCH_TO_OPEN: Final = "a file whose pages need more server memory than the upload limit"
+OPENING_LIMIT: Final = "a file whose pages need more server memory than the upload limit"
 
 
-def smaller(request: Request) -> str:
+def format_limits(request: Request) -> str:
     """Format the limits that an upload must meet."""
     memory = request.memory_bytes / (1 << 30)
     return f"a file that can be read within {memory:.1f} GiB and {request.seconds} s"
 
 
-def _read(request: Request) -> str:
-    from graphviz_dash.ingest.cache import VARIABLE
+def _import_upload(request: Request) -> str:
+    from graphviz_dash.ingest.cache import CACHE_VARIABLE
 
-    os.environ[VARIABLE] = "off"  # uploads are not cached
+    os.environ[CACHE_VARIABLE] = "off"  # uploads are not cached
     folder = Path(request.folder)
     memory_bytes = min(DEFAULT_LIMITS.memory_bytes, request.memory_bytes // 2)
     limits = replace(DEFAULT_LIMITS, memory_bytes=memory_bytes)
@@ -134,26 +139,26 @@ def _read(request: Request) -> str:
     return import_files([Path(file) for file in request.files], folder, limits=limits)[0].path.name
 
 
-def _opened(request: Request) -> Refused | None:
+def _check_opening(request: Request) -> Rejected | None:
     """Open the import like the server, and reject it if it needs too much of the shared memory."""
     from graphviz_dash.ingest.load import load_experiment
 
     gc.collect()
-    give_back()
-    before = own_memory()
-    forget_peak()
+    release_free_memory()
+    before = get_own_memory()
+    reset_peak()
     with suppress(InputError):  # pages report unreadable runs
         load_experiment(Path(request.folder))
-    peak = peak_memory()
+    peak = get_peak_memory()
     if before is None or peak is None or peak - before <= request.opened_bytes:
         return None
     label = request.archive or Path(request.files[0]).name
     expected = f"a file that can be opened within {request.opened_bytes / (1 << 30):.1f} GiB"
     advice = "Open it with a separate server: graphviz-dash serve FOLDER."
-    return Refused(label, TOO_MUCH_TO_OPEN, expected, advice)
+    return Rejected(label, OPENING_LIMIT, expected, advice)
 
 
-def _confine(request: Request) -> None:
+def _set_limits(request: Request) -> None:
     """Set the limits that this system supports, and lower the priority."""
     if sys.platform == "win32":
         return
@@ -181,7 +186,7 @@ def _confine(request: Request) -> None:
             os._exit(1)
 
 
-def _send(out: int, message: Message) -> None:
+def _send_message(out: int, message: Message) -> None:
     data = msgspec.json.encode(message) + b"\n"
     while data:
         data = data[os.write(out, data) :]

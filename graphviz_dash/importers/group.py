@@ -28,15 +28,15 @@ _ROLE_WORD: Final = re.compile(
     r"|memory|mem|snapshot|profile|nsys|report)(?=$|[-_. ])",
     re.I,
 )
-CAPTURES: Final = "capture_traces"
+CAPTURES_FOLDER: Final = "capture_traces"
 """Folder of capture traces in vLLM, SGLang and xDiT."""
 
 _RANK: Final = re.compile(r"rank[-_]?(\d+)|TP-?(\d+)", re.I)
 _LOG: Final = re.compile(r"dedicated_log_torch_trace_")
 """Name prefix of TORCH_TRACE logs."""
 
-_PLAIN: Final = re.compile(r"[^A-Za-z0-9._-]+")
-_LONGEST: Final = 80
+_UNSAFE_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_MAX_NAME_LENGTH: Final = 80
 
 
 class SourcePart(Struct, frozen=True):
@@ -59,7 +59,7 @@ class SourceGroup(Struct, frozen=True):
     """Name of the run."""
     parts: tuple[SourcePart, ...]
     """Files of the run, or processes in them."""
-    other_captures: tuple[str, ...] = ()
+    unmatched_captures: tuple[str, ...] = ()
     """File names of captures without replays in this run."""
 
     @property
@@ -67,12 +67,12 @@ class SourceGroup(Struct, frozen=True):
         """Parts with capture traces."""
         return tuple(part for part in self.parts if part.role is FileRole.CAPTURE_TRACE)
 
-    def trace(self, role: FileRole) -> SourcePart | None:
+    def get_trace(self, role: FileRole) -> SourcePart | None:
         """Return the first part with a trace in that role. None without one."""
         return next((part for part in self.parts if part.role is role), None)
 
 
-def stem(path: Path) -> str:
+def strip_extensions(path: Path) -> str:
     """Return the name of a file without extensions."""
     name = path.name
     while (shorter := _SUFFIX.sub("", name)) != name and shorter:
@@ -80,42 +80,47 @@ def stem(path: Path) -> str:
     return name
 
 
-def common_name(path: Path) -> str:
+def get_common_name(path: Path) -> str:
     """Return the name of a file without extensions and role words. May be empty."""
-    name = stem(path)
+    name = strip_extensions(path)
     while (shorter := _ROLE_WORD.sub("", name)) != name:
         name = shorter
     return name.strip("-_. ")
 
 
-def run_name(text: str) -> str:
+def build_run_name(text: str) -> str:
     """Convert ``text`` to a folder name. The end of a long text, which may contain the rank, is
     replaced by a hash."""
-    name = _PLAIN.sub("-", text).strip("-.") or "run"
-    if len(name) <= _LONGEST:
+    name = _UNSAFE_CHARACTERS.sub("-", text).strip("-.") or "run"
+    if len(name) <= _MAX_NAME_LENGTH:
         return name
-    return f"{name[: _LONGEST - 9]}-{digest(text)}"
+    return f"{name[: _MAX_NAME_LENGTH - 9]}-{hash_text(text)}"
 
 
-def digest(text: str) -> str:
+def hash_text(text: str) -> str:
     """Hash ``text`` to eight characters."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
-def grouped(parts: Sequence[SourcePart], *, join: bool = False) -> list[SourceGroup]:
+def group_parts(parts: Sequence[SourcePart], *, join: bool = False) -> list[SourceGroup]:
     """Group ``parts`` into runs. With ``join``, all parts form one run."""
     if join:
-        return [SourceGroup(run_name(_name(parts)), _with_roles(parts))]
-    captures = [part for part in parts if part.captures and part.source.parent.name == CAPTURES]
+        return [SourceGroup(build_run_name(_get_group_name(parts)), _assign_roles(parts))]
+    captures = [
+        part for part in parts if part.captures and part.source.parent.name == CAPTURES_FOLDER
+    ]
     logs = [part for part in parts if _LOG.match(part.source.name) and part.content.compilation]
-    groups = _by_name([part for part in parts if part not in captures and part not in logs])
-    groups = _with_logs(groups, logs)
-    joined = [_with_captures(group, captures) for group in groups]
+    groups = _group_by_name([part for part in parts if part not in captures and part not in logs])
+    groups = _add_logs(groups, logs)
+    joined = [_add_captures(group, captures) for group in groups]
     used_sources = {part.source for group in joined for part in group.parts}
-    return [*joined, *_by_name([part for part in captures if part.source not in used_sources])]
+    return [
+        *joined,
+        *_group_by_name([part for part in captures if part.source not in used_sources]),
+    ]
 
 
-def _with_logs(groups: Sequence[SourceGroup], logs: Sequence[SourcePart]) -> list[SourceGroup]:
+def _add_logs(groups: Sequence[SourceGroup], logs: Sequence[SourcePart]) -> list[SourceGroup]:
     """Add logs to the run of the trace in their folder if the match is unique per rank. Other logs
     become separate runs."""
     candidates = [
@@ -130,41 +135,41 @@ def _with_logs(groups: Sequence[SourceGroup], logs: Sequence[SourcePart]) -> lis
             joined[indices[0]] = replace(group, parts=(*group.parts, log))
         else:
             unmatched.append(log)
-    return [*joined, *_by_name(unmatched)]
+    return [*joined, *_group_by_name(unmatched)]
 
 
 def _is_log_of(log: SourcePart, group: SourceGroup) -> bool:
     """Return True if a log may belong to the run whose trace is in its folder."""
-    trace = group.trace(FileRole.REPLAY_TRACE)
+    trace = group.get_trace(FileRole.REPLAY_TRACE)
     return (
         trace is not None
         and trace.source.parent == log.source.parent
-        and not _of_other_ranks(log.source, trace.source)
+        and not _have_different_ranks(log.source, trace.source)
         and not has_duplicates((*group.parts, log))
     )
 
 
-def _with_captures(group: SourceGroup, captures: Sequence[SourcePart]) -> SourceGroup:
+def _add_captures(group: SourceGroup, captures: Sequence[SourcePart]) -> SourceGroup:
     """Add the captures in the folder next to the group's replays."""
-    replays = group.trace(FileRole.REPLAY_TRACE)
-    if replays is None or replays.captures or group.trace(FileRole.CAPTURE_TRACE) is not None:
+    replays = group.get_trace(FileRole.REPLAY_TRACE)
+    if replays is None or replays.captures or group.get_trace(FileRole.CAPTURE_TRACE) is not None:
         return group
     group_captures = [
         part
         for part in captures
         if part.source.parent.parent == replays.source.parent
-        and not _of_other_ranks(part.source, replays.source)
+        and not _have_different_ranks(part.source, replays.source)
     ]
-    return replace(group, parts=_with_roles((*group.parts, *group_captures)))
+    return replace(group, parts=_assign_roles((*group.parts, *group_captures)))
 
 
-def _of_other_ranks(first: Path, second: Path) -> bool:
+def _have_different_ranks(first: Path, second: Path) -> bool:
     """Return True if both names contain a rank and the ranks differ."""
     ranks = [match.group() for path in (first, second) if (match := _RANK.search(path.name))]
     return len(ranks) == 2 and len({re.sub(r"\D", "", rank) for rank in ranks}) == 2
 
 
-def _with_roles(parts: Sequence[SourcePart]) -> tuple[SourcePart, ...]:
+def _assign_roles(parts: Sequence[SourcePart]) -> tuple[SourcePart, ...]:
     """Reassign roles: next to a pure replay trace, a trace with captures is the capture trace."""
     replays = [part for part in parts if part.role is FileRole.REPLAY_TRACE]
     if len(replays) < 2 or all(part.captures for part in replays):
@@ -174,33 +179,35 @@ def _with_roles(parts: Sequence[SourcePart]) -> tuple[SourcePart, ...]:
     )
 
 
-def _by_name(parts: Sequence[SourcePart]) -> list[SourceGroup]:
+def _group_by_name(parts: Sequence[SourcePart]) -> list[SourceGroup]:
     by_name: dict[tuple[str, str, str], list[SourcePart]] = {}
     for part in parts:
-        key = (str(part.source.parent), common_name(part.source), part.content.label)
+        key = (str(part.source.parent), get_common_name(part.source), part.content.label)
         by_name.setdefault(key, []).append(part)
     groups = []
     for (_, _, label), same_name in by_name.items():
-        members = _with_roles(same_name)
+        members = _assign_roles(same_name)
         if has_duplicates(members):
             groups += [
-                SourceGroup(run_name(stem(part.source) + part.content.label), (part,))
+                SourceGroup(
+                    build_run_name(strip_extensions(part.source) + part.content.label), (part,)
+                )
                 for part in members
             ]
         else:
-            groups.append(SourceGroup(run_name(_name(members) + label), members))
+            groups.append(SourceGroup(build_run_name(_get_group_name(members) + label), members))
     return groups
 
 
-def _name(parts: Sequence[SourcePart]) -> str:
+def _get_group_name(parts: Sequence[SourcePart]) -> str:
     """Return the common name of files, or else the name of the only file or a parent folder."""
     first_source = parts[0].source
-    if name := common_name(first_source):
+    if name := get_common_name(first_source):
         return name
     if len(parts) == 1:
-        return stem(first_source)
-    parent_names = (common_name(folder) for folder in first_source.resolve().parents)
-    return next((name for name in parent_names if name), stem(first_source))
+        return strip_extensions(first_source)
+    parent_names = (get_common_name(folder) for folder in first_source.resolve().parents)
+    return next((name for name in parent_names if name), strip_extensions(first_source))
 
 
 def has_duplicates(parts: Sequence[SourcePart]) -> bool:

@@ -14,10 +14,10 @@ import fsspec
 from msgspec import Struct
 
 from graphviz_dash.bundle.read import is_bundle
-from graphviz_dash.bundle.schema import MANIFEST
+from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.errors import InputError, MissingRequirementError
 
-_TALKATIVE: Final = ("gcsfs", "s3fs")
+_VERBOSE_LIBRARIES: Final = ("gcsfs", "s3fs")
 """Libraries that log a traceback per attempt. Only the final error is reported."""
 
 _EXTRAS: Final = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
@@ -28,13 +28,13 @@ class Location(Struct, frozen=True):
 
     address: str
     """The address."""
-    bundle: bool = False
+    is_bundle: bool = False
     """True for the folder of a bundle."""
-    unreadable: str | None = None
+    problem: str | None = None
     """Reason for an unreadable folder. None for readable locations."""
 
     @property
-    def remote(self) -> bool:
+    def is_remote(self) -> bool:
         """True outside this machine's file system."""
         return is_address(self.address)
 
@@ -45,7 +45,7 @@ class Location(Struct, frozen=True):
         return last if last not in ("", "..") else "unnamed"
 
     @property
-    def folder(self) -> str:
+    def parent(self) -> str:
         """Address without its last component."""
         return self.address.rpartition("/")[0]
 
@@ -56,7 +56,7 @@ def is_address(text: str) -> bool:
     return bool(separator) and protocol.replace("+", "").isalnum() and protocol != "file"
 
 
-def find_locations(given: Sequence[str]) -> list[Location]:
+def find_locations(addresses: Sequence[str]) -> list[Location]:
     """Find the files and bundles at the given paths and addresses.
 
     A folder expands to all visible files in it, recursively; a folder with a manifest is one
@@ -67,43 +67,45 @@ def find_locations(given: Sequence[str]) -> list[Location]:
         MissingRequirementError: The package for its protocol is not installed.
     """
     locations: list[Location] = []
-    for text in given:
-        found = list(_remote(text) if is_address(text) else _local(text.removeprefix("file://")))
+    for text in addresses:
+        found = list(
+            _find_remote(text) if is_address(text) else _find_local(text.removeprefix("file://"))
+        )
         if not found:
             raise InputError(text, "no files", "a file, or a folder with files")
-        if found[0].unreadable and found[0].address == text.removeprefix("file://"):
-            raise InputError(text, found[0].unreadable, "a readable file or folder")
+        if found[0].problem and found[0].address == text.removeprefix("file://"):
+            raise InputError(text, found[0].problem, "a readable file or folder")
         locations += found
     return list(dict.fromkeys(locations))
 
 
-def _local(text: str) -> Iterator[Location]:
+def _find_local(text: str) -> Iterator[Location]:
     path = Path(text)
     try:
         if path.is_dir():
-            yield from _below(path, text)
+            yield from _find_in_folder(path, text)
             return
         exists = path.exists()
     except OSError as error:
-        raise InputError(text, _refusal(error), "a readable file or folder") from error
+        raise InputError(text, _format_os_error(error), "a readable file or folder") from error
     if not exists:
         raise InputError(text, "no such file", "a file, a folder, or an address such as s3://...")
     yield Location(text)
 
 
-def _below(folder: Path, address: str) -> Iterator[Location]:
+def _find_in_folder(folder: Path, address: str) -> Iterator[Location]:
     try:
         bundle = is_bundle(folder)
         children = [] if bundle else sorted(folder.iterdir())
-        kinds = [_kind(child) for child in children]
+        kinds = [_classify_entry(child) for child in children]
     except OSError as error:
-        yield Location(address, unreadable=_refusal(error))
+        yield Location(address, problem=_format_os_error(error))
         return
     if bundle:
-        yield Location(address, bundle=True)
+        yield Location(address, is_bundle=True)
     for child, kind in zip(children, kinds, strict=True):
         if kind is _Kind.FOLDER:
-            yield from _below(child, str(child))
+            yield from _find_in_folder(child, str(child))
         elif kind is _Kind.FILE:
             yield Location(str(child))
 
@@ -114,7 +116,7 @@ class _Kind(Enum):
     OTHER = 3
 
 
-def _kind(path: Path) -> _Kind:
+def _classify_entry(path: Path) -> _Kind:
     """Classify an entry of a folder. Hidden entries and links are skipped."""
     if path.name.startswith(".") or path.is_symlink():
         return _Kind.OTHER
@@ -123,37 +125,39 @@ def _kind(path: Path) -> _Kind:
     return _Kind.FILE if path.is_file() else _Kind.OTHER
 
 
-def _refusal(error: OSError) -> str:
+def _format_os_error(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _remote(address: str) -> Iterator[Location]:
-    with _refusals_reported(address):
-        system, path = _system(address)
+def _find_remote(address: str) -> Iterator[Location]:
+    with _convert_errors(address):
+        system, path = _open_file_system(address)
         if system.isfile(path):
             yield Location(address)
             return
-        files = sorted(file for file in system.find(path) if not _passed(file, path))
+        files = sorted(file for file in system.find(path) if not _is_skipped(file, path))
     protocol = address.partition("://")[0]
-    bundles = {str(PurePosixPath(file).parent) for file in files if file.endswith(f"/{MANIFEST}")}
+    bundles = {
+        str(PurePosixPath(file).parent) for file in files if file.endswith(f"/{MANIFEST_FILE}")
+    }
     inside = tuple(f"{bundle}/" for bundle in bundles)
     for bundle in sorted(bundles):
-        yield Location(f"{protocol}://{bundle.lstrip('/')}", bundle=True)
+        yield Location(f"{protocol}://{bundle.lstrip('/')}", is_bundle=True)
     for file in files:
         if not file.startswith(inside):
             yield Location(f"{protocol}://{str(file).lstrip('/')}")
 
 
-def _passed(file: str, path: str) -> bool:
+def _is_skipped(file: str, path: str) -> bool:
     """Return True for files below ``path`` to skip: hidden files or folders (including ``..``), and
     empty placeholder objects with a trailing slash."""
     relative_path = file.removeprefix(path)
     return file.endswith("/") or any(part.startswith(".") for part in relative_path.split("/"))
 
 
-def _system(address: str) -> tuple[Any, str]:
+def _open_file_system(address: str) -> tuple[Any, str]:
     protocol = address.partition("://")[0]
-    for library in _TALKATIVE:
+    for library in _VERBOSE_LIBRARIES:
         logging.getLogger(library).setLevel(logging.CRITICAL)
     try:
         system, path = fsspec.core.url_to_fs(address)
@@ -167,19 +171,19 @@ def _system(address: str) -> tuple[Any, str]:
 
 
 @contextmanager
-def _refusals_reported(address: str) -> Iterator[None]:
+def _convert_errors(address: str) -> Iterator[None]:
     """Convert errors of a file system to a one-line InputError with the address."""
     try:
         yield
-    except _refusals() as error:
+    except _get_error_types() as error:
         found = str(error) or type(error).__name__
         if isinstance(error, FileNotFoundError):
             found = f"no such bucket, folder or file ({found})"
-        advice = next((text for pattern, text in _ADVICE.items() if pattern in found), "")
+        advice = next((text for pattern, text in _ERROR_ADVICE.items() if pattern in found), "")
         raise InputError(address, found, "a readable file or folder", advice) from error
 
 
-_ADVICE: Final = {
+_ERROR_ADVICE: Final = {
     "credentials": "Credentials come from the environment or the user's configuration (for s3:// "
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or `aws configure`; for gs:// "
     "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`).",
@@ -187,7 +191,7 @@ _ADVICE: Final = {
     "`gcloud auth application-default login`.",
     "connect to the endpoint": "For a server other than Amazon's, set AWS_ENDPOINT_URL.",
 }
-_REFUSALS: Final = {
+_CLOUD_ERRORS: Final = {
     "botocore.exceptions": ("BotoCoreError", "ClientError", "HTTPClientError"),
     "google.auth.exceptions": ("GoogleAuthError",),
     "gcsfs.retry": ("HttpError",),
@@ -195,11 +199,11 @@ _REFUSALS: Final = {
 }
 
 
-def _refusals() -> tuple[type[Exception], ...]:
+def _get_error_types() -> tuple[type[Exception], ...]:
     """Return the exception types of file systems, including those of imported cloud libraries."""
     candidates = (
         getattr(sys.modules[module], name, None)
-        for module, names in _REFUSALS.items()
+        for module, names in _CLOUD_ERRORS.items()
         if module in sys.modules
         for name in names
     )
@@ -210,18 +214,18 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 
 @contextmanager
-def local_copy(location: Location, scratch: Path) -> Iterator[Path]:
+def provide_local_copy(location: Location, scratch: Path) -> Iterator[Path]:
     """Provide ``location`` as a local path. Remote files are fetched into ``scratch`` and removed
     afterwards.
 
     Raises:
         InputError: The file cannot be fetched.
     """
-    if not location.remote:
+    if not location.is_remote:
         yield Path(location.address)
         return
     target = scratch / location.name
-    fetch(location.address, target, folder=location.bundle)
+    fetch(location.address, target, folder=location.is_bundle)
     try:
         yield target
     finally:
@@ -235,8 +239,8 @@ def fetch(address: str, target: Path, *, folder: bool) -> None:
     Raises:
         InputError: The address does not exist or is unreadable.
     """
-    with _refusals_reported(address):
-        system, path = _system(address)
+    with _convert_errors(address):
+        system, path = _open_file_system(address)
         if not folder:
             system.get_file(path, str(target))
             return

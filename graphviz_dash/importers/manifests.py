@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 from typing import Final
 
 from graphviz_dash import __version__
-from graphviz_dash.analysis.trace.steps import StepMethod, steps
-from graphviz_dash.bundle.write import sha256_of
+from graphviz_dash.analysis.trace.steps import StepMethod, find_steps
+from graphviz_dash.bundle.write import compute_sha256
 from graphviz_dash.importers.environment import (
-    job_name,
-    recorded_at,
-    traced_environment,
-    work_device,
+    build_environment,
+    find_main_device,
+    format_job_name,
+    get_recording_time,
 )
 from graphviz_dash.importers.group import SourceGroup, SourcePart
 from graphviz_dash.importers.run_contents import RunContents
-from graphviz_dash.ingest.formats.registry import reading_method
+from graphviz_dash.ingest.formats.registry import get_reading_method
 from graphviz_dash.ingest.kineto.trace_head import TraceHead, read_head
 from graphviz_dash.model.run import (
     FORMAT_NAME,
@@ -31,21 +31,21 @@ from graphviz_dash.model.run import (
 )
 from graphviz_dash.model.trace import Trace
 
-FACTORY: Final = "imported"
+IMPORTED_FACTORY: Final = "imported"
 
 
-def _main_part(group: SourceGroup) -> SourcePart | None:
+def _get_main_part(group: SourceGroup) -> SourcePart | None:
     """Return the part with the replay trace, otherwise the capture trace. None without a trace."""
-    return group.trace(FileRole.REPLAY_TRACE) or group.trace(FileRole.CAPTURE_TRACE)
+    return group.get_trace(FileRole.REPLAY_TRACE) or group.get_trace(FileRole.CAPTURE_TRACE)
 
 
-def trace_head_of(group: SourceGroup) -> TraceHead | None:
+def read_trace_head(group: SourceGroup) -> TraceHead | None:
     """Read the head of the group's main trace. None without a trace."""
-    part = _main_part(group)
+    part = _get_main_part(group)
     return read_head(part.content.trace_file) if part and part.content.trace_file else None
 
 
-def imported_manifest(
+def build_imported_manifest(
     group: SourceGroup,
     contents: RunContents,
     sources: tuple[Source, ...],
@@ -53,11 +53,11 @@ def imported_manifest(
     command: tuple[str, ...],
 ) -> Manifest:
     """Build the manifest of a run imported from ``group`` by ``command``."""
-    part = _main_part(group)
+    part = _get_main_part(group)
     trace = part.content.trace if part else None
-    head = trace_head_of(group)
+    head = read_trace_head(group)
     rank = head.rank if head else None
-    environment, recorded = traced_environment(trace, head), recorded_at(trace)
+    environment, recorded = build_environment(trace, head), get_recording_time(trace)
     gpu = environment.gpu.name if environment.gpu else None
     return Manifest(
         format=FORMAT_NAME,
@@ -67,16 +67,19 @@ def imported_manifest(
         command=command,
         workload=WorkloadInfo(
             name=group.name,
-            factory=FACTORY,
+            factory=IMPORTED_FACTORY,
             seed=None,
             warmup=0,
             iterations=0,
-            traced_iterations=_marked_steps(trace) if trace else 0,
+            traced_iterations=_count_marked_steps(trace) if trace else 0,
         ),
         mode=mode,
         rank=rank.rank if rank else None,
         group=RankGroup(
-            rank.world_size, work_device(trace), {}, job_name(rank.world_size, gpu, recorded)
+            rank.world_size,
+            find_main_device(trace),
+            {},
+            format_job_name(rank.world_size, gpu, recorded),
         )
         if rank
         else None,
@@ -90,17 +93,21 @@ def imported_manifest(
     )
 
 
-def sources_of(group: SourceGroup) -> Iterator[Source]:
+def iter_sources(group: SourceGroup) -> Iterator[Source]:
     """Yield each file of ``group`` once."""
     for part in {part.source: part for part in group.parts}.values():
         kind = part.content.kind
         size = part.source.stat().st_size
         yield Source(
-            part.source.name, kind.value, size, sha256_of(part.source), reading_method(kind)
+            part.source.name,
+            kind.value,
+            size,
+            compute_sha256(part.source),
+            get_reading_method(kind),
         )
 
 
-def _marked_steps(trace: Trace) -> int:
+def _count_marked_steps(trace: Trace) -> int:
     """Count the steps marked in the trace. 0 without marks."""
-    marked = steps(trace)
+    marked = find_steps(trace)
     return 0 if not marked or marked[0].method is StepMethod.WHOLE else len(marked)

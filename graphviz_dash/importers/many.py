@@ -12,16 +12,22 @@ from typing import Any
 from msgspec import Struct
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.importers.bundles import Imported, import_files
-from graphviz_dash.importers.group import CAPTURES, common_name, digest, run_name, stem
-from graphviz_dash.importers.locations import Location, local_copy
+from graphviz_dash.importers.bundles import ImportedRun, import_files
+from graphviz_dash.importers.group import (
+    CAPTURES_FOLDER,
+    build_run_name,
+    get_common_name,
+    hash_text,
+    strip_extensions,
+)
+from graphviz_dash.importers.locations import Location, provide_local_copy
 from graphviz_dash.importers.tasks import run_all
-from graphviz_dash.ingest.formats.registry import foreign_format
+from graphviz_dash.ingest.formats.registry import require_format
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import ExecutionMode
 
 
-class NotImported(Struct, frozen=True):
+class SkippedFiles(Struct, frozen=True):
     """Files that were not imported as a run."""
 
     files: tuple[str, ...]
@@ -45,14 +51,14 @@ class _Task(Struct, frozen=True):
     """Limits for reading files."""
 
 
-def import_many(
+def import_batch(
     locations: Sequence[Location],
     folder: Path,
     make: Callable[[], Any],
     *,
     mode: ExecutionMode = ExecutionMode.RECORDED,
     limits: Limits = DEFAULT_LIMITS,
-) -> Iterator[Imported | NotImported]:
+) -> Iterator[ImportedRun | SkippedFiles]:
     """Import the files at ``locations`` as run bundles into ``folder``, yielding results as
     completed.
 
@@ -62,71 +68,74 @@ def import_many(
     skipped.
     """
     for location in locations:
-        if location.unreadable:
-            yield NotImported((location.address,), location.unreadable)
-    readable = [location for location in locations if not location.unreadable]
+        if location.problem:
+            yield SkippedFiles((location.address,), location.problem)
+    readable = [location for location in locations if not location.problem]
     tasks = [
         _Task(tuple(members), folder.resolve(), prefix, mode, limits)
-        for prefix, members in _runs(readable)
+        for prefix, members in _group_by_run(readable)
     ]
-    for result in run_all(_import, tasks, make, _failed):
+    for result in run_all(_import_run, tasks, make, _build_failure):
         yield from result
 
 
-def _runs(locations: Sequence[Location]) -> list[tuple[str, list[Location]]]:
+def _group_by_run(locations: Sequence[Location]) -> list[tuple[str, list[Location]]]:
     """Group the files by run, with a prefix that makes each name unique."""
     by_run: dict[tuple[str, str], list[Location]] = {}
-    folders = {location.folder for location in locations}
-    capture_folders = {f"{folder}/{CAPTURES}" for folder in folders} & folders
+    folders = {location.parent for location in locations}
+    capture_folders = {f"{folder}/{CAPTURES_FOLDER}" for folder in folders} & folders
     for location in locations:
-        if not location.bundle:
-            by_run.setdefault(_run_key(location, capture_folders), []).append(location)
-    names = {key: run_name(key[1] or stem(Path(of[0].name))) for key, of in by_run.items()}
+        if not location.is_bundle:
+            by_run.setdefault(_get_run_key(location, capture_folders), []).append(location)
+    names = {
+        key: build_run_name(key[1] or strip_extensions(Path(of[0].name)))
+        for key, of in by_run.items()
+    }
     prefixes = dict.fromkeys(by_run, "")
     # Disambiguate by folder, then by the full address: different names can map to equal folder
     # names.
-    for build_prefix in (_folder_prefix, _address_prefix):
+    for build_prefix in (_build_folder_prefix, _build_address_prefix):
         counts = Counter(prefixes[key] + name for key, name in names.items())
         duplicates = [key for key, name in names.items() if counts[prefixes[key] + name] > 1]
         prefixes |= {key: build_prefix(*key) for key in duplicates}
     return [(prefixes[key], members) for key, members in by_run.items()]
 
 
-def _run_key(location: Location, beside: Collection[str]) -> tuple[str, str]:
+def _get_run_key(location: Location, capture_folders: Collection[str]) -> tuple[str, str]:
     """Return folder and name of a file's run.
 
     Captures in a separate folder (one of ``beside``) may belong to any replays next to it, so all
     of these form one group.
     """
-    if location.folder in beside:
-        return location.folder.rpartition("/")[0], ""
-    if f"{location.folder}/{CAPTURES}" in beside:
-        return location.folder, ""
-    return location.folder, common_name(Path(location.name))
+    if location.parent in capture_folders:
+        return location.parent.rpartition("/")[0], ""
+    if f"{location.parent}/{CAPTURES_FOLDER}" in capture_folders:
+        return location.parent, ""
+    return location.parent, get_common_name(Path(location.name))
 
 
-def _folder_prefix(folder: str, _: str) -> str:
+def _build_folder_prefix(folder: str, _: str) -> str:
     return f"{PurePosixPath(folder).name}-"
 
 
-def _address_prefix(folder: str, name: str) -> str:
-    return f"{digest(f'{folder}/{name}')}-"
+def _build_address_prefix(folder: str, name: str) -> str:
+    return f"{hash_text(f'{folder}/{name}')}-"
 
 
-def _import(task: _Task) -> list[Imported | NotImported]:
+def _import_run(task: _Task) -> list[ImportedRun | SkippedFiles]:
     """Import the runs of one task. Runs on a worker."""
-    skipped: list[Imported | NotImported] = []
+    skipped: list[ImportedRun | SkippedFiles] = []
     with ExitStack() as stack:
         scratch = Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="graphviz-dash-import-"))
         )
         files = []
         for location in task.locations:
-            file = stack.enter_context(local_copy(location, scratch))
+            file = stack.enter_context(provide_local_copy(location, scratch))
             try:
-                foreign_format(file, task.limits)
+                require_format(file, task.limits)
             except InputError as error:
-                skipped.append(NotImported((location.address,), error.found))
+                skipped.append(SkippedFiles((location.address,), error.found))
             else:
                 files.append(file)
         if not files:
@@ -139,10 +148,10 @@ def _import(task: _Task) -> list[Imported | NotImported]:
             command=(*command, "--mode", task.mode.value),
             limits=task.limits,
             prefix=task.prefix,
-            again=True,
+            skip_existing=True,
         )
         return [*imported, *skipped]
 
 
-def _failed(task: _Task, reason: str) -> list[Imported | NotImported]:
-    return [NotImported(tuple(location.address for location in task.locations), reason)]
+def _build_failure(task: _Task, reason: str) -> list[ImportedRun | SkippedFiles]:
+    return [SkippedFiles(tuple(location.address for location in task.locations), reason)]

@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from graphviz_dash.analysis.replays.inferred_graphs import captured_launches, infer_graphs
+from graphviz_dash.analysis.replays.inferred_graphs import find_captured_launches, infer_graphs
 from graphviz_dash.importers.group import SourceGroup, SourcePart
-from graphviz_dash.ingest.kineto.launch_arguments import launched_kernels
+from graphviz_dash.ingest.kineto.launch_arguments import read_launched_kernels
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.compilation import Compilation
@@ -19,10 +19,10 @@ from graphviz_dash.model.node_ids import GraphIds
 from graphviz_dash.model.run import Absent, FileRole, MemoryUse
 from graphviz_dash.model.trace import Trace
 
-_NO_CLEAN: Final = (
+_NO_CLEAN_TIMINGS: Final = (
     "imported from traces, whose times all include profiler overhead, so there are no clean timings"
 )
-_WHOLE_GRAPH: Final = "^CUDA graph .*, as a whole$"
+_GRAPH_LAUNCH_PATTERN: Final = "^CUDA graph .*, as a whole$"
 
 
 class RunContents(Struct, frozen=True):
@@ -41,7 +41,7 @@ class RunContents(Struct, frozen=True):
     """Facts missing from such files or from this import."""
 
 
-def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
+def build_run_contents(group: SourceGroup, limits: Limits) -> RunContents:
     """Combine the contents of ``group``.
 
     Raises:
@@ -49,24 +49,27 @@ def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
     """
     graphs: list[CapturedGraph] = []
     ids: list[GraphIds] = []
-    absent = [Absent(Fact.CLEAN_PASS, _NO_CLEAN)]
+    absent = [Absent(Fact.CLEAN_PASS, _NO_CLEAN_TIMINGS)]
     for content in (part.content for part in group.parts):
-        added = _renumbered(content.graphs, len(_roots(graphs)))
+        added = _renumber_graphs(content.graphs, len(_get_roots(graphs)))
         graphs += added
         if content.ids is not None:
             ids.append(msgspec.structs.replace(content.ids, graph=added[0].id))
             missing_fact = f"bodies and parameters of {added[0].id}"
             absent.append(Absent(missing_fact, f"not recorded in {content.kind}"))
-    capture, replay = group.trace(FileRole.CAPTURE_TRACE), group.trace(FileRole.REPLAY_TRACE)
+    capture, replay = (
+        group.get_trace(FileRole.CAPTURE_TRACE),
+        group.get_trace(FileRole.REPLAY_TRACE),
+    )
     if graphs:
         reason = f"{graphs[0].read_by} does not report which edges are programmatic"
         absent.append(Absent("types of edges", reason))
     else:
-        inferred, reasons = _all_inferred(group, limits)
+        inferred, reasons = _infer_all_graphs(group, limits)
         graphs += inferred
         absent += reasons
-    if group.other_captures:
-        reason = f"the trace contains no replay of them: {', '.join(group.other_captures)}"
+    if group.unmatched_captures:
+        reason = f"the trace contains no replay of them: {', '.join(group.unmatched_captures)}"
         absent.append(Absent("other captures", reason))
     if capture is None:
         absent.append(Absent(Fact.CAPTURE_PASS, "no capture trace was imported"))
@@ -78,47 +81,47 @@ def run_contents(group: SourceGroup, limits: Limits) -> RunContents:
     else:
         reason = "a snapshot shows allocations without owners at a single moment"
         absent.append(Absent(Fact.MEMORY_PASS, reason))
-    absent += _lacks_of_environment(_trace(replay) or _trace(capture))
+    absent += _iter_missing_environment(_get_trace(replay) or _get_trace(capture))
     logs = (part.content.compilation for part in group.parts)
     compilation = next((log for log in logs if log is not None), None)
     return RunContents(tuple(graphs), tuple(ids), memory, compilation, tuple(absent))
 
 
-def _trace(part: SourcePart | None) -> Trace | None:
+def _get_trace(part: SourcePart | None) -> Trace | None:
     return part.content.trace if part else None
 
 
-def _all_inferred(
+def _infer_all_graphs(
     group: SourceGroup, limits: Limits
 ) -> tuple[list[CapturedGraph], tuple[Absent, ...]]:
     """Infer the graphs of each capture trace, or of a replay trace with captures."""
-    replay = _trace(group.trace(FileRole.REPLAY_TRACE))
+    replay = _get_trace(group.get_trace(FileRole.REPLAY_TRACE))
     graphs: list[CapturedGraph] = []
     absent: list[Absent] = []
-    for number, trace in enumerate([_trace(part) for part in group.captures] or [None]):
-        inferred, reasons = _inferred_graphs(trace, replay, limits)
+    for number, trace in enumerate([_get_trace(part) for part in group.captures] or [None]):
+        inferred, reasons = _infer_graphs(trace, replay, limits)
         graphs += (
             msgspec.structs.replace(graph, captured_in=number)
-            for graph in _renumbered(inferred, len(graphs))
+            for graph in _renumber_graphs(inferred, len(graphs))
         )
         absent += reasons
     # Several captures report the same reasons.
     return graphs, tuple(dict.fromkeys(absent))
 
 
-def _inferred_graphs(
+def _infer_graphs(
     capture: Trace | None, replay: Trace | None, limits: Limits
 ) -> tuple[tuple[CapturedGraph, ...], list[Absent]]:
     """Infer graphs from capture launches, for imports without a file that describes them."""
     source = capture or replay
-    if source is None or not captured_launches(source):
+    if source is None or not find_captured_launches(source):
         advice = "no debug DOT and no capture trace was imported"
         return (), [Absent(Fact.GRAPHS, advice)]
     if replay is None:
         reason = "a capture trace was imported without a replay trace"
         return (), [Absent(Fact.GRAPHS, reason)]
-    rows = [row for launches, _ in captured_launches(source) for row in launches.tolist()]
-    inferred = infer_graphs(source, replay, launched_kernels(source, rows, limits))
+    rows = [row for launches, _ in find_captured_launches(source) for row in launches.tolist()]
+    inferred = infer_graphs(source, replay, read_launched_kernels(source, rows, limits))
     absent = [Absent(Fact.GRAPHS, reason) for reason in inferred.missing]
     if inferred.graphs:
         reason = (
@@ -129,11 +132,11 @@ def _inferred_graphs(
     return inferred.graphs, absent
 
 
-def _roots(graphs: Sequence[CapturedGraph]) -> list[CapturedGraph]:
+def _get_roots(graphs: Sequence[CapturedGraph]) -> list[CapturedGraph]:
     return [graph for graph in graphs if graph.parent is None]
 
 
-def _renumbered(graphs: Sequence[CapturedGraph], first: int) -> tuple[CapturedGraph, ...]:
+def _renumber_graphs(graphs: Sequence[CapturedGraph], first: int) -> tuple[CapturedGraph, ...]:
     """Renumber the graphs, whose roots are graph-0, graph-1, ..., from ``first`` on."""
 
     def moved(ident: str) -> str:
@@ -155,14 +158,14 @@ def _renumbered(graphs: Sequence[CapturedGraph], first: int) -> tuple[CapturedGr
     )
 
 
-def _lacks_of_environment(trace: Trace | None) -> Iterator[Absent]:
+def _iter_missing_environment(trace: Trace | None) -> Iterator[Absent]:
     if trace is None:
         reason = "graphs and memory snapshots do not record their environment"
         yield Absent(Fact.ENVIRONMENT, reason)
         return
     reason = "the trace records at most the device and the CUDA version"
     yield Absent(Fact.ENVIRONMENT, reason)
-    count = int(trace.gpu["name"].cast(str).str.contains(_WHOLE_GRAPH).sum())
+    count = int(trace.gpu["name"].cast(str).str.contains(_GRAPH_LAUNCH_PATTERN).sum())
     if count:
         reason = (
             f"the report traced {count:,} graph launches as single units; record it with "

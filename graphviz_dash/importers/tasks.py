@@ -24,17 +24,17 @@ from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 T = TypeVar("T")
 R = TypeVar("R")
 
-RETRIES: Final = 3
+MAX_RETRIES: Final = 3
 """Number of times that Dask retries a task after the death of its worker."""
 
 _STARTING: Final = Lock()
 
-DIED: Final = "the reading process died each time (out of memory?)"
-_NO_MEMORY: Final = "not enough memory"
+PROCESS_DIED: Final = "the reading process died each time (out of memory?)"
+_OUT_OF_MEMORY: Final = "not enough memory"
 
 
 @contextmanager
-def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[Executor]:
+def create_executor(scheduler: str | None, workers: int | None = None) -> Iterator[Executor]:
     """Provide an executor: ``workers`` local processes (default: one per CPU), or the Dask cluster
     with the scheduler at address ``scheduler``.
 
@@ -44,9 +44,7 @@ def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[
     if scheduler is None:
         count = workers or os.cpu_count() or 1
         # A fork of a process with Polars' threads can deadlock.
-        with ProcessPoolExecutor(
-            count, mp_context=_Context(), initializer=_alone_on_a_core
-        ) as pool:
+        with ProcessPoolExecutor(count, mp_context=_Context(), initializer=_limit_threads) as pool:
             yield pool
         return
     try:
@@ -61,7 +59,7 @@ def executor_for(scheduler: str | None, workers: int | None = None) -> Iterator[
         raise MissingRequirementError(f"No Dask scheduler at {scheduler}: {error}") from error
     with client:
         # pure=False: equal arguments are separate tasks.
-        yield client.get_executor(pure=False, retries=RETRIES)
+        yield client.get_executor(pure=False, retries=MAX_RETRIES)
 
 
 class _Process(SpawnProcess):
@@ -69,7 +67,7 @@ class _Process(SpawnProcess):
 
     @staticmethod
     def _Popen(process_obj: BaseProcess) -> Any:  # noqa: N802  # name used by multiprocessing
-        with without_main():
+        with hide_main_module():
             return SpawnProcess._Popen(process_obj)
 
 
@@ -78,7 +76,7 @@ class _Context(SpawnContext):
 
 
 @contextmanager
-def without_main() -> Iterator[None]:
+def hide_main_module() -> Iterator[None]:
     """Prevent child processes started meanwhile from importing the main module again.
 
     No task is defined there. In the dashboard it is the script of a page, set separately by each
@@ -95,14 +93,14 @@ def without_main() -> Iterator[None]:
                 sys.modules["__main__"] = main
 
 
-def _alone_on_a_core() -> None:
+def _limit_threads() -> None:
     """Limit a worker to one thread of Polars and no child processes, as there is one worker per
     core. Set before Polars is imported."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     os.environ.setdefault(PROCESSES_VARIABLE, "1")
 
 
-def _task(function: Callable[[T], R], item: T) -> R:
+def _run_task(function: Callable[[T], R], item: T) -> R:
     """Call ``function`` with ``item`` on a worker. Dask's workers may not have child processes."""
     os.environ.setdefault(PROCESSES_VARIABLE, "1")
     return function(item)
@@ -111,8 +109,8 @@ def _task(function: Callable[[T], R], item: T) -> R:
 def run_all(
     function: Callable[[T], R],
     items: Sequence[T],
-    make: Callable[[], Any],
-    failed: Callable[[T, str], R],
+    create_executor: Callable[[], Any],
+    build_failure: Callable[[T, str], R],
 ) -> Iterator[R]:
     """Call ``function`` with each item on the executors created by ``make``, yielding results as
     completed.
@@ -125,60 +123,62 @@ def run_all(
     suspects: list[T] = []
     while pending:
         try:
-            with make() as executor:
+            with create_executor() as executor:
                 futures = {
-                    executor.submit(_task, function, item): key for key, item in pending.items()
+                    executor.submit(_run_task, function, item): key for key, item in pending.items()
                 }
                 for future in as_completed(futures):
                     key = futures[future]
-                    result = _result(future, pending[key], failed)
+                    result = _get_result(future, pending[key], build_failure)
                     del pending[key]
                     yield result
         except BrokenExecutor:
             # Items start in order, so the one whose worker died is among the first.
             started = list(pending)[: 1 + (os.cpu_count() or 1)]
             suspects += [pending.pop(key) for key in started]
-    yield from _one_by_one(function, suspects, make, failed)
+    yield from _run_sequentially(function, suspects, create_executor, build_failure)
 
 
-def _one_by_one(
+def _run_sequentially(
     function: Callable[[T], R],
     items: Sequence[T],
-    make: Callable[[], Any],
-    failed: Callable[[T, str], R],
+    create_executor: Callable[[], Any],
+    build_failure: Callable[[T, str], R],
 ) -> Iterator[R]:
     """Run one task at a time, at most twice each, so that only its own crashes count against it."""
     pending = deque(items)
     deaths = 0
     while pending:
         try:
-            with make() as executor:
+            with create_executor() as executor:
                 while pending:
                     item = pending[0]
-                    result = _result(executor.submit(_task, function, item), item, failed)
+                    result = _get_result(
+                        executor.submit(_run_task, function, item), item, build_failure
+                    )
                     pending.popleft()
                     deaths = 0
                     yield result
         except BrokenExecutor:
             deaths += 1
             if deaths == 2:
-                yield failed(pending.popleft(), DIED)
+                yield build_failure(pending.popleft(), PROCESS_DIED)
                 deaths = 0
 
 
-def _result(future: Any, item: T, failed: Callable[[T, str], R]) -> R:
+def _get_result(future: Any, item: T, build_failure: Callable[[T, str], R]) -> R:
     try:
         result: R = future.result()
     except GraphvizDashError as error:
-        return failed(item, str(error))
+        return build_failure(item, str(error))
     except MemoryError:
-        return failed(item, _NO_MEMORY)
-    except _deaths():
-        return failed(item, DIED)
+        return build_failure(item, _OUT_OF_MEMORY)
+    except _get_worker_death_errors():
+        return build_failure(item, PROCESS_DIED)
     return result
 
 
-def _deaths() -> tuple[type[BaseException], ...]:
+def _get_worker_death_errors() -> tuple[type[BaseException], ...]:
     """Return the exceptions of Dask for tasks whose workers died. Empty if Dask is not imported."""
     if "distributed" not in sys.modules:
         return ()

@@ -16,8 +16,8 @@ from isal import igzip_lib
 from msgspec import Struct
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.limits import EXPANSION_FROM_BYTES, Limits
-from graphviz_dash.progress import report
+from graphviz_dash.ingest.limits import EXPANSION_MIN_BYTES, Limits
+from graphviz_dash.progress import report_progress
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -28,7 +28,7 @@ CHUNK_BYTES = 256 << 10
 """Bytes per read. Large enough to split cheaply, small enough that the events of a chunk stay in a
 core's cache while they become columns (2 MB is 1.4 times slower)."""
 
-_OTHERS = {
+_UNSUPPORTED_FORMATS = {
     b"PK\x03\x04": "a zip archive",
     b"\xfd7zXZ": "xz-compressed data",
     b"BZh": "bzip2-compressed data",
@@ -37,15 +37,15 @@ _OTHERS = {
 }
 _ERROR_NUMBER = re.compile(r"^Error -?\d+ ")
 _INPUT_BYTES = 256 << 10
-_RESCUE_INPUT = 1 << 10
-_RESCUED_BYTES = 4 << 20  # more than a step, in case zlib continues where isal stopped
-_WITH_HEADER = 31  # zlib's code for gzip with any window size
+_RECOVERY_INPUT_BYTES = 1 << 10
+_MAX_RECOVERED_BYTES = 4 << 20  # more than a step, in case zlib continues where isal stopped
+_GZIP_WINDOW_BITS = 31  # zlib's code for gzip with any window size
 
 
 class Damage(Struct, frozen=True):
     """Reason why a file could not be read to its end."""
 
-    cut: bool
+    is_truncated: bool
     """True for a truncated file with intact data before the end. False for corrupted data."""
     description: str
     """Description and position of the damage."""
@@ -70,16 +70,16 @@ class _Format(Struct, frozen=True):
     """Name in errors."""
     magic: tuple[bytes, ...]
     """Possible first bytes of a file."""
-    make: Callable[[], _Decompressor]
+    create_decompressor: Callable[[], _Decompressor]
     """Creates a decompressor of one member or frame."""
     error: type[Exception]
     """Exception for damaged data."""
-    step: int
-    """Maximum bytes decompressed at a time. Damage loses the last of these unless ``_rescued``
+    step_bytes: int
+    """Maximum bytes decompressed at a time. Damage loses the last of these unless ``_recover_gzip``
     recovers them."""
 
 
-def _gunzip() -> _Decompressor:
+def _create_gzip_decompressor() -> _Decompressor:
     decompressor: _Decompressor = igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_GZIP)
     return decompressor
 
@@ -87,7 +87,7 @@ def _gunzip() -> _Decompressor:
 _GZIP = _Format(
     "gzip",
     (b"\x1f\x8b",),
-    _gunzip,
+    _create_gzip_decompressor,
     igzip_lib.IsalError,  # type: ignore[arg-type]  # its stub calls the class an instance
     256 << 10,
 )
@@ -113,7 +113,7 @@ class ByteStream:
         limits: Limits,
         chunk_bytes: int = CHUNK_BYTES,
         *,
-        expansion_from: int = EXPANSION_FROM_BYTES,
+        expansion_from: int = EXPANSION_MIN_BYTES,
     ) -> None:
         self.path = path
         self._expansion_from = expansion_from
@@ -128,19 +128,21 @@ class ByteStream:
                 raise InputError(path, "a pipe or device", "a readable trace file")
             self._file: BinaryIO = path.open("rb")
         except OSError as error:
-            raise InputError(path, _reason(error), "a readable trace file") from error
+            raise InputError(path, _format_os_error(error), "a readable trace file") from error
         try:
             start = self._file.read(8)
             self._size = self._file.seek(0, os.SEEK_END)
             self._file.seek(0)
         except OSError as error:
             self._file.close()
-            raise InputError(path, _reason(error), "a readable trace file") from error
+            raise InputError(path, _format_os_error(error), "a readable trace file") from error
         self._format = next(
             (codec for codec in (_GZIP, _ZSTD) if start.startswith(codec.magic)), None
         )
-        self._members = _Members(self._file, self._format.make) if self._format else None
-        for magic, kind in _OTHERS.items():
+        self._members = (
+            _Members(self._file, self._format.create_decompressor) if self._format else None
+        )
+        for magic, kind in _UNSUPPORTED_FORMATS.items():
             if start.startswith(magic):
                 self._file.close()
                 raise InputError(path, kind, "a Kineto trace, JSON, plain or in gzip or zstd")
@@ -165,14 +167,14 @@ class ByteStream:
         remaining = size or self._chunk_bytes
         parts: list[bytes] = []
         try:
-            while remaining > 0 and self.damage is None and (data := self._some(remaining)):
+            while remaining > 0 and self.damage is None and (data := self._read_some(remaining)):
                 parts.append(data)
                 remaining -= len(data)
                 self._total += len(data)
-                self._check()
-            report(self._file.tell() / self._size if self._size else 1.0)
+                self._check_limits()
+            report_progress(self._file.tell() / self._size if self._size else 1.0)
         except OSError as error:
-            raise InputError(self.path, _reason(error), "a readable trace file") from error
+            raise InputError(self.path, _format_os_error(error), "a readable trace file") from error
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     @property
@@ -188,32 +190,34 @@ class ByteStream:
         while size > 0 and (skipped := len(self.read(min(size, self._chunk_bytes)))):
             size -= skipped
 
-    def _some(self, wanted: int) -> bytes:
+    def _read_some(self, wanted: int) -> bytes:
         if self._format is None or self._members is None:
             return self._file.read(wanted)
         name = self._format.name
         try:
-            return self._members.read(min(wanted, self._format.step))
+            return self._members.read(min(wanted, self._format.step_bytes))
         except EOFError:
             description = f"{name} data ends unexpectedly after {self._file.tell():,} bytes"
             self.damage = Damage(True, description)
         except self._format.error as error:
             extent = f"within its first {self._file.tell():,} bytes"
-            self.damage = Damage(False, f"{name} data damaged {extent} ({_library_words(error)})")
+            self.damage = Damage(
+                False, f"{name} data damaged {extent} ({_format_library_error(error)})"
+            )
             if self._format is _GZIP:
-                return _rescued(self.path, self._total)
+                return _recover_gzip(self.path, self._total)
         return b""
 
-    def _check(self) -> None:
+    def _check_limits(self) -> None:
         limits = self._limits
         if self._total > limits.decompressed_bytes:
             found = f"more than {limits.decompressed_bytes:,} bytes of JSON"
-            raise limits.refuse(self.path, "decompressed_bytes", found)
+            raise limits.build_error(self.path, "decompressed_bytes", found)
         if self._format is not None and self._total > self._expansion_from:
             ratio = self._total // max(1, self._file.tell())
             if ratio > limits.expansion:
                 found = f"{self._format.name} data that expands {ratio:,} times"
-                raise limits.refuse(self.path, "expansion", found)
+                raise limits.build_error(self.path, "expansion", found)
 
 
 class _Members:
@@ -221,7 +225,7 @@ class _Members:
 
     def __init__(self, file: BinaryIO, make: Callable[[], _Decompressor]) -> None:
         self._file = file
-        self._make = make
+        self._create_decompressor = make
         self._member: _Decompressor = make()
 
     def read(self, size: int) -> bytes:
@@ -240,7 +244,7 @@ class _Members:
                     if not read:
                         return b""
                     data = read.lstrip(b"\0")
-                self._member = self._make()
+                self._member = self._create_decompressor()
             elif self._member.needs_input:
                 data = self._file.read(_INPUT_BYTES)
                 if not data:
@@ -250,7 +254,7 @@ class _Members:
                 return output
 
 
-def _rescued(path: Path, skip: int) -> bytes:
+def _recover_gzip(path: Path, skip: int) -> bytes:
     """Recover the data of a damaged gzip file after the first ``skip`` bytes, up to the exact byte.
 
     isal discards the step in which it finds damage. zlib's state can be copied, so its last step is
@@ -258,25 +262,25 @@ def _rescued(path: Path, skip: int) -> bytes:
     """
     recovered = bytearray()
     position = 0
-    member = zlib.decompressobj(_WITH_HEADER)
+    member = zlib.decompressobj(_GZIP_WINDOW_BITS)
     with path.open("rb") as file:
-        while len(recovered) < _RESCUED_BYTES and (data := file.read(_RESCUE_INPUT)):
+        while len(recovered) < _MAX_RECOVERED_BYTES and (data := file.read(_RECOVERY_INPUT_BYTES)):
             while data:
                 previous_state = member.copy()
                 try:
                     out = member.decompress(data)
                 except zlib.error:
-                    out = _byte_by_byte(previous_state, data)
+                    out = _decompress_bytewise(previous_state, data)
                     return bytes(recovered + out[max(0, skip - position) :])
                 recovered += out[max(0, skip - position) :]
                 position += len(out)
                 data = member.unused_data.lstrip(b"\0")
                 if member.eof:
-                    member = zlib.decompressobj(_WITH_HEADER)
+                    member = zlib.decompressobj(_GZIP_WINDOW_BITS)
     return bytes(recovered)
 
 
-def _byte_by_byte(member: zlib._Decompress, data: bytes) -> bytes:
+def _decompress_bytewise(member: zlib._Decompress, data: bytes) -> bytes:
     output = bytearray()
     try:
         while out := member.decompress(data, 1):
@@ -287,12 +291,12 @@ def _byte_by_byte(member: zlib._Decompress, data: bytes) -> bytes:
     return bytes(output)
 
 
-def _library_words(error: Exception) -> str:
+def _format_library_error(error: Exception) -> str:
     """Format the library's message without isal's error number."""
     return _ERROR_NUMBER.sub("", str(error)).rstrip(".").lower()
 
 
-def _reason(error: OSError) -> str:
+def _format_os_error(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file"
     if isinstance(error, IsADirectoryError):

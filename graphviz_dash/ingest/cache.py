@@ -22,11 +22,11 @@ from typing import Final
 from msgspec import Struct
 
 from graphviz_dash import __version__
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.ingest.cache_entry import (
-    LAYOUT,
+    LAYOUT_VERSION,
     DamagedEntryError,
-    Source,
+    FallbackSource,
     load_entry,
     read_entry_info,
     write_entry,
@@ -34,33 +34,33 @@ from graphviz_dash.ingest.cache_entry import (
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.ingest.parquet import UNREADABLE
+from graphviz_dash.ingest.parquet import PARQUET_ERRORS
 from graphviz_dash.model.trace import Trace
 
 _LOG: Final = logging.getLogger(__name__)
 
-VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
+CACHE_VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
 """Environment variable: folder of the cache, or ``off``."""
 
-MOST_BYTES: Final = 4 << 30
+MAX_CACHE_BYTES: Final = 4 << 30
 """Maximum total size of the entries. The least recently used ones are removed first."""
 
-WORTHWHILE_EVENTS: Final = 20_000
+MIN_CACHED_EVENTS: Final = 20_000
 """Minimum events of cached traces. Smaller traces are parsed about as fast as cached tables open.
 """
 
-_DAMAGED: Final[set[Path]] = set()
+_DAMAGED_TRACES: Final[set[Path]] = set()
 """Traces whose cached tables were found damaged since the start of this process."""
 
-_NOT_KEPT: Final[tuple[type[BaseException], ...]] = (*UNREADABLE, MemoryError)
+_STORE_ERRORS: Final[tuple[type[BaseException], ...]] = (*PARQUET_ERRORS, MemoryError)
 _STAGING: Final = ".staging-"
 _STALE_SECONDS: Final = 3600
 
 
-def damaged_below(folder: Path) -> tuple[Path, ...]:
+def find_damaged(folder: Path) -> tuple[Path, ...]:
     """Return the traces below ``folder`` whose cached tables were found damaged by this process and
     recreated."""
-    return tuple(sorted(path for path in _DAMAGED if path.is_relative_to(folder.resolve())))
+    return tuple(sorted(path for path in _DAMAGED_TRACES if path.is_relative_to(folder.resolve())))
 
 
 class CacheEntry(Struct, frozen=True):
@@ -74,16 +74,16 @@ class CacheEntry(Struct, frozen=True):
     """Number of entries in traceEvents."""
     size: int
     """Size of the entry in bytes."""
-    used: float
+    last_used: float
     """Last use (Unix time)."""
 
 
 class TraceCache:
     """Cache in ``folder``, which is created on first use."""
 
-    def __init__(self, folder: Path, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, folder: Path, max_bytes: int = MAX_CACHE_BYTES) -> None:
         self.folder = folder
-        self.most_bytes = most_bytes
+        self.max_bytes = max_bytes
 
     def load(self, key: str, path: Path, limits: Limits = DEFAULT_LIMITS) -> Trace | None:
         """Load the trace under ``key``, as read from ``path``. None if missing.
@@ -91,7 +91,7 @@ class TraceCache:
         An unreadable entry is logged, removed and treated as missing.
         """
         folder = self.folder / key
-        source = Source(partial(_read_again, path, limits), partial(self.replace, key))
+        source = FallbackSource(partial(_reread_trace, path, limits), partial(self.replace, key))
         try:
             trace = load_entry(folder, path, source)
         except FileNotFoundError:
@@ -115,7 +115,7 @@ class TraceCache:
             try:
                 write_entry(staging, trace)
                 staging.rename(self.folder / key)
-            except _NOT_KEPT:  # a full disk, or created by another process
+            except _STORE_ERRORS:  # a full disk, or created by another process
                 pass
             finally:
                 shutil.rmtree(staging, ignore_errors=True)
@@ -123,7 +123,7 @@ class TraceCache:
             # Polars raises its own KeyboardInterrupt, and Python's for the same signal follows
             # shortly after, during the removal.
             shutil.rmtree(staging, ignore_errors=True)
-        self._bound()
+        self._remove_excess()
 
     def replace(self, key: str, trace: Trace, damage: DamagedEntryError | None) -> None:
         """Replace the damaged entry under ``key`` by ``trace`` and log it. Does nothing if
@@ -134,33 +134,33 @@ class TraceCache:
 
     def _remove_damaged(self, key: str, path: Path, damage: DamagedEntryError) -> None:
         text = f"{path}: its cached tables are damaged ({damage}); reading the trace again"
-        _LOG.warning("%s", printable(text))
-        _DAMAGED.add(path.resolve())
+        _LOG.warning("%s", escape_control_characters(text))
+        _DAMAGED_TRACES.add(path.resolve())
         shutil.rmtree(self.folder / key, ignore_errors=True)
 
-    def entries(self) -> list[CacheEntry]:
+    def list_entries(self) -> list[CacheEntry]:
         """Return the readable entries, most recently used first."""
         result = []
-        for folder in self._folders():
+        for folder in self._iter_folders():
             try:
                 entry = read_entry_info(folder)
                 used = folder.stat().st_mtime
             except (OSError, DamagedEntryError):
                 continue
             path = Path(entry.path or entry.trace.source)
-            size = _size(folder)
+            size = _measure_size(folder)
             result.append(CacheEntry(folder.name, path, entry.trace.events, size, used))
-        return sorted(result, key=lambda entry: -entry.used)
+        return sorted(result, key=lambda entry: -entry.last_used)
 
     def clear(self) -> int:
         """Remove all entries and return the freed bytes."""
         freed = 0
-        for folder in self._folders(staged=True):
-            freed += _size(folder)
+        for folder in self._iter_folders(staged=True):
+            freed += _measure_size(folder)
             shutil.rmtree(folder, ignore_errors=True)
         return freed
 
-    def _folders(self, *, staged: bool = False) -> Iterator[Path]:
+    def _iter_folders(self, *, staged: bool = False) -> Iterator[Path]:
         """Yield the folders of the entries. Other files of the folder are never touched."""
         try:
             names = sorted(os.listdir(self.folder))
@@ -171,28 +171,28 @@ class TraceCache:
             if is_key or (staged and name.startswith(_STAGING)):
                 yield self.folder / name
 
-    def _bound(self) -> None:
+    def _remove_excess(self) -> None:
         entries = []
-        for folder in self._folders(staged=True):
+        for folder in self._iter_folders(staged=True):
             try:
                 used = folder.stat().st_mtime
             except OSError:
                 continue
             if not folder.name.startswith(_STAGING):
-                entries.append((used, _size(folder), folder))
+                entries.append((used, _measure_size(folder), folder))
             elif used < time.time() - _STALE_SECONDS:  # left by a killed process
                 shutil.rmtree(folder, ignore_errors=True)
         total = sum(size for _, size, _ in entries)
         for _, size, folder in sorted(entries):
-            if total <= self.most_bytes:
+            if total <= self.max_bytes:
                 return
             shutil.rmtree(folder, ignore_errors=True)
             total -= size
 
 
-def default_cache() -> TraceCache | None:
-    """Return the user's cache: :data:`VARIABLE` or XDG base directories. None if disabled."""
-    setting = os.environ.get(VARIABLE, "")
+def get_default_cache() -> TraceCache | None:
+    """Return the user's cache: :data:`CACHE_VARIABLE` or XDG base directories. None if disabled."""
+    setting = os.environ.get(CACHE_VARIABLE, "")
     if setting.lower() == "off":
         return None
     if setting:
@@ -221,7 +221,7 @@ def open_trace(
     Raises:
         InputError, WorkerError: As in :func:`read_trace`.
     """
-    key = _key(path, limits, sha256) if cache else None
+    key = _compute_key(path, limits, sha256) if cache else None
     if cache is None or key is None:
         return read_trace(path, limits)
     cached = cache.load(key, path, limits)
@@ -229,19 +229,19 @@ def open_trace(
         return cached
     trace = read_trace(path, limits)
     # If the file was rewritten meanwhile, the tables may belong to neither version.
-    if trace.info.events >= WORTHWHILE_EVENTS and _key(path, limits, sha256) == key:
+    if trace.info.events >= MIN_CACHED_EVENTS and _compute_key(path, limits, sha256) == key:
         cache.store(key, trace)
     return trace
 
 
-def _read_again(path: Path, limits: Limits) -> Trace:
+def _reread_trace(path: Path, limits: Limits) -> Trace:
     return read_trace(path, limits)
 
 
 _KEY_LENGTH: Final = 40
 
 
-def _key(path: Path, limits: Limits, sha256: str | None) -> str | None:
+def _compute_key(path: Path, limits: Limits, sha256: str | None) -> str | None:
     """Hash everything that the tables depend on to a folder name. None if there is no file."""
     content = sha256
     if content is None:
@@ -257,11 +257,11 @@ def _key(path: Path, limits: Limits, sha256: str | None) -> str | None:
             status.st_dev,
         )
         content = repr((str(path.resolve()), times))
-    parts = (LAYOUT, __version__, SCHEMAS, limits, content)
+    parts = (LAYOUT_VERSION, __version__, SCHEMAS, limits, content)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:_KEY_LENGTH]
 
 
-def _size(folder: Path) -> int:
+def _measure_size(folder: Path) -> int:
     try:
         with os.scandir(folder) as files:
             return sum(file.stat(follow_symlinks=False).st_size for file in files)

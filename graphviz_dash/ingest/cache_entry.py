@@ -22,12 +22,12 @@ from msgspec.structs import replace
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
-from graphviz_dash.ingest.kineto.reader import PIECES
+from graphviz_dash.ingest.kineto.reader import PIECES_SCHEMA
 from graphviz_dash.ingest.kineto.tables import TYPES
-from graphviz_dash.ingest.parquet import UNREADABLE
+from graphviz_dash.ingest.parquet import PARQUET_ERRORS
 from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo
 
-LAYOUT: Final = 4
+LAYOUT_VERSION: Final = 4
 """Layout version, increased when the content of the files changes."""
 
 _INFO: Final = "info.json"
@@ -63,14 +63,14 @@ class EntryInfo(msgspec.Struct, forbid_unknown_fields=True):
     """Path from which the trace was first read."""
 
 
-class _Sealed(msgspec.Struct, forbid_unknown_fields=True):
+class _SignedEntry(msgspec.Struct, forbid_unknown_fields=True):
     """``info.json``: an :class:`EntryInfo` and the CRC-32 of its bytes."""
 
     entry: msgspec.Raw
     crc32: int
 
 
-class Source(Struct, frozen=True):
+class FallbackSource(Struct, frozen=True):
     """Fallback source of a trace whose entry is unusable."""
 
     read: Callable[[], Trace]
@@ -82,17 +82,19 @@ class Source(Struct, frozen=True):
 def write_entry(folder: Path, trace: Trace) -> None:
     """Write ``trace``, which was read from a file, to ``folder``.
 
-    Raises one of :data:`UNREADABLE` if the disk is full.
+    Raises one of :data:`PARQUET_ERRORS` if the disk is full.
     """
     assert trace.offsets is not None  # it was read from a file
     for name, rows in trace.offsets.rows.items():
         frame: pl.DataFrame = getattr(trace, name)
         frame.with_columns(rows.alias(_EVENT_INDEX)).write_parquet(folder / f"{name}.parquet")
     trace.offsets.pieces.write_parquet(folder / f"{_PIECES}.parquet")
-    files = {name: _check_of((folder / name).read_bytes()) for name in sorted(os.listdir(folder))}
+    files = {
+        name: _compute_check((folder / name).read_bytes()) for name in sorted(os.listdir(folder))
+    }
     path = os.fsencode(trace.offsets.path.resolve()).decode("utf-8", "replace")
     entry = msgspec.json.encode(EntryInfo(trace.info, files, path))
-    sealed = _Sealed(msgspec.Raw(entry), _crc32(entry))
+    sealed = _SignedEntry(msgspec.Raw(entry), _compute_crc32(entry))
     (folder / _INFO).write_bytes(msgspec.json.encode(sealed))
 
 
@@ -104,8 +106,8 @@ def read_entry_info(folder: Path) -> EntryInfo:
         DamagedEntryError: The entry is damaged.
     """
     try:
-        sealed = msgspec.json.decode((folder / _INFO).read_bytes(), type=_Sealed)
-        if _crc32(bytes(sealed.entry)) != sealed.crc32:
+        sealed = msgspec.json.decode((folder / _INFO).read_bytes(), type=_SignedEntry)
+        if _compute_crc32(bytes(sealed.entry)) != sealed.crc32:
             raise DamagedEntryError(f"{_INFO} does not match its checksum")
         return msgspec.json.decode(sealed.entry, type=EntryInfo)
     except FileNotFoundError:
@@ -114,7 +116,7 @@ def read_entry_info(folder: Path) -> EntryInfo:
         raise DamagedEntryError(f"{_INFO}: {error}") from error
 
 
-def load_entry(folder: Path, path: Path, source: Source) -> Trace:
+def load_entry(folder: Path, path: Path, source: FallbackSource) -> Trace:
     """Load the trace in ``folder`` for the file at ``path``.
 
     Tables are read and verified on first access. If the entry becomes unusable, ``source`` provides
@@ -130,19 +132,19 @@ def load_entry(folder: Path, path: Path, source: Source) -> Trace:
             raise DamagedEntryError(f"{name} has {size:,} of {check.size:,} bytes")
     info_with_source = replace(info.trace, source=path.name)
     reader = _EntryReader(folder, path, info.files, info_with_source, source)
-    pieces = reader.pieces()
+    pieces = reader.read_pieces()
     trace = object.__new__(_CachedTrace)
     offsets = EventOffsets(path, pieces, _EventIndices(reader))
     vars(trace).update(info=info_with_source, offsets=offsets, reader=reader)
     return trace
 
 
-def _crc32(data: bytes) -> int:
+def _compute_crc32(data: bytes) -> int:
     return int(isal_zlib.crc32(data))
 
 
-def _check_of(data: bytes) -> FileCheck:
-    return FileCheck(len(data), _crc32(data))
+def _compute_check(data: bytes) -> FileCheck:
+    return FileCheck(len(data), _compute_crc32(data))
 
 
 class _EntryReader:
@@ -155,33 +157,33 @@ class _EntryReader:
         path: Path,
         files: dict[str, FileCheck],
         info: TraceInfo,
-        source: Source,
+        source: FallbackSource,
     ) -> None:
         self._folder = folder
         self._path = path
         self._files = files
         self._info = info
         self._source = source
-        self._reread: Trace | None = None
+        self._fallback_trace: Trace | None = None
 
-    def pieces(self) -> pl.DataFrame:
+    def read_pieces(self) -> pl.DataFrame:
         """Read ``EventOffsets.pieces``. Raises FileNotFoundError or DamagedEntryError."""
-        return self._read(_PIECES, PIECES)
+        return self._read(_PIECES, PIECES_SCHEMA)
 
-    def table(self, name: str) -> pl.DataFrame:
+    def read_table(self, name: str) -> pl.DataFrame:
         """Read a table by its name in SCHEMAS. Raises InputError if the trace has changed."""
         try:
             return self._read(name, _SCHEMAS[name])
         except (FileNotFoundError, DamagedEntryError) as error:
-            table: pl.DataFrame = getattr(self._from_source(error), name)
+            table: pl.DataFrame = getattr(self._read_source(error), name)
             return table
 
-    def event_indices(self, name: str) -> pl.Series:
+    def read_event_indices(self, name: str) -> pl.Series:
         """Read the index in traceEvents of each row of a table. Raises as :meth:`table`."""
         try:
             return self._read(name, pl.Schema({_EVENT_INDEX: pl.Int64()}))[_EVENT_INDEX]
         except (FileNotFoundError, DamagedEntryError) as error:
-            offsets = self._from_source(error).offsets
+            offsets = self._read_source(error).offsets
             assert offsets is not None  # it was read from a file
             return offsets.rows[name]
 
@@ -189,27 +191,27 @@ class _EntryReader:
         file = f"{name}.parquet"
         try:
             data = (self._folder / file).read_bytes()
-            if _check_of(data) != self._files.get(file):
+            if _compute_check(data) != self._files.get(file):
                 raise DamagedEntryError(f"{file} does not match its checksum")
             # One chunk per column, as after parsing, so that numpy reads it without a copy.
             frame = pl.read_parquet(io.BytesIO(data), columns=list(schema)).rechunk()
         except FileNotFoundError:
             raise
-        except UNREADABLE as error:
+        except PARQUET_ERRORS as error:
             raise DamagedEntryError(f"{file}: {error}") from error
         if frame.schema != schema:
             raise DamagedEntryError(f"{file} has unexpected columns")
         return frame
 
-    def _from_source(self, error: FileNotFoundError | DamagedEntryError) -> Trace:
-        if self._reread is None:
+    def _read_source(self, error: FileNotFoundError | DamagedEntryError) -> Trace:
+        if self._fallback_trace is None:
             trace = self._source.read()
             if trace.info != self._info:
                 found = "a different trace from the one opened"
                 raise InputError(self._path, found, "the same file", "Open it again.")
             self._source.replace(trace, error if isinstance(error, DamagedEntryError) else None)
-            self._reread = trace
-        return self._reread
+            self._fallback_trace = trace
+        return self._fallback_trace
 
 
 class _CachedTrace(Trace):
@@ -224,7 +226,7 @@ class _CachedTrace(Trace):
         """Load a table on first access."""
         if name not in SCHEMAS:
             raise AttributeError(name)
-        table = self.reader.table(name)
+        table = self.reader.read_table(name)
         vars(self)[name] = table
         return table
 
@@ -240,7 +242,7 @@ class _EventIndices(Mapping[str, pl.Series]):
         if table not in SCHEMAS:
             raise KeyError(table)
         if table not in self._series:
-            self._series[table] = self._reader.event_indices(table)
+            self._series[table] = self._reader.read_event_indices(table)
         return self._series[table]
 
     def __iter__(self) -> Iterator[str]:

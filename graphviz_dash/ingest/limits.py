@@ -10,13 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.process_memory import machine_memory
+from graphviz_dash.process_memory import get_machine_memory
 
-_MOST_MEMORY: Final = 8 << 30
+_MAX_MEMORY: Final = 8 << 30
 
 
-def _default_memory() -> int:
-    return min((machine_memory() or _MOST_MEMORY) // 4, _MOST_MEMORY)
+def _compute_default_memory() -> int:
+    return min((get_machine_memory() or _MAX_MEMORY) // 4, _MAX_MEMORY)
 
 
 class Limits(Struct, frozen=True):
@@ -36,27 +36,27 @@ class Limits(Struct, frozen=True):
     nesting: int = 64
     """Nesting depth of fields other than traceEvents, of recorded shapes, and of tuples in a
     pickle. Arguments that no table keeps are limited by the interpreter's recursion limit."""
-    memory_bytes: int = _default_memory()
+    memory_bytes: int = _compute_default_memory()
     """Estimated memory of the values of a file held in memory, in bytes. Default: a quarter of this
     machine's memory, at most 8 GiB."""
     nodes: int = 2_000_000
     """Number of graph nodes of a file; bodies count for each parent."""
 
-    def refuse(self, where: Path | str, limit: str, actual: str) -> InputError:
+    def build_error(self, where: Path | str, limit: str, found: str) -> InputError:
         """Build the error for exceeding ``limit``, a field of this class."""
         bound = getattr(self, limit)
         advice = (
-            f"If you trust the file, raise the limit: set {VARIABLE}={limit}=NUMBER in the "
+            f"If you trust the file, raise the limit: set {LIMITS_VARIABLE}={limit}=NUMBER in the "
             "environment."
         )
-        return InputError(where, actual, f"at most {bound:,} (limit {limit})", advice)
+        return InputError(where, found, f"at most {bound:,} (limit {limit})", advice)
 
 
-VARIABLE: Final = "GRAPHVIZ_DASH_LIMITS"
+LIMITS_VARIABLE: Final = "GRAPHVIZ_DASH_LIMITS"
 """Environment variable with changed limits, such as ``events=100000000,nesting=128``."""
 
 
-def limits_from(text: str) -> Limits:
+def parse_limits(text: str) -> Limits:
     """Parse changes of the default limits from ``text``: comma-separated ``name=number``.
 
     Raises:
@@ -68,20 +68,20 @@ def limits_from(text: str) -> Limits:
         name, _, value = part.partition("=")
         if name.strip() not in names:
             expected = f"one of {', '.join(names)}, each as name=number"
-            raise InputError(VARIABLE, f"the limit {name.strip()!r}", expected)
+            raise InputError(LIMITS_VARIABLE, f"the limit {name.strip()!r}", expected)
         try:
             number = int(value)
         except ValueError:
             number = 0
         if number <= 0:
-            raise InputError(VARIABLE, f"{part!r}", "a positive whole number")
+            raise InputError(LIMITS_VARIABLE, f"{part!r}", "a positive whole number")
         changed[name.strip()] = number
     return replace(Limits(), **changed)
 
 
-DEFAULT_LIMITS: Final = limits_from(os.environ.get(VARIABLE, ""))
+DEFAULT_LIMITS: Final = parse_limits(os.environ.get(LIMITS_VARIABLE, ""))
 """Default limits for a machine with 16 GB of memory, with changes from VARIABLE. Real traces of a
 few steps have 10 to 500 MB."""
 
-EXPANSION_FROM_BYTES: Final = 64 << 20
+EXPANSION_MIN_BYTES: Final = 64 << 20
 """Decompressed size in bytes from which ``Limits.expansion`` applies."""

@@ -13,27 +13,29 @@ from msgspec.structs import replace
 from graphviz_dash.bundle.parts import JSON_PARTS, LOOP, RECORDING
 from graphviz_dash.bundle.read import (
     BundleContents,
-    checked_file,
+    check_file,
     is_bundle,
     read_bundle,
     read_parts,
 )
-from graphviz_dash.bundle.schema import ABOUT
+from graphviz_dash.bundle.schema import DESCRIPTION_FILE
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import ExecutionMode, Experiment, FileRole, Run, RunParts
 from graphviz_dash.model.trace import Trace
-from graphviz_dash.progress import subtask
+from graphviz_dash.progress import report_subtask
 
-_MOST_ABOUT = 300
+_MAX_DESCRIPTION_LENGTH = 300
 """Maximum length of an experiment's description, in characters."""
 
-_COLLECT = "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
-_ORDER = {mode: rank for rank, mode in enumerate(ExecutionMode)}
+_COLLECT_ADVICE = (
+    "Record one with: graphviz-dash collect --workload NAME --modes eager,graph -o FOLDER."
+)
+_MODE_ORDER = {mode: rank for rank, mode in enumerate(ExecutionMode)}
 
 
 def load_run(
-    path: Path, limits: Limits = DEFAULT_LIMITS, *, traces: bool = True, checked: bool = True
+    path: Path, limits: Limits = DEFAULT_LIMITS, *, traces: bool = True, check_hashes: bool = True
 ) -> Run:
     """Load the run bundle at ``path``.
 
@@ -47,29 +49,29 @@ def load_run(
         InputError: Not a bundle, content that contradicts its manifest or docs/bundle-format.md, or
             an unreadable trace; names the file.
     """
-    contents: BundleContents = read_bundle(path, traces=traces or checked)
+    contents: BundleContents = read_bundle(path, traces=traces or check_hashes)
     captures: list[Trace] = []
     replay_trace = None
     if traces:
-        count = len(contents.captures) + 1
-        for number, file in enumerate(contents.captures):
-            with subtask(number, count):
-                captures.append(_trace(contents, file, limits))
+        count = len(contents.capture_traces) + 1
+        for number, file in enumerate(contents.capture_traces):
+            with report_subtask(number, count):
+                captures.append(_load_trace(contents, file, limits))
         if contents.replay_trace is not None:
-            with subtask(count - 1, count):
-                replay_trace = _trace(contents, contents.replay_trace, limits)
+            with report_subtask(count - 1, count):
+                replay_trace = _load_trace(contents, contents.replay_trace, limits)
     parts = {name: getattr(contents, name) for name in RunParts.__struct_fields__}
-    if not captures and replay_trace is not None and _holds_captures(contents):
+    if not captures and replay_trace is not None and _has_captures(contents):
         captures = [replay_trace]
     return Run(
         **parts,
         capture_trace=captures[0] if captures else None,
-        further_captures=tuple(captures[1:]),
+        additional_capture_traces=tuple(captures[1:]),
         replay_trace=replay_trace,
     )
 
 
-def with_replay_trace(run: Run, limits: Limits = DEFAULT_LIMITS) -> Run:
+def add_replay_trace(run: Run, limits: Limits = DEFAULT_LIMITS) -> Run:
     """Add the trace of its steps to a partially loaded ``run``, if its bundle has one.
 
     Raises:
@@ -78,11 +80,11 @@ def with_replay_trace(run: Run, limits: Limits = DEFAULT_LIMITS) -> Run:
     entries = [entry for entry in run.manifest.files if entry.role is FileRole.REPLAY_TRACE]
     if not entries or run.replay_trace is not None:
         return run
-    file = checked_file(run.path, entries[0], whole=False)
+    file = check_file(run.path, entries[0], check_hash=False)
     return replace(run, replay_trace=_open_trace(file, entries[0].sha256, limits))
 
 
-def _trace(contents: BundleContents, file: Path, limits: Limits) -> Trace:
+def _load_trace(contents: BundleContents, file: Path, limits: Limits) -> Trace:
     relative_path = file.relative_to(contents.path).as_posix()
     sha256 = next(entry.sha256 for entry in contents.manifest.files if entry.path == relative_path)
     return _open_trace(file, sha256, limits)
@@ -90,15 +92,15 @@ def _trace(contents: BundleContents, file: Path, limits: Limits) -> Trace:
 
 def _open_trace(file: Path, sha256: str, limits: Limits) -> Trace:
     # Imports Polars only with the first trace, so that other parts of a bundle load without it.
-    from graphviz_dash.ingest.cache import default_cache, open_trace
+    from graphviz_dash.ingest.cache import get_default_cache, open_trace
 
     # Temporary files, including uploads, are not cached.
     temporary = file.resolve().is_relative_to(Path(tempfile.gettempdir()).resolve())
-    cache = None if temporary else default_cache()
+    cache = None if temporary else get_default_cache()
     return open_trace(file, limits, cache=cache, sha256=sha256)
 
 
-def _holds_captures(contents: BundleContents) -> bool:
+def _has_captures(contents: BundleContents) -> bool:
     """Return True if the trace of a program's window contains its captures too."""
     if contents.manifest.sources:
         return True
@@ -117,15 +119,15 @@ def load_experiment(
     Raises:
         InputError: Folder not found, no run, or a run that cannot be loaded.
     """
-    folder = _resolved(path)
-    bundles = _bundles_in(folder)
+    folder = _resolve_folder(path)
+    bundles = _list_bundles(folder)
     if not bundles:
-        raise _no_runs(folder)
+        raise _build_no_runs_error(folder)
     runs = []
     for index, bundle in enumerate(bundles):
-        with subtask(index, len(bundles)):
-            runs.append(load_run(bundle, limits, traces=traces, checked=traces))
-    return _experiment(folder, runs)
+        with report_subtask(index, len(bundles)):
+            runs.append(load_run(bundle, limits, traces=traces, check_hashes=traces))
+    return _build_experiment(folder, runs)
 
 
 def load_without_graphs(path: Path) -> Experiment:
@@ -135,23 +137,23 @@ def load_without_graphs(path: Path) -> Experiment:
     Raises:
         InputError: As in :func:`load_experiment`, for the loaded parts.
     """
-    folder = _resolved(path)
-    bundles = _bundles_in(folder)
+    folder = _resolve_folder(path)
+    bundles = _list_bundles(folder)
     if not bundles:
-        raise _no_runs(folder)
+        raise _build_no_runs_error(folder)
     runs = []
     for bundle in bundles:
         parts = read_parts(bundle, JSON_PARTS)
         for entry in parts.manifest.files:
             if entry.role is FileRole.GRAPH:
-                checked_file(bundle, entry, whole=False)
+                check_file(bundle, entry, check_hash=False)
         runs.append(Run(**{name: getattr(parts, name) for name in RunParts.__struct_fields__}))
-    return _experiment(folder, runs)
+    return _build_experiment(folder, runs)
 
 
-def _experiment(folder: Path, runs: list[Run]) -> Experiment:
-    runs.sort(key=lambda run: (_ORDER[run.mode], run.manifest.rank or 0, run.name))
-    return Experiment(path=folder, runs=tuple(runs), about=_about(folder))
+def _build_experiment(folder: Path, runs: list[Run]) -> Experiment:
+    runs.sort(key=lambda run: (_MODE_ORDER[run.mode], run.manifest.rank or 0, run.name))
+    return Experiment(path=folder, runs=tuple(runs), description=_read_description(folder))
 
 
 def load_outlines(path: Path) -> tuple[Run, ...]:
@@ -162,7 +164,9 @@ def load_outlines(path: Path) -> tuple[Run, ...]:
     Raises:
         InputError: Folder not found, or a bundle that contradicts docs/bundle-format.md.
     """
-    outlines = (read_parts(bundle, (RECORDING, LOOP)) for bundle in _bundles_in(_resolved(path)))
+    outlines = (
+        read_parts(bundle, (RECORDING, LOOP)) for bundle in _list_bundles(_resolve_folder(path))
+    )
     return tuple(
         Run(path=parts.path, manifest=parts.manifest, recording=parts.recording, loop=parts.loop)
         for parts in outlines
@@ -183,17 +187,17 @@ def load_pair(
         labels[1] += " (2)"
     runs = []
     for index, path in enumerate(paths):
-        with subtask(index, len(paths)):
-            run = load_run(path, limits, traces=traces, checked=traces)
+        with report_subtask(index, len(paths)):
+            run = load_run(path, limits, traces=traces, check_hashes=traces)
         runs.append(replace(run, label=labels[index]))
     return Experiment(Path(" vs ".join(labels)), tuple(runs), baseline=labels[0])
 
 
-def _about(folder: Path) -> str | None:
+def _read_description(folder: Path) -> str | None:
     """Read the first line of ``about.txt``, up to the maximum length. None if missing."""
     try:
-        with (folder / ABOUT).open(encoding="utf-8", errors="replace") as file:
-            line = file.readline(_MOST_ABOUT).strip()
+        with (folder / DESCRIPTION_FILE).open(encoding="utf-8", errors="replace") as file:
+            line = file.readline(_MAX_DESCRIPTION_LENGTH).strip()
     except OSError:
         return None
     return line or None
@@ -204,7 +208,7 @@ class FoundExperiments(Struct, frozen=True):
 
     experiments: tuple[Path, ...]
     """Folders with run bundles among their direct children, sorted by path."""
-    refused: tuple[Path, ...]
+    skipped_links: tuple[Path, ...]
     """Links to folders that were not followed because another account created them."""
 
     @property
@@ -213,15 +217,15 @@ class FoundExperiments(Struct, frozen=True):
         reason = (
             "a link created by another account; only links to that account's folders are followed"
         )
-        return tuple(f"{link}: {reason}" for link in self.refused)
+        return tuple(f"{link}: {reason}" for link in self.skipped_links)
 
 
 def find_experiments(root: Path, depth: int = 3) -> list[Path]:
-    """Find the experiments at or below ``root``. Raises as :func:`look_for_experiments`."""
-    return list(look_for_experiments(root, depth).experiments)
+    """Find the experiments at or below ``root``. Raises as :func:`search_experiments`."""
+    return list(search_experiments(root, depth).experiments)
 
 
-def look_for_experiments(root: Path, depth: int = 3, *, links: bool = True) -> FoundExperiments:
+def search_experiments(root: Path, depth: int = 3, *, links: bool = True) -> FoundExperiments:
     """Find the experiments at or below ``root``, up to ``depth`` levels down.
 
     Skips bundles, hidden folders and inaccessible folders. Does not read bundles; loading validates
@@ -233,9 +237,11 @@ def look_for_experiments(root: Path, depth: int = 3, *, links: bool = True) -> F
     Raises:
         InputError: ``root`` is not a folder.
     """
-    folder = _resolved(root)
+    folder = _resolve_folder(root)
     search = _Search(folder, links, {folder}, [])
-    return FoundExperiments(tuple(sorted(search.under(folder, depth))), tuple(search.refused))
+    return FoundExperiments(
+        tuple(sorted(search.find_below(folder, depth))), tuple(search.skipped_links)
+    )
 
 
 class _Search(Struct, frozen=True):
@@ -247,14 +253,14 @@ class _Search(Struct, frozen=True):
     """True if links are followed."""
     seen: set[Path]
     """Resolved target folders of followed links."""
-    refused: list[Path]
+    skipped_links: list[Path]
     """Links that were not followed."""
 
-    def under(self, folder: Path, depth: int) -> Iterator[Path]:
+    def find_below(self, folder: Path, depth: int) -> Iterator[Path]:
         """Yield the experiments at or below ``folder``."""
         # Each child is tested once, because every page lists all and a folder may be on a slow
         # disk.
-        children = [(child, is_bundle(child)) for child in _folders_in(folder)]
+        children = [(child, is_bundle(child)) for child in _list_folders(folder)]
         if any(bundle for _, bundle in children):
             yield folder
         if depth <= 0:
@@ -263,11 +269,11 @@ class _Search(Struct, frozen=True):
             if bundle:
                 continue
             if not child.is_symlink():
-                yield from self.under(child, depth - 1)
-            elif self.links and self._leads_out(child):
-                yield from self.under(child, min(depth - 1, 1))
+                yield from self.find_below(child, depth - 1)
+            elif self.links and self._follow_link(child):
+                yield from self.find_below(child, min(depth - 1, 1))
 
-    def _leads_out(self, link: Path) -> bool:
+    def _follow_link(self, link: Path) -> bool:
         try:
             target = link.resolve()
             maker, owner = link.lstat().st_uid, target.stat().st_uid
@@ -277,33 +283,33 @@ class _Search(Struct, frozen=True):
         if target in self.seen or target.is_relative_to(self.root):
             return False
         self.seen.add(target)
-        if not may_follow(maker, owner, _account()):
-            self.refused.append(link)
+        if not can_follow(maker, owner, _get_account()):
+            self.skipped_links.append(link)
             return False
         return True
 
 
-def may_follow(maker: int, owner: int, account: int) -> bool:
+def can_follow(maker: int, owner: int, account: int) -> bool:
     """Return True if ``account`` may follow a link of ``maker`` to a folder of ``owner`` (user
     ids)."""
     return maker in (0, account, owner)
 
 
-def _account() -> int:
+def _get_account() -> int:
     # Windows has no user ids; all links and folders have 0 there.
     return os.geteuid() if hasattr(os, "geteuid") else 0
 
 
-def run_folders(experiment: Path) -> list[Path]:
+def list_run_folders(experiment: Path) -> list[Path]:
     """List the bundles directly in the folder of an experiment by name, without reading them."""
-    return _bundles_in(experiment)
+    return _list_bundles(experiment)
 
 
-def _bundles_in(folder: Path) -> list[Path]:
-    return [child for child in _folders_in(folder) if is_bundle(child)]
+def _list_bundles(folder: Path) -> list[Path]:
+    return [child for child in _list_folders(folder) if is_bundle(child)]
 
 
-def _folders_in(folder: Path) -> list[Path]:
+def _list_folders(folder: Path) -> list[Path]:
     """List visible folders by name. Staging folders of collectors start with a dot."""
     try:
         with os.scandir(folder) as entries:
@@ -320,7 +326,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _resolved(path: Path) -> Path:
+def _resolve_folder(path: Path) -> Path:
     """Resolve ``path``, so that "." has a name. Raises InputError if it is not a folder."""
     try:
         folder = path.resolve()
@@ -336,7 +342,7 @@ def _resolved(path: Path) -> Path:
     return folder
 
 
-def _no_runs(folder: Path) -> InputError:
+def _build_no_runs_error(folder: Path) -> InputError:
     if is_bundle(folder):
         return InputError(
             folder,
@@ -353,4 +359,4 @@ def _no_runs(folder: Path) -> InputError:
             "an experiment",
             f"Experiments below it: {paths}.",
         )
-    return InputError(folder, "no run", "an experiment, a folder of runs", _COLLECT)
+    return InputError(folder, "no run", "an experiment, a folder of runs", _COLLECT_ADVICE)

@@ -14,15 +14,15 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-_MOST_SECONDS: Final = 20
-_MOST_MEMORY: Final = 1 << 30
-_LONGEST: Final = 16_384
+_MAX_SECONDS: Final = 20
+_MAX_MEMORY: Final = 1 << 30
+_MAX_NAME_LENGTH: Final = 16_384
 
 
-def demangled(names: Iterable[str]) -> dict[str, str]:
+def demangle_names(names: Iterable[str]) -> dict[str, str]:
     """Demangle ``names`` as c++filt does. Names that are not mangled or too long are unchanged."""
     result = {name: name for name in names}
-    mangled = [name for name in result if name.startswith("_Z") and len(name) <= _LONGEST]
+    mangled = [name for name in result if name.startswith("_Z") and len(name) <= _MAX_NAME_LENGTH]
     if not mangled:
         return result
     command = [sys.executable, "-m", __name__]
@@ -33,7 +33,7 @@ def demangled(names: Iterable[str]) -> dict[str, str]:
             input=json.dumps(mangled),
             capture_output=True,
             text=True,
-            timeout=_MOST_SECONDS,
+            timeout=_MAX_SECONDS,
             cwd=package_root,
             check=True,
         ).stdout
@@ -41,21 +41,22 @@ def demangled(names: Iterable[str]) -> dict[str, str]:
     except (OSError, subprocess.SubprocessError, ValueError):
         return result
     for name, text in zip(mangled, texts, strict=True):
-        if len(text) <= _LONGEST:
+        if len(text) <= _MAX_NAME_LENGTH:
             result[name] = text
     return result
 
 
-def _main() -> None:
+def main() -> None:
+    """Demangle the names of standard input, in a separate process."""
     from graphviz_dash.bundle.demangle import demangle
 
     if sys.platform != "win32":
         import resource
 
-        resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-        resource.setrlimit(resource.RLIMIT_CPU, (_MOST_SECONDS, _MOST_SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY, _MAX_MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (_MAX_SECONDS, _MAX_SECONDS))
     json.dump([demangle(name) for name in json.load(sys.stdin)], sys.stdout)
 
 
 if __name__ == "__main__":
-    _main()
+    main()

@@ -20,18 +20,18 @@ from typing import Final
 import msgspec
 
 from graphviz_dash.bundle.read import read_manifest, read_node_names
-from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, module_path
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, get_module_path
 from graphviz_dash.model.node_names import NodeNames
 from graphviz_dash.model.run import FileRole
 
-LARGE_BYTES: Final = 24 << 20
+MIN_PROCESS_BYTES: Final = 24 << 20
 """Minimum JSON size of graphs in bytes that justifies a process, which starts in 0.2 s."""
 
 _MODULE: Final = "graphviz_dash.ingest.node_names"
 _NICENESS: Final = 10
 
 
-def graph_bytes(path: Path) -> int:
+def compute_graph_bytes(path: Path) -> int:
     """Compute the size of the graphs of the bundle at ``path`` from its manifest.
 
     Raises:
@@ -41,22 +41,22 @@ def graph_bytes(path: Path) -> int:
     return sum(entry.bytes for entry in files if entry.role is FileRole.GRAPH)
 
 
-def node_names(path: Path, graphs: Sequence[str]) -> NodeNames:
+def load_node_names(path: Path, graphs: Sequence[str]) -> NodeNames:
     """Read node names like :func:`read_node_names`, in another process if the graphs are large.
 
     Raises:
         InputError: As in :func:`read_bundle`.
     """
     is_single_process = os.environ.get(PROCESSES_VARIABLE) == "1"
-    if not is_single_process and graph_bytes(path) >= LARGE_BYTES:
-        names = _by_process(path, graphs)
+    if not is_single_process and compute_graph_bytes(path) >= MIN_PROCESS_BYTES:
+        names = _read_in_process(path, graphs)
         if names is not None:
             return names
     # Also after a failure of the process, so that errors are reported as for any bundle.
     return read_node_names(path, graphs)
 
 
-def _by_process(path: Path, graphs: Sequence[str]) -> NodeNames | None:
+def _read_in_process(path: Path, graphs: Sequence[str]) -> NodeNames | None:
     try:
         completed = subprocess.run(
             # -P: no module is imported from the working folder, which belongs to a visitor.
@@ -64,7 +64,7 @@ def _by_process(path: Path, graphs: Sequence[str]) -> NodeNames | None:
             input=msgspec.json.encode(graphs),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(module_path())},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(get_module_path())},
             start_new_session=True,
             check=True,
         )

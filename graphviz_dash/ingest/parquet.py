@@ -6,7 +6,7 @@ from typing import Final
 
 import polars as pl
 
-UNREADABLE: Final[tuple[type[BaseException], ...]] = (
+PARQUET_ERRORS: Final[tuple[type[BaseException], ...]] = (
     OSError,
     ValueError,
     pl.exceptions.PolarsError,

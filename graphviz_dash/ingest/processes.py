@@ -12,7 +12,7 @@ PROCESSES_VARIABLE: Final = "GRAPHVIZ_DASH_PROCESSES"
 """Environment variable: maximum processes per trace. 1 disables other processes."""
 
 
-def module_path() -> list[str]:
+def get_module_path() -> list[str]:
     """Return the module search path of this process, without the current folder unless listed."""
     package_root = str(Path(graphviz_dash.__file__).resolve().parent.parent)
     return [package_root, *(folder for folder in sys.path if folder)]

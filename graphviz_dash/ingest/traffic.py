@@ -12,8 +12,8 @@ from graphviz_dash.errors import InputError
 if TYPE_CHECKING:
     from graphviz_dash.analysis.arrays import Ints
 
-MOST_REQUESTS: Final = 10_000_000
-_LARGEST: Final = 1 << 40
+MAX_REQUESTS: Final = 10_000_000
+_MAX_SIZE: Final = 1 << 40
 _EXPECTED: Final = "a size, or a size and its count, such as `17` or `17 2000`"
 
 
@@ -40,14 +40,14 @@ def read_traffic(path: Path) -> Ints:
         fields = line.partition("#")[0].replace(",", " ").split()
         if not fields:
             continue
-        size, count = _numbers(fields, f"{path}, line {number}", line)
+        size, count = _parse_line(fields, f"{path}, line {number}", line)
         sizes.append(size)
         counts.append(count)
         total += count
-        if total > MOST_REQUESTS:
+        if total > MAX_REQUESTS:
             raise InputError(
                 path,
-                f"more than {MOST_REQUESTS:,} requests",
+                f"more than {MAX_REQUESTS:,} requests",
                 "at most this many",
                 "Scale the counts down.",
             )
@@ -56,7 +56,7 @@ def read_traffic(path: Path) -> Ints:
     return np.repeat(np.array(sizes, dtype=np.int64), counts)
 
 
-def _numbers(fields: list[str], where: str, line: str) -> tuple[int, int]:
+def _parse_line(fields: list[str], where: str, line: str) -> tuple[int, int]:
     is_valid = len(fields) <= 2 and all(
         f.isascii() and f.isdecimal() and len(f) < 14 for f in fields
     )
@@ -64,6 +64,6 @@ def _numbers(fields: list[str], where: str, line: str) -> tuple[int, int]:
         raise InputError(where, repr(line[:60]), _EXPECTED)
     size = int(fields[0])
     count = int(fields[1]) if len(fields) == 2 else 1
-    if not 0 < size <= _LARGEST:
+    if not 0 < size <= _MAX_SIZE:
         raise InputError(where, f"a size of {size:,}", _EXPECTED)
     return size, count

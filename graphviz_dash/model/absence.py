@@ -12,7 +12,7 @@ from msgspec import Struct
 
 class Fact(StrEnum):
     """A fact that may be missing. Values are stored in a bundle's manifest (``absent``), see
-    :func:`manifest_name`."""
+    :func:`format_manifest_name`."""
 
     PLAN_PASS = "plan pass"
     CLEAN_PASS = "clean pass"
@@ -55,7 +55,7 @@ class Fact(StrEnum):
     """Statistics of the caching allocator."""
     ENVIRONMENT = "environment"
     LAUNCH_COSTS = "launch costs"
-    WHOLE_RECORDING = "whole recording"
+    COMPLETE_RECORDING = "whole recording"
     """Parts of a program missing because of recorder errors, which do not reach the program."""
 
     BASELINE = "baseline"
@@ -85,7 +85,7 @@ class Fact(StrEnum):
     """One-time cost of compilation."""
     GPU_WORK = "GPU work"
     """GPU work of the traced steps."""
-    EXCLUSIVE_MEMORY = "memory of the process alone"
+    PROCESS_MEMORY = "memory of the process alone"
     PEAK_MEMORY = "peak of the allocator"
     WORKLOAD_FLOPS = "operations of a step"
     """Floating-point operations per step, declared by the workload."""
@@ -102,7 +102,7 @@ class Fact(StrEnum):
     """Recommended capture sizes."""
 
 
-def manifest_name(fact: Fact, subject: str = "") -> str:
+def format_manifest_name(fact: Fact, subject: str = "") -> str:
     """Format the manifest name of a fact: ``observer cupti-graph``, ``upload_ns of graph-0``."""
     if not subject:
         return fact.value
@@ -117,6 +117,6 @@ class Missing(Struct, frozen=True):
     reason: str
     """Reason, phrased without a full stop so that it can follow a colon."""
 
-    def of(self, owner: str) -> Missing:
+    def add_owner(self, owner_name: str) -> Missing:
         """Prefix the reason with another run: ``the baseline eager: the clean pass failed``."""
-        return Missing(self.fact, f"{owner}: {self.reason}")
+        return Missing(self.fact, f"{owner_name}: {self.reason}")

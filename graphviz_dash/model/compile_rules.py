@@ -26,7 +26,7 @@ class CompileRuleId(StrEnum):
     COPY_BETWEEN_DEVICES = "copy-between-devices"
     UNSAFE_OPERATOR = "unsafe-operator"
     SIZE_FROM_DATA = "size-from-data"
-    SPLIT_UNTOLD = "split-untold"
+    UNEXPLAINED_SPLIT = "split-untold"
     MUTATED_INPUT = "mutated-input"
     CHANGING_SIZES = "changing-sizes"
     NOT_RECORDED = "not-recorded"
@@ -151,7 +151,7 @@ _ALL: Final = (
         "index = torch.nonzero_static(x > 0, size=limit)",
     ),
     CompileRule(
-        CompileRuleId.SPLIT_UNTOLD,
+        CompileRuleId.UNEXPLAINED_SPLIT,
         "A graph is split for an unknown reason",
         "The trace shows several launches, or work between them, in one compiled graph. Inductor "
         "reports the reason for a split only when it compiles, not when it loads the graph from "

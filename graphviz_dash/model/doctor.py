@@ -47,7 +47,7 @@ class Severity(StrEnum):
     SILENT = "silent"
 
 
-class Seen(StrEnum):
+class DetectionMethod(StrEnum):
     """Detection method: the capture, an observed eager step, or a comparison with a replay."""
 
     CAPTURE = "capture"
@@ -75,7 +75,7 @@ class Evidence(Struct, frozen=True, forbid_unknown_fields=True):
     """Unit: "B" or "ns". None for counts and texts."""
 
 
-class CodePlace(Struct, frozen=True, forbid_unknown_fields=True):
+class CodeLocation(Struct, frozen=True, forbid_unknown_fields=True):
     """A line of the user's code."""
 
     file: str
@@ -102,11 +102,11 @@ class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     """The violated rule."""
     severity: Severity
     """Effect of the violation: a failed capture or incorrect replays."""
-    seen: Seen
+    seen: DetectionMethod
     """Detection method."""
     first: bool
     """True if this call ended the capture, or would have."""
-    place: CodePlace | None
+    place: CodeLocation | None
     """Line of the user's code. None if unknown."""
     op: str | None
     """Operator or call. None if only the line is known."""

@@ -202,7 +202,7 @@ Params: TypeAlias = (
 )
 """Node parameters, discriminated by the field ``of``."""
 
-PARAMS_OF: Final = {
+PARAMS_BY_KIND: Final = {
     NodeKind.KERNEL: KernelParams,
     NodeKind.MEMCPY: MemcpyParams,
     NodeKind.MEMSET: MemsetParams,
@@ -255,11 +255,11 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def label(self) -> str:
-        """Display name of the node, see :func:`node_label`."""
-        return node_label(self.kind, self.params)
+        """Display name of the node, see :func:`format_node_label`."""
+        return format_node_label(self.kind, self.params)
 
 
-def node_label(kind: NodeKind, params: Params | None) -> str:
+def format_node_label(kind: NodeKind, params: Params | None) -> str:
     """Format the display name of a node: demangled kernel name, or kind with direction."""
     match params:
         case KernelParams(demangled=name):
@@ -291,7 +291,7 @@ class GraphEdge(Struct, frozen=True, forbid_unknown_fields=True):
     """Dependency type."""
 
 
-class DriverAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+class DriverResult(Struct, frozen=True, forbid_unknown_fields=True):
     """The driver's result of an operation."""
 
     result: str
@@ -321,7 +321,7 @@ class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     for a top-level graph."""
     name: str | None = None
     """Name given by the workload. None if unnamed."""
-    device_launch: DriverAnswer | None = None
+    device_launch: DriverResult | None = None
     """Result of instantiating the graph for device launch. None for bodies, or if not attempted."""
     captured_as: Count | None = None
     """Index of its capture in the capture trace, from 0. None if a range of the collector

@@ -93,7 +93,7 @@ class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
     measured all samples, interleaving the graphs (version 1)."""
 
 
-class PublishedFigure(Struct, frozen=True, forbid_unknown_fields=True):
+class PublishedTime(Struct, frozen=True, forbid_unknown_fields=True):
     """A published time of a synthetic graph with the older and the newer toolkit."""
 
     measure: LaunchMeasure
@@ -146,7 +146,7 @@ class PublishedLaunch(Struct, frozen=True, forbid_unknown_fields=True):
     """Newer toolkit with its driver."""
     read_as: str
     """Method of reading values from charts."""
-    figures: tuple[PublishedFigure, ...]
+    figures: tuple[PublishedTime, ...]
     """Individual times."""
     lines: tuple[PublishedLine, ...]
     """Times that grow with the nodes, from the text of the publication."""

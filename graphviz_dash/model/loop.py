@@ -173,9 +173,9 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
     """Engine with its version, if its state was read. None without an engine."""
 
 
-SAMPLED_EVERY: Final = 16
+SAMPLING_INTERVAL: Final = 16
 """One replay of a graph in this many is timed with CUDA events; later fewer."""
-LAUNCHES_KEPT: Final = 256
+MAX_LAUNCH_SAMPLES: Final = 256
 """Maximum launch time samples per graph, and maximum GPU time samples."""
-LOOP_STEPS_KEPT: Final = 200_000
+MAX_LOOP_STEPS: Final = 200_000
 """Maximum number of stored steps."""

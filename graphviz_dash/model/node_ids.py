@@ -24,7 +24,7 @@ class GraphIds(Struct, frozen=True, forbid_unknown_fields=True):
     """Number of each of its direct nodes, in creation order."""
 
 
-class NodeLook(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+class NodeSignature(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """Attributes of a record other than its times, shared by rows."""
 
     kind: str
@@ -80,7 +80,7 @@ class NodeIdPass(Struct, frozen=True, forbid_unknown_fields=True):
     """Number of discarded records of work outside graphs."""
     graphs: tuple[GraphIds, ...]
     """Ids of each graph in this process."""
-    looks: tuple[NodeLook, ...]
+    looks: tuple[NodeSignature, ...]
     """Attributes shared by rows."""
     launch_steps: tuple[Count, ...]
     """Step of each graph launch."""

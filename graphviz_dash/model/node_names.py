@@ -7,12 +7,12 @@ from typing import Final
 
 from msgspec import Struct
 
-CODE: Final = "I"
+CODE_TYPE: Final = "I"
 """Type code of a name code, for ``array`` and ``memoryview``."""
 
 
 class NodeNames(Struct, frozen=True):
-    """Node names from :func:`~graphviz_dash.model.graph.node_label`.
+    """Node names from :func:`~graphviz_dash.model.graph.format_node_label`.
 
     A million nodes share a few hundred names. Codes allow comparing them without an object per
     node.
@@ -21,13 +21,13 @@ class NodeNames(Struct, frozen=True):
     names: tuple[str, ...]
     """Distinct names. A code is an index into them."""
     codes: dict[str, bytes]
-    """Codes of the nodes by graph id, in creation order, each a :data:`CODE`."""
+    """Codes of the nodes by graph id, in creation order, each a :data:`CODE_TYPE`."""
 
-    def of(self, graphs: Iterable[str]) -> list[str]:
+    def get_names(self, graphs: Iterable[str]) -> list[str]:
         """Return the names of the nodes of ``graphs``, one graph after the other.
 
         Raises:
             KeyError: A graph was not read.
         """
         codes = b"".join(self.codes[graph] for graph in graphs)
-        return [self.names[code] for code in memoryview(codes).cast(CODE)]
+        return [self.names[code] for code in memoryview(codes).cast(CODE_TYPE)]

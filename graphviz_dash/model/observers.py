@@ -26,7 +26,7 @@ class Observer(StrEnum):
     """CUPTI with one record per executed graph node (CONCURRENT_KERNEL, MEMCPY, MEMSET)."""
 
 
-class Observed(Struct, frozen=True, forbid_unknown_fields=True):
+class ObservedSeries(Struct, frozen=True, forbid_unknown_fields=True):
     """One series of steps in one process."""
 
     observer: Observer
@@ -58,5 +58,5 @@ class ObserverPass(Struct, frozen=True, forbid_unknown_fields=True):
 
     iterations: Count
     """Number of timed steps per series."""
-    observed: tuple[Observed, ...]
+    observed: tuple[ObservedSeries, ...]
     """Series, in execution order."""

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.doctor import DoctorReport
-from graphviz_dash.model.graph import CapturedGraph, Count, DriverAnswer
+from graphviz_dash.model.graph import CapturedGraph, Count, DriverResult
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.timings import CleanTimings, Nanoseconds
 
@@ -60,7 +60,7 @@ class ExecutionMode(StrEnum):
         return self not in (ExecutionMode.EAGER, ExecutionMode.COMPILE_DEFAULT)
 
     @property
-    def captures_whole_step(self) -> bool:
+    def captures_entire_step(self) -> bool:
         """One graph covers the complete step; no part runs eagerly."""
         return self in (
             ExecutionMode.GRAPH,
@@ -162,7 +162,7 @@ class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
     """SHA-256 hash of the content."""
 
 
-REFUSED: Final = "GraphvizDashError"
+COLLECTOR_ERROR: Final = "GraphvizDashError"
 """``Failure.error`` of a failure reported by the collector instead of an exception of the program.
 """
 
@@ -346,12 +346,12 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     runs."""
 
     @property
-    def measured(self) -> str:
+    def recorded_or_created_at(self) -> str:
         """Time of recording, or time of writing if unknown."""
         return self.recorded or self.created
 
     @property
-    def rank_of_several(self) -> int | None:
+    def job_rank(self) -> int | None:
         """Rank of the process. None for a single process, including rank 0 of 1 started by
         torchrun."""
         is_alone = self.group is not None and self.group.world_size == 1
@@ -365,7 +365,7 @@ class GraphUpdate(Struct, frozen=True, forbid_unknown_fields=True):
     """Id of the graph whose executable was updated."""
     by: str
     """Id of the graph that it was updated to."""
-    answer: DriverAnswer
+    answer: DriverResult
     """Result of the driver."""
     update_ns: tuple[Nanoseconds, ...]
     """Times of update calls in ns, including failed ones."""
@@ -451,7 +451,7 @@ class Run(RunParts, frozen=True, kw_only=True):
 
     capture_trace: Trace | None = None
     """First trace of its captures. None without one, or if traces were not loaded."""
-    further_captures: tuple[Trace, ...] = ()
+    additional_capture_traces: tuple[Trace, ...] = ()
     """Further capture traces, indexed by ``CapturedGraph.captured_in`` minus 1."""
     replay_trace: Trace | None = None
     """Trace of its steps. None without one, or if traces were not loaded."""
@@ -469,25 +469,27 @@ class Run(RunParts, frozen=True, kw_only=True):
         return self.label or self.path.name
 
     @property
-    def captures(self) -> tuple[Trace, ...]:
+    def capture_traces(self) -> tuple[Trace, ...]:
         """All traces of its captures. Empty without any, or if traces were not loaded."""
         captures = () if self.capture_trace is None else (self.capture_trace,)
-        return (*captures, *self.further_captures)
+        return (*captures, *self.additional_capture_traces)
 
     @property
     def problems(self) -> tuple[TraceProblem, ...]:
         """Distinct problems of its traces."""
-        traces = (self.replay_trace, *self.captures)
+        traces = (self.replay_trace, *self.capture_traces)
         return tuple(
             dict.fromkeys(problem for trace in traces if trace for problem in trace.info.problems)
         )
 
     @property
-    def incomplete(self) -> tuple[TraceProblem, ...]:
+    def completeness_problems(self) -> tuple[TraceProblem, ...]:
         """Problems that indicate missing events in a trace."""
-        traces = (self.replay_trace, *self.captures)
+        traces = (self.replay_trace, *self.capture_traces)
         return tuple(
-            dict.fromkeys(problem for trace in traces if trace for problem in trace.info.incomplete)
+            dict.fromkeys(
+                problem for trace in traces if trace for problem in trace.info.completeness_problems
+            )
         )
 
 
@@ -498,7 +500,7 @@ class Experiment(Struct, frozen=True):
     """Folder of the runs."""
     runs: tuple[Run, ...]
     """The runs."""
-    about: str | None = None
+    description: str | None = None
     """Description from ``about.txt``, one line. None if missing."""
     baseline: str | None = None
     """Name of the run to compare others with. None for the default."""

@@ -24,7 +24,7 @@ class StepTiming(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
     """Time from the step's call until it returned, in ns."""
 
 
-class GraphLife(Struct, frozen=True, forbid_unknown_fields=True):
+class GraphLifecycle(Struct, frozen=True, forbid_unknown_fields=True):
     """One-time costs of a graph in the clean pass, as wall times in ns unless a field defines them
     otherwise. The last two fields are measured after the timed series, with cudaGraphLaunch."""
 
@@ -96,7 +96,7 @@ class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
     back_to_back_ns: tuple[Nanoseconds, ...]
     """Times in ns between the CUDA events around each iteration of a second series without
     synchronisation in between."""
-    graphs: tuple[GraphLife, ...]
+    graphs: tuple[GraphLifecycle, ...]
     """One-time costs of each graph, from the first process."""
     processes: tuple[CleanProcess, ...] = ()
     """Processes in execution order, interleaved with those of other modes. Empty if one process
@@ -105,14 +105,16 @@ class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def process_steps(self) -> tuple[tuple[StepTiming, ...], ...]:
         """``steps`` by process."""
-        return _divided(self.steps, [process.steps for process in self.processes])
+        return _split_by_counts(self.steps, [process.steps for process in self.processes])
 
     @property
     def process_back_to_back_ns(self) -> tuple[tuple[Nanoseconds, ...], ...]:
         """``back_to_back_ns`` by process."""
-        return _divided(self.back_to_back_ns, [process.back_to_back for process in self.processes])
+        return _split_by_counts(
+            self.back_to_back_ns, [process.back_to_back for process in self.processes]
+        )
 
 
-def _divided(values: tuple[T, ...], counts: Sequence[int]) -> tuple[tuple[T, ...], ...]:
+def _split_by_counts(values: tuple[T, ...], counts: Sequence[int]) -> tuple[tuple[T, ...], ...]:
     ends = [*accumulate(counts)] or [len(values)]
     return tuple(values[first:last] for first, last in pairwise((0, *ends)))

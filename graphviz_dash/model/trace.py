@@ -131,12 +131,12 @@ class TraceInfo(Struct, frozen=True):
     """Defects with the affected figures."""
 
     @property
-    def incomplete(self) -> tuple[TraceProblem, ...]:
+    def completeness_problems(self) -> tuple[TraceProblem, ...]:
         """Problems that indicate missing events."""
         return tuple(problem for problem in self.problems if problem.code in _INCOMPLETE)
 
     @property
-    def stitched(self) -> bool:
+    def has_stitched_replays(self) -> bool:
         """True if durations of replayed kernels include the gaps between them."""
         return any(problem.code == STITCHED for problem in self.problems)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from graphviz_dash.analysis.doctor import CaptureOutcome, Diagnosis, diagnose, replays_differ
-from graphviz_dash.errors import printable
-from graphviz_dash.guidance.rerun import examined
+from graphviz_dash.analysis.doctor import CaptureOutcome, Diagnosis, diagnose, has_differing_replays
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.guidance.rerun import build_doctor_command
 from graphviz_dash.model.doctor import DoctorReport, Evidence, Finding, OutputCheck
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
 from graphviz_dash.units import format_bytes, format_count, format_ns
 
 
-def evidence_text(evidence: Evidence) -> str:
+def format_evidence_value(evidence: Evidence) -> str:
     """Format the value of an evidence with its unit."""
     match evidence.unit, evidence.value:
         case "B", int() as value:
@@ -30,7 +30,7 @@ def evidence_text(evidence: Evidence) -> str:
     return str(evidence.value)
 
 
-def difference_text(check: OutputCheck) -> str:
+def describe_output_difference(check: OutputCheck) -> str:
     """Describe how a tensor after a replay differs from the same after an eager step."""
     if not check.differing:
         return "equal in every element"
@@ -41,15 +41,17 @@ def difference_text(check: OutputCheck) -> str:
     return f"{amount}, by up to {check.largest:.3g}{noise}"
 
 
-def doctor_command(run: Run) -> str:
+def format_doctor_command(run: Run) -> str:
     """Format the command that runs the doctor on the workload or program of ``run``."""
-    return printable(shlex.join(examined(run)))
+    return escape_control_characters(shlex.join(build_doctor_command(run)))
 
 
-def unsound_text(runs: Iterable[Run]) -> str:
+def format_unsound_warning(runs: Iterable[Run]) -> str:
     """Warn about replays that compute a different result than the step; empty if a doctor found
     none."""
-    names = [run.name for run in runs if run.doctor is not None and replays_differ(run.doctor)]
+    names = [
+        run.name for run in runs if run.doctor is not None and has_differing_replays(run.doctor)
+    ]
     if not names:
         return ""
     return (
@@ -59,40 +61,50 @@ def unsound_text(runs: Iterable[Run]) -> str:
     )
 
 
-def report_verdict(report: DoctorReport) -> str:
+def format_report_verdict(report: DoctorReport) -> str:
     """Format the verdict on a report."""
-    return verdict_text(diagnose(report))
+    return format_doctor_verdict(diagnose(report))
 
 
-def verdict_text(diagnosis: Diagnosis) -> str:
+def format_doctor_verdict(diagnosis: Diagnosis) -> str:
     """Format the verdict in one or two sentences."""
     report, findings = diagnosis.report, diagnosis.findings
     subject = "step" if report.subject == "workload" else "program"
-    illegal, silent = len(diagnosis.illegal), len(diagnosis.silent)
-    also = f" {_places(silent)} would be silently wrong on replay." if silent else ""
+    illegal, silent = len(diagnosis.illegal_findings), len(diagnosis.silent_findings)
+    also = f" {_count_places(silent)} would be silently wrong on replay." if silent else ""
     match diagnosis.outcome:
         case CaptureOutcome.ILLEGAL:
             first = findings[0]
             verb = "fails" if first.first else "would fail"
-            more = f" {_places(illegal - 1)} after it would break it too." if illegal > 1 else ""
-            return f"The capture {verb}{_where(first)}: {_title(first)}.{more}{also}"
+            more = (
+                f" {_count_places(illegal - 1)} after it would break it too." if illegal > 1 else ""
+            )
+            return (
+                f"The capture {verb}{_format_location(first)}: {_format_title(first)}.{more}{also}"
+            )
         case CaptureOutcome.SILENT:
             nodes = "" if report.nodes is None else f" ({format_count(report.nodes)} nodes)"
             if report.captured:
                 lead = f"The capture succeeds{nodes}, but replays do not reproduce the {subject}"
             else:
                 lead = f"Nothing was captured, but replays would not reproduce the {subject}"
-            return f"{lead}: {_title(findings[0])}{_where(findings[0])}{_and_more(silent)}."
+            return (
+                f"{lead}: "
+                f"{_format_title(findings[0])}{_format_location(findings[0])}{_count_others(silent)}."
+            )
         case CaptureOutcome.HEALTHY:
             nodes = "" if report.nodes is None else f" into {format_count(report.nodes)} nodes"
-            return f"The {subject} is captured{nodes} without a rule violation{_equal(report)}."
+            return (
+                f"The {subject} is captured{nodes} without a rule "
+                f"violation{_describe_equal_outputs(report)}."
+            )
     return (
         f"The {subject} captured nothing, and the {format_count(report.steps)} observed steps "
         "break no rule."
     )
 
 
-def _equal(report: DoctorReport) -> str:
+def _describe_equal_outputs(report: DoctorReport) -> str:
     if not report.outputs:
         return ""
     equal = sum(not check.differing for check in report.outputs)
@@ -106,19 +118,19 @@ def _equal(report: DoctorReport) -> str:
     )
 
 
-def _title(finding: Finding) -> str:
+def _format_title(finding: Finding) -> str:
     title = RULES[finding.rule].title
     text = title[0].lower() + title[1:] if title[1:2].islower() or title[1:2] == " " else title
     return f"{text} ({finding.op})" if finding.op else text
 
 
-def _where(finding: Finding) -> str:
+def _format_location(finding: Finding) -> str:
     return f" at {finding.place.text}" if finding.place else ""
 
 
-def _places(count: int) -> str:
+def _count_places(count: int) -> str:
     return "One more place" if count == 1 else f"{count} more places"
 
 
-def _and_more(count: int) -> str:
+def _count_others(count: int) -> str:
     return "" if count == 1 else f", and {count - 1} more"

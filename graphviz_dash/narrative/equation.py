@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.step_comparison.waterfall import Basis, Waterfall
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.numbers import spread_text
+from graphviz_dash.narrative.numbers import format_spread
 from graphviz_dash.units import format_ns, format_percent
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import RunComparison
-    from graphviz_dash.analysis.metrics.run_metrics import Figure
+    from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 
 _RANKS_METHOD: Final = (
     "The time by which a collective exceeds the shortest kernel among the ranks counts as "
@@ -20,44 +20,46 @@ _RANKS_METHOD: Final = (
     "all ranks that start together."
 )
 
-_UNLIKE: Final = 2.0
+_MAX_DIFFERENCE_RATIO: Final = 2.0
 """Ratio of traced to recorded difference beyond which one does not explain the other, in either
 direction."""
 
-_OF_THE_STEP: Final = {Basis.CLEAN: "clean step", Basis.TRACED: "step under the profiler"}
+_STEP_NAMES: Final = {Basis.CLEAN: "clean step", Basis.TRACED: "step under the profiler"}
 
 
-def step_words(basis: Basis) -> str:
+def get_step_name(basis: Basis) -> str:
     """Return the name of an equation's step: ``clean step``."""
-    return _OF_THE_STEP[basis]
+    return _STEP_NAMES[basis]
 
 
-def whole_text(basis: Basis) -> str:
+def get_step_caveat(basis: Basis) -> str:
     """Return a caveat of an equation's step."""
     if basis is Basis.CLEAN:
         return "split by the trace"
     return "the profiler lengthens it, most with many launches"
 
 
-def compile_parts_text(run: RunComparison) -> str:
+def describe_compile_savings(run: RunComparison) -> str:
     """Describe the savings from compilation and from graphs; empty if unknown."""
     if isinstance(run.compile_parts, Missing):
         return ""
     compiling, graphs = run["compile_saving"], run["graph_saving"]
-    between = run.compile_parts.without_graphs
+    between = run.compile_parts.run_without_graphs
     return (
-        f"{printable(run.name)}, saved per step of {printable(run.baseline or '')}: "
-        f"{_saved(compiling)} by compilation alone, as in {printable(between)}, and "
-        f"{_saved(graphs)} by graphs on top of it."
+        f"{escape_control_characters(run.name)}, saved per step of "
+        f"{escape_control_characters(run.baseline or '')}: "
+        f"{_format_saving(compiling)} by compilation alone, as in "
+        f"{escape_control_characters(between)}, and "
+        f"{_format_saving(graphs)} by graphs on top of it."
     )
 
 
-def _saved(figure: Figure) -> str:
-    spread = spread_text(figure)
+def _format_saving(figure: MetricValue) -> str:
+    spread = format_spread(figure)
     return f"{figure.text} ({spread})" if spread else figure.text
 
 
-def waterfall_method(run: RunComparison, waterfall: Waterfall) -> str:
+def describe_waterfall_method(run: RunComparison, waterfall: Waterfall) -> str:
     """Describe the method of a waterfall of ``run`` and its remainder."""
     before, after = waterfall.pairs.before, waterfall.pairs.after
     counts = (
@@ -83,29 +85,30 @@ def waterfall_method(run: RunComparison, waterfall: Waterfall) -> str:
         f"The remainder, {format_percent(waterfall.remainder_share)} of the step of "
         f"{waterfall.baseline}, is unexplained."
     )
-    loop = _unlike_loop(run, waterfall)
-    return " ".join(filter(None, (loop, lead, remainder, ranks_method(waterfall))))
+    loop = _describe_loop_mismatch(run, waterfall)
+    return " ".join(filter(None, (loop, lead, remainder, describe_rank_wait_method(waterfall))))
 
 
-def _unlike_loop(run: RunComparison, waterfall: Waterfall) -> str:
+def _describe_loop_mismatch(run: RunComparison, waterfall: Waterfall) -> str:
     """Warn if profiled steps do not reproduce the saving in the program's loop; empty otherwise."""
     saved = run["recorded_saving"].value
     if waterfall.basis is Basis.CLEAN or not saved:
         return ""
     traced = waterfall.before_ns - waterfall.after_ns
-    if 1 / _UNLIKE < traced / saved < _UNLIKE:
+    if 1 / _MAX_DIFFERENCE_RATIO < traced / saved < _MAX_DIFFERENCE_RATIO:
         return ""
     return (
-        f"In the program's loop, a step of {printable(waterfall.run)} takes "
-        f"{_more_or_less(saved)} than one of {printable(waterfall.baseline)}, under the profiler "
-        f"{_more_or_less(traced)}: the trace does not explain this difference."
+        f"In the program's loop, a step of {escape_control_characters(waterfall.run)} takes "
+        f"{_format_signed_saving(saved)} than one of "
+        f"{escape_control_characters(waterfall.baseline)}, under the profiler "
+        f"{_format_signed_saving(traced)}: the trace does not explain this difference."
     )
 
 
-def _more_or_less(saved: float) -> str:
+def _format_signed_saving(saved: float) -> str:
     return f"{format_ns(abs(saved))} {'less' if saved >= 0 else 'more'}"
 
 
-def ranks_method(waterfall: Waterfall) -> str:
+def describe_rank_wait_method(waterfall: Waterfall) -> str:
     """Describe how waits for ranks were determined; empty if there were none."""
     return _RANKS_METHOD if waterfall.waits_for_ranks else ""

@@ -4,32 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.run import Experiment, Run
-from graphviz_dash.units import counted
+from graphviz_dash.units import pluralize
 
 
-def about(experiment: Experiment) -> str:
+def describe_experiment(experiment: Experiment) -> str:
     """Return the author's description of ``experiment``, or build one from its manifests."""
-    if experiment.about is not None:
-        return experiment.about
+    if experiment.description is not None:
+        return experiment.description
     runs = experiment.runs
     names = dict.fromkeys(run.manifest.workload.name for run in runs)
     subject = ", ".join(names)
     if all(run.manifest.sources for run in runs):
-        return f"{subject}: {counted(len(runs), 'run')} imported from files of other tools"
+        return f"{subject}: {pluralize(len(runs), 'run')} imported from files of other tools"
     if all(run.mode.is_recorded for run in runs):
-        return f"{subject}, recorded unmodified in {counted(len(runs), 'run')}"
+        return f"{subject}, recorded unmodified in {pluralize(len(runs), 'run')}"
     modes = ", ".join(dict.fromkeys(run.mode.value for run in runs))
-    ranks = {run.manifest.rank_of_several for run in runs} - {None}
-    by_rank = f" on {counted(len(ranks), 'rank')}" if ranks else ""
+    ranks = {run.manifest.job_rank for run in runs} - {None}
+    by_rank = f" on {pluralize(len(ranks), 'rank')}" if ranks else ""
     return f"The workload {subject}{by_rank}: {modes}"
 
 
-def difference_text(first: Run, second: Run) -> str:
+def describe_run_differences(first: Run, second: Run) -> str:
     """Describe differences between two runs besides their graphs. These affect every comparison of
     the runs. Empty if there are none; facts unknown for one run are omitted."""
-    differences = [*_different_work(first, second), *_different_machines(first, second)]
+    differences = [
+        *_list_workload_differences(first, second),
+        *_list_machine_differences(first, second),
+    ]
     if not differences:
         return ""
     return (
@@ -38,32 +41,34 @@ def difference_text(first: Run, second: Run) -> str:
     )
 
 
-def _different_work(first: Run, second: Run) -> Iterator[str]:
+def _list_workload_differences(first: Run, second: Run) -> Iterator[str]:
     if first.manifest.sources or second.manifest.sources:
         return
     first_workload, second_workload = first.manifest.workload, second.manifest.workload
     if first_workload.factory != second_workload.factory:
-        yield _told("workload", first_workload.factory, second_workload.factory)
+        yield _format_difference("workload", first_workload.factory, second_workload.factory)
     elif first_workload.parameters != second_workload.parameters:
-        yield from _different(first_workload.parameters, second_workload.parameters)
+        yield from _list_value_differences(first_workload.parameters, second_workload.parameters)
 
 
-def _different_machines(first: Run, second: Run) -> Iterator[str]:
+def _list_machine_differences(first: Run, second: Run) -> Iterator[str]:
     def facts(run: Run) -> dict[str, str | None]:
         environment = run.manifest.environment
         gpu = environment.gpu.name if environment.gpu else None
         return {"GPU": gpu, "driver": environment.driver, "torch": environment.torch}
 
-    yield from _different(facts(first), facts(second))
+    yield from _list_value_differences(facts(first), facts(second))
 
 
-def _different(own: Mapping[str, object], other: Mapping[str, object]) -> Iterator[str]:
+def _list_value_differences(
+    own: Mapping[str, object], other: Mapping[str, object]
+) -> Iterator[str]:
     """Describe facts that both runs have with different values."""
     for name, value in own.items():
         other_value = other.get(name)
         if value is not None and other_value is not None and value != other_value:
-            yield _told(name, value, other_value)
+            yield _format_difference(name, value, other_value)
 
 
-def _told(name: str, own: object, other: object) -> str:
-    return printable(f"{name} ({own}, {other})")
+def _format_difference(name: str, own: object, other: object) -> str:
+    return escape_control_characters(f"{name} ({own}, {other})")

@@ -6,70 +6,74 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.comparison.verdict import Outcome
-from graphviz_dash.analysis.failures import failure_text, when
-from graphviz_dash.analysis.metrics.run_selection import family
-from graphviz_dash.errors import printable
+from graphviz_dash.analysis.failures import format_failed_stage, format_failure
+from graphviz_dash.analysis.metrics.run_selection import get_family
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Pass
-from graphviz_dash.narrative.numbers import same_unit
-from graphviz_dash.narrative.prediction import predicted_gain
+from graphviz_dash.narrative.numbers import format_in_same_unit
+from graphviz_dash.narrative.prediction import format_predicted_gain
 from graphviz_dash.units import (
-    counted,
     format_bytes,
     format_ns,
     format_ratio,
+    pluralize,
 )
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 
 
-def headline(comparison: Comparison) -> str:
+def build_headline(comparison: Comparison) -> str:
     """Describe the fastest run that has a baseline. Otherwise describe the first failed run, the
     prediction for an eager run, or the baseline. For several ranks, describe the slowest."""
     runs, best = comparison.runs, comparison.best
     if best is not None:
-        rank_runs = [run for run in runs if family(run.run) == family(best.run)]
-        ranks = sum(run.run.manifest.rank_of_several is not None for run in rank_runs)
+        rank_runs = [run for run in runs if get_family(run.run) == get_family(best.run)]
+        ranks = sum(run.run.manifest.job_rank is not None for run in rank_runs)
         slowest = f"; the slowest of {ranks} ranks" if ranks > 1 else ""
-        return run_sentence(best) + slowest
+        return describe_run(best) + slowest
     shown = next((run for run in runs if run.failures), None)
-    predicted = comparison.predicted
-    if shown is None and predicted is not None and not isinstance(predicted.outlook, Missing):
-        gain = predicted_gain(predicted.outlook)
+    predicted = comparison.predicted_run
+    if (
+        shown is None
+        and predicted is not None
+        and not isinstance(predicted.graph_prediction, Missing)
+    ):
+        gain = format_predicted_gain(predicted.graph_prediction)
         suffix = f"; predicted {gain} with CUDA graphs" if gain else ""
-        return f"{_step_sentence(predicted)}{suffix}"
+        return f"{_describe_step(predicted)}{suffix}"
     shown = shown or (runs[0] if runs else None)
-    return "no runs" if shown is None else run_sentence(shown)
+    return "no runs" if shown is None else describe_run(shown)
 
 
-def _step_sentence(run: RunComparison) -> str:
+def _describe_step(run: RunComparison) -> str:
     """Describe the step time of ``run``; profiled if nothing else was timed."""
     traced = run["traced_step_time"]
     if run.step.value is not None or traced.value is None:
-        return run_sentence(run)
-    return f"{printable(run.name)} takes {traced.text} per step under the profiler"
+        return describe_run(run)
+    return f"{escape_control_characters(run.name)} takes {traced.text} per step under the profiler"
 
 
-def run_sentence(run: RunComparison) -> str:
+def describe_run(run: RunComparison) -> str:
     """Describe the outcome of ``run``, compared with its baseline if it has one; printable."""
-    name = printable(run.name)
+    name = escape_control_characters(run.name)
     step_ns, saving = run.step.value, run.saving.value
     if step_ns is None:
         if run.failures:
-            return failure_text(name, run.failures[0])
+            return format_failure(name, run.failures[0])
         return f"{name} has no step time: {run.step.missing.reason if run.step.missing else ''}"
     if run.speedup.value is None or saving is None:
         context = ", as recorded" if run.run.recording else ""
         parts = [f"{name} takes {format_ns(step_ns)} per step{context}"]
     else:
-        verdict = _verdict(run, step_ns, step_ns + saving)
+        verdict = _format_speedup(run, step_ns, step_ns + saving)
         parts = [f"{verdict}, as recorded" if run.run.recording else verdict]
-        parts += _costs(run)
+        parts += _list_costs(run)
         if not run.replays_match:
             parts.append("but replays compute a different result")
     parts += [
-        f"it failed {when(failure)}"
+        f"it failed {format_failed_stage(failure)}"
         if failure.during is Pass.RECORDED
         else f"its {failure.during.value} pass failed"
         for failure in run.failures
@@ -77,7 +81,7 @@ def run_sentence(run: RunComparison) -> str:
     return "; ".join(parts)
 
 
-def outcome_text(run: RunComparison) -> str:
+def format_outcome(run: RunComparison) -> str:
     """Format the outcome of ``run`` for display next to its speedup: ``graph is faster than
     eager``."""
     if not run.replays_match:
@@ -90,15 +94,18 @@ def outcome_text(run: RunComparison) -> str:
     return f"{run.name} is {word} than {run.baseline}"
 
 
-def names_in_common(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Join run names into the subject of a shared sentence."""
     return names[0] if len(names) == 1 else f"{', '.join(names)} each"
 
 
-def _verdict(run: RunComparison, step_ns: float, before: float) -> str:
-    name, baseline = printable(run.name), printable(run.baseline or "")
+def _format_speedup(run: RunComparison, step_ns: float, before: float) -> str:
+    name, baseline = (
+        escape_control_characters(run.name),
+        escape_control_characters(run.baseline or ""),
+    )
     ratio, spread = run.speedup.value or 0.0, run.speedup.spread
-    own_text, before_text = same_unit(step_ns, before)
+    own_text, before_text = format_in_same_unit(step_ns, before)
     times = f"{own_text} instead of {before_text} per step"
     if run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE and spread is not None:
         return (
@@ -111,11 +118,11 @@ def _verdict(run: RunComparison, step_ns: float, before: float) -> str:
     return f"{name} is {format_ratio(ratio)} faster than {baseline}: {times}"
 
 
-def _costs(run: RunComparison) -> list[str]:
+def _list_costs(run: RunComparison) -> list[str]:
     parts = []
     replays = run["break_even"].value
     if replays is not None:
-        parts.append(f"paid back after {counted(round(replays), 'replay')}")
+        parts.append(f"paid back after {pluralize(round(replays), 'replay')}")
     elif run["one_off_cost"].value is not None:
         parts.append("never paid back")
     change = run["peak_reserved_change"].value

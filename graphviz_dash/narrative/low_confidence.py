@@ -11,6 +11,7 @@ from graphviz_dash.analysis.metrics.low_confidence import (
     BusyAboveClean,
     CaptureProblem,
     Drift,
+    EnvironmentMismatch,
     FewIterations,
     FewRecordedSteps,
     FewTracedSteps,
@@ -22,36 +23,35 @@ from graphviz_dash.analysis.metrics.low_confidence import (
     NoDifference,
     NoGpuWork,
     NoSteps,
-    OtherEnvironment,
-    OtherParameters,
-    OtherWorkload,
-    PassesUnlike,
+    ParameterMismatch,
+    PassMismatch,
     StrongObserver,
     TraceDefect,
     UnevenSteps,
-    UnseenGraphs,
+    UnknownGraphs,
     WhileLoops,
     WideSpread,
+    WorkloadMismatch,
 )
 from graphviz_dash.analysis.metrics.machine_state import (
     BusyHost,
+    HostMismatch,
+    ProcessVariance,
     SlowGpu,
-    UnlikeHosts,
-    UnlikeProcesses,
 )
 from graphviz_dash.analysis.metrics.thresholds import FEW_ITERATIONS, FEW_STEPS
 from graphviz_dash.units import (
-    counted,
     format_count,
     format_ns,
     format_percent,
     format_ratio,
+    pluralize,
 )
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import WorkloadInfo
 
-_QUIET: Final = "Collect again on an idle machine"
+_COLLECT_AGAIN: Final = "Collect again on an idle machine"
 
 _TITLES: Final = {
     "step_time": "step time",
@@ -79,19 +79,19 @@ class Note(Struct, frozen=True):
         return f"{self.text}. {self.advice}".strip()
 
 
-def low_confidence_notes(reasons: tuple[LowConfidence, ...]) -> list[Note]:
+def describe_low_confidence(reasons: tuple[LowConfidence, ...]) -> list[Note]:
     """Describe the reasons in their order."""
-    return [Note(*_worded(reason), metrics=reason.metrics) for reason in reasons]
+    return [Note(*_describe_reason(reason), metrics=reason.metrics) for reason in reasons]
 
 
 @singledispatch
-def _worded(reason: LowConfidence) -> tuple[str, str, str]:
+def _describe_reason(reason: LowConfidence) -> tuple[str, str, str]:
     """Return code, text and advice of a reason."""
     raise NotImplementedError(type(reason).__name__)
 
 
-@_worded.register
-def _few_recorded_steps(reason: FewRecordedSteps) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_few_recorded_steps(reason: FewRecordedSteps) -> tuple[str, str, str]:
     return (
         "few-recorded-steps",
         f"recorded step: only {reason.count} steps",
@@ -99,25 +99,26 @@ def _few_recorded_steps(reason: FewRecordedSteps) -> tuple[str, str, str]:
     )
 
 
-@_worded.register
-def _uneven_steps(reason: UnevenSteps) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_uneven_steps(reason: UnevenSteps) -> tuple[str, str, str]:
     return (
         "uneven-steps",
-        f"recorded step: a mean, with {format_count(reason.long)} of "
-        f"{counted(reason.count, 'step')} making up {format_percent(reason.share)}; the median is "
+        f"recorded step: a mean, with {format_count(reason.long_count)} of "
+        f"{pluralize(reason.count, 'step')} making up {format_percent(reason.share)}; the "
+        "median is "
         f"{format_ns(reason.median_ns)}, and {format_ns(reason.traced_ns)} under the profiler",
         "If the long steps belong to start-up (each new size prepares its kernels), collect "
         "with a larger --skip.",
     )
 
 
-@_worded.register
-def _capture_problem(reason: CaptureProblem) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_capture_problem(reason: CaptureProblem) -> tuple[str, str, str]:
     location = f" at {reason.location}" if reason.location else ""
     return "capture-problem", f"{reason.graph}{location}: {reason.problem}", ""
 
 
-_UNSEEN: Final = {
+_UNSEEN_ORIGINS: Final = {
     GraphSource.RECORDER: "captured without torch, by a library's own driver calls or before the "
     "recorder started",
     GraphSource.IMPORT: "whose captures were not imported",
@@ -125,22 +126,22 @@ _UNSEEN: Final = {
 }
 
 
-@_worded.register
-def _unseen_graphs(reason: UnseenGraphs) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_unseen_graphs(reason: UnknownGraphs) -> tuple[str, str, str]:
     share = reason.time_share
     return (
         "unseen-graphs",
         f"{format_count(reason.count)} of {format_count(reason.launches)} graph launches in the "
         f"trace{'' if share is None else f', {format_percent(share)} of its GPU time,'} belong to "
-        f"graphs {_UNSEEN[reason.source]}: only their times are known",
+        f"graphs {_UNSEEN_ORIGINS[reason.source]}: only their times are known",
         "Import the trace of the captures too, or the graphs as debug DOT."
         if reason.source is GraphSource.IMPORT
         else "",
     )
 
 
-@_worded.register
-def _few_iterations(reason: FewIterations) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_few_iterations(reason: FewIterations) -> tuple[str, str, str]:
     return (
         "few-iterations",
         f"{_TITLES[reason.metric]}: only {reason.count} iterations",
@@ -148,8 +149,8 @@ def _few_iterations(reason: FewIterations) -> tuple[str, str, str]:
     )
 
 
-@_worded.register
-def _drift(reason: Drift) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_drift(reason: Drift) -> tuple[str, str, str]:
     return (
         "drift",
         f"{_TITLES[reason.metric]}: the first half's median is "
@@ -159,40 +160,41 @@ def _drift(reason: Drift) -> tuple[str, str, str]:
     )
 
 
-@_worded.register
-def _busy_host(reason: BusyHost) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_busy_host(reason: BusyHost) -> tuple[str, str, str]:
     loop = reason.loop
     return (
         "busy-host",
-        f"the host was busy: a fixed Python loop run next to {counted(loop.processes, 'process')} "
+        "the host was busy: a fixed Python loop run next to "
+        f"{pluralize(loop.processes, 'process')} "
         f"took {format_ratio(loop.slowdown)} its fastest time",
-        f"Eager launch times are inflated equally. {_QUIET}.",
+        f"Eager launch times are inflated equally. {_COLLECT_AGAIN}.",
     )
 
 
-@_worded.register
-def _unlike_hosts(reason: UnlikeHosts) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_host_mismatch(reason: HostMismatch) -> tuple[str, str, str]:
     return (
         "unlike-hosts",
         "the host's processor was slower: a fixed Python loop took "
-        f"{format_ns(reason.own_ns)} here and {format_ns(reason.other_ns)} next to "
+        f"{format_ns(reason.run_ns)} here and {format_ns(reason.baseline_ns)} next to "
         f"{reason.baseline}",
-        f"{_QUIET}, all modes with one command, which interleaves them.",
+        f"{_COLLECT_AGAIN}, all modes with one command, which interleaves them.",
     )
 
 
-@_worded.register
-def _unlike_processes(reason: UnlikeProcesses) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_process_variance(reason: ProcessVariance) -> tuple[str, str, str]:
     medians = ", ".join(map(format_ns, reason.medians))
     return (
         "unlike-processes",
         f"{_TITLES[reason.metric]}: its processes have medians of {medians}",
-        f"The interval includes this variation; {_QUIET.lower()} for a narrower interval.",
+        f"The interval includes this variation; {_COLLECT_AGAIN.lower()} for a narrower interval.",
     )
 
 
-@_worded.register
-def _slow_gpu(reason: SlowGpu) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_slow_gpu(reason: SlowGpu) -> tuple[str, str, str]:
     clocks = f"{format_count(reason.lowest_mhz)} MHz"
     if reason.highest_mhz != reason.lowest_mhz:
         clocks = f"{format_count(reason.lowest_mhz)} to {format_count(reason.highest_mhz)} MHz"
@@ -208,20 +210,20 @@ def _slow_gpu(reason: SlowGpu) -> tuple[str, str, str]:
     return "slow-gpu", text, "Kernels run slower than at this GPU's maximum clock."
 
 
-@_worded.register
-def _wide_spread(reason: WideSpread) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_wide_spread(reason: WideSpread) -> tuple[str, str, str]:
     low, high = reason.spread.low, reason.spread.high
     return (
         "wide-spread",
         f"{_TITLES[reason.metric]}: p25 to p75 is {format_percent(reason.relative)} of the "
         f"median ({format_ns(low)} to {format_ns(high)}, {reason.spread.samples} "
         "iterations)",
-        f"{_QUIET}; --iterations {reason.iterations * 4} narrows the interval.",
+        f"{_COLLECT_AGAIN}; --iterations {reason.iterations * 4} narrows the interval.",
     )
 
 
-@_worded.register
-def _no_difference(reason: NoDifference) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_no_difference(reason: NoDifference) -> tuple[str, str, str]:
     figure, spread = reason.figure, reason.figure.spread
     ends = f"{format_ratio(spread.low)} to {format_ratio(spread.high)}" if spread else ""
     return (
@@ -232,33 +234,33 @@ def _no_difference(reason: NoDifference) -> tuple[str, str, str]:
     )
 
 
-@_worded.register
-def _large_remainder(reason: LargeRemainder) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_large_remainder(reason: LargeRemainder) -> tuple[str, str, str]:
     return (
         "large-remainder",
         f"the traced passes do not explain {format_ns(reason.ns)} of the difference, "
         f"{format_percent(reason.fraction)} of the baseline's step",
-        f"The two passes behaved differently: {_QUIET.lower()}.",
+        f"The two passes behaved differently: {_COLLECT_AGAIN.lower()}.",
     )
 
 
-@_worded.register
-def _no_gpu_work(reason: NoGpuWork) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_no_gpu_work(reason: NoGpuWork) -> tuple[str, str, str]:
     return "no-gpu-work", reason.missing.reason, ""
 
 
-@_worded.register
-def _no_steps(reason: NoSteps) -> tuple[str, str, str]:
-    totals = reason.whole
+@_describe_reason.register
+def _describe_no_steps(reason: NoSteps) -> tuple[str, str, str]:
+    totals = reason.full_step
     if not len(totals.gpu_rows):
         return "no-steps", "the trace marks no steps, so there are no per-step figures", ""
     copies = f"{totals.copies:,} {'copy' if totals.copies == 1 else 'copies'}"
     text = (
         "the trace marks no steps, so there are no per-step figures. In total: "
-        f"{counted(totals.kernels, 'kernel')}, {copies}, {counted(totals.sets, 'set')}"
+        f"{pluralize(totals.kernels, 'kernel')}, {copies}, {pluralize(totals.sets, 'set')}"
     )
     if totals.launches:
-        text += f", {counted(totals.launches, 'launch')}"
+        text += f", {pluralize(totals.launches, 'launch')}"
         text += f" ({totals.graph_launches:,} of graphs)" if totals.graph_launches else ""
     if totals.duration_ns > 0:
         text += (
@@ -268,23 +270,23 @@ def _no_steps(reason: NoSteps) -> tuple[str, str, str]:
     return "no-steps", text, ""
 
 
-@_worded.register
-def _foreign_steps(reason: ForeignSteps) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_foreign_steps(reason: ForeignSteps) -> tuple[str, str, str]:
     text = f"steps are separated by {reason.method.value}, which may end without synchronisation"
     return "profiler-steps", text, ""
 
 
-@_worded.register
-def _few_traced_steps(reason: FewTracedSteps) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_few_traced_steps(reason: FewTracedSteps) -> tuple[str, str, str]:
     return (
         "few-traced-steps",
-        f"traced pass: only {counted(reason.count, 'step')}",
+        f"traced pass: only {pluralize(reason.count, 'step')}",
         "" if reason.imported else "Collect with --traced-iterations 20.",
     )
 
 
-@_worded.register
-def _strong_observer(reason: StrongObserver) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_strong_observer(reason: StrongObserver) -> tuple[str, str, str]:
     return (
         "observer",
         f"a step under the profiler took {format_ratio(reason.ratio)} its clean time",
@@ -293,46 +295,46 @@ def _strong_observer(reason: StrongObserver) -> tuple[str, str, str]:
     )
 
 
-@_worded.register
-def _passes_unlike(reason: PassesUnlike) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_pass_mismatch(reason: PassMismatch) -> tuple[str, str, str]:
     return (
         "passes-unlike",
         f"a step under the profiler took only {format_ratio(reason.ratio)} its clean time: "
         "the two passes behaved differently",
-        f"{_QUIET}; until then, do not compare the two passes.",
+        f"{_COLLECT_AGAIN}; until then, do not compare the two passes.",
     )
 
 
-@_worded.register
-def _busy_above_clean(reason: BusyAboveClean) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_busy_above_clean(reason: BusyAboveClean) -> tuple[str, str, str]:
     return (
         "busy-above-clean",
         f"GPU busy time of the traced pass is {format_percent(reason.fraction)} of the "
         "clean step time: kernels ran slower under the profiler"
-        + (", or waited longer for other ranks" if reason.of_rank else ""),
+        + (", or waited longer for other ranks" if reason.is_rank else ""),
         "",
     )
 
 
-@_worded.register
-def _trace_defect(reason: TraceDefect) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_trace_defect(reason: TraceDefect) -> tuple[str, str, str]:
     prefix = f"{reason.trace}: " if reason.trace else ""
     text = f"{prefix}{reason.problem.text.rstrip('.')}"
     return f"trace-{reason.problem.code}", text, ""
 
 
-@_worded.register
-def _while_loops(reason: WhileLoops) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_while_loops(reason: WhileLoops) -> tuple[str, str, str]:
     return (
         "loops",
-        f"{counted(reason.nodes, 'While node')}: the profiler shows only the last iteration of "
+        f"{pluralize(reason.nodes, 'While node')}: the profiler shows only the last iteration of "
         "each launch, so counts and times of GPU work exclude the other iterations",
         "Step times of the clean pass include all iterations.",
     )
 
 
-@_worded.register
-def _much_communication(reason: MuchCommunication) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_much_communication(reason: MuchCommunication) -> tuple[str, str, str]:
     return (
         "communication",
         f"{format_percent(reason.share)} of its GPU busy time is communication, which may "
@@ -341,39 +343,45 @@ def _much_communication(reason: MuchCommunication) -> tuple[str, str, str]:
     )
 
 
-@_worded.register
-def _other_environment(reason: OtherEnvironment) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_other_environment(reason: EnvironmentMismatch) -> tuple[str, str, str]:
     return (
         "environment",
-        f"{reason.component} is {reason.own or 'unknown'} here and "
-        f"{reason.other or 'unknown'} in {reason.baseline}",
+        f"{reason.component} is {reason.run_value or 'unknown'} here and "
+        f"{reason.baseline_value or 'unknown'} in {reason.baseline}",
         "Collect both modes on one machine with one set of software.",
     )
 
 
-@_worded.register
-def _other_workload(reason: OtherWorkload) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_other_workload(reason: WorkloadMismatch) -> tuple[str, str, str]:
     return (
         "workload",
-        f"this is {_with_seed(reason.own)}, {reason.baseline} is {_with_seed(reason.other)}",
+        (
+            f"this is {_format_workload(reason.run_workload)}, {reason.baseline} is "
+            f"{_format_workload(reason.baseline_workload)}"
+        ),
         "Compare runs of one workload.",
     )
 
 
-@_worded.register
-def _other_parameters(reason: OtherParameters) -> tuple[str, str, str]:
+@_describe_reason.register
+def _describe_other_parameters(reason: ParameterMismatch) -> tuple[str, str, str]:
     different = [
-        f"{name} is {_value(own)} here and {_value(other)} in {reason.baseline}"
+        (
+            f"{name} is {_format_parameter(own)} here and {_format_parameter(other)} in "
+            f"{reason.baseline}"
+        )
         for name, own, other in reason.differing
     ]
     advice = "Compare runs with the same parameters (--set)."
     return "workload", ", ".join(different), advice
 
 
-def _value(parameter: object) -> str:
+def _format_parameter(parameter: object) -> str:
     return "absent" if parameter is None else str(parameter)
 
 
-def _with_seed(work: WorkloadInfo) -> str:
+def _format_workload(work: WorkloadInfo) -> str:
     seed = "an unrecorded seed" if work.seed is None else f"seed {work.seed}"
     return f"{work.factory} with {seed}"

@@ -7,9 +7,9 @@ from typing import Final
 from graphviz_dash.analysis.metrics.thresholds import MODEST_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import (
     Blocker,
+    Evidence,
+    ForbiddenCalls,
     OptimizerRead,
-    Seen,
-    SeenCalls,
     StepDifference,
 )
 from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime
@@ -21,78 +21,83 @@ from graphviz_dash.analysis.prediction.predict import (
     Recommendation,
 )
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
-from graphviz_dash.analysis.prediction.uncertainty import OTHER_GPU, Estimate
+from graphviz_dash.analysis.prediction.uncertainty import OTHER_GPU_FACTOR, Estimate
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
+from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio, pluralize
 
-_SHOWN_CAUSE: Final = 80
+_MAX_CAUSE_LENGTH: Final = 80
 """Maximum number of characters of an idle cause; keeps the end, as paths are long."""
-_SHOWN_NAME: Final = 60
+_MAX_NAME_LENGTH: Final = 60
 """Maximum number of characters of a kernel name."""
 
 
-_NOTABLE: Final = 0.05
+_NOTABLE_IDLE_SHARE: Final = 0.05
 """Share of the eager step from which remaining idle time is mentioned."""
 
 
-def prediction_verdict(prediction: Prediction) -> str:
+def format_prediction_verdict(prediction: Prediction) -> str:
     """Format the prediction in one sentence, plus one on the remaining idle time if it is large."""
-    remaining_idle = _kept(prediction)
-    return f"{_verdict(prediction)} {remaining_idle}" if remaining_idle else _verdict(prediction)
+    remaining_idle = _describe_remaining_idle(prediction)
+    return (
+        f"{_format_verdict(prediction)} {remaining_idle}"
+        if remaining_idle
+        else _format_verdict(prediction)
+    )
 
 
-def _lead(speedup: Estimate) -> str:
+def _choose_lead(speedup: Estimate) -> str:
     return "Yes" if speedup.value >= MODEST_SPEEDUP else "Modest gain"
 
 
-def _verdict(prediction: Prediction) -> str:
-    times = _times(prediction)
+def _format_verdict(prediction: Prediction) -> str:
+    times = _format_times(prediction)
     side = "" if prediction.eager_side is EagerSide.CLEAN else f" ({prediction.eager_side.value})"
     if isinstance(prediction.speedup, Missing):
         return (
             f"No verdict per step: the trace marks no steps. In total: "
-            f"{_work(prediction)}; the GPU is busy for {format_ns(prediction.step.busy_ns)} of "
+            f"{_format_work(prediction)}; the GPU is busy for "
+            f"{format_ns(prediction.step.busy_ns)} of "
             f"{format_ns(round(prediction.eager_ns))} and idle for "
-            f"{verdict_figure(prediction)} while the CPU launches."
+            f"{format_verdict_figure(prediction)} while the CPU launches."
         )
-    interval = _interval(prediction.speedup)
+    interval = _format_speedup_interval(prediction.speedup)
     gain = f"{format_ratio(prediction.speedup.value)} faster{interval}, {times}{side} per step"
     match prediction.recommendation:
         case Recommendation.YES:
-            return f"{_lead(prediction.speedup)}: with CUDA graphs the step would be {gain}."
+            return f"{_choose_lead(prediction.speedup)}: with CUDA graphs the step would be {gain}."
         case Recommendation.BLOCKED:
             count = sum(blocker.certain for blocker in prediction.blockers)
             places = "one place blocks" if count == 1 else f"{count} places block"
             them = "it" if count == 1 else "them"
-            lead = _lead(prediction.speedup)
+            lead = _choose_lead(prediction.speedup)
             return f"{lead}, but {places} capture; after fixing {them}, the step would be {gain}."
-        case Recommendation.HARDLY:
+        case Recommendation.MARGINAL:
             return f"Marginal: with CUDA graphs the step would be {gain}."
     return f"No: with CUDA graphs the step would take {times}{side}."
 
 
-def verdict_figure(prediction: Prediction) -> str:
+def format_verdict_figure(prediction: Prediction) -> str:
     """Figure of the verdict as it appears there: the gain; the step times if there is no gain;
     without marked steps, the idle time due to launches."""
     if isinstance(prediction.speedup, Missing):
-        return format_ns(round(prediction.idle_ns - prediction.kept_ns))
+        return format_ns(round(prediction.idle_ns - prediction.remaining_idle_ns))
     if prediction.recommendation is Recommendation.NO:
-        return _times(prediction)
-    return predicted_gain(prediction)
+        return _format_times(prediction)
+    return format_predicted_gain(prediction)
 
 
-def _times(prediction: Prediction) -> str:
+def _format_times(prediction: Prediction) -> str:
     graphed, eager = round(prediction.graphed.value), round(prediction.eager_ns)
     return f"{format_ns(graphed)} instead of {format_ns(eager)}"
 
 
-def _interval(speedup: Estimate) -> str:
+def _format_speedup_interval(speedup: Estimate) -> str:
     if speedup.low is None:
         return ""
     return f" ({format_ratio(speedup.low)} to {format_ratio(speedup.high)})"
 
 
-_DOES: Final = {
+_IDLE_ACTIVITIES: Final = {
     IdleCause.LAUNCHING: "while the CPU launches",
     IdleCause.DATA: "waiting for data",
     IdleCause.WAITING: "during copies and synchronisation",
@@ -102,23 +107,23 @@ _DOES: Final = {
 }
 
 
-def _kept(prediction: Prediction) -> str:
+def _describe_remaining_idle(prediction: Prediction) -> str:
     """Describe the largest part of the idle time that remains with a graph, and its cause."""
-    if prediction.kept_ns < _NOTABLE * prediction.eager_ns:
+    if prediction.remaining_idle_ns < _NOTABLE_IDLE_SHARE * prediction.eager_ns:
         return ""
-    part = prediction.idle.kept[0]
+    part = prediction.idle.remaining[0]
     ns = prediction.idle_ns * part.ns / prediction.idle.total_ns
-    by = f" ({part.by[-_SHOWN_CAUSE:]})" if part.by else ""
+    by = f" ({part.source[-_MAX_CAUSE_LENGTH:]})" if part.source else ""
     return (
-        f"{format_ns(round(prediction.kept_ns))} of idle time remains with a graph, "
-        f"{format_ns(round(ns))} of it {_DOES[part.cause]}{by}."
+        f"{format_ns(round(prediction.remaining_idle_ns))} of idle time remains with a graph, "
+        f"{format_ns(round(ns))} of it {_IDLE_ACTIVITIES[part.cause]}{by}."
     )
 
 
 IDLE_HEADINGS: Final = ("CPU activity", "idle", "share", "with a graph", "mostly in")
 
 
-def idle_rows(idle: IdleTime) -> tuple[tuple[str, str, str, str, str], ...]:
+def build_idle_rows(idle: IdleTime) -> tuple[tuple[str, str, str, str, str], ...]:
     """Build the rows of idle time by cause, under IDLE_HEADINGS."""
     return tuple(
         (
@@ -126,36 +131,36 @@ def idle_rows(idle: IdleTime) -> tuple[tuple[str, str, str, str, str], ...]:
             format_ns(round(part.ns)),
             format_percent(part.ns / idle.total_ns),
             "removed" if part.cause is IdleCause.LAUNCHING else "remains",
-            part.by or "",
+            part.source or "",
         )
         for part in idle.parts
     )
 
 
-def idle_text(prediction: Prediction) -> str:
+def format_idle_time(prediction: Prediction) -> str:
     """Format the idle time and its reference period."""
-    return f"{format_ns(round(prediction.idle.total_ns))} of {_counted_in(prediction)}"
+    return f"{format_ns(round(prediction.idle.total_ns))} of {_format_reference_period(prediction)}"
 
 
-def idle_method(prediction: Prediction) -> str:
+def describe_idle_method(prediction: Prediction) -> str:
     """Describe the attribution of idle time."""
     method = (
         "Idle time is attributed to the activity of the launching threads until the next launch. "
         "Between launches at most 1 ms apart, everything except data loading counts as launching. "
         "Otherwise only the launching operators do, and the rest goes to whatever ran."
     )
-    return method if prediction.is_of_whole_trace else f"{method} {_MEANS}"
+    return method if prediction.covers_whole_trace else f"{method} {_MEANS_NOTE}"
 
 
-_MEANS: Final = "Values are means over the traced steps."
+_MEANS_NOTE: Final = "Values are means over the traced steps."
 
 
-def _counted_in(prediction: Prediction) -> str:
+def _format_reference_period(prediction: Prediction) -> str:
     """Reference period of trace times."""
-    return "the trace" if prediction.is_of_whole_trace else "a traced step"
+    return "the trace" if prediction.covers_whole_trace else "a traced step"
 
 
-def predicted_gain(prediction: Prediction) -> str:
+def format_predicted_gain(prediction: Prediction) -> str:
     """Format the speedup with its interval, such as ``3.10x faster (2.80x to 3.40x)``, or the
     slowdown. Empty if the trace marks no steps."""
     speedup = prediction.speedup
@@ -163,10 +168,10 @@ def predicted_gain(prediction: Prediction) -> str:
         return ""
     if speedup.value < 1:
         return f"{format_ratio(1 / speedup.value)} slower"
-    return f"{format_ratio(speedup.value)} faster{_interval(speedup)}"
+    return f"{format_ratio(speedup.value)} faster{_format_speedup_interval(speedup)}"
 
 
-def predicted_times(prediction: Prediction) -> str:
+def format_predicted_times(prediction: Prediction) -> str:
     """Format the eager and the predicted step time with the source of the first."""
     side = {
         EagerSide.CLEAN: "measured without a profiler",
@@ -177,7 +182,7 @@ def predicted_times(prediction: Prediction) -> str:
     return f"{format_ns(prediction.eager_ns)} {side}, {graphed} predicted"
 
 
-def blocker_text(blocker: Blocker) -> str:
+def format_blocker(blocker: Blocker) -> str:
     """Format a capture blocker and its location, such as ``a copy from memory that is not pinned at
     train.py:88``."""
     title = blocker.rule.title[:1].lower() + blocker.rule.title[1:]
@@ -187,23 +192,27 @@ def blocker_text(blocker: Blocker) -> str:
     return " ".join((title, *location[:1]))
 
 
-def blocker_facts(blocker: Blocker, prediction: Prediction) -> str:
+def format_blocker_facts(blocker: Blocker, prediction: Prediction) -> str:
     """Format the evidence of a blocker: calls, count, cost, and surrounding code."""
-    period = "" if prediction.is_of_whole_trace else " per step"
+    period = "" if prediction.covers_whole_trace else " per step"
     times = "" if blocker.count == 1 else f", {blocker.count} times{period}"
-    cost = f", {format_ns(blocker.cpu_ns)} in {_counted_in(prediction)}" if blocker.cpu_ns else ""
+    cost = (
+        f", {format_ns(blocker.cpu_ns)} in {_format_reference_period(prediction)}"
+        if blocker.cpu_ns
+        else ""
+    )
     context = [("op", blocker.op), ("module", blocker.module), ("at", blocker.source)]
     location = ", ".join(f"{label} {value}" for label, value in context if value)
-    return "; ".join(filter(None, (f"{seen_text(blocker.seen)}{times}{cost}", location)))
+    return "; ".join(filter(None, (f"{format_evidence(blocker.evidence)}{times}{cost}", location)))
 
 
-def blocker_certainty(blocker: Blocker) -> str:
+def format_blocker_certainty(blocker: Blocker) -> str:
     """Format its severity, marked ``possibly`` if the trace makes it only likely."""
     severity = blocker.rule.severity.value
     return severity if blocker.certain else f"possibly {severity}"
 
 
-def one_off_text(prediction: Prediction) -> str:
+def format_one_off_cost(prediction: Prediction) -> str:
     """Format the one-time cost of the graph with its parts."""
     parts = ", ".join(f"{name} {format_ns(round(ns))}" for name, ns in prediction.one_off)
     return f"about {format_ns(round(prediction.one_off_ns))}: {parts}"
@@ -219,20 +228,20 @@ _GAPS: Final = {
 }
 
 
-def prediction_reasons(prediction: Prediction) -> tuple[str, ...]:
+def list_prediction_reasons(prediction: Prediction) -> tuple[str, ...]:
     """List the numbers behind the prediction."""
     step, replay = prediction.step, prediction.replay
     side = "" if prediction.eager_side is EagerSide.CLEAN else " under the profiler"
-    is_full_trace = prediction.is_of_whole_trace
+    is_full_trace = prediction.covers_whole_trace
     period = f"{'the trace' if is_full_trace else 'the eager step'}{side}"
     share = min(step.busy_ns / prediction.eager_ns, 1.0) if prediction.eager_ns else 0.0
     texts = [
-        f"{_work(prediction)}; the GPU is busy for {format_ns(step.busy_ns)} of the "
+        f"{_format_work(prediction)}; the GPU is busy for {format_ns(step.busy_ns)} of the "
         f"{format_ns(round(prediction.eager_ns))} of {period} "
         f"({format_percent(share)}) and idle for {format_ns(round(prediction.idle_ns))}"
         + (
-            f", of which {format_ns(round(prediction.kept_ns))} would remain"
-            if prediction.kept_ns >= 1
+            f", of which {format_ns(round(prediction.remaining_idle_ns))} would remain"
+            if prediction.remaining_idle_ns >= 1
             else ""
         ),
         f"a replay does the same work, {format_ns(round(replay.work_ns))} on its critical path",
@@ -261,7 +270,7 @@ def prediction_reasons(prediction: Prediction) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _work(prediction: Prediction) -> str:
+def _format_work(prediction: Prediction) -> str:
     """Format the counts of the step's work."""
     step = prediction.step
     kinds = [
@@ -270,13 +279,13 @@ def _work(prediction: Prediction) -> str:
         (step.count("memset"), "set"),
     ]
     pieces = ", ".join(
-        f"{format_count(count)} {_plural(word, count)}" for count, word in kinds if count
+        f"{format_count(count)} {_pluralize_work(word, count)}" for count, word in kinds if count
     )
-    period = "" if prediction.is_of_whole_trace else " per step"
-    return f"{pieces}{period} on {counted(step.streams, 'stream')}"
+    period = "" if prediction.covers_whole_trace else " per step"
+    return f"{pieces}{period} on {pluralize(step.stream_count, 'stream')}"
 
 
-def _plural(word: str, count: int) -> str:
+def _pluralize_work(word: str, count: int) -> str:
     if count == 1:
         return word
     return "copies" if word == "copy" else f"{word}s"
@@ -292,40 +301,42 @@ _NOT_CHECKED: Final = {
 }
 
 
-def not_checked_texts(prediction: Prediction) -> tuple[str, ...]:
+def list_unchecked(prediction: Prediction) -> tuple[str, ...]:
     """List the capture checks that the trace does not support."""
     return tuple(_NOT_CHECKED[check] for check in prediction.not_checked)
 
 
-def warning_texts(prediction: Prediction) -> tuple[str, ...]:
+def list_warnings(prediction: Prediction) -> tuple[str, ...]:
     """List the caveats of the prediction, one line each."""
-    return tuple(_warning(prediction, warning) for warning in prediction.warnings)
+    return tuple(_format_warning(prediction, warning) for warning in prediction.warnings)
 
 
-def _warning(prediction: Prediction, warning: PredictionWarning) -> str:
+def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:
     calibrated = prediction.calibration.gpu.name
     match warning:
         case PredictionWarning.UNKNOWN_GPU:
             return (
                 f"the trace does not name its GPU and the calibration is for {calibrated}: on "
-                f"another GPU, gaps between nodes differ; {_WIDER}"
+                f"another GPU, gaps between nodes differ; {_WIDER_INTERVALS_NOTE}"
             )
         case PredictionWarning.OTHER_GPU:
             return (
                 f"the trace is from {prediction.gpu}, the calibration from {calibrated}: gaps "
-                f"between nodes differ; {_WIDER}; calibrate that GPU with `graphviz-dash bench "
+                f"between nodes differ; {_WIDER_INTERVALS_NOTE}; calibrate that GPU with "
+                "`graphviz-dash bench "
                 "predict`"
             )
         case PredictionWarning.FEW_STEPS:
-            steps = counted(len(prediction.step.matching), "traced step")
+            steps = pluralize(len(prediction.step.matching), "traced step")
             return f"only {steps} ran the same work; 3 or more would be more reliable"
         case PredictionWarning.INCOMPLETE_TRACE:
             return f"the trace is incomplete: {prediction.incomplete}"
     return _WARNINGS[warning]
 
 
-_WIDER: Final = (
-    f"intervals are {OTHER_GPU:g} times as wide, a factor tested only on an H100 with an H200 "
+_WIDER_INTERVALS_NOTE: Final = (
+    f"intervals are {OTHER_GPU_FACTOR:g} times as wide, a factor tested only on an H100 with an "
+    "H200 "
     "calibration"
 )
 
@@ -342,35 +353,36 @@ _WARNINGS: Final = {
 }
 
 
-def seen_text(seen: Seen) -> str:
+def format_evidence(seen: Evidence) -> str:
     """Format the evidence of a blocker."""
     match seen:
-        case SeenCalls(calls):
+        case ForbiddenCalls(calls):
             return ", ".join(f"{call}: {copy}" if copy else call for call, copy in calls)
         case OptimizerRead(optimizer):
             return f"{optimizer} reads a value on the CPU, as it does without capturable=True"
         case StepDifference():
-            return _difference(seen)
+            return _format_step_difference(seen)
 
 
-def _difference(seen: StepDifference) -> str:
+def _format_step_difference(seen: StepDifference) -> str:
     subject = (
         "the first step, which may still warm up,"
         if seen.only_first
-        else f"{seen.unlike} of {seen.steps} steps"
+        else f"{seen.differing} of {seen.steps} steps"
     )
-    verb = "differs" if seen.unlike == 1 else "differ"
-    if seen.usual_items != seen.other_items:
-        difference = f"{seen.other_items} operations instead of {seen.usual_items}"
+    verb = "differs" if seen.differing == 1 else "differ"
+    if seen.typical_item_count != seen.differing_item_count:
+        difference = f"{seen.differing_item_count} operations instead of {seen.typical_item_count}"
     else:
         difference = "different operations or sizes"
     usual, other = (
-        "nothing" if name is None else name[:_SHOWN_NAME] for name in (seen.usual, seen.other)
+        "nothing" if name is None else name[:_MAX_NAME_LENGTH]
+        for name in (seen.typical_name, seen.differing_name)
     )
     return f"{subject} {verb}: {difference}, first {other} in place of {usual}"
 
 
-def scored_text(prediction: Prediction, measured: float | None) -> str:
+def format_prediction_score(prediction: Prediction, measured: float | None) -> str:
     """Format the prediction next to the measurement."""
     step = prediction.step_ns
     predicted = f"Predicted from the eager trace: {format_ns(round(step.value))} per step"

@@ -9,12 +9,12 @@ from msgspec import Struct
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.metrics.registry import Metric
-from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.model.run import Manifest
-from graphviz_dash.narrative.numbers import spread_text
-from graphviz_dash.units import counted, format_bytes
+from graphviz_dash.narrative.numbers import format_spread
+from graphviz_dash.units import format_bytes, pluralize
 
-_TILES: Final = {
+_TILE_LABELS: Final = {
     "speedup": "Speedup",
     "recorded_speedup": "Speedup, recorded loop",
     "recorded_step": "Step time, recorded loop",
@@ -25,7 +25,7 @@ _TILES: Final = {
 }
 """Metrics at the top of a comparison, with their labels."""
 
-_OF_THE_STEP: Final = frozenset(
+_STEP_METRICS: Final = frozenset(
     {"speedup", "recorded_speedup", "step_saving", "recorded_saving", "break_even"}
 )
 """Metrics without meaning if replays compute a different result."""
@@ -42,27 +42,27 @@ class Tile(Struct, frozen=True):
     """The run's figure with its unit; a change has its sign."""
     note: str
     """The baseline's figure, the spread, or a reference; empty if there is none."""
-    doubted: bool = False
+    is_invalid: bool = False
     """Whether the figure has no meaning because replays compute a different result."""
 
 
-def summary_tiles(comparison: Comparison, run: RunComparison) -> tuple[Tile, ...]:
+def build_summary_tiles(comparison: Comparison, run: RunComparison) -> tuple[Tile, ...]:
     """Build the tiles of ``run`` against its baseline; missing metrics are omitted."""
     baseline = comparison[run.baseline] if run.baseline else None
     tiles = []
-    for metric, label in _TILES.items():
+    for metric, label in _TILE_LABELS.items():
         figure = run[metric]
         if figure.value is None:
             continue
-        value = signed_text(figure) if metric == "peak_reserved_change" else figure.text
-        note = _tile_note(metric, run, baseline) or spread_text(figure)
-        doubted = metric in _OF_THE_STEP and not run.replays_match
+        value = format_change(figure) if metric == "peak_reserved_change" else figure.text
+        note = _format_tile_note(metric, run, baseline) or format_spread(figure)
+        doubted = metric in _STEP_METRICS and not run.replays_match
         tiles.append(Tile(metric, label, value, note, doubted))
     return tuple(tiles)
 
 
-def _tile_note(metric: str, run: RunComparison, baseline: RunComparison | None) -> str:
-    if metric in _OF_THE_STEP and not run.replays_match:
+def _format_tile_note(metric: str, run: RunComparison, baseline: RunComparison | None) -> str:
+    if metric in _STEP_METRICS and not run.replays_match:
         return "replays compute a different result"
     if metric == "break_even":
         return f"one-time cost {run['one_off_cost'].text}"
@@ -73,42 +73,42 @@ def _tile_note(metric: str, run: RunComparison, baseline: RunComparison | None) 
     return f"{baseline.name} {baseline[metric].text}"
 
 
-def signed_text(figure: Figure) -> str:
+def format_change(figure: MetricValue) -> str:
     """Format a change with its sign; 0 becomes "unchanged", as ``0 B`` would read as a total."""
     if not figure.value:
         return figure.text if figure.value is None else "unchanged"
     return f"+{figure.text}" if figure.value > 0 else figure.text
 
 
-def metric_title(metric: Metric) -> str:
+def format_metric_title(metric: Metric) -> str:
     """Return the metric's title, marked if it is an estimate."""
     return f"{metric.title}, est." if metric.estimate else metric.title
 
 
-def break_even_title(run: RunComparison) -> str:
+def format_break_even_title(run: RunComparison) -> str:
     """Return the heading of a run's break-even."""
     return f"Break-even of {run.name}"
 
 
-def provenance(comparison: Comparison) -> tuple[str, ...]:
+def list_provenance(comparison: Comparison) -> tuple[str, ...]:
     """List workload, machine and date of the runs, one line for all that agree."""
-    return tuple(dict.fromkeys(_provenance(run.run.manifest) for run in comparison.runs))
+    return tuple(dict.fromkeys(_format_provenance(run.run.manifest) for run in comparison.runs))
 
 
-def _provenance(manifest: Manifest) -> str:
+def _format_provenance(manifest: Manifest) -> str:
     machine = manifest.environment
     memory = "" if machine.gpu is None else f" ({format_bytes(machine.gpu.memory_bytes)})"
     return (
         f"{manifest.workload.name} on {machine.gpu_name}{memory}, "
         f"driver {machine.driver or 'unknown'}, CUDA {machine.cuda_runtime or 'unknown'}, "
         f"torch {machine.torch or 'unknown'}, {machine.cpu or 'CPU unknown'}, "
-        f"{manifest.measured[:10]}"
+        f"{manifest.recorded_or_created_at[:10]}"
     )
 
 
-def seldom_sentence(table: KernelTable) -> str:
+def explain_rare_kernels(table: KernelTable) -> str:
     """Explain the zero median of rare kernels; empty if there are none."""
-    if not table.has_seldom:
+    if not table.has_rare_kernels:
         return ""
     return (
         "A kernel in fewer than half of the steps has a median of 0: if steps differ, the sums "
@@ -116,14 +116,15 @@ def seldom_sentence(table: KernelTable) -> str:
     )
 
 
-def unlisted_sentence(table: KernelTable) -> str:
+def explain_unlisted_kernels(table: KernelTable) -> str:
     """Explain the zero median of rare kernels and count the omitted kernels; empty if there are
     none."""
     omitted = len(table.rows) - len(table.usual_rows)
     if not omitted:
-        return seldom_sentence(table)
+        return explain_rare_kernels(table)
     verb = "is" if omitted == 1 else "are"
     return (
-        f"{seldom_sentence(table)} {counted(omitted, 'kernel')} with a median of 0 in every run "
+        f"{explain_rare_kernels(table)} {pluralize(omitted, 'kernel')} with a median of 0 in "
+        "every run "
         f"{verb} not listed."
     )

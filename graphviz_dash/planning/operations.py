@@ -16,13 +16,13 @@ class Operation(Struct, frozen=True):
     """Time without concurrent work, including gaps between its nodes, in ns."""
     share: float
     """Share of its engine in use without concurrent work, 0 to 1."""
-    after: tuple[int, ...] = ()
+    dependencies: tuple[int, ...] = ()
     """Indices of the operations it depends on, all issued earlier."""
     nodes: int = 1
     """Number of its graph nodes. Operations without nodes have no time and no order."""
     engine: int = 0
     """Engine: 0 for the multiprocessors, 1 and 2 for copies to and from the device."""
-    streams: int | None = None
+    max_streams: int | None = None
     """Number of leading streams that may issue it. None for any stream."""
 
 
@@ -35,8 +35,8 @@ class Piece(Struct, frozen=True):
     """Share of the engine in use without concurrent work, 0 to 1."""
 
 
-def divided(
-    operations: Sequence[Operation], pieces: Sequence[Sequence[Piece]], follow_ns: float
+def split_operations(
+    operations: Sequence[Operation], pieces: Sequence[Sequence[Piece]], gap_ns: float
 ) -> tuple[list[Operation], list[int]]:
     """Split operations into their ``pieces``, which follow one another after ``follow_ns``.
 
@@ -48,20 +48,20 @@ def divided(
     last_parts: dict[int, int] = {}
     for index, operation in enumerate(operations):
         after = tuple(
-            sorted(last_parts[source] for source in operation.after if source in last_parts)
+            sorted(last_parts[source] for source in operation.dependencies if source in last_parts)
         )
         operation_pieces = pieces[index]
         if not operation_pieces:
-            parts.append(replace(operation, after=after))
+            parts.append(replace(operation, dependencies=after))
             owners.append(index)
         else:
             total = sum(piece.weight for piece in operation_pieces)
-            remaining_ns = max(operation.duration_ns - (len(operation_pieces) - 1) * follow_ns, 0.0)
+            remaining_ns = max(operation.duration_ns - (len(operation_pieces) - 1) * gap_ns, 0.0)
             for piece in operation_pieces:
                 duration = remaining_ns * piece.weight / total
                 parts.append(
                     replace(
-                        operation, duration_ns=duration, share=piece.share, after=after, nodes=1
+                        operation, duration_ns=duration, share=piece.share, dependencies=after, nodes=1
                     )
                 )
                 owners.append(index)
@@ -74,26 +74,26 @@ def divided(
 class StreamCosts(Struct, frozen=True):
     """Gaps between nodes of a graph, in ns."""
 
-    follow_ns: float
+    same_stream_gap_ns: float
     """Gap between the end of a node and the start of the next one, in a graph of one stream."""
-    cross_ns: float
+    cross_stream_gap_ns: float
     """Gap between the end of a node and the start of a dependent node on another stream."""
     issue_ns: float = 0.0
     """Minimum time between the starts of any two nodes of a graph with several streams, which are
     launched one after another."""
-    crowding: float = 0.0
+    contention: float = 0.0
     """Relative slowdown of a kernel per concurrent kernel, independent of their shares
     (:func:`graphviz_dash.planning.simulation.simulate`)."""
     start_ns: float = 0.0
     """Additional time of a kernel that starts during others, independent of its duration."""
 
 
-MEASURED_COSTS: Final = StreamCosts(230.0, 500.0, issue_ns=200.0, crowding=0.06, start_ns=250.0)
+MEASURED_COSTS: Final = StreamCosts(230.0, 500.0, issue_ns=200.0, contention=0.06, start_ns=250.0)
 """Measured on an H200 with driver 580: chains, forks and joins of spinning kernels of several
 lengths, and kernels of fifteen steps in replays of their plans (docs/parallel.md)."""
 
 
-class LeastTime(Struct, frozen=True):
+class TimeBounds(Struct, frozen=True):
     """Lower bounds of the time of any plan, in ns."""
 
     path_ns: float
@@ -104,25 +104,27 @@ class LeastTime(Struct, frozen=True):
     """Launches of all nodes on several streams."""
 
     @property
-    def ns(self) -> float:
+    def lower_bound_ns(self) -> float:
         """Maximum of the first two bounds, which also hold for one stream."""
         return max(self.path_ns, self.capacity_ns)
 
 
-def least_time(operations: Sequence[Operation], costs: StreamCosts) -> LeastTime:
+def compute_time_bounds(operations: Sequence[Operation], costs: StreamCosts) -> TimeBounds:
     """Compute the bounds of ``operations`` on any number of streams, in time linear in
     dependencies."""
     ends = [0.0] * len(operations)
     busy: dict[int, float] = {}
-    min_gap_ns = min(costs.follow_ns, costs.cross_ns)
+    min_gap_ns = min(costs.same_stream_gap_ns, costs.cross_stream_gap_ns)
     for index, operation in enumerate(operations):
         if operation.nodes:
-            start = max((ends[source] + min_gap_ns for source in operation.after), default=0.0)
+            start = max(
+                (ends[source] + min_gap_ns for source in operation.dependencies), default=0.0
+            )
             ends[index] = start + operation.duration_ns
             work = operation.duration_ns * operation.share
             busy[operation.engine] = busy.get(operation.engine, 0.0) + work
     launches = sum(operation.nodes for operation in operations)
-    return LeastTime(
+    return TimeBounds(
         max(ends, default=0.0),
         max(busy.values(), default=0.0),
         max(launches - 1, 0) * costs.issue_ns,

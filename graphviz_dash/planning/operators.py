@@ -11,7 +11,7 @@ from graphviz_dash.model.parallel import Access, Operator
 from graphviz_dash.planning.operations import Operation, StreamCosts
 
 
-class Need(StrEnum):
+class DependencyKind(StrEnum):
     """Reason for a dependency."""
 
     READ_AFTER_WRITE = "read after write"
@@ -29,13 +29,13 @@ class Dependency(Struct, frozen=True):
 
     source: int
     """Index of the required operator."""
-    need: Need
+    kind: DependencyKind
     """Reason."""
     storage: int | None
     """Storage accessed by both. None if the reason is not memory."""
 
 
-def dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...], ...]:
+def find_dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...], ...]:
     """Compute the distinct dependencies of each operator, by index.
 
     Operators without nodes have no dependencies, because a replay does not run them. If two
@@ -44,7 +44,7 @@ def dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...],
     group. Near-linear if few operators share memory that is not written.
     """
     result: list[tuple[Dependency, ...]] = []
-    memory: dict[int, _Accesses] = {}
+    memory: dict[int, _StorageAccesses] = {}
     barrier: int | None = None
     collective: int | None = None
     for index, operator in enumerate(operators):
@@ -54,18 +54,20 @@ def dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...],
                 sources = range(0 if barrier is None else barrier, index)
                 for source in sources:
                     if operators[source].nodes:
-                        needs[source] = Dependency(source, Need.OPAQUE, None)
+                        needs[source] = Dependency(source, DependencyKind.OPAQUE, None)
                 barrier = index
             elif barrier is not None:
-                needs[barrier] = Dependency(barrier, Need.OPAQUE, None)
+                needs[barrier] = Dependency(barrier, DependencyKind.OPAQUE, None)
             accessed = [access for access in operator.accesses if access.begin < access.end]
             for access in accessed:
-                accesses = memory.setdefault(access.storage, _Accesses())
-                for source, need in accesses.conflicts(access):
+                accesses = memory.setdefault(access.storage, _StorageAccesses())
+                for source, need in accesses.find_conflicts(access):
                     needs.setdefault(source, Dependency(source, need, access.storage))
             if operator.is_collective:
                 if collective is not None:
-                    needs.setdefault(collective, Dependency(collective, Need.COLLECTIVE, None))
+                    needs.setdefault(
+                        collective, Dependency(collective, DependencyKind.COLLECTIVE, None)
+                    )
                 collective = index
             for access in accessed:
                 memory[access.storage].add(access, index)
@@ -74,37 +76,39 @@ def dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, ...],
     return tuple(result)
 
 
-def step_operations(operators: Sequence[Operator], costs: StreamCosts) -> list[Operation]:
+def build_operations(operators: Sequence[Operator], costs: StreamCosts) -> list[Operation]:
     """Convert operators to operations of the planner, whose times exclude the gap before them."""
     return [
         Operation(
-            duration_ns=max(0.0, (operator.device_ns or 0) - costs.follow_ns),
+            duration_ns=max(0.0, (operator.device_ns or 0) - costs.same_stream_gap_ns),
             share=operator.demand or 0.0,
-            after=tuple(need.source for need in needs),
+            dependencies=tuple(need.source for need in needs),
             nodes=operator.nodes,
-            streams=1 if operator.opaque or operator.is_collective else None,
+            max_streams=1 if operator.opaque or operator.is_collective else None,
         )
-        for operator, needs in zip(operators, dependencies(operators), strict=True)
+        for operator, needs in zip(operators, find_dependencies(operators), strict=True)
     ]
 
 
-class _Accesses:
+class _StorageAccesses:
     """Accesses to one storage that later accesses may depend on."""
 
     def __init__(self) -> None:
         self._writes: list[tuple[int, int, int]] = []
         self._reads: list[tuple[int, int, int]] = []
 
-    def conflicts(self, access: Access) -> Iterator[tuple[int, Need]]:
+    def find_conflicts(self, access: Access) -> Iterator[tuple[int, DependencyKind]]:
         """Yield the operators that an operator with this access depends on, with the reason."""
-        write_need = Need.WRITE_AFTER_WRITE if access.writes else Need.READ_AFTER_WRITE
+        write_need = (
+            DependencyKind.WRITE_AFTER_WRITE if access.writes else DependencyKind.READ_AFTER_WRITE
+        )
         for start, end, index in self._writes:
             if start < access.end and access.begin < end:
                 yield index, write_need
         if access.writes:
             for start, end, index in self._reads:
                 if start < access.end and access.begin < end:
-                    yield index, Need.WRITE_AFTER_READ
+                    yield index, DependencyKind.WRITE_AFTER_READ
 
     def add(self, access: Access, index: int) -> None:
         """Add an access. A write replaces earlier accesses that it covers, which are implied."""
@@ -112,9 +116,9 @@ class _Accesses:
         if not access.writes:
             self._reads.append(span)
             return
-        self._writes = [other for other in self._writes if not _hides(span, other)] + [span]
-        self._reads = [other for other in self._reads if not _hides(span, other)]
+        self._writes = [other for other in self._writes if not _covers_access(span, other)] + [span]
+        self._reads = [other for other in self._reads if not _covers_access(span, other)]
 
 
-def _hides(write: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
+def _covers_access(write: tuple[int, int, int], other: tuple[int, int, int]) -> bool:
     return write[0] <= other[0] and other[1] <= write[1] and other[2] != write[2]

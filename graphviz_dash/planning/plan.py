@@ -31,21 +31,21 @@ class Plan(Struct, frozen=True):
     """Storages whose memory is free for each operator and for later operators on its stream."""
 
     @property
-    def edges(self) -> int:
+    def edge_count(self) -> int:
         """Number of dependencies between streams."""
         return sum(map(len, self.waits))
 
 
-def line(operators: Sequence[Operator], storages: Sequence[Storage]) -> Plan:
+def build_serial_plan(operators: Sequence[Operator], storages: Sequence[Storage]) -> Plan:
     """Build the plan of a step on one stream, like an ordinary capture."""
-    return placed(operators, storages, ((),) * len(operators), (0,) * len(operators))
+    return build_plan(operators, storages, ((),) * len(operators), (0,) * len(operators))
 
 
-def placed(
+def build_plan(
     operators: Sequence[Operator],
     storages: Sequence[Storage],
     needs: Sequence[Sequence[Dependency]],
-    wanted: Sequence[int],
+    requested_streams: Sequence[int],
 ) -> Plan:
     """Build the plan with each operator on its stream in ``wanted``.
 
@@ -54,19 +54,19 @@ def placed(
     The plan has the fewest waits that stream order allows, and releases memory as early as
     possible.
     """
-    stream = _streams(operators, storages, wanted)
-    order = _Order(operators, storages, stream)
+    stream = _assign_streams(operators, storages, requested_streams)
+    order = _StreamOrder(operators, storages, stream)
     for index in range(len(operators)):
         order.append(index, {dependency.source for dependency in needs[index]})
     return Plan(
         order.count,
         tuple(stream),
         tuple(order.waits),
-        _releases(operators, storages, stream, order.clocks),
+        _compute_releases(operators, storages, stream, order.clocks),
     )
 
 
-def _streams(
+def _assign_streams(
     operators: Sequence[Operator], storages: Sequence[Storage], wanted: Sequence[int]
 ) -> list[int]:
     requested = {
@@ -86,7 +86,7 @@ def _streams(
     return stream
 
 
-class _Order:
+class _StreamOrder:
     """Predecessors of each operator, as operators are appended to their streams."""
 
     def __init__(
@@ -97,47 +97,49 @@ class _Order:
         self.waits: list[tuple[int, ...]] = []
         self._operators, self._storages, self._stream = operators, storages, stream
         self._tail = [-1] * self.count
-        self._behind: dict[int, int] = {}
+        self._previous_operator: dict[int, int] = {}
         """For operators without nodes, the previous operator on the stream."""
 
     def append(self, index: int, sources: set[int]) -> None:
         """Append an operator to its stream, after ``sources``."""
         operator, lane = self._operators[index], self._stream[index]
         if operator.nodes:
-            sources = sources | set(self._before_memory(operator))
+            sources = sources | set(self._find_memory_predecessors(operator))
         clock = [-1] * self.count
         if self._tail[lane] >= 0:
-            self._join(clock, self._tail[lane])
+            self._merge_clock(clock, self._tail[lane])
         waited = []
         for source in sorted(sources, reverse=True):
             if clock[self._stream[source]] < source:
                 waited.append(source)
-                self._join(clock, source)
+                self._merge_clock(clock, source)
         self.clocks.append(clock)
         self.waits.append(tuple(waited))
         if operator.nodes:
             self._tail[lane] = index
         else:
-            self._behind[index] = self._tail[lane]
+            self._previous_operator[index] = self._tail[lane]
 
-    def _before_memory(self, operator: Operator) -> list[int]:
+    def _find_memory_predecessors(self, operator: Operator) -> list[int]:
         """Find operators that must finish before the operator may use memory of operators without
         nodes.
 
         The allocator provides such memory in the order of its stream.
         """
         makers = (self._storages[access.storage].maker for access in operator.accesses)
-        predecessors = (self._behind.get(maker, -1) for maker in makers if maker is not None)
+        predecessors = (
+            self._previous_operator.get(maker, -1) for maker in makers if maker is not None
+        )
         return [source for source in predecessors if source >= 0]
 
-    def _join(self, clock: Clock, source: int) -> None:
+    def _merge_clock(self, clock: Clock, source: int) -> None:
         for lane, last in enumerate(self.clocks[source]):
             clock[lane] = max(clock[lane], last)
         lane = self._stream[source]
         clock[lane] = max(clock[lane], source)
 
 
-def _releases(
+def _compute_releases(
     operators: Sequence[Operator],
     storages: Sequence[Storage],
     stream: Sequence[int],

@@ -10,19 +10,19 @@ from msgspec.structs import replace
 
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.parallel import Access, Operator
-from graphviz_dash.planning.operators import dependencies
+from graphviz_dash.planning.operators import find_dependencies
 
 
-def node_ranges(operators: Sequence[Operator]) -> list[range]:
+def compute_node_ranges(operators: Sequence[Operator]) -> list[range]:
     """Compute the node indices of each operator. A capture creates nodes in program order."""
     ends = list(accumulate(operator.nodes for operator in operators))
     return [range(end - operator.nodes, end) for operator, end in zip(operators, ends, strict=True)]
 
 
-_WORK: Final = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
+_WORK_KINDS: Final = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
 
 
-def without_bookkeeping(
+def remove_bookkeeping(
     operators: Sequence[Operator], graph: CapturedGraph
 ) -> tuple[list[Operator], list[tuple[int, int]]]:
     """Remove the bookkeeping nodes of a collectives library from operators and edges (source,
@@ -33,10 +33,10 @@ def without_bookkeeping(
     """
     dropped = {
         node
-        for operator, nodes in zip(operators, node_ranges(operators), strict=True)
+        for operator, nodes in zip(operators, compute_node_ranges(operators), strict=True)
         if operator.is_collective
         for node in nodes
-        if graph.nodes[node].kind not in _WORK
+        if graph.nodes[node].kind not in _WORK_KINDS
     }
     number: dict[int, int] = {}
     predecessors: list[set[int]] = [set() for _ in graph.nodes]
@@ -51,18 +51,20 @@ def without_bookkeeping(
             number[node] = len(number)
     kept_operators = [
         replace(operator, nodes=sum(node in number for node in nodes))
-        for operator, nodes in zip(operators, node_ranges(operators), strict=True)
+        for operator, nodes in zip(operators, compute_node_ranges(operators), strict=True)
     ]
     edges = [(number[source], number[node]) for node in number for source in predecessors[node]]
     return kept_operators, sorted(edges)
 
 
-def not_joined(operators: Sequence[Operator], edges: Sequence[tuple[int, int]]) -> int | None:
+def find_unjoined_operator(
+    operators: Sequence[Operator], edges: Sequence[tuple[int, int]]
+) -> int | None:
     """Find the first operator, on one stream, whose nodes do not all precede those of the next one.
 
     Such an operator launched work that the stream does not wait for. None if there is none.
     """
-    before = _ancestors(operators, edges)
+    before = _compute_ancestors(operators, edges)
     previous: int | None = None
     for index, operator in enumerate(operators):
         if operator.nodes:
@@ -72,7 +74,7 @@ def not_joined(operators: Sequence[Operator], edges: Sequence[tuple[int, int]]) 
     return None
 
 
-def unordered(
+def find_unordered_pair(
     operators: Sequence[Operator],
     addresses: Sequence[tuple[Access, ...]],
     edges: Sequence[tuple[int, int]],
@@ -85,21 +87,23 @@ def unordered(
         addresses: Addresses accessed by each operator in this capture, which may reuse memory.
         edges: Edges of the captured graph, as node indices.
     """
-    before = _ancestors(operators, edges)
+    before = _compute_ancestors(operators, edges)
     resolved = [
         replace(operator, accesses=accesses)
-        for operator, accesses in zip(operators, _by_block(addresses), strict=True)
+        for operator, accesses in zip(operators, _group_by_block(addresses), strict=True)
     ]
-    for target, needs in enumerate(dependencies(resolved)):
+    for target, needs in enumerate(find_dependencies(resolved)):
         for need in needs:
             if not before[target] >> need.source & 1:
                 return need.source, target
     return None
 
 
-def _ancestors(operators: Sequence[Operator], edges: Sequence[tuple[int, int]]) -> list[int]:
+def _compute_ancestors(
+    operators: Sequence[Operator], edges: Sequence[tuple[int, int]]
+) -> list[int]:
     """Compute a bit mask per operator: the operators whose nodes all precede all of its nodes."""
-    ranges = node_ranges(operators)
+    ranges = compute_node_ranges(operators)
     owner = [index for index, nodes in enumerate(ranges) for _ in nodes]
     internal_sources: list[list[int]] = [[] for _ in owner]
     has_follower = [False] * len(owner)
@@ -113,7 +117,10 @@ def _ancestors(operators: Sequence[Operator], edges: Sequence[tuple[int, int]]) 
     before: list[int] = [0] * len(operators)
     for index, nodes in enumerate(ranges):
         roots = [node for node in nodes if not internal_sources[node]]
-        masks = [_before_root(sources[node], owner, before, ranges, has_follower) for node in roots]
+        masks = [
+            _get_root_ancestors(sources[node], owner, before, ranges, has_follower)
+            for node in roots
+        ]
         common = masks[0] if masks else 0
         for mask in masks[1:]:
             common &= mask
@@ -121,7 +128,7 @@ def _ancestors(operators: Sequence[Operator], edges: Sequence[tuple[int, int]]) 
     return before
 
 
-def _before_root(
+def _get_root_ancestors(
     sources: Sequence[int],
     owner: Sequence[int],
     before: Sequence[int],
@@ -139,7 +146,7 @@ def _before_root(
     return mask
 
 
-def _by_block(addresses: Sequence[tuple[Access, ...]]) -> list[tuple[Access, ...]]:
+def _group_by_block(addresses: Sequence[tuple[Access, ...]]) -> list[tuple[Access, ...]]:
     """Replace storages by contiguous memory ranges joined by overlapping accesses."""
     spans = sorted({(access.begin, access.end) for accesses in addresses for access in accesses})
     block_of: dict[tuple[int, int], int] = {}

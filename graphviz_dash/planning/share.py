@@ -20,7 +20,7 @@ _PRODUCT_WARPS: Final = 5.0
 issues for one warp at a time, and warps occasionally stall."""
 
 
-def kernel_share(
+def estimate_kernel_share(
     name: str, blocks: int, threads: int, multiprocessors: int, filling_warps: float
 ) -> float:
     """Estimate a kernel's share of the multiprocessors, 0 to 1.
@@ -54,16 +54,16 @@ class KernelLaunch(Struct, frozen=True):
 _LATENCY_NS: Final = 1_000.0
 """Duration of the smallest kernel, in ns. During this part of its time, a kernel occupies resources
 without using them."""
-_FILLING_WARPS: Final = 14.0
-_FILLING_PRODUCT_WARPS: Final = 8.0
-_ROWS: Final = re.compile(r"gemmSN|gemv", re.I)
+_SATURATION_WARPS: Final = 14.0
+_PRODUCT_SATURATION_WARPS: Final = 8.0
+_FEW_ROWS: Final = re.compile(r"gemmSN|gemv", re.I)
 """Matrix products with few rows, which read more than they compute."""
 
-_TURNS: Final = re.compile(r"xmma_gemm", re.I)
+_SERIAL_SUMS: Final = re.compile(r"xmma_gemm", re.I)
 """Matrix products that split sums over blocks, which may accumulate serially."""
 
-_FEW_BLOCKS: Final = 3
-_MOST_BLOCKS: Final = 32
+_MIN_BLOCKS: Final = 3
+_MAX_BLOCKS: Final = 32
 _REGISTERS: Final = 65_536
 _DRIVER_SHARED: Final = 1_024
 """Shared memory per block reserved by the driver, in bytes."""
@@ -75,18 +75,18 @@ _LIMITS: Final = {
     (8, 9): (1536, 100),
     (12, 0): (1536, 100),
 }
-_USUAL_LIMITS: Final = (2048, 228)
+_DEFAULT_LIMITS: Final = (2048, 228)
 """Threads and KiB of shared memory of a multiprocessor (CUDA C++ Programming Guide, "Technical
 Specifications per Compute Capability"). The default holds for 9.0 and 10.0."""
 
 
-def lasting_share(
+def estimate_lasting_share(
     kernel: KernelLaunch,
     duration_ns: float,
     multiprocessors: int,
     compute_capability: tuple[int, int],
     *,
-    behind_set: bool = False,
+    after_memset: bool = False,
 ) -> float:
     """Estimate the share of the multiprocessors that ``kernel`` denies to others while it runs, 0
     to 1.
@@ -101,27 +101,27 @@ def lasting_share(
     """
     if not kernel.blocks or duration_ns <= 0:
         return 0.0
-    threads, shared_kib = _LIMITS.get(compute_capability, _USUAL_LIMITS)
+    threads, shared_kib = _LIMITS.get(compute_capability, _DEFAULT_LIMITS)
     warps = max(-(-kernel.threads // _WARP), 1)
     resident = min(
         threads // (warps * _WARP),
         _REGISTERS // max(kernel.registers * warps * _WARP, 1),
         shared_kib * 1024 // (kernel.shared_bytes + _DRIVER_SHARED),
-        _MOST_BLOCKS,
+        _MAX_BLOCKS,
     )
-    is_product = _PRODUCT.search(kernel.name) and not _ROWS.search(kernel.name)
-    saturation_warps = _FILLING_PRODUCT_WARPS if is_product else _FILLING_WARPS
+    is_product = _PRODUCT.search(kernel.name) and not _FEW_ROWS.search(kernel.name)
+    saturation_warps = _PRODUCT_SATURATION_WARPS if is_product else _SATURATION_WARPS
     occupied = min(kernel.blocks / (multiprocessors * max(resident, 1)), 1.0)
     filled = min(min(warps / saturation_warps, 1.0) * kernel.blocks / multiprocessors, 1.0)
-    if behind_set and _TURNS.search(kernel.name):
+    if after_memset and _SERIAL_SUMS.search(kernel.name):
         return occupied
     busy = max(duration_ns - _LATENCY_NS, 0.0) / duration_ns
-    if shared_kib * 1024 < _FEW_BLOCKS * (kernel.shared_bytes + _DRIVER_SHARED):
+    if shared_kib * 1024 < _MIN_BLOCKS * (kernel.shared_bytes + _DRIVER_SHARED):
         return max(occupied, filled * busy)
     return max(occupied, filled) * busy
 
 
-def kernel_pieces(
+def split_into_pieces(
     launches: Sequence[KernelLaunch | None],
     duration_ns: float,
     multiprocessors: int,
@@ -132,7 +132,7 @@ def kernel_pieces(
     Individual durations are unknown. Each node has weight 1, plus 1 for each time that its threads
     fill the GPU.
     """
-    threads, _ = _LIMITS.get(compute_capability, _USUAL_LIMITS)
+    threads, _ = _LIMITS.get(compute_capability, _DEFAULT_LIMITS)
     gpu_threads = max(multiprocessors, 1) * threads
     weights = [
         1.0 if launch is None else 1.0 + launch.blocks * launch.threads / gpu_threads
@@ -144,12 +144,12 @@ def kernel_pieces(
             weight,
             0.0
             if launch is None
-            else lasting_share(
+            else estimate_lasting_share(
                 launch,
                 unit_ns * weight,
                 multiprocessors,
                 compute_capability,
-                behind_set=previous is None,
+                after_memset=previous is None,
             ),
         )
         for launch, weight, previous in zip(

@@ -21,20 +21,20 @@ Wait: TypeAlias = tuple[int, float]
 """Index of an operation, and delay in ns between its end and the earliest start of the waiting
 operation."""
 
-_DONE_NS = 1e-6
-_NEVER = float("inf")
-_MOST_BESIDE = 3
+_EPSILON_NS = 1e-6
+_INFINITY = float("inf")
+_MAX_CONCURRENT = 3
 """Maximum number of concurrent kernels that slow a kernel."""
 
 
 class Schedule(Struct, frozen=True):
     """Times of operations, in ns since the start of the first one."""
 
-    begin: tuple[float, ...]
+    start: tuple[float, ...]
     """Start of each operation; 0 for operations without nodes."""
     end: tuple[float, ...]
     """End of each operation."""
-    path: tuple[int, ...]
+    critical_path: tuple[int, ...]
     """Operations on the critical path, in order."""
     slowed_ns: float
     """Slowdown of the critical path by sharing, in ns."""
@@ -49,7 +49,7 @@ def simulate(
     operations: Sequence[Operation],
     waits: Sequence[Sequence[Wait]],
     issue_ns: float = 0.0,
-    crowding: float = 0.0,
+    contention: float = 0.0,
     start_ns: float = 0.0,
 ) -> Schedule:
     """Simulate ``operations``, each after all of its ``waits``, which must be acyclic.
@@ -60,12 +60,12 @@ def simulate(
             slowdown from a reduced share.
         start_ns: Additional time of a kernel that starts during others.
     """
-    if _is_line(operations, waits, issue_ns):
-        return _line(operations, waits)
-    return _Run(operations, waits, issue_ns, crowding, start_ns).schedule()
+    if _is_serial(operations, waits, issue_ns):
+        return _simulate_serial(operations, waits)
+    return _Simulation(operations, waits, issue_ns, contention, start_ns).run()
 
 
-def _is_line(
+def _is_serial(
     operations: Sequence[Operation], waits: Sequence[Sequence[Wait]], issue_ns: float
 ) -> bool:
     """Return True if each operation waits for exactly the previous one."""
@@ -79,7 +79,7 @@ def _is_line(
     )
 
 
-def _line(operations: Sequence[Operation], waits: Sequence[Sequence[Wait]]) -> Schedule:
+def _simulate_serial(operations: Sequence[Operation], waits: Sequence[Sequence[Wait]]) -> Schedule:
     start, end, now = [], [], 0.0
     for operation, sources in zip(operations, waits, strict=True):
         now += sum(delay for _, delay in sources)
@@ -89,7 +89,7 @@ def _line(operations: Sequence[Operation], waits: Sequence[Sequence[Wait]]) -> S
     return Schedule(tuple(start), tuple(end), tuple(range(len(operations))), 0.0)
 
 
-class _Run:
+class _Simulation:
     """State of a simulation."""
 
     def __init__(
@@ -109,44 +109,47 @@ class _Run:
             for source, delay in sources:
                 self._followers[source].append((index, delay))
         self._begin, self._end = [0.0] * count, [0.0] * count
-        self._may_begin = [0.0] * count
-        self._last = [-1] * count
+        self._earliest_start = [0.0] * count
+        self._last_wait = [-1] * count
         """For each operation, the wait that ended last."""
         self._ready = [
             (0.0, index)
             for index, operation in enumerate(operations)
             if operation.nodes and not self._waiting[index]
         ]
-        self._left: dict[int, float] = {}
+        self._remaining: dict[int, float] = {}
         """Remaining time of each running operation at full speed, in ns."""
-        self._wanted: dict[int, float] = {}
+        self._demand: dict[int, float] = {}
         """Total demand of the running operations per engine."""
 
-    def schedule(self) -> Schedule:
+    def run(self) -> Schedule:
         now = launcher_free = 0.0
-        while self._ready or self._left:
-            speeds = self._speeds()
+        while self._ready or self._remaining:
+            speeds = self._compute_speeds()
             time_to_finish = min(
-                (left_ns / speeds[index] for index, left_ns in self._left.items()), default=_NEVER
+                (left_ns / speeds[index] for index, left_ns in self._remaining.items()),
+                default=_INFINITY,
             )
-            next_start = max(self._ready[0][0], launcher_free) if self._ready else _NEVER
+            next_start = max(self._ready[0][0], launcher_free) if self._ready else _INFINITY
             next_time = min(now + time_to_finish, next_start)
-            for index in self._left:
-                self._left[index] -= (next_time - now) * speeds[index]
+            for index in self._remaining:
+                self._remaining[index] -= (next_time - now) * speeds[index]
             starts_next = next_start <= now + time_to_finish
             now = next_time
             if starts_next:
-                launcher_free = now + self._start(now) * self._issue_ns
+                launcher_free = now + self._start_next(now) * self._issue_ns
             else:
-                self._finish(now)
-        return self._result()
+                self._finish_due(now)
+        return self._build_schedule()
 
-    def _speeds(self) -> dict[int, float]:
+    def _compute_speeds(self) -> dict[int, float]:
         """Compute the speed of each running operation, relative to exclusive use."""
         speeds = {}
-        for engine in self._wanted:
-            running = [index for index in self._left if self._operations[index].engine == engine]
-            concurrent = 0 if engine else min(len(running) - 1, _MOST_BESIDE)
+        for engine in self._demand:
+            running = [
+                index for index in self._remaining if self._operations[index].engine == engine
+            ]
+            concurrent = 0 if engine else min(len(running) - 1, _MAX_CONCURRENT)
             contention_speed = 1.0 / (1.0 + self._crowding * concurrent)
             running.sort(key=lambda index: self._operations[index].share)
             capacity = 1.0
@@ -157,43 +160,45 @@ class _Run:
                 speeds[index] = min(granted / share if share else 1.0, contention_speed)
         return speeds
 
-    def _start(self, now: float) -> int:
+    def _start_next(self, now: float) -> int:
         _, index = heapq.heappop(self._ready)
         operation = self._operations[index]
         self._begin[index] = now
         has_concurrent = not operation.engine and any(
-            not self._operations[other].engine for other in self._left
+            not self._operations[other].engine for other in self._remaining
         )
-        self._left[index] = (
+        self._remaining[index] = (
             operation.duration_ns + has_concurrent * operation.nodes * self._start_ns
         )
-        self._wanted[operation.engine] = self._wanted.get(operation.engine, 0.0) + operation.share
+        self._demand[operation.engine] = self._demand.get(operation.engine, 0.0) + operation.share
         return operation.nodes
 
-    def _finish(self, now: float) -> None:
-        for index in [index for index, left_ns in self._left.items() if left_ns <= _DONE_NS]:
-            del self._left[index]
+    def _finish_due(self, now: float) -> None:
+        for index in [
+            index for index, left_ns in self._remaining.items() if left_ns <= _EPSILON_NS
+        ]:
+            del self._remaining[index]
             self._end[index] = now
             for follower, delay in self._followers[index]:
                 self._waiting[follower] -= 1
-                if now + delay >= self._may_begin[follower]:
-                    self._may_begin[follower], self._last[follower] = now + delay, index
+                if now + delay >= self._earliest_start[follower]:
+                    self._earliest_start[follower], self._last_wait[follower] = now + delay, index
                 if not self._waiting[follower]:
-                    heapq.heappush(self._ready, (self._may_begin[follower], follower))
+                    heapq.heappush(self._ready, (self._earliest_start[follower], follower))
         # Recomputed, so that rounding errors do not accumulate.
-        self._wanted = {}
-        for index in self._left:
+        self._demand = {}
+        for index in self._remaining:
             operation = self._operations[index]
-            self._wanted[operation.engine] = (
-                self._wanted.get(operation.engine, 0.0) + operation.share
+            self._demand[operation.engine] = (
+                self._demand.get(operation.engine, 0.0) + operation.share
             )
 
-    def _result(self) -> Schedule:
+    def _build_schedule(self) -> Schedule:
         path: list[int] = []
         index = max(range(len(self._end)), key=self._end.__getitem__, default=-1)
         while index >= 0:
             path.append(index)
-            index = self._last[index]
+            index = self._last_wait[index]
         path.reverse()
         slowed = sum(
             self._end[index] - self._begin[index] - self._operations[index].duration_ns

@@ -15,13 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.model.parallel import Verdict
-from graphviz_dash.planning.operations import Operation, StreamCosts, least_time
+from graphviz_dash.planning.operations import Operation, StreamCosts, compute_time_bounds
 from graphviz_dash.planning.simulation import Schedule, Wait, simulate
 
-_WHOLE: Final = 0.9
+_NO_GAIN_FRACTION: Final = 0.9
 """Fraction of the serial time above which a bound leaves no worthwhile gain."""
 
-_Choice: TypeAlias = Callable[[Sequence[Operation], int, StreamCosts], list[int]]
+_Heuristic: TypeAlias = Callable[[Sequence[Operation], int, StreamCosts], list[int]]
 
 
 class StreamPlan(Struct, frozen=True):
@@ -33,7 +33,7 @@ class StreamPlan(Struct, frozen=True):
     """Simulated times."""
 
     @property
-    def streams(self) -> int:
+    def stream_count(self) -> int:
         """Number of streams."""
         return max(self.stream, default=0) + 1
 
@@ -46,14 +46,14 @@ def plan_streams(
     No plan is slower than the previous one, which is repeated if more streams have no benefit.
     Near-linear in operations and dependencies, per number of streams.
     """
-    plans = [_simulated(operations, [0] * len(operations), replace(costs, issue_ns=0.0))]
+    plans = [_simulate_plan(operations, [0] * len(operations), replace(costs, issue_ns=0.0))]
     for count in range(2, streams + 1):
         plans.append(
             min(
                 [plans[-1]]
                 + [
-                    _simulated(operations, choose(operations, count, costs), costs)
-                    for choose in _CHOICES
+                    _simulate_plan(operations, choose(operations, count, costs), costs)
+                    for choose in _HEURISTICS
                 ],
                 key=lambda plan: plan.schedule.total_ns,
             )
@@ -61,27 +61,29 @@ def plan_streams(
     return tuple(plans)
 
 
-def replay_ns(operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts) -> float:
+def predict_replay_ns(
+    operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts
+) -> float:
     """Predict the replay time of ``operations`` on these streams, in ns."""
     issue_ns = costs.issue_ns if len(set(stream)) > 1 else 0.0
-    waits = stream_waits(operations, stream, costs)
-    return simulate(operations, waits, issue_ns, costs.crowding, costs.start_ns).total_ns
+    waits = compute_stream_waits(operations, stream, costs)
+    return simulate(operations, waits, issue_ns, costs.contention, costs.start_ns).total_ns
 
 
-def line_verdict(operations: Sequence[Operation], costs: StreamCosts) -> Verdict:
+def explain_serial_plan(operations: Sequence[Operation], costs: StreamCosts) -> Verdict:
     """Explain why several streams have no benefit, from the bounds of the serial step.
 
     Uses predicted serial time, because measured times of the step and of its operators do not add
     up exactly.
     """
-    line_ns = replay_ns(operations, [0] * len(operations), costs)
-    least = least_time(operations, costs)
-    if least.path_ns >= _WHOLE * line_ns:
+    line_ns = predict_replay_ns(operations, [0] * len(operations), costs)
+    least = compute_time_bounds(operations, costs)
+    if least.path_ns >= _NO_GAIN_FRACTION * line_ns:
         return Verdict.CHAIN
-    return Verdict.FULL if least.capacity_ns >= _WHOLE * line_ns else Verdict.NOISE
+    return Verdict.FULL if least.capacity_ns >= _NO_GAIN_FRACTION * line_ns else Verdict.NOISE
 
 
-def stream_waits(
+def compute_stream_waits(
     operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts
 ) -> list[list[Wait]]:
     """Compute the waits of each operation: the previous one on its stream, and dependencies on
@@ -95,15 +97,17 @@ def stream_waits(
             continue
         lane = stream[index]
         if lane in tail:
-            sources.append((tail[lane], costs.follow_ns))
+            sources.append((tail[lane], costs.same_stream_gap_ns))
         sources += [
-            (source, costs.cross_ns) for source in operation.after if stream[source] != lane
+            (source, costs.cross_stream_gap_ns)
+            for source in operation.dependencies
+            if stream[source] != lane
         ]
         tail[lane] = index
     return waits
 
 
-def _simulated(
+def _simulate_plan(
     operations: Sequence[Operation], stream: Sequence[int], costs: StreamCosts
 ) -> StreamPlan:
     used_lanes = {
@@ -114,13 +118,15 @@ def _simulated(
         number[lane] if operation.nodes else 0
         for operation, lane in zip(operations, stream, strict=True)
     )
-    waits = stream_waits(operations, lanes, costs)
+    waits = compute_stream_waits(operations, lanes, costs)
     return StreamPlan(
-        lanes, simulate(operations, waits, costs.issue_ns, costs.crowding, costs.start_ns)
+        lanes, simulate(operations, waits, costs.issue_ns, costs.contention, costs.start_ns)
     )
 
 
-def _earliest(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:
+def _assign_earliest(
+    operations: Sequence[Operation], streams: int, costs: StreamCosts
+) -> list[int]:
     """Assign each operation to the stream with the earliest start. Ties prefer a stream that ends
     with a dependency, then the stream that ended last."""
     tail = [-1] * streams
@@ -130,41 +136,48 @@ def _earliest(operations: Sequence[Operation], streams: int, costs: StreamCosts)
         if not operation.nodes:
             continue
         choices = []
-        for lane in _allowed(operation, streams):
+        for lane in _get_allowed_streams(operation, streams):
             previous = tail[lane]
-            free_at = end[previous] + costs.follow_ns if previous >= 0 else 0.0
+            free_at = end[previous] + costs.same_stream_gap_ns if previous >= 0 else 0.0
             start = max(
                 (
-                    end[source] + (costs.follow_ns if chosen[source] == lane else costs.cross_ns)
-                    for source in operation.after
+                    end[source]
+                    + (
+                        costs.same_stream_gap_ns
+                        if chosen[source] == lane
+                        else costs.cross_stream_gap_ns
+                    )
+                    for source in operation.dependencies
                 ),
                 default=0.0,
             )
-            choices.append((max(start, free_at), previous not in operation.after, -free_at, lane))
+            choices.append(
+                (max(start, free_at), previous not in operation.dependencies, -free_at, lane)
+            )
         start, *_, lane = min(choices)
         chosen[index], tail[lane] = lane, index
         end[index] = start + operation.duration_ns
     return chosen
 
 
-def _chains(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:
+def _assign_chains(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:
     """Assign dependency chains to streams by their possible times. A chain continues with the
     follower that has the longest remaining path."""
-    remaining = _longest_rest(operations, costs)
+    remaining = _compute_longest_paths(operations, costs)
     successor = [-1] * len(operations)
     for index, operation in enumerate(operations):
-        for source in operation.after:
+        for source in operation.dependencies:
             # Ties prefer the later operation: the next call of the program is more likely to start
             # a new chain.
             if successor[source] < 0 or remaining[index] >= remaining[successor[source]]:
                 successor[source] = index
-    start, end = _soonest(operations, costs)
+    start, end = _compute_earliest_times(operations, costs)
     chain_of = [-1] * len(operations)
     chains: list[list[int]] = []
     for index, operation in enumerate(operations):
         if not operation.nodes:
             continue
-        predecessors = [source for source in operation.after if successor[source] == index]
+        predecessors = [source for source in operation.dependencies if successor[source] == index]
         source = max(predecessors, key=end.__getitem__, default=-1)
         if source < 0:
             chain_of[index] = len(chains)
@@ -176,7 +189,9 @@ def _chains(operations: Sequence[Operation], streams: int, costs: StreamCosts) -
     lane_of: list[int] = []
     for chain in chains:
         chain_start, chain_end = start[chain[0]], end[chain[-1]]
-        allowed = min((_allowed(operations[index], streams) for index in chain), key=len)
+        allowed = min(
+            (_get_allowed_streams(operations[index], streams) for index in chain), key=len
+        )
         available = [lane for lane in allowed if free_at[lane] <= chain_start]
         lane = (
             max(available, key=free_at.__getitem__)
@@ -188,7 +203,9 @@ def _chains(operations: Sequence[Operation], streams: int, costs: StreamCosts) -
     return [lane_of[chain] if chain >= 0 else 0 for chain in chain_of]
 
 
-def _continued(operations: Sequence[Operation], streams: int, costs: StreamCosts) -> list[int]:
+def _assign_continuing(
+    operations: Sequence[Operation], streams: int, costs: StreamCosts
+) -> list[int]:
     """Assign each operation after a dependency that ends a stream, otherwise to the stream with the
     least work."""
     tail = [-1] * streams
@@ -197,42 +214,43 @@ def _continued(operations: Sequence[Operation], streams: int, costs: StreamCosts
     for index, operation in enumerate(operations):
         if not operation.nodes:
             continue
-        allowed = _allowed(operation, streams)
-        continuing = [lane for lane in allowed if tail[lane] in operation.after]
+        allowed = _get_allowed_streams(operation, streams)
+        continuing = [lane for lane in allowed if tail[lane] in operation.dependencies]
         lane = min(continuing or allowed, key=load.__getitem__)
         chosen[index], tail[lane] = lane, index
-        load[lane] += operation.duration_ns + costs.follow_ns
+        load[lane] += operation.duration_ns + costs.same_stream_gap_ns
     return chosen
 
 
-def _allowed(operation: Operation, streams: int) -> range:
-    return range(streams if operation.streams is None else min(operation.streams, streams))
+def _get_allowed_streams(operation: Operation, streams: int) -> range:
+    return range(streams if operation.max_streams is None else min(operation.max_streams, streams))
 
 
-_CHOICES: Final[tuple[_Choice, ...]] = (_earliest, _chains, _continued)
+_HEURISTICS: Final[tuple[_Heuristic, ...]] = (_assign_earliest, _assign_chains, _assign_continuing)
 
 
-def _longest_rest(operations: Sequence[Operation], costs: StreamCosts) -> list[float]:
+def _compute_longest_paths(operations: Sequence[Operation], costs: StreamCosts) -> list[float]:
     """Compute the duration of each operation including the longest path after it."""
     remaining_after = [0.0] * len(operations)
     remaining = [0.0] * len(operations)
     for index in range(len(operations) - 1, -1, -1):
         remaining[index] = operations[index].duration_ns + remaining_after[index]
-        for source in operations[index].after:
+        for source in operations[index].dependencies:
             remaining_after[source] = max(
-                remaining_after[source], remaining[index] + costs.follow_ns
+                remaining_after[source], remaining[index] + costs.same_stream_gap_ns
             )
     return remaining
 
 
-def _soonest(
+def _compute_earliest_times(
     operations: Sequence[Operation], costs: StreamCosts
 ) -> tuple[list[float], list[float]]:
     """Compute the times of each operation on unlimited streams."""
     start, end = [0.0] * len(operations), [0.0] * len(operations)
     for index, operation in enumerate(operations):
         start[index] = max(
-            (end[source] + costs.follow_ns for source in operation.after), default=0.0
+            (end[source] + costs.same_stream_gap_ns for source in operation.dependencies),
+            default=0.0,
         )
         end[index] = start[index] + operation.duration_ns
     return start, end

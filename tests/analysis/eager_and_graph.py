@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.model.run import Run
 from tests.analysis.frames import (
@@ -38,4 +38,4 @@ def graphed(**changes: object) -> Run:
 
 
 def both() -> Comparison:
-    return compare(make_experiment(eager(), graphed()))
+    return compare_runs(make_experiment(eager(), graphed()))

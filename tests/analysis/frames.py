@@ -25,7 +25,7 @@ from graphviz_dash.model.run import (
     Run,
     WorkloadInfo,
 )
-from graphviz_dash.model.timings import CleanProcess, CleanTimings, GraphLife, StepTiming
+from graphviz_dash.model.timings import CleanProcess, CleanTimings, GraphLifecycle, StepTiming
 from graphviz_dash.model.trace import (
     ANNOTATION_COLUMNS,
     GPU_COLUMNS,
@@ -143,7 +143,7 @@ ENVIRONMENT = Environment(
     os="Linux 6.1",
 )
 
-LIFE = GraphLife(
+LIFE = GraphLifecycle(
     graph="graph-0",
     nodes=3,
     capture_ns=2_000_000,
@@ -166,7 +166,7 @@ def clean_timings(
     *,
     launch: int = 5_000,
     intervals: Sequence[int] | None = None,
-    lives: tuple[GraphLife, ...] = (),
+    lives: tuple[GraphLifecycle, ...] = (),
 ) -> CleanTimings:
     """A clean pass; back to back is as long as synchronised unless told."""
     return CleanTimings(
@@ -177,7 +177,7 @@ def clean_timings(
     )
 
 
-def in_processes(*walls: Sequence[int], lives: tuple[GraphLife, ...] = ()) -> CleanTimings:
+def in_processes(*walls: Sequence[int], lives: tuple[GraphLifecycle, ...] = ()) -> CleanTimings:
     """A clean pass of a process for each of ``walls``, on a quiet machine."""
     clean = clean_timings([wall for series in walls for wall in series], lives=lives)
     rows = tuple(CleanProcess(0, len(series), len(series), (100,), None) for series in walls)

@@ -8,7 +8,7 @@ import msgspec
 
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
-from graphviz_dash.analysis.prediction.uncertainty import LEAST_SCALE
+from graphviz_dash.analysis.prediction.uncertainty import MIN_SCALE
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.calibration import (
     CALIBRATION_FORMAT,
@@ -48,7 +48,7 @@ CALIBRATION = Calibration(
     environment=ENVIRONMENT,
     terms={term.value: value for term, value in TERMS.items()},
     interval_fixed_ns=1_000.0,
-    errors=ErrorScale({}, 0.1 / LEAST_SCALE, 0.1 / LEAST_SCALE),
+    errors=ErrorScale({}, 0.1 / MIN_SCALE, 0.1 / MIN_SCALE),
     replay_cpu_ns=(4_000.0, 5.0),
     capture=(500_000.0, 1.0),
     instantiate_ns=(50_000.0, 3_000.0),

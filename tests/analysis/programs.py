@@ -42,7 +42,7 @@ class Program:
         edges = np.array(self.edges, dtype=np.int64).reshape(-1, 2)
         key, op, name = _codes(self.eager)
         other, other_op, other_name = _codes(self.graph)
-        return WorkSequence.in_lanes(key, op, name, lanes), WorkSequence(
+        return WorkSequence.from_lanes(key, op, name, lanes), WorkSequence(
             other, other_op, other_name, edges
         )
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.absence import recorded_reason, why_missing
+from graphviz_dash.analysis.absence import explain_missing, find_recorded_reason
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.perfetto.trace.run_alignment import align
-from graphviz_dash.features.timeline.view.run import run_timeline
-from graphviz_dash.model.absence import Fact, manifest_name
+from graphviz_dash.features.perfetto.trace.run_alignment import align_runs
+from graphviz_dash.features.timeline.view.run import build_run_timeline
+from graphviz_dash.model.absence import Fact, format_manifest_name
 from graphviz_dash.model.run import Absent, ExecutionMode, Failure, Pass, Run
 from tests.analysis.frames import clean_timings, make_experiment, make_run
 
@@ -26,7 +26,7 @@ NO_MEMORY = Failure(Pass.MEMORY, "OutOfMemoryError", "CUDA out of memory", None,
     ],
 )
 def test_names_in_a_manifest(fact: Fact, subject: str, name: str) -> None:
-    assert manifest_name(fact, subject) == name
+    assert format_manifest_name(fact, subject) == name
 
 
 class TestReasons:
@@ -49,7 +49,7 @@ class TestReasons:
         ],
     )
     def test_where_the_bundle_gives_none(self, run: Run, fact: Fact, reason: str) -> None:
-        missing = why_missing(run, fact)
+        missing = explain_missing(run, fact)
         assert (missing.fact, missing.reason) == (fact, reason)
 
     def test_a_failed_pass_comes_before_what_the_manifest_says(self) -> None:
@@ -59,12 +59,12 @@ class TestReasons:
             absent=(Absent("traced pass", "it failed, see failures"),),
         )
         reason = "the traced pass failed: RuntimeError"
-        assert why_missing(failed, Fact.TRACED_PASS).reason == reason
+        assert explain_missing(failed, Fact.TRACED_PASS).reason == reason
 
     def test_a_fact_of_a_pass_is_missing_for_the_reason_of_the_pass(self) -> None:
         failed = make_run("graph", failures=(Failure(Pass.CLEAN, "RuntimeError", "", None, ""),))
         for fact in (Fact.STEP_TIMES, Fact.GRAPH_COSTS, Fact.MEMORY):
-            assert why_missing(failed, fact).reason == "the clean pass failed: RuntimeError"
+            assert explain_missing(failed, fact).reason == "the clean pass failed: RuntimeError"
 
     def test_a_reason_of_its_own_comes_before_that_of_the_pass(self) -> None:
         imported = make_run(
@@ -75,7 +75,7 @@ class TestReasons:
                 Absent("capture pass", "no capture trace was imported"),
             ),
         )
-        assert why_missing(imported, Fact.GRAPHS).reason == "no debug DOT was imported"
+        assert explain_missing(imported, Fact.GRAPHS).reason == "no debug DOT was imported"
 
     def test_the_memory_of_a_recorded_program_comes_from_its_recording(self) -> None:
         died = make_run(
@@ -84,12 +84,12 @@ class TestReasons:
             failures=(Failure(Pass.RECORDED, "ProcessDied", "", None, ""),),
             absent=(Absent("clean pass", "it ran once"),),
         )
-        assert why_missing(died, Fact.MEMORY).reason == "the recorded pass failed: ProcessDied"
+        assert explain_missing(died, Fact.MEMORY).reason == "the recorded pass failed: ProcessDied"
 
     def test_a_subject_is_not_mistaken_for_another(self) -> None:
         found = make_run("graph", absent=(Absent("upload_ns of graph-1", "it allocates memory"),))
-        assert recorded_reason(found, Fact.UPLOAD, "graph-1") == "it allocates memory"
-        assert recorded_reason(found, Fact.UPLOAD, "graph-0") is None
+        assert find_recorded_reason(found, Fact.UPLOAD, "graph-1") == "it allocates memory"
+        assert find_recorded_reason(found, Fact.UPLOAD, "graph-0") is None
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ class TestReasons:
     ],
 )
 def test_timeline_and_export_give_the_reason_of_the_metrics(untraced: Run, reason: str) -> None:
-    assert why_missing(untraced, Fact.TRACED_PASS).reason == reason
-    assert run_timeline(untraced).problem == reason
+    assert explain_missing(untraced, Fact.TRACED_PASS).reason == reason
+    assert build_run_timeline(untraced).problem == reason
     with pytest.raises(InputError, match=f"graph: {reason}"):
-        align(make_experiment(untraced))
+        align_runs(make_experiment(untraced))

@@ -22,7 +22,7 @@ from graphviz_dash.model.doctor import (
     Severity,
 )
 from graphviz_dash.model.rules import RULES
-from scripts.doctor_rules import rules_chapter
+from scripts.doctor_rules import format_chapter
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
 
 PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
@@ -40,13 +40,13 @@ def test_every_rule_has_its_text() -> None:
 def test_the_page_lists_the_rules_as_the_registry_has_them() -> None:
     """Print them anew with ``python -m scripts.doctor_rules``."""
     page = PAGE.read_text()
-    assert page[page.index("## The rules") :] == rules_chapter()
+    assert page[page.index("## The rules") :] == format_chapter()
 
 
 def test_the_first_illegal_call_leads_whatever_the_order() -> None:
     found = diagnose(report(MOVED, WAIT, READ))
     assert found.findings == (READ, WAIT, MOVED)
-    assert (found.illegal, found.silent) == ((READ, WAIT), (MOVED,))
+    assert (found.illegal_findings, found.silent_findings) == ((READ, WAIT), (MOVED,))
     assert found.outcome is CaptureOutcome.ILLEGAL
 
 
@@ -113,10 +113,10 @@ def test_what_was_broken_leads_and_what_was_left_unchecked_is_together() -> None
         ),
     )
     diagnosis = diagnose(given)
-    assert diagnosis.checked[0].rule.id is RuleId.SYNC_VALUE
-    assert {outcome.status for outcome in diagnosis.checked[1:]} == {CheckStatus.PASSED}
-    assert diagnosis.rules[: len(diagnosis.checked)] == diagnosis.checked
-    chosen, failed = diagnosis.unchecked
+    assert diagnosis.checked_rules[0].rule.id is RuleId.SYNC_VALUE
+    assert {outcome.status for outcome in diagnosis.checked_rules[1:]} == {CheckStatus.PASSED}
+    assert diagnosis.rules[: len(diagnosis.checked_rules)] == diagnosis.checked_rules
+    chosen, failed = diagnosis.unchecked_rules
     assert chosen.reason == "the doctor chose the stream"
     assert failed.reason == reason
     assert {outcome.rule.id for outcome in failed.outcomes} == {

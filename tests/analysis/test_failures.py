@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.failures import cause_text, failure_text, refused
-from graphviz_dash.model.run import REFUSED, Failure, Pass
+from graphviz_dash.analysis.failures import format_cause, format_failure, is_refusal
+from graphviz_dash.model.run import COLLECTOR_ERROR, Failure, Pass
 
 
 def failed(error: str, message: str, during: Pass = Pass.CLEAN) -> Failure:
@@ -12,16 +12,16 @@ def failed(error: str, message: str, during: Pass = Pass.CLEAN) -> Failure:
 
 def test_an_exception_is_named_with_the_first_line_of_its_message() -> None:
     failure = failed("RuntimeError", "out of memory\nmore")
-    assert not refused(failure)
-    assert failure_text("graph", failure) == (
+    assert not is_refusal(failure)
+    assert format_failure("graph", failure) == (
         "graph failed in its clean pass at model.py:3: RuntimeError: out of memory"
     )
-    assert cause_text(failed("RuntimeError", "")) == "RuntimeError"
+    assert format_cause(failed("RuntimeError", "")) == "RuntimeError"
 
 
 def test_a_refusal_says_its_message_alone() -> None:
-    failure = failed(REFUSED, "the step calls no module", Pass.RECORDED)
-    assert refused(failure)
-    assert failure_text("graph", failure) == (
+    failure = failed(COLLECTOR_ERROR, "the step calls no module", Pass.RECORDED)
+    assert is_refusal(failure)
+    assert format_failure("graph", failure) == (
         "graph failed while it was recorded at model.py:3: the step calls no module"
     )

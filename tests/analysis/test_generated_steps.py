@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.prediction.predict import predict
 from graphviz_dash.features.perfetto.trace.perfetto import export_perfetto
 from graphviz_dash.features.perfetto.trace.perfetto_check import check_trace
@@ -78,9 +78,9 @@ def test_steps_of_any_kind(
         replace(eager, replay_trace=traces[0]),
         replace(graph, replay_trace=traces[1], graphs=(), capture_trace=None),
     )
-    comparison = compare(replace(experiment, runs=runs))
+    comparison = compare_runs(replace(experiment, runs=runs))
     assert [run.run.name for run in comparison.runs] == ["eager", "graph"]
     both = (runs[0], replace(eager, path=graph.path, replay_trace=traces[1]))
-    assert len(compare(replace(experiment, runs=both)).runs) == 2
+    assert len(compare_runs(replace(experiment, runs=both)).runs) == 2
     export_perfetto(replace(experiment, runs=both), tmp_path / "both.pftrace")
     assert not check_trace(tmp_path / "both.pftrace").problems

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.sample_statistics import (
-    interval,
-    percentiles,
-    resampled_medians,
-    resampled_process_medians,
+    compute_interval,
+    compute_percentiles,
+    compute_resampled_medians,
+    compute_resampled_process_medians,
     summarise,
 )
 
@@ -40,23 +40,23 @@ class TestPercentiles:
     )
     def test_they_are_those_of_numpy(self, values: list[float], of: list[float]) -> None:
         series = np.asarray(values)
-        assert percentiles(series, of) == np.percentile(series, of).tolist()
+        assert compute_percentiles(series, of) == np.percentile(series, of).tolist()
 
     @given(st.lists(st.integers(0, 10**13), min_size=1, max_size=60))
     def test_the_middle_is_the_median(self, values: list[int]) -> None:
         series = np.asarray(values, dtype=np.float64)
-        assert percentiles(series, (50,)) == [np.median(series)]
+        assert compute_percentiles(series, (50,)) == [np.median(series)]
 
 
 class TestResampling:
     def test_the_same_series_gives_the_same_medians(self) -> None:
         series = np.arange(50)
-        assert (resampled_medians(series, 0) == resampled_medians(series, 0)).all()
-        assert (resampled_medians(series, 0) != resampled_medians(series, 1)).any()
+        assert (compute_resampled_medians(series, 0) == compute_resampled_medians(series, 0)).all()
+        assert (compute_resampled_medians(series, 0) != compute_resampled_medians(series, 1)).any()
 
     def test_the_interval_holds_the_median(self) -> None:
         series = np.random.default_rng(1).normal(1000, 50, 200)
-        found = interval(resampled_medians(series, 0), 200)
+        found = compute_interval(compute_resampled_medians(series, 0), 200)
         assert found.low <= np.median(series) <= (found.high or 0)
         # A median of 200 normal values has a standard error of 1.25 * 50 / sqrt(200) = 4.4.
         assert 8 < (found.high or 0) - found.low < 35
@@ -68,41 +68,48 @@ class TestResampling:
         for place, noise in enumerate(generator.normal(0, 1, 400)):
             wandering[place] = 0.9 * wandering[place - 1] + noise
         mixed = generator.permutation(wandering)
-        assert resampled_medians(wandering, 0).std() > 1.5 * resampled_medians(mixed, 0).std()
+        assert (
+            compute_resampled_medians(wandering, 0).std()
+            > 1.5 * compute_resampled_medians(mixed, 0).std()
+        )
 
     def test_one_value(self) -> None:
-        assert set(resampled_medians([7], 0)) == {7}
+        assert set(compute_resampled_medians([7], 0)) == {7}
 
     def test_a_long_series_stays_cheap(self) -> None:
-        medians = resampled_medians(np.arange(40_000), 0)
+        medians = compute_resampled_medians(np.arange(40_000), 0)
         assert 200 <= len(medians) < 1000
 
 
 class TestProcesses:
     def test_one_process_is_a_series(self) -> None:
         series = np.arange(50)
-        assert (resampled_process_medians([series], 3) == resampled_medians(series, 3)).all()
+        assert (
+            compute_resampled_process_medians([series], 3) == compute_resampled_medians(series, 3)
+        ).all()
 
     def test_what_varies_between_processes_is_covered(self) -> None:
         # Iterations agree within each process; the processes do not.
         generator = np.random.default_rng(4)
         levels = (1000, 1050, 1100, 1150, 1200)
         processes = [level + generator.normal(0, 1, 40) for level in levels]
-        spread = interval(resampled_process_medians(processes, 0), 200, len(processes))
+        spread = compute_interval(
+            compute_resampled_process_medians(processes, 0), 200, len(processes)
+        )
         assert (spread.samples, spread.processes) == (200, 5)
         assert spread.low < 1050
         assert (spread.high or 0) > 1150
         # As one series they seem to agree far better than they do.
-        alone = interval(resampled_medians(np.concatenate(processes), 0), 200)
+        alone = compute_interval(compute_resampled_medians(np.concatenate(processes), 0), 200)
         assert (alone.high or 0) - alone.low < (spread.high or 0) - spread.low
 
     def test_processes_count_alike_whatever_their_length(self) -> None:
-        medians = resampled_process_medians([[10] * 3, [20] * 60, [30] * 3], 0)
+        medians = compute_resampled_process_medians([[10] * 3, [20] * 60, [30] * 3], 0)
         assert {10, 20, 30} <= set(medians)
         assert np.mean(medians < 20) > 0.1
 
     def test_empty_ones_are_left_out(self) -> None:
-        assert set(resampled_process_medians([[7], [], [7]], 0)) == {7}
+        assert set(compute_resampled_process_medians([[7], [], [7]], 0)) == {7}
 
     @pytest.mark.parametrize("between", [0.0, 0.05])
     def test_the_interval_of_a_ratio_holds_the_true_one(self, between: float) -> None:
@@ -113,8 +120,8 @@ class TestProcesses:
                 generator.normal(1, between, (5, 1)) * level * generator.normal(1, 0.02, (5, 40))
                 for level in (4.0, 1.0)
             ]
-            befores = resampled_process_medians(list(drawn[0]), 0)
-            afters = resampled_process_medians(list(drawn[1]), 1)
-            spread = interval(befores / afters, 200, 5)
+            befores = compute_resampled_process_medians(list(drawn[0]), 0)
+            afters = compute_resampled_process_medians(list(drawn[1]), 1)
+            spread = compute_interval(befores / afters, 200, 5)
             held += spread.low <= 4 <= (spread.high or 0)
         assert held >= 50

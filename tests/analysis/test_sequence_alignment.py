@@ -45,7 +45,7 @@ def test_pairs_are_equal_ascending_and_as_many_as_can_be(
     pairs = [(a, b) for a, b in enumerate(found.partner.tolist()) if b >= 0]
     assert all(first[a] == second[b] for a, b in pairs)
     assert all(x[1] < y[1] for x, y in itertools.pairwise(pairs))
-    assert found.pairs == len(pairs) == _longest_common(first, second)
+    assert found.pair_count == len(pairs) == _longest_common(first, second)
 
 
 def test_equal_sequences_leave_no_doubt() -> None:
@@ -76,4 +76,4 @@ def test_fifty_thousand_items_take_no_time() -> None:
     found = align(first, second)
     assert time.perf_counter() - begun < 1
     assert found is not None
-    assert found.pairs == len(second)
+    assert found.pair_count == len(second)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, typical_step
+from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, build_typical_step
 from graphviz_dash.model.run import Run
 from tests.analysis.frames import Frames, clean_timings, make_run, steps_trace
 
 
 def typical_of(run: Run) -> TypicalStep:
-    found = typical_step(run)
+    found = build_typical_step(run)
     assert isinstance(found, TypicalStep), found
     return found
 

@@ -9,23 +9,23 @@ from hypothesis import strategies as st
 
 from graphviz_dash.model.doctor import (
     CheckStatus,
-    CodePlace,
+    CodeLocation,
+    DetectionMethod,
     DoctorReport,
     Evidence,
     Finding,
     OutputCheck,
     RuleCheck,
     RuleId,
-    Seen,
     Severity,
 )
 from graphviz_dash.model.graph import (
-    PARAMS_OF,
+    PARAMS_BY_KIND,
     BatchMemOpParams,
     CapturedGraph,
     ConditionalParams,
     ConditionalType,
-    DriverAnswer,
+    DriverResult,
     EdgeType,
     EventParams,
     GraphEdge,
@@ -51,7 +51,7 @@ from graphviz_dash.model.memory import (
     PoolSegment,
     Stage,
 )
-from graphviz_dash.model.observers import Observed, Observer, ObserverPass
+from graphviz_dash.model.observers import ObservedSeries, Observer, ObserverPass
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
 from graphviz_dash.model.run import (
     Absent,
@@ -74,7 +74,7 @@ from graphviz_dash.model.timings import (
     CleanProcess,
     CleanTimings,
     GpuClocks,
-    GraphLife,
+    GraphLifecycle,
     StepTiming,
 )
 
@@ -106,10 +106,10 @@ doctors = st.builds(
             Finding,
             rule=st.sampled_from(RuleId),
             severity=st.sampled_from(Severity),
-            seen=st.sampled_from(Seen),
+            seen=st.sampled_from(DetectionMethod),
             first=st.booleans(),
             place=maybe()
-            | st.builds(CodePlace, texts, counts, maybe() | texts, counts, _tuples(texts)),
+            | st.builds(CodeLocation, texts, counts, maybe() | texts, counts, _tuples(texts)),
             op=maybe() | texts,
             stream=maybe() | texts,
             thread=maybe() | texts,
@@ -180,7 +180,7 @@ _params = {
 def nodes(draw: st.DrawFn, index: int) -> GraphNode:
     """A node without bodies; its parameters are of its kind."""
     kind = draw(st.sampled_from(NodeKind))
-    of_kind = _params[PARAMS_OF[kind]] if kind in PARAMS_OF else maybe()
+    of_kind = _params[PARAMS_BY_KIND[kind]] if kind in PARAMS_BY_KIND else maybe()
     return GraphNode(
         index,
         kind,
@@ -203,7 +203,7 @@ def operands(draw: st.DrawFn) -> tuple[Operand, ...]:
     return tuple(found)
 
 
-answers = st.builds(DriverAnswer, texts, maybe() | texts, maybe() | counts, maybe() | counts)
+answers = st.builds(DriverResult, texts, maybe() | texts, maybe() | counts, maybe() | counts)
 
 
 @st.composite
@@ -271,7 +271,7 @@ cleans = _with_processes(
         back_to_back_ns=_tuples(counts),
         graphs=_tuples(
             st.builds(
-                GraphLife,
+                GraphLifecycle,
                 texts,
                 counts,
                 counts,
@@ -290,7 +290,7 @@ cleans = _with_processes(
 )
 
 _observed = st.builds(
-    Observed,
+    ObservedSeries,
     st.sampled_from(Observer),
     counts,
     maybe() | texts,

@@ -30,7 +30,7 @@ from graphviz_dash.model.memory import (
     PoolSegment,
     Stage,
 )
-from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeLook
+from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeSignature
 from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
 from graphviz_dash.model.run import (
@@ -49,7 +49,7 @@ from graphviz_dash.model.timings import (
     CleanProcess,
     CleanTimings,
     GpuClocks,
-    GraphLife,
+    GraphLifecycle,
     StepTiming,
 )
 
@@ -86,7 +86,7 @@ CLEAN = CleanTimings(
     warmup_ns=9_000_000,
     steps=(StepTiming(127_000, 9_000), StepTiming(131_000, 9_500)),
     back_to_back_ns=(120_000, 121_000),
-    graphs=(GraphLife("graph-0", 3, 2_000_000, 50_000, None, 20_000, 140_000),),
+    graphs=(GraphLifecycle("graph-0", 3, 2_000_000, 50_000, None, 20_000, 140_000),),
     processes=(
         CleanProcess(1_763_800_000_000_000_000, 1, 2, (250_000, 251_000), None),
         CleanProcess(
@@ -130,8 +130,8 @@ NODE_IDS = NodeIdPass(
     outside=4,
     graphs=IDS,
     looks=(
-        NodeLook("kernel", "k()", (1, 1, 1), (32, 1, 1), 16, 24, None),
-        NodeLook("memcpy", "Memcpy DtoH", None, None, None, None, 64),
+        NodeSignature("kernel", "k()", (1, 1, 1), (32, 1, 1), 16, 24, None),
+        NodeSignature("memcpy", "Memcpy DtoH", None, None, None, None, 64),
     ),
     launch_steps=(0, 1),
     rows=(

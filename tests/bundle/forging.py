@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from graphviz_dash.bundle.read import read_bundle
-from graphviz_dash.errors import InputError, printable
+from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.model.graph import (
     CapturedGraph,
 )
@@ -28,7 +28,7 @@ def refusal(path: Path) -> InputError:
     text = str(error)
     assert text.isprintable(), text
     assert len(text) < 1000 + len(error.where), text
-    assert printable(error.where) in text
+    assert escape_control_characters(error.where) in text
     assert "expected" in text
     assert error.exit_code == 2
     return error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphviz_dash.bundle.compile_stacks import shorter
+from graphviz_dash.bundle.compile_stacks import strip_folders
 from graphviz_dash.bundle.cudagraph_log import CudagraphLog
 
 _PARTITIONS = """\
@@ -23,9 +23,9 @@ input stack trace: None
 
 def told(*messages: str, frame: str | None = "0/0") -> CudagraphLog:
     """The log that these messages make."""
-    log = CudagraphLog(shorter)
+    log = CudagraphLog(strip_folders)
     for message in messages:
-        log.message(message, frame)
+        log.process_message(message, frame)
     return log
 
 
@@ -74,4 +74,4 @@ def test_a_recording_made_again() -> None:
 def test_warnings_are_counted_and_others_are_passed_over() -> None:
     text = "CUDAGraph supports dynamic shapes by recording a new graph for each distinct input size"
     log = told(text, text, "something new", "  Partition without a number")
-    assert [(warning.text, warning.times) for warning in log.warned()] == [(text, 2)]
+    assert [(warning.text, warning.times) for warning in log.get_warnings()] == [(text, 2)]

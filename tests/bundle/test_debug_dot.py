@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphviz_dash.bundle.debug_dot import DotNode, parse_dot
+from graphviz_dash.bundle.debug_dot import DotNode, parse_dot_nodes
 from graphviz_dash.model.graph import ConditionalType
 
 TEXT = """digraph dot {
@@ -83,7 +83,7 @@ label="graph_80" graph[style="dashed"];
 
 
 def test_nodes_by_graph_in_the_order_of_their_ids() -> None:
-    found = parse_dot(TEXT)
+    found = parse_dot_nodes(TEXT)
     assert [node.handle for node in found[76]] == [
         0xB61C280,
         0xB61E020,
@@ -97,7 +97,7 @@ def test_nodes_by_graph_in_the_order_of_their_ids() -> None:
 
 
 def test_conditionals_name_their_bodies_in_the_order_of_values() -> None:
-    nodes = parse_dot(TEXT)[76]
+    nodes = parse_dot_nodes(TEXT)[76]
     assert nodes[2] == DotNode(0xB620C90, None, ())
     assert [(node.type, node.bodies) for node in nodes[3:]] == [
         (ConditionalType.IF, (79, 80)),
@@ -107,6 +107,6 @@ def test_conditionals_name_their_bodies_in_the_order_of_values() -> None:
 
 
 def test_another_text_tells_nothing() -> None:
-    assert parse_dot("") == {}
-    assert parse_dot("digraph { a -> b }") == {}
-    assert parse_dot(TEXT.replace("node handle", "id"))[76] == ()
+    assert parse_dot_nodes("") == {}
+    assert parse_dot_nodes("digraph { a -> b }") == {}
+    assert parse_dot_nodes(TEXT.replace("node handle", "id"))[76] == ()

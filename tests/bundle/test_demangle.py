@@ -13,7 +13,7 @@ def test_other_names_stay(name: str) -> None:
     assert demangle(name) == name
 
 
-@pytest.mark.skipif(module._demangler() is None, reason="no demangler on this system")
+@pytest.mark.skipif(module._load_demangler() is None, reason="no demangler on this system")
 def test_a_mangled_name() -> None:
     assert demangle("_Z4fillPfi") == "fill(float*, int)"
     assert demangle("_ZN2at4mul_ERNS_6TensorE") == "at::mul_(at::Tensor&)"
@@ -21,6 +21,6 @@ def test_a_mangled_name() -> None:
 
 def test_without_a_demangler_names_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     demangle.cache_clear()
-    monkeypatch.setattr(module, "_demangler", lambda: None)
+    monkeypatch.setattr(module, "_load_demangler", lambda: None)
     assert demangle("_Z4fillPfi") == "_Z4fillPfi"
     demangle.cache_clear()

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from graphviz_dash.bundle.document import Document, write_beside
+from graphviz_dash.bundle.document import Document, write_atomically
 from graphviz_dash.errors import InputError
 
 
@@ -22,7 +22,7 @@ NOTES = Document("notes", (1, 2), _Note, 200, "Write one.")
 
 def test_a_document_is_read_as_it_was_written(tmp_path: Path) -> None:
     note = _Note("notes", 2, "x")
-    write_beside(tmp_path / "note.json", msgspec.json.encode(note))
+    write_atomically(tmp_path / "note.json", msgspec.json.encode(note))
     assert NOTES.read(tmp_path / "note.json") == note
     assert [file.name for file in tmp_path.iterdir()] == ["note.json"]
 
@@ -58,6 +58,6 @@ def test_a_place_that_cannot_be_written_keeps_what_was_there(tmp_path: Path) -> 
     folder = tmp_path / "note.json"
     folder.mkdir()
     with pytest.raises(OSError, match="directory") as caught:
-        write_beside(folder, b"new")
+        write_atomically(folder, b"new")
     assert caught.value.filename == str(folder)
     assert [path.name for path in tmp_path.iterdir()] == ["note.json"]

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from graphviz_dash.bundle.parts import FIXED_PATHS, graph_path
-from graphviz_dash.bundle.schema import MANIFEST
+from graphviz_dash.bundle.parts import PATHS_BY_ROLE, format_graph_path
+from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.model import (
     compilation,
     doctor,
@@ -46,7 +46,7 @@ CHAPTERS = {
     "## clean.json": (
         timings.CleanTimings,
         timings.StepTiming,
-        timings.GraphLife,
+        timings.GraphLifecycle,
         timings.CleanProcess,
         timings.GpuClocks,
     ),
@@ -61,7 +61,7 @@ CHAPTERS = {
         memory.GraphMemory,
     ),
     "## traces/replay-ids.json": (node_ids.GraphIds,),
-    "## node-ids.json.gz": (node_ids.NodeIdPass, node_ids.NodeLook, node_ids.NodeIdRow),
+    "## node-ids.json.gz": (node_ids.NodeIdPass, node_ids.NodeSignature, node_ids.NodeIdRow),
     "## recording.json": (recording.Recording, recording.RecordedGraph, recording.ProcessOrigin),
     "## loop.json.gz": (
         loop.ProgramLoop,
@@ -101,20 +101,20 @@ CHAPTERS = {
     "## doctor.json": (
         doctor.DoctorReport,
         doctor.Finding,
-        doctor.CodePlace,
+        doctor.CodeLocation,
         doctor.Evidence,
         doctor.RuleCheck,
         doctor.OutputCheck,
     ),
     "## updates.json": (run.GraphUpdates, run.GraphUpdate),
-    "## observers.json": (observers.ObserverPass, observers.Observed),
+    "## observers.json": (observers.ObserverPass, observers.ObservedSeries),
     "## graphs/": (
         graph.CapturedGraph,
-        graph.DriverAnswer,
+        graph.DriverResult,
         graph.GraphNode,
         graph.Operand,
         graph.GraphEdge,
-        *graph.PARAMS_OF.values(),
+        *graph.PARAMS_BY_KIND.values(),
     ),
 }
 NOT_STORED = {run.RunParts, run.Run, run.Experiment}
@@ -174,14 +174,14 @@ def test_the_values_of_an_enumeration_are_documented(kind: type[enum.StrEnum]) -
 
 
 @pytest.mark.parametrize(
-    "tag", sorted({str(kind.__struct_config__.tag) for kind in graph.PARAMS_OF.values()})
+    "tag", sorted({str(kind.__struct_config__.tag) for kind in graph.PARAMS_BY_KIND.values()})
 )
 def test_the_kinds_of_parameters_are_documented(tag: str) -> None:
     assert f"`params` with `of` = `{tag}`" in PAGE
 
 
 def test_the_files_are_shown() -> None:
-    for path in (MANIFEST, graph_path("graph-0"), *FIXED_PATHS.values()):
+    for path in (MANIFEST_FILE, format_graph_path("graph-0"), *PATHS_BY_ROLE.values()):
         assert path in PAGE
 
 

@@ -10,13 +10,15 @@ from msgspec.structs import replace
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_run
-from graphviz_dash.model.observers import Observed, Observer, ObserverPass
+from graphviz_dash.model.observers import ObservedSeries, Observer, ObserverPass
 from graphviz_dash.model.timings import StepTiming
 from tests.bundle.examples import write_bundle
 
 STEPS = (StepTiming(120, 10), StepTiming(130, 11))
-ALONE = Observed(Observer.NONE, 0, None, STEPS, 100, (), (), None)
-WATCHED = Observed(Observer.NODE_LEVEL, 1, "cupti-python 13.0.1", STEPS, 110, (90, 91), (80, 81), 6)
+ALONE = ObservedSeries(Observer.NONE, 0, None, STEPS, 100, (), (), None)
+WATCHED = ObservedSeries(
+    Observer.NODE_LEVEL, 1, "cupti-python 13.0.1", STEPS, 110, (90, 91), (80, 81), 6
+)
 FOUND = ObserverPass(2, (ALONE, WATCHED))
 
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.bundle.parts import (
-    FIXED_PATHS,
     JSON_PARTS,
     NODE_IDS,
+    PATHS_BY_ROLE,
     TRACE_PATHS,
     JsonPart,
-    graph_path,
-    is_path_of,
+    format_graph_path,
+    is_valid_path,
 )
 from graphviz_dash.model.run import FileRole, RunParts
 from tests.bundle.examples import NODE_IDS as RECORDS
@@ -24,14 +24,14 @@ PAGE = (Path(__file__).parents[2] / "docs" / "bundle-format.md").read_text(encod
 def test_every_role_has_one_row() -> None:
     roles = [part.role for part in JSON_PARTS] + [*TRACE_PATHS, FileRole.GRAPH]
     assert sorted(roles) == sorted(FileRole)
-    assert len({*FIXED_PATHS.values()}) == len(FIXED_PATHS)
+    assert len({*PATHS_BY_ROLE.values()}) == len(PATHS_BY_ROLE)
 
 
 @pytest.mark.parametrize("part", JSON_PARTS, ids=lambda part: part.role.value)
 def test_every_part_has_a_field_and_a_chapter(part: JsonPart[object]) -> None:
     assert part.field in RunParts.__struct_fields__
     assert f"\n## {part.path}" in PAGE
-    assert is_path_of(part.role, part.path)
+    assert is_valid_path(part.role, part.path)
 
 
 def test_a_packed_part_is_the_same_bytes_each_time(tmp_path: Path) -> None:
@@ -46,5 +46,5 @@ def test_a_packed_part_is_the_same_bytes_each_time(tmp_path: Path) -> None:
     "path", ["graphs/a/b.json", "graphs/.json", "graphs/../x.json", "clean.json", "graphs\\a.json"]
 )
 def test_a_graph_lies_in_its_folder(path: str) -> None:
-    assert is_path_of(FileRole.GRAPH, graph_path("graph-0"))
-    assert not is_path_of(FileRole.GRAPH, path)
+    assert is_valid_path(FileRole.GRAPH, format_graph_path("graph-0"))
+    assert not is_valid_path(FileRole.GRAPH, path)

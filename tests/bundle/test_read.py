@@ -236,7 +236,7 @@ class TestPlaces:
     def test_no_path_makes_it_look_outside(self, whole: Path, entry: FileEntry) -> None:
         manifest = msgspec.structs.replace(MANIFEST, files=(entry,))
         with pytest.raises(InputError):
-            read._checked_files(whole, manifest)
+            read._check_files(whole, manifest)
 
     @pytest.mark.parametrize("place", ["clean.json", "graphs/graph-0.json", "traces"])
     def test_a_link_out_of_the_bundle(self, bundle: Path, tmp_path: Path, place: str) -> None:

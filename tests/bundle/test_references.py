@@ -11,14 +11,14 @@ from graphviz_dash.bundle.launch import read_launch
 
 
 def test_published_figures_name_their_source() -> None:
-    published = references.published_launch()
+    published = references.read_published_launch()
     assert "/" in published.address
     assert published.figures
     assert all(figure.source for figure in published.figures)
 
 
 def test_recordings_that_ship_are_read() -> None:
-    shipped = references.reference_launches()
+    shipped = references.find_reference_launches()
     assert all(name.endswith(" (shipped)") for name in shipped)
     assert all(read_launch(folder).series for folder in shipped.values())
 
@@ -26,9 +26,9 @@ def test_recordings_that_ship_are_read() -> None:
 def test_experiments_of_a_checkout_and_of_an_installed_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert references.sample_experiments() == Path(__file__).parents[2] / "sample_traces"
+    assert references.find_sample_experiments() == Path(__file__).parents[2] / "sample_traces"
     monkeypatch.setattr(references, "_CHECKOUT_SAMPLES", tmp_path / "none")
     monkeypatch.setattr(references, "_INSTALLED_SAMPLES", tmp_path / "samples")
-    assert references.sample_experiments() is None
+    assert references.find_sample_experiments() is None
     (tmp_path / "samples").mkdir()
-    assert references.sample_experiments() == tmp_path / "samples"
+    assert references.find_sample_experiments() == tmp_path / "samples"

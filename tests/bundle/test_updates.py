@@ -9,12 +9,12 @@ import pytest
 
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
-from graphviz_dash.model.graph import CapturedGraph, DriverAnswer, GraphNode, NodeKind
+from graphviz_dash.model.graph import CapturedGraph, DriverResult, GraphNode, NodeKind
 from graphviz_dash.model.run import GraphUpdate, GraphUpdates
 from tests.bundle.examples import GRAPH, write_bundle
 
 OTHER = msgspec.structs.replace(GRAPH, id="graph-1")
-REFUSED = DriverAnswer("ERROR_NODE_TYPE_CHANGED", "graph-1", 2)
+REFUSED = DriverResult("ERROR_NODE_TYPE_CHANGED", "graph-1", 2)
 PAIR = GraphUpdate("graph-0", "graph-1", REFUSED, (2_000, 2_100), (8_000, 9_000))
 
 
@@ -35,8 +35,8 @@ def test_a_bundle_without_it_is_whole(tmp_path: Path) -> None:
     [
         msgspec.structs.replace(PAIR, of="graph-7"),
         msgspec.structs.replace(PAIR, by="graph-7"),
-        msgspec.structs.replace(PAIR, answer=DriverAnswer("ERROR", "graph-1", 3)),
-        msgspec.structs.replace(PAIR, answer=DriverAnswer("ERROR", "graph-7", 0)),
+        msgspec.structs.replace(PAIR, answer=DriverResult("ERROR", "graph-1", 3)),
+        msgspec.structs.replace(PAIR, answer=DriverResult("ERROR", "graph-7", 0)),
     ],
 )
 def test_what_the_bundle_does_not_hold_is_refused(tmp_path: Path, wrong: GraphUpdate) -> None:
@@ -48,7 +48,7 @@ def test_a_body_is_no_graph_to_update(tmp_path: Path) -> None:
     body = CapturedGraph("graph-0.1", (), (), "test", ("graph-0", 0))
     child = GraphNode(0, NodeKind.CHILD_GRAPH, None, ("graph-0.1",))
     holder = msgspec.structs.replace(GRAPH, nodes=(child, *GRAPH.nodes[1:]))
-    pair = GraphUpdate("graph-0", "graph-0.1", DriverAnswer("SUCCESS"), (), ())
+    pair = GraphUpdate("graph-0", "graph-0.1", DriverResult("SUCCESS"), (), ())
     path = write_bundle(tmp_path / "run", graphs=(holder, body), updates=GraphUpdates((pair,)))
     with pytest.raises(InputError, match="a top-level graph"):
         read_bundle(path)

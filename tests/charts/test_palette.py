@@ -11,7 +11,7 @@ import pytest
 from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.app.hosting.server import PAGES
 from graphviz_dash.charts import palette, shades
-from graphviz_dash.charts.shades import Shade, Theme, shade
+from graphviz_dash.charts.shades import Shade, Theme, get_colour
 from tests.charts.colour_vision import VISIONS, contrast, distance
 
 APART: Final = 7.0
@@ -19,23 +19,25 @@ APART: Final = 7.0
 
 SETS: Final[dict[str, list[Shade]]] = {
     "hues": list(shades.HUES),
-    "categories": list(palette.CATEGORY.values()),
+    "categories": list(palette.CATEGORY_SHADES.values()),
     "runs": [palette.BASELINE, palette.RUN],
     # Runs, what was saved and what came have no colour of a category.
     "beside categories": [
-        *palette.CATEGORY.values(),
+        *palette.CATEGORY_SHADES.values(),
         palette.RUN,
         palette.SAVED,
         palette.GRAPH_LAUNCH,
     ],
-    "kinds": list(palette.KIND.values()),
-    "changes": list(palette.CHANGE.values()),
-    "beside eager work": list(palette.EAGER.values()),
-    "phases": list(palette.PHASE.values()),
-    "modules": list(palette.MODULES),
+    "kinds": list(palette.KIND_SHADES.values()),
+    "changes": list(palette.CHANGE_SHADES.values()),
+    "beside eager work": list(palette.EAGER_SHADES.values()),
+    "phases": list(palette.PHASE_SHADES.values()),
+    "modules": list(palette.MODULE_SHADES),
     "difference": [palette.SAVED, palette.ADDED, palette.REMAINDER],
-    "uses of a pool": [palette.MEMORY[part] for part in (MemoryPart.EXCLUSIVE, MemoryPart.SHARED)]
-    + [palette.MEMORY[part] for part in (MemoryPart.WORKSPACES, MemoryPart.GRADIENTS)],
+    "uses of a pool": [
+        palette.MEMORY_SHADES[part] for part in (MemoryPart.EXCLUSIVE, MemoryPart.SHARED)
+    ]
+    + [palette.MEMORY_SHADES[part] for part in (MemoryPart.WORKSPACES, MemoryPart.GRADIENTS)],
 }
 THEMES: Final[tuple[Theme, Theme]] = ("light", "dark")
 
@@ -44,7 +46,7 @@ THEMES: Final[tuple[Theme, Theme]] = ("light", "dark")
 @pytest.mark.parametrize("vision", VISIONS)
 @pytest.mark.parametrize("name", SETS)
 def test_colours_of_a_set_are_apart(name: str, vision: str, theme: Theme) -> None:
-    colours = sorted({shade(one, theme) for one in SETS[name]})
+    colours = sorted({get_colour(one, theme) for one in SETS[name]})
     near = [
         (round(far, 1), one, other)
         for one, other in combinations(colours, 2)
@@ -55,18 +57,20 @@ def test_colours_of_a_set_are_apart(name: str, vision: str, theme: Theme) -> Non
 
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("vision", VISIONS)
-@pytest.mark.parametrize("steps", [palette.TIME, palette.SLACK, tuple(palette.MEMORY.values())[:8]])
+@pytest.mark.parametrize(
+    "steps", [palette.TIME_SHADES, palette.SLACK_SHADES, tuple(palette.MEMORY_SHADES.values())[:8]]
+)
 def test_neighbours_are_apart(steps: tuple[Shade, ...], vision: str, theme: Theme) -> None:
-    colours = [shade(one, theme) for one in steps]
+    colours = [get_colour(one, theme) for one in steps]
     assert min(distance(*pair, vision) for pair in pairwise(colours)) >= APART
 
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_what_is_drawn_stands_out_from_the_page(theme: Theme) -> None:
     # WCAG 2.2, 1.4.11: graphical objects need 3:1.
-    page = shade(shades.PAGE, theme)
+    page = get_colour(shades.PAGE, theme)
     drawn = [*shades.HUES, palette.BASELINE, palette.RUN, palette.SAVED, palette.ADDED, shades.IDLE]
-    assert min(contrast(shade(one, theme), page) for one in drawn) >= 2.995
+    assert min(contrast(get_colour(one, theme), page) for one in drawn) >= 2.995
 
 
 @pytest.mark.parametrize("theme", THEMES)
@@ -75,10 +79,10 @@ def test_the_themes_charts_have_the_palettes_colours(theme: Theme) -> None:
     given = settings[theme]
     # With fewer than ten, Streamlit takes colours of its own without a word.
     assert len(given["chartCategoricalColors"]) == 10
-    hues = {shade(one, theme) for one in shades.HUES if one is not shades.VIOLET}
+    hues = {get_colour(one, theme) for one in shades.HUES if one is not shades.VIOLET}
     assert hues <= set(given["chartCategoricalColors"])
-    assert given["primaryColor"] == shade(shades.ACCENT, theme)
-    assert given["backgroundColor"] == shade(shades.PAGE, theme)
+    assert given["primaryColor"] == get_colour(shades.ACCENT, theme)
+    assert given["backgroundColor"] == get_colour(shades.PAGE, theme)
 
 
 def test_the_simulation_knows_confusions_that_are_known() -> None:

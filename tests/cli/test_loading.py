@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "_PATIENCE", 0.0)
+    monkeypatch.setattr(loading, "_QUIET_SECONDS", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
 
@@ -34,7 +34,7 @@ def test_a_terminal_sees_how_far_the_reading_is(
     path = make_experiment(tmp_path / "toy")
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    assert len(loading.loaded_experiment(path).runs) == 2
+    assert len(loading.open_experiment(path).runs) == 2
     told = terminal.getvalue()
     assert "Reading toy" in told
     assert "100%" in told
@@ -55,5 +55,5 @@ def test_a_trace_of_its_own_has_the_bar_too(
 
 def test_no_terminal_no_word(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = make_experiment(tmp_path / "toy")
-    assert len(loading.loaded_experiment(path).runs) == 2
+    assert len(loading.open_experiment(path).runs) == 2
     assert capsys.readouterr() == ("", "")

@@ -7,8 +7,8 @@ import io
 from rich.console import Console
 from rich.table import Table
 
-from graphviz_dash.cli.narrow import fitting
-from graphviz_dash.cli.text.output import cell, plain_table
+from graphviz_dash.cli.narrow import fit_table
+from graphviz_dash.cli.text.output import build_cell, create_table
 
 WIDTH = 80
 
@@ -23,15 +23,15 @@ def printed(table: Table) -> list[str]:
 def figures() -> Table:
     """Six runs with their spreads, as `compare` lists them."""
     headings = ["", *(part for at in range(6) for part in (f"run-{at}", "spread")), "pass"]
-    table = plain_table(*headings, right=range(1, 12, 2))
+    table = create_table(*headings, right=range(1, 12, 2))
     spread = "95%, 5 processes: 1.47 to 1.69 ms"
     pairs = [part for at in range(6) for part in (f"1.5{at} ms", spread)]
-    table.add_row(*map(cell, ("  Step time", *pairs, "clean")))
+    table.add_row(*map(build_cell, ("  Step time", *pairs, "clean")))
     return table
 
 
 def test_no_number_is_broken_and_each_part_begins_with_the_names() -> None:
-    parts, left_out = fitting(figures(), WIDTH, 1, ())
+    parts, left_out = fit_table(figures(), WIDTH, 1, ())
     assert left_out == []
     told = [printed(part) for part in parts]
     assert max(len(line) for lines in told for line in lines) <= WIDTH
@@ -47,16 +47,16 @@ def test_no_number_is_broken_and_each_part_begins_with_the_names() -> None:
 
 
 def test_what_a_reader_can_spare_is_left_out_and_said() -> None:
-    table = plain_table("run", "GPU", "workload", "step time", right=(3,))
-    table.add_row(*map(cell, ("samples/" + "x" * 30, "NVIDIA H200 NVL", "w" * 20, "571 µs")))
-    (part,), left_out = fitting(table, WIDTH, 1, (1, 2))
+    table = create_table("run", "GPU", "workload", "step time", right=(3,))
+    table.add_row(*map(build_cell, ("samples/" + "x" * 30, "NVIDIA H200 NVL", "w" * 20, "571 µs")))
+    (part,), left_out = fit_table(table, WIDTH, 1, (1, 2))
     assert left_out == ["GPU"]
     assert [str(column.header) for column in part.columns] == ["run", "workload", "step time"]
     assert len(printed(part)) == 3
 
 
 def test_a_table_that_fits_is_left_as_it_is() -> None:
-    table = plain_table("run", "step time", right=(1,))
-    table.add_row(cell("eager"), cell("571 µs"))
-    (part,), left_out = fitting(table, WIDTH, 1, (1,))
+    table = create_table("run", "step time", right=(1,))
+    table.add_row(build_cell("eager"), build_cell("571 µs"))
+    (part,), left_out = fit_table(table, WIDTH, 1, (1,))
     assert (printed(part), left_out) == (printed(table), [])

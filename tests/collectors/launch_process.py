@@ -13,17 +13,17 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.launch.requests import Measured, Request
+from collectors.launch.requests import LaunchRequest, LaunchResult
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries
 
 how = os.environ.get("GRAPHVIZ_DASH_TEST_LAUNCH", "")
 interrupted = []
 signal.signal(signal.SIGINT, lambda *_: interrupted.append(1))
-request = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Request)
+request = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=LaunchRequest)
 if how == "fail":
     sys.exit("cudaGraphLaunch returned cudaErrorLaunchFailure (719)")
 series = []
-for number, topology in enumerate(request.wanted):
+for number, topology in enumerate(request.topologies):
     if how == "slow" and number == 1:
         Path(os.environ["GRAPHVIZ_DASH_TEST_STARTED"]).touch()
         for _ in range(500):
@@ -34,5 +34,5 @@ for number, topology in enumerate(request.wanted):
         break
     samples = {LaunchMeasure.CAPTURE: tuple(range(1, request.trials + 1))}
     series.append(LaunchSeries(topology, samples, {}))
-found = Measured(not interrupted, (140,), (60,), tuple(series))
+found = LaunchResult(not interrupted, (140,), (60,), tuple(series))
 Path(request.out).write_bytes(msgspec.json.encode(found))

@@ -35,15 +35,15 @@ def test_errors_are_counted_and_the_first_is_named() -> None:
         with guard:
             raise error
     assert guard.errors == 2
-    assert guard.first is not None
-    assert guard.first.startswith("OSError (No space left on device) at test_guard.py:")
+    assert guard.first_error is not None
+    assert guard.first_error.startswith("OSError (No space left on device) at test_guard.py:")
 
 
 def test_without_an_error_nothing_is_counted() -> None:
     guard = Guard()
     with guard:
         pass
-    assert (guard.errors, guard.first) == (0, None)
+    assert (guard.errors, guard.first_error) == (0, None)
 
 
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.bundle.read import read_bundle
-from graphviz_dash.bundle.staging import remove_leftovers
+from graphviz_dash.bundle.staging import remove_abandoned_folders
 
 HERE = Path(__file__).parents[2]
 PYTHONPATH = os.pathsep.join([str(HERE), os.environ.get("PYTHONPATH", "")])
@@ -107,7 +107,7 @@ def test_killed_at_ten_points_only_whole_bundles_are_left(tmp_path: Path) -> Non
         assert names in ([], ["eager"], ["eager", "graph"])
         seen.add(tuple(names))
         hidden = {path for path in output.iterdir() if path.name.startswith(".")}
-        assert {leftover.path for leftover in remove_leftovers(output)} == hidden
+        assert {leftover.path for leftover in remove_abandoned_folders(output)} == hidden
         assert sorted(path.name for path in output.iterdir()) == names
     # The points were spread over the whole collection.
     assert {(), ("eager",)} <= seen

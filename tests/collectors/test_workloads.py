@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from collectors.collection.cli import collect
-from collectors.collection.failures import describe
-from collectors.collection.paths import short_path
-from collectors.workloads import BUILT_IN, factory_path, load_factory
+from collectors.collection.failures import describe_failure
+from collectors.collection.paths import shorten_path
+from collectors.workloads import BUILT_IN, get_factory_path, load_factory
 from graphviz_dash.bundle.demangle import demangle
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.model.run import Pass
@@ -37,11 +37,11 @@ def test_unknown_modes_are_refused_with_the_known_ones(tmp_path: Path) -> None:
 
 
 def test_names_and_paths_of_workloads() -> None:
-    assert all(factory_path(name) == path for name, path in BUILT_IN.items())
-    assert factory_path("my.train:factory") == "my.train:factory"
+    assert all(get_factory_path(name) == path for name, path in BUILT_IN.items())
+    assert get_factory_path("my.train:factory") == "my.train:factory"
     for wrong in ("mlp", "my.train", "my.train:", ":factory", "my.train:a b"):
         with pytest.raises(InputError, match="mlp-train"):
-            factory_path(wrong)
+            get_factory_path(wrong)
 
 
 def test_a_users_factory_is_imported_from_the_working_folder(
@@ -71,10 +71,10 @@ def test_demangling() -> None:
 def test_paths_lose_the_machines_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     inside, outside = tmp_path / "project", tmp_path / "elsewhere"
     monkeypatch.chdir(inside if inside.mkdir() is None else tmp_path)
-    short_path.cache_clear()
-    assert short_path(str(inside / "pkg" / "model.py")) == "pkg/model.py"
-    assert short_path(str(outside / "model.py")) == "model.py"
-    short_path.cache_clear()
+    shorten_path.cache_clear()
+    assert shorten_path(str(inside / "pkg" / "model.py")) == "pkg/model.py"
+    assert shorten_path(str(outside / "model.py")) == "model.py"
+    shorten_path.cache_clear()
 
 
 def test_a_failure_names_the_first_cause_and_the_users_line(
@@ -89,13 +89,13 @@ def test_a_failure_names_the_first_cause_and_the_users_line(
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    short_path.cache_clear()
+    shorten_path.cache_clear()
     step = load_factory("failing_step:step")
     with pytest.raises(RuntimeError) as caught:
         step()
-    failure = describe(caught.value, Pass.CLEAN)
+    failure = describe_failure(caught.value, Pass.CLEAN)
     assert (failure.error, failure.message) == ("ValueError", "first")
     assert failure.location == "failing_step.py:3"
     assert "RuntimeError: second" in failure.traceback
     assert str(tmp_path) not in failure.traceback
-    short_path.cache_clear()
+    shorten_path.cache_clear()

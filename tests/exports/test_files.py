@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.exports.files import replacing
+from graphviz_dash.exports.files import replace_file
 
 
 @pytest.mark.parametrize("name", ["t.pftrace", "t.pftrace.gz"])
 def test_a_failed_export_leaves_the_old_file(tmp_path: Path, name: str) -> None:
     target = tmp_path / name
     target.write_text("old")
-    with pytest.raises(TypeError), replacing(target) as file:
+    with pytest.raises(TypeError), replace_file(target) as file:
         file.write("no bytes")  # type: ignore[arg-type]
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
@@ -25,7 +25,7 @@ def test_a_failed_export_leaves_the_old_file(tmp_path: Path, name: str) -> None:
 def test_it_replaces_what_was_there(tmp_path: Path) -> None:
     target = tmp_path / "t.json"
     target.write_text("old")
-    with replacing(target) as file:
+    with replace_file(target) as file:
         file.write(b"new")
         assert target.read_text() == "old"
     assert target.read_bytes() == b"new"
@@ -34,7 +34,7 @@ def test_it_replaces_what_was_there(tmp_path: Path) -> None:
 def test_it_is_compressed_by_its_name_and_the_same_each_time(tmp_path: Path) -> None:
     contents = []
     for name in ("a.json.gz", "b.json.gz"):
-        with replacing(tmp_path / name) as file:
+        with replace_file(tmp_path / name) as file:
             file.write(b"new" * 1_000)
         contents.append((tmp_path / name).read_bytes())
     assert contents[0] == contents[1]
@@ -45,14 +45,14 @@ def test_it_is_compressed_by_its_name_and_the_same_each_time(tmp_path: Path) -> 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, path: str) -> None:
     with (
         pytest.raises(InputError, match="expected a file"),
-        replacing(tmp_path / path),
+        replace_file(tmp_path / path),
     ):
         pass
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
     target = tmp_path / "t.json"
-    with pytest.raises(OSError, match="No space") as caught, replacing(target):
+    with pytest.raises(OSError, match="No space") as caught, replace_file(target):
         raise OSError(errno.ENOSPC, "No space left on device")
     assert caught.value.filename == str(target)
     assert list(tmp_path.iterdir()) == []

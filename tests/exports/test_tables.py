@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.attribution.attribution import attribute
+from graphviz_dash.analysis.attribution.attribution import attribute_graph
 from graphviz_dash.analysis.nodes.node_table import build_node_table
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graph
 from graphviz_dash.app.cli.main import main
-from graphviz_dash.dot_text import quoted
-from graphviz_dash.errors import InputError, printable
-from graphviz_dash.exports.tables import as_csv, as_parquet, node_frame, write_table
+from graphviz_dash.dot_text import quote_dot
+from graphviz_dash.errors import InputError, escape_control_characters
+from graphviz_dash.exports.tables import build_node_frame, format_csv, format_parquet, write_table
 from graphviz_dash.features.graph.dot_export import export_dot
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Fact, Missing
@@ -36,16 +36,16 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_experiment(tmp_path_factory.mktemp("tables") / "toy")
 
 
-def _named(*names: str) -> WholeGraph:
+def _named(*names: str) -> ExpandedGraph:
     work = tuple(replace(STEP[1], name=name, module=name) for name in names)
     graph = captured_graph(work)
-    return WholeGraph.of(build_node_table(graph, attribute(graph), None))
+    return ExpandedGraph.from_table(build_node_table(graph, attribute_graph(graph), None))
 
 
 class TestDot:
     def test_the_graph_is_the_gold_file(self, toy: Path, tmp_path: Path) -> None:
         run = load_experiment(toy).runs[1]
-        export_dot(whole_graph(run, "graph-0"), "toy graph-0", tmp_path / "t.dot")
+        export_dot(expand_graph(run, "graph-0"), "toy graph-0", tmp_path / "t.dot")
         text = (tmp_path / "t.dot").read_text(encoding="utf-8")
         assert_gold(text, Path(__file__).parent / "gold" / "toy.dot")
 
@@ -75,8 +75,8 @@ class TestDot:
         graph = captured_graph(STEP[:2])
         edges = (GraphEdge(0, 1, 1, 0, EdgeType.PROGRAMMATIC),)
         special = CapturedGraph("g", graph.nodes, edges, "test")
-        table = build_node_table(special, attribute(special), None)
-        export_dot(WholeGraph.of(table), "t", tmp_path / "t.dot")
+        table = build_node_table(special, attribute_graph(special), None)
+        export_dot(ExpandedGraph.from_table(table), "t", tmp_path / "t.dot")
         assert 'n0 -> n1 [style=dashed, label="1:0"];' in (tmp_path / "t.dot").read_text()
 
     def test_bodies_are_clusters(self, tmp_path: Path) -> None:
@@ -91,13 +91,13 @@ class TestDot:
 
     @pytest.mark.parametrize("text", ["", "a", '"', "\\", '\\"', "\\\\", "a\nb"])
     def test_quoting(self, text: str) -> None:
-        assert re.fullmatch(r'"(?:[^"\\]|\\.)*"', quoted(text))
+        assert re.fullmatch(r'"(?:[^"\\]|\\.)*"', quote_dot(text))
 
 
 class TestTables:
     def test_a_row_for_each_node(self, toy: Path, tmp_path: Path) -> None:
-        frame = node_frame(
-            whole_graph(load_experiment(toy).runs[1], "graph-0"),
+        frame = build_node_frame(
+            expand_graph(load_experiment(toy).runs[1], "graph-0"),
             Missing(Fact.TRACED_PASS, "not asked for"),
         )
         write_table(frame, tmp_path / "t.parquet")
@@ -113,7 +113,7 @@ class TestTables:
 
     def test_bodies_follow_the_graph_that_holds_them(self) -> None:
         whole = whole_of(GRAPHS, [["m0", "yes", "shared", "turn", "shared", "m4"]])
-        frame = node_frame(whole, Missing(Fact.TRACED_PASS, "not asked for"))
+        frame = build_node_frame(whole, Missing(Fact.TRACED_PASS, "not asked for"))
         assert frame["graph"].unique(maintain_order=True).to_list() == [g.id for g in GRAPHS]
         rows = {(row["graph"], row["node"]): row for row in frame.to_dicts()}
         assert len(rows) == frame.height == sum(len(graph.nodes) for graph in GRAPHS)
@@ -126,21 +126,24 @@ class TestTables:
     def test_a_name_breaks_no_line_of_csv(self) -> None:
         names = ("a\n=1+1", "b\r\n::error::c", "\u2028d", "\x1b[31me\u202e", "plain \u00e9 <f>")
         frame = pl.DataFrame({"name": [*names, None], "count": range(6)})
-        text = as_csv(frame).decode()
+        text = format_csv(frame).decode()
         assert (text.count("\n"), text.count("\r")) == (7, 0)
         shown = list(csv.DictReader(text.splitlines()))
-        assert [row["name"] for row in shown] == [*map(printable, names), ""]
-        assert pl.read_parquet(as_parquet(frame))["name"].to_list() == [*names, None]
+        assert [row["name"] for row in shown] == [*map(escape_control_characters, names), ""]
+        assert pl.read_parquet(format_parquet(frame))["name"].to_list() == [*names, None]
 
     @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r"])
     def test_a_formula_is_no_formula_in_csv(self, tmp_path: Path, start: str) -> None:
-        frame = node_frame(
+        frame = build_node_frame(
             _named(f"{start}HYPERLINK(1)", "a=b"), Missing(Fact.TRACED_PASS, "not asked for")
         )
         write_table(frame, tmp_path / "t.csv")
         with (tmp_path / "t.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
-        assert [row["name"] for row in rows] == [f"'{printable(start)}HYPERLINK(1)", "a=b"]
+        assert [row["name"] for row in rows] == [
+            f"'{escape_control_characters(start)}HYPERLINK(1)",
+            "a=b",
+        ]
         assert rows[0]["median_ns"] == ""
         assert len(rows[0]) == frame.width
 

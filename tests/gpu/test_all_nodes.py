@@ -186,12 +186,12 @@ def test_the_profiler_shows_each_body_at_most_once(run: BundleContents) -> None:
 def test_a_host_function_without_a_symbol_is_none() -> None:
     import ctypes
 
-    from collectors.driver.node_params import host_function
+    from collectors.driver.node_params import find_host_function
 
     made = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
     address = ctypes.cast(made, ctypes.c_void_p).value
     assert address
-    assert host_function(address).function is None
+    assert find_host_function(address).function is None
 
 
 def test_events_pair_across_graphs() -> None:
@@ -218,12 +218,12 @@ def test_an_empty_body_is_a_graph_without_nodes() -> None:
     from cuda.bindings import driver
 
     from collectors.driver.topology import read_graph
-    from collectors.workloads.explicit import Builder, call
+    from collectors.workloads.explicit import GraphBuilder, call
 
     torch.cuda.synchronize()
-    builder = Builder(call(driver.cuGraphCreate, 0))
-    _, (taken, _) = builder.conditional("IF", builder.condition(), 2, [])
-    taken.empty([])
+    builder = GraphBuilder(call(driver.cuGraphCreate, 0))
+    _, (taken, _) = builder.add_conditional("IF", builder.create_condition(), 2, [])
+    taken.add_empty([])
     whole, first, second = read_graph(int(builder.graph), "g")
     assert whole.nodes[0].params == ConditionalParams(ConditionalType.IF, 2)
     assert [node.kind for node in first.nodes] == [NodeKind.EMPTY]

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
-from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
+from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
 from graphviz_dash.model.absence import Fact, Missing
 
 pytest.importorskip("torch", reason="needs a CUDA GPU; torch is not installed")
 
 import torch
 
-from collectors.compiled.account import compile_account
+from collectors.compiled.account import record_compilation
 from tests.gpu.programs.compile_causes import CAUSES, CLEAN, Step, sizes_from_data
 
 PROGRAM = "compile_causes.py"
@@ -51,12 +51,12 @@ def run(step: Step, times: int = STEPS) -> object:
 def causes_of(build: object, times: int = STEPS) -> tuple[CompileCause, ...]:
     """The causes that a step's compilation tells by itself."""
     untimed = Missing(Fact.TRACED_STEPS, "no steps were traced")
-    with compile_account() as account:
+    with record_compilation() as account:
         run(build(), times)  # type: ignore[operator]
-        account.read(lambda _: None)
-    told = account.result()
+        account.read_trees(lambda _: None)
+    told = account.get_result()
     assert told is not None
-    return compile_causes(told, untimed, untimed)
+    return find_compile_causes(told, untimed, untimed)
 
 
 @pytest.mark.timeout(300)
@@ -102,7 +102,7 @@ def test_results_are_equal_under_the_recorder(name: str) -> None:
     kept = [leaf.clone() for leaf in plain if isinstance(leaf, torch.Tensor)]
     torch._dynamo.reset()
     torch.manual_seed(1)
-    with compile_account():
+    with record_compilation():
         watched = torch.utils._pytree.tree_leaves(run(build()))
         own = [leaf for leaf in watched if isinstance(leaf, torch.Tensor)]
         assert len(own) == len(kept)

@@ -14,10 +14,10 @@ import pytest
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.model.doctor import (
     CheckStatus,
+    DetectionMethod,
     DoctorReport,
     Finding,
     RuleId,
-    Seen,
     Severity,
 )
 
@@ -103,7 +103,7 @@ def test_an_illegal_call_of_a_workload(
     assert examined.code == 1, examined.err
     finding = examined.report.findings[0]
     assert (finding.rule.value, finding.severity) == (rule, Severity.ILLEGAL)
-    assert (finding.first, finding.seen) == (True, Seen.CAPTURE)
+    assert (finding.first, finding.seen) == (True, DetectionMethod.CAPTURE)
     assert finding.op == op
     assert finding.place is not None
     assert finding.place.file.endswith("programs_doctor/steps.py")
@@ -159,7 +159,7 @@ def test_a_replay_that_differs_and_nobody_knows_why(tmp_path: Path) -> None:
     examined = doctor(tmp_path, "--workload", f"{STEPS}:replay_differs")
     assert examined.code == 3
     (finding,) = examined.report.findings
-    assert (finding.rule, finding.seen) == (RuleId.REPLAY_DIFFERS, Seen.REPLAY)
+    assert (finding.rule, finding.seen) == (RuleId.REPLAY_DIFFERS, DetectionMethod.REPLAY)
     # Captured, the step gives three times the input, whose largest element is 4095/4096.
     assert finding.evidence[-1].value == pytest.approx(4095 / 4096)
 
@@ -178,7 +178,7 @@ def test_all_illegal_calls_are_found_in_their_order(tmp_path: Path) -> None:
     illegal = [one for one in examined.report.findings if one.severity is Severity.ILLEGAL]
     rules = ["unpinned-copy", "sync-value", "sync-call", "sync-shape", "unjoined-stream"]
     assert [one.rule.value for one in illegal] == rules
-    assert all(one.seen is Seen.CAPTURE for one in illegal)
+    assert all(one.seen is DetectionMethod.CAPTURE for one in illegal)
     assert [one.first for one in illegal] == [True, False, False, False, False]
     places = [one.place.line for one in illegal if one.place]
     assert places == [marked("steps.py", rule, "def several(") for rule in rules]
@@ -281,7 +281,7 @@ def test_a_program_that_captures_nothing_is_watched_step_by_step(tmp_path: Path)
     assert (report.captured, report.steps, report.attempts) == (None, 3, 0)
     for rule in ("unpinned-copy", "optimizer-capturable", "sync-value"):
         finding = found(report, RuleId(rule))
-        assert (finding.seen, finding.first) == (Seen.EAGER, False)
+        assert (finding.seen, finding.first) == (DetectionMethod.EAGER, False)
         assert finding.place is not None
         assert finding.place.line == marked("training.py", rule)
     assert "12 steps" in examined.err

@@ -20,15 +20,18 @@ driver = pytest.importorskip("cuda.bindings.driver", reason="needs cuda-python")
 
 from collectors.collection.environment import read_environment
 from collectors.driver.calls import call
-from collectors.driver.capabilities import ask_device_launch, ask_update, enabled
-from collectors.driver.topology import read_graph, read_graph_and_handles
-from collectors.passes.capture_listener import executable_of, recording
-from collectors.passes.modes import Replays, make_ready
-from collectors.workloads.creation_order import CHAINS, CreationOrder, Order
-from collectors.workloads.explicit import Builder, Kernels, new_graph
+from collectors.driver.capabilities import is_node_enabled, test_device_launch, test_update
+from collectors.driver.topology import read_graph, read_graph_with_positions
+from collectors.passes.capture_listener import get_executable, record_captures
+from collectors.passes.modes import VariantReplays, prepare_mode
+from collectors.workloads.creation_order import CHAINS, ChainOrder, CreationOrder
+from collectors.workloads.explicit import GraphBuilder, Kernels, create_graph
 from collectors.workloads.graph_update import VARIANTS, graph_update
 from collectors.workloads.superset import LAYERS, Depth, Superset
-from graphviz_dash.analysis.graph.device_launch import Launchable, device_launch
+from graphviz_dash.analysis.graph.device_launch import (
+    DeviceLaunchVerdict,
+    check_device_launch_rules,
+)
 from graphviz_dash.features.graph.diff.update_prediction import predict_update
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.run import ExecutionMode
@@ -53,12 +56,12 @@ class Cases:
         self.event = call(driver.cuEventCreate, 0)
         self.called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
 
-    def kernel(self, graph: Builder, *after: Any, function: Any = None) -> Any:
+    def kernel(self, graph: GraphBuilder, *after: Any, function: Any = None) -> Any:
         """A kernel that does nothing."""
         arguments = ((1,), (ctypes.c_longlong,))
-        return graph.kernel(function or self.spin, 1, 32, arguments, after)
+        return graph.add_kernel(function or self.spin, 1, 32, arguments, after)
 
-    def together(self, graph: Builder) -> Any:
+    def together(self, graph: GraphBuilder) -> Any:
         """A cooperative one."""
         node = self.kernel(graph)
         value = driver.CUkernelNodeAttrValue()
@@ -67,41 +70,41 @@ class Cases:
         call(driver.cuGraphKernelNodeSetAttribute, node, which, value)
         return node
 
-    def copy(self, graph: Builder, source: Any, kind: str, *after: Any) -> Any:
+    def copy(self, graph: GraphBuilder, source: Any, kind: str, *after: Any) -> Any:
         """A copy of 4 KiB."""
-        return graph.copy(self.other.data_ptr(), source.data_ptr(), 4096, kind, after)
+        return graph.add_copy(self.other.data_ptr(), source.data_ptr(), 4096, kind, after)
 
-    def child(self, graph: Builder, build: Callable[[Builder], Any]) -> Any:
+    def child(self, graph: GraphBuilder, build: Callable[[GraphBuilder], Any]) -> Any:
         """A child graph."""
-        with new_graph() as inner:
+        with create_graph() as inner:
             build(inner)
-            return graph.child(inner.graph, [])
+            return graph.add_child(inner.graph, [])
 
-    def host(self, graph: Builder, *after: Any) -> Any:
+    def host(self, graph: GraphBuilder, *after: Any) -> Any:
         """A host function."""
         address = ctypes.cast(self.called, ctypes.c_void_p).value or 0
-        return graph.host(address, 0, after)
+        return graph.add_host_call(address, 0, after)
 
-    def allocation(self, graph: Builder) -> Any:
+    def allocation(self, graph: GraphBuilder) -> Any:
         """An allocation, used and freed."""
-        node, address = graph.allocate(4096, [])
-        return graph.free(address, [self.kernel(graph, node)])
+        node, address = graph.add_allocation(4096, [])
+        return graph.add_free(address, [self.kernel(graph, node)])
 
 
-LAUNCHABLE: dict[str, tuple[Callable[[Cases, Builder], Any], Launchable]] = {
-    "kernels": (lambda c, g: c.kernel(g, c.kernel(g)), Launchable.YES),
-    "cooperative": (lambda c, g: c.together(g), Launchable.YES),
-    "copy on the device": (lambda c, g: c.copy(g, c.device, "DtoD"), Launchable.YES),
-    "copy of pinned memory": (lambda c, g: c.copy(g, c.pinned, "HtoD"), Launchable.YES),
-    "copy of pageable memory": (lambda c, g: c.copy(g, c.pageable, "HtoD"), Launchable.NO),
-    "set": (lambda c, g: g.fill(c.device.data_ptr(), 1, 64, []), Launchable.YES),
-    "child graph": (lambda c, g: c.child(g, c.kernel), Launchable.YES),
-    "host inside a child": (lambda c, g: c.child(g, c.host), Launchable.NO),
-    "host": (lambda c, g: c.host(g, c.kernel(g)), Launchable.NO),
-    "empty node": (lambda c, g: g.empty([c.kernel(g)]), Launchable.NO),
-    "event": (lambda c, g: g.record(c.event, [c.kernel(g)]), Launchable.NO),
-    "allocation": (lambda c, g: c.allocation(g), Launchable.NO),
-    "nothing": (lambda c, g: None, Launchable.NO),
+LAUNCHABLE: dict[str, tuple[Callable[[Cases, GraphBuilder], Any], DeviceLaunchVerdict]] = {
+    "kernels": (lambda c, g: c.kernel(g, c.kernel(g)), DeviceLaunchVerdict.YES),
+    "cooperative": (lambda c, g: c.together(g), DeviceLaunchVerdict.YES),
+    "copy on the device": (lambda c, g: c.copy(g, c.device, "DtoD"), DeviceLaunchVerdict.YES),
+    "copy of pinned memory": (lambda c, g: c.copy(g, c.pinned, "HtoD"), DeviceLaunchVerdict.YES),
+    "copy of pageable memory": (lambda c, g: c.copy(g, c.pageable, "HtoD"), DeviceLaunchVerdict.NO),
+    "set": (lambda c, g: g.add_fill(c.device.data_ptr(), 1, 64, []), DeviceLaunchVerdict.YES),
+    "child graph": (lambda c, g: c.child(g, c.kernel), DeviceLaunchVerdict.YES),
+    "host inside a child": (lambda c, g: c.child(g, c.host), DeviceLaunchVerdict.NO),
+    "host": (lambda c, g: c.host(g, c.kernel(g)), DeviceLaunchVerdict.NO),
+    "empty node": (lambda c, g: g.add_empty([c.kernel(g)]), DeviceLaunchVerdict.NO),
+    "event": (lambda c, g: g.add_event_record(c.event, [c.kernel(g)]), DeviceLaunchVerdict.NO),
+    "allocation": (lambda c, g: c.allocation(g), DeviceLaunchVerdict.NO),
+    "nothing": (lambda c, g: None, DeviceLaunchVerdict.NO),
 }
 
 
@@ -113,13 +116,13 @@ def cases() -> Cases:
 @pytest.mark.parametrize("name", LAUNCHABLE)
 def test_the_driver_agrees_on_what_can_be_launched_from_the_device(cases: Cases, name: str) -> None:
     build, expected = LAUNCHABLE[name]
-    with new_graph() as builder:
+    with create_graph() as builder:
         build(cases, builder)
-        graphs, places = read_graph_and_handles(int(builder.graph), "graph-0")
-        answer = ask_device_launch(builder.graph, places)
-    found = device_launch(graphs, read_environment())
+        graphs, places = read_graph_with_positions(int(builder.graph), "graph-0")
+        answer = test_device_launch(builder.graph, places)
+    found = check_device_launch_rules(graphs, read_environment())
     assert found.verdict is expected, found
-    assert (answer.result == "SUCCESS") is (expected is Launchable.YES), answer
+    assert (answer.result == "SUCCESS") is (expected is DeviceLaunchVerdict.YES), answer
     if answer.node is not None:
         assert (answer.graph, answer.node) in {(v.graph, v.node) for v in found.violations}
 
@@ -137,17 +140,17 @@ def test_a_kernel_that_launches_kernels_is_told_from_one_that_does_not(
     )  # fmt: skip
     module = call(driver.cuModuleLoadData, (tmp_path / "nested.fatbin").read_bytes())
     graphs = {}
-    with new_graph() as nested, new_graph() as plain:
+    with create_graph() as nested, create_graph() as plain:
         cases.kernel(nested, function=call(driver.cuModuleGetFunction, module, b"outer"))
         cases.kernel(plain, function=call(driver.cuModuleGetFunction, module, b"spin"))
         for name, builder in (("nested", nested), ("plain", plain)):
-            graphs[name] = read_graph_and_handles(int(builder.graph), name)
+            graphs[name] = read_graph_with_positions(int(builder.graph), name)
         facts = {name: graph[0][0].nodes[0].params for name, graph in graphs.items()}
         assert getattr(facts["nested"], "dynamic_parallelism", None) is True
         assert getattr(facts["plain"], "dynamic_parallelism", None) is False
         handles = {"nested": nested.graph, "plain": plain.graph}
         for of, by in permutations(handles, 2):
-            said = ask_update((of, handles[of]), (by, handles[by]), graphs[by][1], 1)
+            said = test_update((of, handles[of]), (by, handles[by]), graphs[by][1], 1)
             found = predict_update(graphs[of][0], graphs[by][0])
             assert (found.violation.result if found.violation else "SUCCESS") == said.answer.result
 
@@ -171,17 +174,17 @@ class Handles:
 def test_every_pair_of_variants_is_predicted_as_the_driver_answers() -> None:
     step = graph_update()
     listener = Handles()
-    with recording(listener):
-        ready = make_ready(ExecutionMode.GRAPH, step)
-    assert isinstance(ready, Replays)
+    with record_captures(listener):
+        ready = prepare_mode(ExecutionMode.GRAPH, step)
+    assert isinstance(ready, VariantReplays)
     assert ready.names == tuple(VARIANTS)
-    read = {name: read_graph_and_handles(handle, name) for name, handle in listener.of.items()}
+    read = {name: read_graph_with_positions(handle, name) for name, handle in listener.of.items()}
     results = set()
     for of, by in permutations(read, 2):
         graphs = driver.CUgraph(listener.of[of]), driver.CUgraph(listener.of[by])
-        said = ask_update((of, graphs[0]), (by, graphs[1]), read[by][1], 2)
+        said = test_update((of, graphs[0]), (by, graphs[1]), read[by][1], 2)
         found = predict_update(read[of][0], read[by][0])
-        assert found.accepted is (said.answer.result == "SUCCESS"), (of, by, said, found)
+        assert found.is_accepted is (said.answer.result == "SUCCESS"), (of, by, said, found)
         results.add(said.answer.result)
         assert len(said.update_ns) == len(said.instantiate_ns) == 2
         if found.violation is not None:
@@ -208,7 +211,7 @@ def one_superset() -> Iterator[tuple[Superset, Any]]:
 
 def test_switched_off_nodes_are_told_and_do_not_run(one_superset: tuple[Superset, Any]) -> None:
     step, graph = one_superset
-    executable = executable_of(graph)
+    executable = get_executable(graph)
     if executable is None:
         pytest.skip("this torch does not give the executable graph")
     graph.replay()
@@ -217,10 +220,10 @@ def test_switched_off_nodes_are_told_and_do_not_run(one_superset: tuple[Superset
     step.adjust(executable)
     graph.replay()
     torch.cuda.synchronize()
-    (read,), places = read_graph_and_handles(graph.raw_cuda_graph(), "graph-0")
+    (read,), places = read_graph_with_positions(graph.raw_cuda_graph(), "graph-0")
     kernels = [node.index for node in read.nodes if node.kind is NodeKind.KERNEL]
     handles = {index: handle for handle, (_, index) in places.items()}
-    on = [enabled(executable, handles[index]) for index in kernels]
+    on = [is_node_enabled(executable, handles[index]) for index in kernels]
     assert on == [True] * 3 + [False] * (LAYERS - 3)
     layer = torch.zeros(1)
     for _ in range(3):
@@ -230,7 +233,7 @@ def test_switched_off_nodes_are_told_and_do_not_run(one_superset: tuple[Superset
 
 
 def _median_ms(order: str) -> float:
-    step, graph = CreationOrder(Order(order)), torch.cuda.CUDAGraph()
+    step, graph = CreationOrder(ChainOrder(order)), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         step()
     times = []
@@ -248,7 +251,7 @@ def test_both_orders_of_creation_hold_the_same_nodes() -> None:
     found = {}
     for order in ("longest-copy", "shortest-copy"):
         graph = torch.cuda.CUDAGraph(keep_graph=True)
-        step = CreationOrder(Order(order))
+        step = CreationOrder(ChainOrder(order))
         with torch.cuda.graph(graph):
             step()
         (read,) = read_graph(graph.raw_cuda_graph(), "graph-0")

@@ -122,13 +122,13 @@ def within(segments: tuple[PoolSegment, ...], graph: GraphMemory) -> bool:
 def test_two_graphs_of_one_pool_share_what_the_first_gave_back() -> None:
     import torch
 
-    from collectors.allocator.history import segments
-    from collectors.passes.capture_listener import recording
-    from collectors.passes.memory import Captures
+    from collectors.allocator.history import read_segments
+    from collectors.passes.capture_listener import record_captures
+    from collectors.passes.memory import MemoryListener
     from graphviz_dash.model.memory import DEFAULT_POOL
 
-    captures = Captures()
-    with recording(captures):
+    captures = MemoryListener()
+    with record_captures(captures):
         x = torch.zeros(MIB, device="cuda")
         pool = torch.cuda.graph_pool_handle()
         first, second = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
@@ -138,8 +138,8 @@ def test_two_graphs_of_one_pool_share_what_the_first_gave_back() -> None:
             del passing
         with torch.cuda.graph(second, pool=pool):
             other = x * 4
-        held = [segment for segment in segments() if segment.pool != DEFAULT_POOL]
-    one, two = (capture.memory_in(held) for capture in captures.done)
+        held = [segment for segment in read_segments() if segment.pool != DEFAULT_POOL]
+    one, two = (capture.to_graph_memory(held) for capture in captures.done)
     assert one.pool == two.pool == tuple(pool)
     assert (one.allocations, two.allocations) == (2, 1)
     assert (covered(one), covered(two)) == (8 * MIB, 4 * MIB)
@@ -155,11 +155,11 @@ def test_two_graphs_of_one_pool_share_what_the_first_gave_back() -> None:
 def test_history_is_off_again() -> None:
     import torch
 
-    from collectors.allocator.history import recorded
+    from collectors.allocator.history import record_history
 
-    with recorded() as history:
+    with record_history() as history:
         torch.zeros(MIB, device="cuda")
-    assert [event.frees for event in history.events] == [False, True]
+    assert [event.is_free for event in history.events] == [False, True]
     assert history.events[0].size == 4 * MIB
     torch.zeros(MIB, device="cuda")
     assert not torch.cuda.memory._snapshot()["device_traces"][torch.cuda.current_device()]

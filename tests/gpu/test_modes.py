@@ -106,7 +106,7 @@ def test_the_launches_of_each_capture_are_its_nodes(
 def test_a_mode_computes_what_eager_computes(mode: ExecutionMode) -> None:
     import torch
 
-    from collectors.passes.modes import COMPILED, compile_modules, make_ready
+    from collectors.passes.modes import COMPILED, compile_modules, prepare_mode
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
@@ -132,7 +132,7 @@ def test_a_mode_computes_what_eager_computes(mode: ExecutionMode) -> None:
     assert expected > 0
     if mode in COMPILED:
         compile_modules(step, COMPILED[mode])
-    iterate = make_ready(mode, step)
+    iterate = prepare_mode(mode, step)
     for _ in range(3):
         result.zero_()
         iterate()
@@ -143,7 +143,7 @@ def test_a_mode_computes_what_eager_computes(mode: ExecutionMode) -> None:
 def test_the_recorder_leaves_torch_as_it_was() -> None:
     import torch
 
-    from collectors.passes.capture_listener import recording
+    from collectors.passes.capture_listener import record_captures
 
     class Count:
         def __init__(self) -> None:
@@ -164,7 +164,7 @@ def test_the_recorder_leaves_torch_as_it_was() -> None:
     original = torch.cuda.CUDAGraph
     count = Count()
     data = torch.zeros(4, device="cuda")
-    with recording(count):
+    with record_captures(count):
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             data.add_(1)

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from collectors.workloads import BUILT_IN
-from graphviz_dash.analysis.replays.executable_numbering import executable_numbers
+from graphviz_dash.analysis.replays.executable_numbering import number_executable_nodes
 from graphviz_dash.bundle.read import BundleContents, read_bundle
 from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
-from graphviz_dash.model.node_ids import NodeIdPass, NodeLook
+from graphviz_dash.model.node_ids import NodeIdPass, NodeSignature
 
 STEPS = 3
 
@@ -41,7 +41,7 @@ def collected(folder: Path, workload: str, modes: str) -> dict[str, BundleConten
     return {mode: read_bundle(output / mode) for mode in modes.split(",")}
 
 
-def looks_like(look: NodeLook, params: object) -> bool:
+def looks_like(look: NodeSignature, params: object) -> bool:
     """Whether a record can be of a node; the driver does small memcpys and memsets by kernels."""
     match params:
         case KernelParams():
@@ -63,7 +63,8 @@ def named(run: BundleContents) -> tuple[NodeIdPass, set[tuple[str, int]]]:
     by_id = {graph.id: graph for graph in run.graphs}
     ids = {ident: one for one in found.graphs for ident in one.launched_as}
     numbers = {
-        ident: executable_numbers(by_id[one.graph], by_id, one.nodes) for ident, one in ids.items()
+        ident: number_executable_nodes(by_id[one.graph], by_id, one.nodes)
+        for ident, one in ids.items()
     }
     seen = set()
     for row in found.rows:

@@ -32,11 +32,11 @@ def watch(step: Callable[[], object]) -> tuple[tuple[GraphNode, ...], list[Given
     from cuda.bindings import driver
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    from collectors.allocator.history import end_recording, segments, start_recording
+    from collectors.allocator.history import end_recording, read_segments, start_recording
     from collectors.driver.calls import call
-    from collectors.driver.node_operands import extent_of
-    from collectors.driver.operands import Reach, lived
-    from collectors.driver.topology import read_graph_and_handles
+    from collectors.driver.node_operands import find_extent
+    from collectors.driver.operands import AllocationResolver, list_live_extents
+    from collectors.driver.topology import read_graph_with_positions
 
     def launched() -> int:
         stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
@@ -59,14 +59,14 @@ def watch(step: Callable[[], object]) -> tuple[tuple[GraphNode, ...], list[Given
             return result
 
     torch.cuda.synchronize()
-    before = segments()
+    before = read_segments()
     start_recording()
     graph = torch.cuda.CUDAGraph(keep_graph=True)
     with torch.cuda.graph(graph), Watch():
         step()
-    blocks = lived(before, end_recording())
-    reach = Reach(segments(), blocks, extent_of)
-    (read, *_), _ = read_graph_and_handles(graph.raw_cuda_graph(), "g", reach)
+    blocks = list_live_extents(before, end_recording())
+    reach = AllocationResolver(read_segments(), blocks, find_extent)
+    (read, *_), _ = read_graph_with_positions(graph.raw_cuda_graph(), "g", reach)
     return read.nodes, found, reach
 
 

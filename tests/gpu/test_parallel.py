@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from graphviz_dash.bundle.read import read_bundle
-from graphviz_dash.features.prediction.analysis.measured import chosen_attempt
+from graphviz_dash.features.prediction.analysis.measured import select_attempt
 from graphviz_dash.model.parallel import Verdict
 from graphviz_dash.model.run import ExecutionMode
-from graphviz_dash.planning.proof import node_ranges
+from graphviz_dash.planning.proof import compute_node_ranges
 from tests.gpu.test_ranks import two_ranks
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def test_independent_chains_run_side_by_side() -> None:
     assert plan.verdict is Verdict.FASTER
     assert plan.chosen > 1
     assert plan.check.bitwise_replays == plan.check.replays >= 20
-    chosen = chosen_attempt(plan)
+    chosen = select_attempt(plan)
     assert chosen is not None
     assert chosen.memory_bytes is not None
     assert plan.memory_limit_bytes is not None
@@ -171,7 +171,7 @@ def test_the_mode_is_collected(tmp_path: Path) -> None:
     assert run.manifest.mode is ExecutionMode.PARALLEL
     assert run.parallel is not None
     (graph,) = run.graphs
-    assert node_ranges(run.parallel.operators)[-1].stop == len(graph.nodes)
+    assert compute_node_ranges(run.parallel.operators)[-1].stop == len(graph.nodes)
     assert run.parallel.check.replays >= 20
 
 

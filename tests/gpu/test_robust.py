@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.bundle.read import read_bundle
-from graphviz_dash.bundle.staging import remove_leftovers
+from graphviz_dash.bundle.staging import remove_abandoned_folders
 from graphviz_dash.model.run import ExecutionMode, Pass
 from tests.collectors.test_robust import wait_until_none
 
@@ -81,7 +81,7 @@ def test_killed_at_ten_random_points(tmp_path: Path) -> None:
             assert read_bundle(output / name).manifest.status == "complete"
         assert ("eager" in names) >= (lines > EAGER_LINES)
         hidden = {path for path in output.iterdir() if path.name.startswith(".")}
-        assert {leftover.path for leftover in remove_leftovers(output)} == hidden
+        assert {leftover.path for leftover in remove_abandoned_folders(output)} == hidden
         assert {path.name for path in output.iterdir()} == names
     # Some were killed late enough to have a run, and some too early.
     assert 0 < sum(lines > EAGER_LINES for lines, _ in points) < KILLS

@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.guidance.gaps import Part, baseline_remedy, gaps, with_compilation
-from graphviz_dash.guidance.remedies import Lack, has_trace, remedies
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.guidance.gaps import (
+    Part,
+    build_compilation_command,
+    find_baseline_remedy,
+    find_gaps,
+)
+from graphviz_dash.guidance.remedies import MissingInput, find_remedies, has_trace
 from graphviz_dash.ingest.load import load_experiment, load_outlines
 from graphviz_dash.model.run import Experiment
 
@@ -23,11 +28,11 @@ BY_NATURE = {Part.FAMILIES, Part.RANKS}
 @pytest.mark.parametrize("name", NAMES)
 def test_each_run_of_each_sample_has_an_answer_or_the_command_that_gets_it(name: str) -> None:
     experiment = load_experiment(SAMPLES / name, traces=False)
-    for part, gap in gaps(experiment.runs).items():
+    for part, gap in find_gaps(experiment.runs).items():
         assert (gap.command is None) == (part in BY_NATURE), part
         assert gap.missing.reason
-    to_compare = baseline_remedy(experiment.runs)
-    comparison = compare(experiment)
+    to_compare = find_baseline_remedy(experiment.runs)
+    comparison = compare_runs(experiment)
     for run in comparison.runs:
         predicted = run.is_baseline and has_trace(run.run)
         measured = run.speedup.value is not None or run.step.value is not None
@@ -40,7 +45,7 @@ def test_each_run_of_each_sample_has_an_answer_or_the_command_that_gets_it(name:
 
 def commands(name: str) -> dict[Part, str]:
     runs = _experiment(name).runs
-    return {part: shlex.join(gap.command) for part, gap in gaps(runs).items() if gap.command}
+    return {part: shlex.join(gap.command) for part, gap in find_gaps(runs).items() if gap.command}
 
 
 def _experiment(name: str) -> Experiment:
@@ -63,14 +68,14 @@ def test_the_ranks_of_a_workload_are_launched_as_they_were() -> None:
     split = commands("tp-transformer")
     launched = "torchrun --nproc-per-node 2 -m collectors --workload tp-transformer"
     assert split[Part.COMPILATION].startswith(f"{launched} --modes compile -o ")
-    condition = gaps(_experiment("tp-transformer").runs)[Part.DOCTOR].condition
+    condition = find_gaps(_experiment("tp-transformer").runs)[Part.DOCTOR].precondition
     assert condition == "run the step in one process, because the doctor does not examine ranks"
 
 
 def test_what_the_compiler_did_is_recorded_beside_what_is_there() -> None:
     runs = _experiment("mlp-train").runs
     (compiled,) = (run for run in runs if run.name == "compile")
-    assert shlex.join(with_compilation(compiled, runs)) == (
+    assert shlex.join(build_compilation_command(compiled, runs)) == (
         "graphviz-dash collect --workload mlp-train --modes compile -o "
         "sample_traces/mlp-train-again"
     )
@@ -89,7 +94,7 @@ def test_a_program_is_run_again_as_it_was() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_graphs_need_not_be_read(name: str) -> None:
-    assert gaps(load_outlines(SAMPLES / name)) == gaps(_experiment(name).runs)
+    assert find_gaps(load_outlines(SAMPLES / name)) == find_gaps(_experiment(name).runs)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -97,8 +102,8 @@ def test_no_command_writes_over_a_run(name: str) -> None:
     """Collector and recorder refuse a name that is taken."""
     runs = _experiment(name).runs
     taken = {run.name for run in runs} | {run.mode.value for run in runs}
-    advised = [gap.command for gap in gaps(runs).values()]
-    advised += [remedy.command for run in runs for remedy in remedies(run, runs)]
+    advised = [gap.command for gap in find_gaps(runs).values()]
+    advised += [remedy.command for run in runs for remedy in find_remedies(run, runs)]
     for command in advised:
         if command is None or "doctor" in command:
             continue
@@ -114,14 +119,14 @@ def test_no_command_names_a_folder_of_the_machine_that_recorded(name: str) -> No
 
 
 def test_a_lone_run_with_graphs_is_told_how_to_get_its_baseline() -> None:
-    found = baseline_remedy(_experiment("graph-update").runs)
+    found = find_baseline_remedy(_experiment("graph-update").runs)
     assert found is not None
     run, remedy = found
-    assert (run.name, remedy.lack) == ("graph", Lack.EAGER_RUN)
+    assert (run.name, remedy.missing_input) == ("graph", MissingInput.EAGER_RUN)
     assert remedy.command is not None
     assert "--modes eager" in shlex.join(remedy.command)
-    found = baseline_remedy(_experiment("recorded-server").runs)
+    found = find_baseline_remedy(_experiment("recorded-server").runs)
     assert found is not None
-    assert found[1].lack is Lack.EAGER_RECORDING
-    assert baseline_remedy(_experiment("mlp-train").runs) is None
-    assert baseline_remedy(_experiment("recorded-lightning").runs) is None
+    assert found[1].missing_input is MissingInput.EAGER_RECORDING
+    assert find_baseline_remedy(_experiment("mlp-train").runs) is None
+    assert find_baseline_remedy(_experiment("recorded-lightning").runs) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from graphviz_dash.guidance.remedies import Lack, Remedy, remedies
+from graphviz_dash.guidance.remedies import MissingInput, Remedy, find_remedies
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.run import FileRole, Run
 
@@ -18,7 +18,7 @@ PROGRAM = ("--", "python", "train.py", "--steps", "40")
 
 def _recorded(name: str, *, traced: bool = False, **changes: object) -> Run:
     """A recorded run whose program ended before its window, with parts of its recording changed."""
-    run = load_run(RECORDED / name, traces=False, checked=False)
+    run = load_run(RECORDED / name, traces=False, check_hashes=False)
     assert run.recording is not None
     files = tuple(
         file for file in run.manifest.files if traced or file.role is not FileRole.REPLAY_TRACE
@@ -31,11 +31,11 @@ def _recorded(name: str, *, traced: bool = False, **changes: object) -> Run:
 
 
 def test_a_window_is_moved_to_where_the_program_still_runs() -> None:
-    (remedy,) = remedies(_recorded("eager", steps=30, skip=30, window=5))
+    (remedy,) = find_remedies(_recorded("eager", steps=30, skip=30, window=5))
     # 26 steps are left for skipping and the window after three to settle in.
     window = ("--skip", "21", "--steps", "5", "--name", "eager-again")
     command = ("graphviz-dash", "collect", "-o", "mine", *window, *PROGRAM)
-    assert remedy == Remedy(Lack.WINDOW, command)
+    assert remedy == Remedy(MissingInput.WINDOW, command)
 
 
 @pytest.mark.parametrize("output", [("-o", "/tmp/x/mine"), ("--output=/tmp/x/mine",)])
@@ -44,7 +44,7 @@ def test_the_folder_of_the_recording_machine_is_not_advised(output: tuple[str, .
     command = ("graphviz-dash", "collect", *output, "--skip", "30", *PROGRAM)
     manifest = msgspec.structs.replace(run.manifest, command=command)
     moved = Run(path=run.path, manifest=manifest, recording=run.recording)
-    (remedy,) = remedies(moved)
+    (remedy,) = find_remedies(moved)
     assert remedy.command is not None
     assert remedy.command[2:4] == (output[0].partition("=")[0], "mine")
 
@@ -53,10 +53,10 @@ def test_steps_count_anew_after_a_capture_and_the_window_shrinks() -> None:
     run = _recorded("graphed", steps=20, skip=30, window=5)
     assert run.recording is not None
     late = msgspec.structs.replace(run.recording.graphs[0], step=10, profiled=True)
-    (remedy,) = remedies(_recorded("graphed", steps=20, skip=30, window=5, graphs=(late,)))
+    (remedy,) = find_remedies(_recorded("graphed", steps=20, skip=30, window=5, graphs=(late,)))
     assert remedy.command is not None
     assert remedy.command[4:8] == ("--skip", "3", "--steps", "3")
-    assert remedy.longer_by == 0
+    assert remedy.extra_steps == 0
 
 
 def test_the_window_of_a_server_is_to_hold_every_size() -> None:
@@ -66,40 +66,42 @@ def test_the_window_of_a_server_is_to_hold_every_size() -> None:
     other = msgspec.structs.replace(graph, graph="graph-1", window_replays=0)
     steps = {"steps": 40 + graph.step, "skip": 20}
     served = _recorded("graphed", traced=True, graphs=(graph, other), **steps)
-    sizes, *_ = remedies(served)
-    assert sizes.lack is Lack.SIZES
+    sizes, *_ = find_remedies(served)
+    assert sizes.missing_input is MissingInput.SIZES
     assert sizes.command is not None
     assert sizes.command[sizes.command.index("--window-replays") + 1] == str(
         4 * run.recording.marked
     )
     untraced = _recorded("graphed", graphs=(graph, other), **steps)
-    window, *_ = remedies(untraced)
-    assert window.lack is Lack.WINDOW
+    window, *_ = find_remedies(untraced)
+    assert window.missing_input is MissingInput.WINDOW
     assert window.command is not None
     assert "--window-replays" in window.command
 
 
 def test_a_program_that_is_too_short_must_run_longer() -> None:
-    (remedy,) = remedies(_recorded("eager", steps=2, skip=30, window=5))
+    (remedy,) = find_remedies(_recorded("eager", steps=2, skip=30, window=5))
     assert remedy.command is not None
     assert remedy.command[4:8] == ("--skip", "0", "--steps", "1")
-    assert remedy.longer_by == 3
+    assert remedy.extra_steps == 3
 
 
 def test_steps_that_nothing_marks_must_be_marked() -> None:
-    assert remedies(_recorded("eager", boundary_kind=None)) == (Remedy(Lack.STEPS, None),)
+    assert find_remedies(_recorded("eager", boundary_kind=None)) == (
+        Remedy(MissingInput.STEPS, None),
+    )
 
 
 def test_captures_without_lines_are_recorded_with_them() -> None:
     run = _recorded("graphed", traced=True)
-    (remedy,) = remedies(run)
-    assert remedy.lack is Lack.ATTRIBUTION
+    (remedy,) = find_remedies(run)
+    assert remedy.missing_input is MissingInput.ATTRIBUTION
     added = ("--name", "graphed-attributed", "--attribute")
     assert remedy.command == (*BEFORE, "30", "--steps=5", *added, *PROGRAM)
-    attributed = load_run(RECORDED / "graphed-attributed", traces=False, checked=False)
-    assert remedies(run, [attributed]) == ()
+    attributed = load_run(RECORDED / "graphed-attributed", traces=False, check_hashes=False)
+    assert find_remedies(run, [attributed]) == ()
 
 
 @pytest.mark.parametrize("name", ["eager", "graphed-attributed"])
 def test_what_is_whole_lacks_nothing(name: str) -> None:
-    assert remedies(load_run(RECORDED / name, traces=False, checked=False)) == ()
+    assert find_remedies(load_run(RECORDED / name, traces=False, check_hashes=False)) == ()

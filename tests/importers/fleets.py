@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.features.ranks.fleet import FleetAnswer
+from graphviz_dash.features.ranks.fleet import FleetFindings
 from graphviz_dash.features.ranks.fleet_import import (
     Fleet,
-    answers,
     collect_fleet,
+    compute_answers,
 )
 from graphviz_dash.importers import tasks
 from graphviz_dash.importers.locations import find_locations
@@ -89,7 +89,7 @@ def uneven_fleet(folder: Path) -> Fleet:
     return fleet_of(folder)
 
 
-def the_answer(fleet: Fleet) -> FleetAnswer:
+def the_answer(fleet: Fleet) -> FleetFindings:
     """What the tables say of a fleet that ran in one mode."""
-    (found,) = answers(fleet)
+    (found,) = compute_answers(fleet)
     return found

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.nodes.node_table import node_table
-from graphviz_dash.analysis.ranks.ranks import families
+from graphviz_dash.analysis.nodes.node_table import build_table
+from graphviz_dash.analysis.ranks.ranks import group_rank_families
 from graphviz_dash.analysis.replays.replays import match_replays
 from graphviz_dash.errors import InputError
-from graphviz_dash.importers.bundles import Imported, import_files
-from graphviz_dash.importers.group import common_name, stem
+from graphviz_dash.importers.bundles import ImportedRun, import_files
+from graphviz_dash.importers.group import get_common_name, strip_extensions
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.run import ExecutionMode
@@ -52,7 +52,7 @@ def replay(
     return trace.write(path)
 
 
-def reasons(imported: Imported) -> dict[str, str]:
+def reasons(imported: ImportedRun) -> dict[str, str]:
     return {fact.fact: fact.reason for fact in imported.absent}
 
 
@@ -93,7 +93,9 @@ class TestOneTrace:
         whole = gzip.decompress(file.read_bytes())
         (tmp_path / "cut.json").write_bytes(whole[: len(whole) * 2 // 3])
         (found,) = import_files([tmp_path / "cut.json"], tmp_path / "out")
-        assert [problem.code for problem in load_run(found.path).incomplete] == ["cut-off"]
+        assert [problem.code for problem in load_run(found.path).completeness_problems] == [
+            "cut-off"
+        ]
 
 
 class TestJoined:
@@ -102,7 +104,7 @@ class TestJoined:
         (found,) = import_files(files, tmp_path / "out")
         assert "no debug DOT was imported" in reasons(found)["dependencies between nodes"]
         run = load_run(found.path)
-        table = node_table(run, "graph-0")
+        table = build_table(run, "graph-0")
         assert [row.origin.op for row in table.rows] == ["fill", "gemm"]
         assert [row.times.samples for row in table.rows] == [3, 3]
 
@@ -153,7 +155,7 @@ class TestJoined:
         assert [source.name for source in found.sources] == ["decode.json.gz", "bs_32.json.gz"]
         assert reasons(found)["other captures"].endswith(": bs_16.json.gz")
         assert "capture pass" not in reasons(found)
-        table = node_table(load_run(found.path), "graph-0")
+        table = build_table(load_run(found.path), "graph-0")
         assert [row.origin.op for row in table.rows] == ["fill", "gemm"]
 
     def test_all_captures_that_are_replayed_are_kept(self, tmp_path: Path) -> None:
@@ -179,12 +181,12 @@ class TestJoined:
             ("graph-0", 0),
             ("graph-1", 1),
         ]
-        assert [trace.runtime.height for trace in run.captures] == [4, 5]
+        assert [trace.runtime.height for trace in run.capture_traces] == [4, 5]
         assert run.replay_trace is not None
         matched = match_replays(run.graphs, run.replay_trace)
         assert matched.graph.tolist() == [0, 0, 1, 1, 1] * 2
         for graph, kernels in zip(run.graphs, sizes, strict=True):
-            table = node_table(run, graph.id)
+            table = build_table(run, graph.id)
             assert [row.origin.op for row in table.rows] == list(kernels)
 
     def test_two_of_the_same_cannot_be_joined(self, tmp_path: Path) -> None:
@@ -198,13 +200,13 @@ class TestJoined:
             replay(tmp_path / f"{name}.json.gz", rank=number) for number, name in enumerate(names)
         ]
         import_files(files, tmp_path / "out")
-        (group,) = families(load_experiment(tmp_path / "out")).values()
+        (group,) = group_rank_families(load_experiment(tmp_path / "out")).values()
         assert [run.manifest.rank for run in group] == [0, 1]
 
     def test_jobs_that_say_the_same_are_told_by_their_names(self, tmp_path: Path) -> None:
         files = [replay(tmp_path / f"{job}.json.gz", rank=0) for job in "ab"]
         import_files(files, tmp_path / "out")
-        found = families(load_experiment(tmp_path / "out"))
+        found = group_rank_families(load_experiment(tmp_path / "out"))
         assert [name.rpartition(": ")[2] for name in found] == ["a", "b"]
 
     def test_when_it_was_recorded(self, tmp_path: Path) -> None:
@@ -212,7 +214,7 @@ class TestJoined:
         manifest = load_run(found.path).manifest
         assert manifest.recorded is not None
         assert manifest.recorded.startswith("2026-11-21T")
-        assert manifest.measured == manifest.recorded
+        assert manifest.recorded_or_created_at == manifest.recorded
 
     def test_ranks_are_told_by_the_traces(self, tmp_path: Path) -> None:
         files = [replay(tmp_path / f"r{rank}.json.gz", rank=rank) for rank in range(2)]
@@ -239,7 +241,7 @@ class TestJoined:
             )
         files = [data, trace.write(tmp_path / "m-replay.json.gz")]
         (found,) = import_files(files, tmp_path / "out")
-        table = node_table(load_run(found.path), "graph-0")
+        table = build_table(load_run(found.path), "graph-0")
         assert [row.times.method for row in table.rows] == [
             "graph node id",
             *["none"] * 2,
@@ -335,8 +337,8 @@ class TestRefused:
     ],
 )  # fmt: skip
 def test_names(name: str, shorter: str, common: str) -> None:
-    assert stem(Path(name)) == shorter
-    assert common_name(Path(name)) == common
+    assert strip_extensions(Path(name)) == shorter
+    assert get_common_name(Path(name)) == common
 
 
 def test_the_samples_of_other_tests_import_too(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.importers import confined_process
-from graphviz_dash.importers.confined import Bounds, import_confined, unpack_confined
+from graphviz_dash.importers.confined import SandboxLimits, import_sandboxed, unpack_sandboxed
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.progress import CancelledError, watched
+from graphviz_dash.progress import CancelledError, watch
 from tests.builders import chain, make_experiment
 from tests.importers.test_bundles import capture, replay
 from tests.ui.state.test_uploads import files, packed
@@ -58,8 +58,8 @@ def misbehaving(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, act: str) -> No
 def test_a_capture_and_its_replays(tmp_path: Path, folder: Path) -> None:
     traces = [capture(tmp_path / "m-capture.json.gz"), replay(tmp_path / "m-replay.json.gz")]
     shares: list[float] = []
-    with watched(shares.append):
-        assert import_confined(traces, folder) == "m"
+    with watch(shares.append):
+        assert import_sandboxed(traces, folder) == "m"
     (run,) = load_experiment(folder).runs
     assert len(run.graphs) == 1
     assert max(shares) == 1.0
@@ -70,7 +70,7 @@ def test_an_archive(tmp_path: Path, folder: Path) -> None:
     experiment = make_experiment(tmp_path / "toy")
     archive = tmp_path / "toy.zip"
     archive.write_bytes(packed(experiment).getvalue())
-    assert unpack_confined(archive, folder, "toy.zip") == "toy"
+    assert unpack_sandboxed(archive, folder, "toy.zip") == "toy"
     assert files(folder) == files(experiment)
 
 
@@ -81,7 +81,7 @@ def test_an_archive_leaves_nothing_in_the_cache(
     experiment = make_experiment(tmp_path / "toy", work=chain(400), traced=20)
     archive = tmp_path / "toy.zip"
     archive.write_bytes(packed(experiment).getvalue())
-    assert unpack_confined(archive, folder, "toy.zip") == "toy"
+    assert unpack_sandboxed(archive, folder, "toy.zip") == "toy"
     assert not (tmp_path / "cache").exists()
 
 
@@ -89,7 +89,7 @@ def test_a_bad_file_is_the_same_error_without_its_folder(tmp_path: Path, folder:
     file = tmp_path / "notes.txt"
     file.write_text("hello")
     with pytest.raises(InputError, match=r"^notes.txt: a file of unknown kind; expected"):
-        import_confined([file], folder)
+        import_sandboxed([file], folder)
     assert list(folder.parent.iterdir()) == []
 
 
@@ -117,7 +117,7 @@ def test_whatever_it_does_is_one_line(
     misbehaving(monkeypatch, tmp_path, act)
     file = replay(tmp_path / "trace.json.gz")
     with pytest.raises(InputError, match=said) as caught:
-        import_confined([file], folder, Bounds(seconds=1 if "1 s" in said else 60))
+        import_sandboxed([file], folder, SandboxLimits(seconds=1 if "1 s" in said else 60))
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("trace.json.gz: a file that")
     assert list(folder.parent.iterdir()) == []
@@ -130,7 +130,7 @@ def test_it_steps_back_behind_who_looks_at_pages(
 ) -> None:
     misbehaving(monkeypatch, tmp_path, "os._exit(40 + os.nice(0))")
     with pytest.raises(InputError):
-        import_confined([replay(tmp_path / "trace.json.gz")], folder)
+        import_sandboxed([replay(tmp_path / "trace.json.gz")], folder)
     assert f"exit code {40 + min(os.nice(0) + 10, 19)}" in caplog.text
 
 
@@ -139,7 +139,7 @@ def test_what_takes_too_much_of_the_servers_memory_is_refused(tmp_path: Path, fo
     archive = tmp_path / "toy.zip"
     archive.write_bytes(packed(make_experiment(tmp_path / "toy")).getvalue())
     with pytest.raises(InputError) as caught:
-        unpack_confined(archive, folder, "toy.zip", Bounds(opened_bytes=1 << 20))
+        unpack_sandboxed(archive, folder, "toy.zip", SandboxLimits(opened_bytes=1 << 20))
     assert str(caught.value) == (
         "toy.zip: a file whose pages need more server memory than the upload limit; expected a "
         "file that can be opened within 0.0 GiB. Open it with a separate server: graphviz-dash "
@@ -153,7 +153,7 @@ def test_the_system_ends_it_before_the_server(
 ) -> None:
     misbehaving(monkeypatch, tmp_path, "sys.exit(open('/proc/self/oom_score_adj').read())")
     with pytest.raises(InputError):
-        import_confined([replay(tmp_path / "trace.json.gz")], folder)
+        import_sandboxed([replay(tmp_path / "trace.json.gz")], folder)
     assert caplog.text.rstrip().endswith("exit code 1: 1000")
 
 
@@ -183,8 +183,8 @@ def test_it_ends_when_nobody_waits_any_more(
     def gives_up(_: float) -> None:
         raise CancelledError
 
-    with watched(gives_up), pytest.raises(CancelledError):
-        import_confined([replay(tmp_path / "trace.json.gz")], folder)
+    with watch(gives_up), pytest.raises(CancelledError):
+        import_sandboxed([replay(tmp_path / "trace.json.gz")], folder)
     assert _sleepers(str(tmp_path)) == []
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from graphviz_dash.importers.confined_process import Message, Request, smaller
+from graphviz_dash.importers.confined_process import Message, Request, format_limits
 from tests.importers.test_bundles import replay
 
 MODULE = "graphviz_dash.importers.confined_process"
@@ -57,7 +57,9 @@ def test_a_bad_file_is_refused_in_its_parts(tmp_path: Path) -> None:
 
 
 def test_what_would_have_been_small_enough_is_told(tmp_path: Path) -> None:
-    assert smaller(request(tmp_path / "x")) == "a file that can be read within 2.0 GiB and 60 s"
+    assert (
+        format_limits(request(tmp_path / "x")) == "a file that can be read within 2.0 GiB and 60 s"
+    )
 
 
 def test_the_bounds_are_those_of_the_request(
@@ -71,7 +73,7 @@ def test_the_bounds_are_those_of_the_request(
     monkeypatch.setattr(sys, "platform", "other")
     lowered: list[int] = []
     monkeypatch.setattr(os, "nice", lowered.append)
-    confined_process._confine(request(tmp_path / "x"))
+    confined_process._set_limits(request(tmp_path / "x"))
     assert limits == {
         resource.RLIMIT_AS: (2 << 30, 2 << 30),
         resource.RLIMIT_CPU: (60, 61),

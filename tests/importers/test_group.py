@@ -8,11 +8,11 @@ import pytest
 
 from graphviz_dash.importers.group import (
     SourcePart,
-    common_name,
-    grouped,
+    build_run_name,
+    get_common_name,
+    group_parts,
     has_duplicates,
-    run_name,
-    stem,
+    strip_extensions,
 )
 from graphviz_dash.ingest.formats.registry import ForeignContent, SourceKind
 from graphviz_dash.model.run import FileRole, MemoryUse
@@ -41,19 +41,19 @@ def part(
     ],
 )
 def test_names_without_endings_and_words_of_parts(path: str, shorter: str, common: str) -> None:
-    assert stem(Path(path)) == shorter
-    assert common_name(Path(path)) == common
+    assert strip_extensions(Path(path)) == shorter
+    assert get_common_name(Path(path)) == common
 
 
 def test_long_names_keep_apart() -> None:
-    names = {run_name("x" * 200 + end) for end in "ab"}
+    names = {build_run_name("x" * 200 + end) for end in "ab"}
     assert len(names) == 2
     assert max(map(len, names)) == 80
-    assert run_name("../..") == "run"
+    assert build_run_name("../..") == "run"
 
 
 def groups_of(*parts: SourcePart, join: bool = False) -> dict[str, int]:
-    return {group.name: len(group.parts) for group in grouped(parts, join=join)}
+    return {group.name: len(group.parts) for group in group_parts(parts, join=join)}
 
 
 def test_files_whose_names_differ_in_words_of_parts_are_one_run() -> None:
@@ -71,7 +71,9 @@ def test_captures_in_a_folder_beside_their_replays() -> None:
         part("a/capture_traces/bs_32_rank0.json", REPLAY, captures=True),
         part("a/capture_traces/bs_32_rank1.json", CAPTURE),
     )
-    groups = {group.name: [part.source.name for part in group.parts] for group in grouped(parts)}
+    groups = {
+        group.name: [part.source.name for part in group.parts] for group in group_parts(parts)
+    }
     assert groups == {
         "rank_0": ["profile_rank_0.json", "bs_16_rank0.json", "bs_32_rank0.json"],
         "rank_1": ["profile_rank_1.json", "bs_32_rank1.json"],
@@ -81,10 +83,10 @@ def test_captures_in_a_folder_beside_their_replays() -> None:
 
 def test_a_trace_that_captures_and_replays_is_the_capture_of_one_that_replays() -> None:
     both = part("a/m-capture.json", REPLAY, captures=True)
-    (group,) = grouped([both, part("a/m-replay.json", REPLAY)])
+    (group,) = group_parts([both, part("a/m-replay.json", REPLAY)])
     assert [member.role for member in group.parts] == [CAPTURE, REPLAY]
     assert not has_duplicates(group.parts)
-    (alone,) = grouped([both])
+    (alone,) = group_parts([both])
     assert alone.parts == (both,)
 
 

@@ -17,7 +17,7 @@ from graphviz_dash.importers.locations import (
     fetch,
     find_locations,
     is_address,
-    local_copy,
+    provide_local_copy,
 )
 from tests.faults import locked
 
@@ -48,7 +48,7 @@ def test_folders_are_searched_and_bundles_are_one(tmp_path: Path) -> None:
     assert found == [
         Location(f"{tmp_path}/a.json"),
         Location(f"{tmp_path}/deep/b.json"),
-        Location(f"{tmp_path}/deep/run", bundle=True),
+        Location(f"{tmp_path}/deep/run", is_bundle=True),
     ]
 
 
@@ -59,7 +59,7 @@ def test_a_folder_below_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
     with locked(tmp_path / "closed"):
         assert find_locations([str(tmp_path)]) == [
             Location(f"{tmp_path}/a.json"),
-            Location(f"{tmp_path}/closed", unreadable="permission denied"),
+            Location(f"{tmp_path}/closed", problem="permission denied"),
             Location(f"{tmp_path}/open/b.json"),
         ]
         with pytest.raises(InputError, match="closed: permission denied"):
@@ -70,7 +70,7 @@ def test_an_address_is_searched_the_same(memory: fsspec.AbstractFileSystem) -> N
     for name in ("/t/a.json", "/t/run/manifest.json", "/t/run/clean.json", "/t/.x/c"):
         memory.pipe_file(name, b"{}")
     assert find_locations(["memory://t"]) == [
-        Location("memory://t/run", bundle=True),
+        Location("memory://t/run", is_bundle=True),
         Location("memory://t/a.json"),
     ]
     assert find_locations(["memory://t/a.json"]) == [Location("memory://t/a.json")]
@@ -80,7 +80,7 @@ def test_a_copy_lasts_as_long_as_it_is_used(
     memory: fsspec.AbstractFileSystem, tmp_path: Path
 ) -> None:
     memory.pipe_file("/t/a.json", b"here")
-    with local_copy(Location("memory://t/a.json"), tmp_path) as file:
+    with provide_local_copy(Location("memory://t/a.json"), tmp_path) as file:
         assert file.read_bytes() == b"here"
     assert not list(tmp_path.iterdir())
 

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from graphviz_dash.importers.group import SourceGroup, SourcePart
-from graphviz_dash.importers.manifests import imported_manifest, sources_of, trace_head_of
+from graphviz_dash.importers.manifests import build_imported_manifest, iter_sources, read_trace_head
 from graphviz_dash.importers.run_contents import RunContents
 from graphviz_dash.ingest.formats.registry import ForeignContent, SourceKind
 from graphviz_dash.ingest.kineto.reader import read_trace
@@ -23,7 +23,7 @@ def part(path: Path, role: FileRole) -> SourcePart:
 def test_each_file_is_a_source_once(tmp_path: Path) -> None:
     path = replay(tmp_path / "m.json.gz")
     group = SourceGroup("m", (part(path, FileRole.REPLAY_TRACE),) * 2)
-    (source,) = sources_of(group)
+    (source,) = iter_sources(group)
     assert (source.name, source.kind) == ("m.json.gz", "Kineto trace")
     assert source.bytes == path.stat().st_size
     assert source.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
@@ -35,8 +35,10 @@ def test_replays_say_where_the_run_was(tmp_path: Path) -> None:
     replayed = part(replay(tmp_path / "r.json.gz"), FileRole.REPLAY_TRACE)
     for parts in ((captured, replayed), (replayed,), (captured,)):
         group = SourceGroup("m", parts)
-        assert trace_head_of(group) is not None
-        manifest = imported_manifest(group, NOTHING, (), ExecutionMode.EAGER, ("graphviz-dash",))
+        assert read_trace_head(group) is not None
+        manifest = build_imported_manifest(
+            group, NOTHING, (), ExecutionMode.EAGER, ("graphviz-dash",)
+        )
         assert manifest.mode is ExecutionMode.EAGER
         assert manifest.environment.cuda_runtime == "13.0"
         assert manifest.workload.traced_iterations == (3 if replayed in parts else 0)
@@ -44,7 +46,7 @@ def test_replays_say_where_the_run_was(tmp_path: Path) -> None:
 
 def test_without_a_trace_little_is_known() -> None:
     group = SourceGroup("m", ())
-    assert trace_head_of(group) is None
-    manifest = imported_manifest(group, NOTHING, (), ExecutionMode.RECORDED, ())
+    assert read_trace_head(group) is None
+    manifest = build_imported_manifest(group, NOTHING, (), ExecutionMode.RECORDED, ())
     assert (manifest.rank, manifest.group, manifest.environment.gpu) == (None, None, None)
     assert manifest.workload.traced_iterations == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from graphviz_dash.importers.group import SourceGroup, SourcePart
-from graphviz_dash.importers.run_contents import run_contents
+from graphviz_dash.importers.run_contents import build_run_contents
 from graphviz_dash.ingest.formats.debug_dot import read_debug_dot
 from graphviz_dash.ingest.formats.registry import ForeignContent, SourceKind
 from graphviz_dash.ingest.kineto.reader import read_trace
@@ -41,12 +41,12 @@ def trace_part(path: Path, role: FileRole) -> SourcePart:
 
 def test_graphs_of_several_files_are_numbered_one_behind_the_other(tmp_path: Path) -> None:
     part = dot_part(tmp_path)
-    contents = run_contents(group(part, part, part), DEFAULT_LIMITS)
+    contents = build_run_contents(group(part, part, part), DEFAULT_LIMITS)
     assert [graph.id for graph in contents.graphs] == ["graph-0", "graph-1", "graph-2"]
 
 
 def test_a_dot_alone_tells_neither_times_nor_machine(tmp_path: Path) -> None:
-    contents = run_contents(group(dot_part(tmp_path)), DEFAULT_LIMITS)
+    contents = build_run_contents(group(dot_part(tmp_path)), DEFAULT_LIMITS)
     lacking = {absent.fact for absent in contents.absent}
     assert {Fact.CLEAN_PASS, Fact.CAPTURE_PASS, Fact.TRACED_PASS, Fact.MEMORY} <= lacking
     assert Fact.ENVIRONMENT in lacking
@@ -56,11 +56,11 @@ def test_a_dot_alone_tells_neither_times_nor_machine(tmp_path: Path) -> None:
 def test_without_a_dot_graphs_are_inferred_and_said_to_be(tmp_path: Path) -> None:
     capture_part = trace_part(capture(tmp_path / "c.json.gz"), FileRole.CAPTURE_TRACE)
     replay_part = trace_part(replay(tmp_path / "r.json.gz"), FileRole.REPLAY_TRACE)
-    contents = run_contents(group(capture_part, replay_part), DEFAULT_LIMITS)
+    contents = build_run_contents(group(capture_part, replay_part), DEFAULT_LIMITS)
     assert len(contents.graphs) == 1
     (reason,) = (a.reason for a in contents.absent if a.fact == "dependencies between nodes")
     assert "no debug DOT was imported" in reason
-    alone = run_contents(group(capture_part), DEFAULT_LIMITS)
+    alone = build_run_contents(group(capture_part), DEFAULT_LIMITS)
     assert alone.graphs == ()
     (reason,) = (absent.reason for absent in alone.absent if absent.fact == Fact.GRAPHS)
     assert "without a replay trace" in reason
@@ -69,7 +69,7 @@ def test_without_a_dot_graphs_are_inferred_and_said_to_be(tmp_path: Path) -> Non
 def test_memory_of_a_snapshot_is_of_one_moment() -> None:
     use = MemoryUse(None, None, 1, 2, ())
     part = SourcePart(Path("s.pickle"), ForeignContent(SourceKind.MEMORY_SNAPSHOT, memory=use))
-    contents = run_contents(group(part), DEFAULT_LIMITS)
+    contents = build_run_contents(group(part), DEFAULT_LIMITS)
     assert contents.memory == use
     lacking = {absent.fact for absent in contents.absent}
     assert Fact.MEMORY not in lacking

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from graphviz_dash.features.torch_compile.analysis.report import compile_report
+from graphviz_dash.features.torch_compile.analysis.report import build_compile_report
 from graphviz_dash.importers.bundles import import_files
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
@@ -24,7 +24,7 @@ def test_a_log_joins_the_trace_in_its_folder(tmp_path: Path) -> None:
     run = load_run(imported.path)
     assert run.compilation is not None
     assert run.compilation.torch == "2.13.0+cpu"
-    report = compile_report(run)
+    report = build_compile_report(run)
     assert not isinstance(report, Missing)
     # The trace's region 0/0 is the log's compilation 0/0.
     (frame,) = [box for box in report.tree.walk() if box.id == "frame 0/0"]

@@ -12,7 +12,7 @@ import pytest
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.limits import Limits
-from graphviz_dash.progress import watched
+from graphviz_dash.progress import watch
 
 TEXT = Random(1).randbytes(300_000).hex().encode()
 LIMITS = Limits()
@@ -57,7 +57,7 @@ def test_a_cut_and_a_flipped_bit_are_told_apart(tmp_path: Path) -> None:
     with ByteStream(path, LIMITS) as stream:
         read = b"".join(iter(stream.read, b""))
         assert stream.damage is not None
-        assert stream.damage.cut
+        assert stream.damage.is_truncated
         assert TEXT.startswith(read)
         assert len(read) > len(TEXT) // 2
     damaged = bytearray(whole)
@@ -66,7 +66,7 @@ def test_a_cut_and_a_flipped_bit_are_told_apart(tmp_path: Path) -> None:
     with ByteStream(path, LIMITS) as stream:
         b"".join(iter(stream.read, b""))
         assert stream.damage is not None
-        assert not stream.damage.cut
+        assert not stream.damage.is_truncated
 
 
 def test_limits_of_size_and_expansion(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_progress_is_told_up_to_the_end(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(TEXT)
     shares: list[float] = []
-    with watched(shares.append):
+    with watch(shares.append):
         assert all_of(path) == TEXT
     assert shares == sorted(shares)
     assert shares[-1] == 1.0

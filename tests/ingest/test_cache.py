@@ -23,14 +23,14 @@ from graphviz_dash.ingest import cache as module
 from graphviz_dash.ingest import cache_entry as entries
 from graphviz_dash.ingest import load
 from graphviz_dash.ingest.cache import (
-    VARIABLE,
+    CACHE_VARIABLE,
     TraceCache,
-    damaged_below,
-    default_cache,
+    find_damaged,
+    get_default_cache,
     open_trace,
 )
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
-from graphviz_dash.ingest.kineto.raw_events import raw_event
+from graphviz_dash.ingest.kineto.raw_events import read_raw_event
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.trace import Trace
@@ -43,7 +43,7 @@ SAMPLE = ROOT / "sample_traces/fork-join/graph/traces/replay.json.gz"
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even small traces are worth keeping here."""
-    monkeypatch.setattr(module, "WORTHWHILE_EVENTS", 1)
+    monkeypatch.setattr(module, "MIN_CACHED_EVENTS", 1)
 
 
 @pytest.fixture
@@ -84,9 +84,9 @@ def test_places_outlive_the_entry_that_they_are_read_from(cache: TraceCache) -> 
     assert first.offsets is not None
     assert again.offsets is not None
     assert again.offsets.rows["gpu"].equals(first.offsets.rows["gpu"])
-    assert raw_event(again, "runtime", 2) == raw_event(first, "runtime", 2)
+    assert read_raw_event(again, "runtime", 2) == read_raw_event(first, "runtime", 2)
     with pytest.raises(KeyError):
-        raw_event(again, "nothing", 0)
+        read_raw_event(again, "nothing", 0)
 
 
 def test_tables_outlive_the_entry_that_they_are_read_from(
@@ -120,8 +120,8 @@ def test_a_trace_is_parsed_once(cache: TraceCache, parses: list[Path]) -> None:
     again = open_trace(SAMPLE, cache=cache)
     assert parses == [SAMPLE]
     assert_same(first, again)
-    assert raw_event(again, "gpu", 3) == raw_event(first, "gpu", 3)
-    (kept,) = cache.entries()
+    assert read_raw_event(again, "gpu", 3) == read_raw_event(first, "gpu", 3)
+    (kept,) = cache.list_entries()
     assert (kept.path, kept.events) == (SAMPLE.resolve(), first.info.events)
     assert (cache.folder.stat().st_mode & 0o77) == 0
 
@@ -130,7 +130,7 @@ def test_a_trace_that_is_not_whole_stays_so(tmp_path: Path, cache: TraceCache) -
     path = tmp_path / "cut.json.gz"
     path.write_bytes(SAMPLE.read_bytes()[:-3_000])
     first = open_trace(path, cache=cache)
-    assert first.info.incomplete
+    assert first.info.completeness_problems
     assert_same(first, open_trace(path, cache=cache))
 
 
@@ -155,7 +155,7 @@ def test_contents_a_manifest_vouches_for_are_known_wherever_they_lie(
     moved = open_trace(copy, cache=cache, sha256="0" * 64)
     assert parses == [SAMPLE]
     assert moved.info.source == "copy.json.gz"
-    assert raw_event(moved, "gpu", 0).fields["ph"] == "X"
+    assert read_raw_event(moved, "gpu", 0).fields["ph"] == "X"
     open_trace(copy, cache=cache, sha256="1" * 64)
     assert len(parses) == 2
 
@@ -177,7 +177,7 @@ def test_a_damaged_entry_is_made_anew(
     cache: TraceCache, parses: list[Path], file: str, damage: str
 ) -> None:
     first = open_trace(SAMPLE, cache=cache)
-    (kept,) = cache.entries()
+    (kept,) = cache.list_entries()
     path = cache.folder / kept.key / file
     size = path.stat().st_size
     if damage == "gone":
@@ -209,7 +209,7 @@ def test_a_flipped_bit_never_changes_a_table(
     cache: TraceCache, parses: list[Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     first = open_trace(SAMPLE, cache=cache)
-    (entry,) = cache.entries()
+    (entry,) = cache.list_entries()
     random = Random(7)
     for file in sorted((cache.folder / entry.key).iterdir()):
         for _ in range(6):
@@ -226,8 +226,8 @@ def test_a_flipped_bit_never_changes_a_table(
             assert file.name in caplog.text
             assert_same(first, open_trace(SAMPLE, cache=cache))
             assert parses == [SAMPLE]  # the entry was made anew
-    assert damaged_below(SAMPLE.parent) == (SAMPLE.resolve(),)
-    assert damaged_below(cache.folder) == ()
+    assert find_damaged(SAMPLE.parent) == (SAMPLE.resolve(),)
+    assert find_damaged(cache.folder) == ()
 
 
 FULL_DISK = """
@@ -271,7 +271,7 @@ def test_a_file_system_without_room_is_no_error(tmp_path: Path) -> None:
         pytest.skip("only root may mount a small file system")
     try:
         assert open_trace(SAMPLE, cache=TraceCache(folder / "cache")).gpu.height
-        assert TraceCache(folder / "cache").entries() == []
+        assert TraceCache(folder / "cache").list_entries() == []
     finally:
         subprocess.run(["umount", str(folder)], check=True)
 
@@ -300,15 +300,15 @@ def test_the_bound_holds_and_the_last_used_stay(tmp_path: Path, cache: TraceCach
         trace.op(f"op {number}", 0, 10)
         paths.append(trace.write(tmp_path / f"{number}.json"))
         open_trace(paths[-1], cache=cache)
-        for kept in cache.entries():
+        for kept in cache.list_entries():
             if kept.path.name == f"{number}.json":
                 os.utime(cache.folder / kept.key, (1_000 + number, 1_000 + number))
-    sizes = [kept.size for kept in cache.entries()]
+    sizes = [kept.size for kept in cache.list_entries()]
     open_trace(paths[0], cache=cache)  # used now
     small = replace_bound(cache, sum(sizes[:2]) + 100)
     small.store("f" * 40, open_trace(SAMPLE, cache=None))
-    assert {kept.path.name for kept in small.entries()} <= {SAMPLE.name, "0.json"}
-    assert sum(kept.size for kept in small.entries()) <= small.most_bytes
+    assert {kept.path.name for kept in small.list_entries()} <= {SAMPLE.name, "0.json"}
+    assert sum(kept.size for kept in small.list_entries()) <= small.max_bytes
 
 
 def replace_bound(cache: TraceCache, most_bytes: int) -> TraceCache:
@@ -329,26 +329,26 @@ def test_a_folder_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     file.write_text("")
     broken = TraceCache(file / "cache")
     assert open_trace(SAMPLE, cache=broken).info.events
-    assert broken.entries() == []
+    assert broken.list_entries() == []
     assert broken.clear() == 0
 
 
 def test_small_traces_are_not_kept(cache: TraceCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "WORTHWHILE_EVENTS", 1_000_000)
+    monkeypatch.setattr(module, "MIN_CACHED_EVENTS", 1_000_000)
     open_trace(SAMPLE, cache=cache)
-    assert cache.entries() == []
+    assert cache.list_entries() == []
 
 
 def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def folder() -> Path | None:
-        found = default_cache()
+        found = get_default_cache()
         return found and found.folder
 
-    monkeypatch.setenv(VARIABLE, "off")
+    monkeypatch.setenv(CACHE_VARIABLE, "off")
     assert folder() is None
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "here"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "here"))
     assert folder() == tmp_path / "here"
-    monkeypatch.delenv(VARIABLE)
+    monkeypatch.delenv(CACHE_VARIABLE)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert folder() == tmp_path / "graphviz-dash/traces"
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # to be ignored, says the specification
@@ -359,7 +359,7 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 def test_runs_use_it_except_temporary_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parses: list[Path]
 ) -> None:
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     run = make_run(tmp_path / "toy", "graph")
     load_run(run)
     assert not (tmp_path / "cache").exists()

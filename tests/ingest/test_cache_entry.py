@@ -10,7 +10,7 @@ import pytest
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.cache_entry import (
     DamagedEntryError,
-    Source,
+    FallbackSource,
     load_entry,
     read_entry_info,
     write_entry,
@@ -37,7 +37,7 @@ def unused() -> Trace:
     raise AssertionError("the trace was read again")
 
 
-UNUSED = Source(unused, lambda *_: pytest.fail("the entry was replaced"))
+UNUSED = FallbackSource(unused, lambda *_: pytest.fail("the entry was replaced"))
 
 
 def test_what_was_written_is_read_when_it_is_asked_for(entry: Path, trace: Trace) -> None:
@@ -88,7 +88,7 @@ def test_damage_that_shows_at_once(
 
 def test_damage_that_shows_when_a_table_is_read(entry: Path, trace: Trace) -> None:
     damages: list[object] = []
-    source = Source(lambda: trace, lambda _, damage: damages.append(damage))
+    source = FallbackSource(lambda: trace, lambda _, damage: damages.append(damage))
     again = load_entry(entry, Path(trace.info.source), source)
     file = entry / "gpu.parquet"
     content = bytearray(file.read_bytes())
@@ -102,10 +102,12 @@ def test_an_entry_that_was_removed_meanwhile_and_a_trace_that_changed(
     entry: Path, trace: Trace, tmp_path: Path
 ) -> None:
     damages: list[object] = []
-    source = Source(lambda: trace, lambda _, damage: damages.append(damage))
+    source = FallbackSource(lambda: trace, lambda _, damage: damages.append(damage))
     again = load_entry(entry, Path(trace.info.source), source)
     other = read_trace(replay_trace(steps=7).write(tmp_path / "trace.json.gz"))
-    changed = load_entry(entry, Path(trace.info.source), Source(lambda: other, lambda *_: None))
+    changed = load_entry(
+        entry, Path(trace.info.source), FallbackSource(lambda: other, lambda *_: None)
+    )
     (entry / "ops.parquet").unlink()
     assert again.ops.equals(trace.ops)
     assert damages == [None]

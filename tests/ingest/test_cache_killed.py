@@ -72,7 +72,7 @@ FILES = 6  # five tables, and where events stand in the file
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even small traces are worth keeping here."""
-    monkeypatch.setattr(module, "WORTHWHILE_EVENTS", 1)
+    monkeypatch.setattr(module, "MIN_CACHED_EVENTS", 1)
 
 
 def ended(script: str, folder: Path, *more: str, how: signal.Signals, after: float = 0) -> int:
@@ -112,11 +112,11 @@ def test_a_killed_process_leaves_no_entry_and_what_it_leaves_is_removed(
     (left,) = tmp_path.iterdir()
     assert len(list(left.iterdir())) == number
     cache = TraceCache(tmp_path)
-    assert cache.entries() == []
+    assert cache.list_entries() == []
 
     first = open_trace(SAMPLE, cache=cache)
     assert_same(first, read_trace(SAMPLE))
-    (kept,) = cache.entries()
+    (kept,) = cache.list_entries()
     assert_same(open_trace(SAMPLE, cache=cache), first)
     assert left.exists()  # for all that this process knows, another one is writing there still
 

@@ -12,31 +12,31 @@ from msgspec.structs import fields
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto.reader import read_trace
-from graphviz_dash.ingest.limits import VARIABLE, Limits, limits_from
+from graphviz_dash.ingest.limits import LIMITS_VARIABLE, Limits, parse_limits
 from tests.importers.test_bundles import replay
 
 
 def test_each_can_be_changed() -> None:
     for field in fields(Limits):
-        changed = limits_from(f"{field.name}=7")
+        changed = parse_limits(f"{field.name}=7")
         assert getattr(changed, field.name) == 7
         others = [other.name for other in fields(Limits) if other.name != field.name]
         assert all(getattr(changed, name) == getattr(Limits(), name) for name in others)
 
 
 def test_several_and_none() -> None:
-    assert limits_from("") == Limits()
-    assert limits_from(" events=5 , nesting=6, ") == Limits(events=5, nesting=6)
+    assert parse_limits("") == Limits()
+    assert parse_limits(" events=5 , nesting=6, ") == Limits(events=5, nesting=6)
 
 
 @pytest.mark.parametrize("text", ["event=5", "events", "events=", "events=-1", "events=lots"])
 def test_what_is_no_limit(text: str) -> None:
-    with pytest.raises(InputError, match=VARIABLE):
-        limits_from(text)
+    with pytest.raises(InputError, match=LIMITS_VARIABLE):
+        parse_limits(text)
 
 
 def test_the_error_says_how(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"raise the limit: set {VARIABLE}=events=NUMBER"):
+    with pytest.raises(InputError, match=f"raise the limit: set {LIMITS_VARIABLE}=events=NUMBER"):
         read_trace(replay(tmp_path / "a.json.gz"), Limits(events=3))
 
 
@@ -56,7 +56,7 @@ def test_commands_take_it_from_the_environment(
         capture_output=True,
         text=True,
         check=False,
-        env={**os.environ, VARIABLE: value},
+        env={**os.environ, LIMITS_VARIABLE: value},
     )
     assert ran.returncode == code, ran.stderr
     assert said in ran.stderr

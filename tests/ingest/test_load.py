@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from graphviz_dash.bundle.schema import READABLE
+from graphviz_dash.bundle.schema import SUPPORTED_VERSIONS
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.load import (
+    can_follow,
     find_experiments,
     load_experiment,
     load_run,
-    look_for_experiments,
-    may_follow,
+    search_experiments,
 )
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 from tests.builders import STEP, chain, fork_join, make_experiment, make_run
@@ -122,17 +122,17 @@ def test_links_to_experiments_elsewhere_are_followed_once(tmp_path: Path) -> Non
     (served / "some").unlink()
     (served / "some").symlink_to(far / "kept")
     assert served / "some" / "linked" in find_experiments(served)
-    assert look_for_experiments(served, links=False).experiments == (served / "own",)
+    assert search_experiments(served, links=False).experiments == (served / "own",)
     assert load_experiment(served / "one").runs
 
 
 def test_a_link_of_another_account_leads_to_its_own_folders_alone() -> None:
     own, other, third = 1000, 1001, 1002
-    assert may_follow(own, other, own)
-    assert may_follow(0, other, own)
-    assert may_follow(other, other, own)
-    assert not may_follow(other, own, own)
-    assert not may_follow(other, third, own)
+    assert can_follow(own, other, own)
+    assert can_follow(0, other, own)
+    assert can_follow(other, other, own)
+    assert not can_follow(other, own, own)
+    assert not can_follow(other, third, own)
 
 
 def test_folders_that_may_not_be_entered_are_passed_over(tmp_path: Path) -> None:
@@ -207,8 +207,8 @@ DAMAGED_RUNS: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut manifest": (lambda r: (r / "manifest.json").write_text('{"format": "gr'), "invalid JSON"),
     "binary manifest": (lambda r: (r / "manifest.json").write_bytes(b"\xff\xfe\0"), "manifest"),
     "newer version": (
-        lambda r: edit(r, lambda m: m.update(version=READABLE[-1] + 1)),
-        f"version {READABLE[-1] + 1}.*Install a newer",
+        lambda r: edit(r, lambda m: m.update(version=SUPPORTED_VERSIONS[-1] + 1)),
+        f"version {SUPPORTED_VERSIONS[-1] + 1}.*Install a newer",
     ),
     "foreign format": (lambda r: edit(r, lambda m: m.update(format="other")), "format 'other'"),
     "path with ..": (lambda r: entry(r, path="../../etc/passwd"), "fixed paths"),

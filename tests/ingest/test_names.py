@@ -8,17 +8,19 @@ import pytest
 
 from graphviz_dash.bundle.demangle import demangle
 from graphviz_dash.ingest import names
-from graphviz_dash.ingest.names import demangled
+from graphviz_dash.ingest.names import demangle_names
 
 
 def test_all_at_once_and_only_what_is_mangled() -> None:
     given = ["_Z4fillPf", "gemm", "_Znonsense", "_Z" + "x" * 20_000]
-    assert demangled(given) == {name: demangle(name) if name < "_Zx" else name for name in given}
+    assert demangle_names(given) == {
+        name: demangle(name) if name < "_Zx" else name for name in given
+    }
 
 
 def test_no_process_for_names_that_are_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: pytest.fail("started a process"))
-    assert demangled(["gemm", "relu"]) == {"gemm": "gemm", "relu": "relu"}
+    assert demangle_names(["gemm", "relu"]) == {"gemm": "gemm", "relu": "relu"}
 
 
 @pytest.mark.parametrize(
@@ -34,4 +36,4 @@ def test_where_it_dies_names_stay(monkeypatch: pytest.MonkeyPatch, death: Except
         raise death
 
     monkeypatch.setattr(names.subprocess, "run", dying)
-    assert demangled(["_Z4fillPf"]) == {"_Z4fillPf": "_Z4fillPf"}
+    assert demangle_names(["_Z4fillPf"]) == {"_Z4fillPf": "_Z4fillPf"}

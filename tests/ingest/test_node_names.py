@@ -9,20 +9,22 @@ import pytest
 from graphviz_dash.bundle.read import read_node_names
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest import node_names as module
-from graphviz_dash.ingest.node_names import graph_bytes, node_names
+from graphviz_dash.ingest.node_names import compute_graph_bytes, load_node_names
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 from tests.loops import make_server
 
 
 @pytest.fixture(autouse=True)
 def every_graph_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LARGE_BYTES", 1)
+    monkeypatch.setattr(module, "MIN_PROCESS_BYTES", 1)
     monkeypatch.delenv(PROCESSES_VARIABLE)
 
 
 def test_a_process_reads_large_graphs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_server(tmp_path, sizes=(1, 2))
-    assert graph_bytes(run) == sum(file.stat().st_size for file in (run / "graphs").iterdir())
+    assert compute_graph_bytes(run) == sum(
+        file.stat().st_size for file in (run / "graphs").iterdir()
+    )
     expected = read_node_names(run, ["graph-1", "graph-0"])
 
     def unread(*_: object) -> None:
@@ -30,10 +32,10 @@ def test_a_process_reads_large_graphs(tmp_path: Path, monkeypatch: pytest.Monkey
 
     with monkeypatch.context() as patched:
         patched.setattr(module, "read_node_names", unread)
-        assert node_names(run, ["graph-1", "graph-0"]) == expected
+        assert load_node_names(run, ["graph-1", "graph-0"]) == expected
         patched.setenv(PROCESSES_VARIABLE, "1")
         with pytest.raises(AssertionError, match="this process"):
-            node_names(run, ["graph-0"])
+            load_node_names(run, ["graph-0"])
 
 
 def test_what_the_process_fails_at_is_said_by_this_one(tmp_path: Path) -> None:
@@ -41,4 +43,4 @@ def test_what_the_process_fails_at_is_said_by_this_one(tmp_path: Path) -> None:
     file = run / "graphs" / "graph-1.json"
     file.write_bytes(file.read_bytes().replace(b"gemm", b"mmeg"))
     with pytest.raises(InputError, match="sha256"):
-        node_names(run, ["graph-0", "graph-1"])
+        load_node_names(run, ["graph-0", "graph-1"])

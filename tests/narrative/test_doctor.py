@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from graphviz_dash.model.doctor import DoctorReport, Evidence, OutputCheck
-from graphviz_dash.narrative.doctor import difference_text, evidence_text, report_verdict
+from graphviz_dash.narrative.doctor import (
+    describe_output_difference,
+    format_evidence_value,
+    format_report_verdict,
+)
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
 
 
@@ -21,13 +25,13 @@ from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
     ],
 )
 def test_a_verdict_for_each_outcome(given: DoctorReport, verdict: str) -> None:
-    text = report_verdict(given)
+    text = format_report_verdict(given)
     assert text.startswith(verdict)
     assert text.endswith(".")
 
 
 def test_the_first_illegal_call_leads_and_others_are_counted() -> None:
-    text = report_verdict(report(MOVED, WAIT, READ))
+    text = format_report_verdict(report(MOVED, WAIT, READ))
     assert text.startswith("The capture fails at train.py:18: a GPU value is read on the")
     assert "One more place after it would break it too." in text
     assert "One more place would be silently wrong on replay." in text
@@ -36,9 +40,9 @@ def test_the_first_illegal_call_leads_and_others_are_counted() -> None:
 def test_a_sound_step_says_how_a_replay_compares() -> None:
     equal = OutputCheck("result", "result", "float32", (), 1, 0, 0.0, 0.0)
     near = OutputCheck("w", "state", "float32", (4,), 4, 2, 3e-7, 2e-7)
-    alone = report_verdict(report(captured=True, outputs=(equal,)))
+    alone = format_report_verdict(report(captured=True, outputs=(equal,)))
     assert "all 1 tensors after a replay equal those of an eager step" in alone
-    both = report_verdict(report(captured=True, outputs=(equal, near)))
+    both = format_report_verdict(report(captured=True, outputs=(equal, near)))
     assert "1 of 2 tensors equal those of an eager step, the others differ by at most 3e-07" in both
 
 
@@ -53,11 +57,11 @@ def test_a_sound_step_says_how_a_replay_compares() -> None:
     ],
 )
 def test_evidence_is_told_with_its_unit(evidence: Evidence, text: str) -> None:
-    assert evidence_text(evidence) == text
+    assert format_evidence_value(evidence) == text
 
 
 def test_differences_are_told_with_the_noise() -> None:
-    assert difference_text(OUTPUTS[0]) == (
+    assert describe_output_difference(OUTPUTS[0]) == (
         "60 of 64 elements differ, by up to 3.25; 1e-07 between two eager steps"
     )
-    assert difference_text(OUTPUTS[1]) == "equal in every element"
+    assert describe_output_difference(OUTPUTS[1]) == "equal in every element"

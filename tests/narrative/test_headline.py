@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.model.run import ExecutionMode, Pass
-from graphviz_dash.narrative.headline import headline, run_sentence
+from graphviz_dash.narrative.headline import build_headline, describe_run
 from tests.analysis.eager_and_graph import both, eager, graphed
 from tests.analysis.frames import (
     LIFE,
@@ -17,7 +17,7 @@ from tests.analysis.frames import (
 
 
 def test_faster() -> None:
-    assert headline(both()) == (
+    assert build_headline(both()) == (
         "graph is 8.00x faster than eager: 125 µs instead of 1,000 µs per step; "
         "paid back after 3 replays; peak memory +4.00 MiB"
     )
@@ -25,7 +25,7 @@ def test_faster() -> None:
 
 def test_slower() -> None:
     slow = graphed(clean=clean_timings([2_000_000] * 40, lives=(LIFE,)), memory=pools(50 << 20, 1))
-    assert headline(compare(make_experiment(eager(), slow))) == (
+    assert build_headline(compare_runs(make_experiment(eager(), slow))) == (
         "graph is 2.00x slower than eager: 2.00 ms instead of 1.00 ms per step; "
         "never paid back; peak memory -50.0 MiB"
     )
@@ -33,7 +33,7 @@ def test_slower() -> None:
 
 def test_alike() -> None:
     alike = graphed(clean=clean_timings([1_000_000] * 40), memory=None)
-    assert headline(compare(make_experiment(eager(), alike))) == (
+    assert build_headline(compare_runs(make_experiment(eager(), alike))) == (
         "no significant difference between graph and eager: 1.00 ms instead of 1.00 ms per step "
         "(1.00x, 95% interval 1.00x to 1.00x)"
     )
@@ -41,34 +41,34 @@ def test_alike() -> None:
 
 def test_the_fastest_of_several() -> None:
     third = make_run("compile", clean=clean_timings([100_000] * 40))
-    found = compare(make_experiment(eager(), graphed(), third))
-    assert headline(found).startswith("compile is 10.0x faster than eager")
+    found = compare_runs(make_experiment(eager(), graphed(), third))
+    assert build_headline(found).startswith("compile is 10.0x faster than eager")
 
 
 def test_a_failure_when_nothing_can_be_compared() -> None:
     broken = make_run("graph", failures=(failure(message="\x1b[2J\x9b"),))
-    found = compare(make_experiment(eager(), broken))
-    assert headline(found) == (
+    found = compare_runs(make_experiment(eager(), broken))
+    assert build_headline(found) == (
         r"graph failed in its clean pass at model.py:12: RuntimeError: \x1b[2J\x9b"
     )
 
 
 def test_names_of_folders_drive_no_terminal() -> None:
     run = make_run("\x1b]0;x\x07", ExecutionMode.EAGER, clean=clean_timings([1_000] * 40))
-    found = compare(make_experiment(run))
-    assert headline(found) == r"\x1b]0;x\x07 takes 1.00 µs per step"
+    found = compare_runs(make_experiment(run))
+    assert build_headline(found) == r"\x1b]0;x\x07 takes 1.00 µs per step"
 
 
 def test_one_run_alone() -> None:
-    assert headline(compare(make_experiment(graphed()))) == "graph takes 125 µs per step"
-    assert headline(compare(make_experiment())) == "no runs"
+    assert build_headline(compare_runs(make_experiment(graphed()))) == "graph takes 125 µs per step"
+    assert build_headline(compare_runs(make_experiment())) == "no runs"
 
 
 def test_a_failed_pass_is_named() -> None:
     failed = make_run("graph", failures=(failure(message="first line\nsecond"),))
-    assert run_sentence(compare(make_experiment(eager(), failed))["graph"]) == (
+    assert describe_run(compare_runs(make_experiment(eager(), failed))["graph"]) == (
         "graph failed in its clean pass at model.py:12: RuntimeError: first line"
     )
     untraced = graphed(trace=None, failures=(failure(Pass.TRACED),))
-    found = compare(make_experiment(eager(), untraced))
-    assert headline(found).endswith("; its traced pass failed")
+    found = compare_runs(make_experiment(eager(), untraced))
+    assert build_headline(found).endswith("; its traced pass failed")

@@ -7,12 +7,12 @@ from typing import get_args
 import msgspec
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.low_confidence import LowConfidence
 from graphviz_dash.model.run import Run, Source
 from graphviz_dash.model.trace import TraceProblem
-from graphviz_dash.narrative.low_confidence import Note, _worded, low_confidence_notes
+from graphviz_dash.narrative.low_confidence import Note, _describe_reason, describe_low_confidence
 from tests.analysis.eager_and_graph import WORK, eager, graphed
 from tests.analysis.frames import (
     ENVIRONMENT,
@@ -25,11 +25,11 @@ from tests.analysis.frames import (
 
 
 def notes(run: RunComparison) -> list[Note]:
-    return low_confidence_notes(run.low_confidence)
+    return describe_low_confidence(run.low_confidence)
 
 
 def codes(*runs: Run) -> dict[str, list[str]]:
-    compared = compare(make_experiment(*runs))
+    compared = compare_runs(make_experiment(*runs))
     return {run.name: [note.code for note in notes(run)] for run in compared.runs}
 
 
@@ -48,10 +48,10 @@ def test_a_wide_spread_says_how_wide() -> None:
     # An interquartile range of exactly a tenth, with outliers far outside of it.
     walls = [950_000, 950_000, 1_000_000, 1_050_000, 1_050_000] * 10
     walls[0], walls[-1] = 1_000, 9_000_000
-    found = compare(make_experiment(eager(clean=clean_timings(walls))))
+    found = compare_runs(make_experiment(eager(clean=clean_timings(walls))))
     assert "wide-spread" not in [note.code for note in notes(found.runs[0])]
     walls = [800_000, 1_000_000, 1_200_000, 1_000_000, 1_300_000, 700_000] * 10
-    found = compare(make_experiment(eager(clean=clean_timings(walls, intervals=[1] * 40))))
+    found = compare_runs(make_experiment(eager(clean=clean_timings(walls, intervals=[1] * 40))))
     (note,) = [note for note in notes(found.runs[0]) if note.code == "wide-spread"]
     assert note.text == (
         "step time: p25 to p75 is 40.0% of the median (800 µs to 1.20 ms, 60 iterations)"
@@ -89,7 +89,7 @@ def test_few_steps_of_a_foreign_trace_cannot_be_more() -> None:
     frames = Frames()
     frames.range("step[DECODE bs=32]", 0, 100)
     frames.kernel("a", launched=10, ts=20, dur=30)
-    run = compare(make_experiment(imported(frames))).runs[0]
+    run = compare_runs(make_experiment(imported(frames))).runs[0]
     assert [(note.code, note.text, note.advice) for note in notes(run)] == [
         (
             "profiler-steps",
@@ -106,7 +106,7 @@ def test_a_trace_without_steps_is_counted_as_a_whole() -> None:
     frames.kernel("a", launched=0, ts=20, dur=30)
     frames.work("b", 60, 20, kind="memcpy", correlation=frames.call("cudaMemcpyAsync", 55))
     frames.work("c", 90, 10, correlation=frames.call("cudaGraphLaunch", 82))
-    run = compare(make_experiment(imported(frames))).runs[0]
+    run = compare_runs(make_experiment(imported(frames))).runs[0]
     assert [(note.code, note.text, note.advice) for note in notes(run)] == [
         (
             "no-steps",
@@ -126,7 +126,7 @@ def test_a_trace_without_steps_is_counted_as_a_whole() -> None:
 
 def test_another_machine_and_another_workload() -> None:
     elsewhere = msgspec.structs.replace(ENVIRONMENT, driver=None, torch="2.12.0")
-    found = compare(make_experiment(eager(), graphed(environment=elsewhere, seed=1)))
+    found = compare_runs(make_experiment(eager(), graphed(environment=elsewhere, seed=1)))
     assert [note.text for note in notes(found["graph"])] == [
         "driver is unknown here and 580.1 in eager",
         "torch is 2.12.0 here and 2.11.0 in eager",
@@ -139,7 +139,7 @@ def test_other_parameters_of_the_workload() -> None:
     run = graphed()
     workload = msgspec.structs.replace(run.manifest.workload, parameters={"layers": 8})
     manifest = msgspec.structs.replace(run.manifest, workload=workload)
-    found = compare(make_experiment(eager(), replace(run, manifest=manifest)))
+    found = compare_runs(make_experiment(eager(), replace(run, manifest=manifest)))
     assert [note.text for note in notes(found["graph"])] == ["layers is 8 here and absent in eager"]
 
 
@@ -147,7 +147,7 @@ def test_problems_of_the_trace() -> None:
     frames = Frames()
     frames.step(0, 0, 100)
     run = eager(trace=frames.trace((TraceProblem("cut", "the trace ends early"),)))
-    found = notes(compare(make_experiment(run)).runs[0])
+    found = notes(compare_runs(make_experiment(run)).runs[0])
     assert ("trace-cut", "the trace ends early") in [(note.code, note.text) for note in found]
 
 
@@ -157,11 +157,11 @@ def test_a_problem_of_one_of_two_traces_says_of_which() -> None:
     cut, lost = TraceProblem("cut", "it ends early"), TraceProblem("lost", "some is lost")
     run = replace(graphed(), replay_trace=frames.trace((cut, lost)))
     run = replace(run, capture_trace=frames.trace((lost,)))
-    found = notes(compare(make_experiment(run)).runs[0])
+    found = notes(compare_runs(make_experiment(run)).runs[0])
     texts = [note.text for note in found if note.code.startswith("trace-")]
     assert texts == ["traced pass: it ends early", "some is lost"]
 
 
 def test_every_reason_has_words() -> None:
     for kind in get_args(LowConfidence):
-        assert _worded.dispatch(kind) is not _worded.dispatch(object), kind
+        assert _describe_reason.dispatch(kind) is not _describe_reason.dispatch(object), kind

@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.planning.operators import Need, dependencies
+from graphviz_dash.planning.operators import DependencyKind, find_dependencies
 from tests.planning.steps import Step
 
-RAW, WAR, WAW = Need.READ_AFTER_WRITE, Need.WRITE_AFTER_READ, Need.WRITE_AFTER_WRITE
+RAW, WAR, WAW = (
+    DependencyKind.READ_AFTER_WRITE,
+    DependencyKind.WRITE_AFTER_READ,
+    DependencyKind.WRITE_AFTER_WRITE,
+)
 
 
-def needs(step: Step) -> list[list[tuple[int, Need]]]:
-    return [[(need.source, need.need) for need in own] for own in dependencies(step.operators)]
+def needs(step: Step) -> list[list[tuple[int, DependencyKind]]]:
+    return [[(need.source, need.kind) for need in own] for own in find_dependencies(step.operators)]
 
 
 def test_readers_of_one_input_need_nothing_of_each_other() -> None:
@@ -50,7 +54,7 @@ def test_collectives_of_all_groups_are_one_chain() -> None:
     step.op(writes="x", name="c10d.allreduce_.default").op("a", makes="b")
     step.op("y", makes="c", name="_c10d_functional.all_gather_into_tensor.default").op("c")
     step.op(writes="c", name="c10d.broadcast_.default")
-    together = Need.COLLECTIVE
+    together = DependencyKind.COLLECTIVE
     assert needs(step) == [
         [], [(0, WAR)], [(0, RAW)], [(1, together)], [(3, RAW)], [(3, WAW), (4, WAR)],
     ]  # fmt: skip

@@ -9,9 +9,13 @@ from hypothesis import strategies as st
 
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeKind
 from graphviz_dash.model.parallel import Access
-from graphviz_dash.planning.operators import dependencies
-from graphviz_dash.planning.plan import Plan, line, placed
-from graphviz_dash.planning.proof import not_joined, unordered, without_bookkeeping
+from graphviz_dash.planning.operators import find_dependencies
+from graphviz_dash.planning.plan import Plan, build_plan, build_serial_plan
+from graphviz_dash.planning.proof import (
+    find_unjoined_operator,
+    find_unordered_pair,
+    remove_bookkeeping,
+)
 from tests.planning.steps import Step
 
 
@@ -89,8 +93,8 @@ def addresses_of(step: Step, plan: Plan) -> list[tuple[Access, ...]]:
 @given(steps())
 def test_what_shares_memory_is_ordered(drawn: tuple[Step, list[int]]) -> None:
     step, wanted = drawn
-    needs = dependencies(step.operators)
-    plan = placed(step.operators, step.storages, needs, wanted)
+    needs = find_dependencies(step.operators)
+    plan = build_plan(step.operators, step.storages, needs, wanted)
     edges = edges_of(step, plan)
     apart = [
         tuple(
@@ -99,8 +103,8 @@ def test_what_shares_memory_is_ordered(drawn: tuple[Step, list[int]]) -> None:
         )
         for op in step.operators
     ]
-    assert unordered(step.operators, apart, edges) is None
-    assert unordered(step.operators, addresses_of(step, plan), edges) is None
+    assert find_unordered_pair(step.operators, apart, edges) is None
+    assert find_unordered_pair(step.operators, addresses_of(step, plan), edges) is None
     talking = [index for index, operator in enumerate(step.operators) if operator.is_collective]
     assert {plan.stream[index] for index in talking} <= {0}
 
@@ -120,11 +124,11 @@ def test_how_a_library_of_collectives_keeps_its_order_is_no_work_of_the_step() -
         tuple(GraphEdge(*edge) for edge in edges),
         "driver",
     )
-    operators, left = without_bookkeeping(step.operators, graph)
+    operators, left = remove_bookkeeping(step.operators, graph)
     assert [operator.nodes for operator in operators] == [2, 1, 1, 1]
     assert left == [(0, 1), (1, 2), (2, 3), (2, 4), (3, 4)]
-    assert not_joined(operators, left) is None
-    assert not_joined(step.operators, list(edges)) is not None
+    assert find_unjoined_operator(operators, left) is None
+    assert find_unjoined_operator(step.operators, list(edges)) is not None
 
 
 def test_a_missing_edge_is_found() -> None:
@@ -133,28 +137,30 @@ def test_a_missing_edge_is_found() -> None:
         tuple(Access(0, 64 * a.storage, 64 * a.storage + 64, a.writes) for a in op.accesses)
         for op in step.operators
     ]
-    assert unordered(step.operators, where, [(0, 1), (1, 2)]) is None
-    assert unordered(step.operators, where, [(0, 2), (1, 2)]) == (0, 1)
+    assert find_unordered_pair(step.operators, where, [(0, 1), (1, 2)]) is None
+    assert find_unordered_pair(step.operators, where, [(0, 2), (1, 2)]) == (0, 1)
 
 
 def test_memory_of_a_stream_is_free_only_behind_the_readers_on_others() -> None:
     # a is made on stream 0 and read on stream 1; stream 0 goes on, and joins stream 1 last.
     step = Step().outside("x").op("x", makes="a").op("a", makes="b").op("x", makes="c")
     step.op("c", makes="d").op("bd", makes="e").op("e", makes="f")
-    plan = placed(step.operators, step.storages, dependencies(step.operators), [0, 1, 0, 0, 0, 0])
+    plan = build_plan(
+        step.operators, step.storages, find_dependencies(step.operators), [0, 1, 0, 0, 0, 0]
+    )
     a = step.number["a"]
     assert [index for index, own in enumerate(plan.releases) if a in own] == [4]
 
 
 def test_a_line_waits_for_nothing() -> None:
     step = Step().outside("x").op("x", makes="a").op("a", makes="b").op("b", makes="c")
-    plan = line(step.operators, step.storages)
-    assert (plan.streams, plan.edges) == (1, 0)
+    plan = build_serial_plan(step.operators, step.storages)
+    assert (plan.streams, plan.edge_count) == (1, 0)
     assert plan.releases == ((), (), (step.number["a"],))
 
 
 def test_waits_are_only_those_that_no_other_implies() -> None:
     # Two on stream 1, both needed by one on stream 0: it waits for the second alone.
     step = Step().outside("x").op("x", makes="a").op("x", makes="b").op("ab", makes="c")
-    plan = placed(step.operators, step.storages, dependencies(step.operators), [1, 1, 0])
+    plan = build_plan(step.operators, step.storages, find_dependencies(step.operators), [1, 1, 0])
     assert plan.waits == ((), (), (1,))

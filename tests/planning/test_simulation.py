@@ -26,7 +26,7 @@ def run(
         [(source, delay) for source in sources] for sources, delay in zip(before, cost, strict=True)
     ]
     schedule = simulate(operations, waits)
-    return schedule.total_ns, list(schedule.path), schedule.slowed_ns
+    return schedule.total_ns, list(schedule.critical_path), schedule.slowed_ns
 
 
 def test_a_line_is_its_work_and_what_passes_between() -> None:
@@ -72,25 +72,25 @@ def test_nothing_takes_nothing() -> None:
 def test_launches_come_one_after_another() -> None:
     operations = [Operation(10, 0.1), Operation(10, 0.1, nodes=3), Operation(10, 0.1)]
     schedule = simulate(operations, [[], [], []], issue_ns=4)
-    assert schedule.begin == (0, 4, 16)
+    assert schedule.start == (0, 4, 16)
     assert schedule.total_ns == 26
 
 
 def test_kernels_beside_each_other_take_longer() -> None:
     # The first begins alone, the copy is of no concern to it, and the last begins when all is done.
     operations = [Operation(10, 0.1), Operation(10, 0.1), Operation(20, 1, engine=1)]
-    operations.append(Operation(10, 0.1, after=(0, 1, 2)))
+    operations.append(Operation(10, 0.1, dependencies=(0, 1, 2)))
     waits: list[list[Wait]] = [[], [], [], [(0, 0), (1, 0), (2, 0)]]
     begins_later = simulate(operations, waits, start_ns=3)
     assert begins_later.end == (10, 13, 20, 30)
-    slower = simulate(operations, waits, crowding=0.5)
+    slower = simulate(operations, waits, contention=0.5)
     assert slower.end == (15, 15, 20, 30)
 
 
 def test_what_makes_no_node_takes_no_time() -> None:
     operations = [Operation(10, 1), Operation(99, 1, nodes=0), Operation(10, 1)]
     schedule = simulate(operations, [[], [], [(0, 2)]])
-    assert (schedule.total_ns, schedule.path) == (22, (0, 2))
+    assert (schedule.total_ns, schedule.critical_path) == (22, (0, 2))
 
 
 @st.composite

@@ -14,13 +14,13 @@ from graphviz_dash.planning.operations import (
     Operation,
     Piece,
     StreamCosts,
-    divided,
-    least_time,
+    compute_time_bounds,
+    split_operations,
 )
-from graphviz_dash.planning.share import KernelLaunch, kernel_pieces, kernel_share
-from graphviz_dash.planning.streams import line_verdict, plan_streams, replay_ns
+from graphviz_dash.planning.share import KernelLaunch, estimate_kernel_share, split_into_pieces
+from graphviz_dash.planning.streams import explain_serial_plan, plan_streams, predict_replay_ns
 
-COSTS = StreamCosts(follow_ns=500, cross_ns=1500)
+COSTS = StreamCosts(same_stream_gap_ns=500, cross_stream_gap_ns=1500)
 
 
 def chains(count: int, length: int, share: float = 0.1) -> list[Operation]:
@@ -44,7 +44,7 @@ def test_chains_take_a_stream_each() -> None:
     line, *_, four = plan_streams(chains(4, 10), 4, COSTS)
     assert line.schedule.total_ns == 40 * 2000 + 39 * 500
     assert four.schedule.total_ns == 10 * 2000 + 9 * 500
-    assert four.streams == 4
+    assert four.stream_count == 4
 
 
 def test_kernels_that_fill_the_gpu_gain_nothing_but_the_gaps() -> None:
@@ -65,7 +65,7 @@ def test_the_line_is_as_good_for_a_reason(operations: list[Operation], verdict: 
     # However far measured times of operators are from the measured line.
     for factor in (6, 20):
         longer = [replace(each, duration_ns=each.duration_ns * factor) for each in operations]
-        assert line_verdict(longer, COSTS) is verdict
+        assert explain_serial_plan(longer, COSTS) is verdict
 
 
 def test_a_wavefront_runs_on_a_stream_for_each_layer() -> None:
@@ -76,7 +76,7 @@ def test_a_wavefront_runs_on_a_stream_for_each_layer() -> None:
 
 def test_one_chain_stays_on_one_stream() -> None:
     plan = plan_streams(chains(1, 12), 6, COSTS)[-1]
-    assert plan.streams == 1
+    assert plan.stream_count == 1
     assert set(plan.stream) == {0}
 
 
@@ -96,27 +96,27 @@ def test_kernels_of_one_operator_wait_for_others_each_by_itself() -> None:
         Operation(0, 0, nodes=0),
         Operation(1000, 0.5, (0, 1)),
     ]
-    parts, owners = divided(operations, pieces, COSTS.follow_ns)
+    parts, owners = split_operations(operations, pieces, COSTS.same_stream_gap_ns)
     assert owners == [0, 0, 1, 1, 2, 3]
     assert [part.duration_ns for part in parts] == [1000, 3000, 1000, 3000, 0, 1000]
-    assert [part.after for part in parts] == [(), (0,), (), (2,), (), (1, 3)]
-    assert replay_ns(parts, [0] * 6, COSTS) == 2 * 4500 + 1000 + 2 * 500
-    apart = replay_ns(parts, [0, 0, 1, 1, 0, 0], COSTS)
+    assert [part.dependencies for part in parts] == [(), (0,), (), (2,), (), (1, 3)]
+    assert predict_replay_ns(parts, [0] * 6, COSTS) == 2 * 4500 + 1000 + 2 * 500
+    apart = predict_replay_ns(parts, [0, 0, 1, 1, 0, 0], COSTS)
     assert apart == 2 * 1000 + 500 + 3000 + 1500 + 1000
-    assert replay_ns(operations, [0, 1, 0, 0], COSTS) == 2 * 4500 + 1500 + 1000
+    assert predict_replay_ns(operations, [0, 1, 0, 0], COSTS) == 2 * 4500 + 1500 + 1000
 
 
 def test_a_share_is_told_from_the_launch() -> None:
-    assert kernel_share("elementwise", 66, 448, 132, 14.0) == 0.5
-    assert kernel_share("sgemm", 66, 160, 132, 14.0) == 0.5
-    assert kernel_share("elementwise", 10_000, 32, 132, 14.0) == 1.0
+    assert estimate_kernel_share("elementwise", 66, 448, 132, 14.0) == 0.5
+    assert estimate_kernel_share("sgemm", 66, 160, 132, 14.0) == 0.5
+    assert estimate_kernel_share("elementwise", 10_000, 32, 132, 14.0) == 1.0
 
 
 def test_blocks_that_add_up_in_turns_ask_for_their_place() -> None:
     # Ten blocks fit a multiprocessor, and with those of a third of them its warps would be filled.
     product = KernelLaunch("sm80_xmma_gemm_f32f32", 660, 64, 102, 9984)
-    (filling,) = kernel_pieces([product], 100_000, 132, (9, 0))
-    counters, in_turns = kernel_pieces([None, product], 100_000, 132, (9, 0))
+    (filling,) = split_into_pieces([product], 100_000, 132, (9, 0))
+    counters, in_turns = split_into_pieces([None, product], 100_000, 132, (9, 0))
     assert (counters.share, in_turns.share) == (0.0, 0.5)
     assert filling.share > 0.9
 
@@ -141,22 +141,22 @@ def test_plans_keep_every_law(operations: list[Operation], costs: StreamCosts) -
     plans = plan_streams(operations, 5, costs)
     totals = [plan.schedule.total_ns for plan in plans]
     assert all(later <= earlier for earlier, later in pairwise(totals))
-    assert min(totals) >= least_time(operations, costs).ns - 1e-6
+    assert min(totals) >= compute_time_bounds(operations, costs).lower_bound_ns - 1e-6
     for most, plan in enumerate(plans, 1):
-        assert plan.streams <= most
+        assert plan.stream_count <= most
         for index, operation in enumerate(operations):
-            begin = plan.schedule.begin[index]
-            for source in operation.after:
-                assert begin >= plan.schedule.end[source] + costs.follow_ns - 1e-6
+            begin = plan.schedule.start[index]
+            for source in operation.dependencies:
+                assert begin >= plan.schedule.end[source] + costs.same_stream_gap_ns - 1e-6
         # A stream runs one operation at a time, in the order of the program.
-        for lane in range(plan.streams):
+        for lane in range(plan.stream_count):
             mine = [
                 at
                 for at, stream in enumerate(plan.stream)
                 if stream == lane and operations[at].nodes
             ]
             for ahead, behind in pairwise(mine):
-                assert plan.schedule.begin[behind] >= plan.schedule.end[ahead] - 1e-6
+                assert plan.schedule.start[behind] >= plan.schedule.end[ahead] - 1e-6
 
 
 @given(programs())
@@ -179,6 +179,6 @@ def test_an_operation_stays_on_the_streams_that_it_may_use(
         used = {
             lane
             for operation, lane in zip(bound, plan.stream, strict=True)
-            if operation.streams and operation.nodes
+            if operation.max_streams and operation.nodes
         }
         assert len(used) <= wide

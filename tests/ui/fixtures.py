@@ -43,7 +43,7 @@ def _no_browser_is_given_time_to_draw() -> Iterator[None]:
     """Where a page is run by itself; servers of tests pause as they do for readers."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(overview, "_DRAWING_S", 0.0)
-        patched.setattr(graph, "_ASKING_S", 0.0)
+        patched.setattr(graph, "_REQUEST_TIMEOUT_S", 0.0)
         yield
 
 
@@ -146,11 +146,11 @@ def look_in(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Path]]
 
     def look(folder: Path) -> Path:
         monkeypatch.setattr(sys, "argv", ["app.py", str(folder)])
-        catalogue.roots.cache_clear()
+        catalogue.get_roots.cache_clear()
         return folder
 
     yield look
-    catalogue.roots.cache_clear()
+    catalogue.get_roots.cache_clear()
 
 
 @pytest.fixture

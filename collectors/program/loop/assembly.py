@@ -12,8 +12,8 @@ from collectors.program.loop.families import FamilyBook
 from collectors.program.loop.units import replay_units
 from collectors.program.steps import BOUNDED
 from graphviz_dash.model.loop import (
-    LAUNCHES_KEPT,
-    LOOP_STEPS_KEPT,
+    MAX_LAUNCH_SAMPLES,
+    MAX_LOOP_STEPS,
     GraphCost,
     GraphFamily,
     LoopSteps,
@@ -107,7 +107,7 @@ def assemble(
     placed = [(step, *_place(step, book)) for step in steps]
     profiled = min((event.begin for event in by_kind[EventKind.PROFILER]), default=None)
     gpu = {(event.ref, event.begin): event.end for event in by_kind[EventKind.GPU]}
-    kept = placed[:LOOP_STEPS_KEPT]
+    kept = placed[:MAX_LOOP_STEPS]
     families = book.families()
     return ProgramLoop(
         families=families,
@@ -309,9 +309,9 @@ def _costs(
 
 def _thinned(values: Sequence[int]) -> tuple[int, ...]:
     """At most LAUNCHES_KEPT of them, evenly over all."""
-    if len(values) <= LAUNCHES_KEPT:
+    if len(values) <= MAX_LAUNCH_SAMPLES:
         return tuple(values)
-    return tuple(values[at * len(values) // LAUNCHES_KEPT] for at in range(LAUNCHES_KEPT))
+    return tuple(values[at * len(values) // MAX_LAUNCH_SAMPLES] for at in range(MAX_LAUNCH_SAMPLES))
 
 
 def _marked(marks: Sequence[Event], steps: Sequence[StepEvents]) -> tuple[int | None, ...]:

@@ -14,7 +14,7 @@ import torch
 from cuda.bindings import driver
 
 from collectors.driver.calls import DriverError, call
-from collectors.driver.capture_mode import relaxed_capture
+from collectors.driver.capture_mode import relax_capture_mode
 from collectors.program.loop.events import LoopLog
 
 _PENDING: Final = 64
@@ -92,7 +92,7 @@ class GpuTimes:
 
     def _settle(self) -> None:
         # Asking an event would spoil a capture of another thread, unless this one is relaxed.
-        with relaxed_capture():
+        with relax_capture_mode():
             while self.pending:
                 timer = self.pending[0]
                 try:

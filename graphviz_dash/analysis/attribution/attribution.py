@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.arrays import Ints, get_column
 from graphviz_dash.analysis.attribution.capture_tables import CaptureTables
 from graphviz_dash.analysis.attribution.captured_launches import (
     LAUNCHED_KINDS,
-    capture_windows,
-    launch_rows,
+    find_capture_windows,
+    find_launch_rows,
 )
-from graphviz_dash.analysis.attribution.origins import NodeOrigin, Origins
+from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver
 from graphviz_dash.analysis.sequence_alignment import Alignment, align
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 __all__ = [
-    "BY_GAPS",
-    "BY_ORDER",
+    "GAP_ALIGNED",
     "NOT_ATTRIBUTED",
+    "ORDER_ALIGNED",
     "Attribution",
     "NodeOrigin",
-    "attribute",
-    "attributions",
+    "attribute_graph",
+    "attribute_graphs",
 ]
 
-BY_ORDER: Final = "capture order"
-BY_GAPS: Final = "capture order, gaps"
+ORDER_ALIGNED: Final = "capture order"
+GAP_ALIGNED: Final = "capture order, gaps"
 NOT_ATTRIBUTED: Final = "none"
 
-_BETWEEN_GAPS: Final = 0.9
+_GAP_CONFIDENCE: Final = 0.9
 """Confidence of a launch that all pairings with the fewest gaps assign to the same node."""
 
 _CODES: Final = {kind: code for code, kind in enumerate(LAUNCHED_KINDS)}
@@ -63,7 +63,7 @@ class Attribution(Struct, frozen=True):
     """Number of nodes of launched kinds without a launch."""
 
 
-class _Capture:
+class _CaptureTrace:
     """Trace of a capture, with tables shared by all its graphs."""
 
     def __init__(self, trace: Trace) -> None:
@@ -73,17 +73,17 @@ class _Capture:
     @cached_property
     def launches(self) -> tuple[Ints, Ints, Ints]:
         """Rows, times and kind codes of launches that create a node."""
-        rows, kinds = launch_rows(self.trace)
+        rows, kinds = find_launch_rows(self.trace)
         codes = np.array([_CODES[kind] for kind in kinds], dtype=np.int64)
-        return rows, column(self.trace.runtime, "ts")[rows], codes
+        return rows, get_column(self.trace.runtime, "ts")[rows], codes
 
 
-def attribute(graph: CapturedGraph, *captures: Trace) -> Attribution:
-    """Attribute the nodes of one graph; see :func:`attributions`."""
-    return attributions((graph,), captures)[graph.id]
+def attribute_graph(graph: CapturedGraph, *captures: Trace) -> Attribution:
+    """Attribute the nodes of one graph; see :func:`attribute_graphs`."""
+    return attribute_graphs((graph,), captures)[graph.id]
 
 
-def attributions(
+def attribute_graphs(
     graphs: Iterable[CapturedGraph], captures: Sequence[Trace]
 ) -> dict[str, Attribution]:
     """Attribute the nodes of ``graphs``, by graph id, from the capture trace of each graph.
@@ -91,31 +91,36 @@ def attributions(
     Equal sequences are paired in order with confidence 1. Others are aligned by kind, with
     confidence 0.9 or lower if ambiguous. If more than a tenth remains unpaired, nothing is paired.
     """
-    captures_by_index = dict(enumerate(map(_Capture, captures)))
+    captures_by_index = dict(enumerate(map(_CaptureTrace, captures)))
     return {
-        graph.id: _attribution(graph, captures_by_index.get(graph.captured_in)) for graph in graphs
+        graph.id: _attribute_graph(graph, captures_by_index.get(graph.captured_in))
+        for graph in graphs
     }
 
 
-def _attribution(graph: CapturedGraph, capture: _Capture | None) -> Attribution:
+def _attribute_graph(graph: CapturedGraph, capture: _CaptureTrace | None) -> Attribution:
     launched_nodes = [node.index for node in graph.nodes if node.kind in _CODES]
     if graph.parent is not None:
         holder, node = graph.parent
         reason = (
             f"it is in a body of node {node} of {holder}, whose launches cannot be distinguished"
         )
-        return _nothing(graph, reason, len(launched_nodes))
+        return _build_unattributed(graph, reason, len(launched_nodes))
     if capture is None:
-        return _nothing(graph, "the capture was not traced", len(launched_nodes))
-    windows = capture_windows(graph.id, capture.trace)
+        return _build_unattributed(graph, "the capture was not traced", len(launched_nodes))
+    windows = find_capture_windows(graph.id, capture.trace)
     if graph.captured_as is not None:
         windows = windows[graph.captured_as : graph.captured_as + 1]
     if not windows:
-        return _nothing(graph, "the trace contains no capture of this graph", len(launched_nodes))
+        return _build_unattributed(
+            graph, "the trace contains no capture of this graph", len(launched_nodes)
+        )
     kinds = np.array([_CODES[graph.nodes[index].kind] for index in launched_nodes], dtype=np.int64)
-    best_fit = _best(kinds, capture, windows)
+    best_fit = _find_best_window(kinds, capture, windows)
     if best_fit is None:
-        return _nothing(graph, "the trace contains several equal captures", len(launched_nodes))
+        return _build_unattributed(
+            graph, "the trace contains several equal captures", len(launched_nodes)
+        )
     launches, alignment = best_fit
     if alignment is None:
         reason = (
@@ -124,14 +129,14 @@ def _attribution(graph: CapturedGraph, capture: _Capture | None) -> Attribution:
             if len(launches)
             else "no launch of the capture created it: it was added through the graph API"
         )
-        return _nothing(graph, reason, len(launched_nodes), len(launches))
-    exact = alignment.pairs == len(launched_nodes) == len(launches)
-    origins = Origins(capture.trace, launches, capture.tables)
+        return _build_unattributed(graph, reason, len(launched_nodes), len(launches))
+    exact = alignment.pair_count == len(launched_nodes) == len(launches)
+    origins = OriginResolver(capture.trace, launches, capture.tables)
     by_node = {
-        node: origins.origin(
+        node: origins.get_origin(
             partner,
-            BY_ORDER if exact else BY_GAPS,
-            1.0 if exact else _BETWEEN_GAPS if spread == 0 else 1 / (1 + spread),
+            ORDER_ALIGNED if exact else GAP_ALIGNED,
+            1.0 if exact else _GAP_CONFIDENCE if spread == 0 else 1 / (1 + spread),
         )
         for node, partner, spread in zip(
             launched_nodes, alignment.partner.tolist(), alignment.spread.tolist(), strict=True
@@ -140,15 +145,17 @@ def _attribution(graph: CapturedGraph, capture: _Capture | None) -> Attribution:
     }
     return Attribution(
         graph=graph.id,
-        origins=tuple(by_node.get(node.index) or _unmatched(node.kind) for node in graph.nodes),
+        origins=tuple(
+            by_node.get(node.index) or _build_unmatched(node.kind) for node in graph.nodes
+        ),
         capture_launches=len(launches),
-        unmatched_launches=len(launches) - alignment.pairs,
-        unmatched_nodes=len(launched_nodes) - alignment.pairs,
+        unmatched_launches=len(launches) - alignment.pair_count,
+        unmatched_nodes=len(launched_nodes) - alignment.pair_count,
     )
 
 
-def _best(
-    kinds: Ints, capture: _Capture, windows: list[tuple[int, int]]
+def _find_best_window(
+    kinds: Ints, capture: _CaptureTrace, windows: list[tuple[int, int]]
 ) -> tuple[Ints, Alignment | None] | None:
     """Find the window that fits best, and align its launches with the nodes.
 
@@ -159,7 +166,7 @@ def _best(
     for begin, end in windows:
         first, last = np.searchsorted(times, [begin, end])
         alignment = align(kinds, codes[first:last])
-        unpaired = len(kinds) + int(last - first) - 2 * (alignment.pairs if alignment else 0)
+        unpaired = len(kinds) + int(last - first) - 2 * (alignment.pair_count if alignment else 0)
         candidates.append((unpaired, rows[first:last], alignment))
     fewest_unpaired = min(unpaired for unpaired, _, _ in candidates)
     best = [
@@ -170,12 +177,14 @@ def _best(
     return best[0] if len(best) == 1 else None
 
 
-def _nothing(graph: CapturedGraph, reason: str, nodes: int, launches: int = 0) -> Attribution:
+def _build_unattributed(
+    graph: CapturedGraph, reason: str, nodes: int, launches: int = 0
+) -> Attribution:
     origin = NodeOrigin(NOT_ATTRIBUTED, 0.0, reason=reason)
     return Attribution(graph.id, (origin,) * len(graph.nodes), launches, launches, nodes)
 
 
-def _unmatched(kind: NodeKind) -> NodeOrigin:
+def _build_unmatched(kind: NodeKind) -> NodeOrigin:
     reason = (
         "no matching launch found in the capture"
         if kind in _CODES

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
-from graphviz_dash.analysis.trace.intervals import NONE, Nesting, Wanted, values_at
+from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
+from graphviz_dash.analysis.trace.intervals import NONE, Nesting, SelectedIntervals, get_values
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:
@@ -48,12 +48,12 @@ class TextColumn:
     def __getitem__(self, index: int) -> str:
         return self.texts[int(self.codes[index])]
 
-    def at(self, indices: Ints) -> list[str]:
+    def get_texts(self, indices: Ints) -> list[str]:
         """Return the texts at many indices; three times faster than single lookups."""
         texts = self.texts
         return [texts[code] for code in self.codes[indices].tolist()]
 
-    def which(self, pattern: re.Pattern[str]) -> Flags:
+    def match_rows(self, pattern: re.Pattern[str]) -> Flags:
         """Compute a mask of the rows whose name matches the pattern."""
         flags = np.array([bool(pattern.search(text)) for text in self.texts], dtype=bool)
         return flags[self.codes] if len(flags) else np.zeros(0, dtype=bool)
@@ -85,20 +85,20 @@ class Ops:
     """Operators of a capture, with links from backward to forward operators."""
 
     def __init__(self, ops: pl.DataFrame) -> None:
-        self.nesting = _nesting(ops)
+        self.nesting = _build_nesting(ops)
         self.names = TextColumn(ops["name"])
-        self.external = column(ops, "external_id")
-        self.sequence = column(ops, "sequence")
-        self._forward_thread = column(ops, "forward_tid")
+        self.external = get_column(ops, "external_id")
+        self.sequence = get_column(ops, "sequence")
+        self._forward_thread = get_column(ops, "forward_tid")
         self.linked = (self._forward_thread > 0) & (self.sequence >= 0)
-        engine = self.names.which(re.compile("^" + _ENGINE))
-        self.backward_ops = Wanted(self.nesting, engine | self.linked)
-        self.numbered_ops = Wanted(self.nesting, self.sequence >= 0)
+        engine = self.names.match_rows(re.compile("^" + _ENGINE))
+        self.backward_ops = SelectedIntervals(self.nesting, engine | self.linked)
+        self.numbered_ops = SelectedIntervals(self.nesting, self.sequence >= 0)
         self._dims, self._types = TextColumn(ops["input_dims"]), TextColumn(ops["input_types"])
-        self._with_dims = self.nesting.nearest(ops["input_dims"].is_not_null().to_numpy())
+        self._with_dims = self.nesting.find_nearest(ops["input_dims"].is_not_null().to_numpy())
         self._paths: dict[int, tuple[str, ...]] = {NONE: ()}
 
-    def path(self, op: int) -> tuple[str, ...]:
+    def get_path(self, op: int) -> tuple[str, ...]:
         """List the operators around ``op`` and its own name, outermost first."""
         pending = []
         while op not in self._paths:
@@ -110,12 +110,12 @@ class Ops:
             self._paths[inner] = path
         return path
 
-    def inputs(self, ops: Ints) -> list[tuple[str | None, str | None]]:
+    def get_inputs(self, ops: Ints) -> list[tuple[str | None, str | None]]:
         """Return shapes and types of the inputs of the innermost operator that has them."""
-        rows = values_at(self._with_dims, ops)
+        rows = get_values(self._with_dims, ops)
         with_inputs = np.flatnonzero(rows != NONE)
         inputs: list[tuple[str | None, str | None]] = [(None, None)] * len(ops)
-        dims, types = (names.at(rows[with_inputs]) for names in (self._dims, self._types))
+        dims, types = (names.get_texts(rows[with_inputs]) for names in (self._dims, self._types))
         for index, shape, kind in zip(with_inputs.tolist(), dims, types, strict=True):
             inputs[index] = (shape or None, kind or None)
         return inputs
@@ -128,17 +128,17 @@ class Ops:
         """
         rows = np.flatnonzero((self.sequence >= 0) & (self._forward_thread <= 0))
         rows = rows[np.lexsort((self.nesting.depth[rows], self.nesting.start[rows]))]
-        makers = _Makers(self.nesting.thread[rows], self.sequence[rows], rows)
+        makers = _SequenceIndex(self.nesting.thread[rows], self.sequence[rows], rows)
         linked = np.flatnonzero(self.linked)
         idents = self._forward_thread[linked]
         forward = np.full(len(self.sequence), NONE, dtype=np.int64)
         for ident in np.unique(idents):
             thread_ops = linked[idents == ident]
-            forward[thread_ops] = makers.of(self.sequence[thread_ops])
-        return values_at(forward, self.nesting.nearest(self.linked))
+            forward[thread_ops] = makers.find_rows(self.sequence[thread_ops])
+        return get_values(forward, self.nesting.find_nearest(self.linked))
 
 
-class _Makers:
+class _SequenceIndex:
     """Last row with each sequence number, by counting thread."""
 
     def __init__(self, thread: Ints, number: Ints, rows: Ints) -> None:
@@ -150,13 +150,13 @@ class _Makers:
         bounds = np.flatnonzero(np.diff(thread)) + 1
         self._threads = list(zip(np.split(number, bounds), np.split(rows, bounds), strict=True))
 
-    def of(self, wanted: Ints) -> Ints:
+    def find_rows(self, wanted: Ints) -> Ints:
         """Find the rows with the numbers of one "Fwd thread id"; NONE if there is none.
 
         The id belongs to the thread with most of the numbers; none in case of a tie.
         """
         distinct, inverse = np.unique(wanted, return_inverse=True)
-        rows_by_thread = [_with(number, rows, distinct) for number, rows in self._threads]
+        rows_by_thread = [_find_numbers(number, rows, distinct) for number, rows in self._threads]
         scores = [int(np.count_nonzero(rows != NONE)) for rows in rows_by_thread]
         best = max(scores, default=0)
         if scores.count(best) != 1:
@@ -164,7 +164,7 @@ class _Makers:
         return rows_by_thread[scores.index(best)][inverse.reshape(-1)]
 
 
-def _with(number: Ints, rows: Ints, wanted: Ints) -> Ints:
+def _find_numbers(number: Ints, rows: Ints, wanted: Ints) -> Ints:
     """Find the row of each number in ``wanted``; ``number`` is ascending."""
     if not len(number):
         return np.full(len(wanted), NONE, dtype=np.int64)
@@ -176,18 +176,20 @@ class Marks:
     """record_function ranges of a capture."""
 
     def __init__(self, marks: pl.DataFrame) -> None:
-        self.nesting = _nesting(marks)
+        self.nesting = _build_nesting(marks)
         self._names = marks["name"].to_list()
-        self.is_optimizer = self._starts(*_OPTIMIZER)
-        self.module_marks = Wanted(self.nesting, self._starts(MODULE))
-        self.source_marks = Wanted(self.nesting, self._starts(SOURCE))
-        self.role_marks = Wanted(self.nesting, self.module_marks.flags | self.is_optimizer)
+        self.is_optimizer = self._match_prefixes(*_OPTIMIZER)
+        self.module_marks = SelectedIntervals(self.nesting, self._match_prefixes(MODULE))
+        self.source_marks = SelectedIntervals(self.nesting, self._match_prefixes(SOURCE))
+        self.role_marks = SelectedIntervals(
+            self.nesting, self.module_marks.flags | self.is_optimizer
+        )
 
-    def name(self, row: int, prefix: str) -> str:
+    def get_name(self, row: int, prefix: str) -> str:
         """Return the name without its prefix."""
         return str(self._names[row]).removeprefix(prefix)
 
-    def _starts(self, *prefixes: str) -> Flags:
+    def _match_prefixes(self, *prefixes: str) -> Flags:
         return np.array([name.startswith(prefixes) for name in self._names], dtype=bool)
 
 
@@ -195,16 +197,20 @@ class Frames:
     """Python frames of a capture."""
 
     def __init__(self, frames: pl.DataFrame) -> None:
-        self.nesting = _nesting(frames, calls=True)
+        self.nesting = _build_nesting(frames, calls=True)
         self._names = TextColumn(frames["name"])
-        library = self._names.which(_LIBRARY_FRAME)
-        self.own_frames = Wanted(self.nesting, ~library & self._names.which(_FRAME))
-        self.backward_frames = Wanted(self.nesting, self._names.which(_BACKWARD_FRAME))
-        self.module_frames = Wanted(self.nesting, self._names.which(_MODULE_FRAME))
-        self.model_frames = Wanted(self.nesting, self._is_model())
+        library = self._names.match_rows(_LIBRARY_FRAME)
+        self.program_frames = SelectedIntervals(
+            self.nesting, ~library & self._names.match_rows(_FRAME)
+        )
+        self.backward_frames = SelectedIntervals(
+            self.nesting, self._names.match_rows(_BACKWARD_FRAME)
+        )
+        self.module_frames = SelectedIntervals(self.nesting, self._names.match_rows(_MODULE_FRAME))
+        self.model_frames = SelectedIntervals(self.nesting, self._find_model_frames())
         self._lines: dict[int, str | None] = {}
 
-    def modules(self, row: int) -> tuple[str, ...]:
+    def list_modules(self, row: int) -> tuple[str, ...]:
         """List the module calls around and at ``row``, outermost first, such as ``Linear_3``."""
         calls: list[str] = []
         while row != NONE:
@@ -213,30 +219,30 @@ class Frames:
             row = int(self.nesting.parent[row])
         return tuple(reversed(calls))
 
-    def _is_model(self) -> Flags:
+    def _find_model_frames(self) -> Flags:
         """Compute a mask of model frames, excluding library layers and kernel wrappers.
 
         Model files contain the forward of a module that calls other modules.
         """
-        is_module, is_own = self.module_frames.flags, self.own_frames.flags
+        is_module, is_own = self.module_frames.flags, self.program_frames.flags
         if not is_module.any():
             return np.zeros(len(is_own), dtype=np.bool_)
         parent, depth = self.nesting.parent, self.nesting.depth
         module = self.module_frames.nearest
-        parent_modules = np.where(is_module, values_at(module, parent), NONE)
+        parent_modules = np.where(is_module, get_values(module, parent), NONE)
         callers = parent_modules[parent_modules != NONE]
-        classes = np.array([_class_name(text) for text in self._names.texts], dtype=np.str_)
+        classes = np.array([_parse_class_name(text) for text in self._names.texts], dtype=np.str_)
         calls_modules = np.isin(classes, np.unique(classes[self._names.codes[callers]]))
         # The forward of a module is its first program frame.
-        own_above = values_at(self.own_frames.nearest, parent)
-        is_first_forward = self._names.which(_FORWARD) & is_own & (module != NONE)
-        forwards = np.flatnonzero(is_first_forward & (values_at(depth, own_above) < depth[module]))
+        own_above = get_values(self.program_frames.nearest, parent)
+        is_first_forward = self._names.match_rows(_FORWARD) & is_own & (module != NONE)
+        forwards = np.flatnonzero(is_first_forward & (get_values(depth, own_above) < depth[module]))
         forwards = forwards[calls_modules[self._names.codes[module[forwards]]]]
         files = np.array([text.rpartition("(")[0] for text in self._names.texts], dtype=np.str_)
         in_model = np.isin(files, np.unique(files[self._names.codes[forwards]]))
         return np.asarray(is_own & (module != NONE) & in_model[self._names.codes])
 
-    def line(self, row: int) -> str | None:
+    def get_line(self, row: int) -> str | None:
         """Return ``file:line`` of the function's first line."""
         code = int(self._names.codes[row])
         if code not in self._lines:
@@ -245,12 +251,12 @@ class Frames:
         return self._lines[code]
 
 
-def _class_name(frame: str) -> str:
+def _parse_class_name(frame: str) -> str:
     """Return the class name, such as ``Linear`` for ``nn.Module: Linear_3``; other frames
     unchanged."""
     return frame.rpartition("_")[0] if frame.startswith(_MODULE) else frame
 
 
-def _nesting(table: pl.DataFrame, *, calls: bool = False) -> Nesting:
-    start, duration, thread = (column(table, name) for name in ("ts", "dur", "tid"))
+def _build_nesting(table: pl.DataFrame, *, calls: bool = False) -> Nesting:
+    start, duration, thread = (get_column(table, name) for name in ("ts", "dur", "tid"))
     return Nesting.build(start, duration, thread, calls=calls)

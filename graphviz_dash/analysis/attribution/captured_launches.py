@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
+from graphviz_dash.analysis.arrays import Ints, encode, get_column
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.marks import CAPTURE
@@ -37,19 +37,19 @@ LAUNCHED_KINDS: Final = tuple(kind for kind, _ in _CALLS)
 
 
 @lru_cache(maxsize=4096)
-def launched_kind(call: str) -> NodeKind | None:
+def parse_launched_kind(call: str) -> NodeKind | None:
     """Return the kind of node that the API call ``call`` creates in a capture; None if none."""
     return next((kind for kind, pattern in _CALLS if pattern.match(call)), None)
 
 
-def capture_windows(graph_id: str, capture: Trace) -> list[tuple[int, int]]:
+def find_capture_windows(graph_id: str, capture: Trace) -> list[tuple[int, int]]:
     """Find possible capture windows of the graph, as (begin, end) in ns of the trace.
 
     Uses the collector's range if there is one, else every pair of calls that begin and end a
     capture.
     """
     codes, names = encode(capture.runtime["name"])
-    starts = column(capture.runtime, "ts")
+    starts = get_column(capture.runtime, "ts")
     begins, ends = (
         starts[np.array([word in name for name in names], dtype=bool)[codes]]
         if names
@@ -77,23 +77,25 @@ def capture_windows(graph_id: str, capture: Trace) -> list[tuple[int, int]]:
     ]
 
 
-def launch_rows(capture: Trace) -> tuple[Ints, list[NodeKind]]:
+def find_launch_rows(capture: Trace) -> tuple[Ints, list[NodeKind]]:
     """Find runtime rows that create a node if captured, by time, with their kinds.
 
     Only outer calls count, and only calls without GPU work.
     """
     runtime = capture.runtime
     codes, names = encode(runtime["name"])
-    kinds = [launched_kind(name) for name in names]
+    kinds = [parse_launched_kind(name) for name in names]
     if not any(kinds):
         return np.zeros(0, dtype=np.int64), []
     rows = np.flatnonzero(np.array([kind is not None for kind in kinds])[codes])
     nesting = Nesting.build(
-        column(runtime, "ts")[rows], column(runtime, "dur")[rows], column(runtime, "tid")[rows]
+        get_column(runtime, "ts")[rows],
+        get_column(runtime, "dur")[rows],
+        get_column(runtime, "tid")[rows],
     )
     rows = rows[nesting.parent == NONE]
-    correlation = column(runtime, "correlation")[rows]
-    was_executed = (correlation >= 0) & np.isin(correlation, column(capture.gpu, "correlation"))
+    correlation = get_column(runtime, "correlation")[rows]
+    was_executed = (correlation >= 0) & np.isin(correlation, get_column(capture.gpu, "correlation"))
     rows = rows[~was_executed]
-    rows = rows[np.argsort(column(runtime, "ts")[rows], kind="stable")]
+    rows = rows[np.argsort(get_column(runtime, "ts")[rows], kind="stable")]
     return rows, [kind for code in codes[rows].tolist() if (kind := kinds[code]) is not None]

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import column
-from graphviz_dash.analysis.attribution.captured_launches import capture_windows
+from graphviz_dash.analysis.arrays import get_column
+from graphviz_dash.analysis.attribution.captured_launches import find_capture_windows
 
 if TYPE_CHECKING:
     from graphviz_dash.model.graph import CapturedGraph
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 _NO_KEYS: Final[Mapping[str, str]] = MappingProxyType({})
-_MOST_OPS: Final = 32
+_MAX_OPERATORS: Final = 32
 """Maximum number of operators searched for one with a tensor input."""
 
 
@@ -36,7 +36,7 @@ class GraphIdentity(Struct, frozen=True):
     """Number of launches counted by the recorder; None for runs that were not recorded."""
 
 
-def graph_identities(
+def list_graph_identities(
     graphs: Sequence[CapturedGraph],
     recording: Recording | None,
     captures: Sequence[Trace],
@@ -53,28 +53,32 @@ def graph_identities(
         for graph in graphs
         # A single graph needs no distinguishing features.
         for shape in (
-            _input_shape(graph, captures) if len(graphs) > 1 and graph.id not in keys else None,
+            _find_input_shape(graph, captures)
+            if len(graphs) > 1 and graph.id not in keys
+            else None,
         )
     )
     return tuple(sorted(identities, key=lambda entry: -(entry.replays or 0)))
 
 
-def _input_shape(graph: CapturedGraph, captures: Sequence[Trace]) -> tuple[int, ...] | None:
+def _find_input_shape(graph: CapturedGraph, captures: Sequence[Trace]) -> tuple[int, ...] | None:
     if graph.captured_in >= len(captures):
         return None
     capture = captures[graph.captured_in]
-    windows = capture_windows(graph.id, capture)
+    windows = find_capture_windows(graph.id, capture)
     if graph.captured_as is not None:
         windows = windows[graph.captured_as : graph.captured_as + 1]
     if len(windows) != 1:
         return None
     ops = capture.ops
-    first, last = np.searchsorted(column(ops, "ts"), windows[0])
+    first, last = np.searchsorted(get_column(ops, "ts"), windows[0])
     dims = ops["input_dims"].slice(int(first), int(last - first)).drop_nulls()
-    return next((shape for text in dims.head(_MOST_OPS) if (shape := _first_shape(text))), None)
+    return next(
+        (shape for text in dims.head(_MAX_OPERATORS) if (shape := _parse_first_shape(text))), None
+    )
 
 
-def _first_shape(dims: str) -> tuple[int, ...] | None:
+def _parse_first_shape(dims: str) -> tuple[int, ...] | None:
     """Return the first matrix shape in ``dims``, else the first non-scalar; vectors are mostly
     biases."""
     try:

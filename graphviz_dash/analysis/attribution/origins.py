@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.arrays import Ints, get_column
 from graphviz_dash.analysis.attribution.capture_tables import CaptureTables, TextColumn
-from graphviz_dash.analysis.trace.intervals import NONE, Wanted, values_at
+from graphviz_dash.analysis.trace.intervals import NONE, SelectedIntervals, get_values
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.marks import MODULE, SOURCE
 
@@ -67,14 +67,14 @@ class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
     """Reason for a missing operator or line; None if neither is missing."""
 
 
-def near(trace: Trace, begin: int, end: int, margin: int | None = None) -> Trace:
+def select_near(trace: Trace, begin: int, end: int, margin: int | None = None) -> Trace:
     """Restrict ``trace`` to a step and ``margin`` ns before it (default: twice its length).
 
     Avoids gigabytes for a long trace.
     """
     earliest = begin - (2 * (end - begin) if margin is None else margin)
 
-    def inside(table: pl.DataFrame) -> pl.DataFrame:
+    def filter_table(table: pl.DataFrame) -> pl.DataFrame:
         # Tables are sorted by start, so only few rows need a check.
         longest = int(table["dur"].max() or 0)  # type: ignore[arg-type]  # a column of integers
         start = table["ts"].search_sorted(earliest - longest, "left")
@@ -84,35 +84,35 @@ def near(trace: Trace, begin: int, end: int, margin: int | None = None) -> Trace
 
     return replace(
         trace,
-        ops=inside(trace.ops),
-        annotations=inside(trace.annotations),
-        python=inside(trace.python),
+        ops=filter_table(trace.ops),
+        annotations=filter_table(trace.annotations),
+        python=filter_table(trace.python),
     )
 
 
-class Origins:
+class OriginResolver:
     """Origins of the launches at the given rows of the capture's runtime table."""
 
     def __init__(self, capture: Trace, launches: Ints, tables: CaptureTables | None = None) -> None:
         tables = tables or CaptureTables(capture)
         runtime = capture.runtime
-        self._at = column(runtime, "ts")[launches]
-        self._on = column(runtime, "tid")[launches]
+        self._at = get_column(runtime, "ts")[launches]
+        self._on = get_column(runtime, "tid")[launches]
         calls = TextColumn(runtime["name"], launches)
         self._ops, self._marks, self._frames = tables.ops, tables.marks, tables.frames
-        self._op = self._innermost_ops(column(runtime, "external_id")[launches])
-        self._forward = values_at(self._ops.forward, self._op)
-        self._engine = values_at(self._ops.backward_ops.nearest, self._op)
-        self._module = self._modules()
-        self._module_frame = self._module_frames()
-        self._phase = self._phases()
+        self._op = self._find_innermost_ops(get_column(runtime, "external_id")[launches])
+        self._forward = get_values(self._ops.forward, self._op)
+        self._engine = get_values(self._ops.backward_ops.nearest, self._op)
+        self._module = self._find_modules()
+        self._module_frame = self._find_module_frames()
+        self._phase = self._determine_phases()
         self._sources = self._find_sources()
-        self._inputs = self._ops.inputs(self._op)
+        self._inputs = self._ops.get_inputs(self._op)
         # Launches are looked up one by one; lists are faster than arrays for that.
         self._op_of, self._module_of = self._op.tolist(), self._module.tolist()
-        self._call_of = calls.at(np.arange(len(launches)))
+        self._call_of = calls.get_texts(np.arange(len(launches)))
 
-    def origin(self, launch: int, method: str, confidence: float) -> NodeOrigin:
+    def get_origin(self, launch: int, method: str, confidence: float) -> NodeOrigin:
         """Return the origin of launch number ``launch``."""
         op = self._op_of[launch]
         source, source_method = self._sources[launch]
@@ -121,7 +121,7 @@ class Origins:
             reason = "launched outside any operator"
         elif source is None:
             reason = "no collector range or Python frame gives a line"
-        path = self._ops.path(op)
+        path = self._ops.get_path(op)
         # Skip the record of a collective's parameters inside the calling operator.
         if path and path[-1] == _RECORD and len(path) > 1:
             path = path[:-1]
@@ -136,54 +136,54 @@ class Origins:
             input_dims=dims,
             input_types=types,
             phase=self._phase[launch],
-            module=self._module_name(module, int(self._module_frame[launch])),
+            module=self._get_module_name(module, int(self._module_frame[launch])),
             source=source,
             source_method=source_method,
             reason=reason,
         )
 
-    def _innermost_ops(self, external: Ints) -> Ints:
+    def _find_innermost_ops(self, external: Ints) -> Ints:
         """Find the operator that the profiler names, else the innermost one around each launch."""
         # Zero means no id.
         linked = link_launches(np.where(external > 0, external, NONE), self._ops.external).launch
-        return np.where(linked != NONE, linked, self._ops.nesting.around(self._at, self._on))
+        return np.where(linked != NONE, linked, self._ops.nesting.find_around(self._at, self._on))
 
-    def _inside_engine(self, marks: Ints) -> Ints:
+    def _restrict_to_engine(self, marks: Ints) -> Ints:
         """Clear ``marks`` that enclose the whole backward of a launch with a forward operator."""
-        engine_start = values_at(self._ops.nesting.start, self._engine)
+        engine_start = get_values(self._ops.nesting.start, self._engine)
         outside = (self._forward != NONE) & (
-            values_at(self._marks.nesting.start, marks) < engine_start
+            get_values(self._marks.nesting.start, marks) < engine_start
         )
         return np.where(outside, NONE, marks)
 
-    def _modules(self) -> Ints:
+    def _find_modules(self) -> Ints:
         modules = self._marks.module_marks
-        marks = self._inside_engine(modules.around(self._at, self._on))
-        return np.where(marks != NONE, marks, self._of_forward(modules))
+        marks = self._restrict_to_engine(modules.find_around(self._at, self._on))
+        return np.where(marks != NONE, marks, self._find_in_forward(modules))
 
-    def _module_frames(self) -> Ints:
+    def _find_module_frames(self) -> Ints:
         modules = self._frames.module_frames
-        frames, forward = modules.around(self._at, self._on), self._of_forward(modules)
+        frames, forward = modules.find_around(self._at, self._on), self._find_in_forward(modules)
         return np.where(forward != NONE, forward, frames)
 
-    def _module_name(self, mark: int, frame: int) -> str | None:
+    def _get_module_name(self, mark: int, frame: int) -> str | None:
         if mark != NONE:
-            return self._marks.name(mark, MODULE)
-        return ".".join(self._frames.modules(frame)) or None
+            return self._marks.get_name(mark, MODULE)
+        return ".".join(self._frames.list_modules(frame)) or None
 
-    def _of_forward(self, wanted: Wanted) -> Ints:
+    def _find_in_forward(self, wanted: SelectedIntervals) -> Ints:
         has_forward = self._forward != NONE
-        instants = values_at(self._ops.nesting.start, self._forward)
-        threads = values_at(self._ops.nesting.thread, self._forward)
-        return np.where(has_forward, wanted.around(instants, threads), NONE)
+        instants = get_values(self._ops.nesting.start, self._forward)
+        threads = get_values(self._ops.nesting.thread, self._forward)
+        return np.where(has_forward, wanted.find_around(instants, threads), NONE)
 
-    def _phases(self) -> list[str]:
+    def _determine_phases(self) -> list[str]:
         marks = self._marks
-        role = marks.role_marks.around(self._at, self._on)
+        role = marks.role_marks.find_around(self._at, self._on)
         in_role = role != NONE
-        in_optimizer = in_role & (values_at(marks.is_optimizer.astype(np.int64), role) == 1)
-        in_backward_call = self._frames.backward_frames.around(self._at, self._on) != NONE
-        numbered = values_at(self._ops.numbered_ops.nearest, self._op) != NONE
+        in_optimizer = in_role & (get_values(marks.is_optimizer.astype(np.int64), role) == 1)
+        in_backward_call = self._frames.backward_frames.find_around(self._at, self._on) != NONE
+        numbered = get_values(self._ops.numbered_ops.nearest, self._op) != NONE
         in_forward = in_role | numbered | (self._module_frame != NONE)
         rules = [self._engine != NONE, in_optimizer, in_backward_call, in_forward]
         chosen = np.select(rules, [0, 1, 2, 3], default=4)
@@ -192,21 +192,21 @@ class Origins:
 
     def _find_sources(self) -> list[tuple[str | None, str | None]]:
         marks, frames = self._marks, self._frames
-        own_marks = marks.source_marks.around(self._at, self._on)
-        own_frame = frames.own_frames.around(self._at, self._on)
+        own_marks = marks.source_marks.find_around(self._at, self._on)
+        own_frame = frames.program_frames.find_around(self._at, self._on)
         # With a forward operator, the line that called backward is not informative.
         own_frame = np.where(self._forward != NONE, NONE, own_frame)
-        model_frame = frames.model_frames.around(self._at, self._on)
+        model_frame = frames.model_frames.find_around(self._at, self._on)
         model_frame = np.where(self._forward != NONE, NONE, model_frame)
         methods: list[tuple[Ints, bool, str]] = [
-            (self._inside_engine(own_marks), True, "range"),
-            (self._of_forward(marks.source_marks), True, "forward op"),
-            (self._of_forward(frames.model_frames), False, "forward op"),
-            (self._of_forward(frames.own_frames), False, "forward op"),
+            (self._restrict_to_engine(own_marks), True, "range"),
+            (self._find_in_forward(marks.source_marks), True, "forward op"),
+            (self._find_in_forward(frames.model_frames), False, "forward op"),
+            (self._find_in_forward(frames.program_frames), False, "forward op"),
             (model_frame, False, "python stack"),
             (own_frame, False, "python stack"),
-            (_on_other_threads(marks.source_marks, self._at), True, "enclosing call"),
-            (_on_other_threads(frames.own_frames, self._at), False, "enclosing call"),
+            (_find_on_any_thread(marks.source_marks, self._at), True, "enclosing call"),
+            (_find_on_any_thread(frames.program_frames, self._at), False, "enclosing call"),
         ]
         sources: list[tuple[str | None, str | None]] = [(None, None)] * len(self._at)
         open_launches = np.ones(len(self._at), dtype=np.bool_)
@@ -214,19 +214,19 @@ class Origins:
             launches = np.flatnonzero(open_launches & (rows != NONE))
             open_launches[launches] = False
             for launch, row in zip(launches.tolist(), rows[launches].tolist(), strict=True):
-                line = marks.name(row, SOURCE) if is_mark else frames.line(row)
+                line = marks.get_name(row, SOURCE) if is_mark else frames.get_line(row)
                 sources[launch] = (line, method)
         return sources
 
 
-def _on_other_threads(wanted: Wanted, instants: Ints) -> Ints:
+def _find_on_any_thread(wanted: SelectedIntervals, instants: Ints) -> Ints:
     """Find the wanted interval at each instant on any thread; the latest start wins."""
     latest = np.full(len(instants), NONE, dtype=np.int64)
     latest_start = np.full(len(instants), NONE, dtype=np.int64)
     for thread in np.unique(wanted.nesting.thread[wanted.flags]):
         threads = np.full(len(instants), thread, dtype=np.int64)
-        rows = wanted.around(instants, threads)
-        starts = values_at(wanted.nesting.start, rows)
+        rows = wanted.find_around(instants, threads)
+        starts = get_values(wanted.nesting.start, rows)
         is_later = (rows != NONE) & (starts > latest_start)
         latest, latest_start = (
             np.where(is_later, rows, latest),

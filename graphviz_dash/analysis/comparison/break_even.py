@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.metrics.run_metrics import Figure
+    from graphviz_dash.analysis.metrics.run_metrics import MetricValue
     from graphviz_dash.model.run import Run
     from graphviz_dash.model.timings import CleanTimings
 
-FIRST_LAUNCH: Final = "first launch beyond a step"
+FIRST_LAUNCH_PART: Final = "first launch beyond a step"
 """Excess of the first launch of a whole-step graph over a step; includes the upload."""
 
 
@@ -49,42 +49,44 @@ class BreakEven(Struct, frozen=True):
     """Upper end of that interval."""
     replays: int
     """Replays until the cost is paid back."""
-    fewest: int
+    min_replays: int
     """Lower end of the interval of ``replays``."""
-    most: int | None
+    max_replays: int | None
     """Upper end of the interval; None if the cost may never be paid back."""
-    discarded: int
+    replays_without_warmup: int
     """Replays until break-even if the warm-up is discarded."""
 
-    def saved(self, replays: float) -> tuple[float, float, float]:
+    def compute_net_saving(self, replays: float) -> tuple[float, float, float]:
         """Compute the net saving after ``replays``: low, estimate and high, in ns."""
         cost = self.one_off_ns
         savings = (self.low_ns, self.saving_ns, self.high_ns)
         low, middle, high = (replays * saving - cost for saving in savings)
         return low, middle, high
 
-    def powers(self) -> tuple[int, ...]:
+    def list_replay_powers(self) -> tuple[int, ...]:
         """List powers of ten up to ten times the break-even point."""
-        last = max(1, math.ceil(math.log10(10 * (self.most or self.replays))))
+        last = max(1, math.ceil(math.log10(10 * (self.max_replays or self.replays))))
         return tuple(10**power for power in range(last + 1))
 
 
-def break_even(run: Run, against: Run, figures: Mapping[str, Figure]) -> BreakEven | Missing:
+def compute_break_even(
+    run: Run, baseline: Run, metrics: Mapping[str, MetricValue]
+) -> BreakEven | Missing:
     """Compute the break-even of ``run``; ``figures`` holds its metrics by id."""
     step, cost, saving, replays = (
-        figures[metric] for metric in ("step_time", "one_off_cost", "step_saving", "break_even")
+        metrics[metric] for metric in ("step_time", "one_off_cost", "step_saving", "break_even")
     )
     for figure in (replays, saving, cost, step):
         if figure.missing is not None:
             return figure.missing
     spread = replays.spread
     if run.clean is None or spread is None or saving.spread is None:
-        return why_missing(run, Fact.CLEAN_PASS)
+        return explain_missing(run, Fact.CLEAN_PASS)
     one_off_ns, saving_ns = cost.value or 0.0, saving.value or 0.0
     return BreakEven(
         run=run.name,
-        baseline=against.name,
-        parts=cost_parts(run.mode, run.clean, step.value or 0.0),
+        baseline=baseline.name,
+        parts=split_cost(run.mode, run.clean, step.value or 0.0),
         one_off_ns=one_off_ns,
         warm_up_ns=run.clean.warmup_ns,
         warm_ups=run.manifest.workload.warmup,
@@ -93,20 +95,20 @@ def break_even(run: Run, against: Run, figures: Mapping[str, Figure]) -> BreakEv
         low_ns=saving.spread.low,
         high_ns=saving_ns if saving.spread.high is None else saving.spread.high,
         replays=int(replays.value or 0),
-        fewest=int(spread.low),
-        most=None if spread.high is None else int(spread.high),
-        discarded=max(1, math.ceil((one_off_ns + run.clean.warmup_ns) / saving_ns)),
+        min_replays=int(spread.low),
+        max_replays=None if spread.high is None else int(spread.high),
+        replays_without_warmup=max(1, math.ceil((one_off_ns + run.clean.warmup_ns) / saving_ns)),
     )
 
 
-def cost_parts(
+def split_cost(
     mode: ExecutionMode, clean: CleanTimings, step_ns: float
 ) -> tuple[tuple[str, float], ...]:
     """Split the one-off cost (run_metrics.one_off_cost) of a run into parts, in ns."""
     lifecycles = clean.graphs
-    if mode.captures_whole_step:
+    if mode.captures_entire_step:
         launch_part = (
-            FIRST_LAUNCH,
+            FIRST_LAUNCH_PART,
             sum(lifecycle.first_launch_ns for lifecycle in lifecycles) - step_ns,
         )
     else:

@@ -5,31 +5,31 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from graphviz_dash import progress
-from graphviz_dash.analysis.comparison.break_even import break_even
+from graphviz_dash.analysis.comparison.break_even import compute_break_even
 from graphviz_dash.analysis.comparison.compile_parts import (
-    compile_parts,
-    compiled_without_graphs,
+    find_run_without_graphs,
+    split_compile_savings,
 )
-from graphviz_dash.analysis.comparison.families import MetricInputs, figures_of
+from graphviz_dash.analysis.comparison.families import MetricInputs, compute_metrics
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.comparison.traced_work import (
     MatchedReplays,
     TracedSteps,
     TracedWork,
-    traced_work,
+    collect_traced_work,
 )
-from graphviz_dash.analysis.comparison.unseen_graphs import unseen_graphs
-from graphviz_dash.analysis.comparison.verdict import outcome
-from graphviz_dash.analysis.doctor import replays_differ
+from graphviz_dash.analysis.comparison.unseen_graphs import find_unseen_graphs
+from graphviz_dash.analysis.comparison.verdict import decide_outcome
+from graphviz_dash.analysis.doctor import has_differing_replays
 from graphviz_dash.analysis.metrics import run_selection
-from graphviz_dash.analysis.metrics.low_confidence import low_confidence
-from graphviz_dash.analysis.prediction.evaluation import EagerPredictions, prediction_for
+from graphviz_dash.analysis.metrics.low_confidence import find_caveats
+from graphviz_dash.analysis.prediction.evaluation import EagerPredictions, predict_from_baseline
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Experiment, Run
 
 
-def compare(
+def compare_runs(
     experiment: Experiment,
     baseline: str | None = None,
     replays: MatchedReplays = MappingProxyType({}),
@@ -50,15 +50,15 @@ def compare(
         InputError: no run has the name or the mode ``baseline``.
     """
     examined = [(run.name, run.doctor) for run in experiment.runs if run.doctor]
-    replays_match = not any(replays_differ(report) for _, report in examined)
-    experiment = run_selection.measured(experiment)
-    baseline_run = _choose(experiment, baseline or experiment.baseline)
-    work = traced_work(experiment, replays, traced_steps, compared=baseline_run is not None)
+    replays_match = not any(has_differing_replays(report) for _, report in examined)
+    experiment = run_selection.exclude_examinations(experiment)
+    baseline_run = _find_baseline(experiment, baseline or experiment.baseline)
+    work = collect_traced_work(experiment, replays, traced_steps, compared=baseline_run is not None)
     predictions = EagerPredictions(work.steps)
     runs = []
     count = len(experiment.runs)
     for number, run in enumerate(experiment.runs):
-        with progress.subtask(count + number, 2 * count):
+        with progress.report_subtask(count + number, 2 * count):
             runs.append(
                 _compare_run(
                     run,
@@ -78,9 +78,9 @@ def compare(
     )
 
 
-def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
+def _find_baseline(experiment: Experiment, baseline: str | None) -> Run | None:
     if baseline is None:
-        return run_selection.usual_baseline(experiment.runs)
+        return run_selection.select_baseline(experiment.runs)
     for run in experiment.runs:
         if run.name == baseline:
             return run
@@ -95,14 +95,14 @@ def _choose(experiment: Experiment, baseline: str | None) -> Run | None:
     )
 
 
-def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | Missing:
+def _get_baseline_of(run: Run, baseline_run: Run | None, experiment: Experiment) -> Run | Missing:
     """Return the baseline run of ``run``."""
-    if chosen is None:
+    if baseline_run is None:
         kind = "recorded run without graphs" if run.recording else "eager run"
         return Missing(Fact.BASELINE, f"the experiment has no {kind}; choose another baseline")
-    baseline = run_selection.partner(run, chosen, experiment)
+    baseline = run_selection.find_partner(run, baseline_run, experiment)
     if baseline is None:
-        reason = f"{chosen.mode.value} has no run of rank {run.manifest.rank}"
+        reason = f"{baseline_run.mode.value} has no run of rank {run.manifest.rank}"
         return Missing(Fact.BASELINE, reason)
     return (
         Missing(Fact.BASELINE, "this run is the baseline")
@@ -113,7 +113,7 @@ def _against(run: Run, chosen: Run | None, experiment: Experiment) -> Run | Miss
 
 def _compare_run(
     run: Run,
-    chosen: Run | None,
+    chosen_baseline: Run | None,
     experiment: Experiment,
     shared: tuple[TracedWork, EagerPredictions],
     *,
@@ -122,59 +122,69 @@ def _compare_run(
 ) -> RunComparison:
     work, predictions = shared
     traced_steps = work.steps[run.name]
-    baseline = _against(run, chosen, experiment)
+    baseline = _get_baseline_of(run, chosen_baseline, experiment)
     baseline_run = None if isinstance(baseline, Missing) else baseline
-    compiled = compiled_without_graphs(run, experiment)
+    compiled = find_run_without_graphs(run, experiment)
     inputs = MetricInputs(
         run=run,
-        against=baseline,
-        compiled=compiled,
+        baseline=baseline,
+        compiled_run=compiled,
         traced_steps=traced_steps,
-        coverage=work.coverage(run),
-        equation=work.equation(run, baseline),
-        prediction=prediction_for(run, baseline, predictions),
+        coverage=work.compute_coverage(run),
+        waterfall=work.compute_waterfall(run, baseline),
+        prediction=predict_from_baseline(run, baseline, predictions),
     )
-    figures = figures_of(inputs)
+    figures = compute_metrics(inputs)
     replays_match = replays_match or not any(
-        _as_one_graph(side) for side in (run, baseline_run) if side is not None
+        _is_whole_step_graph(side) for side in (run, baseline_run) if side is not None
     )
     step = figures["recorded_step" if run.recording else "step_time"]
     speedup = figures["recorded_speedup" if run.recording else "speedup"]
-    unseen_launches = unseen_graphs(run, replays.get(run.name))
-    is_baseline = chosen is not None and baseline_run is None and _same_family(run, chosen)
+    unseen_launches = find_unseen_graphs(run, replays.get(run.name))
+    is_baseline = (
+        chosen_baseline is not None
+        and baseline_run is None
+        and _is_same_family(run, chosen_baseline)
+    )
     return RunComparison(
         run=run,
         baseline=baseline_run.name if baseline_run else None,
         is_baseline=is_baseline,
-        figures=tuple(figures.values()),
-        outcome=outcome(speedup, replays_match=replays_match, failed=bool(run.manifest.failures)),
+        metrics=tuple(figures.values()),
+        outcome=decide_outcome(
+            speedup, replays_match=replays_match, failed=bool(run.manifest.failures)
+        ),
         replays_match=replays_match,
-        where=work.time_by_category(run, step, figures, untimed=run_selection.untimed(experiment)),
+        time_by_category=work.divide_time(
+            run, step, figures, untimed=run_selection.is_untimed(experiment)
+        ),
         coverage=inputs.coverage,
-        waterfall=inputs.equation,
+        waterfall=inputs.waterfall,
         compile_parts=compiled
         if isinstance(compiled, Missing)
-        else compile_parts(inputs.equation, work.equation(compiled, baseline)),
+        else split_compile_savings(inputs.waterfall, work.compute_waterfall(compiled, baseline)),
         break_even=baseline
         if isinstance(baseline, Missing)
-        else break_even(run, baseline, figures),
+        else compute_break_even(run, baseline, figures),
         prediction=inputs.prediction,
-        outlook=predictions.of(run),
+        graph_prediction=predictions.get(run),
         low_confidence=(
-            *low_confidence(run, baseline_run, figures, traced_steps),
+            *find_caveats(run, baseline_run, figures, traced_steps),
             *((unseen_launches,) if unseen_launches is not None else ()),
         ),
     )
 
 
-def _same_family(run: Run, chosen: Run) -> bool:
-    return run_selection.family(run) == run_selection.family(chosen)
+def _is_same_family(run: Run, baseline: Run) -> bool:
+    return run_selection.get_family(run) == run_selection.get_family(baseline)
 
 
-def _as_one_graph(run: Run) -> bool:
+def _is_whole_step_graph(run: Run) -> bool:
     """Check whether the replays are the whole-step replays that a doctor examined.
 
     Graphed callables, layers and compiled regions receive new inputs.
     """
     mode = run.mode
-    return mode.captures_graphs and not (mode.captures_parts or run_selection.ran_eagerly(run))
+    return mode.captures_graphs and not (
+        mode.captures_parts or run_selection.is_eager_recording(run)
+    )

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
 
 
-class CompileParts(Struct, frozen=True):
+class CompileSavings(Struct, frozen=True):
     """Savings of a compiled run with graphs in two parts, which add up by cause."""
 
-    without_graphs: str
+    run_without_graphs: str
     """Name of the run compiled without graphs."""
-    compiling: CauseTimes
+    compilation: CauseTimes
     """Saving of that run over the baseline, in ns."""
     graphs: CauseTimes
     """Additional saving of the run with graphs, in ns."""
 
 
-def compiled_without_graphs(run: Run, experiment: Experiment) -> Run | Missing:
+def find_run_without_graphs(run: Run, experiment: Experiment) -> Run | Missing:
     """Find the run of the same rank compiled without graphs."""
     if not (run.mode.is_compiled and run.mode.captures_graphs):
         reason = f"mode {run.mode.value} does not both compile and capture graphs"
@@ -41,16 +41,16 @@ def compiled_without_graphs(run: Run, experiment: Experiment) -> Run | Missing:
     return Missing(Fact.COMPILED_STEP, reason)
 
 
-def compile_parts(
-    equation: Waterfall | Missing, of_compiling: Waterfall | Missing
-) -> CompileParts | Missing:
+def split_compile_savings(
+    waterfall: Waterfall | Missing, compile_waterfall: Waterfall | Missing
+) -> CompileSavings | Missing:
     """Split the savings of ``equation`` into compilation and graphs.
 
     ``of_compiling`` compares the run without graphs with the same baseline.
     """
-    if isinstance(equation, Missing):
-        return equation
-    if isinstance(of_compiling, Missing):
-        return of_compiling
-    compiling = of_compiling.saved
-    return CompileParts(of_compiling.run, compiling, equation.saved - compiling)
+    if isinstance(waterfall, Missing):
+        return waterfall
+    if isinstance(compile_waterfall, Missing):
+        return compile_waterfall
+    compiling = compile_waterfall.saved
+    return CompileSavings(compile_waterfall.run, compiling, waterfall.saved - compiling)

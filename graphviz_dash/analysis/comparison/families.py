@@ -8,26 +8,29 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.derived_metrics import (
-    equation_figures,
-    one_off_figure,
-    traced_over_clean_figures,
+    compute_one_off_metric,
+    compute_traced_ratios,
+    compute_waterfall_metrics,
 )
-from graphviz_dash.analysis.comparison.program_metrics import program_figures
-from graphviz_dash.analysis.comparison.relative_metrics import compile_figures, relative_figures
-from graphviz_dash.analysis.memory.report import memory_pass_figures
-from graphviz_dash.analysis.metrics.machine_state import machine_figures
+from graphviz_dash.analysis.comparison.program_metrics import compute_program_metrics
+from graphviz_dash.analysis.comparison.relative_metrics import (
+    compute_compile_metrics,
+    compute_relative_metrics,
+)
+from graphviz_dash.analysis.memory.report import compute_pool_metrics
+from graphviz_dash.analysis.metrics.machine_state import compute_machine_metrics
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.analysis.metrics.run_metrics import (
-    Figure,
-    coverage_figures,
-    graph_figures,
-    life_figures,
-    memory_figures,
-    step_figures,
-    traced_figures,
+    MetricValue,
+    compute_coverage_metrics,
+    compute_graph_costs,
+    compute_memory_metrics,
+    compute_step_metrics,
+    compute_traced_metrics,
+    count_graph_objects,
 )
-from graphviz_dash.analysis.metrics.throughput import throughput_figures
-from graphviz_dash.analysis.prediction.evaluation import prediction_figures
+from graphviz_dash.analysis.metrics.throughput import compute_throughput
+from graphviz_dash.analysis.prediction.evaluation import compute_prediction_metrics
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.graph_coverage import Coverage
@@ -43,46 +46,46 @@ class MetricInputs(Struct, frozen=True):
 
     run: Run
     """The run."""
-    against: Run | Missing
+    baseline: Run | Missing
     """Baseline of the run."""
-    compiled: Run | Missing
+    compiled_run: Run | Missing
     """The same run compiled without graphs."""
     traced_steps: tuple[Step, ...]
     """Steps of the replay trace; empty without a trace."""
     coverage: Coverage | Missing
     """Share of the traced steps that ran from graphs."""
-    equation: Waterfall | Missing
+    waterfall: Waterfall | Missing
     """Breakdown of the difference from the baseline."""
     prediction: Prediction | Missing
     """Prediction from the baseline alone."""
 
 
-Figures: TypeAlias = Mapping[str, Figure]
+MetricsById: TypeAlias = Mapping[str, MetricValue]
 """Metrics of earlier families by id."""
 
-FAMILIES: Final[tuple[Callable[[MetricInputs, Figures], Iterable[Figure]], ...]] = (
-    lambda of, _: step_figures(of.run),
-    lambda of, _: machine_figures(of.run),
-    lambda of, _: life_figures(of.run),
-    lambda of, _: memory_figures(of.run),
-    lambda of, _: memory_pass_figures(of.run),
-    lambda of, _: traced_figures(of.run, of.traced_steps),
-    lambda of, _: coverage_figures(of.coverage),
-    lambda of, _: graph_figures(of.run),
-    lambda of, _: program_figures(of.run, of.against),
-    lambda of, done: traced_over_clean_figures(of.run, done, of.traced_steps),
-    lambda of, done: (one_off_figure(of.run, done["step_time"]),),
-    lambda of, done: throughput_figures(of.run, done["step_interval"]),
-    lambda of, done: relative_figures(of.run, of.against, done["one_off_cost"]),
-    lambda of, _: compile_figures(of.run, of.against, of.compiled),
-    lambda of, _: equation_figures(of.run, of.equation),
-    lambda of, done: prediction_figures(of.prediction, done["step_time"]),
+METRIC_FAMILIES: Final[tuple[Callable[[MetricInputs, MetricsById], Iterable[MetricValue]], ...]] = (
+    lambda of, _: compute_step_metrics(of.run),
+    lambda of, _: compute_machine_metrics(of.run),
+    lambda of, _: compute_graph_costs(of.run),
+    lambda of, _: compute_memory_metrics(of.run),
+    lambda of, _: compute_pool_metrics(of.run),
+    lambda of, _: compute_traced_metrics(of.run, of.traced_steps),
+    lambda of, _: compute_coverage_metrics(of.coverage),
+    lambda of, _: count_graph_objects(of.run),
+    lambda of, _: compute_program_metrics(of.run, of.baseline),
+    lambda of, done: compute_traced_ratios(of.run, done, of.traced_steps),
+    lambda of, done: (compute_one_off_metric(of.run, done["step_time"]),),
+    lambda of, done: compute_throughput(of.run, done["step_interval"]),
+    lambda of, done: compute_relative_metrics(of.run, of.baseline, done["one_off_cost"]),
+    lambda of, _: compute_compile_metrics(of.run, of.baseline, of.compiled_run),
+    lambda of, _: compute_waterfall_metrics(of.run, of.waterfall),
+    lambda of, done: compute_prediction_metrics(of.prediction, done["step_time"]),
 )
 
 
-def figures_of(inputs: MetricInputs) -> dict[str, Figure]:
+def compute_metrics(inputs: MetricInputs) -> dict[str, MetricValue]:
     """Compute every metric of the registry, by id and in registry order."""
-    figures: dict[str, Figure] = {}
-    for family in FAMILIES:
+    figures: dict[str, MetricValue] = {}
+    for family in METRIC_FAMILIES:
         figures |= {figure.metric.id: figure for figure in family(inputs, figures)}
     return {metric: figures[metric] for metric in METRICS}

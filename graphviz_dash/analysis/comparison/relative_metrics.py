@@ -10,17 +10,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.arrays import Floats
-from graphviz_dash.analysis.memory.report import MEMORY_RELATIVE, memory_relative_figures
+from graphviz_dash.analysis.memory.report import (
+    RELATIVE_MEMORY_METRICS,
+    compute_relative_memory_metrics,
+)
 from graphviz_dash.analysis.metrics.registry import METRICS
-from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present, step_times
+from graphviz_dash.analysis.metrics.run_metrics import (
+    MetricValue,
+    get_step_times,
+    make_missing_value,
+    make_value,
+)
 from graphviz_dash.analysis.sample_statistics import (
     Spread,
     SpreadKind,
-    interval,
-    percentiles,
-    resampled_process_medians,
+    compute_interval,
+    compute_percentiles,
+    compute_resampled_process_medians,
 )
 from graphviz_dash.model.absence import Fact, Missing
 
@@ -28,96 +36,111 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
     from graphviz_dash.model.timings import CleanTimings
 
-_OF_CLEAN = ("speedup", "speedup_interval", "step_saving", "break_even", "peak_reserved_change")
+_CLEAN_METRICS = (
+    "speedup",
+    "speedup_interval",
+    "step_saving",
+    "break_even",
+    "peak_reserved_change",
+)
 
-RELATIVE = (*_OF_CLEAN, *MEMORY_RELATIVE)
+RELATIVE_METRICS = (*_CLEAN_METRICS, *RELATIVE_MEMORY_METRICS)
 """Metrics of this module, which need a baseline."""
 
-COMPILED = ("compile_saving", "graph_saving")
+COMPILE_METRICS = ("compile_saving", "graph_saving")
 """Savings of a compiled run with graphs, in parts; they also need a run without graphs."""
 
-PREDICTED = ("predicted_step_time", "prediction_error")
+PREDICTED_METRICS = ("predicted_step_time", "prediction_error")
 """Metrics of a run with graphs that are predicted from an eager run."""
 
 
-class _Pair(Struct, frozen=True):
+class _SeriesPair(Struct, frozen=True):
     """A series in the baseline and in the run; times in ns."""
 
-    before: float
+    baseline_ns: float
     """Median in the baseline."""
-    after: float
+    run_ns: float
     """Median in the run."""
-    befores: Floats
+    baseline_medians: Floats
     """Resampled medians of the baseline."""
-    afters: Floats
+    run_medians: Floats
     """Resampled medians of the run, equally many."""
     samples: int
     """Length of the shorter series."""
     processes: int
     """Number of processes that timed the series; the smaller of the two runs."""
 
-    def interval(self, values: Floats) -> Spread:
+    def compute_interval(self, values: Floats) -> Spread:
         """Compute the interval of values derived from both runs' resampled medians."""
-        return interval(values, self.samples, self.processes)
+        return compute_interval(values, self.samples, self.processes)
 
 
-def relative_figures(run: Run, against: Run | Missing, one_off: Figure) -> Iterator[Figure]:
+def compute_relative_metrics(
+    run: Run, baseline: Run | Missing, one_off: MetricValue
+) -> Iterator[MetricValue]:
     """Compute the RELATIVE metrics; ``one_off`` is the run's one-off cost."""
-    yield from memory_relative_figures(run, against)
-    if isinstance(against, Missing):
-        for metric in _OF_CLEAN:
-            yield absent(metric, against)
+    yield from compute_relative_memory_metrics(run, baseline)
+    if isinstance(baseline, Missing):
+        for metric in _CLEAN_METRICS:
+            yield make_missing_value(metric, baseline)
         return
-    walls = _pair(run, against, step_times)
-    intervals = _pair(run, against, lambda clean: clean.process_back_to_back_ns)
-    yield _speedup("speedup", walls)
-    yield _speedup("speedup_interval", intervals)
+    walls = _build_pair(run, baseline, get_step_times)
+    intervals = _build_pair(run, baseline, lambda clean: clean.process_back_to_back_ns)
+    yield _compute_speedup("speedup", walls)
+    yield _compute_speedup("speedup_interval", intervals)
     if isinstance(walls, Missing):
         captured = run.clean is not None and run.clean.graphs
-        yield absent("step_saving", walls)
-        yield absent("break_even", walls if captured else why_missing(run, Fact.GRAPH_COSTS))
+        yield make_missing_value("step_saving", walls)
+        yield make_missing_value(
+            "break_even", walls if captured else explain_missing(run, Fact.GRAPH_COSTS)
+        )
     else:
-        saving = walls.interval(walls.befores - walls.afters)
-        yield present("step_saving", walls.before - walls.after, saving)
-        yield _break_even(one_off, walls.before - walls.after, saving, against.name)
-    yield _memory_change(run, against)
+        saving = walls.compute_interval(walls.baseline_medians - walls.run_medians)
+        yield make_value("step_saving", walls.baseline_ns - walls.run_ns, saving)
+        yield _compute_break_even(one_off, walls.baseline_ns - walls.run_ns, saving, baseline.name)
+    yield _compute_memory_change(run, baseline)
 
 
-def compile_figures(run: Run, against: Run | Missing, compiled: Run | Missing) -> Iterator[Figure]:
+def compute_compile_metrics(
+    run: Run, baseline: Run | Missing, compiled: Run | Missing
+) -> Iterator[MetricValue]:
     """Compute the COMPILED metrics: savings of ``compiled`` over ``against`` and of ``run`` over
     it."""
-    pairs: tuple[_Pair | Missing, _Pair | Missing]
-    if isinstance(against, Missing):
-        pairs = (against, against)
+    pairs: tuple[_SeriesPair | Missing, _SeriesPair | Missing]
+    if isinstance(baseline, Missing):
+        pairs = (baseline, baseline)
     elif isinstance(compiled, Missing):
         pairs = (compiled, compiled)
     else:
-        pairs = (_pair(compiled, against, step_times), _pair(run, compiled, step_times))
-    for metric, pair in zip(COMPILED, pairs, strict=True):
+        pairs = (
+            _build_pair(compiled, baseline, get_step_times),
+            _build_pair(run, compiled, get_step_times),
+        )
+    for metric, pair in zip(COMPILE_METRICS, pairs, strict=True):
         if isinstance(pair, Missing):
-            yield absent(metric, pair)
+            yield make_missing_value(metric, pair)
         else:
-            saving = pair.interval(pair.befores - pair.afters)
-            yield present(metric, pair.before - pair.after, saving)
+            saving = pair.compute_interval(pair.baseline_medians - pair.run_medians)
+            yield make_value(metric, pair.baseline_ns - pair.run_ns, saving)
 
 
-def _pair(
-    run: Run, against: Run, read: Callable[[CleanTimings], Sequence[Sequence[int]]]
-) -> _Pair | Missing:
+def _build_pair(
+    run: Run, baseline: Run, read: Callable[[CleanTimings], Sequence[Sequence[int]]]
+) -> _SeriesPair | Missing:
     """Pair the series that ``read`` extracts from the run and from its baseline."""
-    before, after = (read(side.clean) if side.clean else () for side in (against, run))
+    before, after = (read(side.clean) if side.clean else () for side in (baseline, run))
     if not any(before):
-        return why_missing(against, Fact.STEP_TIMES).of(f"the baseline {against.name}")
+        return explain_missing(baseline, Fact.STEP_TIMES).add_owner(f"the baseline {baseline.name}")
     if not any(after):
-        return why_missing(run, Fact.STEP_TIMES)
-    baseline_medians = resampled_process_medians(before, 0)
-    run_medians = resampled_process_medians(after, 1)
+        return explain_missing(run, Fact.STEP_TIMES)
+    baseline_medians = compute_resampled_process_medians(before, 0)
+    run_medians = compute_resampled_process_medians(after, 1)
     # A long series has fewer resamples than a short one.
     draws = min(len(baseline_medians), len(run_medians))
     series = [np.asarray([*chain(*side)], np.float64) for side in (before, after)]
-    return _Pair(
-        percentiles(series[0], (50,))[0],
-        percentiles(series[1], (50,))[0],
+    return _SeriesPair(
+        compute_percentiles(series[0], (50,))[0],
+        compute_percentiles(series[1], (50,))[0],
         baseline_medians[:draws],
         run_medians[:draws],
         min(map(len, series)),
@@ -125,28 +148,34 @@ def _pair(
     )
 
 
-def _speedup(metric: str, pair: _Pair | Missing) -> Figure:
+def _compute_speedup(metric: str, pair: _SeriesPair | Missing) -> MetricValue:
     if isinstance(pair, Missing):
-        return absent(metric, pair)
-    if pair.after <= 0 or bool(np.any(pair.afters <= 0)):
+        return make_missing_value(metric, pair)
+    if pair.run_ns <= 0 or bool(np.any(pair.run_medians <= 0)):
         reason = "half of the iterations lasted 0 ns"
-        return absent(metric, Missing(Fact.STEP_TIMES, reason))
-    return present(metric, pair.before / pair.after, pair.interval(pair.befores / pair.afters))
+        return make_missing_value(metric, Missing(Fact.STEP_TIMES, reason))
+    return make_value(
+        metric,
+        pair.baseline_ns / pair.run_ns,
+        pair.compute_interval(pair.baseline_medians / pair.run_medians),
+    )
 
 
-def _break_even(one_off: Figure, saving: float, spread: Spread, baseline: str) -> Figure:
+def _compute_break_even(
+    one_off: MetricValue, saving: float, spread: Spread, baseline: str
+) -> MetricValue:
     if one_off.value is None:
-        return Figure(METRICS["break_even"], None, missing=one_off.missing)
+        return MetricValue(METRICS["break_even"], None, missing=one_off.missing)
     if saving <= 0:
         reason = f"a replay is not faster than a step of {baseline}"
-        return absent("break_even", Missing(Fact.SAVING, reason))
+        return make_missing_value("break_even", Missing(Fact.SAVING, reason))
     high = spread.high or 0.0
-    return present(
+    return make_value(
         "break_even",
-        _replays(one_off.value, saving),
+        _count_replays(one_off.value, saving),
         Spread(
-            _replays(one_off.value, max(high, saving)),
-            _replays(one_off.value, spread.low) if spread.low > 0 else None,
+            _count_replays(one_off.value, max(high, saving)),
+            _count_replays(one_off.value, spread.low) if spread.low > 0 else None,
             SpreadKind.INTERVAL,
             spread.samples,
             spread.processes,
@@ -154,18 +183,20 @@ def _break_even(one_off: Figure, saving: float, spread: Spread, baseline: str) -
     )
 
 
-def _replays(cost: float, saving: float) -> int:
+def _count_replays(cost: float, saving: float) -> int:
     return max(1, math.ceil(cost / saving))
 
 
-def _memory_change(run: Run, against: Run) -> Figure:
+def _compute_memory_change(run: Run, baseline: Run) -> MetricValue:
     metric = "peak_reserved_change"
     if run.memory is None:
-        return absent(metric, why_missing(run, Fact.MEMORY))
-    if against.memory is None:
-        missing = why_missing(against, Fact.MEMORY)
-        return absent(metric, missing.of(f"the baseline {against.name}"))
-    after, before = run.memory.peak_reserved_bytes, against.memory.peak_reserved_bytes
+        return make_missing_value(metric, explain_missing(run, Fact.MEMORY))
+    if baseline.memory is None:
+        missing = explain_missing(baseline, Fact.MEMORY)
+        return make_missing_value(metric, missing.add_owner(f"the baseline {baseline.name}"))
+    after, before = run.memory.peak_reserved_bytes, baseline.memory.peak_reserved_bytes
     if after is None or before is None:
-        return absent(metric, Missing(Fact.PEAK_MEMORY, "a memory snapshot has no history"))
-    return present(metric, after - before)
+        return make_missing_value(
+            metric, Missing(Fact.PEAK_MEMORY, "a memory snapshot has no history")
+        )
+    return make_value(metric, after - before)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.break_even import BreakEven
-from graphviz_dash.analysis.comparison.compile_parts import CompileParts
+from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.low_confidence import LowConfidence
-from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.analysis.metrics.run_selection import family
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue
+from graphviz_dash.analysis.metrics.run_selection import get_family
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.step_comparison.time_by_category import TimeByCategory
 from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
@@ -35,26 +35,26 @@ class RunComparison(Struct, frozen=True, dict=True):
     """Name of the baseline run; None for a baseline, and if there is none."""
     is_baseline: bool
     """True for the baseline, including that of one rank."""
-    figures: tuple[Figure, ...]
+    metrics: tuple[MetricValue, ...]
     """Every metric of the registry, in registry order."""
     outcome: Outcome
     """Outcome of the speedup."""
     replays_match: bool
     """False if a doctor found that replays of the run or its baseline compute a different
     result."""
-    where: TimeByCategory | Missing
+    time_by_category: TimeByCategory | Missing
     """Breakdown of the step time by category."""
     coverage: Coverage | Missing
     """Share of the traced steps that ran from graphs or stayed eager."""
     waterfall: Waterfall | Missing
     """Breakdown of the difference from the baseline."""
-    compile_parts: CompileParts | Missing
+    compile_parts: CompileSavings | Missing
     """Split of the saving into compilation and graphs."""
     break_even: BreakEven | Missing
     """One-off cost in parts, and when it is paid back."""
     prediction: Prediction | Missing
     """Prediction from the eager run alone."""
-    outlook: Prediction | Missing
+    graph_prediction: Prediction | Missing
     """Prediction for one graph of the run's eager steps; missing for a run with graphs."""
     low_confidence: tuple[LowConfidence, ...]
     """Caveats; those of the headline first."""
@@ -75,25 +75,25 @@ class RunComparison(Struct, frozen=True, dict=True):
         return self.run.manifest.failures
 
     @property
-    def step(self) -> Figure:
+    def step(self) -> MetricValue:
         """Step time: clean, or recorded for a recorded program."""
         return self["recorded_step" if self.run.recording else "step_time"]
 
     @property
-    def speedup(self) -> Figure:
+    def speedup(self) -> MetricValue:
         """Speedup over the baseline, by the same kind of time."""
         return self["recorded_speedup" if self.run.recording else "speedup"]
 
     @property
-    def saving(self) -> Figure:
+    def saving(self) -> MetricValue:
         """Saving over the baseline, by the same kind of time."""
         return self["recorded_saving" if self.run.recording else "step_saving"]
 
     @cached_property
-    def _by_id(self) -> dict[str, Figure]:
-        return {figure.metric.id: figure for figure in self.figures}
+    def _by_id(self) -> dict[str, MetricValue]:
+        return {figure.metric.id: figure for figure in self.metrics}
 
-    def __getitem__(self, metric: str) -> Figure:
+    def __getitem__(self, metric: str) -> MetricValue:
         """Return the value of a metric of the registry (KeyError if unknown)."""
         return self._by_id[metric]
 
@@ -115,13 +115,13 @@ class Comparison(Struct, frozen=True):
         return {run.name: run for run in self.runs}[name]
 
     @property
-    def predicted(self) -> RunComparison | None:
+    def predicted_run(self) -> RunComparison | None:
         """Run whose eager steps predict the gain from a graph, preferably the baseline.
 
         None if runs were compared or a run with graphs has traced steps.
         """
-        eager = [run for run in self.runs if not isinstance(run.outlook, Missing)]
-        graphed = (run for run in self.runs if isinstance(run.outlook, Missing))
+        eager = [run for run in self.runs if not isinstance(run.graph_prediction, Missing)]
+        graphed = (run for run in self.runs if isinstance(run.graph_prediction, Missing))
         if self.best is not None or any(run["traced_step_time"].value for run in graphed):
             return None
         return max(eager, key=lambda run: run.is_baseline, default=None)
@@ -134,7 +134,7 @@ class Comparison(Struct, frozen=True):
         """
         if self.best is not None:
             return self.best.speedup.value if self.best.replays_match else None
-        outlook = None if self.predicted is None else self.predicted.outlook
+        outlook = None if self.predicted_run is None else self.predicted_run.graph_prediction
         if not isinstance(outlook, Prediction) or isinstance(outlook.speedup, Missing):
             return None
         return outlook.speedup.value
@@ -145,10 +145,10 @@ class Comparison(Struct, frozen=True):
 
         The slowest rank represents a mode, because the others wait for it.
         """
-        return fastest(self.runs)
+        return find_fastest(self.runs)
 
 
-def fastest(runs: Sequence[RunComparison]) -> RunComparison | None:
+def find_fastest(runs: Sequence[RunComparison]) -> RunComparison | None:
     """Find the run with the highest speedup; None if none was compared.
 
     Prefers runs with correct results. The slowest rank represents a mode.
@@ -157,9 +157,9 @@ def fastest(runs: Sequence[RunComparison]) -> RunComparison | None:
     for run in runs:
         if run.speedup.value is None:
             continue
-        group = run.name if run.run.manifest.rank is None else family(run.run)
+        group = run.name if run.run.manifest.rank is None else get_family(run.run)
         previous = slowest.get(group)
-        if previous is None or _step_time(run) > _step_time(previous):
+        if previous is None or _get_step_ns(run) > _get_step_ns(previous):
             slowest[group] = run
     return max(
         slowest.values(),
@@ -168,5 +168,5 @@ def fastest(runs: Sequence[RunComparison]) -> RunComparison | None:
     )
 
 
-def _step_time(run: RunComparison) -> float:
+def _get_step_ns(run: RunComparison) -> float:
     return run.step.value or 0.0

@@ -9,29 +9,29 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash import progress
-from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.metrics.graph_coverage import Coverage, coverage
-from graphviz_dash.analysis.metrics.run_selection import family
-from graphviz_dash.analysis.ranks.ranks import families
-from graphviz_dash.analysis.ranks.waits import RankWaits, rank_waits
+from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.metrics.graph_coverage import Coverage, compute_coverage
+from graphviz_dash.analysis.metrics.run_selection import get_family
+from graphviz_dash.analysis.ranks.ranks import group_rank_families
+from graphviz_dash.analysis.ranks.waits import RankWaits, compute_rank_waits
 from graphviz_dash.analysis.step_comparison.clean_step_model import model_step
 from graphviz_dash.analysis.step_comparison.time_by_category import (
+    RankWaitTime,
     TimeByCategory,
-    Waiting,
-    time_by_category,
-    traced_wait_ns,
+    compute_time_by_category,
+    compute_traced_wait_ns,
 )
-from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, typical_step
+from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, build_typical_step
 from graphviz_dash.analysis.step_comparison.waterfall import (
     Waterfall,
-    collective_arrivals,
-    waterfall,
+    build_waterfall,
+    find_collective_arrivals,
 )
-from graphviz_dash.analysis.trace.steps import Step, steps
+from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.metrics.run_metrics import Figure
+    from graphviz_dash.analysis.metrics.run_metrics import MetricValue
     from graphviz_dash.analysis.replays.replays import ReplayMatch
     from graphviz_dash.model.run import Experiment, Run
 
@@ -54,59 +54,62 @@ class TracedWork(Struct, frozen=True):
     waits: Mapping[str, RankWaits]
     """Wait times of collectives, by name of runs with other ranks."""
 
-    def coverage(self, run: Run) -> Coverage | Missing:
+    def compute_coverage(self, run: Run) -> Coverage | Missing:
         """Compute the share of the traced steps of ``run`` that ran from graphs."""
         if not run.mode.captures_graphs:
-            return why_missing(run, Fact.GRAPHS)
+            return explain_missing(run, Fact.GRAPHS)
         if run.replay_trace is None:
-            return why_missing(run, Fact.TRACED_PASS)
-        return coverage(run.replay_trace, self.steps[run.name])
+            return explain_missing(run, Fact.TRACED_PASS)
+        return compute_coverage(run.replay_trace, self.steps[run.name])
 
-    def time_by_category(
-        self, run: Run, step: Figure, figures: Mapping[str, Figure], *, untimed: bool
+    def divide_time(
+        self, run: Run, step: MetricValue, figures: Mapping[str, MetricValue], *, untimed: bool
     ) -> TimeByCategory | Missing:
         """Break down ``step`` by category, or the traced step time if ``untimed``."""
         busy, traced = figures["gpu_busy"], figures["traced_step_time"]
         divided = traced if untimed else step
         if divided.value is None or busy.value is None or run.replay_trace is None:
             missing = busy.missing if divided.missing is None else step.missing or divided.missing
-            return missing or why_missing(run, Fact.TRACED_PASS)
-        waiting = self._waiting(run)
-        return time_by_category(
+            return missing or explain_missing(run, Fact.TRACED_PASS)
+        waiting = self._get_rank_wait(run)
+        return compute_time_by_category(
             divided.value, run.replay_trace, self.steps[run.name], waiting, profiled=untimed
         )
 
-    def _waiting(self, run: Run) -> Waiting | None:
+    def _get_rank_wait(self, run: Run) -> RankWaitTime | None:
         """Compute the wait for other ranks: modelled for a clean step, else as traced."""
         waits, typical = self.waits.get(run.name), self.typical.get(run.name)
         if waits is None or run.replay_trace is None:
             return None
-        arrivals = self.last_arrivals.get(family(run))
+        arrivals = self.last_arrivals.get(get_family(run))
         if isinstance(typical, TypicalStep) and arrivals is not None and run.clean is not None:
             launches = [step.launch_cpu_ns for step in run.clean.steps]
             model = model_step(typical, float(np.median(launches)), 0, None, arrivals)
-            return Waiting(waits.waited, float(model.ranks.sum()))
-        traced = traced_wait_ns(run.replay_trace, self.steps[run.name], waits.waited)
-        return Waiting(waits.waited, traced)
+            return RankWaitTime(waits.wait_ns, float(model.ranks.sum()))
+        traced = compute_traced_wait_ns(run.replay_trace, self.steps[run.name], waits.wait_ns)
+        return RankWaitTime(waits.wait_ns, traced)
 
-    def equation(self, run: Run, against: Run | Missing) -> Waterfall | Missing:
+    def compute_waterfall(self, run: Run, baseline: Run | Missing) -> Waterfall | Missing:
         """Break down the difference between ``run`` and its baseline ``against``."""
-        if isinstance(against, Missing):
-            return against
+        if isinstance(baseline, Missing):
+            return baseline
         returns = [
             work.return_ns for work in self.typical.values() if not isinstance(work, Missing)
         ]
-        return waterfall(
+        return build_waterfall(
             run,
-            against,
+            baseline,
             self.typical[run.name],
-            self.typical[against.name],
+            self.typical[baseline.name],
             return_ns=min(returns, default=0),
-            last=(self.last_arrivals.get(family(against)), self.last_arrivals.get(family(run))),
+            latest_arrivals=(
+                self.last_arrivals.get(get_family(baseline)),
+                self.last_arrivals.get(get_family(run)),
+            ),
         )
 
 
-def traced_work(
+def collect_traced_work(
     experiment: Experiment,
     replays: MatchedReplays,
     traced_steps: TracedSteps,
@@ -114,22 +117,24 @@ def traced_work(
     compared: bool,
 ) -> TracedWork:
     """Collect the traced work of the runs of ``experiment``; typical steps only if ``compared``."""
-    steps_by_run = {run.name: traced_steps.get(run.name) or _steps(run) for run in experiment.runs}
+    steps_by_run = {
+        run.name: traced_steps.get(run.name) or _find_steps(run) for run in experiment.runs
+    }
     if not compared:
         return TracedWork(steps_by_run, {}, {}, {})
-    waits = rank_waits(experiment)
+    waits = compute_rank_waits(experiment)
     typical: dict[str, TypicalStep | Missing] = {}
     for number, run in enumerate(experiment.runs):
-        with progress.subtask(number, 2 * len(experiment.runs)):
-            typical[run.name] = typical_step(
+        with progress.report_subtask(number, 2 * len(experiment.runs)):
+            typical[run.name] = build_typical_step(
                 run, waits.get(run.name), replays.get(run.name), steps_by_run[run.name]
             )
     last_arrivals = {
-        name: collective_arrivals([(run, typical[run.name]) for run in ranks])
-        for name, ranks in families(experiment).items()
+        name: find_collective_arrivals([(run, typical[run.name]) for run in ranks])
+        for name, ranks in group_rank_families(experiment).items()
     }
     return TracedWork(steps_by_run, typical, last_arrivals, waits)
 
 
-def _steps(run: Run) -> tuple[Step, ...]:
-    return steps(run.replay_trace) if run.replay_trace is not None else ()
+def _find_steps(run: Run) -> tuple[Step, ...]:
+    return find_steps(run.replay_trace) if run.replay_trace is not None else ()

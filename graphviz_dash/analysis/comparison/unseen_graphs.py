@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import column
-from graphviz_dash.analysis.metrics.low_confidence import GraphSource, UnseenGraphs
+from graphviz_dash.analysis.arrays import get_column
+from graphviz_dash.analysis.metrics.low_confidence import GraphSource, UnknownGraphs
 from graphviz_dash.analysis.replays.replays import (
-    identities_of,
-    launch_correlations,
-    launched_rows,
+    find_launch_correlations,
+    get_identities,
+    group_launched_rows,
     match_replays,
 )
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
 
-def unseen_graphs(run: Run, match: ReplayMatch | None) -> UnseenGraphs | None:
+def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> UnknownGraphs | None:
     """Count the traced launches of graphs that are not in ``run``; None if there are none.
 
     For recorded programs, the recorder counted its own launches.
     """
     trace = run.replay_trace
-    launches = 0 if trace is None else len(launch_correlations(trace)[0])
+    launches = 0 if trace is None else len(find_launch_correlations(trace)[0])
     if trace is None or not launches:
         return None
-    durations = np.maximum(column(trace.gpu, "dur"), 0)
+    durations = np.maximum(get_column(trace.gpu, "dur"), 0)
     if run.recording is None:
         source = GraphSource.IMPORT if run.manifest.sources else GraphSource.CAPTURE
         count = launches if not run.graphs else None
@@ -45,10 +45,12 @@ def unseen_graphs(run: Run, match: ReplayMatch | None) -> UnseenGraphs | None:
     if count is not None and count <= 0:
         return None
     if count == launches:
-        unmatched_rows = np.concatenate([*launched_rows(trace)[0], np.zeros(0, dtype=np.int64)])
+        unmatched_rows = np.concatenate(
+            [*group_launched_rows(trace)[0], np.zeros(0, dtype=np.int64)]
+        )
         unmatched_count = count
     else:
-        matched = match or match_replays(run.graphs, trace, identities_of(run))
+        matched = match or match_replays(run.graphs, trace, get_identities(run))
         is_unmatched = matched.graph < 0
         unmatched_rows, unmatched_count = (
             matched.gpu_row[is_unmatched],
@@ -59,4 +61,4 @@ def unseen_graphs(run: Run, match: ReplayMatch | None) -> UnseenGraphs | None:
     total_ns = float(durations.sum())
     is_known = count is None or unmatched_count == count
     share = float(durations[unmatched_rows].sum()) / total_ns if is_known and total_ns else None
-    return UnseenGraphs(unmatched_count if count is None else count, launches, share, source)
+    return UnknownGraphs(unmatched_count if count is None else count, launches, share, source)

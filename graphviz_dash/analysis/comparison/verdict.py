@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from graphviz_dash.analysis.metrics.thresholds import MODEST_SPEEDUP, SLIGHT_SPEEDUP
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.metrics.run_metrics import Figure
+    from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 
 
 class Outcome(Enum):
@@ -30,7 +30,7 @@ class Outcome(Enum):
     """No speedup: the run is the baseline, or a step time is missing."""
 
 
-def outcome(speedup: Figure, *, replays_match: bool, failed: bool) -> Outcome:
+def decide_outcome(speedup: MetricValue, *, replays_match: bool, failed: bool) -> Outcome:
     """Determine the outcome of a run.
 
     Args:
@@ -40,7 +40,7 @@ def outcome(speedup: Figure, *, replays_match: bool, failed: bool) -> Outcome:
     """
     if speedup.value is None:
         return Outcome.FAILED if failed else Outcome.NOT_COMPARED
-    if speedup.holds_one:
+    if speedup.interval_contains_one:
         return Outcome.NO_SIGNIFICANT_DIFFERENCE
     if speedup.value < 1:
         return Outcome.SLOWER

@@ -20,18 +20,18 @@ class Dependencies(Struct, frozen=True):
 
     count: int
     """Number of nodes."""
-    after: list[list[int]]
+    successors: list[list[int]]
     """Successors of each node."""
-    before: list[list[int]]
+    predecessors: list[list[int]]
     """Predecessors of each node."""
     order: list[int]
     """All nodes in topological order."""
 
     @classmethod
-    def of(cls, count: int, edges: Ints) -> Dependencies:
+    def from_edges(cls, count: int, edges: Ints) -> Dependencies:
         """Build from edges (k, 2), source first; raises ValueError if there is a cycle."""
-        after = _lists(count, edges[:, 0], edges[:, 1])
-        before = _lists(count, edges[:, 1], edges[:, 0])
+        after = _group_values(count, edges[:, 0], edges[:, 1])
+        before = _group_values(count, edges[:, 1], edges[:, 0])
         if len(edges) == 0 or bool(np.all(edges[:, 0] < edges[:, 1])):
             return cls(count, after, before, list(range(count)))
         waiting = [len(sources) for sources in before]
@@ -55,7 +55,7 @@ class CriticalPath(Struct, frozen=True):
     """Sum of their durations."""
     earliest: Ints
     """Earliest start of each node."""
-    rest: Ints
+    remaining: Ints
     """Duration of each node plus the longest path after it."""
     slack: Ints
     """Possible delay of each node with the critical path unchanged."""
@@ -68,59 +68,65 @@ class StreamSchedule(Struct, frozen=True):
     length: int
 
 
-def critical_path(depend: Dependencies, duration: Ints) -> CriticalPath:
+def find_critical_path(dependencies: Dependencies, duration: Ints) -> CriticalPath:
     """Find the critical path for ``duration`` (count,) in ns; lowest indices break ties."""
     durations: list[int] = duration.tolist()
-    earliest = [0] * depend.count
-    for node in depend.order:
+    earliest = [0] * dependencies.count
+    for node in dependencies.order:
         end = earliest[node] + durations[node]
-        for follower in depend.after[node]:
+        for follower in dependencies.successors[node]:
             earliest[follower] = max(earliest[follower], end)
-    remaining_ns = [0] * depend.count
-    for node in reversed(depend.order):
+    remaining_ns = [0] * dependencies.count
+    for node in reversed(dependencies.order):
         longest_ns = 0
-        for follower in depend.after[node]:
+        for follower in dependencies.successors[node]:
             longest_ns = max(longest_ns, remaining_ns[follower])
         remaining_ns[node] = durations[node] + longest_ns
     length = max(remaining_ns, default=0)
     starts = np.array(earliest, dtype=np.int64)
     remaining = np.array(remaining_ns, dtype=np.int64)
     return CriticalPath(
-        nodes=_path(depend, durations, remaining_ns, length),
+        nodes=_trace_path(dependencies, durations, remaining_ns, length),
         length=length,
         earliest=starts,
-        rest=remaining,
+        remaining=remaining,
         slack=length - starts - remaining,
     )
 
 
-def _path(depend: Dependencies, took: list[int], rest: list[int], length: int) -> tuple[int, ...]:
-    if not depend.count:
+def _trace_path(
+    dependencies: Dependencies, durations: list[int], remaining: list[int], length: int
+) -> tuple[int, ...]:
+    if not dependencies.count:
         return ()
     node = next(
         candidate
-        for candidate in range(depend.count)
-        if rest[candidate] == length and not depend.before[candidate]
+        for candidate in range(dependencies.count)
+        if remaining[candidate] == length and not dependencies.predecessors[candidate]
     )
     path = [node]
-    while depend.after[node]:
-        next_remaining = rest[node] - took[node]
+    while dependencies.successors[node]:
+        next_remaining = remaining[node] - durations[node]
         node = min(
-            candidate for candidate in depend.after[node] if rest[candidate] == next_remaining
+            candidate
+            for candidate in dependencies.successors[node]
+            if remaining[candidate] == next_remaining
         )
         path.append(node)
     return tuple(path)
 
 
-def list_schedule(
-    depend: Dependencies, duration: Ints, path: CriticalPath, streams: int
+def simulate_schedule(
+    dependencies: Dependencies, duration: Ints, path: CriticalPath, streams: int
 ) -> StreamSchedule:
     """Simulate list scheduling: a free stream runs the ready node with the longest remaining
     path."""
     durations: list[int] = duration.tolist()
-    remaining: list[int] = path.rest.tolist()
-    pending_counts = [len(sources) for sources in depend.before]
-    ready = [(-remaining[node], node) for node in range(depend.count) if not pending_counts[node]]
+    remaining: list[int] = path.remaining.tolist()
+    pending_counts = [len(sources) for sources in dependencies.predecessors]
+    ready = [
+        (-remaining[node], node) for node in range(dependencies.count) if not pending_counts[node]
+    ]
     heapq.heapify(ready)
     running: list[tuple[int, int]] = []
     now = 0
@@ -129,34 +135,34 @@ def list_schedule(
             _, node = heapq.heappop(ready)
             heapq.heappush(running, (now + durations[node], node))
         now, node = heapq.heappop(running)
-        for follower in depend.after[node]:
+        for follower in dependencies.successors[node]:
             pending_counts[follower] -= 1
             if not pending_counts[follower]:
                 heapq.heappush(ready, (-remaining[follower], follower))
     return StreamSchedule(streams, now)
 
 
-def stream_schedules(
-    depend: Dependencies, duration: Ints, path: CriticalPath
+def compute_stream_schedules(
+    dependencies: Dependencies, duration: Ints, path: CriticalPath
 ) -> tuple[StreamSchedule, ...]:
     """Schedule on 1, 2, 4, ... streams, up to the fewest that reach the critical path;
     ascending."""
     single = StreamSchedule(1, int(duration.sum()))
     if single.length <= path.length:
         return (single,)
-    max_streams = _most_at_once(path.earliest, duration)
+    max_streams = _compute_max_concurrency(path.earliest, duration)
     schedules = {1: single}
     low, high = 1, max_streams
     streams = 2
     while streams < max_streams:
-        schedules[streams] = list_schedule(depend, duration, path, streams)
+        schedules[streams] = simulate_schedule(dependencies, duration, path, streams)
         if schedules[streams].length <= path.length:
             high = streams
             break
         low, streams = streams, streams * 2
     while high - low > 1:
         middle = (low + high) // 2
-        schedules[middle] = list_schedule(depend, duration, path, middle)
+        schedules[middle] = simulate_schedule(dependencies, duration, path, middle)
         if schedules[middle].length <= path.length:
             high = middle
         else:
@@ -165,15 +171,15 @@ def stream_schedules(
     return tuple(schedules[streams] for streams in sorted(schedules) if streams <= high)
 
 
-def _most_at_once(start: Ints, duration: Ints) -> int:
+def _compute_max_concurrency(start: Ints, duration: Ints) -> int:
     is_running = duration > 0
     begins, ends = np.sort(start[is_running]), np.sort((start + duration)[is_running])
     ended_counts = np.searchsorted(ends, begins, "right")
     return int((np.arange(1, len(begins) + 1) - ended_counts).max(initial=1))
 
 
-def _lists(count: int, by: Ints, values: Ints) -> list[list[int]]:
-    order = np.lexsort((values, by))
+def _group_values(count: int, keys: Ints, values: Ints) -> list[list[int]]:
+    order = np.lexsort((values, keys))
     ordered: list[int] = values[order].tolist()
-    first: list[int] = np.searchsorted(by[order], np.arange(count + 1)).tolist()
+    first: list[int] = np.searchsorted(keys[order], np.arange(count + 1)).tolist()
     return [ordered[first[index] : first[index + 1]] for index in range(count)]

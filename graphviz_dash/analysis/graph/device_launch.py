@@ -25,7 +25,7 @@ _WORK: Final = frozenset({NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET})
 _ALLOWED: Final = _WORK | {NodeKind.CHILD_GRAPH}
 
 
-class Launchable(StrEnum):
+class DeviceLaunchVerdict(StrEnum):
     """Verdict on a graph."""
 
     YES = "yes"
@@ -59,7 +59,7 @@ class LaunchFinding(Struct, frozen=True):
 
     rule: LaunchRule
     """Requirement."""
-    violated: bool
+    is_violated: bool
     """True if violated; False if the bundle lacks the data for the check."""
     graph: str
     """Id of the graph."""
@@ -83,50 +83,52 @@ class DeviceLaunch(Struct, frozen=True):
     unknown: tuple[LaunchFinding, ...]
 
     @property
-    def verdict(self) -> Launchable:
+    def verdict(self) -> DeviceLaunchVerdict:
         """NO with any violation, else UNKNOWN with anything unknown, else YES."""
         if self.violations:
-            return Launchable.NO
-        return Launchable.UNKNOWN if self.unknown else Launchable.YES
+            return DeviceLaunchVerdict.NO
+        return DeviceLaunchVerdict.UNKNOWN if self.unknown else DeviceLaunchVerdict.YES
 
 
-def device_launch(graphs: Sequence[CapturedGraph], environment: Environment | None) -> DeviceLaunch:
+def check_device_launch_rules(
+    graphs: Sequence[CapturedGraph], environment: Environment | None
+) -> DeviceLaunch:
     """Check the first of ``graphs``; the others are its bodies.
 
     ``environment`` is that of the capturing run; None if unknown.
     """
-    findings = [*_whole_graph(graphs, environment)]
+    findings = [*_check_graph(graphs, environment)]
     for graph in graphs:
         for node in graph.nodes:
             findings += [
                 LaunchFinding(rule, violated, graph.id, node.index, kind)
-                for rule, violated, kind in _node(node, environment)
+                for rule, violated, kind in _check_node(node, environment)
             ]
     return DeviceLaunch(
-        tuple(finding for finding in findings if finding.violated),
-        tuple(finding for finding in findings if not finding.violated),
+        tuple(finding for finding in findings if finding.is_violated),
+        tuple(finding for finding in findings if not finding.is_violated),
     )
 
 
-def _whole_graph(
+def _check_graph(
     graphs: Sequence[CapturedGraph], environment: Environment | None
 ) -> Iterator[LaunchFinding]:
     top = graphs[0].id
     nodes = [node for graph in graphs for node in graph.nodes]
     if not any(node.kind in _WORK for node in nodes):
-        yield LaunchFinding(LaunchRule.WORK, violated=True, graph=top)
+        yield LaunchFinding(LaunchRule.WORK, is_violated=True, graph=top)
     devices = tuple(sorted({node.device for node in nodes if node.device is not None}))
     if len(devices) > 1:
-        yield LaunchFinding(LaunchRule.ONE_DEVICE, violated=True, graph=top, devices=devices)
+        yield LaunchFinding(LaunchRule.ONE_DEVICE, is_violated=True, graph=top, devices=devices)
     elif environment is None or environment.gpu_count != 1:
         unknown = sum(node.device is None and node.kind in _WORK for node in nodes)
         if unknown:
             yield LaunchFinding(
-                LaunchRule.ONE_DEVICE, violated=False, graph=top, unknown_nodes=unknown
+                LaunchRule.ONE_DEVICE, is_violated=False, graph=top, unknown_nodes=unknown
             )
 
 
-def _node(
+def _check_node(
     node: GraphNode, environment: Environment | None
 ) -> Iterator[tuple[LaunchRule, bool, NodeKind | None]]:
     """Check a node: violated or unknown rule, violation flag, and the kind for KINDS."""

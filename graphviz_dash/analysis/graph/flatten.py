@@ -13,10 +13,10 @@ from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeK
 Choice: TypeAlias = frozenset[str]
 """Ids of the conditional bodies that a launch ran."""
 
-SHOWN_KINDS: Final = frozenset({NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET})
+VISIBLE_KINDS: Final = frozenset({NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET})
 """Node kinds whose work appears as rows of a trace."""
 
-_MOST_VARIANTS: Final = 256
+_MAX_VARIANTS: Final = 256
 """Maximum number of variants; graphs with more are matched without conditional bodies."""
 
 
@@ -27,26 +27,26 @@ class FlatGraph(Struct):
     """All nodes and the edges between them."""
     root: str
     """Id of the launched graph."""
-    owner: list[str] = field(default_factory=list)
+    owners: list[str] = field(default_factory=list)
     """Id of each node's own graph; "" for a placeholder at the end of a child graph or body."""
-    index: list[int] = field(default_factory=list)
+    indices: list[int] = field(default_factory=list)
     """Index of each node in its own graph; -1 for a placeholder."""
 
 
-def flat_variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[FlatGraph]:
+def list_flat_variants(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[FlatGraph]:
     """Flatten ``graph`` for each combination of its conditional nodes: no body or one.
 
     The profiler shows a body at most once per launch, including While bodies.
     """
-    choices = _choices(graph, by_id)
-    flats = [flatten(graph, by_id, choice) for choice in choices or [frozenset()]]
+    choices = _list_choices(graph, by_id)
+    flats = [flatten_graph(graph, by_id, choice) for choice in choices or [frozenset()]]
     if len(flats) > 1:
         for number, flat in enumerate(flats):
             flat.graph = msgspec.structs.replace(flat.graph, id=f"{graph.id}?{number}")
     return flats
 
 
-def _choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Choice]:
+def _list_choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Choice]:
     """List the visible choices of the conditionals of a graph and its child graphs.
 
     Empty if there are too many.
@@ -56,7 +56,7 @@ def _choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Choi
         if not node.bodies:
             continue
         bodies = [by_id[body] for body in node.bodies if body in by_id]
-        body_choices = [_choices(body, by_id) for body in bodies]
+        body_choices = [_list_choices(body, by_id) for body in bodies]
         if not all(body_choices):
             return []
         if node.kind is NodeKind.CHILD_GRAPH:
@@ -64,25 +64,25 @@ def _choices(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> list[Choi
         else:
             options = [frozenset[str]()]
             for body, choices in zip(bodies, body_choices, strict=True):
-                if _shows(body, by_id):
+                if _is_visible(body, by_id):
                     options += [choice | {body.id} for choice in choices]
-        if options and len(combinations) * len(options) > _MOST_VARIANTS:
+        if options and len(combinations) * len(options) > _MAX_VARIANTS:
             return []
         combinations = [a | b for a, b in product(combinations, options or [frozenset[str]()])]
     return combinations
 
 
-def _shows(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> bool:
+def _is_visible(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> bool:
     """Check whether any node of a graph appears as a row of a trace."""
     return any(
-        node.kind in SHOWN_KINDS
-        or any(_shows(by_id[body], by_id) for body in node.bodies if body in by_id)
+        node.kind in VISIBLE_KINDS
+        or any(_is_visible(by_id[body], by_id) for body in node.bodies if body in by_id)
         for node in graph.nodes
     )
 
 
-def flatten(
-    graph: CapturedGraph, by_id: dict[str, CapturedGraph], ran: Choice = frozenset()
+def flatten_graph(
+    graph: CapturedGraph, by_id: dict[str, CapturedGraph], executed: Choice = frozenset()
 ) -> FlatGraph:
     """Inline the bodies of child graph nodes and the bodies in ``ran``, recursively.
 
@@ -99,8 +99,8 @@ def flatten(
 
     def add(node: GraphNode, owner: str) -> int:
         nodes.append(msgspec.structs.replace(node, index=len(nodes)))
-        flat.owner.append(owner)
-        flat.index.append(node.index if owner else -1)
+        flat.owners.append(owner)
+        flat.indices.append(node.index if owner else -1)
         return len(nodes) - 1
 
     # Graphs still to inline, with the nodes before and after them.
@@ -111,7 +111,9 @@ def flatten(
             key = (subgraph.id, node.index)
             places[key] = ends[key] = add(node, subgraph.id)
             run = (
-                node.bodies if node.kind is NodeKind.CHILD_GRAPH else ran.intersection(node.bodies)
+                node.bodies
+                if node.kind is NodeKind.CHILD_GRAPH
+                else executed.intersection(node.bodies)
             )
             body = by_id.get(next(iter(run))) if run else None
             if body is not None:

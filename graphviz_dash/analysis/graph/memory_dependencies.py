@@ -24,29 +24,29 @@ from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 GroupParts: TypeAlias = Mapping[int, tuple[int, int]]
 """Group and part of a node, by node index."""
 
-_MOST_CLOCKS: Final = 20_000_000
+_MAX_CLOCKS: Final = 20_000_000
 """Limit on nodes times chains: beyond it the clocks use more than 80 MB."""
 
-_MOST_PIECES: Final = 5_000_000
+_MAX_PIECES: Final = 5_000_000
 """Limit on memory pieces, summed over the accessing nodes."""
 
 
-_MOST_LOOKS: Final = 10_000_000
+_MAX_VISITS: Final = 10_000_000
 """Limit on chain visits, summed over memory pieces and accessing nodes: a few seconds."""
 
 
-def knows_memory(graph: CapturedGraph) -> bool:
+def has_operands(graph: CapturedGraph) -> bool:
     """Check whether any node of the graph has known operands."""
     return any(node.operands for node in graph.nodes)
 
 
-def unknown_nodes(graph: CapturedGraph) -> int:
+def count_unknown_nodes(graph: CapturedGraph) -> int:
     """Count kernels, memcpys and memsets with unknown operands."""
     kinds = (NodeKind.KERNEL, NodeKind.MEMCPY, NodeKind.MEMSET)
     return sum(node.kind in kinds and _is_unknown(node) for node in graph.nodes)
 
 
-def memory_edges(graph: CapturedGraph, apart: GroupParts) -> Ints | None:
+def find_memory_edges(graph: CapturedGraph, independent_parts: GroupParts) -> Ints | None:
     """Find the dependencies that the nodes of ``graph`` need, (k, 2), source first.
 
     None if the graph is too large. Different parts of a group in ``apart`` are independent; the
@@ -54,21 +54,21 @@ def memory_edges(graph: CapturedGraph, apart: GroupParts) -> Ints | None:
     """
     count = len(graph.nodes)
     edges = np.array([(edge.source, edge.target) for edge in graph.edges], dtype=np.int64)
-    depend = Dependencies.of(count, edges.reshape(-1, 2))
-    clocks = _Clocks.of(depend)
+    depend = Dependencies.from_edges(count, edges.reshape(-1, 2))
+    clocks = _Clocks.from_dependencies(depend)
     if clocks is None:
         return None
-    pieces = _pieces(graph.nodes)
-    if pieces is None or _looks(pieces, clocks) > _MOST_LOOKS:
+    pieces = _find_pieces(graph.nodes)
+    if pieces is None or _count_visits(pieces, clocks) > _MAX_VISITS:
         return None
     needed: set[tuple[int, int]] = set()
     rank = np.empty(count, dtype=np.int64)
     rank[depend.order] = np.arange(count)
     for nodes in pieces:
         nodes.sort(key=rank.__getitem__)
-        _follow(nodes, clocks, apart, needed)
+        _add_piece_dependencies(nodes, clocks, independent_parts, needed)
     unknown = [node for node in depend.order if _is_unknown(graph.nodes[node])]
-    _keep_in_place(unknown, clocks, needed)
+    _add_order_dependencies(unknown, clocks, needed)
     return np.array(sorted(needed), dtype=np.int64).reshape(-1, 2)
 
 
@@ -81,13 +81,13 @@ class _Clocks:
         self.before = np.full((len(chain), len(chains)), -1, dtype=np.int32)
 
     @classmethod
-    def of(cls, depend: Dependencies) -> _Clocks | None:
+    def from_dependencies(cls, depend: Dependencies) -> _Clocks | None:
         chain, position = [0] * depend.count, [0] * depend.count
         chains: list[list[int]] = []
         for node in depend.order:
             extendable = (
                 predecessor
-                for predecessor in depend.before[node]
+                for predecessor in depend.predecessors[node]
                 if chains[chain[predecessor]][-1] == predecessor
             )
             last = next(extendable, None)
@@ -96,14 +96,14 @@ class _Clocks:
             chain[node] = len(chains) - 1 if last is None else chain[last]
             position[node] = len(chains[chain[node]])
             chains[chain[node]].append(node)
-        if depend.count * len(chains) > _MOST_CLOCKS:
+        if depend.count * len(chains) > _MAX_CLOCKS:
             return None
         clocks = cls(chain, position, chains)
         for node in depend.order:
             clock = clocks.before[node]
-            for predecessor in depend.before[node]:
+            for predecessor in depend.predecessors[node]:
                 np.maximum(clock, clocks.before[predecessor], out=clock)
-            for predecessor in depend.before[node]:
+            for predecessor in depend.predecessors[node]:
                 clock[chain[predecessor]] = max(clock[chain[predecessor]], position[predecessor])
         return clocks
 
@@ -112,7 +112,7 @@ def _is_unknown(node: GraphNode) -> bool:
     return node.operands is None and node.kind is not NodeKind.EMPTY
 
 
-def _pieces(nodes: Sequence[GraphNode]) -> list[list[int]] | None:
+def _find_pieces(nodes: Sequence[GraphNode]) -> list[list[int]] | None:
     """List the nodes of each memory piece that several nodes access, without duplicates.
 
     None if there are too many.
@@ -132,7 +132,7 @@ def _pieces(nodes: Sequence[GraphNode]) -> list[list[int]] | None:
                 bisect_left(cut, operand.offset + operand.bytes),
             )
             total += last - first
-            if total > _MOST_PIECES:
+            if total > _MAX_PIECES:
                 return None
             for piece in range(first, last):
                 nodes_by_piece[operand.allocation, piece].append(node_index)
@@ -142,14 +142,14 @@ def _pieces(nodes: Sequence[GraphNode]) -> list[list[int]] | None:
     ]
 
 
-def _looks(pieces: list[list[int]], clocks: _Clocks) -> int:
+def _count_visits(pieces: list[list[int]], clocks: _Clocks) -> int:
     return sum(len(nodes) * len({clocks.chain[node] for node in nodes}) for nodes in pieces)
 
 
-def _follow(
+def _add_piece_dependencies(
     nodes: list[int],
     clocks: _Clocks,
-    apart: GroupParts,
+    independent_parts: GroupParts,
     needed: set[tuple[int, int]],
 ) -> None:
     """Add the dependencies among ``nodes``, ordered topologically, which access the same memory.
@@ -161,17 +161,22 @@ def _follow(
         before = clocks.before[node]
         for chain, earlier in by_chain.items():
             count = bisect_right(earlier, before[chain], key=clocks.position.__getitem__)
-            needed.update((predecessor, node) for predecessor in _last(node, earlier, count, apart))
+            needed.update(
+                (predecessor, node)
+                for predecessor in _select_last(node, earlier, count, independent_parts)
+            )
         by_chain[clocks.chain[node]].append(node)
 
 
-def _last(node: int, earlier: list[int], count: int, apart: GroupParts) -> Iterator[int]:
+def _select_last(
+    node: int, earlier: list[int], count: int, independent_parts: GroupParts
+) -> Iterator[int]:
     """Select the last of ``earlier[:count]``, consecutive on a chain, that ``node`` must follow."""
-    node_part = apart.get(node)
+    node_part = independent_parts.get(node)
     group: int | None = None
     parts: set[int] = set()
     for index in range(count - 1, -1, -1):
-        other_part = apart.get(earlier[index])
+        other_part = independent_parts.get(earlier[index])
         if (
             node_part is not None
             and other_part is not None
@@ -192,13 +197,15 @@ def _last(node: int, earlier: list[int], count: int, apart: GroupParts) -> Itera
         parts.add(other_part[1])
 
 
-def _keep_in_place(unknown: list[int], clocks: _Clocks, needed: set[tuple[int, int]]) -> None:
+def _add_order_dependencies(
+    unknown: list[int], clocks: _Clocks, needed: set[tuple[int, int]]
+) -> None:
     """Add dependencies that fix the order of ``unknown`` nodes relative to all others."""
     positions: defaultdict[int, list[int]] = defaultdict(list)
     for node in unknown:
         positions[clocks.chain[node]].append(clocks.position[node])
 
-    def earlier(node: int) -> Iterator[int]:
+    def find_earlier(node: int) -> Iterator[int]:
         """Find the last of ``unknown`` before ``node`` on each chain."""
         for chain, chain_positions in positions.items():
             count = bisect_right(chain_positions, int(clocks.before[node, chain]))
@@ -207,11 +214,11 @@ def _keep_in_place(unknown: list[int], clocks: _Clocks, needed: set[tuple[int, i
 
     if unknown:
         for node in range(len(clocks.chain)):
-            needed.update((predecessor, node) for predecessor in earlier(node))
+            needed.update((predecessor, node) for predecessor in find_earlier(node))
     for node in unknown:
         # Predecessors of an earlier unknown node are implied.
         covered = np.full(len(clocks.chains), -1, dtype=np.int32)
-        for predecessor in earlier(node):
+        for predecessor in find_earlier(node):
             np.maximum(covered, clocks.before[predecessor], out=covered)
         for chain in np.flatnonzero(clocks.before[node] > covered).tolist():
             first, last = int(covered[chain]) + 1, int(clocks.before[node, chain])

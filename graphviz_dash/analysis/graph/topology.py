@@ -23,13 +23,13 @@ class GraphTopology(Struct, frozen=True):
     """Mask of the nodes that a trace shows, shape (nodes,)."""
     order: list[int]
     """All nodes in topological order, else in creation order."""
-    _before: Ints
+    _sources: Ints
     """Sources of the edges between visible nodes, shape (k,)."""
-    _after: Ints
+    _targets: Ints
     """Targets of the edges between visible nodes, shape (k,)."""
 
     @classmethod
-    def of(cls, graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> GraphTopology:
+    def from_graph(cls, graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> GraphTopology:
         """Build the topology of ``graph``, which has no cycles."""
         successors: list[list[int]] = [[] for _ in graph.nodes]
         predecessors: list[list[int]] = [[] for _ in graph.nodes]
@@ -39,10 +39,10 @@ class GraphTopology(Struct, frozen=True):
             predecessors[target].append(source)
         shown = [(a, b) for a, b in edges if visible[a] and visible[b]]
         pairs = np.array(shown, dtype=np.int64).reshape(-1, 2)
-        order = _ordered(successors, predecessors)
+        order = _sort_topologically(successors, predecessors)
         return cls(successors, predecessors, visible, order, pairs[:, 0], pairs[:, 1])
 
-    def chain(self) -> Ints | None:
+    def find_chain(self) -> Ints | None:
         """Return the visible nodes in order if they form a single chain, else None."""
         rank = np.full(len(self.visible), -1, dtype=np.int64).tolist()
         latest = [-1] * len(rank)
@@ -61,35 +61,35 @@ class GraphTopology(Struct, frozen=True):
                 chain.append(node)
         return np.array(chain, dtype=np.int64)
 
-    def in_order(self, node: Ints, start: Ints) -> bool:
+    def is_in_order(self, node: Ints, start: Ints) -> bool:
         """Check that rows matched to ``node`` (-1: none) start after their dependencies."""
         starts = np.full(len(self.visible), -1, dtype=np.int64)
         matched = node >= 0
         starts[node[matched]] = start[matched]
-        source_start, target_start = starts[self._before], starts[self._after]
+        source_start, target_start = starts[self._sources], starts[self._targets]
         return not bool(
             np.any((source_start >= 0) & (target_start >= 0) & (source_start > target_start))
         )
 
-    def twin_classes(self, codes: Ints) -> list[tuple[int, int]]:
+    def compute_equivalence_classes(self, codes: Ints) -> list[tuple[int, int]]:
         """Compute a class of indistinguishable nodes for each node.
 
         Nodes of a class have the same signature, ancestors and descendants.
         """
-        up = self._hashes(codes, self.order, self.predecessors)
-        down = self._hashes(codes, self.order[::-1], self.successors)
+        up = self._compute_hashes(codes, self.order, self.predecessors)
+        down = self._compute_hashes(codes, self.order[::-1], self.successors)
         return list(zip(up, down, strict=True))
 
     @staticmethod
-    def _hashes(codes: Ints, order: list[int], before: list[list[int]]) -> list[int]:
+    def _compute_hashes(codes: Ints, order: list[int], neighbours: list[list[int]]) -> list[int]:
         hashes = [0] * len(order)
         code = codes.tolist()
         for node in order:
-            hashes[node] = hash((code[node], *sorted(hashes[p] for p in before[node])))
+            hashes[node] = hash((code[node], *sorted(hashes[p] for p in neighbours[node])))
         return hashes
 
 
-def visible_edges(graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> Ints:
+def find_visible_edges(graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> Ints:
     """Find the edges between visible nodes, (k, 2), source first.
 
     Paths through invisible nodes (events, empty nodes) count as edges.
@@ -107,7 +107,7 @@ def visible_edges(graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> Ints:
     # Nearest visible ancestors of each node, or the node itself if visible.
     nearest: list[frozenset[int]] = [frozenset()] * len(graph.nodes)
     pairs: set[tuple[int, int]] = set()
-    for node in _ordered(successors, predecessors):
+    for node in _sort_topologically(successors, predecessors):
         ancestors = frozenset[int]().union(
             *(nearest[predecessor] for predecessor in predecessors[node])
         )
@@ -118,7 +118,7 @@ def visible_edges(graph: CapturedGraph, visible: npt.NDArray[np.bool_]) -> Ints:
     return np.array(sorted(pairs), dtype=np.int64).reshape(-1, 2)
 
 
-def _ordered(successors: list[list[int]], predecessors: list[list[int]]) -> list[int]:
+def _sort_topologically(successors: list[list[int]], predecessors: list[list[int]]) -> list[int]:
     pending_counts = [len(before) for before in predecessors]
     ready = [node for node, count in enumerate(pending_counts) if count == 0]
     order: list[int] = []

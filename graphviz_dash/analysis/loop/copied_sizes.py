@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.loop import GraphFamily, ProgramLoop, StepKind
 from graphviz_dash.model.marks import STEP
@@ -22,17 +22,17 @@ from graphviz_dash.model.marks import STEP
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
-FEWEST_SIZES: Final = 3
+MIN_SIZES: Final = 3
 """Minimum number of padded sizes among the traced steps for inferring real sizes."""
 
 _UNKNOWN: Final = -1
-_PLACES: Final = 32
+_MAX_COPIES: Final = 32
 """Number of copies examined before a replay."""
-_INWARD: Final = ("Memcpy DtoD", "Memcpy HtoD")
+_INPUT_COPIES: Final = ("Memcpy DtoD", "Memcpy HtoD")
 """Copies that may fill an input."""
 
 
-def copies_may_tell(loop: ProgramLoop | None) -> bool:
+def can_infer_sizes(loop: ProgramLoop | None) -> bool:
     """Check whether traced steps replayed graphs of known size with unknown real sizes."""
     if loop is None:
         return False
@@ -43,10 +43,10 @@ def copies_may_tell(loop: ProgramLoop | None) -> bool:
     )
 
 
-def copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
+def infer_copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
     """Infer unknown real sizes of steps in the traced window, by row in ``loop.steps``."""
     by_family: dict[int, dict[int, Ints]] = {}
-    for row, copied in _copies_before(loop, trace).items():
+    for row, copied in _collect_copies(loop, trace).items():
         family = loop.steps.family[row]
         if family is not None and loop.steps.padded[row] is not None:
             by_family.setdefault(family, {})[row] = copied
@@ -54,13 +54,13 @@ def copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
     for number, copies in by_family.items():
         rows = list(copies)
         padded = np.array([loop.steps.padded[row] or 0 for row in rows], dtype=np.int64)
-        smaller = np.array([_next_smaller(loop, number, row) for row in rows], dtype=np.int64)
-        if len(np.unique(padded)) < FEWEST_SIZES or not padded.all():
+        smaller = np.array([_find_next_smaller(loop, number, row) for row in rows], dtype=np.int64)
+        if len(np.unique(padded)) < MIN_SIZES or not padded.all():
             continue
         candidates = [
             real
-            for place in range(1, min(_PLACES, *map(len, copies.values())) + 1)
-            if (real := _real_sizes(_last(copies, place), padded, smaller)) is not None
+            for place in range(1, min(_MAX_COPIES, *map(len, copies.values())) + 1)
+            if (real := _infer_real_sizes(_get_copy_at(copies, place), padded, smaller)) is not None
         ]
         if candidates:
             agreement = (np.stack(candidates) == candidates[0]).all(axis=0)
@@ -69,18 +69,18 @@ def copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
     return sizes
 
 
-def _last(copies: dict[int, Ints], place: int) -> Ints:
+def _get_copy_at(copies: dict[int, Ints], place: int) -> Ints:
     """Return the bytes of the copy at ``place``, counted backwards from the replay, per step."""
     return np.array([copied[-place] for copied in copies.values()], dtype=np.int64)
 
 
-def _next_smaller(loop: ProgramLoop, number: int, row: int) -> int:
+def _find_next_smaller(loop: ProgramLoop, number: int, row: int) -> int:
     """Find the next smaller captured size for the step; 0 if there is none."""
     family, member = loop.families[number], loop.steps.member[row]
-    member_key = _split(family, member)
+    member_key = _split_key(family, member)
     if member_key is None:
         return 0
-    others = (_split(family, place) for place in range(len(family.members)))
+    others = (_split_key(family, place) for place in range(len(family.members)))
     return max(
         (
             other[0]
@@ -91,18 +91,18 @@ def _next_smaller(loop: ProgramLoop, number: int, row: int) -> int:
     )
 
 
-def _split(family: GraphFamily, member: int | None) -> tuple[int, tuple[int, ...]] | None:
+def _split_key(family: GraphFamily, member: int | None) -> tuple[int, tuple[int, ...]] | None:
     axis = family.size_axis
     key = None if member is None else family.members[member].key
     return None if key is None or axis is None else (key[axis], (*key[:axis], *key[axis + 1 :]))
 
 
-def _real_sizes(copied: Ints, padded: Ints, below: Ints) -> Ints | None:
+def _infer_real_sizes(copied: Ints, padded: Ints, smaller: Ints) -> Ints | None:
     """Infer the number of rows of each copy; None if ambiguous."""
     if (copied <= 0).any():
         return None
     lowest = int((-(-copied // padded)).max())
-    highest = int(np.where(below > 0, (copied - 1) // np.maximum(below, 1), copied).min())
+    highest = int(np.where(smaller > 0, (copied - 1) // np.maximum(smaller, 1), copied).min())
     divisor = int(np.gcd.reduce(copied))
     small = np.arange(1, isqrt(divisor) + 1, dtype=np.int64)
     small = small[divisor % small == 0]
@@ -114,7 +114,7 @@ def _real_sizes(copied: Ints, padded: Ints, below: Ints) -> Ints | None:
     return real if (real < padded).any() else None
 
 
-def _copies_before(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
+def _collect_copies(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
     """Collect the bytes of copies between a step's first replay and the previous replay, by row.
 
     Empty if several threads run steps.
@@ -129,8 +129,8 @@ def _copies_before(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
     }
     if len({steps.thread[row] for row in rows_by_number.values()}) != 1:
         return {}
-    calls, launches, sizes = _submitted(trace)
-    called, thread = column(trace.runtime, "ts")[calls], column(trace.runtime, "tid")[calls]
+    calls, launches, sizes = _collect_calls(trace)
+    called, thread = get_column(trace.runtime, "ts")[calls], get_column(trace.runtime, "tid")[calls]
     launch_rows = np.flatnonzero(launches)
     copies: dict[int, Ints] = {}
     marks = trace.annotations.filter(trace.annotations["name"].str.starts_with(STEP))
@@ -156,24 +156,24 @@ def _copies_before(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
     return copies
 
 
-def _submitted(trace: Trace) -> tuple[Ints, Ints, Ints]:
+def _collect_calls(trace: Trace) -> tuple[Ints, Ints, Ints]:
     """Collect calls that copy or launch graphs, ordered by thread and time.
 
     Returns runtime rows, a mask of graph launches, and input copy bytes.
     """
     codes, names = encode(trace.runtime["name"])
-    classes = [call_class(name) for name in names]
+    classes = [get_call_class(name) for name in names]
     launching = np.array([call is CallClass.GRAPH_LAUNCH for call in classes], dtype=bool)[codes]
     copying = np.array([call is CallClass.COPY for call in classes], dtype=bool)[codes]
     calls = np.flatnonzero(launching | copying)
-    thread, called = column(trace.runtime, "tid")[calls], column(trace.runtime, "ts")[calls]
+    thread, called = get_column(trace.runtime, "tid")[calls], get_column(trace.runtime, "ts")[calls]
     calls = calls[np.lexsort((called, thread))]
     sizes = np.full(trace.runtime.height, _UNKNOWN, dtype=np.int64)
     gpu_codes, gpu_names = encode(trace.gpu["name"])
-    inward = np.array([name.startswith(_INWARD) for name in gpu_names], dtype=bool)[gpu_codes]
+    inward = np.array([name.startswith(_INPUT_COPIES) for name in gpu_names], dtype=bool)[gpu_codes]
     launch = link_launches(
-        column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
+        get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
     ).launch
     rows = np.flatnonzero(inward & (launch >= 0))
-    sizes[launch[rows]] = column(trace.gpu, "bytes")[rows]
+    sizes[launch[rows]] = get_column(trace.gpu, "bytes")[rows]
     return calls, launching[calls], sizes[calls]

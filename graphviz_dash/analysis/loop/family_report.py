@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
-from graphviz_dash.analysis.loop.copied_sizes import copied_sizes
+from graphviz_dash.analysis.loop.copied_sizes import infer_copied_sizes
 from graphviz_dash.analysis.loop.loop_columns import (
     CAPTURE,
     FALLBACK,
@@ -18,32 +18,32 @@ from graphviz_dash.analysis.loop.loop_columns import (
     SIZE_SOURCES,
     LoopColumns,
     SizeSource,
-    loop_columns,
+    build_loop_columns,
 )
-from graphviz_dash.analysis.loop.padding import PaddingCost, padding_cost
+from graphviz_dash.analysis.loop.padding import PaddingCost, compute_padding_cost
 from graphviz_dash.analysis.loop.size_times import (
     ReplaySamples,
-    median,
-    size_times,
-    times_at,
+    compute_median,
+    fit_size_times,
+    interpolate_times,
 )
-from graphviz_dash.analysis.sample_statistics import Summary, percentiles, summarise
+from graphviz_dash.analysis.sample_statistics import Summary, compute_percentiles, summarise
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, ProgramLoop
 from graphviz_dash.model.recording import RecordedGraph
 from graphviz_dash.model.run import Run
 
-_FEWEST: Final = 3
+_MIN_SAMPLES: Final = 3
 """Minimum number of GPU times for a reliable median."""
-_FEWEST_STEPS: Final = 32
+_MIN_STEPS: Final = 32
 """Minimum number of step intervals for a reliable median; they vary with host work."""
 
-_USUAL_NODE_BYTES: Final = 3_072
+_DEFAULT_NODE_BYTES: Final = 3_072
 """Default device memory per node of an executable outside the allocator, in bytes.
 
 Measured on driver 580 with kernels of few arguments.
 """
-_FEWEST_MEASURED: Final = 32 * 2**20
+_MIN_MEASURED_BYTES: Final = 32 * 2**20
 """Minimum total size for using the program's own measurement; the driver allocates 2 MiB chunks."""
 
 
@@ -69,7 +69,7 @@ class MemberReport(Struct, frozen=True):
     """Key and graphs."""
     size: int | None
     """Padded number of the key; None if unknown."""
-    rest: tuple[int, ...]
+    other_axes: tuple[int, ...]
     """Other numbers of the key."""
     steps: int
     """Number of steps served."""
@@ -87,7 +87,7 @@ class MemberReport(Struct, frozen=True):
     """Capture time including instantiation, in ns."""
     first_launch_ns: int | None
     """Time of the first replay calls; None if a graph was never replayed."""
-    own_bytes: int | None
+    exclusive_bytes: int | None
     """Bytes of the pool used exclusively; None if not recorded."""
     pool_added_bytes: int | None
     """Bytes by which the captures grew the pool; None if not recorded."""
@@ -118,7 +118,7 @@ class SizeLoss(Struct, frozen=True):
     """
 
 
-def total_fallback_ns(losses: Iterable[SizeLoss]) -> float | None:
+def sum_fallback_ns(losses: Iterable[SizeLoss]) -> float | None:
     """Sum in ns, or None if any value is unknown."""
     values = [loss.fallback_ns for loss in losses]
     return None if None in values else sum(ns for ns in values if ns is not None)
@@ -157,7 +157,7 @@ class FamilyReport(Struct, frozen=True):
         """Fallback cost in ns; None if unknown."""
         if isinstance(self.losses, Missing):
             return None
-        return total_fallback_ns(self.losses)
+        return sum_fallback_ns(self.losses)
 
     @property
     def key_count(self) -> int:
@@ -192,7 +192,7 @@ class LoopReport(Struct, frozen=True):
     """All steps."""
     steps_seen: int
     """Total number of steps; may exceed the number of recorded rows."""
-    outside: int
+    steps_without_family: int
     """Number of steps without a family."""
     engine: str | None
     """Engine whose state was recorded."""
@@ -206,7 +206,7 @@ def has_many_graphs(loop: ProgramLoop | None) -> bool:
     )
 
 
-def loop_report(run: Run) -> LoopReport | Missing:
+def build_loop_report(run: Run) -> LoopReport | Missing:
     """Build the report on the families of ``run``, or explain why there is none."""
     loop, recording = run.loop, run.recording
     if loop is None or recording is None:
@@ -214,13 +214,15 @@ def loop_report(run: Run) -> LoopReport | Missing:
         return Missing(Fact.FAMILIES, reason)
     if not loop.families:
         return Missing(Fact.FAMILIES, "the program captured no graph")
-    columns = loop_columns(loop, copied_sizes(loop, run.replay_trace) if run.replay_trace else {})
+    columns = build_loop_columns(
+        loop, infer_copied_sizes(loop, run.replay_trace) if run.replay_trace else {}
+    )
     costs = {cost.graph: cost for cost in loop.graphs}
     recorded = {graph.graph: graph for graph in recording.graphs}
     uses = Counter(g for f in loop.families for member in f.members for g in set(member.graphs))
-    graphs = _Graphs(costs, recorded, uses, _node_bytes(costs, recorded))
+    graphs = _GraphFacts(costs, recorded, uses, _estimate_node_bytes(costs, recorded))
     families = [
-        _family(index, family, columns, graphs) for index, family in enumerate(loop.families)
+        _build_family(index, family, columns, graphs) for index, family in enumerate(loop.families)
     ]
     families.sort(key=lambda family: -(family.replays + family.fallbacks))
     return LoopReport(
@@ -228,12 +230,12 @@ def loop_report(run: Run) -> LoopReport | Missing:
         families=tuple(families),
         columns=columns,
         steps_seen=loop.steps_seen,
-        outside=int((columns.family == NONE).sum()),
+        steps_without_family=int((columns.family == NONE).sum()),
         engine=loop.engine,
     )
 
 
-class _Graphs(Struct, frozen=True):
+class _GraphFacts(Struct, frozen=True):
     """Facts about each graph by id."""
 
     costs: Mapping[str, GraphCost]
@@ -242,40 +244,46 @@ class _Graphs(Struct, frozen=True):
     node_bytes: NodeBytes
 
 
-def _node_bytes(costs: Mapping[str, GraphCost], recorded: Mapping[str, RecordedGraph]) -> NodeBytes:
+def _estimate_node_bytes(
+    costs: Mapping[str, GraphCost], recorded: Mapping[str, RecordedGraph]
+) -> NodeBytes:
     measured = [
         (cost.outside_bytes, nodes)
         for graph, cost in costs.items()
         if cost.outside_bytes is not None and graph in recorded and (nodes := recorded[graph].nodes)
     ]
     total_bytes = sum(total_bytes for total_bytes, _ in measured)
-    if total_bytes < _FEWEST_MEASURED:
-        return NodeBytes(_USUAL_NODE_BYTES, 0)
+    if total_bytes < _MIN_MEASURED_BYTES:
+        return NodeBytes(_DEFAULT_NODE_BYTES, 0)
     return NodeBytes(total_bytes / sum(nodes for _, nodes in measured), len(measured))
 
 
-def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Graphs) -> FamilyReport:
+def _build_family(
+    index: int, family: GraphFamily, columns: LoopColumns, graphs: _GraphFacts
+) -> FamilyReport:
     rows = np.flatnonzero(columns.family == index)
     kind = columns.kind[rows]
-    served = rows[columns.replayed[rows]]
+    served = rows[columns.is_replay[rows]]
     # A single pass over all members: steps grouped by member.
     order = served[np.argsort(columns.member[served], kind="stable")]
     bounds = np.searchsorted(columns.member[order], np.arange(len(family.members) + 1))
     members = [
-        _member(number, family, member, columns, order[bounds[number] : bounds[number + 1]], graphs)
+        _build_member(
+            number, family, member, columns, order[bounds[number] : bounds[number + 1]], graphs
+        )
         for number, member in enumerate(family.members)
     ]
     members.sort(
         key=lambda member_report: (
             member_report.size is None,
             member_report.size or 0,
-            member_report.rest,
+            member_report.other_axes,
             member_report.index,
         )
     )
-    step_ns = _besides_replays(columns, served, members)
-    samples = _samples(members, columns, served, step_ns)
-    losses = _losses(samples, columns, rows, step_ns or 0.0)
+    step_ns = _compute_step_ns(columns, served, members)
+    samples = _collect_samples(members, columns, served, step_ns)
+    losses = _compute_losses(samples, columns, rows, step_ns or 0.0)
     return FamilyReport(
         index=index,
         family=family,
@@ -285,45 +293,45 @@ def _family(index: int, family: GraphFamily, columns: LoopColumns, graphs: _Grap
         captures=int((kind == CAPTURE).sum()),
         step_ns=step_ns,
         samples=samples,
-        real_sizes=_real_sizes(columns, rows),
+        real_sizes=_count_real_sizes(columns, rows),
         losses=losses,
-        padding=_padding(samples, columns, rows, losses),
+        padding=_compute_padding(samples, columns, rows, losses),
         node_bytes=graphs.node_bytes,
     )
 
 
-def _member(
+def _build_member(
     index: int,
     family: GraphFamily,
     member: FamilyMember,
     columns: LoopColumns,
     steps: Ints,
-    graphs: _Graphs,
+    graphs: _GraphFacts,
 ) -> MemberReport:
     size, rest = _split_key(family, member)
     ids = tuple(dict.fromkeys(member.graphs))
     costs = [graphs.costs[graph] for graph in ids]
     recorded = [graphs.recorded[graph] for graph in ids if graph in graphs.recorded]
-    nodes = _sum([graph.nodes for graph in recorded])
+    nodes = _sum_known([graph.nodes for graph in recorded])
     is_exclusive = len(member.graphs) == 1 and graphs.uses[ids[0]] == 1
     gpu = np.array(costs[0].gpu_ns, dtype=np.float64) if is_exclusive else np.zeros(0)
     if not len(gpu):
-        gpu = _present(columns.gpu_ns[steps])
+        gpu = _select_recorded(columns.gpu_ns[steps])
     return MemberReport(
         index=index,
         member=member,
         size=size,
-        rest=rest,
+        other_axes=rest,
         steps=len(steps),
         gpu=summarise(gpu),
         gpu_ns=gpu,
-        launch=summarise(_present(columns.launch_ns[steps])),
-        period=summarise(_present(columns.period_ns[steps])),
+        launch=summarise(_select_recorded(columns.launch_ns[steps])),
+        period=summarise(_select_recorded(columns.period_ns[steps])),
         nodes=nodes,
         capture_ns=sum(graph.capture_ns for graph in recorded),
-        first_launch_ns=_sum([cost.first_launch_ns for cost in costs]),
-        own_bytes=_sum([cost.own_bytes for cost in costs]),
-        pool_added_bytes=_sum([cost.pool_added_bytes for cost in costs]),
+        first_launch_ns=_sum_known([cost.first_launch_ns for cost in costs]),
+        exclusive_bytes=_sum_known([cost.own_bytes for cost in costs]),
+        pool_added_bytes=_sum_known([cost.pool_added_bytes for cost in costs]),
         executable_bytes=None if nodes is None else round(nodes * graphs.node_bytes.bytes),
     )
 
@@ -335,17 +343,17 @@ def _split_key(family: GraphFamily, member: FamilyMember) -> tuple[int | None, t
     return key[axis], (*key[:axis], *key[axis + 1 :])
 
 
-def _sum(values: Sequence[int | None]) -> int | None:
+def _sum_known(values: Sequence[int | None]) -> int | None:
     present = [value for value in values if value is not None]
     return sum(present) if len(present) == len(values) else None
 
 
-def _present(values: Ints) -> Floats:
+def _select_recorded(values: Ints) -> Floats:
     present: Floats = values[values != NONE].astype(np.float64)
     return present
 
 
-def _besides_replays(
+def _compute_step_ns(
     columns: LoopColumns, served: Ints, members: Sequence[MemberReport]
 ) -> float | None:
     """Compute ``FamilyReport.step_ns``.
@@ -356,13 +364,13 @@ def _besides_replays(
     for member in members:
         if member.gpu is not None:
             medians[member.index] = member.gpu.median
-    timed = columns.settled(served)
+    timed = columns.select_settled(served)
     other_ns = columns.period_ns[timed] - medians[columns.member[timed]]
     other_ns = other_ns[np.isfinite(other_ns)]
-    return max(percentiles(other_ns, (50,))[0], 0.0) if len(other_ns) else None
+    return max(compute_percentiles(other_ns, (50,))[0], 0.0) if len(other_ns) else None
 
 
-def _samples(
+def _collect_samples(
     members: Sequence[MemberReport], columns: LoopColumns, served: Ints, step_ns: float | None
 ) -> tuple[ReplaySamples, ...]:
     """Collect the times of members with a known size.
@@ -371,7 +379,7 @@ def _samples(
     Members with fewer than three of either are a last resort, because one slow sample distorts the
     curve.
     """
-    timed = columns.settled(served)
+    timed = columns.select_settled(served)
     timed = timed[np.argsort(columns.member[timed], kind="stable")]
     other_ns = np.maximum(columns.period_ns[timed] - (step_ns or 0.0), 0.0)
     member_of = columns.member[timed]
@@ -381,52 +389,52 @@ def _samples(
         if not member.size:
             continue
         times = member.gpu_ns
-        if len(times) < _FEWEST and step_ns is not None:
+        if len(times) < _MIN_SAMPLES and step_ns is not None:
             first, last = np.searchsorted(member_of, (member.index, member.index + 1))
             by_period = other_ns[first:last]
-            times = by_period if len(by_period) >= _FEWEST_STEPS else times
+            times = by_period if len(by_period) >= _MIN_STEPS else times
         if len(times):
-            group = well_sampled if len(times) >= _FEWEST else undersampled
-            group.append(ReplaySamples(member.size, member.rest, times, member.steps))
+            group = well_sampled if len(times) >= _MIN_SAMPLES else undersampled
+            group.append(ReplaySamples(member.size, member.other_axes, times, member.steps))
     return tuple(well_sampled or undersampled)
 
 
-def _real_sizes(columns: LoopColumns, own: Ints) -> tuple[tuple[SizeSource, int], ...]:
-    known_rows = own[(columns.real[own] != NONE) & (columns.kind[own] != CAPTURE)]
+def _count_real_sizes(columns: LoopColumns, rows: Ints) -> tuple[tuple[SizeSource, int], ...]:
+    known_rows = rows[(columns.real[rows] != NONE) & (columns.kind[rows] != CAPTURE)]
     counts = np.bincount(columns.size_source[known_rows], minlength=len(SIZE_SOURCES)).tolist()
     return tuple(pair for pair in zip(SIZE_SOURCES, counts, strict=True) if pair[1])
 
 
-def _padding(
+def _compute_padding(
     samples: Sequence[ReplaySamples],
     columns: LoopColumns,
-    own: Ints,
+    rows: Ints,
     losses: tuple[SizeLoss, ...] | Missing,
 ) -> PaddingCost | Missing:
     if isinstance(losses, Missing):
         return losses
-    served = own[(columns.real[own] > 0) & (columns.padded[own] != NONE)]
+    served = rows[(columns.real[rows] > 0) & (columns.padded[rows] != NONE)]
     served = served[~np.isin(columns.kind[served], (CAPTURE, FALLBACK))]
     steps = sum(loss.requests for loss in losses)
-    return padding_cost(samples, columns.real[served], columns.padded[served], steps)
+    return compute_padding_cost(samples, columns.real[served], columns.padded[served], steps)
 
 
-def _losses(
-    samples: Sequence[ReplaySamples], columns: LoopColumns, own: Ints, step_ns: float
+def _compute_losses(
+    samples: Sequence[ReplaySamples], columns: LoopColumns, rows: Ints, step_ns: float
 ) -> tuple[SizeLoss, ...] | Missing:
     """Compute the padding and fallback cost of each real size.
 
     Uses the medians of sampled replays with linear interpolation between sizes.
     """
-    own = own[(columns.real[own] > 0) & (columns.kind[own] != CAPTURE)]
-    if not len(own):
+    rows = rows[(columns.real[rows] > 0) & (columns.kind[rows] != CAPTURE)]
+    if not len(rows):
         return Missing(Fact.LADDER, "no step of a known real size")
     if not samples:
         return Missing(Fact.LADDER, "no replay of a known size was timed on the GPU")
-    sampled_sizes, curve = size_times(
-        samples, np.array([median(member_samples.replay_ns) for member_samples in samples])
+    sampled_sizes, curve = fit_size_times(
+        samples, np.array([compute_median(member_samples.replay_ns) for member_samples in samples])
     )
-    real, padded = columns.real[own], columns.padded[own]
+    real, padded = columns.real[rows], columns.padded[rows]
     is_padded = padded > real
     if is_padded.any() and bool((real[is_padded] < sampled_sizes[0]).all()):
         # The curve is flat below its first size, so zero padding cost would be an optimistic guess.
@@ -434,11 +442,11 @@ def _losses(
             Fact.LADDER,
             f"no size below {sampled_sizes[0]:,} was timed, but padded steps have such sizes",
         )
-    exact_ns = times_at(real, sampled_sizes, curve)
-    padded_ns = times_at(np.maximum(padded, 0), sampled_sizes, curve)
-    is_fallback = columns.kind[own] == FALLBACK
-    period = columns.period_ns[own]
-    is_timed = np.isin(own, columns.settled(own[is_fallback]))
+    exact_ns = interpolate_times(real, sampled_sizes, curve)
+    padded_ns = interpolate_times(np.maximum(padded, 0), sampled_sizes, curve)
+    is_fallback = columns.kind[rows] == FALLBACK
+    period = columns.period_ns[rows]
+    is_timed = np.isin(rows, columns.select_settled(rows[is_fallback]))
     over_ns = period - step_ns - exact_ns
     # Untimed fallbacks, such as the last step of a thread or the first of a size (library
     # initialization), count with the mean of the others.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod, ProgramLoop
 
 
-def key_text(family: GraphFamily, member: FamilyMember) -> str:
+def format_key(family: GraphFamily, member: FamilyMember) -> str:
     """Format the key of a member: ``batch 64``, ``tokens 32, kv 1,024``.
 
     Falls back to its graphs if the key is unknown.
@@ -15,16 +15,16 @@ def key_text(family: GraphFamily, member: FamilyMember) -> str:
     if member.key is None:
         first, *others = dict.fromkeys(member.graphs)
         return f"{first} and {len(others)} more" if others else first
-    numbers = numbers_text(family.axes, member.key)
+    numbers = format_numbers(family.axes, member.key)
     return f"{numbers} (in grids)" if member.method is KeyMethod.GRIDS else numbers
 
 
-def numbers_text(axes: Sequence[str], key: Sequence[int]) -> str:
+def format_numbers(axes: Sequence[str], key: Sequence[int]) -> str:
     """Format the numbers of a key with the names of its axes."""
     return ", ".join(f"{axis} {number:,}" for axis, number in zip(axes, key, strict=True))
 
 
-def graph_keys(loop: ProgramLoop | None) -> Mapping[str, str]:
+def list_graph_names(loop: ProgramLoop | None) -> Mapping[str, str]:
     """Name the graphs of families with several graphs, by id: ``forward, segment 3 of 32``.
 
     A graph of several members has the name of the first.
@@ -35,7 +35,7 @@ def graph_keys(loop: ProgramLoop | None) -> Mapping[str, str]:
             if len(family.members) == 1 and len(member.graphs) == 1:
                 continue
             prefix = (
-                [family.name] if member.key is None else [family.name, key_text(family, member)]
+                [family.name] if member.key is None else [family.name, format_key(family, member)]
             )
             for number, graph in enumerate(member.graphs, 1):
                 segment = f"segment {number} of {len(member.graphs)}"

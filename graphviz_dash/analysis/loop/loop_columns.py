@@ -17,7 +17,7 @@ NONE: Final = -1
 """Marks an unknown value in a column."""
 
 KINDS: Final = tuple(StepKind)
-REPLAYED: Final = (KINDS.index(StepKind.REPLAY), KINDS.index(StepKind.SEGMENTS))
+REPLAY_KINDS: Final = (KINDS.index(StepKind.REPLAY), KINDS.index(StepKind.SEGMENTS))
 """Codes of the kinds that replay graphs."""
 _REPLAY: Final = KINDS.index(StepKind.REPLAY)
 FALLBACK: Final = KINDS.index(StepKind.FALLBACK)
@@ -67,11 +67,11 @@ class LoopColumns(Struct, frozen=True):
     """Interval to the start of the thread's next step, in ns; ``NONE`` for the last step."""
 
     @property
-    def replayed(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def is_replay(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Mask of the steps that replayed graphs."""
-        return np.isin(self.kind, REPLAYED)
+        return np.isin(self.kind, REPLAY_KINDS)
 
-    def settled(self, rows: Ints) -> Ints:
+    def select_settled(self, rows: Ints) -> Ints:
         """Select the rows of one family with steady-state intervals, if there are any.
 
         Excludes the first step of each shape, in which libraries initialize (30 ms for cuDNN
@@ -87,7 +87,7 @@ class LoopColumns(Struct, frozen=True):
         return settled_rows if len(settled_rows) else timed
 
 
-def loop_columns(
+def build_loop_columns(
     loop: ProgramLoop, copied: Mapping[int, int] = MappingProxyType({})
 ) -> LoopColumns:
     """Build the columns of the steps of ``loop``, without times that a profiler may have affected.
@@ -95,39 +95,39 @@ def loop_columns(
     ``copied`` maps rows to real sizes from input copies.
     """
     steps = loop.steps
-    real = _column(steps.real)
-    source = _column(
-        [None if method is None else _SOURCE_OF[method] for method in steps.size_method]
+    real = _encode_column(steps.real)
+    source = _encode_column(
+        [None if method is None else _SOURCE_BY_METHOD[method] for method in steps.size_method]
     )
     for row, size in copied.items():
         real[row], source[row] = size, SIZE_SOURCES.index(SizeSource.COPIES)
-    kind, family = _codes(steps.kind), _column(steps.family)
-    biased = _biased(source, kind, family, real, loop.window_steps)
+    kind, family = _encode_kinds(steps.kind), _encode_column(steps.family)
+    biased = _find_biased(source, kind, family, real, loop.window_steps)
     real[biased] = source[biased] = NONE
-    begin, thread = _column(steps.begin_ns), _column(steps.thread)
+    begin, thread = _encode_column(steps.begin_ns), _encode_column(steps.thread)
     return LoopColumns(
         kind=kind,
         family=family,
-        member=_column(steps.member),
+        member=_encode_column(steps.member),
         real=real,
         size_source=source,
-        padded=_column(steps.padded),
+        padded=_encode_column(steps.padded),
         begin_ns=begin,
-        end_ns=_column(steps.end_ns),
-        gpu_ns=_clean(_column(steps.gpu_ns), loop.clean_steps),
-        launch_ns=_clean(_column(steps.launch_ns), loop.clean_steps),
-        period_ns=_periods(begin, thread, loop.clean_steps),
+        end_ns=_encode_column(steps.end_ns),
+        gpu_ns=_mask_profiled(_encode_column(steps.gpu_ns), loop.clean_steps),
+        launch_ns=_mask_profiled(_encode_column(steps.launch_ns), loop.clean_steps),
+        period_ns=_compute_periods(begin, thread, loop.clean_steps),
     )
 
 
-_SOURCE_OF: Final = {
+_SOURCE_BY_METHOD: Final = {
     SizeMethod.LABEL: SIZE_SOURCES.index(SizeSource.LABEL),
     SizeMethod.ENGINE: SIZE_SOURCES.index(SizeSource.ENGINE),
     SizeMethod.SHAPES: SIZE_SOURCES.index(SizeSource.SHAPES),
 }
 
 
-def _biased(
+def _find_biased(
     source: Ints, kind: Ints, family: Ints, real: Ints, window: Sequence[int | None]
 ) -> Ints:
     """Find eager passes with inferred sizes in families whose replays have unknown sizes.
@@ -140,33 +140,33 @@ def _biased(
     biased = np.zeros(len(kind), dtype=bool)
     for number in np.unique(family[by_shapes]):
         is_family = family == number
-        is_replay = is_family & np.isin(kind, REPLAYED)
+        is_replay = is_family & np.isin(kind, REPLAY_KINDS)
         if (real[is_replay] == NONE).any():
             allowed = traced if (real[is_replay & traced] != NONE).any() else np.zeros_like(traced)
             biased |= is_family & by_shapes & ~allowed
     return np.flatnonzero(biased)
 
 
-def _column(values: Sequence[int | None]) -> Ints:
+def _encode_column(values: Sequence[int | None]) -> Ints:
     encoded = [NONE if value is None else value for value in values] if None in values else values
     return np.array(encoded, dtype=np.int64)
 
 
-def _clean(times: Ints, clean: int) -> Ints:
-    return np.where(np.arange(len(times)) < clean, times, NONE)
+def _mask_profiled(times: Ints, clean_count: int) -> Ints:
+    return np.where(np.arange(len(times)) < clean_count, times, NONE)
 
 
-def _codes(values: Sequence[StepKind]) -> Ints:
+def _encode_kinds(values: Sequence[StepKind]) -> Ints:
     codes = {kind: code for code, kind in enumerate(KINDS)}
     return np.array([codes[value] for value in values], dtype=np.int64)
 
 
-def _periods(begin: Ints, thread: Ints, clean: int) -> Ints:
+def _compute_periods(begin: Ints, thread: Ints, clean_count: int) -> Ints:
     """Compute the interval to the next clean step of the thread; starting a profiler costs
     seconds."""
     order = np.lexsort((begin, thread))
     periods = np.full(len(begin), NONE, dtype=np.int64)
     if len(order) > 1:
-        is_known = (thread[order][1:] == thread[order][:-1]) & (order[1:] < clean)
+        is_known = (thread[order][1:] == thread[order][:-1]) & (order[1:] < clean_count)
         periods[order[:-1]] = np.where(is_known, np.diff(begin[order]), NONE)
-    return _clean(periods, clean)
+    return _mask_profiled(periods, clean_count)

@@ -7,43 +7,45 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.loop.loop_columns import CAPTURE, NONE, LoopColumns, loop_columns
+from graphviz_dash.analysis.loop.loop_columns import CAPTURE, NONE, LoopColumns, build_loop_columns
 from graphviz_dash.model.loop import ProgramLoop
 
-_FEWEST: Final = 32
+_MIN_STEPS: Final = 32
 """Minimum number of steps."""
 
 
-def loop_step_ns(loop: ProgramLoop) -> float | None:
+def compute_loop_step_ns(loop: ProgramLoop) -> float | None:
     """Compute the mean interval between settled steps of a family, in ns.
 
     None with fewer than 32 steps, without GPU times, or if replays last longer than the interval,
     because then the CPU runs ahead.
     """
-    columns = loop_columns(loop)
+    columns = build_loop_columns(loop)
     rows = [
-        columns.settled(np.flatnonzero((columns.family == family) & (columns.kind != CAPTURE)))
+        columns.select_settled(
+            np.flatnonzero((columns.family == family) & (columns.kind != CAPTURE))
+        )
         for family in range(len(loop.families))
     ]
     timed = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
-    if len(timed) < _FEWEST:
+    if len(timed) < _MIN_STEPS:
         return None
-    period, replay = _period_and_replay(columns, timed)
+    period, replay = _compute_period_and_replay(columns, timed)
     if replay is None or replay > period:
         return None
     return float(columns.period_ns[timed].mean())
 
 
-def _period_and_replay(columns: LoopColumns, timed: Ints) -> tuple[float, float | None]:
+def _compute_period_and_replay(columns: LoopColumns, timed: Ints) -> tuple[float, float | None]:
     """Compute the mean interval and replay time of the steps ``timed``, in ns; None if not
     timed."""
     member_ids = columns.family * (1 + int(columns.member.max())) + columns.member
-    is_sampled = columns.replayed & (columns.gpu_ns != NONE)
+    is_sampled = columns.is_replay & (columns.gpu_ns != NONE)
     medians = {
         member: float(np.median(columns.gpu_ns[is_sampled & (member_ids == member)]))
         for member in np.unique(member_ids[is_sampled]).tolist()
     }
-    known_rows = timed[columns.replayed[timed] & np.isin(member_ids[timed], list(medians))]
+    known_rows = timed[columns.is_replay[timed] & np.isin(member_ids[timed], list(medians))]
     if not len(known_rows):
         return 0.0, None
     replays = [medians[member] for member in member_ids[known_rows].tolist()]

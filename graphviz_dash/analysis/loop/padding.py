@@ -11,12 +11,12 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
-from graphviz_dash.analysis.loop.size_times import ReplaySamples, size_times, times_at
+from graphviz_dash.analysis.loop.size_times import ReplaySamples, fit_size_times, interpolate_times
 from graphviz_dash.analysis.sample_statistics import (
     Spread,
     SpreadKind,
-    independent_medians,
-    interval,
+    compute_interval,
+    draw_independent_medians,
 )
 
 _RESAMPLES: Final = 200
@@ -26,11 +26,11 @@ _SEED: Final = 20_261_123
 class PaddingEffect(Enum):
     """Effect of padding on a step."""
 
-    LOSES = auto()
+    COST = auto()
     """Replays are slower than graphs of the requested sizes."""
-    SAVES = auto()
+    GAIN = auto()
     """Replays are faster, because larger sizes have faster kernels."""
-    NEITHER = auto()
+    NO_DIFFERENCE = auto()
     """No significant difference."""
 
 
@@ -53,12 +53,12 @@ class PaddingCost(Struct, frozen=True):
     def effect(self) -> PaddingEffect:
         """Significant effect of padding."""
         if self.spread.low > 0:
-            return PaddingEffect.LOSES
+            return PaddingEffect.COST
         high = self.spread.high
-        return PaddingEffect.SAVES if high is not None and high < 0 else PaddingEffect.NEITHER
+        return PaddingEffect.GAIN if high is not None and high < 0 else PaddingEffect.NO_DIFFERENCE
 
 
-def padding_cost(
+def compute_padding_cost(
     samples: Sequence[ReplaySamples], real: Ints, padded: Ints, steps: int
 ) -> PaddingCost:
     """Compute the padding cost of ``steps`` steps from ``samples`` of replays.
@@ -67,30 +67,34 @@ def padding_cost(
     """
     pairs, counts = np.unique(np.stack((real, padded)), axis=1, return_counts=True)
 
-    def of_a_step(times: Floats) -> Floats:
-        sizes, curve = size_times(samples, times)
+    def compute_step_cost(times: Floats) -> Floats:
+        sizes, curve = fit_size_times(samples, times)
         curve = np.moveaxis(curve, 0, -1)
-        excess_ns = times_at(pairs[1], sizes, curve) - times_at(pairs[0], sizes, curve)
+        excess_ns = interpolate_times(pairs[1], sizes, curve) - interpolate_times(
+            pairs[0], sizes, curve
+        )
         return np.asarray(excess_ns @ counts / steps, dtype=np.float64)
 
     generator = np.random.Generator(np.random.PCG64(_SEED))
     medians = np.array([np.median(member.replay_ns) for member in samples])
-    resampled = [independent_medians(member.replay_ns, _RESAMPLES, generator) for member in samples]
+    resampled = [
+        draw_independent_medians(member.replay_ns, _RESAMPLES, generator) for member in samples
+    ]
     min_samples = min(len(member.replay_ns) for member in samples)
-    spread = interval(of_a_step(np.array(resampled)), min_samples)
-    return PaddingCost(float(of_a_step(medians)), steps, spread)
+    spread = compute_interval(compute_step_cost(np.array(resampled)), min_samples)
+    return PaddingCost(float(compute_step_cost(medians)), steps, spread)
 
 
-def together(costs: Sequence[PaddingCost]) -> PaddingCost:
+def combine_costs(costs: Sequence[PaddingCost]) -> PaddingCost:
     """Combine the padding costs of several families, which vary independently; at least one."""
     steps = sum(cost.steps for cost in costs)
     mean = sum(cost.total_ns for cost in costs) / steps
     below = math.hypot(*(cost.steps * (cost.step_ns - cost.spread.low) for cost in costs))
-    above = math.hypot(*(cost.steps * (_high(cost) - cost.step_ns) for cost in costs))
+    above = math.hypot(*(cost.steps * (_get_high(cost) - cost.step_ns) for cost in costs))
     samples = min(cost.spread.samples for cost in costs)
     spread = Spread(mean - below / steps, mean + above / steps, SpreadKind.INTERVAL, samples)
     return PaddingCost(mean, steps, spread)
 
 
-def _high(cost: PaddingCost) -> float:
+def _get_high(cost: PaddingCost) -> float:
     return cost.step_ns if cost.spread.high is None else cost.spread.high

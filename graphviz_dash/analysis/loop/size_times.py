@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
-from graphviz_dash.analysis.sample_statistics import percentiles
+from graphviz_dash.analysis.sample_statistics import compute_percentiles
 
 
 class ReplaySamples(Struct, frozen=True):
@@ -16,7 +16,7 @@ class ReplaySamples(Struct, frozen=True):
 
     size: int
     """Size on the padded axis."""
-    rest: tuple[int, ...]
+    other_axes: tuple[int, ...]
     """Other numbers of its key, which a ladder does not change."""
     replay_ns: Floats
     """GPU times in ns, shape (samples,); at least one."""
@@ -24,12 +24,12 @@ class ReplaySamples(Struct, frozen=True):
     """Number of steps that replayed it, sampled or not."""
 
 
-def median(values: Floats) -> float:
+def compute_median(values: Floats) -> float:
     """Compute the median of at least one value."""
-    return percentiles(values, (50,))[0]
+    return compute_percentiles(values, (50,))[0]
 
 
-def size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Ints, Floats]:
+def fit_size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Ints, Floats]:
     """Fit times by size from the ``times`` of the members, shape (members, ...).
 
     Returns the sizes and their times, shape (sizes, ...). If keys have other numbers, a member's
@@ -37,13 +37,13 @@ def size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Ints, F
     steps.
     """
     sizes: Ints = np.unique(np.array([member.size for member in samples], dtype=np.int64))
-    other_keys = sorted({member.rest for member in samples})
+    other_keys = sorted({member.other_axes for member in samples})
     if len(other_keys) == 1 and len(sizes) == len(samples):
         return sizes, times[np.argsort([member.size for member in samples])]
     rows = np.zeros((len(samples) + 1, len(sizes) + len(other_keys)))
     for row, member in enumerate(samples):
         rows[row, np.searchsorted(sizes, member.size)] = 1
-        column = len(sizes) + other_keys.index(member.rest)
+        column = len(sizes) + other_keys.index(member.other_axes)
         rows[row, column] = 1
         rows[-1, column] += member.steps
     rows[-1] /= max(rows[-1].sum(), 1)
@@ -51,28 +51,30 @@ def size_times(samples: Sequence[ReplaySamples], times: Floats) -> tuple[Ints, F
     return sizes, fit[: len(sizes), : len(samples)] @ times
 
 
-def times_at(sizes: Ints, seen: Ints, times: Floats) -> Floats:
+def interpolate_times(sizes: Ints, known_sizes: Ints, times: Floats) -> Floats:
     """Interpolate ``times`` (..., seen) of the sizes ``seen`` at ``sizes``, shape (..., sizes).
 
     Constant below the smallest, extrapolated above the largest, without a decrease.
     """
-    if len(seen) == 1:
+    if len(known_sizes) == 1:
         return np.repeat(times, len(sizes), axis=-1)
-    upper = np.clip(np.searchsorted(seen, sizes), 1, len(seen) - 1)
+    upper = np.clip(np.searchsorted(known_sizes, sizes), 1, len(known_sizes) - 1)
     low, high = times[..., upper - 1], times[..., upper]
-    share = np.maximum((sizes - seen[upper - 1]) / (seen[upper] - seen[upper - 1]), 0)
+    share = np.maximum(
+        (sizes - known_sizes[upper - 1]) / (known_sizes[upper] - known_sizes[upper - 1]), 0
+    )
     # No decrease above the largest size.
-    rise = np.where(sizes > seen[-1], np.maximum(high - low, 0), high - low)
-    base = np.where(sizes > seen[-1], high - rise, low)
+    rise = np.where(sizes > known_sizes[-1], np.maximum(high - low, 0), high - low)
+    base = np.where(sizes > known_sizes[-1], high - rise, low)
     result: Floats = base + rise * share
     return result
 
 
-def between(sizes: Ints, seen: Ints, values: Floats) -> Floats:
+def interpolate(sizes: Ints, known_sizes: Ints, values: Floats) -> Floats:
     """Interpolate ``values`` of the sizes ``seen``, constant beyond them; infinite if empty.
 
     Shape (sizes,).
     """
-    if not len(seen):
+    if not len(known_sizes):
         return np.full(len(sizes), np.inf)
-    return np.interp(sizes, seen, values)
+    return np.interp(sizes, known_sizes, values)

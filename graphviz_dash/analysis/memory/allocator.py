@@ -12,7 +12,7 @@ from msgspec import Struct
 from graphviz_dash.model.run import Run
 
 
-class AllocatorUse(Struct, frozen=True):
+class AllocatorState(Struct, frozen=True):
     """Final state of one run's allocator, in bytes."""
 
     run: str
@@ -35,26 +35,26 @@ class AllocatorUse(Struct, frozen=True):
     @property
     def reserved(self) -> int:
         """Total reserved memory."""
-        return self.default_allocated + self.default_free + self.private
+        return self.default_allocated + self.default_free + self.private_reserved
 
     @property
-    def private(self) -> int:
+    def private_reserved(self) -> int:
         """Memory reserved by private pools."""
         return self.pools_allocated + self.pools_free
 
 
-def allocator_uses(runs: Iterable[Run]) -> tuple[AllocatorUse, ...]:
+def list_allocator_states(runs: Iterable[Run]) -> tuple[AllocatorState, ...]:
     """Summarize the allocator state of each run with statistics."""
-    return tuple(_use(run) for run in runs if run.memory is not None)
+    return tuple(_build_state(run) for run in runs if run.memory is not None)
 
 
-def _use(run: Run) -> AllocatorUse:
+def _build_state(run: Run) -> AllocatorState:
     use = run.memory
     assert use is not None
     reserved = sum(pool.reserved_bytes for pool in use.pools)
     allocated = sum(pool.allocated_bytes for pool in use.pools)
     default_allocated = max(use.allocated_bytes - allocated, 0)
-    return AllocatorUse(
+    return AllocatorState(
         run=run.name,
         default_allocated=default_allocated,
         default_free=max(use.reserved_bytes - reserved - default_allocated, 0),

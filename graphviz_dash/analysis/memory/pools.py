@@ -17,16 +17,16 @@ from graphviz_dash.model.memory import Owner
 if TYPE_CHECKING:
     from graphviz_dash.model.memory import MemoryPass, PoolId
 
-_THEIRS: Final = frozenset({Owner.WEIGHTS, Owner.GRADIENTS, Owner.OPTIMIZER, Owner.BUFFERS})
+_MODEL_OWNERS: Final = frozenset({Owner.WEIGHTS, Owner.GRADIENTS, Owner.OPTIMIZER, Owner.BUFFERS})
 """Owners whose bytes count as theirs in any pool."""
 
 
-class ByteUse(StrEnum):
+class ByteCategory(StrEnum):
     """Category of pool bytes."""
 
-    ONE = "of one graph"
+    EXCLUSIVE = "of one graph"
     SHARED = "shared"
-    NONE = "unused"
+    UNUSED = "unused"
     WORKSPACE = "library workspaces"
     MODEL = "the model's own tensors"
 
@@ -51,15 +51,15 @@ class SegmentSpan(Struct, frozen=True):
         return self.end - self.begin
 
     @property
-    def use(self) -> ByteUse:
+    def use(self) -> ByteCategory:
         """Category of the bytes."""
-        if self.owner in _THEIRS:
-            return ByteUse.MODEL
+        if self.owner in _MODEL_OWNERS:
+            return ByteCategory.MODEL
         if self.owner is Owner.UNOWNED:
-            return ByteUse.WORKSPACE
+            return ByteCategory.WORKSPACE
         if len(self.graphs) > 1:
-            return ByteUse.SHARED
-        return ByteUse.ONE if self.graphs else ByteUse.NONE
+            return ByteCategory.SHARED
+        return ByteCategory.EXCLUSIVE if self.graphs else ByteCategory.UNUSED
 
 
 class GraphFootprint(Struct, frozen=True):
@@ -75,7 +75,7 @@ class GraphFootprint(Struct, frozen=True):
     """Memory that no other graph uses."""
     shared: int
     """Memory that other graphs use too."""
-    kept: int
+    live_after_capture: int
     """Live memory at the end of the capture."""
     peak: int
     """Peak of live memory during the capture."""
@@ -108,7 +108,7 @@ class PoolBreakdown(Struct):
     """Live weights, gradients, optimizer state and buffers in the pool, by owner."""
 
 
-def segment_spans(memory_pass: MemoryPass) -> Iterator[SegmentSpan]:
+def iter_segment_spans(memory_pass: MemoryPass) -> Iterator[SegmentSpan]:
     """Split all private pools into spans, by segment and offset, without gaps or overlaps."""
     edges: list[list[tuple[int, bool, str | Owner]]] = [[] for _ in memory_pass.segments]
     for graph in memory_pass.graphs:
@@ -144,7 +144,7 @@ class PoolMapRow(Struct, frozen=True):
     """Usage of one graph on a pool map: spans ``(begin, end, use)`` in bytes."""
 
     graph: str
-    spans: tuple[tuple[int, int, ByteUse], ...]
+    spans: tuple[tuple[int, int, ByteCategory], ...]
 
 
 class PoolMap(Struct, frozen=True):
@@ -160,7 +160,7 @@ class PoolMap(Struct, frozen=True):
     """Usage of each graph, in capture order."""
 
 
-def pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
+def build_pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
     """Map the bytes of ``pool`` to the graphs that use them, in capture order."""
     starts: dict[int, int] = {}
     size = 0
@@ -168,8 +168,8 @@ def pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
         if segment.pool == pool:
             starts[number] = size
             size += segment.bytes
-    spans: dict[str, list[tuple[int, int, ByteUse]]] = defaultdict(list)
-    for piece in segment_spans(memory_pass):
+    spans: dict[str, list[tuple[int, int, ByteCategory]]] = defaultdict(list)
+    for piece in iter_segment_spans(memory_pass):
         if piece.segment not in starts:
             continue
         begin = starts[piece.segment] + piece.begin
@@ -187,11 +187,11 @@ def pool_map(memory_pass: MemoryPass, pool: PoolId) -> PoolMap:
     return PoolMap(pool, size, tuple(starts.values()), rows)
 
 
-def graph_footprints(memory_pass: MemoryPass) -> tuple[GraphFootprint, ...]:
+def compute_footprints(memory_pass: MemoryPass) -> tuple[GraphFootprint, ...]:
     """Compute the pool usage of each graph, in capture order."""
     exclusive: dict[str, int] = defaultdict(int)
     footprint: dict[str, int] = defaultdict(int)
-    for piece in segment_spans(memory_pass):
+    for piece in iter_segment_spans(memory_pass):
         for graph in piece.graphs:
             footprint[graph] += piece.bytes
         if len(piece.graphs) == 1:
@@ -203,7 +203,7 @@ def graph_footprints(memory_pass: MemoryPass) -> tuple[GraphFootprint, ...]:
             footprint=footprint[graph.graph],
             exclusive=exclusive[graph.graph],
             shared=footprint[graph.graph] - exclusive[graph.graph],
-            kept=graph.kept_bytes,
+            live_after_capture=graph.kept_bytes,
             peak=graph.peak_bytes,
             allocations=graph.allocations,
             instantiate_device=graph.instantiate_device_bytes,
@@ -212,25 +212,25 @@ def graph_footprints(memory_pass: MemoryPass) -> tuple[GraphFootprint, ...]:
     )
 
 
-def pool_breakdowns(memory_pass: MemoryPass) -> tuple[PoolBreakdown, ...]:
+def compute_pool_breakdowns(memory_pass: MemoryPass) -> tuple[PoolBreakdown, ...]:
     """Break down every private pool, by id."""
     pools: dict[PoolId, PoolBreakdown] = {}
     for segment in memory_pass.segments:
         pool = pools.setdefault(segment.pool, PoolBreakdown(segment.pool))
         pool.segments += 1
         pool.reserved += segment.bytes
-    for piece in segment_spans(memory_pass):
+    for piece in iter_segment_spans(memory_pass):
         pool = pools[memory_pass.segments[piece.segment].pool]
         pool.graphs.update(piece.graphs)
         match piece.use:
-            case ByteUse.ONE:
+            case ByteCategory.EXCLUSIVE:
                 pool.exclusive += piece.bytes
-            case ByteUse.SHARED:
+            case ByteCategory.SHARED:
                 pool.shared += piece.bytes
-            case ByteUse.NONE:
+            case ByteCategory.UNUSED:
                 pool.unused += piece.bytes
-            case ByteUse.WORKSPACE:
+            case ByteCategory.WORKSPACE:
                 pool.workspaces += piece.bytes
-            case ByteUse.MODEL if piece.owner is not None:
+            case ByteCategory.MODEL if piece.owner is not None:
                 pool.owned[piece.owner] += piece.bytes
     return tuple(pools[pool] for pool in sorted(pools))

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.memory.pools import (
     GraphFootprint,
     PoolBreakdown,
-    graph_footprints,
-    pool_breakdowns,
+    compute_footprints,
+    compute_pool_breakdowns,
 )
-from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner, Stage
 from graphviz_dash.model.run import ExecutionMode
@@ -46,7 +46,7 @@ class MemoryPart(StrEnum):
     OUTSIDE = "outside the allocator"
 
 
-GRAPHED_PARTS: Final = (
+ACTIVATION_PARTS: Final = (
     MemoryPart.ACTIVATIONS,
     MemoryPart.EXCLUSIVE,
     MemoryPart.SHARED,
@@ -55,11 +55,11 @@ GRAPHED_PARTS: Final = (
 """Parts between which a capture moves activations."""
 
 
-class _InParts:
+class _MemoryParts:
     """Device memory or a memory difference in parts; covers all processes unless ``alone``."""
 
     parts: Mapping[MemoryPart, int]
-    alone: bool
+    is_process_only: bool
 
     @property
     def total(self) -> int:
@@ -72,12 +72,12 @@ class _InParts:
         return self.total - self.parts[MemoryPart.OUTSIDE]
 
     @property
-    def own(self) -> int:
+    def process_bytes(self) -> int:
         """Memory known to belong to this process: ``total`` if ``alone``, else ``reserved``."""
-        return self.total if self.alone else self.reserved
+        return self.total if self.is_process_only else self.reserved
 
 
-class MemoryReport(Struct, _InParts, frozen=True):
+class MemoryReport(Struct, _MemoryParts, frozen=True):
     """Memory of one run, in bytes."""
 
     run: str
@@ -94,16 +94,16 @@ class MemoryReport(Struct, _InParts, frozen=True):
     """Stages of the memory pass."""
     method: str
     """Measurement method of the pass."""
-    alone: bool
+    is_process_only: bool
     """True if the driver reports the memory of this process; otherwise ``total`` covers all
     processes."""
 
-    def stage(self, stage: Stage) -> MemoryStage:
+    def get_stage(self, stage: Stage) -> MemoryStage:
         """Return one stage of the pass."""
         return {row.stage: row for row in self.stages}[stage]
 
 
-class MemoryDifference(Struct, _InParts, frozen=True):
+class MemoryDifference(Struct, _MemoryParts, frozen=True):
     """Memory difference of a run from its baseline, in bytes; negative for less memory."""
 
     run: str
@@ -117,30 +117,30 @@ class MemoryDifference(Struct, _InParts, frozen=True):
 
     Missing if the baseline has almost no activations, and in mode compile.
     """
-    alone: bool
+    is_process_only: bool
     """True if the memory of the own process is known for both runs."""
 
 
-def memory_report(run: Run) -> MemoryReport | Missing:
+def build_memory_report(run: Run) -> MemoryReport | Missing:
     """Build the memory report of ``run``, or explain why it is unavailable."""
     memory_pass = run.memory_pass
     if memory_pass is None:
-        return why_missing(run, Fact.MEMORY_PASS)
-    pools = pool_breakdowns(memory_pass)
+        return explain_missing(run, Fact.MEMORY_PASS)
+    pools = compute_pool_breakdowns(memory_pass)
     last = memory_pass.stages[-1]
     return MemoryReport(
         run=run.name,
         mode=run.mode,
-        parts=_parts(memory_pass, pools, last),
+        parts=_compute_parts(memory_pass, pools, last),
         pools=pools,
-        graphs=graph_footprints(memory_pass),
+        graphs=compute_footprints(memory_pass),
         stages=memory_pass.stages,
         method=memory_pass.method,
-        alone=last.process_used_bytes is not None,
+        is_process_only=last.process_used_bytes is not None,
     )
 
 
-def _parts(
+def _compute_parts(
     memory_pass: MemoryPass, pools: tuple[PoolBreakdown, ...], last: MemoryStage
 ) -> dict[MemoryPart, int]:
     at_peak = dict.fromkeys(Owner, 0)
@@ -167,10 +167,10 @@ def _parts(
     }
 
 
-def memory_difference(report: MemoryReport, base: MemoryReport) -> MemoryDifference:
+def compare_reports(report: MemoryReport, base: MemoryReport) -> MemoryDifference:
     """Compare ``report`` with ``base``; covers all processes if only one of them knows its own."""
     parts = {part: report.parts[part] - base.parts[part] for part in MemoryPart}
-    if report.alone != base.alone:
+    if report.is_process_only != base.is_process_only:
         final_stage, base_stage = report.stages[-1], base.stages[-1]
         grown_outside = final_stage.device_used_bytes - base_stage.device_used_bytes
         parts[MemoryPart.OUTSIDE] = grown_outside - (
@@ -180,8 +180,8 @@ def memory_difference(report: MemoryReport, base: MemoryReport) -> MemoryDiffere
         run=report.run,
         baseline=base.run,
         parts=parts,
-        activation_overhead=_overhead(report, base, parts),
-        alone=report.alone and base.alone,
+        activation_overhead=_compute_overhead(report, base, parts),
+        is_process_only=report.is_process_only and base.is_process_only,
     )
 
 
@@ -189,50 +189,50 @@ _SEGMENT: Final = 2 << 20
 """Smallest allocation of torch's allocator on the device (kSmallBuffer, CUDACachingAllocator)."""
 
 
-def _overhead(
+def _compute_overhead(
     report: MemoryReport, base: MemoryReport, parts: Mapping[MemoryPart, int]
 ) -> float | Missing:
     activations = base.parts[MemoryPart.ACTIVATIONS]
     if not activations:
-        return _no_overhead(f"{base.run} has no activations at its peak")
+        return _explain_no_overhead(f"{base.run} has no activations at its peak")
     if activations < _SEGMENT:
-        return _no_overhead(
+        return _explain_no_overhead(
             f"{base.run} has {format_bytes(activations)} of activations, less than the minimum "
             f"allocation of {format_bytes(_SEGMENT)}, so rounding dominates"
         )
     # cudagraph trees release the blocks of their pool after each capture, so library workspaces and
     # activations cannot be distinguished.
     if any(side.mode.has_graph_trees for side in (report, base)):
-        return _no_overhead("cudagraph trees do not record live memory in their pool")
-    return sum(parts[part] for part in (*GRAPHED_PARTS, MemoryPart.TENSORS)) / activations
+        return _explain_no_overhead("cudagraph trees do not record live memory in their pool")
+    return sum(parts[part] for part in (*ACTIVATION_PARTS, MemoryPart.TENSORS)) / activations
 
 
-def _no_overhead(reason: str) -> Missing:
+def _explain_no_overhead(reason: str) -> Missing:
     return Missing(Fact.ACTIVATION_OVERHEAD, reason)
 
 
-_OWN: Final[dict[str, Callable[[MemoryReport], int]]] = {
+_PROCESS_METRICS: Final[dict[str, Callable[[MemoryReport], int]]] = {
     "iterate_reserved": lambda report: report.reserved,
     "activation_memory": lambda report: report.parts[MemoryPart.ACTIVATIONS],
     "pool_exclusive": lambda report: report.parts[MemoryPart.EXCLUSIVE],
     "pool_shared": lambda report: report.parts[MemoryPart.SHARED],
     "pool_unused": lambda report: report.parts[MemoryPart.UNUSED],
     "workspace_memory": lambda report: report.parts[MemoryPart.WORKSPACES],
-    "prepare_peak": lambda report: report.stage(Stage.PREPARE).peak_reserved_bytes,
+    "prepare_peak": lambda report: report.get_stage(Stage.PREPARE).peak_reserved_bytes,
 }
 
-_ALONE: Final[dict[str, Callable[[MemoryReport], int]]] = {
+_EXCLUSIVE_METRICS: Final[dict[str, Callable[[MemoryReport], int]]] = {
     "device_memory": lambda report: report.total,
     "outside_allocator": lambda report: report.parts[MemoryPart.OUTSIDE],
 }
 """Metrics that need the memory of the process alone."""
 
-_NOT_ALONE: Final = Missing(
-    Fact.EXCLUSIVE_MEMORY,
+_SHARED_DEVICE: Final = Missing(
+    Fact.PROCESS_MEMORY,
     "the driver does not list the process, and other processes may use the device",
 )
 
-MEMORY_RELATIVE: Final = (
+RELATIVE_MEMORY_METRICS: Final = (
     "device_memory_change",
     "iterate_reserved_change",
     "activation_overhead",
@@ -240,45 +240,47 @@ MEMORY_RELATIVE: Final = (
 """Metrics of this module that need a baseline."""
 
 
-def memory_pass_figures(run: Run) -> Iterator[Figure]:
+def compute_pool_metrics(run: Run) -> Iterator[MetricValue]:
     """Compute the memory pass metrics that need no baseline."""
-    report = memory_report(run)
-    for metric, read in (_OWN | _ALONE).items():
+    report = build_memory_report(run)
+    for metric, read in (_PROCESS_METRICS | _EXCLUSIVE_METRICS).items():
         if isinstance(report, Missing):
-            yield absent(metric, report)
-        elif metric in _ALONE and not report.alone:
-            yield absent(metric, _NOT_ALONE)
+            yield make_missing_value(metric, report)
+        elif metric in _EXCLUSIVE_METRICS and not report.is_process_only:
+            yield make_missing_value(metric, _SHARED_DEVICE)
         else:
-            yield present(metric, read(report))
+            yield make_value(metric, read(report))
 
 
-def memory_relative_figures(run: Run, against: Run | Missing) -> Iterator[Figure]:
+def compute_relative_memory_metrics(run: Run, baseline: Run | Missing) -> Iterator[MetricValue]:
     """Compute the MEMORY_RELATIVE metrics; ``against`` is the baseline, or why there is none."""
-    report, base = memory_report(run), _baseline_report(against)
+    report, base = build_memory_report(run), _build_baseline_report(baseline)
     if isinstance(report, Missing):
-        yield from _without(report)
+        yield from _mark_absent(report)
         return
     if isinstance(base, Missing):
-        yield from _without(base)
+        yield from _mark_absent(base)
         return
-    change = memory_difference(report, base)
-    if change.alone:
-        yield present("device_memory_change", change.total)
+    change = compare_reports(report, base)
+    if change.is_process_only:
+        yield make_value("device_memory_change", change.total)
     else:
-        yield absent("device_memory_change", _NOT_ALONE)
-    yield present("iterate_reserved_change", change.reserved)
+        yield make_missing_value("device_memory_change", _SHARED_DEVICE)
+    yield make_value("iterate_reserved_change", change.reserved)
     if isinstance(change.activation_overhead, Missing):
-        yield absent("activation_overhead", change.activation_overhead)
+        yield make_missing_value("activation_overhead", change.activation_overhead)
     else:
-        yield present("activation_overhead", change.activation_overhead)
+        yield make_value("activation_overhead", change.activation_overhead)
 
 
-def _without(missing: Missing) -> Iterator[Figure]:
-    return (absent(metric, missing) for metric in MEMORY_RELATIVE)
+def _mark_absent(missing: Missing) -> Iterator[MetricValue]:
+    return (make_missing_value(metric, missing) for metric in RELATIVE_MEMORY_METRICS)
 
 
-def _baseline_report(against: Run | Missing) -> MemoryReport | Missing:
-    if isinstance(against, Missing):
-        return against
-    report = memory_report(against)
-    return report.of(f"the baseline {against.name}") if isinstance(report, Missing) else report
+def _build_baseline_report(baseline: Run | Missing) -> MemoryReport | Missing:
+    if isinstance(baseline, Missing):
+        return baseline
+    report = build_memory_report(baseline)
+    return (
+        report.add_owner(f"the baseline {baseline.name}") if isinstance(report, Missing) else report
+    )

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import NO_GPU_WORK, UNMARKED
-from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.attribution.origins import NodeOrigin, Origins
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
-from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
+from graphviz_dash.analysis.absence import NO_GPU_WORK, NO_STEP_MARKS
+from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
@@ -69,66 +69,72 @@ class Coverage(Struct, frozen=True):
     """Work outside graphs, longest first."""
 
 
-def coverage(trace: Trace, traced_steps: Sequence[Step]) -> Coverage | Missing:
+def compute_coverage(trace: Trace, traced_steps: Sequence[Step]) -> Coverage | Missing:
     """Compute the coverage of ``traced_steps``, the steps of ``trace``; near-linear."""
     if not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
-        return UNMARKED
+        return NO_STEP_MARKS
     rows = np.concatenate([step.gpu_rows for step in traced_steps])
     if not len(rows):
-        return missing_gpu_work(trace) or NO_GPU_WORK
+        return find_missing_gpu_work(trace) or NO_GPU_WORK
     launch = link_launches(
-        column(trace.gpu, "correlation")[rows], column(trace.runtime, "correlation")
+        get_column(trace.gpu, "correlation")[rows], get_column(trace.runtime, "correlation")
     ).launch
     codes, names = encode(trace.runtime["name"])
-    is_graph_launch = np.array([call_class(name) is CallClass.GRAPH_LAUNCH for name in names])
+    is_graph_launch = np.array([get_call_class(name) is CallClass.GRAPH_LAUNCH for name in names])
     linked = launch >= 0
     if not linked.any():
         return Missing(Fact.GPU_WORK, "the trace links no GPU work to its launch")
     from_graph = np.zeros(len(rows), dtype=np.bool_)
     from_graph[linked] = is_graph_launch[codes[launch[linked]]]
-    duration = np.maximum(column(trace.gpu, "dur")[rows], 0)
+    duration = np.maximum(get_column(trace.gpu, "dur")[rows], 0)
     total_ns = float(duration.sum())
     outside = ~from_graph & linked
     return Coverage(
         work_share=float(from_graph.mean()),
         time_share=float(duration[from_graph].sum() / total_ns) if total_ns else 0.0,
         nodes=float(from_graph.sum() / len(traced_steps)),
-        eager=_groups(trace, launch[outside], duration[outside], len(traced_steps), total_ns),
+        eager=_group_eager_work(
+            trace, launch[outside], duration[outside], len(traced_steps), total_ns
+        ),
     )
 
 
-def _groups(
-    trace: Trace, launches: Ints, duration: Ints, steps: int, whole: float
+def _group_eager_work(
+    trace: Trace, launches: Ints, duration: Ints, steps: int, total_ns: float
 ) -> tuple[StayedEager, ...]:
-    launch_origins = Origins(trace, launches)
-    origins = [launch_origins.origin(index, "traced pass", 1.0) for index in range(len(launches))]
+    launch_origins = OriginResolver(trace, launches)
+    origins = [
+        launch_origins.get_origin(index, "traced pass", 1.0) for index in range(len(launches))
+    ]
     fills = launches[[origin.op == "aten::fill_" for origin in origins]]
-    generator = set(_before_a_replay(trace, fills).tolist())
+    generator = set(_find_generator_fills(trace, fills).tolist())
     sums: dict[tuple[Reason, str | None], tuple[int, int]] = {}
     for row, duration_ns, origin in zip(launches.tolist(), duration.tolist(), origins, strict=True):
-        key = (Reason.GENERATOR, "aten::fill_") if row in generator else _key(origin)
+        key = (Reason.GENERATOR, "aten::fill_") if row in generator else _classify_origin(origin)
         count, total = sums.get(key, (0, 0))
         sums[key] = (count + 1, total + duration_ns)
     groups = (
-        StayedEager(reason, operator, count / steps, total / steps, total / whole if whole else 0.0)
+        StayedEager(
+            reason, operator, count / steps, total / steps, total / total_ns if total_ns else 0.0
+        )
         for (reason, operator), (count, total) in sums.items()
     )
     return tuple(sorted(groups, key=lambda group: (-group.total_ns, -group.count)))
 
 
-def _before_a_replay(trace: Trace, fills: Ints) -> Ints:
+def _find_generator_fills(trace: Trace, fills: Ints) -> Ints:
     """Return the rows in ``fills`` that come in pairs right before a graph launch of their thread.
 
     CUDAGraph.replay() fills the seed and offset of a generator used by the graph before the
     launch.
     """
     codes, names = encode(trace.runtime["name"])
-    classes = [call_class(name) for name in names]
+    classes = [get_call_class(name) for name in names]
     submits = np.array([call in _SUBMITTING for call in classes])[codes]
     graph = np.array([call is CallClass.GRAPH_LAUNCH for call in classes])[codes]
     calls = np.flatnonzero(submits)
-    thread = column(trace.runtime, "tid")[calls]
-    order = np.lexsort((column(trace.runtime, "ts")[calls], thread))
+    thread = get_column(trace.runtime, "tid")[calls]
+    order = np.lexsort((get_column(trace.runtime, "ts")[calls], thread))
     calls, thread = calls[order], thread[order]
     is_fill = np.isin(calls, fills)
     follows = thread[:-2] == thread[2:]
@@ -144,7 +150,7 @@ _COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGra
 _COPIES = frozenset({"aten::copy_", "aten::_foreach_copy_"})
 
 
-def _key(origin: NodeOrigin) -> tuple[Reason, str | None]:
+def _classify_origin(origin: NodeOrigin) -> tuple[Reason, str | None]:
     path = tuple(name.removeprefix(_ENGINE) for name in origin.op_path)
     if not path:
         return Reason.NO_OPERATOR, None
@@ -153,7 +159,7 @@ def _key(origin: NodeOrigin) -> tuple[Reason, str | None]:
         return Reason.INPUT, path[0]
     if any(name.startswith(_COMPILED) for name in path):
         # cudagraph trees copy non-static arguments before each replay.
-        return (Reason.INPUT if copies else Reason.COMPILED), _region(path)
+        return (Reason.INPUT if copies else Reason.COMPILED), _get_region_name(path)
     if origin.phase == "optimizer":
         return Reason.OPTIMIZER, "Optimizer.step"
     if origin.phase == "backward":
@@ -161,7 +167,7 @@ def _key(origin: NodeOrigin) -> tuple[Reason, str | None]:
     return Reason.FORWARD, path[0]
 
 
-def _region(path: tuple[str, ...]) -> str:
+def _get_region_name(path: tuple[str, ...]) -> str:
     """Return the name of the compiled function without its hash, which changes per build."""
     named = (name for name in path if name.startswith("CompiledFunction"))
     return next(named, "Torch-Compiled Region")

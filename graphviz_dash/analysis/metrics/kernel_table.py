@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import UNMARKED
-from graphviz_dash.analysis.arrays import Floats, Ints, column, encode
-from graphviz_dash.analysis.metrics.run_selection import measured, partner
-from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
+from graphviz_dash.analysis.absence import NO_STEP_MARKS
+from graphviz_dash.analysis.arrays import Floats, Ints, encode, get_column
+from graphviz_dash.analysis.metrics.run_selection import exclude_examinations, find_partner
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
-from graphviz_dash.analysis.trace.lanes import distinct_values
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+from graphviz_dash.analysis.trace.lanes import find_distinct_values
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
@@ -65,17 +65,17 @@ class KernelTable(Struct, frozen=True):
     """Run names, one per column."""
     baseline: int | None
     """Column of the comparison's baseline; None if there is none."""
-    against: tuple[int | None, ...]
+    reference_columns: tuple[int | None, ...]
     """Column that each run's ``changes`` refer to: the baseline, or its run of the same rank.
 
     None if the kernels of either run have no times of their own.
     """
     rows: tuple[KernelRow, ...]
-    without: dict[str, str]
+    missing_reasons: dict[str, str]
     """Reason why a run has no values, by its name."""
 
     @property
-    def has_seldom(self) -> bool:
+    def has_rare_kernels(self) -> bool:
         """True if a kernel ran in fewer than half of a run's steps. Its median is then 0, and the
         rows of the run add up to less than its work.
         """
@@ -87,12 +87,12 @@ class KernelTable(Struct, frozen=True):
         """Rows with a nonzero median: in some run, at least half of the steps have the kernel."""
         return tuple(row for row in self.rows if any(use and use.count for use in row.uses))
 
-    def changes(self, column: int) -> bool:
+    def has_changes(self, column: int) -> bool:
         """Return whether the run in ``column`` is compared with another run."""
-        return self.against[column] not in (None, column)
+        return self.reference_columns[column] not in (None, column)
 
 
-def kernel_table(
+def build_kernel_table(
     experiment: Experiment,
     baseline: str | None = None,
     traced_steps: Mapping[str, tuple[Step, ...]] = MappingProxyType({}),
@@ -102,45 +102,47 @@ def kernel_table(
     ``baseline`` is a run name; ``traced_steps`` maps run names to steps that are already
     computed.
     """
-    experiment = measured(experiment)
+    experiment = exclude_examinations(experiment)
     names = tuple(run.name for run in experiment.runs)
     uses_of_runs: list[dict[tuple[str, str], KernelUse] | None] = []
     without: dict[str, str] = {}
     for run in experiment.runs:
         trace = run.replay_trace
-        run_steps = traced_steps.get(run.name) or (steps(trace) if trace is not None else ())
-        missing = None if trace is None else missing_gpu_work(trace)
+        run_steps = traced_steps.get(run.name) or (find_steps(trace) if trace is not None else ())
+        missing = None if trace is None else find_missing_gpu_work(trace)
         if trace is None or missing or not run_steps or run_steps[0].method is StepMethod.WHOLE:
-            reason = (missing or UNMARKED).reason
+            reason = (missing or NO_STEP_MARKS).reason
             without[run.name] = "no traced pass" if trace is None else reason
             uses_of_runs.append(None)
             continue
-        uses_of_runs.append(kernel_uses(trace, run_steps))
+        uses_of_runs.append(compute_kernel_uses(trace, run_steps))
     column_index = names.index(baseline) if baseline in names else None
     keys = dict.fromkeys(key for uses in uses_of_runs if uses for key in uses)
-    against = _against(experiment, column_index)
-    rows = [_row(key, uses_of_runs, against) for key in keys]
-    rows.sort(key=lambda row: (-row.impact, -_longest(row), row.name))
+    against = _find_reference_columns(experiment, column_index)
+    rows = [_build_row(key, uses_of_runs, against) for key in keys]
+    rows.sort(key=lambda row: (-row.impact, -_get_longest_total(row), row.name))
     return KernelTable(names, column_index, against, tuple(rows), without)
 
 
-def _against(experiment: Experiment, baseline: int | None) -> tuple[int | None, ...]:
+def _find_reference_columns(experiment: Experiment, baseline: int | None) -> tuple[int | None, ...]:
     if baseline is None:
         return (None,) * len(experiment.runs)
     indices = {run.name: index for index, run in enumerate(experiment.runs)}
     chosen = experiment.runs[baseline]
-    partners = [partner(run, chosen, experiment) for run in experiment.runs]
+    partners = [find_partner(run, chosen, experiment) for run in experiment.runs]
     return tuple(
-        None if other is None or _stitched(run) != _stitched(other) else indices[other.name]
+        None if other is None or _is_stitched(run) != _is_stitched(other) else indices[other.name]
         for run, other in zip(experiment.runs, partners, strict=True)
     )
 
 
-def _stitched(run: Run) -> bool:
-    return run.replay_trace is not None and run.replay_trace.info.stitched
+def _is_stitched(run: Run) -> bool:
+    return run.replay_trace is not None and run.replay_trace.info.has_stitched_replays
 
 
-def kernel_uses(trace: Trace, traced_steps: tuple[Step, ...]) -> dict[tuple[str, str], KernelUse]:
+def compute_kernel_uses(
+    trace: Trace, traced_steps: tuple[Step, ...]
+) -> dict[tuple[str, str], KernelUse]:
     """Compute the use of each (kind, name) in the steps' GPU work; near-linear in the rows."""
     rows = np.concatenate([step.gpu_rows for step in traced_steps])
     if not len(rows):
@@ -150,10 +152,10 @@ def kernel_uses(trace: Trace, traced_steps: tuple[Step, ...]) -> dict[tuple[str,
     )
     kinds, kind_names = encode(trace.gpu["kind"])
     names, name_names = encode(trace.gpu["name"])
-    duration = np.maximum(column(trace.gpu, "dur"), 0)[rows]
-    keys, code_of = _keys(kind_names, name_names)
-    used, code = distinct_values(code_of[kinds, names][rows])
-    counts, totals = _per_step(step, code, duration, len(traced_steps), len(used))
+    duration = np.maximum(get_column(trace.gpu, "dur"), 0)[rows]
+    keys, code_of = _index_keys(kind_names, name_names)
+    used, code = find_distinct_values(code_of[kinds, names][rows])
+    counts, totals = _compute_medians_per_step(step, code, duration, len(traced_steps), len(used))
     instances = np.bincount(code, minlength=len(used))
     sums = np.bincount(code, weights=duration, minlength=len(used))
     total = float(sums.sum())
@@ -169,24 +171,24 @@ def kernel_uses(trace: Trace, traced_steps: tuple[Step, ...]) -> dict[tuple[str,
     }
 
 
-def _keys(kinds: list[str], names: list[str]) -> tuple[list[tuple[str, str]], Ints]:
+def _index_keys(kinds: list[str], names: list[str]) -> tuple[list[tuple[str, str]], Ints]:
     """Return the distinct (kind, joined name), and the index of each kind and name among them."""
     indices: dict[tuple[str, str], int] = {}
     code = np.zeros((len(kinds), len(names)), dtype=np.int64)
     for row, kind in enumerate(kinds):
         for number, name in enumerate(names):
-            key = (kind, _joined_name(kind, name))
+            key = (kind, _get_joined_name(kind, name))
             code[row, number] = indices.setdefault(key, len(indices))
     return list(indices), code
 
 
-def _joined_name(kind: str, name: str) -> str:
+def _get_joined_name(kind: str, name: str) -> str:
     # The profiler reports the memory type of a set in eager mode ("Memset (Device)") but not in a
     # replay ("Memset (Unknown)"). Both must share a row.
     return "Memset" if kind == "memset" else name
 
 
-def _per_step(
+def _compute_medians_per_step(
     step: Ints, code: Ints, duration: Ints, steps_count: int, names_count: int
 ) -> tuple[Floats, Floats]:
     """Return the median count and median total time over the steps, each of shape (names,).
@@ -196,7 +198,7 @@ def _per_step(
     # Sorting by (name, step) makes the values of a name contiguous. A dense steps x names table
     # would be large for long traces with many names.
     cell = code.astype(np.int64) * steps_count + step
-    used, cell_index = distinct_values(cell)
+    used, cell_index = find_distinct_values(cell)
     count = np.bincount(cell_index, minlength=len(used))
     total = np.bincount(cell_index, weights=duration, minlength=len(used))
     bounds = np.searchsorted(used, np.arange(names_count + 1) * steps_count)
@@ -209,10 +211,10 @@ def _per_step(
     return counts, totals
 
 
-def _row(
+def _build_row(
     key: tuple[str, str],
     uses_of_runs: list[dict[tuple[str, str], KernelUse] | None],
-    against: tuple[int | None, ...],
+    reference_columns: tuple[int | None, ...],
 ) -> KernelRow:
     kind, name = key
     uses = tuple(run.get(key) if run else None for run in uses_of_runs)
@@ -221,11 +223,11 @@ def _row(
         totals[index] - totals[base]
         if base is not None and uses_of_runs[index] is not None and uses_of_runs[base] is not None
         else None
-        for index, base in enumerate(against)
+        for index, base in enumerate(reference_columns)
     )
     impact = max((abs(change) for change in changes if change is not None), default=0.0)
     return KernelRow(name, kind, categorise(kind, name), uses, changes, impact)
 
 
-def _longest(row: KernelRow) -> float:
+def _get_longest_total(row: KernelRow) -> float:
     return max((use.total_ns for use in row.uses if use), default=0.0)

@@ -12,25 +12,25 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.metrics.machine_state import MachineDoubt, of_machine
-from graphviz_dash.analysis.metrics.recorded_step import recorded_step_ns
-from graphviz_dash.analysis.metrics.run_metrics import Figure, step_times
+from graphviz_dash.analysis.metrics.machine_state import MachineCaveat, find_machine_caveats
+from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue, get_step_times
 from graphviz_dash.analysis.metrics.thresholds import (
     DRIFT,
     FEW_ITERATIONS,
     FEW_STEPS,
     FEW_TRACED_STEPS,
     LARGE_REMAINDER,
-    LONG_STEP,
+    LONG_STEP_MEDIANS,
+    MAX_LONG_STEP_SHARE,
+    MIN_OBSERVER_EFFECT,
     MUCH_COMMUNICATION,
-    MUCH_OF_THE_LOOP,
     STRONG_OBSERVER,
-    UNLIKE_OBSERVER,
-    WIDE_SPREAD,
+    WIDE_RELATIVE_SPREAD,
 )
 from graphviz_dash.analysis.sample_statistics import Spread, summarise
-from graphviz_dash.analysis.trace.collectives import communication
-from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
+from graphviz_dash.analysis.trace.collectives import measure_communication
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import ConditionalParams, ConditionalType
@@ -51,7 +51,7 @@ class GraphSource(StrEnum):
     """The run's own capture."""
 
 
-class _Doubt:
+class _Caveat:
     """Base class; ``metrics`` holds the affected metric ids, empty for all."""
 
     metrics: ClassVar[tuple[str, ...]] = ()
@@ -107,7 +107,7 @@ class WideSpread(Struct, frozen=True):
 class NoDifference(Struct, frozen=True):
     """The 95% interval of a speedup contains 1."""
 
-    figure: Figure
+    figure: MetricValue
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ class NoDifference(Struct, frozen=True):
         return (self.figure.metric.id,)
 
 
-class LargeRemainder(Struct, _Doubt, frozen=True):
+class LargeRemainder(Struct, _Caveat, frozen=True):
     """The equation leaves ``ns`` unexplained, ``fraction`` of the baseline's step."""
 
     metrics: ClassVar[tuple[str, ...]] = ("remainder", "gaps_removed", "kernel_change")
@@ -123,7 +123,7 @@ class LargeRemainder(Struct, _Doubt, frozen=True):
     fraction: float
 
 
-class WhileLoops(Struct, _Doubt, frozen=True):
+class WhileLoops(Struct, _Caveat, frozen=True):
     """The trace shows only the last iteration of each of ``nodes`` While nodes."""
 
     metrics: ClassVar[tuple[str, ...]] = (
@@ -137,25 +137,25 @@ class WhileLoops(Struct, _Doubt, frozen=True):
     nodes: int
 
 
-class NoGpuWork(Struct, _Doubt, frozen=True):
+class NoGpuWork(Struct, _Caveat, frozen=True):
     """The traced pass contains no GPU work; ``missing`` holds the reason."""
 
     missing: Missing
 
 
-class NoSteps(Struct, _Doubt, frozen=True):
+class NoSteps(Struct, _Caveat, frozen=True):
     """The traced pass marks no steps; ``full_step`` covers all of it."""
 
-    whole: Step
+    full_step: Step
 
 
-class ForeignSteps(Struct, _Doubt, frozen=True):
+class ForeignSteps(Struct, _Caveat, frozen=True):
     """Another program marked the steps, so they may not end synchronised."""
 
     method: StepMethod
 
 
-class FewTracedSteps(Struct, _Doubt, frozen=True):
+class FewTracedSteps(Struct, _Caveat, frozen=True):
     """``count`` traced steps, fewer than FEW_TRACED_STEPS."""
 
     metrics: ClassVar[tuple[str, ...]] = (
@@ -169,21 +169,21 @@ class FewTracedSteps(Struct, _Doubt, frozen=True):
     """True if the trace was imported, so that no more steps can be collected."""
 
 
-class StrongObserver(Struct, _Doubt, frozen=True):
+class StrongObserver(Struct, _Caveat, frozen=True):
     """A traced step is ``ratio`` times as long as a clean one, at least STRONG_OBSERVER."""
 
     metrics: ClassVar[tuple[str, ...]] = ("busy_fraction", "traced_step_time")
     ratio: float
 
 
-class PassesUnlike(Struct, _Doubt, frozen=True):
+class PassMismatch(Struct, _Caveat, frozen=True):
     """A traced step is ``ratio`` times as long as a clean one, below MIN_OBSERVER_EFFECT."""
 
     metrics: ClassVar[tuple[str, ...]] = ("observer_effect", "busy_of_clean")
     ratio: float
 
 
-class BusyAboveClean(Struct, _Doubt, frozen=True):
+class BusyAboveClean(Struct, _Caveat, frozen=True):
     """Traced GPU busy time is ``fraction`` of the clean step time, above 1.
 
     ``is_rank``: the run is one of several ranks.
@@ -191,10 +191,10 @@ class BusyAboveClean(Struct, _Doubt, frozen=True):
 
     metrics: ClassVar[tuple[str, ...]] = ("busy_of_clean",)
     fraction: float
-    of_rank: bool
+    is_rank: bool
 
 
-class TraceDefect(Struct, _Doubt, frozen=True):
+class TraceDefect(Struct, _Caveat, frozen=True):
     """A problem of a trace.
 
     ``trace`` names the affected one of the run's two traces; None if both are, or if there is
@@ -205,7 +205,7 @@ class TraceDefect(Struct, _Doubt, frozen=True):
     trace: str | None
 
 
-class MuchCommunication(Struct, _Doubt, frozen=True):
+class MuchCommunication(Struct, _Caveat, frozen=True):
     """Communication is ``share`` of a rank's GPU busy time, above MUCH_COMMUNICATION."""
 
     metrics: ClassVar[tuple[str, ...]] = (
@@ -217,41 +217,41 @@ class MuchCommunication(Struct, _Doubt, frozen=True):
     share: float
 
 
-class OtherEnvironment(Struct, _Doubt, frozen=True):
+class EnvironmentMismatch(Struct, _Caveat, frozen=True):
     """The run and its baseline come from different machines or software."""
 
     component: str
     """Difference: GPU, driver, CUDA, torch or CPU."""
-    own: str | None
+    run_value: str | None
     """Value of the run; None if unknown."""
-    other: str | None
+    baseline_value: str | None
     """Value of the baseline; None if unknown."""
     baseline: str
 
 
-class OtherWorkload(Struct, _Doubt, frozen=True):
+class WorkloadMismatch(Struct, _Caveat, frozen=True):
     """The run and the run ``baseline`` have different workloads or seeds."""
 
-    own: WorkloadInfo
-    other: WorkloadInfo
+    run_workload: WorkloadInfo
+    baseline_workload: WorkloadInfo
     baseline: str
 
 
-class OtherParameters(Struct, _Doubt, frozen=True):
+class ParameterMismatch(Struct, _Caveat, frozen=True):
     """Different parameters of a workload; ``differing`` holds (name, run's, baseline's value)."""
 
     differing: tuple[tuple[str, object, object], ...]
     baseline: str
 
 
-class FewRecordedSteps(Struct, _Doubt, frozen=True):
+class FewRecordedSteps(Struct, _Caveat, frozen=True):
     """``count`` timed steps of a recorded program, fewer than FEW_STEPS."""
 
     metrics: ClassVar[tuple[str, ...]] = ("recorded_step", "recorded_speedup")
     count: int
 
 
-class UnevenSteps(Struct, _Doubt, frozen=True):
+class UnevenSteps(Struct, _Caveat, frozen=True):
     """A recorded program spends most of its loop in a few long steps.
 
     Profiled steps are also shorter than the mean by more than MIN_OBSERVER_EFFECT allows, so the
@@ -259,7 +259,7 @@ class UnevenSteps(Struct, _Doubt, frozen=True):
     """
 
     metrics: ClassVar[tuple[str, ...]] = ("recorded_step", "recorded_speedup")
-    long: int
+    long_count: int
     """Number of steps longer than LONG_STEP_MEDIANS medians."""
     count: int
     """Number of timed steps."""
@@ -271,7 +271,7 @@ class UnevenSteps(Struct, _Doubt, frozen=True):
     """Median step under the profiler."""
 
 
-class CaptureProblem(Struct, _Doubt, frozen=True):
+class CaptureProblem(Struct, _Caveat, frozen=True):
     """A problem with a capture of a recorded program. ``location`` is ``file:line``."""
 
     graph: str
@@ -279,7 +279,7 @@ class CaptureProblem(Struct, _Doubt, frozen=True):
     problem: str
 
 
-class UnseenGraphs(Struct, _Doubt, frozen=True):
+class UnknownGraphs(Struct, _Caveat, frozen=True):
     """Graph launches in a trace without a known graph, for which only times are known."""
 
     count: int
@@ -304,58 +304,61 @@ LowConfidence: TypeAlias = (
     | ForeignSteps
     | FewTracedSteps
     | StrongObserver
-    | PassesUnlike
+    | PassMismatch
     | BusyAboveClean
     | TraceDefect
     | MuchCommunication
-    | OtherEnvironment
-    | OtherWorkload
-    | OtherParameters
+    | EnvironmentMismatch
+    | WorkloadMismatch
+    | ParameterMismatch
     | FewRecordedSteps
     | UnevenSteps
     | CaptureProblem
-    | UnseenGraphs
-    | MachineDoubt
+    | UnknownGraphs
+    | MachineCaveat
 )
 
 
-def low_confidence(
-    run: Run, against: Run | None, figures: Mapping[str, Figure], traced_steps: tuple[Step, ...]
+def find_caveats(
+    run: Run,
+    baseline: Run | None,
+    figures: Mapping[str, MetricValue],
+    traced_steps: tuple[Step, ...],
 ) -> tuple[LowConfidence, ...]:
     """Find caveats for the metrics of ``run``, those of the headline first."""
     return (
-        *_of_series(run),
-        *of_machine(run, against),
-        *_of_speedup(figures),
-        *_of_equation(figures),
-        *_of_steps(run, traced_steps),
-        *_of_observer(run, figures),
-        *_of_traces(run),
-        *_of_loops(run),
-        *_of_ranks(run, traced_steps),
-        *(_of_pair(run, against) if against is not None else ()),
-        *_of_recording(run),
-        *_of_uneven_steps(run, figures),
+        *_check_series(run),
+        *find_machine_caveats(run, baseline),
+        *_check_speedup(figures),
+        *_check_equation(figures),
+        *_check_steps(run, traced_steps),
+        *_check_observer(run, figures),
+        *_check_traces(run),
+        *_check_loops(run),
+        *_check_ranks(run, traced_steps),
+        *(_check_pair(run, baseline) if baseline is not None else ()),
+        *_check_recording(run),
+        *_check_uneven_steps(run, figures),
     )
 
 
-def communication_share(run: Run, traced_steps: tuple[Step, ...]) -> float:
+def compute_communication_share(run: Run, traced_steps: tuple[Step, ...]) -> float:
     """Return the fraction of a rank's traced GPU busy time spent in communication.
 
     0 if the run is not one of several ranks.
     """
     trace = run.replay_trace
     busy = sum(step.busy_ns for step in traced_steps)
-    if run.manifest.rank_of_several is None or trace is None or not busy:
+    if run.manifest.job_rank is None or trace is None or not busy:
         return 0.0
-    return sum(step.total_ns for step in communication(trace, traced_steps)) / busy
+    return sum(step.total_ns for step in measure_communication(trace, traced_steps)) / busy
 
 
-def _of_series(run: Run) -> Iterator[LowConfidence]:
+def _check_series(run: Run) -> Iterator[LowConfidence]:
     if run.clean is None:
         return
     series: tuple[tuple[str, Sequence[Sequence[int]]], ...] = (
-        ("step_time", step_times(run.clean)),
+        ("step_time", get_step_times(run.clean)),
         ("step_interval", run.clean.process_back_to_back_ns),
     )
     for metric, processes in series:
@@ -374,17 +377,17 @@ def _of_series(run: Run) -> Iterator[LowConfidence]:
         workload = run.manifest.workload
         if abs(first - second) > DRIFT * summary.median:
             yield Drift(metric, first, second, workload.warmup)
-        if summary.relative_spread > WIDE_SPREAD:
+        if summary.relative_spread > WIDE_RELATIVE_SPREAD:
             yield WideSpread(metric, summary.relative_spread, summary.spread, workload.iterations)
 
 
-def _of_speedup(figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
+def _check_speedup(figures: Mapping[str, MetricValue]) -> Iterator[LowConfidence]:
     for metric in ("speedup", "speedup_interval"):
-        if figures[metric].holds_one:
+        if figures[metric].interval_contains_one:
             yield NoDifference(figures[metric])
 
 
-def _of_equation(figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
+def _check_equation(figures: Mapping[str, MetricValue]) -> Iterator[LowConfidence]:
     remainder, saving = figures["remainder"].value, figures["step_saving"].value
     step_ns = figures["step_time"].value
     if remainder is None or saving is None or step_ns is None:
@@ -394,7 +397,7 @@ def _of_equation(figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
         yield LargeRemainder(abs(remainder), abs(remainder) / baseline_ns)
 
 
-def _of_loops(run: Run) -> Iterator[LowConfidence]:
+def _check_loops(run: Run) -> Iterator[LowConfidence]:
     loops = sum(
         isinstance(node.params, ConditionalParams) and node.params.type is ConditionalType.WHILE
         for graph in run.graphs
@@ -404,10 +407,10 @@ def _of_loops(run: Run) -> Iterator[LowConfidence]:
         yield WhileLoops(loops)
 
 
-def _of_steps(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:
+def _check_steps(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:
     if not traced_steps or run.replay_trace is None:
         return
-    without = missing_gpu_work(run.replay_trace)
+    without = find_missing_gpu_work(run.replay_trace)
     if without is not None:
         yield NoGpuWork(without)
     method = traced_steps[0].method
@@ -420,20 +423,20 @@ def _of_steps(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidenc
         yield FewTracedSteps(len(traced_steps), bool(run.manifest.sources))
 
 
-def _of_observer(run: Run, figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
+def _check_observer(run: Run, figures: Mapping[str, MetricValue]) -> Iterator[LowConfidence]:
     observer = figures["observer_effect"].value
     if observer is not None and observer >= STRONG_OBSERVER:
         yield StrongObserver(observer)
-    if observer is not None and observer < UNLIKE_OBSERVER:
-        yield PassesUnlike(observer)
+    if observer is not None and observer < MIN_OBSERVER_EFFECT:
+        yield PassMismatch(observer)
     fraction = figures["busy_of_clean"].value
     if fraction is not None and fraction > 1:
-        yield BusyAboveClean(fraction, run.manifest.rank_of_several is not None)
+        yield BusyAboveClean(fraction, run.manifest.job_rank is not None)
 
 
-def _of_traces(run: Run) -> Iterator[LowConfidence]:
+def _check_traces(run: Run) -> Iterator[LowConfidence]:
     replays = () if run.replay_trace is None else (run.replay_trace,)
-    passes = {"traced pass": replays, "capture pass": run.captures}
+    passes = {"traced pass": replays, "capture pass": run.capture_traces}
     for problem in run.problems:
         names = [
             name
@@ -444,14 +447,14 @@ def _of_traces(run: Run) -> Iterator[LowConfidence]:
         yield TraceDefect(problem, names[0] if is_single else None)
 
 
-def _of_ranks(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:
-    share = communication_share(run, traced_steps)
+def _check_ranks(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:
+    share = compute_communication_share(run, traced_steps)
     if share > MUCH_COMMUNICATION:
         yield MuchCommunication(share)
 
 
-def _of_pair(run: Run, against: Run) -> Iterator[LowConfidence]:
-    environment, other = run.manifest.environment, against.manifest.environment
+def _check_pair(run: Run, baseline: Run) -> Iterator[LowConfidence]:
+    environment, other = run.manifest.environment, baseline.manifest.environment
     for component, run_value, baseline_value in (
         ("GPU", environment.gpu_name, other.gpu_name),
         ("driver", environment.driver, other.driver),
@@ -460,40 +463,40 @@ def _of_pair(run: Run, against: Run) -> Iterator[LowConfidence]:
         ("CPU", environment.cpu, other.cpu),
     ):
         if run_value != baseline_value:
-            yield OtherEnvironment(component, run_value, baseline_value, against.name)
-    work, other_work = run.manifest.workload, against.manifest.workload
+            yield EnvironmentMismatch(component, run_value, baseline_value, baseline.name)
+    work, other_work = run.manifest.workload, baseline.manifest.workload
     if (work.factory, work.seed) != (other_work.factory, other_work.seed):
-        yield OtherWorkload(work, other_work, against.name)
+        yield WorkloadMismatch(work, other_work, baseline.name)
     elif work.parameters != other_work.parameters:
         names = sorted({*work.parameters, *other_work.parameters})
         values = [
             (name, work.parameters.get(name), other_work.parameters.get(name)) for name in names
         ]
         differing = tuple(row for row in values if row[1] != row[2])
-        yield OtherParameters(differing, against.name)
+        yield ParameterMismatch(differing, baseline.name)
 
 
-def _of_uneven_steps(run: Run, figures: Mapping[str, Figure]) -> Iterator[LowConfidence]:
+def _check_uneven_steps(run: Run, figures: Mapping[str, MetricValue]) -> Iterator[LowConfidence]:
     mean, traced = figures["recorded_step"].value, figures["traced_step_time"].value
     # If the CPU runs ahead, single recorded steps are meaningless; profiled steps are complete.
-    if run.recording is None or mean is None or not traced or traced >= UNLIKE_OBSERVER * mean:
+    if run.recording is None or mean is None or not traced or traced >= MIN_OBSERVER_EFFECT * mean:
         return
     times = run.recording.step_ns
     summary = summarise(times)
     if summary is None:
         return
-    long = [time for time in times if time > LONG_STEP * summary.median]
+    long = [time for time in times if time > LONG_STEP_MEDIANS * summary.median]
     share = sum(long) / sum(times)
-    if share > MUCH_OF_THE_LOOP:
+    if share > MAX_LONG_STEP_SHARE:
         yield UnevenSteps(len(long), len(times), share, summary.median, traced)
 
 
-def _of_recording(run: Run) -> Iterator[LowConfidence]:
+def _check_recording(run: Run) -> Iterator[LowConfidence]:
     recording = run.recording
     if recording is None:
         return
     count = len(recording.step_ns)
-    if not isinstance(recorded_step_ns(recording), Missing) and count < FEW_STEPS:
+    if not isinstance(compute_recorded_step_ns(recording), Missing) and count < FEW_STEPS:
         yield FewRecordedSteps(count)
     for graph in recording.graphs:
         if graph.problem is not None:

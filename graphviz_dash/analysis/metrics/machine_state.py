@@ -12,9 +12,14 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present, step_times
-from graphviz_dash.analysis.metrics.thresholds import BUSY_HOST, DRIFT, UNLIKE_CLOCKS
+from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.metrics.run_metrics import (
+    MetricValue,
+    get_step_times,
+    make_missing_value,
+    make_value,
+)
+from graphviz_dash.analysis.metrics.thresholds import BUSY_HOST, DRIFT, MAX_CLOCK_RATIO
 from graphviz_dash.model.absence import Fact
 
 if TYPE_CHECKING:
@@ -36,7 +41,7 @@ class CpuLoop(Struct, frozen=True):
     """Number of processes that ran it."""
 
 
-def cpu_loop(run: Run) -> CpuLoop | None:
+def compute_cpu_loop(run: Run) -> CpuLoop | None:
     """Summarise the CPU loop next to the clean timings of ``run``; None if not recorded."""
     processes = run.clean.processes if run.clean is not None else ()
     turns = [*chain.from_iterable(process.cpu_loop_ns for process in processes)]
@@ -45,22 +50,22 @@ def cpu_loop(run: Run) -> CpuLoop | None:
     return CpuLoop(median(turns), sum(turns) / len(turns) / min(turns), len(processes))
 
 
-def machine_figures(run: Run) -> Iterator[Figure]:
+def compute_machine_metrics(run: Run) -> Iterator[MetricValue]:
     """Yield the metrics of the host load and the GPU clock."""
-    loop = cpu_loop(run)
+    loop = compute_cpu_loop(run)
     if loop is None:
         for metric in ("cpu_loop", "cpu_slowdown"):
-            yield absent(metric, why_missing(run, Fact.MACHINE_STATE))
+            yield make_missing_value(metric, explain_missing(run, Fact.MACHINE_STATE))
     else:
-        yield present("cpu_loop", loop.median_ns)
-        yield present("cpu_slowdown", loop.slowdown)
+        yield make_value("cpu_loop", loop.median_ns)
+        yield make_value("cpu_slowdown", loop.slowdown)
     processes = run.clean.processes if run.clean is not None else ()
     clocks = [process.gpu.sm_mhz for process in processes if process.gpu is not None]
     if clocks:
-        yield present("sm_clock", median(clocks) * 1e6)
+        yield make_value("sm_clock", median(clocks) * 1e6)
     else:
         fact = Fact.GPU_CLOCKS if processes else Fact.MACHINE_STATE
-        yield absent("sm_clock", why_missing(run, fact))
+        yield make_missing_value("sm_clock", explain_missing(run, fact))
 
 
 class BusyHost(Struct, frozen=True):
@@ -73,18 +78,18 @@ class BusyHost(Struct, frozen=True):
     loop: CpuLoop
 
 
-class UnlikeHosts(Struct, frozen=True):
+class HostMismatch(Struct, frozen=True):
     """The CPU loop medians of a run and its baseline differ by more than DRIFT."""
 
     metrics: ClassVar[tuple[str, ...]] = HOST_METRICS
-    own_ns: float
+    run_ns: float
     """Median of the run."""
-    other_ns: float
+    baseline_ns: float
     """Median of the baseline."""
     baseline: str
 
 
-class UnlikeProcesses(Struct, frozen=True):
+class ProcessVariance(Struct, frozen=True):
     """The medians of a run's processes differ by more than DRIFT of the smallest.
 
     The interval covers this variation; the machine causes it.
@@ -113,44 +118,44 @@ class SlowGpu(Struct, frozen=True):
     maximum_mhz: int
 
 
-MachineDoubt: TypeAlias = BusyHost | UnlikeHosts | UnlikeProcesses | SlowGpu
+MachineCaveat: TypeAlias = BusyHost | HostMismatch | ProcessVariance | SlowGpu
 
 
-def of_machine(run: Run, against: Run | None) -> Iterator[MachineDoubt]:
+def find_machine_caveats(run: Run, baseline: Run | None) -> Iterator[MachineCaveat]:
     """Find machine effects on the timings of ``run`` that its baseline does not share."""
     if run.clean is None:
         return
-    loop = cpu_loop(run)
-    other = cpu_loop(against) if against is not None else None
+    loop = compute_cpu_loop(run)
+    other = compute_cpu_loop(baseline) if baseline is not None else None
     if loop is not None and loop.slowdown > BUSY_HOST:
         yield BusyHost(loop)
-    if loop is not None and other is not None and against is not None:
+    if loop is not None and other is not None and baseline is not None:
         faster, slower = sorted((loop.median_ns, other.median_ns))
         if slower > (1 + DRIFT) * faster:
-            yield UnlikeHosts(loop.median_ns, other.median_ns, against.name)
-    yield from _of_processes(run.clean)
-    yield from _of_gpu(run.clean)
+            yield HostMismatch(loop.median_ns, other.median_ns, baseline.name)
+    yield from _check_processes(run.clean)
+    yield from _check_gpu(run.clean)
 
 
-def _of_processes(clean: CleanTimings) -> Iterator[UnlikeProcesses]:
+def _check_processes(clean: CleanTimings) -> Iterator[ProcessVariance]:
     if len(clean.processes) < 2:
         return
     series: tuple[tuple[str, Sequence[Sequence[int]]], ...] = (
-        ("step_time", step_times(clean)),
+        ("step_time", get_step_times(clean)),
         ("step_interval", clean.process_back_to_back_ns),
     )
     for metric, processes in series:
         medians = tuple(float(median(times)) for times in processes if times)
         if medians and max(medians) > (1 + DRIFT) * min(medians):
-            yield UnlikeProcesses(metric, medians)
+            yield ProcessVariance(metric, medians)
 
 
-def _of_gpu(clean: CleanTimings) -> Iterator[SlowGpu]:
+def _check_gpu(clean: CleanTimings) -> Iterator[SlowGpu]:
     states = [process.gpu for process in clean.processes if process.gpu is not None]
     if not states:
         return
     causes = tuple(dict.fromkeys(cause for state in states for cause in state.slowed_by))
     clocks = [state.sm_mhz for state in states]
-    if causes or max(clocks) > UNLIKE_CLOCKS * min(clocks):
+    if causes or max(clocks) > MAX_CLOCK_RATIO * min(clocks):
         maximum = max(state.max_sm_mhz for state in states)
         yield SlowGpu(causes, min(clocks), max(clocks), maximum)

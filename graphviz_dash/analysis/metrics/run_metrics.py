@@ -7,28 +7,28 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import NO_GPU_WORK, UNMARKED, why_missing
+from graphviz_dash.analysis.absence import NO_GPU_WORK, NO_STEP_MARKS, explain_missing
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.registry import METRICS, Metric
 from graphviz_dash.analysis.sample_statistics import (
     Spread,
     Summary,
-    interval,
-    resampled_process_medians,
+    compute_interval,
+    compute_resampled_process_medians,
     summarise,
 )
-from graphviz_dash.analysis.trace.cpu_time import self_cpu_ns
-from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
+from graphviz_dash.analysis.trace.cpu_time import compute_self_cpu_ns
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
-    from graphviz_dash.model.timings import CleanTimings, GraphLife
+    from graphviz_dash.model.timings import CleanTimings, GraphLifecycle
 
 
-class Figure(Struct, frozen=True):
+class MetricValue(Struct, frozen=True):
     """One metric value of a run, or the reason why it is missing."""
 
     metric: Metric
@@ -45,46 +45,48 @@ class Figure(Struct, frozen=True):
         return self.metric.format(self.value)
 
     @property
-    def holds_one(self) -> bool:
+    def interval_contains_one(self) -> bool:
         """True if the interval of a ratio contains 1, so the two may be equal."""
         spread = self.spread
         return spread is not None and spread.high is not None and spread.low <= 1 <= spread.high
 
 
-def present(metric: str, value: float, spread: Spread | None = None) -> Figure:
+def make_value(metric: str, value: float, spread: Spread | None = None) -> MetricValue:
     """Return a metric value."""
-    return Figure(METRICS[metric], value, spread)
+    return MetricValue(METRICS[metric], value, spread)
 
 
-def absent(metric: str, missing: Missing) -> Figure:
+def make_missing_value(metric: str, missing: Missing) -> MetricValue:
     """Return a missing metric value with its reason."""
-    return Figure(METRICS[metric], None, None, missing)
+    return MetricValue(METRICS[metric], None, None, missing)
 
 
-def step_figures(run: Run) -> Iterable[Figure]:
+def compute_step_metrics(run: Run) -> Iterable[MetricValue]:
     """Yield step time, back-to-back interval and launch CPU time from the clean pass."""
     clean = run.clean
     if clean is None:
         for metric in ("step_time", "step_interval", "launch_cpu_time"):
-            yield absent(metric, why_missing(run, Fact.CLEAN_PASS))
+            yield make_missing_value(metric, explain_missing(run, Fact.CLEAN_PASS))
         return
     untimed = Missing(Fact.STEP_TIMES, "no synchronised iteration was timed")
-    yield _clean_median("step_time", step_times(clean), untimed)
-    yield _clean_median(
+    yield _compute_clean_median("step_time", get_step_times(clean), untimed)
+    yield _compute_clean_median(
         "step_interval",
         clean.process_back_to_back_ns,
         Missing(Fact.STEP_TIMES, "no back-to-back iteration was timed"),
     )
     launches = [[step.launch_cpu_ns for step in steps] for steps in clean.process_steps]
-    yield _clean_median("launch_cpu_time", launches, untimed)
+    yield _compute_clean_median("launch_cpu_time", launches, untimed)
 
 
-def step_times(clean: CleanTimings) -> list[list[int]]:
+def get_step_times(clean: CleanTimings) -> list[list[int]]:
     """Return the wall times of the synchronised iterations of each process, in ns."""
     return [[step.wall_ns for step in steps] for steps in clean.process_steps]
 
 
-def _clean_median(metric: str, processes: Sequence[Sequence[int]], untimed: Missing) -> Figure:
+def _compute_clean_median(
+    metric: str, processes: Sequence[Sequence[int]], missing: Missing
+) -> MetricValue:
     """Return the median over the iterations of all ``processes``.
 
     Several processes give the interval that covers variation between them, a single one its
@@ -92,30 +94,30 @@ def _clean_median(metric: str, processes: Sequence[Sequence[int]], untimed: Miss
     """
     summary = summarise([time for times in processes for time in times])
     if summary is None or len(processes) < 2:
-        return _median(metric, summary, untimed)
-    medians = resampled_process_medians(processes, 0)
-    spread = interval(medians, summary.spread.samples, len(processes))
-    return present(metric, summary.median, spread)
+        return _make_median(metric, summary, missing)
+    medians = compute_resampled_process_medians(processes, 0)
+    spread = compute_interval(medians, summary.spread.samples, len(processes))
+    return make_value(metric, summary.median, spread)
 
 
-def clean_step_ns(run: Run) -> float | None:
+def compute_clean_step_ns(run: Run) -> float | None:
     """Return the median step time of the clean pass; None if no iteration was timed."""
     summary = summarise([step.wall_ns for step in run.clean.steps] if run.clean else [])
     return summary.median if summary is not None else None
 
 
-def traced_slowdown(run: Run, traced_steps: tuple[Step, ...]) -> float | None:
+def compute_traced_slowdown(run: Run, traced_steps: tuple[Step, ...]) -> float | None:
     """Return the ratio of traced to clean step time, both medians."""
-    clean = clean_step_ns(run)
+    clean = compute_clean_step_ns(run)
     if not clean or not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
         return None
     traced = summarise([step.duration_ns for step in traced_steps])
     return None if traced is None else traced.median / clean
 
 
-def life_figures(run: Run) -> Iterable[Figure]:
+def compute_graph_costs(run: Run) -> Iterable[MetricValue]:
     """Yield the one-off costs of the graphs from the clean pass, summed over the graphs."""
-    metrics: dict[str, Callable[[GraphLife], int | None]] = {
+    metrics: dict[str, Callable[[GraphLifecycle], int | None]] = {
         "capture_time": lambda life: life.capture_ns,
         "instantiate_time": lambda life: life.instantiate_ns,
         "upload_time": lambda life: life.upload_ns,
@@ -126,14 +128,18 @@ def life_figures(run: Run) -> Iterable[Figure]:
     for metric, read in metrics.items():
         values = [value for value in map(read, lives) if value is not None]
         if not lives:
-            yield absent(metric, why_missing(run, Fact.GRAPH_COSTS))
+            yield make_missing_value(metric, explain_missing(run, Fact.GRAPH_COSTS))
         elif len(values) < len(lives):
-            yield absent(metric, Missing(Fact.GRAPH_COSTS, "the bundle lacks it for some graphs"))
+            yield make_missing_value(
+                metric, Missing(Fact.GRAPH_COSTS, "the bundle lacks it for some graphs")
+            )
         else:
-            yield present(metric, sum(values))
+            yield make_value(metric, sum(values))
 
 
-def one_off_cost(mode: ExecutionMode, clean: CleanTimings, step_ns: float) -> float | Missing:
+def compute_one_off_cost(
+    mode: ExecutionMode, clean: CleanTimings, step_ns: float
+) -> float | Missing:
     """Return the cost of the graphs of a run before they can save time, in ns.
 
     If one graph is the whole step, the first launch minus a step is the extra cost over a
@@ -145,7 +151,7 @@ def one_off_cost(mode: ExecutionMode, clean: CleanTimings, step_ns: float) -> fl
             "compilation is most of the cost and is not timed separately from the warm-up",
         )
     once = sum(life.capture_ns + life.instantiate_ns for life in clean.graphs)
-    if mode.captures_whole_step:
+    if mode.captures_entire_step:
         return once + sum(life.first_launch_ns for life in clean.graphs) - step_ns
     uploads = [life.upload_ns for life in clean.graphs]
     timed = [upload for upload in uploads if upload is not None]
@@ -154,30 +160,32 @@ def one_off_cost(mode: ExecutionMode, clean: CleanTimings, step_ns: float) -> fl
     return float(once + sum(timed))
 
 
-def memory_figures(run: Run) -> Iterable[Figure]:
+def compute_memory_metrics(run: Run) -> Iterable[MetricValue]:
     """Yield allocator statistics after the clean pass."""
     memory = run.memory
     if memory is None:
         for metric in ("private_pool", "peak_reserved", "peak_allocated"):
-            yield absent(metric, why_missing(run, Fact.MEMORY))
+            yield make_missing_value(metric, explain_missing(run, Fact.MEMORY))
         return
-    yield present("private_pool", sum(pool.reserved_bytes for pool in memory.pools))
+    yield make_value("private_pool", sum(pool.reserved_bytes for pool in memory.pools))
     for metric, peak in (
         ("peak_reserved", memory.peak_reserved_bytes),
         ("peak_allocated", memory.peak_allocated_bytes),
     ):
         if peak is None:
-            yield absent(metric, Missing(Fact.PEAK_MEMORY, "the memory snapshot holds no history"))
+            yield make_missing_value(
+                metric, Missing(Fact.PEAK_MEMORY, "the memory snapshot holds no history")
+            )
         else:
-            yield present(metric, peak)
+            yield make_value(metric, peak)
 
 
-_OF_THE_CPU: Final = ("traced_step_time",)
-_OF_LAUNCHES: Final = ("launches", "graph_launches")
+_CPU_METRICS: Final = ("traced_step_time",)
+_LAUNCH_METRICS: Final = ("launches", "graph_launches")
 """Metrics available from a trace without GPU records (if it has launches); others are unknown."""
 
 
-def traced_figures(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[Figure]:
+def compute_traced_metrics(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[MetricValue]:
     """Yield the metrics of the steps in the run's replay trace."""
     series: dict[str, Callable[[Step], float]] = {
         "traced_step_time": lambda step: step.duration_ns,
@@ -190,35 +198,35 @@ def traced_figures(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[Figure]
     }
     missing = None
     if not traced_steps:
-        missing = why_missing(run, Fact.TRACED_PASS)
+        missing = explain_missing(run, Fact.TRACED_PASS)
     elif traced_steps[0].method is StepMethod.WHOLE:
-        missing = UNMARKED
+        missing = NO_STEP_MARKS
     elif any(step.duration_ns <= 0 for step in traced_steps):
         missing = Missing(Fact.TRACED_STEPS, "the trace has a step without duration")
     no_steps = Missing(Fact.TRACED_STEPS, "the trace has no steps")
-    no_gpu_work = None if run.replay_trace is None else missing_gpu_work(run.replay_trace)
+    no_gpu_work = None if run.replay_trace is None else find_missing_gpu_work(run.replay_trace)
     launched = any(step.launches for step in traced_steps)
     for metric, read in series.items():
-        is_known = metric in _OF_THE_CPU or (launched and metric in _OF_LAUNCHES)
+        is_known = metric in _CPU_METRICS or (launched and metric in _LAUNCH_METRICS)
         reason = missing or (None if is_known else no_gpu_work)
         if reason is not None:
-            yield absent(metric, reason)
+            yield make_missing_value(metric, reason)
         else:
-            yield _median(metric, summarise([read(step) for step in traced_steps]), no_steps)
-    yield _busy_fraction(traced_steps, missing or no_gpu_work)
+            yield _make_median(metric, summarise([read(step) for step in traced_steps]), no_steps)
+    yield _compute_busy_fraction(traced_steps, missing or no_gpu_work)
     if missing is not None or run.replay_trace is None:
-        yield absent("self_cpu_time", missing or why_missing(run, Fact.TRACED_PASS))
+        yield make_missing_value("self_cpu_time", missing or explain_missing(run, Fact.TRACED_PASS))
     else:
-        summary = summarise(self_cpu_ns(run.replay_trace, traced_steps).tolist())
-        yield _median("self_cpu_time", summary, no_steps)
+        summary = summarise(compute_self_cpu_ns(run.replay_trace, traced_steps).tolist())
+        yield _make_median("self_cpu_time", summary, no_steps)
     busy = sum(step.busy_ns for step in traced_steps)
     if busy:
-        yield present("concurrency", sum(step.work_ns for step in traced_steps) / busy)
+        yield make_value("concurrency", sum(step.work_ns for step in traced_steps) / busy)
     else:
-        yield absent("concurrency", missing or no_gpu_work or NO_GPU_WORK)
+        yield make_missing_value("concurrency", missing or no_gpu_work or NO_GPU_WORK)
 
 
-def _busy_fraction(traced_steps: tuple[Step, ...], missing: Missing | None) -> Figure:
+def _compute_busy_fraction(traced_steps: tuple[Step, ...], missing: Missing | None) -> MetricValue:
     """Return the median busy time over the median step time.
 
     The busy and idle parts of a median step therefore add up. Quartiles are those of the shares
@@ -227,14 +235,14 @@ def _busy_fraction(traced_steps: tuple[Step, ...], missing: Missing | None) -> F
     times = summarise([step.duration_ns for step in traced_steps])
     busy = summarise([step.busy_ns for step in traced_steps])
     if missing is not None or times is None or busy is None:
-        return absent("busy_fraction", missing or NO_GPU_WORK)
+        return make_missing_value("busy_fraction", missing or NO_GPU_WORK)
     shares = summarise([step.busy_ns / step.duration_ns for step in traced_steps])
-    return present(
+    return make_value(
         "busy_fraction", busy.median / times.median, None if shares is None else shares.spread
     )
 
 
-def coverage_figures(coverage: Coverage | Missing) -> Iterable[Figure]:
+def compute_coverage_metrics(coverage: Coverage | Missing) -> Iterable[MetricValue]:
     """Yield the graph shares of the traced steps."""
     values: dict[str, Callable[[Coverage], float]] = {
         "graph_work": lambda shares: shares.nodes,
@@ -243,24 +251,24 @@ def coverage_figures(coverage: Coverage | Missing) -> Iterable[Figure]:
     }
     for metric, read in values.items():
         if isinstance(coverage, Missing):
-            yield absent(metric, coverage)
+            yield make_missing_value(metric, coverage)
         else:
-            yield present(metric, read(coverage))
+            yield make_value(metric, read(coverage))
 
 
-def graph_figures(run: Run) -> Iterable[Figure]:
+def count_graph_objects(run: Run) -> Iterable[MetricValue]:
     """Yield the number of graphs, nodes and edges read from the driver in the capture pass."""
     metrics = ("graphs", "graph_nodes", "graph_edges")
     if not run.graphs:
         for metric in metrics:
-            yield absent(metric, why_missing(run, Fact.GRAPHS))
+            yield make_missing_value(metric, explain_missing(run, Fact.GRAPHS))
         return
-    yield present("graphs", sum(graph.parent is None for graph in run.graphs))
-    yield present("graph_nodes", sum(len(graph.nodes) for graph in run.graphs))
-    yield present("graph_edges", sum(len(graph.edges) for graph in run.graphs))
+    yield make_value("graphs", sum(graph.parent is None for graph in run.graphs))
+    yield make_value("graph_nodes", sum(len(graph.nodes) for graph in run.graphs))
+    yield make_value("graph_edges", sum(len(graph.edges) for graph in run.graphs))
 
 
-def _median(metric: str, summary: Summary | None, missing: Missing) -> Figure:
+def _make_median(metric: str, summary: Summary | None, missing: Missing) -> MetricValue:
     if summary is None:
-        return absent(metric, missing)
-    return present(metric, summary.median, summary.spread)
+        return make_missing_value(metric, missing)
+    return make_value(metric, summary.median, summary.spread)

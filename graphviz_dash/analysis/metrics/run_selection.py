@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from graphviz_dash.model.run import BASELINE_MODE, Experiment, Pass, Run
 
 
-def partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
+def find_partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
     """Return ``baseline``, or the run of its family with the rank of ``run``; None if absent.
 
     Only runs of the same rank are compared because ranks may do different work.
@@ -22,13 +22,13 @@ def partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:
         (
             other
             for other in experiment.runs
-            if family(other) == family(baseline) and other.manifest.rank == rank
+            if get_family(other) == get_family(baseline) and other.manifest.rank == rank
         ),
         None,
     )
 
 
-def family(run: Run) -> str:
+def get_family(run: Run) -> str:
     """Return the key shared by the ranks of one run.
 
     This is the mode, the name of a recorded program, or the job of imported traces if known.
@@ -40,7 +40,7 @@ def family(run: Run) -> str:
     return run.name.removesuffix(f"-rank{run.manifest.rank}")
 
 
-def ran_eagerly(run: Run) -> bool:
+def is_eager_recording(run: Run) -> bool:
     """Return whether the run is a recorded program that replayed no graph, a possible baseline."""
     recording = run.recording
     return (
@@ -50,7 +50,7 @@ def ran_eagerly(run: Run) -> bool:
     )
 
 
-def usual_baseline(runs: Sequence[Run]) -> Run | None:
+def select_baseline(runs: Sequence[Run]) -> Run | None:
     """Return the default run for comparisons; None if no run qualifies.
 
     The order is: the run named eager, a run of that mode, the first recorded program that
@@ -60,26 +60,26 @@ def usual_baseline(runs: Sequence[Run]) -> Run | None:
     candidates = (
         *(run for run in runs if run.name == BASELINE_MODE.value),
         *(run for run in runs if run.mode is BASELINE_MODE),
-        *(run for run in runs if ran_eagerly(run) and run.compilation is None),
-        *_in_order_of_change(runs),
+        *(run for run in runs if is_eager_recording(run) and run.compilation is None),
+        *_sort_recordings(runs),
     )
     return next(iter(candidates), None)
 
 
-def _in_order_of_change(runs: Sequence[Run]) -> list[Run]:
+def _sort_recordings(runs: Sequence[Run]) -> list[Run]:
     """Sort several recordings of one program by the number in their names, or else by time.
 
     Empty for different programs or a single recording.
     """
     recordings = [run for run in runs if run.recording is not None]
     programs = {run.manifest.workload.name for run in recordings}
-    if len(programs) != 1 or len({family(run) for run in recordings}) == 1:
+    if len(programs) != 1 or len({get_family(run) for run in recordings}) == 1:
         return []
     stems = {run.name.rstrip(digits) for run in recordings}
     if len(stems) == 1 and not stems & {run.name for run in recordings}:
         (stem,) = stems
         return sorted(recordings, key=lambda run: int(run.name.removeprefix(stem)))
-    return sorted(recordings, key=lambda run: run.manifest.measured)
+    return sorted(recordings, key=lambda run: run.manifest.recorded_or_created_at)
 
 
 def may_be_eager(run: Run) -> bool:
@@ -87,12 +87,12 @@ def may_be_eager(run: Run) -> bool:
 
     True for the baseline mode, a recorded program without replays, or an imported trace.
     """
-    if run.mode.is_baseline or ran_eagerly(run):
+    if run.mode.is_baseline or is_eager_recording(run):
         return True
     return run.mode.is_recorded and run.recording is None
 
 
-def untimed(experiment: Experiment) -> bool:
+def is_untimed(experiment: Experiment) -> bool:
     """Return whether no run of ``experiment`` was timed without a profiler."""
     return not any(
         (run.clean is not None and run.clean.steps) or (run.recording and run.recording.step_ns)
@@ -109,7 +109,7 @@ def is_examination(run: Run) -> bool:
     return run.doctor is not None and run.clean is None and not tried
 
 
-def measured(experiment: Experiment) -> Experiment:
+def exclude_examinations(experiment: Experiment) -> Experiment:
     """Return ``experiment`` without examinations; unchanged if it holds nothing else."""
     runs = tuple(run for run in experiment.runs if not is_examination(run))
     return replace(experiment, runs=runs) if runs else experiment

@@ -13,13 +13,13 @@ FEW_TRACED_STEPS: Final = 5
 FEW_STEPS: Final = 20
 """Minimum number of recorded steps of a program."""
 
-LONG_STEP: Final = 2
+LONG_STEP_MEDIANS: Final = 2
 """A step of a program's loop is long if it exceeds this many medians."""
 
-MUCH_OF_THE_LOOP: Final = 0.5
+MAX_LONG_STEP_SHARE: Final = 0.5
 """If long steps exceed this share of a program's loop, its mean step is not representative."""
 
-WIDE_SPREAD: Final = 0.10
+WIDE_RELATIVE_SPREAD: Final = 0.10
 """Maximum distance between the quartiles of a clean series, relative to its median."""
 
 DRIFT: Final = 0.10
@@ -28,7 +28,7 @@ DRIFT: Final = 0.10
 BUSY_HOST: Final = 1.10
 """Slowdown of the fixed CPU loop above which the host counts as busy."""
 
-UNLIKE_CLOCKS: Final = 1.03
+MAX_CLOCK_RATIO: Final = 1.03
 """Ratio of GPU clocks between processes above which the difference is reported."""
 
 STRONG_OBSERVER: Final = 1.5
@@ -37,7 +37,7 @@ STRONG_OBSERVER: Final = 1.5
 MUCH_COMMUNICATION: Final = 0.25
 """Communication share of a rank's GPU busy time above which it is reported as possible waiting."""
 
-UNLIKE_OBSERVER: Final = 0.8
+MIN_OBSERVER_EFFECT: Final = 0.8
 """Observer effect below which the passes do not match: a profiler never speeds up a step."""
 
 LARGE_REMAINDER: Final = 0.05

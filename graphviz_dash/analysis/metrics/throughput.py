@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ PEAKS: Final = (
 """Full names reported by torch: an H200 NVL has a different peak than an H200."""
 
 
-def peak_of(gpu: str, precision: str) -> Peak | None:
+def get_peak(gpu: str, precision: str) -> Peak | None:
     """Return the peak of ``gpu``; None if unknown."""
     for peak in PEAKS:
         if (peak.gpu, peak.precision) == (gpu, precision):
@@ -57,41 +57,41 @@ def peak_of(gpu: str, precision: str) -> Peak | None:
     return None
 
 
-def throughput_figures(run: Run, interval: Figure) -> Iterator[Figure]:
+def compute_throughput(run: Run, interval: MetricValue) -> Iterator[MetricValue]:
     """Compute the THROUGHPUT metrics from the workload and the back-to-back ``interval``."""
     work = run.manifest.workload.work
     if work is None:
         for metric in THROUGHPUT:
-            yield absent(metric, _UNSTATED)
+            yield make_missing_value(metric, _UNSTATED)
         return
     if not interval.value:
         for metric in THROUGHPUT:
-            yield absent(
+            yield make_missing_value(
                 metric,
                 interval.missing or Missing(Fact.STEP_TIMES, "its back-to-back interval is 0"),
             )
         return
     if work.tokens is None:
-        yield absent(
+        yield make_missing_value(
             "tokens_rate",
             Missing(Fact.WORKLOAD_FLOPS, "the workload does not state its tokens per step"),
         )
     else:
-        yield _rate("tokens_rate", work.tokens * 1e9, interval)
-    yield _rate("model_flops_rate", work.model_flops * 1e9, interval)
+        yield _compute_rate("tokens_rate", work.tokens * 1e9, interval)
+    yield _compute_rate("model_flops_rate", work.model_flops * 1e9, interval)
     gpu = run.manifest.environment.gpu_name
-    peak = peak_of(gpu, work.precision)
+    peak = get_peak(gpu, work.precision)
     if peak is None:
-        yield absent(
+        yield make_missing_value(
             "mfu", Missing(Fact.PEAK_FLOPS, f"the {work.precision} peak of {gpu} is unknown")
         )
     else:
-        yield _rate("mfu", work.model_flops * 1e9 / peak.flops, interval)
+        yield _compute_rate("mfu", work.model_flops * 1e9 / peak.flops, interval)
 
 
-def _rate(metric: str, per_step: float, interval: Figure) -> Figure:
+def _compute_rate(metric: str, per_step: float, interval: MetricValue) -> MetricValue:
     spread = interval.spread
     inverse_spread = None
     if spread is not None and spread.high is not None and spread.low > 0:
         inverse_spread = replace(spread, low=per_step / spread.high, high=per_step / spread.low)
-    return present(metric, per_step / (interval.value or 1.0), inverse_spread)
+    return make_value(metric, per_step / (interval.value or 1.0), inverse_spread)

@@ -8,14 +8,14 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.graph.flatten import flatten
+from graphviz_dash.analysis.graph.flatten import flatten_graph
 from graphviz_dash.analysis.nodes.measured_graph import (
-    NOT_SEEN,
+    UNTRACED,
     MeasuredGraph,
+    find_timing_replays,
     measure_graph,
-    node_timing_replays,
 )
-from graphviz_dash.analysis.nodes.needless_edges import NeedlessEdges, needless_edges
+from graphviz_dash.analysis.nodes.needless_edges import RedundantEdges, find_redundant_edges
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.model.absence import Missing
@@ -26,15 +26,15 @@ class Concurrency(Struct, frozen=True):
     """A measured graph and its redundant edges."""
 
     measured: MeasuredGraph
-    needless: NeedlessEdges
+    redundant: RedundantEdges
 
 
-def graph_concurrency(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Concurrency:
+def analyze_graph(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Concurrency:
     """Find the redundant edges of a measured graph; ``tables`` covers its run's graphs by id."""
-    return Concurrency(measured, _needless_of(measured, tables))
+    return Concurrency(measured, _find_redundant(measured, tables))
 
 
-def _needless_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> NeedlessEdges:
+def _find_redundant(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> RedundantEdges:
     rows = [
         tables[graph].rows[index] if graph in tables else None for graph, index in measured.nodes
     ]
@@ -42,7 +42,7 @@ def _needless_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Ne
         [(edge.source, edge.target) for edge in measured.edges], dtype=np.int64
     ).reshape(-1, 2)
     by_id = {name: table.graph for name, table in tables.items()}
-    flat = flatten(by_id[measured.graph], by_id).graph if measured.graph in by_id else None
+    flat = flatten_graph(by_id[measured.graph], by_id).graph if measured.graph in by_id else None
     if flat is not None:
         # Collectives access buffers and the memory of other ranks through addresses stored in
         # memory.
@@ -54,15 +54,15 @@ def _needless_of(measured: MeasuredGraph, tables: Mapping[str, NodeTable]) -> Ne
         )
         flat = msgspec.structs.replace(flat, nodes=nodes)
     origins = [None if row is None else row.origin for row in rows]
-    return needless_edges(edges, measured.p50, origins, flat)
+    return find_redundant_edges(edges, measured.p50, origins, flat)
 
 
-def run_concurrency(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurrency | Missing]:
+def analyze_run(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurrency | Missing]:
     """Analyze the concurrency of each directly launched graph of ``run``, or explain why not.
 
     ``tables`` covers all graphs of the run.
     """
-    matched = node_timing_replays(run)
+    matched = find_timing_replays(run)
     by_id = {table.graph.id: table for table in tables}
     by_graph: dict[str, Concurrency | Missing] = {}
     for graph in run.graphs:
@@ -71,18 +71,18 @@ def run_concurrency(run: Run, tables: Sequence[NodeTable]) -> dict[str, Concurre
             by_graph[graph.id] = (
                 graph_measured
                 if isinstance(graph_measured, Missing)
-                else graph_concurrency(graph_measured, by_id)
+                else analyze_graph(graph_measured, by_id)
             )
     return by_graph
 
 
-def p99_and_slack(
+def get_p99_and_slack(
     concurrency: Concurrency | Missing | None, table: NodeTable, row: NodeRow
 ) -> tuple[int | None, int | None]:
     """Return p99 and slack of a node, in ns; None if not measured."""
     if concurrency is None or isinstance(concurrency, Missing):
         return None, None
     index = concurrency.measured.index_of.get((table.graph.id, row.node.index))
-    if index is None or concurrency.measured.p50[index] == NOT_SEEN:
+    if index is None or concurrency.measured.p50[index] == UNTRACED:
         return None, None
     return int(concurrency.measured.p99[index]), int(concurrency.measured.slack[index])

@@ -19,23 +19,23 @@ from graphviz_dash.analysis.graph.critical_path import (
     CriticalPath,
     Dependencies,
     StreamSchedule,
-    critical_path,
-    stream_schedules,
+    compute_stream_schedules,
+    find_critical_path,
 )
-from graphviz_dash.analysis.graph.flatten import flatten
-from graphviz_dash.analysis.graph.topology import visible_edges
+from graphviz_dash.analysis.graph.flatten import flatten_graph
+from graphviz_dash.analysis.graph.topology import find_visible_edges
 from graphviz_dash.analysis.replays.replays import (
     ReplayMatch,
-    identities_of,
+    get_identities,
     match_replays,
-    timed_replays,
+    select_timed_replays,
 )
-from graphviz_dash.analysis.trace.steps import exclusive_ns
+from graphviz_dash.analysis.trace.steps import compute_exclusive_ns
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
 
-NOT_SEEN: Final = -1
+UNTRACED: Final = -1
 
 
 class EdgeGap(Struct, frozen=True):
@@ -85,26 +85,26 @@ class MeasuredGraph(Struct, frozen=True, dict=True):
     """Median time from the first start to the last end of a replay, in ns."""
     busy_ns: int
     """Median busy time of a replay, in ns."""
-    achieved: float
+    achieved_concurrency: float
     """Median concurrency while busy: sum of durations divided by busy time."""
     streams: int
     """Number of streams of the last replay."""
     edges: tuple[EdgeGap, ...]
     """Dependencies between visible nodes."""
-    stitched: bool
+    is_stitched: bool
     """True if durations include the gaps between nodes, so that gaps are unknown."""
     schedules: tuple[StreamSchedule, ...]
     """List schedules, from one stream to the fewest that reach the critical path."""
 
     @property
-    def available(self) -> float:
+    def available_concurrency(self) -> float:
         """Work divided by critical path: upper bound of the average concurrency."""
         return self.work_ns / self.path.length if self.path.length else 1.0
 
     @property
     def lost_ns(self) -> int:
         """Time lost between dependent nodes along the critical path, in ns."""
-        return sum(self.lost[index] for index in self.path.nodes)
+        return sum(self.lost_before[index] for index in self.path.nodes)
 
     @cached_property
     def index_of(self) -> dict[tuple[str, int], int]:
@@ -112,26 +112,26 @@ class MeasuredGraph(Struct, frozen=True, dict=True):
         return {node: index for index, node in enumerate(self.nodes)}
 
     @cached_property
-    def critical(self) -> frozenset[int]:
+    def critical_nodes(self) -> frozenset[int]:
         """Nodes of the critical path."""
         return frozenset(self.path.nodes)
 
     @cached_property
-    def lost(self) -> dict[int, int]:
+    def lost_before(self) -> dict[int, int]:
         """Time lost before each traced node, in ns."""
-        lost_before = dict.fromkeys(np.flatnonzero(self.p50 != NOT_SEEN).tolist(), 0)
+        lost_before = dict.fromkeys(np.flatnonzero(self.p50 != UNTRACED).tolist(), 0)
         for edge in self.edges:
             lost_before[edge.target] = max(lost_before[edge.target], edge.lost_ns)
         return lost_before
 
 
-def node_timing_replays(run: Run) -> ReplayMatch | None:
+def find_timing_replays(run: Run) -> ReplayMatch | None:
     """Return the replays that time the nodes of ``run``; None if there are none."""
     if not run.graphs:
         return None
     trace = run.replay_trace
-    traced = None if trace is None else match_replays(run.graphs, trace, identities_of(run))
-    return timed_replays(run, traced)
+    traced = None if trace is None else match_replays(run.graphs, trace, get_identities(run))
+    return select_timed_replays(run, traced)
 
 
 def measure_graph(
@@ -143,14 +143,14 @@ def measure_graph(
     """
     if matched is None:
         return Missing(Fact.NODE_TIMES, "there is no trace of replays")
-    flat = flatten(graph, {child.id: child for child in graphs})
-    nodes = tuple(zip(flat.owner, flat.index, strict=True))
+    flat = flatten_graph(graph, {child.id: child for child in graphs})
+    nodes = tuple(zip(flat.owners, flat.indices, strict=True))
     index_of = {node: index for index, node in enumerate(nodes)}
-    row_nodes = _row_nodes(matched, index_of)
+    row_nodes = _find_row_nodes(matched, index_of)
     rows = np.flatnonzero(row_nodes >= 0)
     if not len(rows):
         return Missing(Fact.NODE_TIMES, "the trace has no replay of this graph")
-    start, duration, is_seen = _by_replay(matched, rows, row_nodes[rows], len(nodes))
+    start, duration, is_seen = _arrange_by_replay(matched, rows, row_nodes[rows], len(nodes))
     # A node that is missing in some replay would leave a hole in every path through it.
     is_usual = is_seen.sum(axis=0) * 2 > len(is_seen)
     is_complete = is_seen[:, is_usual].all(axis=1)
@@ -158,41 +158,43 @@ def measure_graph(
         return Missing(Fact.NODE_TIMES, "no replay shows all nodes of this graph")
     shown_nodes = np.flatnonzero(is_usual)
     start, duration = start[is_complete][:, shown_nodes], duration[is_complete][:, shown_nodes]
-    p50 = _rounded(np.median(duration, axis=0))
-    p99 = _rounded(np.percentile(duration, 99, axis=0))
-    pairs = np.searchsorted(shown_nodes, visible_edges(flat.graph, is_usual)).reshape(-1, 2)
-    dependencies = Dependencies.of(len(shown_nodes), pairs)
-    path = critical_path(dependencies, p50)
-    busy, span = zip(*(_busy(*replay) for replay in zip(start, duration, strict=True)), strict=True)
+    p50 = _round_to_int(np.median(duration, axis=0))
+    p99 = _round_to_int(np.percentile(duration, 99, axis=0))
+    pairs = np.searchsorted(shown_nodes, find_visible_edges(flat.graph, is_usual)).reshape(-1, 2)
+    dependencies = Dependencies.from_edges(len(shown_nodes), pairs)
+    path = find_critical_path(dependencies, p50)
+    busy, span = zip(
+        *(_compute_busy(*replay) for replay in zip(start, duration, strict=True)), strict=True
+    )
     return MeasuredGraph(
         graph=graph.id,
         nodes=nodes,
         replays=int(is_complete.sum()),
         source=matched.source,
-        p50=_spread(p50, shown_nodes, len(nodes)),
-        p99=_spread(p99, shown_nodes, len(nodes)),
-        slack=_spread(path.slack, shown_nodes, len(nodes)),
+        p50=_expand_to_nodes(p50, shown_nodes, len(nodes)),
+        p99=_expand_to_nodes(p99, shown_nodes, len(nodes)),
+        slack=_expand_to_nodes(path.slack, shown_nodes, len(nodes)),
         path=CriticalPath(
             tuple(shown_nodes[list(path.nodes)].tolist()),
             path.length,
             path.earliest,
-            path.rest,
+            path.remaining,
             path.slack,
         ),
         work_ns=int(p50.sum()),
         span_ns=int(np.median(span)),
         busy_ns=int(np.median(busy)),
-        achieved=float(np.median(duration.sum(axis=1) / np.maximum(busy, 1))),
+        achieved_concurrency=float(np.median(duration.sum(axis=1) / np.maximum(busy, 1))),
         streams=len(
             np.unique(matched.stream[rows[matched.replay[rows] == matched.replay[rows[-1]]]])
         ),
-        stitched=matched.stitched,
-        edges=_gaps(start, duration, pairs, shown_nodes),
-        schedules=stream_schedules(dependencies, p50, path),
+        is_stitched=matched.stitched,
+        edges=_compute_gaps(start, duration, pairs, shown_nodes),
+        schedules=compute_stream_schedules(dependencies, p50, path),
     )
 
 
-def _row_nodes(matched: ReplayMatch, index_of: Mapping[tuple[str, int], int]) -> Ints:
+def _find_row_nodes(matched: ReplayMatch, index_of: Mapping[tuple[str, int], int]) -> Ints:
     """Find the node index of each row; -1 if there is none."""
     stride = int(matched.node.max(initial=-1)) + 2
     codes, inverse = np.unique(
@@ -203,7 +205,7 @@ def _row_nodes(matched: ReplayMatch, index_of: Mapping[tuple[str, int], int]) ->
     return np.asarray(indices[inverse.reshape(-1)], dtype=np.int64)
 
 
-def _by_replay(
+def _arrange_by_replay(
     matched: ReplayMatch, rows: Ints, node_indices: Ints, nodes: int
 ) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
     """Arrange start, duration and presence of each node by replay, each (replays, nodes)."""
@@ -216,12 +218,12 @@ def _by_replay(
     return start, duration, is_seen
 
 
-def _gaps(start: Ints, duration: Ints, pairs: Ints, shown: Ints) -> tuple[EdgeGap, ...]:
+def _compute_gaps(start: Ints, duration: Ints, pairs: Ints, shown: Ints) -> tuple[EdgeGap, ...]:
     if not len(pairs):
         return ()
     source, target = pairs[:, 0], pairs[:, 1]
     gap = start[:, target] - (start + duration)[:, source]
-    median = _rounded(np.median(gap, axis=0))
+    median = _round_to_int(np.median(gap, axis=0))
     # The shortest gap of a node follows the last predecessor.
     shortest = np.full(len(shown), np.iinfo(np.int64).max, dtype=np.int64)
     np.minimum.at(shortest, target, median)
@@ -238,18 +240,18 @@ def _gaps(start: Ints, duration: Ints, pairs: Ints, shown: Ints) -> tuple[EdgeGa
     )
 
 
-def _busy(start: Ints, duration: Ints) -> tuple[int, int]:
+def _compute_busy(start: Ints, duration: Ints) -> tuple[int, int]:
     order = np.argsort(start, kind="stable")
     end = start + duration
-    busy = int(exclusive_ns(start[order], end[order]).sum())
+    busy = int(compute_exclusive_ns(start[order], end[order]).sum())
     return busy, int(end.max() - start.min())
 
 
-def _spread(values: Ints, shown: Ints, count: int) -> Ints:
-    all_nodes = np.full(count, NOT_SEEN, dtype=np.int64)
+def _expand_to_nodes(values: Ints, shown: Ints, count: int) -> Ints:
+    all_nodes = np.full(count, UNTRACED, dtype=np.int64)
     all_nodes[shown] = values
     return all_nodes
 
 
-def _rounded(values: Floats) -> Ints:
+def _round_to_int(values: Floats) -> Ints:
     return np.asarray(np.rint(values), dtype=np.int64)

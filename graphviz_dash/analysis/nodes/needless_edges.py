@@ -16,13 +16,13 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.attribution.origins import NodeOrigin
-from graphviz_dash.analysis.graph.critical_path import Dependencies, critical_path
+from graphviz_dash.analysis.graph.critical_path import Dependencies, find_critical_path
 from graphviz_dash.analysis.graph.memory_dependencies import (
-    knows_memory,
-    memory_edges,
-    unknown_nodes,
+    count_unknown_nodes,
+    find_memory_edges,
+    has_operands,
 )
-from graphviz_dash.analysis.graph.topology import visible_edges
+from graphviz_dash.analysis.graph.topology import find_visible_edges
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge
 
 _ENGINE: Final = "autograd::engine::evaluate_function: "
@@ -43,18 +43,18 @@ class IndependentParts(Struct, frozen=True):
     parts: tuple[tuple[int, ...], ...]
 
 
-class NeedlessEdges(Struct, frozen=True):
+class RedundantEdges(Struct, frozen=True):
     """Redundant edges of a graph."""
 
     groups: tuple[IndependentParts, ...]
     """Consecutive parts of backward operators that are independent."""
     edges: tuple[tuple[int, int], ...]
     """Redundant edges, source and target."""
-    by_meaning: int
+    operator_only_count: int
     """Number of edges that only the meaning of operators shows to be redundant."""
     path_ns: int
     """Critical path without the redundant edges, with the same durations, in ns."""
-    unknown: int | None
+    unknown_nodes: int | None
     """Number of kernels, memcpys and memsets with unknown operands, which keep their order.
 
     None if no operands are known.
@@ -63,41 +63,46 @@ class NeedlessEdges(Struct, frozen=True):
     """Remaining dependencies, source and target; they imply all others."""
 
 
-def needless_edges(
+def find_redundant_edges(
     edges: Ints,
     duration: Ints,
     origins: Sequence[NodeOrigin | None],
     graph: CapturedGraph | None = None,
-) -> NeedlessEdges:
+) -> RedundantEdges:
     """Find the redundant edges among ``edges`` (k, 2); near-linear.
 
     ``duration`` (nodes,) is in ns, -1 for untraced nodes. The nodes of ``graph`` have the same
     indices.
     """
     count = len(duration)
-    groups = tuple(_groups(_only_followers(edges, count), origins))
+    groups = tuple(_find_groups(_find_single_successors(edges, count), origins))
     durations = np.maximum(duration, 0)
-    if graph is not None and knows_memory(graph):
+    if graph is not None and has_operands(graph):
         shown = duration >= 0
-        needed = _needed(graph, shown, groups)
-        needed_by_memory = _needed(graph, shown, ()) if groups else needed
+        needed = _find_needed(graph, shown, groups)
+        needed_by_memory = _find_needed(graph, shown, ()) if groups else needed
         if needed is not None and needed_by_memory is not None:
-            redundant = _lacking(edges, needed)
-            path = critical_path(Dependencies.of(count, needed), durations).length
-            extra_count = len(redundant) - len(_lacking(edges, needed_by_memory))
-            return NeedlessEdges(
-                groups, redundant, extra_count, path, unknown_nodes(graph), _pairs(needed)
+            redundant = _select_redundant(edges, needed)
+            path = find_critical_path(Dependencies.from_edges(count, needed), durations).length
+            extra_count = len(redundant) - len(_select_redundant(edges, needed_by_memory))
+            return RedundantEdges(
+                groups,
+                redundant,
+                extra_count,
+                path,
+                count_unknown_nodes(graph),
+                _list_pairs(needed),
             )
-    redundant, changed = _with_parts_apart(edges, groups)
-    path = critical_path(Dependencies.of(count, changed), durations).length
-    return NeedlessEdges(groups, redundant, len(redundant), path, None, _pairs(changed))
+    redundant, changed = _separate_parts(edges, groups)
+    path = find_critical_path(Dependencies.from_edges(count, changed), durations).length
+    return RedundantEdges(groups, redundant, len(redundant), path, None, _list_pairs(changed))
 
 
-def _pairs(edges: Ints) -> tuple[tuple[int, int], ...]:
+def _list_pairs(edges: Ints) -> tuple[tuple[int, int], ...]:
     return tuple((source, target) for source, target in edges.tolist())
 
 
-def _needed(
+def _find_needed(
     graph: CapturedGraph, shown: npt.NDArray[np.bool_], groups: tuple[IndependentParts, ...]
 ) -> Ints | None:
     parts_by_node = {
@@ -106,20 +111,20 @@ def _needed(
         for part_index, part in enumerate(group.parts)
         for index in part
     }
-    needed = memory_edges(graph, parts_by_node)
+    needed = find_memory_edges(graph, parts_by_node)
     if needed is None:
         return None
     edges = tuple(GraphEdge(source, target) for source, target in needed.tolist())
-    return visible_edges(msgspec.structs.replace(graph, edges=edges), shown)
+    return find_visible_edges(msgspec.structs.replace(graph, edges=edges), shown)
 
 
-def _lacking(edges: Ints, needed: Ints) -> tuple[tuple[int, int], ...]:
+def _select_redundant(edges: Ints, needed: Ints) -> tuple[tuple[int, int], ...]:
     """Select the edges that are not in ``needed``."""
     needed_pairs = {(source, target) for source, target in needed.tolist()}
     return tuple((a, b) for a, b in edges.tolist() if (a, b) not in needed_pairs)
 
 
-def _with_parts_apart(
+def _separate_parts(
     edges: Ints, groups: tuple[IndependentParts, ...]
 ) -> tuple[tuple[tuple[int, int], ...], Ints]:
     """Remove the edges between parts of a group, and connect the parts in parallel.
@@ -143,7 +148,7 @@ def _with_parts_apart(
     return tuple(removed), np.array(sorted(remaining | set(added)), dtype=np.int64).reshape(-1, 2)
 
 
-def _only_followers(edges: Ints, count: int) -> dict[int, int]:
+def _find_single_successors(edges: Ints, count: int) -> dict[int, int]:
     """Map each node with a single successor, of which it is the only predecessor, to that
     successor."""
     outgoing = np.bincount(edges[:, 0], minlength=count)
@@ -151,7 +156,7 @@ def _only_followers(edges: Ints, count: int) -> dict[int, int]:
     return {a: b for a, b in edges.tolist() if outgoing[a] == 1 and incoming[b] == 1}
 
 
-def _groups(
+def _find_groups(
     following: dict[int, int], origins: Sequence[NodeOrigin | None]
 ) -> list[IndependentParts]:
     groups: list[IndependentParts] = []
@@ -162,27 +167,31 @@ def _groups(
         chain = [head]
         while chain[-1] in following:
             chain.append(following[chain[-1]])
-        groups += _of_chain(chain, origins)
+        groups += _split_chain(chain, origins)
     return groups
 
 
-def _of_chain(chain: list[int], origins: Sequence[NodeOrigin | None]) -> list[IndependentParts]:
+def _split_chain(chain: list[int], origins: Sequence[NodeOrigin | None]) -> list[IndependentParts]:
     """Find ranges of a chain that are parts of one backward operator of a product."""
     ranges = []
     start = 0
     while start < len(chain):
-        first = _backward(origins[chain[start]])
+        first = _parse_backward(origins[chain[start]])
         end = start + 1
-        while first is not None and end < len(chain) and _backward(origins[chain[end]]) == first:
+        while (
+            first is not None and end < len(chain) and _parse_backward(origins[chain[end]]) == first
+        ):
             end += 1
-        parts = _parts([(index, origins[index]) for index in chain[start:end]]) if first else []
+        parts = (
+            _split_parts([(index, origins[index]) for index in chain[start:end]]) if first else []
+        )
         if first is not None and len(parts) > 1:
             ranges.append(IndependentParts(first[0], first[1], tuple(parts)))
         start = end
     return ranges
 
 
-def _backward(origin: NodeOrigin | None) -> tuple[str, str | None, str | None] | None:
+def _parse_backward(origin: NodeOrigin | None) -> tuple[str, str | None, str | None] | None:
     """Return operator, module and line of a part of a product's backward; None for other work."""
     if origin is None or not origin.op_path or origin.op not in _PARTS:
         return None
@@ -190,7 +199,7 @@ def _backward(origin: NodeOrigin | None) -> tuple[str, str | None, str | None] |
     return (name, origin.module, origin.source) if name in _PRODUCTS else None
 
 
-def _parts(run: list[tuple[int, NodeOrigin | None]]) -> list[tuple[int, ...]]:
+def _split_parts(run: list[tuple[int, NodeOrigin | None]]) -> list[tuple[int, ...]]:
     """Split the run where operator or input shapes change; a repeated part ends it."""
     parts: list[tuple[int, ...]] = []
     keys: list[tuple[str | None, str | None]] = []

@@ -10,21 +10,21 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
-from graphviz_dash.analysis.attribution.attribution import Attribution, NodeOrigin, attributions
+from graphviz_dash.analysis.attribution.attribution import Attribution, NodeOrigin, attribute_graphs
 from graphviz_dash.analysis.replays.replays import (
     METHODS,
     TRACED_PASS,
     UNMATCHED,
     Narrow,
     ReplayMatch,
-    identities_of,
+    get_identities,
     match_replays,
-    timed_replays,
+    select_timed_replays,
 )
 from graphviz_dash.analysis.replays.visibility import (
-    conditionals_around,
-    what_is_left_out,
-    why_no_times,
+    describe_hidden_work,
+    explain_missing_times,
+    find_enclosing_conditionals,
 )
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.model.graph import CapturedGraph, GraphNode
@@ -36,8 +36,8 @@ __all__ = [
     "NodeTable",
     "NodeTimes",
     "build_node_table",
-    "node_table",
-    "node_tables",
+    "build_table",
+    "build_tables",
 ]
 
 
@@ -66,7 +66,7 @@ class NodeTimes(msgspec.Struct, frozen=True, gc=False):
     """Pass of the times; None without samples."""
 
 
-NOT_SEEN = NodeTimes(UNMATCHED, 0.0, 0, None, None, None, None, None)
+NO_TIMES = NodeTimes(UNMATCHED, 0.0, 0, None, None, None, None, None)
 
 
 class NodeRow(msgspec.Struct, frozen=True, gc=False):
@@ -89,7 +89,7 @@ class NodeTable(Struct, frozen=True):
     """Captured graph."""
     rows: tuple[NodeRow, ...]
     """One row per node."""
-    attributed: int
+    attributed_nodes: int
     """Number of nodes with an operator."""
     capture_launches: int
     """Number of launches during the capture."""
@@ -103,10 +103,10 @@ class NodeTable(Struct, frozen=True):
     """Pass of the replays."""
 
 
-def node_table(run: Run, graph_id: str) -> NodeTable:
+def build_table(run: Run, graph_id: str) -> NodeTable:
     """Build the table of one graph of ``run``, from its capture trace and its timed replays.
 
-    See :func:`timed_replays` for the choice of the pass.
+    See :func:`select_timed_replays` for the choice of the pass.
 
     Raises:
         KeyError: the run has no graph with that id.
@@ -114,18 +114,18 @@ def node_table(run: Run, graph_id: str) -> NodeTable:
     graph = next((graph for graph in run.graphs if graph.id == graph_id), None)
     if graph is None:
         raise KeyError(graph_id)
-    return node_tables(run, (graph,))[graph_id]
+    return build_tables(run, (graph,))[graph_id]
 
 
-def node_tables(run: Run, graphs: Iterable[CapturedGraph] | None = None) -> dict[str, NodeTable]:
+def build_tables(run: Run, graphs: Iterable[CapturedGraph] | None = None) -> dict[str, NodeTable]:
     """Build the tables of ``graphs`` (default: all of the run) by id, reading the traces once."""
     graphs = run.graphs if graphs is None else tuple(graphs)
     if not graphs:
         return {}
     trace = run.replay_trace
-    traced = None if trace is None else match_replays(run.graphs, trace, identities_of(run))
-    matched = timed_replays(run, traced)
-    attributed = attributions(graphs, run.captures)
+    traced = None if trace is None else match_replays(run.graphs, trace, get_identities(run))
+    matched = select_timed_replays(run, traced)
+    attributed = attribute_graphs(graphs, run.capture_traces)
     return {
         graph.id: build_node_table(graph, attributed[graph.id], matched, run.graphs)
         for graph in graphs
@@ -139,17 +139,21 @@ def build_node_table(
     graphs: tuple[CapturedGraph, ...] = (),
 ) -> NodeTable:
     """Build the table of ``graph`` from existing results; ``graphs`` are all graphs of its run."""
-    replays = 0 if matched is None else matched.replays_of(graph.id)
-    conditionals = conditionals_around(graph, {captured.id: captured for captured in graphs})
+    replays = 0 if matched is None else matched.count_replays(graph.id)
+    conditionals = find_enclosing_conditionals(
+        graph, {captured.id: captured for captured in graphs}
+    )
     times_by_node = (
-        {} if matched is None else _times(matched, graph, what_is_left_out(conditionals))
+        {}
+        if matched is None
+        else _compute_times(matched, graph, describe_hidden_work(conditionals))
     )
     times = [
         times_by_node.get(node.index)
-        or _unseen(
+        or _build_missing_times(
             "there is no trace of replays"
             if matched is None
-            else why_no_times(node, conditionals, replays)
+            else explain_missing_times(node, conditionals, replays)
         )
         for node in graph.nodes
     ]
@@ -157,11 +161,11 @@ def build_node_table(
         NodeRow(node, categorise(node.kind.value, node.label), origin, time)
         for node, origin, time in zip(graph.nodes, attribution.origins, times, strict=True)
     )
-    is_own_row = None if matched is None else matched.of_graph(graph.id)
+    is_own_row = None if matched is None else matched.get_graph_mask(graph.id)
     return NodeTable(
         graph=graph,
         rows=rows,
-        attributed=sum(origin.op is not None for origin in attribution.origins),
+        attributed_nodes=sum(origin.op is not None for origin in attribution.origins),
         capture_launches=attribution.capture_launches,
         timed_in=TRACED_PASS if matched is None else matched.source,
         replays=replays,
@@ -175,12 +179,14 @@ def build_node_table(
 
 
 @cache
-def _unseen(note: str | None) -> NodeTimes:
-    return msgspec.structs.replace(NOT_SEEN, note=note)
+def _build_missing_times(note: str | None) -> NodeTimes:
+    return msgspec.structs.replace(NO_TIMES, note=note)
 
 
-def _times(matched: ReplayMatch, graph: CapturedGraph, note: str | None) -> dict[int, NodeTimes]:
-    rows = np.flatnonzero(matched.of_graph(graph.id) & (matched.node >= 0))
+def _compute_times(
+    matched: ReplayMatch, graph: CapturedGraph, note: str | None
+) -> dict[int, NodeTimes]:
+    rows = np.flatnonzero(matched.get_graph_mask(graph.id) & (matched.node >= 0))
     # A stable sort keeps the rows of one node in replay order.
     rows = rows[np.argsort(matched.node[rows], kind="stable")]
     if not len(rows):
@@ -188,8 +194,8 @@ def _times(matched: ReplayMatch, graph: CapturedGraph, note: str | None) -> dict
     node = matched.node[rows]
     first = np.flatnonzero(np.append(True, node[1:] != node[:-1]))
     counts = np.diff(first, append=len(rows))
-    low, median, high = _spread(matched.duration[rows], node, first, counts)
-    _, start, _ = _spread(matched.start[rows], node, first, counts)
+    low, median, high = _compute_spread(matched.duration[rows], node, first, counts)
+    _, start, _ = _compute_spread(matched.start[rows], node, first, counts)
     nodes_with_methods = zip(
         node[first].tolist(), matched.method[rows[first]].tolist(), strict=True
     )
@@ -222,7 +228,9 @@ def _times(matched: ReplayMatch, graph: CapturedGraph, note: str | None) -> dict
     }
 
 
-def _spread(values: Ints, node: Narrow, first: Ints, counts: Ints) -> tuple[Ints, Floats, Ints]:
+def _compute_spread(
+    values: Ints, node: Narrow, first: Ints, counts: Ints
+) -> tuple[Ints, Floats, Ints]:
     """Compute minimum, median and maximum of each node's values, which start at ``first``."""
     ordered = values[np.lexsort((values, node))]
     last = first + counts - 1
@@ -230,7 +238,7 @@ def _spread(values: Ints, node: Narrow, first: Ints, counts: Ints) -> tuple[Ints
     return ordered[first], median, ordered[last]
 
 
-def nodes_by_duration(table: NodeTable) -> list[NodeRow]:
+def sort_nodes_by_duration(table: NodeTable) -> list[NodeRow]:
     """List the timed nodes, longest median first."""
     timed = [row for row in table.rows if row.times.median_ns is not None]
     return sorted(timed, key=lambda row: (-(row.times.median_ns or 0.0), row.node.index))

@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 
-_MOST_OPERATORS = 4
+_MAX_OPERATORS = 4
 
 
 class LineShare(Struct, frozen=True):
@@ -27,11 +27,11 @@ class LineShare(Struct, frozen=True):
     """Operators, most frequent first."""
 
 
-def source_lines(whole: WholeGraph) -> tuple[LineShare, ...]:
+def list_source_lines(graph: ExpandedGraph) -> tuple[LineShare, ...]:
     """Group the nodes of ``whole`` by source line, most GPU time first."""
     by_line: defaultdict[str, list[NodeRow]] = defaultdict(list)
     total = 0.0
-    for row in whole.table.rows:
+    for row in graph.table.rows:
         total += row.times.median_ns or 0.0
         if row.origin.source is not None:
             by_line[row.origin.source].append(row)
@@ -41,6 +41,6 @@ def source_lines(whole: WholeGraph) -> tuple[LineShare, ...]:
         work = sum(medians) if medians else None
         share = None if work is None else work / total if total else 0.0
         operator_counts = Counter(row.origin.op for row in rows if row.origin.op is not None)
-        operators = tuple(op for op, _ in operator_counts.most_common(_MOST_OPERATORS))
+        operators = tuple(op for op, _ in operator_counts.most_common(_MAX_OPERATORS))
         shares.append(LineShare(source, len(rows), work, share, operators))
     return tuple(sorted(shares, key=lambda line: (-(line.work_ns or 0.0), line.source)))

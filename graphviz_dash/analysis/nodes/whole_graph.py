@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, node_tables
+from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, build_tables
 from graphviz_dash.model.graph import (
     CapturedGraph,
     ConditionalParams,
@@ -32,38 +32,38 @@ class GraphBody(Struct, frozen=True):
     nodes: tuple[int, ...]
 
 
-class WholeGraph(Struct, frozen=True):
+class ExpandedGraph(Struct, frozen=True):
     """A graph with the contents of its nodes. The index of a node in it is its *place*."""
 
     table: NodeTable
     """One row per place; the node's index is its place."""
-    owner: tuple[tuple[str, int], ...]
+    owners: tuple[tuple[str, int], ...]
     """Graph id and index in that graph, by place."""
     bodies: Mapping[int, tuple[GraphBody, ...]]
     """Bodies of each node that has any, by place."""
-    top: tuple[int, ...]
+    root_nodes: tuple[int, ...]
     """Places of the graph's own nodes."""
 
     @classmethod
-    def of(cls, table: NodeTable) -> WholeGraph:
+    def from_table(cls, table: NodeTable) -> ExpandedGraph:
         """Build from a graph without bodies, or ignoring its bodies."""
         owner = tuple((table.graph.id, row.node.index) for row in table.rows)
         return cls(table, owner, {}, tuple(range(len(table.rows))))
 
-    def place(self, graph: str, index: int) -> int | None:
+    def find_place(self, graph: str, index: int) -> int | None:
         """Find the place of a node; None if absent."""
         try:
-            return self.owner.index((graph, index))
+            return self.owners.index((graph, index))
         except ValueError:
             return None
 
     @property
-    def inside_body(self) -> frozenset[int]:
+    def optional_nodes(self) -> frozenset[int]:
         """Places inside bodies of conditional nodes, which do not always run."""
         optional_nodes: set[int] = set()
         pending = [
             (body, self.table.rows[index].node.kind is NodeKind.CONDITIONAL)
-            for index in self.top
+            for index in self.root_nodes
             for body in self.bodies.get(index, ())
         ]
         while pending:
@@ -91,31 +91,33 @@ class WholeGraph(Struct, frozen=True):
         )
 
 
-def whole_graph(run: Run, graph_id: str) -> WholeGraph:
+def expand_graph(run: Run, graph_id: str) -> ExpandedGraph:
     """Build a graph of ``run`` with all nested graphs.
 
     Raises:
         KeyError: the run has no graph with that id.
     """
     by_id = {graph.id: graph for graph in run.graphs}
-    tables = node_tables(run, [by_id[nested] for nested in _family(by_id[graph_id], by_id)])
-    return assemble_whole_graph(graph_id, run.graphs, tables.__getitem__)
+    tables = build_tables(
+        run, [by_id[nested] for nested in _list_nested_ids(by_id[graph_id], by_id)]
+    )
+    return combine_tables(graph_id, run.graphs, tables.__getitem__)
 
 
-def assemble_whole_graph(
-    graph_id: str, graphs: tuple[CapturedGraph, ...], table_of: Callable[[str], NodeTable]
-) -> WholeGraph:
+def combine_tables(
+    graph_id: str, graphs: tuple[CapturedGraph, ...], get_table: Callable[[str], NodeTable]
+) -> ExpandedGraph:
     """Combine the tables of graph ``graph_id`` and its bodies.
 
     Raises:
         KeyError: there is no graph with that id.
     """
     by_id = {graph.id: graph for graph in graphs}
-    root = table_of(graph_id)
-    order = _family(by_id[graph_id], by_id)
+    root = get_table(graph_id)
+    order = _list_nested_ids(by_id[graph_id], by_id)
     if len(order) == 1:
-        return WholeGraph.of(root)
-    tables = [root, *(table_of(body_id) for body_id in order[1:])]
+        return ExpandedGraph.from_table(root)
+    tables = [root, *(get_table(body_id) for body_id in order[1:])]
     first: dict[str, int] = {}
     rows: list[NodeRow] = []
     edges: list[GraphEdge] = []
@@ -133,7 +135,11 @@ def assemble_whole_graph(
     top = tuple(range(len(root.rows)))
     bodies = {
         index: tuple(
-            GraphBody(body, _title(row.node, number), _places(first[body], len(by_id[body].nodes)))
+            GraphBody(
+                body,
+                _format_title(row.node, number),
+                _list_places(first[body], len(by_id[body].nodes)),
+            )
             for number, body in enumerate(row.node.bodies)
             if body in first
         )
@@ -145,14 +151,14 @@ def assemble_whole_graph(
         root,
         graph=msgspec.structs.replace(root.graph, nodes=nodes, edges=tuple(edges)),
         rows=tuple(rows),
-        attributed=sum(table.attributed for table in tables),
+        attributed_nodes=sum(table.attributed_nodes for table in tables),
         replay_kernels=sum(table.replay_kernels for table in tables),
         matched_kernels=sum(table.matched_kernels for table in tables),
     )
-    return WholeGraph(combined, tuple(owners), bodies, top)
+    return ExpandedGraph(combined, tuple(owners), bodies, top)
 
 
-def _family(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> list[str]:
+def _list_nested_ids(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> list[str]:
     """List the ids of a graph and its nested graphs, outer before inner."""
     ids = [graph.id]
     for name in ids:
@@ -161,11 +167,11 @@ def _family(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> list[st
     return ids
 
 
-def _places(first: int, count: int) -> tuple[int, ...]:
+def _list_places(first: int, count: int) -> tuple[int, ...]:
     return tuple(range(first, first + count))
 
 
-def _title(node: GraphNode, number: int) -> str:
+def _format_title(node: GraphNode, number: int) -> str:
     params = node.params
     match params.type if isinstance(params, ConditionalParams) else None:
         case ConditionalType.IF:

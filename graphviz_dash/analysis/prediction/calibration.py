@@ -15,14 +15,14 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
-from graphviz_dash.analysis.prediction.predict import back_to_back_ns
-from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, replay_time
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
+from graphviz_dash.analysis.prediction.predict import compute_back_to_back_ns
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, predict_replay
 from graphviz_dash.analysis.prediction.uncertainty import (
     ErrorSource,
-    conformal_quantile,
-    error_scale,
-    error_sources,
+    compute_conformal_quantile,
+    compute_error_scale,
+    compute_error_sources,
 )
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FITTED: Final = tuple(term for term in ReplayTerm if term is not ReplayTerm.WARPS)
 """Terms found by least squares; ReplayTerm.WARPS is searched separately."""
 
-WARPS: Final = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 32.0)
+WARPS_CANDIDATES: Final = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 16.0, 20.0, 24.0, 32.0)
 """Candidates for ReplayTerm.WARPS."""
 
 _START: Final = {
@@ -56,10 +56,10 @@ _START: Final = {
     ReplayTerm.HEAT: 0.0,
 }
 _ROUNDS: Final = 3
-_REWEIGHTED: Final = 20
-_SURE: Final = 0.005
+_REWEIGHTING_ROUNDS: Final = 20
+_MIN_RESIDUAL: Final = 0.005
 """Smaller relative errors have equal weight."""
-_FEWEST: Final = 12
+_MIN_WORKLOADS: Final = 12
 
 
 class RecordedWorkload(Struct, frozen=True):
@@ -84,35 +84,35 @@ class RecordedWorkload(Struct, frozen=True):
     first_launch_ns: int
 
 
-def _own_step(trace: Trace) -> EagerStep | Missing:
-    step = eager_step(trace)
+def _get_eager_step(trace: Trace) -> EagerStep | Missing:
+    step = build_eager_step(trace)
     if not isinstance(step, Missing) and step.waits_for_ranks:
-        return _unusable("its collectives include the time they wait for other ranks")
+        return _make_unusable("its collectives include the time they wait for other ranks")
     return step
 
 
-def recorded_workload(experiment: Experiment) -> RecordedWorkload | Missing:
+def build_recorded_workload(experiment: Experiment) -> RecordedWorkload | Missing:
     """Read an experiment with an eager and a graph run, or explain why it is unusable."""
     runs = experiment.runs
     eager = next((run for run in runs if run.mode.is_baseline), None)
     whole = (
         run
         for run in runs
-        if run.mode.captures_whole_step
+        if run.mode.captures_entire_step
         and not (run.mode.is_compiled or run.mode.is_planned)
         # A doctor also captures but does not time anything.
         and (run.doctor is None or run.clean is not None)
     )
     graph = next(whole, None)
     if eager is None or graph is None:
-        return _unusable("it lacks an eager or a graph run")
+        return _make_unusable("it lacks an eager or a graph run")
     if eager.clean is None or not eager.clean.steps or eager.replay_trace is None:
-        return _unusable("its eager run has no clean timings or no trace")
+        return _make_unusable("its eager run has no clean timings or no trace")
     if graph.clean is None or not graph.clean.steps or not graph.clean.back_to_back_ns:
-        return _unusable("its graph run has no clean timings")
+        return _make_unusable("its graph run has no clean timings")
     if len(graph.clean.graphs) != 1:
-        return _unusable("its graph run does not have exactly one graph")
-    step = _own_step(eager.replay_trace)
+        return _make_unusable("its graph run does not have exactly one graph")
+    step = _get_eager_step(eager.replay_trace)
     if isinstance(step, Missing):
         return step
     life = graph.clean.graphs[0]
@@ -120,18 +120,18 @@ def recorded_workload(experiment: Experiment) -> RecordedWorkload | Missing:
         name=experiment.name,
         step=step,
         nodes=life.nodes,
-        step_ns=_median([timing.wall_ns for timing in graph.clean.steps]),
-        interval_ns=_median(graph.clean.back_to_back_ns),
-        replay_cpu_ns=_median([timing.launch_cpu_ns for timing in graph.clean.steps]),
-        eager_ns=_median([timing.wall_ns for timing in eager.clean.steps]),
-        eager_cpu_ns=_median([timing.launch_cpu_ns for timing in eager.clean.steps]),
+        step_ns=_compute_median([timing.wall_ns for timing in graph.clean.steps]),
+        interval_ns=_compute_median(graph.clean.back_to_back_ns),
+        replay_cpu_ns=_compute_median([timing.launch_cpu_ns for timing in graph.clean.steps]),
+        eager_ns=_compute_median([timing.wall_ns for timing in eager.clean.steps]),
+        eager_cpu_ns=_compute_median([timing.launch_cpu_ns for timing in eager.clean.steps]),
         capture_ns=life.capture_ns,
         instantiate_ns=life.instantiate_ns,
         first_launch_ns=life.first_launch_ns,
     )
 
 
-def _unusable(reason: str) -> Missing:
+def _make_unusable(reason: str) -> Missing:
     return Missing(Fact.CALIBRATION_SAMPLE, reason)
 
 
@@ -162,56 +162,58 @@ def calibrate(
     Raises:
         InputError: too few workloads to find the terms.
     """
-    if len(recorded) < _FEWEST:
+    if len(recorded) < _MIN_WORKLOADS:
         raise InputError(
             "the recordings",
             f"{len(recorded)} usable workloads",
-            f"{_FEWEST} or more",
+            f"{_MIN_WORKLOADS} or more",
             "Record the calibration suite: graphviz-dash bench predict -o FOLDER.",
         )
     multiprocessors = source.gpu.multiprocessors
-    terms = _fit(recorded, multiprocessors)
-    rough = _assembled(recorded, terms, source)
+    terms = _fit_terms(recorded, multiprocessors)
+    rough = _assemble_calibration(recorded, terms, source)
     samples = []
     for index, workload in enumerate(recorded):
         other_workloads = [*recorded[:index], *recorded[index + 1 :]]
-        held_out = _assembled(
-            other_workloads, _fit(other_workloads, multiprocessors, terms[ReplayTerm.WARPS]), source
+        held_out = _assemble_calibration(
+            other_workloads,
+            _fit_terms(other_workloads, multiprocessors, terms[ReplayTerm.WARPS]),
+            source,
         )
-        samples.append(_sample(workload, rough, held_out))
-    checked = tuple(_sample(workload, rough, rough) for workload in checks)
+        samples.append(_build_sample(workload, rough, held_out))
+    checked = tuple(_build_sample(workload, rough, rough) for workload in checks)
     return msgspec.structs.replace(
         rough,
         samples=tuple(samples),
         checks=checked,
-        errors=_errors(samples, checked or tuple(samples)),
+        errors=_fit_errors(samples, checked or tuple(samples)),
     )
 
 
-def predicted_times(workload: RecordedWorkload, calibration: Calibration) -> tuple[float, float]:
+def predict_times(workload: RecordedWorkload, calibration: Calibration) -> tuple[float, float]:
     """Predict the step time and back-to-back interval with ``calibration``, in ns."""
-    replay = replay_time(workload.step, calibration.terms, calibration.gpu.multiprocessors)
-    return replay.total_ns, back_to_back_ns(replay, calibration, len(workload.step))
+    replay = predict_replay(workload.step, calibration.terms, calibration.gpu.multiprocessors)
+    return replay.total_ns, compute_back_to_back_ns(replay, calibration, len(workload.step))
 
 
-def _median(values: Sequence[int]) -> int:
+def _compute_median(values: Sequence[int]) -> int:
     return round(float(np.median(values)))
 
 
-def _fit(
+def _fit_terms(
     recorded: Sequence[RecordedWorkload], multiprocessors: int, warps: float | None = None
 ) -> dict[str, float]:
     """Fit the terms with the smallest errors, for the given or best of WARPS_CANDIDATES."""
     best: tuple[float, dict[str, float]] | None = None
-    for candidate in WARPS if warps is None else (warps,):
+    for candidate in WARPS_CANDIDATES if warps is None else (warps,):
         terms: dict[str, float] = {
             **{k.value: v for k, v in _START.items()},
             ReplayTerm.WARPS: candidate,
         }
         # The critical path through several streams depends on the fitted terms.
         for _ in range(_ROUNDS):
-            terms = {**_solved(recorded, terms, multiprocessors), ReplayTerm.WARPS: candidate}
-        errors = _relative(recorded, terms, multiprocessors)
+            terms = {**_solve_terms(recorded, terms, multiprocessors), ReplayTerm.WARPS: candidate}
+        errors = _compute_relative_errors(recorded, terms, multiprocessors)
         score = float(np.abs(errors).mean())
         if best is None or score < best[0]:
             best = score, terms
@@ -219,33 +221,33 @@ def _fit(
     return best[1]
 
 
-def _solved(
+def _solve_terms(
     recorded: Sequence[RecordedWorkload], terms: dict[str, float], multiprocessors: int
 ) -> dict[str, float]:
     rows, wanted = [], []
     for workload in recorded:
-        replay = replay_time(workload.step, terms, multiprocessors)
+        replay = predict_replay(workload.step, terms, multiprocessors)
         rows.append([replay.features[term] / workload.step_ns for term in FITTED])
         wanted.append((workload.step_ns - replay.work_ns - replay.slowed_ns) / workload.step_ns)
-    solution = _robust(np.array(rows), np.array(wanted))
+    solution = _solve_robustly(np.array(rows), np.array(wanted))
     return {term.value: float(value) for term, value in zip(FITTED, solution, strict=True)}
 
 
-def _robust(matrix: Floats, wanted: Floats) -> Floats:
+def _solve_robustly(matrix: Floats, wanted: Floats) -> Floats:
     """Minimise the absolute errors by iteratively reweighted least squares.
 
     Outliers, such as a GPU at its power limit, barely affect the others.
     """
     weight = np.ones(len(wanted))
     solution = np.zeros(matrix.shape[1])
-    for _ in range(_REWEIGHTED):
-        solution = _not_negative(matrix * weight[:, None], wanted * weight)
+    for _ in range(_REWEIGHTING_ROUNDS):
+        solution = _solve_nonnegative(matrix * weight[:, None], wanted * weight)
         residuals = np.abs(matrix @ solution - wanted)
-        weight = 1 / np.sqrt(np.maximum(residuals, _SURE))
+        weight = 1 / np.sqrt(np.maximum(residuals, _MIN_RESIDUAL))
     return solution
 
 
-def _not_negative(matrix: Floats, wanted: Floats) -> Floats:
+def _solve_nonnegative(matrix: Floats, wanted: Floats) -> Floats:
     """Solve least squares without negative results: negative terms are set to 0 and excluded."""
     solution = np.zeros(matrix.shape[1])
     used = np.flatnonzero(np.abs(matrix).sum(axis=0) > 0)
@@ -258,32 +260,32 @@ def _not_negative(matrix: Floats, wanted: Floats) -> Floats:
     return solution
 
 
-def _relative(
+def _compute_relative_errors(
     recorded: Sequence[RecordedWorkload], terms: dict[str, float], multiprocessors: int
 ) -> Floats:
     return np.array(
         [
-            replay_time(workload.step, terms, multiprocessors).total_ns / workload.step_ns - 1
+            predict_replay(workload.step, terms, multiprocessors).total_ns / workload.step_ns - 1
             for workload in recorded
         ]
     )
 
 
-def _line(count: Sequence[float], value: Sequence[float]) -> tuple[float, float]:
+def _fit_line(count: Sequence[float], value: Sequence[float]) -> tuple[float, float]:
     """Fit a fixed and a per-item value, neither negative, with the smallest relative errors."""
     scale = np.maximum(np.array(value, dtype=np.float64), 1.0)
     matrix = np.stack([1 / scale, np.array(count, dtype=np.float64) / scale], axis=1)
-    fixed, each = _not_negative(matrix, np.array(value, dtype=np.float64) / scale)
+    fixed, each = _solve_nonnegative(matrix, np.array(value, dtype=np.float64) / scale)
     return float(fixed), float(each)
 
 
-def _assembled(
+def _assemble_calibration(
     recorded: Sequence[RecordedWorkload], terms: dict[str, float], source: CalibrationSource
 ) -> Calibration:
     nodes = [len(workload.step) for workload in recorded]
     between = []
     for workload in recorded:
-        replay = replay_time(workload.step, terms, source.gpu.multiprocessors)
+        replay = predict_replay(workload.step, terms, source.gpu.multiprocessors)
         between.append(workload.interval_ns - (replay.total_ns - replay.fixed_ns))
     return Calibration(
         format=CALIBRATION_FORMAT,
@@ -296,13 +298,13 @@ def _assembled(
         terms=terms,
         interval_fixed_ns=max(float(np.median(between)), 0.0),
         errors=ErrorScale({}, 0.0, 0.0),
-        replay_cpu_ns=_line(nodes, [workload.replay_cpu_ns for workload in recorded]),
-        capture=_line(
+        replay_cpu_ns=_fit_line(nodes, [workload.replay_cpu_ns for workload in recorded]),
+        capture=_fit_line(
             [workload.eager_cpu_ns for workload in recorded],
             [workload.capture_ns for workload in recorded],
         ),
-        instantiate_ns=_line(nodes, [workload.instantiate_ns for workload in recorded]),
-        first_launch_ns=_line(
+        instantiate_ns=_fit_line(nodes, [workload.instantiate_ns for workload in recorded]),
+        first_launch_ns=_fit_line(
             nodes, [max(workload.first_launch_ns - workload.step_ns, 0) for workload in recorded]
         ),
         samples=(),
@@ -310,18 +312,18 @@ def _assembled(
     )
 
 
-def _sample(
-    workload: RecordedWorkload, whole: Calibration, without: Calibration
+def _build_sample(
+    workload: RecordedWorkload, calibration: Calibration, held_out_calibration: Calibration
 ) -> CalibrationSample:
-    replay = replay_time(workload.step, whole.terms, whole.gpu.multiprocessors)
-    predicted, interval = predicted_times(workload, without)
+    replay = predict_replay(workload.step, calibration.terms, calibration.gpu.multiprocessors)
+    predicted, interval = predict_times(workload, held_out_calibration)
     return CalibrationSample(
         name=workload.name,
         nodes=workload.nodes,
-        streams=workload.step.streams,
+        streams=workload.step.stream_count,
         work_ns=replay.work_ns + replay.slowed_ns,
         features=dict(replay.features),
-        sources=error_sources(workload.step, predicted),
+        sources=compute_error_sources(workload.step, predicted),
         step_ns=workload.step_ns,
         interval_ns=workload.interval_ns,
         replay_cpu_ns=workload.replay_cpu_ns,
@@ -334,21 +336,25 @@ def _sample(
     )
 
 
-def _errors(
+def _fit_errors(
     samples: Sequence[CalibrationSample], checks: Sequence[CalibrationSample]
 ) -> ErrorScale:
     matrix = np.array([[sample.sources[source] for source in ErrorSource] for sample in samples])
-    found = _not_negative(matrix, np.array([sample_errors(sample)[0] for sample in samples]))
+    found = _solve_nonnegative(
+        matrix, np.array([compute_sample_errors(sample)[0] for sample in samples])
+    )
     weights = dict(zip((source.value for source in ErrorSource), found.tolist(), strict=True))
-    scales = [error_scale(check.sources, weights) for check in checks]
+    scales = [compute_error_scale(check.sources, weights) for check in checks]
     step, interval = (
-        conformal_quantile([error / scale for error, scale in zip(errors, scales, strict=True)])
-        for errors in zip(*map(sample_errors, checks), strict=True)
+        compute_conformal_quantile(
+            [error / scale for error, scale in zip(errors, scales, strict=True)]
+        )
+        for errors in zip(*map(compute_sample_errors, checks), strict=True)
     )
     return ErrorScale(weights, step, interval)
 
 
-def sample_errors(sample: CalibrationSample) -> tuple[float, float]:
+def compute_sample_errors(sample: CalibrationSample) -> tuple[float, float]:
     """Return the relative errors of a sample's prediction: step time, and back-to-back interval."""
     return (
         abs(1 - sample.step_ns / sample.predicted_ns),

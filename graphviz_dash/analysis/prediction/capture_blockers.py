@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.attribution.origins import NodeOrigin, Origins, near
+from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver, select_near
 from graphviz_dash.analysis.prediction.eager_step import (
     EagerStep,
-    steps_of_other_work,
-    work_signature,
+    find_differing_steps,
+    get_work_signature,
 )
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.intervals import Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.doctor import RuleId
@@ -38,7 +38,7 @@ _SIZES: Final = (
 )  # fmt: skip
 _ADAM: Final = ("Optimizer.step#Adam", "Optimizer.step#NAdam", "Optimizer.step#RAdam")
 _METHOD: Final = "trace"
-_OPS_TOGETHER: Final = 200_000
+_OPS_PER_BATCH: Final = 200_000
 """Approximate number of operators per batch; all those of a long trace would need gigabytes."""
 _ALLOCATOR: Final = "torch's caching allocator"
 """Placeholder for the operators that allocated memory."""
@@ -48,7 +48,7 @@ _Key: TypeAlias = tuple[RuleId, str | None, str | None, str | None]
 """Rule, operator, module, source."""
 
 
-class SeenCalls(Struct, frozen=True):
+class ForbiddenCalls(Struct, frozen=True):
     """CUDA calls that a capture forbids, each with the resulting copy or None."""
 
     calls: tuple[tuple[str, str | None], ...]
@@ -63,23 +63,23 @@ class OptimizerRead(Struct, frozen=True):
 class StepDifference(Struct, frozen=True):
     """Steps with different work than the others."""
 
-    unlike: int
+    differing: int
     """Number of differing steps."""
     steps: int
     """Number of steps in the trace."""
     only_first: bool
     """True if only the first step differs, which may be warm-up."""
-    usual_items: int
+    typical_item_count: int
     """Pieces of work in the typical step."""
-    other_items: int
+    differing_item_count: int
     """Pieces of work in the last differing step."""
-    usual: str | None
+    typical_name: str | None
     """Name of the first differing piece in the typical step; None at its end."""
-    other: str | None
+    differing_name: str | None
     """Name of the first differing piece in the other step; None at its end."""
 
 
-Seen: TypeAlias = SeenCalls | OptimizerRead | StepDifference
+Evidence: TypeAlias = ForbiddenCalls | OptimizerRead | StepDifference
 
 
 class Blocker(Struct, frozen=True):
@@ -94,7 +94,7 @@ class Blocker(Struct, frozen=True):
     """Enclosing module; None if unknown."""
     source: str | None
     """Source line; None if unknown."""
-    seen: Seen
+    evidence: Evidence
     """Evidence: calls, an optimizer's read, or a step difference."""
     count: int
     """Occurrences per step."""
@@ -104,9 +104,13 @@ class Blocker(Struct, frozen=True):
     """Number of traced steps with it."""
 
 
-def capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:
+def find_capture_blockers(trace: Trace, step: EagerStep) -> tuple[Blocker, ...]:
     """Find the capture blockers in the steps of ``trace``: certain ones first, then by CPU time."""
-    blockers = [*_calls(trace, step), *_optimizers(trace, step), *_differences(trace, step)]
+    blockers = [
+        *_find_call_blockers(trace, step),
+        *_find_optimizer_blockers(trace, step),
+        *_find_step_differences(trace, step),
+    ]
     return tuple(
         sorted(blockers, key=lambda blocker: (not blocker.certain, -blocker.cpu_ns, -blocker.count))
     )
@@ -122,21 +126,21 @@ class _Call(Struct, frozen=True):
     """Name of the copy that it started or waits for; None if none."""
 
 
-def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
-    calls = _in_question(trace, step)
+def _find_call_blockers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
+    calls = _find_suspect_calls(trace, step)
     if not calls:
         return
-    duration = column(trace.runtime, "dur")
-    bounds = _submits(trace, step)
+    duration = get_column(trace.runtime, "dur")
+    bounds = _find_submit_bounds(trace, step)
     groups: dict[_Key, list[_Call]] = {}
-    for call, origin in _with_origins(trace, step, calls):
+    for call, origin in _find_origins(trace, step, calls):
         # Waits before the first launch of a step or after its last one, outside any operator,
         # belong to the loop or the profiler: a capture has not started yet or has ended.
         first, last = bounds[call.step]
         waits = call.kind is CallClass.SYNCHRONISE and origin.op is None
         if waits and not first < call.row < last:
             continue
-        rule = _rule(call, origin)
+        rule = _determine_rule(call, origin)
         if rule is RuleId.FORBIDDEN_CALL and origin.op is not None:
             # One finding for the caching allocator, which can grow at any allocation.
             key: _Key = (rule, _ALLOCATOR, None, None)
@@ -153,30 +157,30 @@ def _calls(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
             op=op,
             module=module,
             source=source,
-            seen=_seen(rows),
+            evidence=_summarise_calls(rows),
             count=max(by_call.values()),
             cpu_ns=sum(int(duration[call.row]) for call in rows) // len(visited),
             steps=len(visited),
         )
 
 
-def _with_origins(
+def _find_origins(
     trace: Trace, step: EagerStep, calls: list[_Call]
 ) -> Iterator[tuple[_Call, NodeOrigin]]:
     starts = [traced_step.start for traced_step in step.steps]
-    ops = np.searchsorted(column(trace.ops, "ts"), starts) // _OPS_TOGETHER
+    ops = np.searchsorted(get_column(trace.ops, "ts"), starts) // _OPS_PER_BATCH
     for _, some in groupby(calls, lambda call: int(ops[call.step])):
         group = list(some)
         first, last = step.steps[group[0].step], step.steps[group[-1].step]
         # A margin of twice the first step's length, not that of the whole batch.
-        around = near(trace, first.start, last.end, margin=2 * first.duration_ns)
-        origins = Origins(around, np.array([call.row for call in group], dtype=np.int64))
+        around = select_near(trace, first.start, last.end, margin=2 * first.duration_ns)
+        origins = OriginResolver(around, np.array([call.row for call in group], dtype=np.int64))
         for index, call in enumerate(group):
-            yield call, origins.origin(index, _METHOD, 1.0)
+            yield call, origins.get_origin(index, _METHOD, 1.0)
 
 
-def _seen(calls: list[_Call]) -> SeenCalls:
-    return SeenCalls(
+def _summarise_calls(calls: list[_Call]) -> ForbiddenCalls:
+    return ForbiddenCalls(
         tuple(
             dict.fromkeys(
                 (call.name, call.copy if call.kind is CallClass.COPY else None) for call in calls
@@ -185,12 +189,12 @@ def _seen(calls: list[_Call]) -> SeenCalls:
     )
 
 
-def _in_question(trace: Trace, step: EagerStep) -> list[_Call]:
+def _find_suspect_calls(trace: Trace, step: EagerStep) -> list[_Call]:
     """Find calls of the steps that wait, allocate, or copy from or to pageable memory."""
-    start, thread = column(trace.runtime, "ts"), column(trace.runtime, "tid")
+    start, thread = get_column(trace.runtime, "ts"), get_column(trace.runtime, "tid")
     codes, names = encode(trace.runtime["name"])
-    kinds = [call_class(name) for name in names]
-    copies = _copies(trace)
+    kinds = [get_call_class(name) for name in names]
+    copies = _map_copies(trace)
     calls: list[_Call] = []
     latest_copies: dict[int, str | None] = {}
     for number, traced_step in enumerate(step.steps):
@@ -211,21 +215,21 @@ def _in_question(trace: Trace, step: EagerStep) -> list[_Call]:
     return calls
 
 
-def _copies(trace: Trace) -> dict[int, str]:
+def _map_copies(trace: Trace) -> dict[int, str]:
     links = link_launches(
-        column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
+        get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
     ).launch
     rows = np.flatnonzero((trace.gpu["kind"] == "memcpy").to_numpy() & (links >= 0))
     names = trace.gpu["name"].gather(rows).to_list()
     return {call: name or "" for call, name in zip(links[rows].tolist(), names, strict=True)}
 
 
-def _submits(trace: Trace, step: EagerStep) -> list[tuple[int, int]]:
+def _find_submit_bounds(trace: Trace, step: EagerStep) -> list[tuple[int, int]]:
     """Return the rows of the first and last submitting call of each step; (-1, -1) if none."""
-    start = column(trace.runtime, "ts")
+    start = get_column(trace.runtime, "ts")
     codes, names = encode(trace.runtime["name"])
     submits = (CallClass.KERNEL_LAUNCH, CallClass.COPY, CallClass.GRAPH_LAUNCH)
-    flags = np.array([call_class(name) in submits for name in names], dtype=np.bool_)
+    flags = np.array([get_call_class(name) in submits for name in names], dtype=np.bool_)
     rows = np.flatnonzero(flags[codes]) if len(names) else np.zeros(0, dtype=np.int64)
     # The table is sorted by start.
     spans = np.array(
@@ -238,7 +242,7 @@ def _submits(trace: Trace, step: EagerStep) -> list[tuple[int, int]]:
     ]
 
 
-def _rule(call: _Call, origin: NodeOrigin) -> RuleId:
+def _determine_rule(call: _Call, origin: NodeOrigin) -> RuleId:
     if call.kind is CallClass.MEMORY:
         return RuleId.FORBIDDEN_CALL
     if any(op.startswith(_SIZES) for op in origin.op_path):
@@ -252,7 +256,7 @@ def _rule(call: _Call, origin: NodeOrigin) -> RuleId:
     return RuleId.SYNC_CALL if call.kind is CallClass.SYNCHRONISE else RuleId.FORBIDDEN_CALL
 
 
-def _optimizers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
+def _find_optimizer_blockers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     """Find Adam variants that read their step count on the CPU, as non-capturable ones do.
 
     Such a read does not synchronise.
@@ -263,12 +267,12 @@ def _optimizers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     if not rows or not len(trace.ops):
         return
     reads = trace.ops.select("ts", "dur", "tid").filter(trace.ops["name"] == "aten::item")
-    start, end = _spans(reads)
-    thread = column(reads, "tid")
-    waited = Nesting.build(start, end - start, thread).around(*_waits(trace))
+    start, end = _get_spans(reads)
+    thread = get_column(reads, "tid")
+    waited = Nesting.build(start, end - start, thread).find_around(*_find_waits(trace))
     on_cpu = np.setdiff1d(np.arange(len(reads)), waited)
-    begin, stop = _spans(marks)
-    tids = column(marks, "tid")
+    begin, stop = _get_spans(marks)
+    tids = get_column(marks, "tid")
     counts: dict[str, list[int]] = {}
     for row in rows:
         inside = (
@@ -286,48 +290,50 @@ def _optimizers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
             op=optimizer,
             module=None,
             source=None,
-            seen=OptimizerRead(optimizer),
+            evidence=OptimizerRead(optimizer),
             count=max(read_counts),
             cpu_ns=0,
             steps=min(len(read_counts), len(step.steps)),
         )
 
 
-def _waits(trace: Trace) -> tuple[Ints, Ints]:
+def _find_waits(trace: Trace) -> tuple[Ints, Ints]:
     codes, names = encode(trace.runtime["name"])
-    wanted = np.array([call_class(name) is CallClass.SYNCHRONISE for name in names], dtype=np.bool_)
+    wanted = np.array(
+        [get_call_class(name) is CallClass.SYNCHRONISE for name in names], dtype=np.bool_
+    )
     rows = np.flatnonzero(wanted[codes]) if len(names) else np.zeros(0, dtype=np.int64)
-    return column(trace.runtime, "ts")[rows], column(trace.runtime, "tid")[rows]
+    return get_column(trace.runtime, "ts")[rows], get_column(trace.runtime, "tid")[rows]
 
 
-def _spans(table: object) -> tuple[Ints, Ints]:
-    start = column(table, "ts")  # type: ignore[arg-type]  # any table of a trace
-    return start, start + np.maximum(column(table, "dur"), 1)  # type: ignore[arg-type]
+def _get_spans(table: object) -> tuple[Ints, Ints]:
+    start = get_column(table, "ts")  # type: ignore[arg-type]  # any table of a trace
+    return start, start + np.maximum(get_column(table, "dur"), 1)  # type: ignore[arg-type]
 
 
-def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
+def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     # Different streams do not count: a graph keeps those of its capture.
-    differing = steps_of_other_work(trace, step)
+    differing = find_differing_steps(trace, step)
     if not differing:
         return
-    usual = work_signature(trace, step.steps[step.matching[0]])
+    usual = get_work_signature(trace, step.steps[step.matching[0]])
     # The first step may be warm-up, so the last differing step is more representative.
-    other = work_signature(trace, step.steps[differing[-1]])
-    pairs = zip(usual.looks, other.looks, strict=False)
-    shorter = min(len(usual.looks), len(other.looks))
+    other = get_work_signature(trace, step.steps[differing[-1]])
+    pairs = zip(usual.appearances, other.appearances, strict=False)
+    shorter = min(len(usual.appearances), len(other.appearances))
     first_difference = next(
         (index for index, (own_look, other_look) in enumerate(pairs) if own_look != other_look),
         shorter,
     )
-    shown_signature = other if first_difference < len(other.looks) else usual
+    shown_signature = other if first_difference < len(other.appearances) else usual
     launch = shown_signature.launches[first_difference : first_difference + 1]
     shown_step = step.steps[differing[-1] if shown_signature is other else step.matching[0]]
     origin = None
     if (launch >= 0).all():
-        origin = Origins(near(trace, shown_step.start, shown_step.end), launch).origin(
-            0, _METHOD, 1.0
-        )
-    same_work = [look[:2] for look in usual.looks] == [look[:2] for look in other.looks]
+        origin = OriginResolver(
+            select_near(trace, shown_step.start, shown_step.end), launch
+        ).get_origin(0, _METHOD, 1.0)
+    same_work = [look[:2] for look in usual.appearances] == [look[:2] for look in other.appearances]
     only_first = differing == (0,)
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
@@ -335,14 +341,14 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         op=origin.op if origin else None,
         module=origin.module if origin else None,
         source=origin.source if origin else None,
-        seen=StepDifference(
-            unlike=len(differing),
+        evidence=StepDifference(
+            differing=len(differing),
             steps=len(step.steps),
             only_first=only_first,
-            usual_items=len(usual.looks),
-            other_items=len(other.looks),
-            usual=_name(usual.looks, first_difference),
-            other=_name(other.looks, first_difference),
+            typical_item_count=len(usual.appearances),
+            differing_item_count=len(other.appearances),
+            typical_name=_get_name(usual.appearances, first_difference),
+            differing_name=_get_name(other.appearances, first_difference),
         ),
         count=1,
         cpu_ns=0,
@@ -350,5 +356,5 @@ def _differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     )
 
 
-def _name(looks: list[tuple[object, ...]], index: int) -> str | None:
-    return str(looks[index][1]) if index < len(looks) else None
+def _get_name(appearances: list[tuple[object, ...]], index: int) -> str | None:
+    return str(appearances[index][1]) if index < len(appearances) else None

@@ -14,25 +14,25 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
-from graphviz_dash.analysis.attribution.captured_launches import capture_windows
+from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
+from graphviz_dash.analysis.attribution.captured_launches import find_capture_windows
 from graphviz_dash.analysis.prediction.stream_order import (
     LaunchedItems,
     StreamCalls,
-    stream_waits,
+    find_stream_waits,
 )
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
-from graphviz_dash.analysis.trace.collectives import collective_kind
-from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
+from graphviz_dash.analysis.trace.collectives import get_collective_kind
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
-from graphviz_dash.analysis.trace.signatures import distinct_rows
+from graphviz_dash.analysis.trace.signatures import find_distinct_rows
 from graphviz_dash.analysis.trace.steps import (
     Step,
     StepMethod,
-    exclusive_ns,
-    launch_times,
-    steps,
+    compute_exclusive_ns,
+    compute_launch_times,
+    find_steps,
 )
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.units import format_count, format_percent
@@ -40,7 +40,7 @@ from graphviz_dash.units import format_count, format_percent
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
-_SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
+_SHAPE_COLUMNS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _DEFAULT_STREAM: Final = 7
 """CUPTI's ID of the legacy default stream."""
 
@@ -68,7 +68,7 @@ class EagerStep(Struct, frozen=True):
     name: tuple[str, ...]
     duration: Ints
     """Median durations, in ns."""
-    alone: Ints
+    exclusive_duration: Ints
     """Median durations without concurrent work on other streams, if the trace shows such cases.
 
     Concurrent streams slow each other's work.
@@ -85,7 +85,7 @@ class EagerStep(Struct, frozen=True):
     """Registers per thread; 0 for others."""
     size: Ints
     """Bytes of memcpys and memsets; 0 for others."""
-    after: tuple[tuple[int, ...], ...]
+    predecessors: tuple[tuple[int, ...], ...]
     """Items on other streams that each item waits for."""
     overlapped: Ints
     """Overlap with the predecessor on the same stream, the minimum over all steps, in ns."""
@@ -108,125 +108,135 @@ class EagerStep(Struct, frozen=True):
         return len(self.rows)
 
     @property
-    def streams(self) -> int:
+    def stream_count(self) -> int:
         """Number of streams with work."""
         return int(self.lane.max()) + 1 if len(self.lane) else 0
 
     @property
     def waits_for_ranks(self) -> bool:
         """True if it has collectives, whose traced time depends on other ranks."""
-        return any(collective_kind(name) for name in dict.fromkeys(self.name))
+        return any(get_collective_kind(name) for name in dict.fromkeys(self.name))
 
     def count(self, kind: str) -> int:
         """Count the items of a kind: kernel, memcpy or memset."""
         return self.kind.count(kind)
 
 
-def eager_step(trace: Trace, traced_steps: tuple[Step, ...] | None = None) -> EagerStep | Missing:
+def build_eager_step(
+    trace: Trace, traced_steps: tuple[Step, ...] | None = None
+) -> EagerStep | Missing:
     """Build the typical step of ``trace``, or explain why there is none.
 
     ``traced_steps`` are its steps, if already computed. Near-linear in the rows of the trace.
     """
-    traced_steps = traced_steps or steps(trace)
-    no_gpu_work = missing_gpu_work(trace)
+    traced_steps = traced_steps or find_steps(trace)
+    no_gpu_work = find_missing_gpu_work(trace)
     if no_gpu_work is not None:
-        return _no_step(no_gpu_work.reason)
+        return _make_missing_step(no_gpu_work.reason)
     calls = _Calls(trace)
-    work = _Work(trace)
-    step_reads = [_Read(work, step, calls, at) for at, step in enumerate(traced_steps)]
+    work = _GpuWork(trace)
+    step_reads = [_StepWork(work, step, calls, at) for at, step in enumerate(traced_steps)]
     nonempty = [step_read for step_read in step_reads if len(step_read.rows)]
     if not nonempty:
-        return _no_step("none of its steps launched work on the GPU")
+        return _make_missing_step("none of its steps launched work on the GPU")
     usual = Counter(step_read.signature for step_read in nonempty).most_common(1)[0][0]
     matching = [step_read for step_read in nonempty if step_read.signature == usual]
-    typical = _typical(trace, matching, traced_steps, calls)
+    typical = _build_typical_step(trace, matching, traced_steps, calls)
     if typical.graphed:
-        return _no_step(
+        return _make_missing_step(
             f"{format_count(typical.graphed)} of its {format_count(len(typical))} kernels, memcpys "
             "and memsets "
             f"({format_percent(typical.graphed / len(typical))}) come from graph launches, so it "
             "is not an eager trace"
         )
-    captures = [begin for begin, _ in capture_windows("", trace)]
+    captures = [begin for begin, _ in find_capture_windows("", trace)]
     if any(
         step_read.step.start <= begin < step_read.step.end
         for step_read in matching
         for begin in captures
     ):
-        return _no_step("its steps capture graphs, and work launched during a capture does not run")
+        return _make_missing_step(
+            "its steps capture graphs, and work launched during a capture does not run"
+        )
     return typical
 
 
-def _no_step(reason: str) -> Missing:
+def _make_missing_step(reason: str) -> Missing:
     return Missing(Fact.EAGER_STEP, reason)
 
 
 class _Calls:
     def __init__(self, trace: Trace) -> None:
         codes, names = encode(trace.runtime["name"])
-        self.start = column(trace.runtime, "ts")
-        self.end = self.start + np.maximum(column(trace.runtime, "dur"), 0)
-        self.waits = np.flatnonzero(_are(codes, [name.startswith(_WAITS) for name in names]))
-        self.records = np.flatnonzero(_are(codes, [name.startswith(_RECORDS) for name in names]))
-        self._thread = column(trace.runtime, "tid")
+        self.start = get_column(trace.runtime, "ts")
+        self.end = self.start + np.maximum(get_column(trace.runtime, "dur"), 0)
+        self.waits = np.flatnonzero(
+            _match_codes(codes, [name.startswith(_WAITS) for name in names])
+        )
+        self.records = np.flatnonzero(
+            _match_codes(codes, [name.startswith(_RECORDS) for name in names])
+        )
+        self._thread = get_column(trace.runtime, "tid")
         self._ops = trace.ops
-        self.is_graph = _are(codes, [call_class(n) is CallClass.GRAPH_LAUNCH for n in names])
+        self.is_graph = _match_codes(
+            codes, [get_call_class(n) is CallClass.GRAPH_LAUNCH for n in names]
+        )
         self.of_row = link_launches(
-            column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
+            get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
         ).launch
-        self.launched, _ = launch_times(trace, self.of_row)
+        self.launched, _ = compute_launch_times(trace, self.of_row)
 
-    def at(self, instants: Ints, call: Ints, otherwise: Ints) -> Ints:
+    def select_times(self, instants: Ints, call: Ints, otherwise: Ints) -> Ints:
         """Return the entry of ``instants`` for each ``call``; ``otherwise`` for -1."""
         if not len(instants):
             return otherwise
         return np.where(call >= 0, instants[np.maximum(call, 0)], otherwise)
 
-    def between_streams(self, begin: int, end: int) -> StreamCalls:
-        waits = _between(self.waits, self.start, begin, end)
-        records = _between(self.records, self.start, begin, end)
-        return StreamCalls(self.start[waits], self._in_operator(waits), self.start[records])
+    def find_stream_calls(self, begin: int, end: int) -> StreamCalls:
+        waits = _filter_between(self.waits, self.start, begin, end)
+        records = _filter_between(self.records, self.start, begin, end)
+        return StreamCalls(self.start[waits], self._is_in_operator(waits), self.start[records])
 
-    def _in_operator(self, rows: Ints) -> Flags:
+    def _is_in_operator(self, rows: Ints) -> Flags:
         if not len(self._ops) or not len(rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        ops = Nesting.build(*(column(self._ops, name) for name in ("ts", "dur", "tid")))
-        around = ops.around(self.start[rows], self._thread[rows])
+        ops = Nesting.build(*(get_column(self._ops, name) for name in ("ts", "dur", "tid")))
+        around = ops.find_around(self.start[rows], self._thread[rows])
         return np.asarray(around != NONE, dtype=np.bool_)
 
 
-def _between(rows: Ints, start: Ints, begin: int, end: int) -> Ints:
+def _filter_between(rows: Ints, start: Ints, begin: int, end: int) -> Ints:
     return rows[(start[rows] >= begin) & (start[rows] < end)]
 
 
-def _are(codes: npt.NDArray[np.int32], wanted: list[bool]) -> Flags:
+def _match_codes(codes: npt.NDArray[np.int32], wanted: list[bool]) -> Flags:
     if not wanted:
         return np.zeros(0, dtype=np.bool_)
     return np.asarray(np.array(wanted, dtype=np.bool_)[codes], dtype=np.bool_)
 
 
-class _Work:
+class _GpuWork:
     """GPU work columns, read once for all steps."""
 
     def __init__(self, trace: Trace) -> None:
         gpu = trace.gpu
-        self.begin = column(gpu, "ts")
-        self.duration = column(gpu, "dur")
-        self.stream = column(gpu, "stream") + (column(gpu, "device") << 32)
+        self.begin = get_column(gpu, "ts")
+        self.duration = get_column(gpu, "dur")
+        self.stream = get_column(gpu, "stream") + (get_column(gpu, "device") << 32)
 
-        def looks() -> Iterator[Ints]:
+        def read_columns() -> Iterator[Ints]:
             for name in ("kind", "name"):
                 yield gpu[name].to_physical().to_numpy().astype(np.int64)
-            for name in (*_SHAPE, "bytes"):
-                yield column(gpu, name)
+            for name in (*_SHAPE_COLUMNS, "bytes"):
+                yield get_column(gpu, name)
 
-        self.looks = distinct_rows(looks)[1]
+        self.looks = find_distinct_rows(read_columns)[1]
 
 
-class _Read:
+class _StepWork:
     """One step's work in launch order; work with an unknown launch is placed by its start."""
 
-    def __init__(self, work: _Work, step: Step, calls: _Calls, position: int) -> None:
+    def __init__(self, work: _GpuWork, step: Step, calls: _Calls, position: int) -> None:
         self.position = position  # among the steps; their own numbers may repeat
         rows = step.gpu_rows
         begin = work.begin[rows]
@@ -239,19 +249,19 @@ class _Read:
         self.duration = np.maximum(work.duration[self.rows], 0)
         self.looks = work.looks[self.rows]
         stream = work.stream[self.rows]
-        self.lane = _by_first_use(stream)
+        self.lane = _rank_by_first_use(stream)
         self.has_default = bool(((stream & 0xFFFFFFFF) == _DEFAULT_STREAM).any())
         # A 16-byte digest, because a trace may have thousands of steps.
         looks = np.stack((self.looks, self.lane))
         self.signature = blake2b(looks.tobytes(), digest_size=16).digest()
 
-    def items(self, calls: _Calls) -> LaunchedItems:
+    def get_items(self, calls: _Calls) -> LaunchedItems:
         begin = self.begin + self.step.start
-        submitted = calls.at(calls.end, self.call, begin)
+        submitted = calls.select_times(calls.end, self.call, begin)
         return LaunchedItems(self.lane, self.launched, submitted, begin, begin + self.duration)
 
 
-def _by_first_use(stream: Ints) -> Ints:
+def _rank_by_first_use(stream: Ints) -> Ints:
     values, first, inverse = np.unique(stream, return_index=True, return_inverse=True)
     rank = np.empty(len(values), dtype=np.int64)
     # The program starts on the default stream, even if its first work is on another one.
@@ -259,20 +269,22 @@ def _by_first_use(stream: Ints) -> Ints:
     return np.asarray(rank[inverse.reshape(-1)], dtype=np.int64)
 
 
-def _typical(
-    trace: Trace, reads: Sequence[_Read], traced_steps: tuple[Step, ...], calls: _Calls
+def _build_typical_step(
+    trace: Trace, reads: Sequence[_StepWork], traced_steps: tuple[Step, ...], calls: _Calls
 ) -> EagerStep:
     first = reads[0]
     gpu, rows = trace.gpu, first.rows
     blocks = np.prod(
-        [np.maximum(column(gpu, dimension)[rows], 0) for dimension in _SHAPE[:3]], axis=0
+        [np.maximum(get_column(gpu, dimension)[rows], 0) for dimension in _SHAPE_COLUMNS[:3]],
+        axis=0,
     )
     threads = np.prod(
-        [np.maximum(column(gpu, dimension)[rows], 0) for dimension in _SHAPE[3:]], axis=0
+        [np.maximum(get_column(gpu, dimension)[rows], 0) for dimension in _SHAPE_COLUMNS[3:]],
+        axis=0,
     )
     names = tuple(name or "" for name in gpu["name"].gather(rows).to_list())
-    duration = _medians([read.duration for read in reads])
-    between = calls.between_streams(first.step.start, first.step.end)
+    duration = _compute_medians([read.duration for read in reads])
+    between = calls.find_stream_calls(first.step.start, first.step.end)
     return EagerStep(
         method=first.step.method,
         steps=traced_steps,
@@ -282,47 +294,52 @@ def _typical(
         kind=tuple(gpu["kind"].gather(rows).to_list()),
         name=names,
         duration=duration,
-        alone=_alone(reads, duration, names),
+        exclusive_duration=_estimate_exclusive_durations(reads, duration, names),
         lane=first.lane,
         blocks=blocks,
         threads=threads,
-        shared=np.maximum(column(gpu, "shared")[rows], 0),
-        registers=np.maximum(column(gpu, "registers")[rows], 0),
-        size=np.maximum(column(gpu, "bytes")[rows], 0),
-        after=stream_waits(
-            [read.items(calls) for read in reads], between, first.has_default, _talks(first, names)
+        shared=np.maximum(get_column(gpu, "shared")[rows], 0),
+        registers=np.maximum(get_column(gpu, "registers")[rows], 0),
+        size=np.maximum(get_column(gpu, "bytes")[rows], 0),
+        predecessors=find_stream_waits(
+            [read.get_items(calls) for read in reads],
+            between,
+            first.has_default,
+            _find_collective_lanes(first, names),
         ),
-        overlapped=np.stack([_overlaps(read) for read in reads]).min(axis=0),
-        begin=_medians([read.begin for read in reads]),
+        overlapped=np.stack([_measure_predecessor_overlap(read) for read in reads]).min(axis=0),
+        begin=_compute_medians([read.begin for read in reads]),
         step_ns=int(np.median([read.step.duration_ns for read in reads])),
         busy_ns=int(np.median([read.step.busy_ns for read in reads])),
         work_ns=int(np.median([read.step.work_ns for read in reads])),
-        launch_cpu_ns=int(np.median([_launch_cpu(read, calls) for read in reads])),
+        launch_cpu_ns=int(np.median([_measure_launch_cpu(read, calls) for read in reads])),
         waits=len(between.waits),
         graphed=int(np.count_nonzero(calls.is_graph[first.call[first.call >= 0]])),
     )
 
 
-def _talks(read: _Read, names: Sequence[str]) -> Flags:
+def _find_collective_lanes(read: _StepWork, names: Sequence[str]) -> Flags:
     has_collectives = np.zeros(int(read.lane.max()) + 1, dtype=np.bool_)
-    has_collectives[read.lane[[collective_kind(name) is not None for name in names]]] = True
+    has_collectives[read.lane[[get_collective_kind(name) is not None for name in names]]] = True
     return has_collectives
 
 
-def _medians(series: list[Ints]) -> Ints:
+def _compute_medians(series: list[Ints]) -> Ints:
     return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
 
 
-_BESIDE: Final = 0.05
+_MAX_OVERLAP_SHARE: Final = 0.05
 """Maximum overlapped share of an item's time for it to count as exclusive."""
-_EQUAL: Final = 1.2
-_EQUAL_NS: Final = 2_000
+_MAX_DURATION_RATIO: Final = 1.2
+_MAX_DURATION_DIFFERENCE_NS: Final = 2_000
 """Equal-looking items have the same size if their durations differ at most by this ratio or this
 many ns.
 """
 
 
-def _alone(reads: Sequence[_Read], duration: Ints, names: Sequence[str]) -> Ints:
+def _estimate_exclusive_durations(
+    reads: Sequence[_StepWork], duration: Ints, names: Sequence[str]
+) -> Ints:
     """Estimate durations without concurrent work on other streams.
 
     They come from the item's own steps without overlap, or else from equal-looking items of the
@@ -334,10 +351,10 @@ def _alone(reads: Sequence[_Read], duration: Ints, names: Sequence[str]) -> Ints
     first = reads[0]
     if not first.lane.max():
         return duration
-    is_collective = _talks(first, names)[first.lane]
+    is_collective = _find_collective_lanes(first, names)[first.lane]
     durations = np.stack([read.duration for read in reads])
-    overlap = np.stack([_beside(read, ~is_collective) for read in reads])
-    is_exclusive = overlap <= _BESIDE * durations
+    overlap = np.stack([_measure_overlap(read, ~is_collective) for read in reads])
+    is_exclusive = overlap <= _MAX_OVERLAP_SHARE * durations
     exclusive = duration.copy()
     for crowded in np.flatnonzero(~is_exclusive.all(axis=0) & ~is_collective).tolist():
         exclusive_steps = is_exclusive[:, crowded]
@@ -346,7 +363,7 @@ def _alone(reads: Sequence[_Read], duration: Ints, names: Sequence[str]) -> Ints
         else:
             equal_items = np.flatnonzero(first.looks == first.looks[crowded])
             samples = durations[:, equal_items][is_exclusive[:, equal_items]]
-            if not _take_equally_long(
+            if not _have_equal_size(
                 samples, durations[:, equal_items][~is_exclusive[:, equal_items]]
             ):
                 continue
@@ -355,19 +372,19 @@ def _alone(reads: Sequence[_Read], duration: Ints, names: Sequence[str]) -> Ints
     return exclusive
 
 
-def _take_equally_long(free: Ints, crowded: Ints) -> bool:
+def _have_equal_size(exclusive: Ints, overlapped: Ints) -> bool:
     """Return whether equal-looking items have the same size.
 
     It compares durations of exclusive items with those of overlapped ones, which are at least as
     long as they would be alone.
     """
-    if not len(free):
+    if not len(exclusive):
         return False
-    least, most = min(int(free.min()), int(crowded.min())), int(free.max())
-    return most <= max(_EQUAL * least, least + _EQUAL_NS)
+    least, most = min(int(exclusive.min()), int(overlapped.min())), int(exclusive.max())
+    return most <= max(_MAX_DURATION_RATIO * least, least + _MAX_DURATION_DIFFERENCE_NS)
 
 
-def _beside(read: _Read, counts: Flags) -> Ints:
+def _measure_overlap(read: _StepWork, counts: Flags) -> Ints:
     """Return how long other streams' work (mask ``counts``) overlapped each item, in ns."""
     overlap = np.zeros(len(read.rows), dtype=np.int64)
     end = read.begin + read.duration
@@ -376,18 +393,18 @@ def _beside(read: _Read, counts: Flags) -> Ints:
         if not others.any():
             continue
         busy = merge_busy(np.zeros(int(others.sum()), np.int64), read.begin[others], end[others])
-        overlap[on_lane] = busy.busy_before(0, end[on_lane]) - busy.busy_before(
+        overlap[on_lane] = busy.compute_busy_before(0, end[on_lane]) - busy.compute_busy_before(
             0, read.begin[on_lane]
         )
     return overlap
 
 
-def _launch_cpu(read: _Read, calls: _Calls) -> int:
+def _measure_launch_cpu(read: _StepWork, calls: _Calls) -> int:
     linked = read.call[read.call >= 0]
     return int(calls.end[linked].max()) - read.step.start if len(linked) else read.step.duration_ns
 
 
-def _overlaps(read: _Read) -> Ints:
+def _measure_predecessor_overlap(read: _StepWork) -> Ints:
     overlap = np.zeros(len(read.rows), dtype=np.int64)
     for lane in np.unique(read.lane):
         indices = np.flatnonzero(read.lane == lane)
@@ -400,11 +417,13 @@ def _overlaps(read: _Read) -> Ints:
     return overlap
 
 
-def exclusive_busy_ns(step: EagerStep) -> Ints:
+def compute_exclusive_busy_ns(step: EagerStep) -> Ints:
     """Return the contribution of each item to the busy time of the traced step."""
     order = np.argsort(step.begin, kind="stable")
     exclusive = np.zeros(len(step), dtype=np.int64)
-    exclusive[order] = exclusive_ns(step.begin[order], step.begin[order] + step.duration[order])
+    exclusive[order] = compute_exclusive_ns(
+        step.begin[order], step.begin[order] + step.duration[order]
+    )
     return exclusive
 
 
@@ -415,35 +434,35 @@ class WorkSignature(Struct, frozen=True):
     rows in ``trace.runtime`` (-1 if unknown).
     """
 
-    looks: list[tuple[object, ...]]
+    appearances: list[tuple[object, ...]]
     launches: Ints
 
 
-def steps_of_other_work(trace: Trace, step: EagerStep) -> tuple[int, ...]:
+def find_differing_steps(trace: Trace, step: EagerStep) -> tuple[int, ...]:
     """Return the indices of steps of ``trace`` with different work or order than ``step``.
 
     Streams do not matter; steps without work are excluded.
     """
-    work, calls = _Work(trace), _Calls(trace)
+    work, calls = _GpuWork(trace), _Calls(trace)
 
-    def looks(position: int) -> Ints:
-        return work.looks[_Read(work, step.steps[position], calls, position).rows]
+    def get_looks(position: int) -> Ints:
+        return work.looks[_StepWork(work, step.steps[position], calls, position).rows]
 
-    usual = looks(step.matching[0])
+    usual = get_looks(step.matching[0])
     others = sorted(set(range(len(step.steps))).difference(step.matching))
     return tuple(
         position
         for position in others
-        if len(step.steps[position].gpu_rows) and not np.array_equal(looks(position), usual)
+        if len(step.steps[position].gpu_rows) and not np.array_equal(get_looks(position), usual)
     )
 
 
-def work_signature(trace: Trace, step: Step) -> WorkSignature:
+def get_work_signature(trace: Trace, step: Step) -> WorkSignature:
     """Return the work of any step of the trace for comparison."""
-    read = _Read(_Work(trace), step, _Calls(trace), 0)
+    read = _StepWork(_GpuWork(trace), step, _Calls(trace), 0)
     columns = [
         trace.gpu["kind"].gather(read.rows).to_list(),
         trace.gpu["name"].gather(read.rows).to_list(),
-        *(column(trace.gpu, name)[read.rows].tolist() for name in (*_SHAPE, "bytes")),
+        *(get_column(trace.gpu, name)[read.rows].tolist() for name in (*_SHAPE_COLUMNS, "bytes")),
     ]
     return WorkSignature(list(zip(*columns, strict=True)), read.call)

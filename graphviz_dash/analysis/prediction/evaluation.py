@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.metrics.low_confidence import communication_share
-from graphviz_dash.analysis.metrics.recorded_step import recorded_step_ns
-from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.metrics.low_confidence import compute_communication_share
+from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
-from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ def predict_run(
     """
     trace = run.replay_trace
     if trace is None:
-        return Missing(Fact.PREDICTION, why_missing(run, Fact.TRACED_PASS).reason)
-    loop_ns = recorded_step_ns(run.recording) if run.recording is not None else None
+        return Missing(Fact.PREDICTION, explain_missing(run, Fact.TRACED_PASS).reason)
+    loop_ns = compute_recorded_step_ns(run.recording) if run.recording is not None else None
     if isinstance(loop_ns, Missing):
         loop_ns = None
-    return predict(trace, calibration, run.clean, _gpu_of(run), traced_steps, loop_ns)
+    return predict(trace, calibration, run.clean, _get_gpu_name(run), traced_steps, loop_ns)
 
 
-def run_to_predict_from(runs: Sequence[Run]) -> Run | None:
+def select_prediction_run(runs: Sequence[Run]) -> Run | None:
     """Return the best run to predict from; None if no run may be eager.
 
     It is an eager run, preferably traced. Of several ranks, it is the one with the least
@@ -49,17 +49,17 @@ def run_to_predict_from(runs: Sequence[Run]) -> Run | None:
     if not eager:
         return None
     traced = [run for run in eager if run.replay_trace is not None]
-    return min(traced, key=_communication) if traced else eager[0]
+    return min(traced, key=_get_communication_share) if traced else eager[0]
 
 
-def _communication(run: Run) -> float:
+def _get_communication_share(run: Run) -> float:
     trace = run.replay_trace
     if trace is None or run.manifest.rank is None:
         return 0.0
-    return communication_share(run, steps(trace))
+    return compute_communication_share(run, find_steps(trace))
 
 
-def _gpu_of(run: Run) -> str | None:
+def _get_gpu_name(run: Run) -> str | None:
     gpu = run.manifest.environment.gpu
     return gpu.name if gpu else None
 
@@ -72,29 +72,29 @@ class EagerPredictions:
         self._traced_steps = traced_steps
         self._of: dict[str, Prediction | Missing] = {}
 
-    def of(self, run: Run) -> Prediction | Missing:
+    def get(self, run: Run) -> Prediction | Missing:
         """Return the prediction for a whole-step graph of ``run``, or why there is none."""
         if not may_be_eager(run):
             return Missing(Fact.PREDICTION, f"{run.name} is not an eager run")
         if run.name not in self._of:
             steps = self._traced_steps.get(run.name)
-            self._of[run.name] = predict_run(run, shipped_calibration(), steps)
+            self._of[run.name] = predict_run(run, load_shipped_calibration(), steps)
         return self._of[run.name]
 
 
-def prediction_for(
-    run: Run, against: Run | Missing, predictions: EagerPredictions
+def predict_from_baseline(
+    run: Run, baseline: Run | Missing, predictions: EagerPredictions
 ) -> Prediction | Missing:
     """Return the prediction of ``baseline`` for the whole-step graph of ``run``."""
-    if isinstance(against, Missing):
-        return against
-    if reason := _not_predicted(run):
+    if isinstance(baseline, Missing):
+        return baseline
+    if reason := _find_mode_obstacle(run):
         return Missing(Fact.PREDICTION, reason)
-    if not against.mode.is_baseline:
-        return Missing(Fact.PREDICTION, f"{against.name} is not an eager run")
-    if reason := _other_work(run, against):
-        return Missing(Fact.SAME_WORK, f"the trace of {against.name} has {reason}")
-    prediction = predictions.of(against)
+    if not baseline.mode.is_baseline:
+        return Missing(Fact.PREDICTION, f"{baseline.name} is not an eager run")
+    if reason := _find_work_difference(run, baseline):
+        return Missing(Fact.SAME_WORK, f"the trace of {baseline.name} has {reason}")
+    prediction = predictions.get(baseline)
     if isinstance(prediction, Prediction) and prediction.waits_for_ranks:
         return Missing(
             Fact.PREDICTION, "its collectives include the time they wait for other ranks"
@@ -102,9 +102,9 @@ def prediction_for(
     return prediction
 
 
-def _not_predicted(run: Run) -> str:
+def _find_mode_obstacle(run: Run) -> str:
     """Return why an eager trace cannot predict a run of this mode; empty if it can."""
-    if not run.mode.captures_whole_step:
+    if not run.mode.captures_entire_step:
         return "only graphs of the whole step are predicted"
     if run.mode.is_compiled:
         return "compilation changes the kernels of the step"
@@ -113,33 +113,35 @@ def _not_predicted(run: Run) -> str:
     return ""
 
 
-def _other_work(run: Run, eager: Run) -> str:
+def _find_work_difference(run: Run, eager: Run) -> str:
     """Return the difference in work between the eager run and ``run``; empty if none."""
     workload, other_workload = run.manifest.workload, eager.manifest.workload
     if workload.factory != other_workload.factory:
         return f"different work, {other_workload.name}"
     if workload.parameters != other_workload.parameters:
         return "different workload parameters"
-    gpu, other_gpu = _gpu_of(run), _gpu_of(eager)
+    gpu, other_gpu = _get_gpu_name(run), _get_gpu_name(eager)
     return f"a different GPU, {other_gpu}" if gpu and other_gpu and gpu != other_gpu else ""
 
 
-def prediction_figures(prediction: Prediction | Missing, measured: Figure) -> Iterator[Figure]:
+def compute_prediction_metrics(
+    prediction: Prediction | Missing, measured: MetricValue
+) -> Iterator[MetricValue]:
     """Yield the predicted step time and its error relative to ``measured``."""
     if isinstance(prediction, Missing):
-        yield absent("predicted_step_time", prediction)
-        yield absent("prediction_error", prediction)
+        yield make_missing_value("predicted_step_time", prediction)
+        yield make_missing_value("prediction_error", prediction)
         return
     step = prediction.step_ns
     samples = len(prediction.calibration.checks or prediction.calibration.samples)
     spread = (
         None if step.low is None else Spread(step.low, step.high, SpreadKind.PREDICTION, samples)
     )
-    yield present("predicted_step_time", step.value, spread)
+    yield make_value("predicted_step_time", step.value, spread)
     if not measured.value:
-        yield absent(
+        yield make_missing_value(
             "prediction_error",
             measured.missing or Missing(Fact.STEP_TIMES, "the measured step time is 0"),
         )
     else:
-        yield present("prediction_error", step.value / measured.value - 1)
+        yield make_value("prediction_error", step.value / measured.value - 1)

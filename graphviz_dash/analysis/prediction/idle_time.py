@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Flags, Floats, Ints, column, encode
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.arrays import Flags, Floats, Ints, encode, get_column
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ No launch or launching operator needs longer, unless it loads or compiles code o
 delays it.
 """
 
-_OWN_NS: Final = 30_000
+_MAX_CALL_OVERHEAD_NS: Final = 30_000
 """Maximum overhead of a call that waits or copies; longer calls wait for something."""
-_MOST_OF_IT: Final = 0.8
+_DOMINANT_SHARE: Final = 0.8
 """Share of a gap from which an event names its cause."""
 
 
@@ -65,7 +65,7 @@ class IdlePart(Struct, frozen=True):
     cause: IdleCause
     ns: float
     """Idle time with this cause, in ns."""
-    by: str | None
+    source: str | None
     """Operator, call, range or frame with most of it; None if unknown."""
 
 
@@ -83,14 +83,14 @@ class IdleTime(Struct, frozen=True):
         return sum(part.ns for part in self.parts)
 
     @property
-    def kept(self) -> tuple[IdlePart, ...]:
+    def remaining(self) -> tuple[IdlePart, ...]:
         """The parts that a graph does not remove."""
         return tuple(part for part in self.parts if part.cause is not IdleCause.LAUNCHING)
 
     @property
-    def kept_share(self) -> float:
+    def remaining_share(self) -> float:
         """Fraction of the idle time that a graph does not remove."""
-        return sum(part.ns for part in self.kept) / self.total_ns if self.parts else 0.0
+        return sum(part.ns for part in self.remaining) / self.total_ns if self.parts else 0.0
 
 
 _DATA: Final = re.compile(
@@ -101,25 +101,25 @@ _DATA: Final = re.compile(
     re.I,
 )
 _PROFILER: Final = re.compile(r"torch/profiler/|autograd/profiler|^PyTorch Profiler|^profiler::")
-_LAUNCHES: Final = re.compile(r"::|Backward\d*$")
+_OPERATOR: Final = re.compile(r"::|Backward\d*$")
 """Operators, as opposed to program ranges that older traces list among them."""
 _MARKS: Final = ("ProfilerStep#", "graphviz_dash.")
 _SUBMITS: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
 
 
-def idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> IdleTime:
+def analyse_idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> IdleTime:
     """Find the causes of idle time in the steps with the typical work.
 
     It averages the half of them closest to the median length, or all with ``mean``. Near-linear
     in the rows of the trace.
     """
-    cpu = _Cpu(trace)
+    cpu = _CpuActivity(trace)
     gaps = _Gaps(trace, step)
-    divided = cpu.divided(gaps)
-    chosen = list(step.matching) if mean else _middle_steps(step)
+    divided = cpu.divide_gaps(gaps)
+    chosen = list(step.matching) if mean else _select_middle_steps(step)
     within = np.isin(gaps.step, chosen)
     parts = [
-        IdlePart(cause, float(ns.sum()) / len(chosen), cpu.culprit(cause, gaps, ns))
+        IdlePart(cause, float(ns.sum()) / len(chosen), cpu.find_source(cause, gaps, ns))
         for cause, ns in ((cause, np.where(within, ns, 0)) for cause, ns in divided.items())
         if ns.sum() > 0
     ]
@@ -128,7 +128,7 @@ def idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> IdleTime:
     return IdleTime(tuple(sorted(parts, key=lambda part: -part.ns)), launch_idle[step.rows])
 
 
-def _middle_steps(step: EagerStep) -> list[int]:
+def _select_middle_steps(step: EagerStep) -> list[int]:
     """Return the middle half of the steps by length.
 
     An outlier, such as a first step that loads its code, may idle longer than all others
@@ -143,14 +143,14 @@ class _Gaps:
     """GPU idle periods in the typical steps; arrays of shape (gaps,), times in ns."""
 
     def __init__(self, trace: Trace, step: EagerStep) -> None:
-        begin = column(trace.gpu, "ts")
-        busy_until = np.maximum.accumulate(begin + np.maximum(column(trace.gpu, "dur"), 0))
+        begin = get_column(trace.gpu, "ts")
+        busy_until = np.maximum.accumulate(begin + np.maximum(get_column(trace.gpu, "dur"), 0))
         busy_until = np.concatenate(([0], busy_until))
         launch = link_launches(
-            column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
+            get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
         ).launch
         rows = np.arange(len(begin), dtype=np.int64)
-        starts = column(trace.runtime, "ts")
+        starts = get_column(trace.runtime, "ts")
         launched = np.where(launch >= 0, starts[launch], begin) if len(starts) else begin
         parts = []
         for index in step.matching:
@@ -183,12 +183,12 @@ class _Spans:
     def __init__(self, start: Ints, end: Ints) -> None:
         self._periods = merge_busy(np.zeros(len(start), dtype=np.int64), start, end)
 
-    def within(self, begin: Ints, end: Ints) -> Ints:
+    def measure_overlap(self, begin: Ints, end: Ints) -> Ints:
         """Return its length between each pair of times, in ns."""
         if not len(self._periods):
             return np.zeros(len(begin), dtype=np.int64)
-        upto = self._periods.busy_before(0, np.maximum(end, begin))
-        return np.asarray(upto - self._periods.busy_before(0, begin), dtype=np.int64)
+        upto = self._periods.compute_busy_before(0, np.maximum(end, begin))
+        return np.asarray(upto - self._periods.compute_busy_before(0, begin), dtype=np.int64)
 
 
 class _Events(Struct, frozen=True):
@@ -205,19 +205,19 @@ class _Events(Struct, frozen=True):
     @classmethod
     def read(cls, table: pl.DataFrame, threads: Ints) -> _Events:
         code, names = encode(table["name"])
-        on_threads = np.isin(column(table, "tid"), threads)
-        start = column(table, "ts")[on_threads]
-        end = start + np.maximum(column(table, "dur")[on_threads], 0)
+        on_threads = np.isin(get_column(table, "tid"), threads)
+        start = get_column(table, "ts")[on_threads]
+        end = start + np.maximum(get_column(table, "dur")[on_threads], 0)
         return cls(names, np.asarray(code[on_threads], dtype=np.int64), start, end)
 
-    def are(self, wanted: Callable[[str], bool]) -> Flags:
+    def match_names(self, wanted: Callable[[str], bool]) -> Flags:
         flags = np.array([wanted(name) for name in self.names], dtype=np.bool_)
         return np.asarray(flags[self.code], dtype=np.bool_)
 
-    def some(self, rows: Flags) -> _Events:
+    def select(self, rows: Flags) -> _Events:
         return _Events(self.names, self.code[rows], self.start[rows], self.end[rows])
 
-    def around(self, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
+    def iterate_overlapping(self, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
         """Yield rows that overlap a period: overlap, full length and name."""
         touch = np.flatnonzero((self.start < end) & (self.end > begin))
         inside = np.minimum(self.end[touch], end) - np.maximum(self.start[touch], begin)
@@ -226,72 +226,78 @@ class _Events(Struct, frozen=True):
             yield ns, own, self.names[self.code[row]]
 
 
-def _spans(parts: list[_Events]) -> _Spans:
+def _merge_spans(parts: list[_Events]) -> _Spans:
     return _Spans(
         np.concatenate([part.start for part in parts]), np.concatenate([part.end for part in parts])
     )
 
 
-class _Cpu:
+class _CpuActivity:
     def __init__(self, trace: Trace) -> None:
         submits = np.flatnonzero(
-            _Events.read(trace.runtime, column(trace.runtime, "tid")).are(
-                lambda name: call_class(name) in _SUBMITS
+            _Events.read(trace.runtime, get_column(trace.runtime, "tid")).match_names(
+                lambda name: get_call_class(name) in _SUBMITS
             )
         )
         marks = trace.annotations["name"].str.starts_with("ProfilerStep#").fill_null(False)
         threads = np.union1d(
-            column(trace.runtime, "tid")[submits],
-            column(trace.annotations.filter(marks), "tid"),
+            get_column(trace.runtime, "tid")[submits],
+            get_column(trace.annotations.filter(marks), "tid"),
         )
         calls = _Events.read(trace.runtime, threads)
         ops, ranges, frames = (
             _Events.read(table, threads) for table in (trace.ops, trace.annotations, trace.python)
         )
         length = calls.end - calls.start
-        launching = calls.are(lambda name: call_class(name) in _SUBMITS)
-        waits = calls.are(lambda name: call_class(name) is CallClass.SYNCHRONISE)
-        copies = calls.are(lambda name: call_class(name) is CallClass.COPY) & (length > _OWN_NS)
+        launching = calls.match_names(lambda name: get_call_class(name) in _SUBMITS)
+        waits = calls.match_names(lambda name: get_call_class(name) is CallClass.SYNCHRONISE)
+        copies = calls.match_names(lambda name: get_call_class(name) is CallClass.COPY) & (
+            length > _MAX_CALL_OVERHEAD_NS
+        )
         loads = launching & ~copies & (length > LAUNCHING_NS)
-        memory = calls.are(lambda name: call_class(name) is CallClass.MEMORY)
+        memory = calls.match_names(lambda name: get_call_class(name) is CallClass.MEMORY)
         self._all = (ops, ranges, frames)
-        submitted = calls.some(launching)
+        submitted = calls.select(launching)
         begins = np.sort(submitted.start)
-        operators = ops.some(
-            (_launches(ops, begins) > 0) & ops.are(lambda name: bool(_LAUNCHES.search(name)))
+        operators = ops.select(
+            (_count_launches(ops, begins) > 0)
+            & ops.match_names(lambda name: bool(_OPERATOR.search(name)))
         )
         quick = operators.end - operators.start <= LAUNCHING_NS
         self._submitted: Ints = np.sort(submitted.end)
         self._parts: dict[IdleCause, list[_Events]] = {
             IdleCause.PROFILER: [
-                events.some(events.are(lambda name: bool(_PROFILER.search(name))))
+                events.select(events.match_names(lambda name: bool(_PROFILER.search(name))))
                 for events in self._all
             ],
-            IdleCause.WAITING: [calls.some(waits | copies)],
+            IdleCause.WAITING: [calls.select(waits | copies)],
             IdleCause.DATA: [
-                events.some(events.are(lambda name: bool(_DATA.search(name))))
+                events.select(events.match_names(lambda name: bool(_DATA.search(name))))
                 for events in self._all
             ],
-            IdleCause.LOADING: [calls.some(memory | loads)],
-            IdleCause.LAUNCHING: [submitted, operators.some(quick)],
+            IdleCause.LOADING: [calls.select(memory | loads)],
+            IdleCause.LAUNCHING: [submitted, operators.select(quick)],
         }
-        self._slow = operators.some(~quick)
+        self._slow = operators.select(~quick)
         self._loading_only = [
-            events.some(_launches(events, begins) == 0) for events in self._parts[IdleCause.DATA]
+            events.select(_count_launches(events, begins) == 0)
+            for events in self._parts[IdleCause.DATA]
         ]
         """Data loading without launches."""
 
-    def divided(self, gaps: _Gaps) -> dict[IdleCause, Ints]:
+    def divide_gaps(self, gaps: _Gaps) -> dict[IdleCause, Ints]:
         """Return the time of each cause in each gap, shape (gaps,), in ns."""
         begin, end = gaps.begin, gaps.end
         gap_ns = end - begin
-        waiting = _spans(self._parts[IdleCause.WAITING])
+        waiting = _merge_spans(self._parts[IdleCause.WAITING])
         launch_index = np.searchsorted(self._submitted, gaps.launched, "right")
         last_submit_end = (
             np.concatenate((begin[:1], self._submitted))[launch_index] if len(begin) else begin
         )
         launch_interval = (
-            gaps.launched - last_submit_end - waiting.within(last_submit_end, gaps.launched)
+            gaps.launched
+            - last_submit_end
+            - waiting.measure_overlap(last_submit_end, gaps.launched)
         )
         long = (launch_interval > LAUNCHING_NS) | (gap_ns > LAUNCHING_NS)
         divided: dict[IdleCause, Ints] = {}
@@ -299,27 +305,27 @@ class _Cpu:
         covered = np.zeros(len(begin), dtype=np.int64)
         for cause, events in self._parts.items():
             parts = [*parts, *events]
-            inside = _spans(parts).within(begin, end)
+            inside = _merge_spans(parts).measure_overlap(begin, end)
             divided[cause] = np.where(long, inside - covered, 0)
             covered = inside
-        slow = _spans([*parts, self._slow]).within(begin, end) - covered
+        slow = _merge_spans([*parts, self._slow]).measure_overlap(begin, end) - covered
         divided[IdleCause.LOADING] = divided[IdleCause.LOADING] + np.where(long, slow, 0)
         covered = covered + slow
-        waited = waiting.within(begin, end)
+        waited = waiting.measure_overlap(begin, end)
         waits_too = [*self._parts[IdleCause.WAITING], *self._loading_only]
-        loaded = _spans(waits_too).within(begin, end) - waited
+        loaded = _merge_spans(waits_too).measure_overlap(begin, end) - waited
         divided[IdleCause.DATA] = np.where(long, divided[IdleCause.DATA], loaded)
-        waited = np.where(waited > _OWN_NS, waited, 0)
+        waited = np.where(waited > _MAX_CALL_OVERHEAD_NS, waited, 0)
         divided[IdleCause.WAITING] = np.where(long, divided[IdleCause.WAITING], waited)
         # From the launch call to the start of its work, without copies by the CPU.
-        calling = end - gaps.launched - waiting.within(gaps.launched, end)
+        calling = end - gaps.launched - waiting.measure_overlap(gaps.launched, end)
         handover = np.where(long, np.minimum(calling, gap_ns - covered), gap_ns - waited - loaded)
         launching = divided[IdleCause.LAUNCHING] + np.maximum(handover, 0)
         divided[IdleCause.LAUNCHING] = np.where(gap_ns > LAUNCHING_NS, 0, launching)
         divided[IdleCause.OTHER] = gap_ns - sum(divided.values())
         return divided
 
-    def culprit(self, cause: IdleCause, gaps: _Gaps, ns: Ints) -> str | None:
+    def find_source(self, cause: IdleCause, gaps: _Gaps, ns: Ints) -> str | None:
         if cause is IdleCause.LAUNCHING:
             return None
         longest = int(np.argmax(ns))
@@ -327,22 +333,24 @@ class _Cpu:
         if cause is not IdleCause.OTHER:
             slow = [self._slow] if cause is IdleCause.LOADING else []
             parts = [*self._parts[cause], *slow]
-            return max(row for part in parts for row in part.around(begin, end))[2]
+            return max(row for part in parts for row in part.iterate_overlapping(begin, end))[2]
         around = [
             (own, name)
             for events in self._all
-            for inside_ns, own, name in events.around(begin, int(gaps.launched[longest]))
-            if inside_ns >= _MOST_OF_IT * int(ns[longest]) and not _named_cause(name)
+            for inside_ns, own, name in events.iterate_overlapping(
+                begin, int(gaps.launched[longest])
+            )
+            if inside_ns >= _DOMINANT_SHARE * int(ns[longest]) and not _has_other_cause(name)
         ]
         return min(around)[1] if around else None
 
 
-def _launches(events: _Events, begins: Ints) -> Ints:
+def _count_launches(events: _Events, begins: Ints) -> Ints:
     return np.asarray(
         np.searchsorted(begins, events.end) - np.searchsorted(begins, events.start), dtype=np.int64
     )
 
 
-def _named_cause(name: str) -> bool:
+def _has_other_cause(name: str) -> bool:
     """Return whether the name is a mark or belongs to another cause."""
     return name.startswith(_MARKS) or bool(_DATA.search(name) or _PROFILER.search(name))

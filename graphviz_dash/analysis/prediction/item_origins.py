@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from graphviz_dash.analysis.attribution.origins import NodeOrigin, Origins, near
+from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver, select_near
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.prediction.eager_step import EagerStep
@@ -13,25 +13,27 @@ if TYPE_CHECKING:
 ItemOrigins: TypeAlias = tuple[NodeOrigin | None, ...]
 """Origin of each item's launch; None if unknown."""
 
-MOST_ITEMS: Final = 5_000
+MAX_ITEMS: Final = 5_000
 """Maximum number of items; planning more would need seconds."""
 
 _METHOD: Final = "launching call"
 
 
-def item_origins(trace: Trace, step: EagerStep) -> ItemOrigins:
+def find_item_origins(trace: Trace, step: EagerStep) -> ItemOrigins:
     """Return the origin of each item's launch.
 
     None if unknown, and for all items of a step with more than MAX_ITEMS. Near-linear in the
     step's operators.
     """
-    if len(step) > MOST_ITEMS or not len(trace.ops):
+    if len(step) > MAX_ITEMS or not len(trace.ops):
         return (None,) * len(step)
     typical = step.steps[step.matching[0]]
     known = step.launches >= 0
-    origins = Origins(near(trace, typical.start, typical.end, margin=0), step.launches[known])
+    origins = OriginResolver(
+        select_near(trace, typical.start, typical.end, margin=0), step.launches[known]
+    )
     numbers = (known.cumsum() - 1).tolist()
     return tuple(
-        origins.origin(number, _METHOD, 1.0) if is_known else None
+        origins.get_origin(number, _METHOD, 1.0) if is_known else None
         for number, is_known in zip(numbers, known.tolist(), strict=True)
     )

@@ -12,9 +12,9 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, exclusive_busy_ns
-from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, item_features
-from graphviz_dash.analysis.prediction.step_modules import item_modules
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, compute_exclusive_busy_ns
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, compute_item_features
+from graphviz_dash.analysis.prediction.step_modules import find_item_modules
 from graphviz_dash.model.absence import Missing
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class ModulePrediction(Struct, frozen=True):
 class ModulePredictions(Struct, frozen=True):
     """The modules of a step; ``source`` is the source of the module names."""
 
-    by: str
+    source: str
     modules: tuple[ModulePrediction, ...]
 
 
@@ -82,16 +82,16 @@ def predict_modules(
     Work outside all parts comes last. Launch times are scaled so that the parts add up to the
     eager step. If that step is clean, this removes the profiler overhead.
     """
-    parts = item_modules(trace, step)
+    parts = find_item_modules(trace, step)
     if isinstance(parts, Missing):
         return parts
-    exclusive = exclusive_busy_ns(step).astype(np.float64)
+    exclusive = compute_exclusive_busy_ns(step).astype(np.float64)
     terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
     idle_total = max(eager.ns - float(exclusive.sum()), 0.0)
     launching = eager.launching.sum()
     idle = eager.launching * (idle_total / launching if launching else 0.0)
     cost = np.zeros(len(step))
-    for term, counts in item_features(step, multiprocessors).items():
+    for term, counts in compute_item_features(step, multiprocessors).items():
         cost += counts * terms[term]
     predictions = []
     names = np.array(parts.names, dtype=object)
@@ -109,14 +109,16 @@ def predict_modules(
                 graphs=segments,
                 graphed_ns=float(exclusive[indices].sum() + cost[indices].sum() + launches),
                 blockers=sum(
-                    blocker.certain and blocker.module is not None and _inside(blocker.module, name)
+                    blocker.certain
+                    and blocker.module is not None
+                    and _is_inside(blocker.module, name)
                     for blocker in blockers
                 ),
             )
         )
     predictions.sort(key=lambda prediction: (not prediction.name, -prediction.saving_ns))
-    return ModulePredictions(parts.by, tuple(predictions))
+    return ModulePredictions(parts.source, tuple(predictions))
 
 
-def _inside(module: str, part: str) -> bool:
+def _is_inside(module: str, part: str) -> bool:
     return bool(part) and (module == part or module.startswith(f"{part}."))

@@ -15,17 +15,17 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.metrics.thresholds import SLIGHT_SPEEDUP
-from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
-from graphviz_dash.analysis.prediction.idle_time import IdleTime, idle_time
-from graphviz_dash.analysis.prediction.item_origins import ItemOrigins, item_origins
+from graphviz_dash.analysis.prediction.capture_blockers import Blocker, find_capture_blockers
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
+from graphviz_dash.analysis.prediction.idle_time import IdleTime, analyse_idle_time
+from graphviz_dash.analysis.prediction.item_origins import ItemOrigins, find_item_origins
 from graphviz_dash.analysis.prediction.module_prediction import (
     EagerSpan,
     ModulePredictions,
     predict_modules,
 )
-from graphviz_dash.analysis.prediction.replay_model import ReplayTime, replay_time
-from graphviz_dash.analysis.prediction.uncertainty import Estimate, half_widths
+from graphviz_dash.analysis.prediction.replay_model import ReplayTime, predict_replay
+from graphviz_dash.analysis.prediction.uncertainty import Estimate, compute_half_widths
 from graphviz_dash.analysis.sample_statistics import summarise
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.timings import CleanTimings
     from graphviz_dash.model.trace import Trace
 
-_FEW: Final = 3
+_FEW_STEPS: Final = 3
 
 
 class EagerSide(StrEnum):
@@ -54,7 +54,7 @@ class Recommendation(StrEnum):
     """The verdict."""
 
     YES = "yes"
-    HARDLY = "hardly"
+    MARGINAL = "hardly"
     NO = "no"
     BLOCKED = "not as it is"
     NO_STEPS = "no steps"
@@ -114,7 +114,7 @@ class Prediction(Struct, frozen=True):
 
     All traced steps count if the eager side is a loop that was timed as a whole.
     """
-    kept_ns: float
+    remaining_idle_ns: float
     """Idle time of the eager step that a graph does not remove, by its traced share."""
     speedup: Estimate | Missing
     """Eager step divided by the graphed step with the remaining idle time.
@@ -144,15 +144,17 @@ class Prediction(Struct, frozen=True):
     @property
     def graphed(self) -> Estimate:
         """Graphed step with the remaining idle time, back to back if the eager side is a loop."""
-        return _later(self.interval_ns if self.looped else self.step_ns, self.kept_ns)
+        return _shift_estimate(
+            self.interval_ns if self.is_looped else self.step_ns, self.remaining_idle_ns
+        )
 
     @property
-    def looped(self) -> bool:
+    def is_looped(self) -> bool:
         """True if the eager side consists of loop steps without waits between them."""
-        return _looped(self.eager_side, self.step)
+        return _is_looped(self.eager_side, self.step)
 
     @property
-    def is_of_whole_trace(self) -> bool:
+    def covers_whole_trace(self) -> bool:
         """True if the trace marks no steps, so that all of it counts and there is no speedup."""
         return self.step.method is StepMethod.WHOLE
 
@@ -186,7 +188,7 @@ def predict(
     (a step of the program's loop without one), else from the trace. ``gpu`` names the GPU if the
     trace does not. ``traced_steps`` are the steps of the trace, if already computed.
     """
-    step = eager_step(trace, traced_steps)
+    step = build_eager_step(trace, traced_steps)
     if isinstance(step, Missing):
         return step
     return predict_step(trace, step, calibration, clean, gpu, loop_ns)
@@ -202,47 +204,51 @@ def predict_step(
 ) -> Prediction:
     """Predict as :func:`predict` does, for a known typical step."""
     terms, multiprocessors = calibration.terms, calibration.gpu.multiprocessors
-    replay = replay_time(step, terms, multiprocessors)
+    replay = predict_replay(step, terms, multiprocessors)
     names = trace.info.device_names
     gpu = gpu or (names[0] if names else None)
     marked = step.method is not StepMethod.WHOLE
-    relative_half_width, interval_half = half_widths(
+    relative_half_width, interval_half = compute_half_widths(
         step, replay.total_ns, calibration.errors, other_gpu=gpu != calibration.gpu.name
     )
-    step_ns = _around(replay.total_ns, relative_half_width if marked else None)
-    interval_ns = _around(
-        back_to_back_ns(replay, calibration, len(step)), interval_half if marked else None
+    step_ns = _make_estimate(replay.total_ns, relative_half_width if marked else None)
+    interval_ns = _make_estimate(
+        compute_back_to_back_ns(replay, calibration, len(step)), interval_half if marked else None
     )
-    eager, side = _eager_side(step, clean, loop_ns)
+    eager, side = _select_eager_side(step, clean, loop_ns)
     # A loop was timed as a whole, so its mean includes occasional other work.
-    idle = idle_time(trace, step, mean=side is EagerSide.RECORDED)
-    remaining_ns = idle.kept_share * max(eager.value - step.busy_ns, 0.0)
-    graphed = _later(interval_ns if _looped(side, step) else step_ns, remaining_ns)
-    speedup, saving = _ratio(eager, graphed), _saving(eager, graphed)
-    blockers = capture_blockers(trace, step)
-    one_off = _one_off(step, calibration, clean)
+    idle = analyse_idle_time(trace, step, mean=side is EagerSide.RECORDED)
+    remaining_ns = idle.remaining_share * max(eager.value - step.busy_ns, 0.0)
+    graphed = _shift_estimate(interval_ns if _is_looped(side, step) else step_ns, remaining_ns)
+    speedup, saving = _compute_ratio(eager, graphed), _compute_saving(eager, graphed)
+    blockers = find_capture_blockers(trace, step)
+    one_off = _estimate_one_off_costs(step, calibration, clean)
     no_steps = Missing(Fact.TRACED_STEPS, "the trace marks no steps, so there is no step time")
     return Prediction(
         source=trace.info.source,
         calibration=calibration,
         step=step,
-        origins=item_origins(trace, step),
+        origins=find_item_origins(trace, step),
         replay=replay,
         step_ns=step_ns,
         interval_ns=interval_ns,
         eager_ns=eager.value,
         eager_side=side,
         idle=idle,
-        kept_ns=remaining_ns,
+        remaining_idle_ns=remaining_ns,
         speedup=speedup if marked else no_steps,
         saving_ns=saving if marked else no_steps,
         one_off=one_off,
-        break_even=_break_even(sum(ns for _, ns in one_off), saving) if marked else no_steps,
+        break_even=_compute_break_even(sum(ns for _, ns in one_off), saving)
+        if marked
+        else no_steps,
         recommendation=(
-            _recommendation(eager.value, graphed, blockers) if marked else Recommendation.NO_STEPS
+            _make_recommendation(eager.value, graphed, blockers)
+            if marked
+            else Recommendation.NO_STEPS
         ),
         blockers=blockers,
-        not_checked=_not_checked(trace, step),
+        not_checked=_find_unchecked_hazards(trace, step),
         modules=predict_modules(
             trace,
             step,
@@ -250,42 +256,44 @@ def predict_step(
             calibration,
             blockers,
         ),
-        warnings=_warnings(trace, step, calibration, gpu, side),
+        warnings=_find_warnings(trace, step, calibration, gpu, side),
         gpu=gpu,
-        incomplete=trace.info.incomplete[0].text if trace.info.incomplete else None,
+        incomplete=trace.info.completeness_problems[0].text
+        if trace.info.completeness_problems
+        else None,
     )
 
 
-def back_to_back_ns(replay: ReplayTime, calibration: Calibration, nodes: int) -> float:
+def compute_back_to_back_ns(replay: ReplayTime, calibration: Calibration, nodes: int) -> float:
     """Return the graphed step back to back: launches overlap the work unless they are longer."""
     device = replay.total_ns - replay.fixed_ns - replay.random_ns + calibration.interval_fixed_ns
     fixed, per_node = calibration.replay_cpu_ns
     return max(device + replay.random_ns, fixed + per_node * nodes)
 
 
-def _around(value: float, half: float | None) -> Estimate:
+def _make_estimate(value: float, half: float | None) -> Estimate:
     if half is None:
         return Estimate(round(value))
     return Estimate(round(value), round(value * (1 - half)), round(value * (1 + half)))
 
 
-def _later(estimate: Estimate, by: float) -> Estimate:
+def _shift_estimate(estimate: Estimate, offset_ns: float) -> Estimate:
     low, high = estimate.low, estimate.high
     return Estimate(
-        estimate.value + by,
-        None if low is None else low + by,
-        None if high is None else high + by,
+        estimate.value + offset_ns,
+        None if low is None else low + offset_ns,
+        None if high is None else high + offset_ns,
     )
 
 
-def _looped(side: EagerSide, step: EagerStep) -> bool:
+def _is_looped(side: EagerSide, step: EagerStep) -> bool:
     synchronised = (StepMethod.MARKED, StepMethod.WHOLE)
     return side is EagerSide.RECORDED or (
         side is EagerSide.TRACED and step.method not in synchronised
     )
 
 
-def _eager_side(
+def _select_eager_side(
     step: EagerStep, clean: CleanTimings | None, loop_ns: float | None
 ) -> tuple[Estimate, EagerSide]:
     """Return the eager step and its source, never a mixture.
@@ -304,7 +312,7 @@ def _eager_side(
     return Estimate(float(np.median(traced))), EagerSide.TRACED
 
 
-def _saving(eager: Estimate, graphed: Estimate) -> Estimate:
+def _compute_saving(eager: Estimate, graphed: Estimate) -> Estimate:
     value = eager.value - graphed.value
     bounds = (eager.low, eager.high, graphed.low, graphed.high)
     if None in bounds:
@@ -313,7 +321,7 @@ def _saving(eager: Estimate, graphed: Estimate) -> Estimate:
     return Estimate(value, eager_low - high, eager_high - low)
 
 
-def _ratio(eager: Estimate, graphed: Estimate) -> Estimate:
+def _compute_ratio(eager: Estimate, graphed: Estimate) -> Estimate:
     """Return a ratio with its interval: the relative uncertainties, added in quadrature."""
     value = eager.value / graphed.value
     bounds = (eager.low, eager.high, graphed.low, graphed.high)
@@ -325,7 +333,7 @@ def _ratio(eager: Estimate, graphed: Estimate) -> Estimate:
     return Estimate(value, value * max(1 - below, 0.0), value * (1 + above))
 
 
-def _one_off(
+def _estimate_one_off_costs(
     step: EagerStep, calibration: Calibration, clean: CleanTimings | None
 ) -> tuple[tuple[str, int], ...]:
     """Estimate the one-off costs. A capture runs the step's Python code once without GPU work."""
@@ -346,7 +354,7 @@ def _one_off(
     )
 
 
-def _break_even(cost: float, saving: Estimate) -> Estimate | Missing:
+def _compute_break_even(cost: float, saving: Estimate) -> Estimate | Missing:
     if saving.value <= 0:
         return Missing(Fact.PREDICTED_BREAK_EVEN, "a replay would save no time")
     replays = max(math.ceil(cost / saving.value), 1)
@@ -356,20 +364,20 @@ def _break_even(cost: float, saving: Estimate) -> Estimate | Missing:
     return Estimate(replays, max(math.ceil(cost / (saving.high or saving.value)), 1), most)
 
 
-def _recommendation(
+def _make_recommendation(
     eager_ns: float, graphed: Estimate, blockers: tuple[Blocker, ...]
 ) -> Recommendation:
     if eager_ns < graphed.value:
         return Recommendation.NO
     if eager_ns < SLIGHT_SPEEDUP * graphed.value or eager_ns < (graphed.high or graphed.value):
-        return Recommendation.HARDLY
+        return Recommendation.MARGINAL
     stops = any(
         blocker.certain and blocker.rule.severity is Severity.ILLEGAL for blocker in blockers
     )
     return Recommendation.BLOCKED if stops else Recommendation.YES
 
 
-def _not_checked(trace: Trace, step: EagerStep) -> tuple[NotChecked, ...]:
+def _find_unchecked_hazards(trace: Trace, step: EagerStep) -> tuple[NotChecked, ...]:
     checks = {
         NotChecked.STEPS_DIFFER: len(step.steps) < 2,
         NotChecked.SOURCE_LINES: not len(trace.python),
@@ -379,7 +387,7 @@ def _not_checked(trace: Trace, step: EagerStep) -> tuple[NotChecked, ...]:
     return tuple(check for check, applies in checks.items() if applies)
 
 
-def _warnings(
+def _find_warnings(
     trace: Trace, step: EagerStep, calibration: Calibration, gpu: str | None, side: EagerSide
 ) -> tuple[PredictionWarning, ...]:
     marked = step.method is not StepMethod.WHOLE
@@ -387,9 +395,9 @@ def _warnings(
         PredictionWarning.UNKNOWN_GPU: gpu is None,
         PredictionWarning.OTHER_GPU: gpu is not None and gpu != calibration.gpu.name,
         PredictionWarning.UNMARKED_STEPS: not marked,
-        PredictionWarning.FEW_STEPS: marked and len(step.matching) < _FEW,
+        PredictionWarning.FEW_STEPS: marked and len(step.matching) < _FEW_STEPS,
         PredictionWarning.COLLECTIVES: step.waits_for_ranks,
-        PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.incomplete),
+        PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.completeness_problems),
         PredictionWarning.PROFILED_EAGER_STEP: marked and side is EagerSide.TRACED,
     }
     return tuple(warning for warning, applies in warnings.items() if applies)

@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Floats
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
-from graphviz_dash.analysis.trace.collectives import collective_kind
+from graphviz_dash.analysis.trace.collectives import get_collective_kind
 from graphviz_dash.planning.operations import Operation
-from graphviz_dash.planning.share import kernel_share
+from graphviz_dash.planning.share import estimate_kernel_share
 from graphviz_dash.planning.simulation import Schedule, simulate
 
 
@@ -85,15 +85,15 @@ class ReplayTime(Struct, frozen=True):
         return sum(ns for _, _, ns in self.gaps)
 
 
-def item_features(step: EagerStep, multiprocessors: int) -> dict[ReplayTerm, Floats]:
+def compute_item_features(step: EagerStep, multiprocessors: int) -> dict[ReplayTerm, Floats]:
     """Return how often each item-related term counts each item, shape (items,)."""
     kind = np.array(step.kind)
     kernel = kind == "kernel"
-    host = np.array([engine > 0 for engine in item_engines(step)], dtype=np.bool_)
-    predecessor = _ahead(step)
-    warps = gpu_demand(step, multiprocessors, 1.0)
+    host = np.array([engine > 0 for engine in get_item_engines(step)], dtype=np.bool_)
+    predecessor = _find_stream_predecessors(step)
+    warps = compute_gpu_demand(step, multiprocessors, 1.0)
     wide = np.where(predecessor >= 0, (warps[predecessor] >= 1.0) & kernel[predecessor], False)
-    joins = np.array([bool(sources) for sources in step.after], dtype=np.bool_)
+    joins = np.array([bool(sources) for sources in step.predecessors], dtype=np.bool_)
     return {
         ReplayTerm.KERNEL: kernel.astype(np.float64),
         ReplayTerm.WIDE: (kernel & wide).astype(np.float64),
@@ -101,11 +101,13 @@ def item_features(step: EagerStep, multiprocessors: int) -> dict[ReplayTerm, Flo
         ReplayTerm.COPY: ((kind == "memcpy") & ~host).astype(np.float64),
         ReplayTerm.HOST_COPY: ((kind == "memcpy") & host).astype(np.float64),
         ReplayTerm.JOIN: joins.astype(np.float64),
-        ReplayTerm.HEAT: np.where(is_hot(step), step.duration, 0).astype(np.float64),
+        ReplayTerm.HEAT: np.where(find_power_limited_items(step), step.duration, 0).astype(
+            np.float64
+        ),
     }
 
 
-def is_hot(step: EagerStep) -> Flags:
+def find_power_limited_items(step: EagerStep) -> Flags:
     """Return a mask of long tensor core kernels, which drive a GPU to its power limit.
 
     Shape (items,).
@@ -115,7 +117,7 @@ def is_hot(step: EagerStep) -> Flags:
     return np.asarray(matches & kernel & (step.duration >= _HOT_NS), dtype=np.bool_)
 
 
-def gpu_demand(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
+def compute_gpu_demand(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
     """Return the share of the GPU that each item needs.
 
     A kernel's share depends on its launch, with ``warps`` filling a multiprocessor. A copy to or
@@ -126,12 +128,12 @@ def gpu_demand(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
         step.name,
         step.blocks.tolist(),
         step.threads.tolist(),
-        item_engines(step),
+        get_item_engines(step),
         strict=True,
     )
     return np.array(
         [
-            kernel_share(name, blocks, threads, multiprocessors, warps)
+            estimate_kernel_share(name, blocks, threads, multiprocessors, warps)
             if kind == "kernel"
             else float(engine > 0)
             for kind, name, blocks, threads, engine in launches
@@ -139,47 +141,47 @@ def gpu_demand(step: EagerStep, multiprocessors: int, warps: float) -> Floats:
     )
 
 
-def item_engines(step: EagerStep) -> list[int]:
+def get_item_engines(step: EagerStep) -> list[int]:
     """Return the engine of each item: 1 copies to the device, 2 from it, 0 otherwise."""
     return [1 if "HtoD" in name else 2 if "DtoH" in name else 0 for name in step.name]
 
 
-def draws_random(step: EagerStep) -> bool:
+def has_random_kernels(step: EagerStep) -> bool:
     """Return whether the name of a kernel in the step indicates random numbers."""
     return any(_RANDOM.search(name) for name in step.name)
 
 
-def item_dependencies(step: EagerStep) -> list[list[int]]:
+def find_item_dependencies(step: EagerStep) -> list[list[int]]:
     """Return the predecessors of each item, on its own stream and on other streams."""
-    ahead = _ahead(step).tolist()
+    ahead = _find_stream_predecessors(step).tolist()
     return [
         [*([previous] if previous >= 0 else []), *others]
-        for previous, others in zip(ahead, step.after, strict=True)
+        for previous, others in zip(ahead, step.predecessors, strict=True)
     ]
 
 
-def _ahead(step: EagerStep) -> np.typing.NDArray[np.int64]:
+def _find_stream_predecessors(step: EagerStep) -> np.typing.NDArray[np.int64]:
     predecessor = np.full(len(step), -1, dtype=np.int64)
-    for lane in range(step.streams):
+    for lane in range(step.stream_count):
         indices = np.flatnonzero(step.lane == lane)
         predecessor[indices[1:]] = indices[:-1]
     return predecessor
 
 
-def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: int) -> ReplayTime:
+def predict_replay(step: EagerStep, terms: Mapping[str, float], multiprocessors: int) -> ReplayTime:
     """Predict the replay of ``step`` as one graph, with the calibration ``terms`` of a machine."""
-    features = item_features(step, multiprocessors)
+    features = compute_item_features(step, multiprocessors)
     cost = np.zeros(len(step))
     for term, counts in features.items():
         cost += counts * terms[term]
-    random = float(draws_random(step))
+    random = float(has_random_kernels(step))
     # Programmatic launches start before the end of their predecessor.
-    exclusive_ns = np.maximum(step.alone - step.overlapped, 0).astype(np.float64)
-    demand = gpu_demand(step, multiprocessors, terms[ReplayTerm.WARPS])
+    exclusive_ns = np.maximum(step.exclusive_duration - step.overlapped, 0).astype(np.float64)
+    demand = compute_gpu_demand(step, multiprocessors, terms[ReplayTerm.WARPS])
     # Collectives overlapped the same work in the trace, so their durations already include it.
-    is_collective = [collective_kind(name) is not None for name in step.name]
-    schedule = _schedule(step, exclusive_ns, cost, np.where(is_collective, 0.0, demand))
-    path = np.array(schedule.path, dtype=np.int64)
+    is_collective = [get_collective_kind(name) is not None for name in step.name]
+    schedule = _simulate_schedule(step, exclusive_ns, cost, np.where(is_collective, 0.0, demand))
+    path = np.array(schedule.critical_path, dtype=np.int64)
     on_path = {term: counts[path] for term, counts in features.items()}
     gaps = tuple(
         (term, int(np.count_nonzero(counts)), float(counts.sum() * terms[term]))
@@ -209,16 +211,18 @@ def replay_time(step: EagerStep, terms: Mapping[str, float], multiprocessors: in
     )
 
 
-def _schedule(step: EagerStep, alone: Floats, cost: Floats, demand: Floats) -> Schedule:
+def _simulate_schedule(
+    step: EagerStep, exclusive_ns: Floats, cost: Floats, demand: Floats
+) -> Schedule:
     """Simulate the items, each starting ``cost`` after the end of its last predecessor."""
     operations = [
         Operation(duration, share, engine=engine)
         for duration, share, engine in zip(
-            alone.tolist(), demand.tolist(), item_engines(step), strict=True
+            exclusive_ns.tolist(), demand.tolist(), get_item_engines(step), strict=True
         )
     ]
     waits = [
         [(source, delay) for source in dict.fromkeys(sources)]
-        for sources, delay in zip(item_dependencies(step), cost.tolist(), strict=True)
+        for sources, delay in zip(find_item_dependencies(step), cost.tolist(), strict=True)
     ]
     return simulate(operations, waits)

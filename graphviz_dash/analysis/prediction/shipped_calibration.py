@@ -14,7 +14,7 @@ _FILE: Final = "calibration-h200.json"
 
 
 @cache
-def shipped_calibration() -> Calibration:
+def load_shipped_calibration() -> Calibration:
     """Load the calibration of an NVIDIA H200 from ``graphviz-dash bench predict``
     (docs/predict.md).
     """

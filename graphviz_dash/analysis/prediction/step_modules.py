@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.arrays import Ints, get_column
 from graphviz_dash.analysis.attribution.capture_tables import Frames, Ops
-from graphviz_dash.analysis.attribution.origins import near
+from graphviz_dash.analysis.attribution.origins import select_near
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
-from graphviz_dash.analysis.trace.intervals import NONE, Nesting, Wanted, values_at
+from graphviz_dash.analysis.trace.intervals import NONE, Nesting, SelectedIntervals, get_values
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.marks import MODULE
@@ -32,8 +32,13 @@ BY_MARKS: Final = "the collector's module ranges"
 BY_FRAMES: Final = "the module frames of the Python stacks"
 BY_RANGES: Final = "the program's record_function ranges"
 
-_NOT_OURS: Final = ("graphviz_dash.", "ProfilerStep#", "Optimizer.zero_grad#", "PyTorch Profiler")
-_MOST_OF_IT: Final = 0.9
+_EXCLUDED_PREFIXES: Final = (
+    "graphviz_dash.",
+    "ProfilerStep#",
+    "Optimizer.zero_grad#",
+    "PyTorch Profiler",
+)
+_WRAPPER_SHARE: Final = 0.9
 
 
 class ItemModules(Struct, frozen=True):
@@ -42,22 +47,22 @@ class ItemModules(Struct, frozen=True):
     ``source`` names their source.
     """
 
-    by: str
+    source: str
     names: tuple[str, ...]
 
 
-def item_modules(trace: Trace, step: EagerStep) -> ItemModules | Missing:
+def find_item_modules(trace: Trace, step: EagerStep) -> ItemModules | Missing:
     """Return the parts of the typical step, or why there are none."""
     first = step.steps[step.matching[0]]
-    trace = near(trace, first.start, first.end)
+    trace = select_near(trace, first.start, first.end)
     readers = (
-        (BY_MARKS, _module_ranges),
-        (BY_FRAMES, _module_frames),
-        (BY_RANGES, _other_ranges),
+        (BY_MARKS, _read_module_ranges),
+        (BY_FRAMES, _read_module_frames),
+        (BY_RANGES, _read_other_ranges),
     )
     for by, read in readers:
         paths = read(trace, step)
-        names = _cut(paths)
+        names = _select_level(paths)
         if any(names):
             return ItemModules(by, names)
     return Missing(
@@ -67,7 +72,7 @@ def item_modules(trace: Trace, step: EagerStep) -> ItemModules | Missing:
     )
 
 
-def _cut(paths: list[Path]) -> tuple[str, ...]:
+def _select_level(paths: list[Path]) -> tuple[str, ...]:
     """Return the names at the first level that divides the work into several parts.
 
     A level with nearly all work in one part is a wrapper and is skipped.
@@ -76,29 +81,33 @@ def _cut(paths: list[Path]) -> tuple[str, ...]:
         cut = [path[:depth] for path in paths]
         inside = Counter(path_head for path_head in cut if path_head)
         most = inside.most_common(1)[0][1]
-        if len(inside) > 1 and most < _MOST_OF_IT * inside.total():
+        if len(inside) > 1 and most < _WRAPPER_SHARE * inside.total():
             return tuple(".".join(path_head) for path_head in cut)
     return tuple(".".join(path[:1]) for path in paths)
 
 
-def _module_ranges(trace: Trace, step: EagerStep) -> list[Path]:
-    names = _ranges_around(trace, step, lambda name: name.startswith(MODULE))
+def _read_module_ranges(trace: Trace, step: EagerStep) -> list[Path]:
+    names = _find_enclosing_ranges(trace, step, lambda name: name.startswith(MODULE))
     return [tuple(path[-1].removeprefix(MODULE).split(".")) if path else () for path in names]
 
 
-def _other_ranges(trace: Trace, step: EagerStep) -> list[Path]:
-    return _ranges_around(trace, step, lambda name: not name.startswith(_NOT_OURS))
+def _read_other_ranges(trace: Trace, step: EagerStep) -> list[Path]:
+    return _find_enclosing_ranges(trace, step, lambda name: not name.startswith(_EXCLUDED_PREFIXES))
 
 
-def _ranges_around(trace: Trace, step: EagerStep, wanted: Callable[[str], bool]) -> list[Path]:
+def _find_enclosing_ranges(
+    trace: Trace, step: EagerStep, wanted: Callable[[str], bool]
+) -> list[Path]:
     marks = trace.annotations
     names = [name or "" for name in marks["name"].to_list()]
     flags = np.array([wanted(name) for name in names], dtype=np.bool_)
     if not flags.any():
         return [()] * len(step)
-    nesting = Nesting.build(column(marks, "ts"), column(marks, "dur"), column(marks, "tid"))
-    ranges = Wanted(nesting, flags)
-    rows = _around(trace, step, ranges)
+    nesting = Nesting.build(
+        get_column(marks, "ts"), get_column(marks, "dur"), get_column(marks, "tid")
+    )
+    ranges = SelectedIntervals(nesting, flags)
+    rows = _find_enclosing(trace, step, ranges)
     paths: list[Path] = []
     for innermost in rows.tolist():
         path: list[str] = []
@@ -111,35 +120,37 @@ def _ranges_around(trace: Trace, step: EagerStep, wanted: Callable[[str], bool])
     return paths
 
 
-def _module_frames(trace: Trace, step: EagerStep) -> list[Path]:
+def _read_module_frames(trace: Trace, step: EagerStep) -> list[Path]:
     if not len(trace.python):
         return [()] * len(step)
     frames = Frames(trace.python)
-    rows = _around(trace, step, frames.module_frames)
+    rows = _find_enclosing(trace, step, frames.module_frames)
     modules_at: dict[int, Path] = {NONE: ()}
     for row in set(rows.tolist()) - {NONE}:
-        modules_at[row] = frames.modules(row)
+        modules_at[row] = frames.list_modules(row)
     return [modules_at[row] for row in rows.tolist()]
 
 
-def _around(trace: Trace, step: EagerStep, wanted: Wanted) -> Ints:
+def _find_enclosing(trace: Trace, step: EagerStep, wanted: SelectedIntervals) -> Ints:
     """Return the innermost wanted interval around each item's launch or its forward operator."""
     runtime = trace.runtime
     linked = step.launches >= 0
     calls = np.maximum(step.launches, 0)
     if not len(runtime):
         return np.full(len(step), NONE, dtype=np.int64)
-    launch_times, threads = column(runtime, "ts")[calls], column(runtime, "tid")[calls]
-    at_launch = np.where(linked, wanted.around(launch_times, threads), NONE)
+    launch_times, threads = get_column(runtime, "ts")[calls], get_column(runtime, "tid")[calls]
+    at_launch = np.where(linked, wanted.find_around(launch_times, threads), NONE)
     if not len(trace.ops):
         return at_launch
     ops = Ops(trace.ops)
-    external = column(runtime, "external_id")[calls]
+    external = get_column(runtime, "external_id")[calls]
     op = link_launches(np.where(linked & (external > 0), external, NONE), ops.external).launch
-    op = np.where(op != NONE, op, np.where(linked, ops.nesting.around(launch_times, threads), NONE))
-    forward = values_at(ops.forward, op)
-    at_forward = wanted.around(
-        values_at(ops.nesting.start, forward), values_at(ops.nesting.thread, forward)
+    op = np.where(
+        op != NONE, op, np.where(linked, ops.nesting.find_around(launch_times, threads), NONE)
+    )
+    forward = get_values(ops.forward, op)
+    at_forward = wanted.find_around(
+        get_values(ops.nesting.start, forward), get_values(ops.nesting.thread, forward)
     )
     at_forward = np.where(forward != NONE, at_forward, NONE)
     # In the backward engine, the forward module is more specific than a range around everything.

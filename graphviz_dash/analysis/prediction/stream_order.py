@@ -22,7 +22,7 @@ class StreamCalls(Struct, frozen=True):
 
     waits: Ints
     """Time of each stream wait for an event, shape (waits,)."""
-    inside: Flags
+    inside_operator: Flags
     """True if the wait was inside an operator, that is, a library's wait; shape (waits,)."""
     records: Ints
     """Time of each event record, shape (records,)."""
@@ -43,8 +43,8 @@ class LaunchedItems(Struct, frozen=True):
     """End of the item."""
 
 
-def stream_waits(
-    steps: Sequence[LaunchedItems], calls: StreamCalls, has_default: bool, talks: Flags
+def find_stream_waits(
+    steps: Sequence[LaunchedItems], calls: StreamCalls, has_default: bool, has_collectives: Flags
 ) -> tuple[tuple[int, ...], ...]:
     """Return for each item the items on other streams that it waits for, all launched earlier.
 
@@ -57,22 +57,22 @@ def stream_waits(
     count = len(first.lane)
     if not count or not first.lane.max():
         return ((),) * count
-    as_ran = _as_ran(first)
+    as_ran = _order_from_timing(first)
     if not len(calls.waits):
         return tuple(map(tuple, as_ran))
-    predecessors = _ahead(first.lane)
-    held = _held_back(steps, calls)
+    predecessors = _find_predecessors(first.lane)
+    held = _find_blocking_items(steps, calls)
     lanes = first.lane.tolist()
     waited: dict[tuple[int, int], int] = {}
     waits: list[tuple[int, ...]] = []
-    for item, sources in enumerate(_told_by_calls(first, calls, has_default)):
-        call_waits = [_ended_before(item, source, predecessors, steps) for source in sources]
+    for item, sources in enumerate(_order_from_calls(first, calls, has_default)):
+        call_waits = [_find_ended_source(item, source, predecessors, steps) for source in sources]
         lane = lanes[item]
         run_waits = [
             source
             for source in as_ran[item]
             # Its predecessor on the stream may already have waited for it.
-            if (talks[lanes[source]] or talks[lane])
+            if (has_collectives[lanes[source]] or has_collectives[lane])
             and source > waited.get((lane, lanes[source]), -1)
         ]
         waited |= {(lane, lanes[source]): source for source in run_waits}
@@ -81,7 +81,7 @@ def stream_waits(
     return tuple(waits)
 
 
-def _ahead(lane: Ints) -> list[int]:
+def _find_predecessors(lane: Ints) -> list[int]:
     newest: dict[int, int] = {}
     predecessors = []
     for item, stream in enumerate(lane.tolist()):
@@ -90,17 +90,19 @@ def _ahead(lane: Ints) -> list[int]:
     return predecessors
 
 
-def _ended_before(item: int, source: int, ahead: list[int], steps: Sequence[LaunchedItems]) -> int:
+def _find_ended_source(
+    item: int, source: int, predecessors: list[int], steps: Sequence[LaunchedItems]
+) -> int:
     """Return ``source`` or its latest predecessor that ended in every step before ``item`` began.
 
     The item cannot have waited for later ones. -1 if none.
     """
     while source >= 0 and any(items.end[source] > items.begin[item] for items in steps):
-        source = ahead[source]
+        source = predecessors[source]
     return source
 
 
-def _as_ran(items: LaunchedItems) -> list[list[int]]:
+def _order_from_timing(items: LaunchedItems) -> list[list[int]]:
     """Return for each item the last ended item of each other stream at its start.
 
     Without waits between streams, this order is kept: a step joins its streams, so some of its
@@ -121,15 +123,15 @@ def _as_ran(items: LaunchedItems) -> list[list[int]]:
     return waits
 
 
-_HAND_OVER_NS: Final = 10_000
+_MAX_HANDOVER_NS: Final = 10_000
 """Maximum delay between the end of awaited work and the start of the waiting item."""
-_START_NS: Final = 10_000
+_MAX_START_DELAY_NS: Final = 10_000
 """Maximum delay between a launch and its start on an idle stream."""
 
 
-def _held_back(steps: Sequence[LaunchedItems], calls: StreamCalls) -> Ints:
+def _find_blocking_items(steps: Sequence[LaunchedItems], calls: StreamCalls) -> Ints:
     """Return the item on another stream that each item waited for in every step, -1 if none."""
-    held = np.stack([_held_in(items) for items in steps])
+    held = np.stack([_find_blocking_items_of_step(items) for items in steps])
     same = np.where((held == held[0]).all(axis=0), held[0], -1)
     first = steps[0]
     # Only if a wait comes after the awaited launch and before the waiting one.
@@ -138,7 +140,7 @@ def _held_back(steps: Sequence[LaunchedItems], calls: StreamCalls) -> Ints:
     return np.where((same >= 0) & waited, same, -1)
 
 
-def _held_in(items: LaunchedItems) -> Ints:
+def _find_blocking_items_of_step(items: LaunchedItems) -> Ints:
     order = np.argsort(items.end, kind="stable")
     ends = items.end[order]
     held = np.full(len(items.lane), -1, dtype=np.int64)
@@ -146,10 +148,10 @@ def _held_in(items: LaunchedItems) -> Ints:
     for item, (lane, begin, submitted) in enumerate(
         zip(items.lane.tolist(), items.begin.tolist(), items.submitted.tolist(), strict=True)
     ):
-        ready = max(stream_end.get(lane, 0), submitted + _START_NS)
+        ready = max(stream_end.get(lane, 0), submitted + _MAX_START_DELAY_NS)
         stream_end[lane] = max(stream_end.get(lane, 0), int(items.end[item]))
         index = int(np.searchsorted(ends, begin, "right")) - 1
-        while index >= 0 and ends[index] > max(ready, begin - _HAND_OVER_NS):
+        while index >= 0 and ends[index] > max(ready, begin - _MAX_HANDOVER_NS):
             source = int(order[index])
             if source < item and items.lane[source] != lane:
                 held[item] = source
@@ -158,7 +160,7 @@ def _held_in(items: LaunchedItems) -> Ints:
     return held
 
 
-def _told_by_calls(
+def _order_from_calls(
     items: LaunchedItems, calls: StreamCalls, has_default: bool
 ) -> list[tuple[int, ...]]:
     events = sorted(
@@ -167,12 +169,14 @@ def _told_by_calls(
             *((at, _RECORD, event) for event, at in enumerate(calls.records.tolist())),
             *(
                 (at, _WAIT, int(inside))
-                for at, inside in zip(calls.waits.tolist(), calls.inside.tolist(), strict=True)
+                for at, inside in zip(
+                    calls.waits.tolist(), calls.inside_operator.tolist(), strict=True
+                )
             ),
         ]
     )
     lanes = items.lane.tolist()
-    order = _StreamOrder(_main_of(items.lane, has_default))
+    order = _StreamOrder(_find_main_stream(items.lane, has_default))
     waits_for: list[tuple[int, ...]] = [()] * len(lanes)
     for _, kind, which in events:
         if kind == _LAUNCH:
@@ -230,12 +234,12 @@ class _StreamOrder:
 
     def launch(self, item: int, lane: int) -> tuple[int, ...]:
         """Register a launch and return the items of other streams that ``item`` waits for."""
-        sources = dict.fromkeys((*self._waited(lane), *self._forked(item, lane)))
+        sources = dict.fromkeys((*self._get_library_waits(lane), *self._get_fork_waits(item, lane)))
         self._newest = item
         self._tails[lane] = item
         return tuple(source for source in sources if source != item)
 
-    def _waited(self, lane: int) -> tuple[int, ...]:
+    def _get_library_waits(self, lane: int) -> tuple[int, ...]:
         sources = dict.fromkeys(item for item in self._library.values() if item is not None)
         if len(self._library) > 1:
             # Several events together mark joined streams.
@@ -247,28 +251,28 @@ class _StreamOrder:
         self._library, self._library_waits = {}, 0
         return tuple(item for item in sources if item != self._tails.get(lane))
 
-    def _forked(self, item: int, lane: int) -> tuple[int, ...]:
+    def _get_fork_waits(self, item: int, lane: int) -> tuple[int, ...]:
         if lane == self._main:
             if self._waits:
-                self._join()
+                self._join_open_streams()
             joined, self._joined = tuple(self._joined.values()), {}
             self._last, self._waits = (item,), 0
             return joined
         if self._waits > len(self._open) > 0:
             # More waits than a fork needs, so the open streams were joined before it.
             self._waits -= len(self._open)
-            self._join()
+            self._join_open_streams()
         forks = lane not in self._open and self._waits > 0
         self._waits -= forks
         self._open[lane] = item
         return (*self._last, *self._joined.values()) if forks else ()
 
-    def _join(self) -> None:
+    def _join_open_streams(self) -> None:
         self._joined |= self._open
         self._open.clear()
 
 
-def _main_of(lane: Ints, has_default: bool) -> int | None:
+def _find_main_stream(lane: Ints, has_default: bool) -> int | None:
     """Return the default stream, or else the common stream of the first and last work, if any."""
     if has_default:
         return 0

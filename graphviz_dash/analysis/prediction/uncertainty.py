@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.prediction.replay_model import is_hot
+from graphviz_dash.analysis.prediction.replay_model import find_power_limited_items
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.prediction.eager_step import EagerStep
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 CONFIDENCE: Final = 0.9
 """Intended coverage of an interval."""
 
-LEAST_SCALE: Final = 0.005
+MIN_SCALE: Final = 0.005
 """Minimum relative error scale."""
 
-OTHER_GPU: Final = 1.5
+OTHER_GPU_FACTOR: Final = 1.5
 """Factor for intervals on a GPU other than the calibration's.
 
 The errors of 11 workloads on an H100, predicted with an H200 calibration, were up to twice those
@@ -37,7 +37,7 @@ on the H200.
 
 _PER_NS: Final = 1e-3
 """Kernel density is counted per microsecond."""
-_MOST_KERNELS: Final = 0.4
+_MAX_KERNEL_DENSITY: Final = 0.4
 """Kernel density above which errors do not grow (one per 2.5 µs)."""
 
 
@@ -63,25 +63,27 @@ class Estimate(Struct, frozen=True):
     """None without an interval or if unbounded, such as a break-even that never occurs."""
 
 
-def error_sources(step: EagerStep, total_ns: float) -> dict[str, float]:
+def compute_error_sources(step: EagerStep, total_ns: float) -> dict[str, float]:
     """Return the amount of each error source in a step predicted to last ``total_ns``."""
     kind = np.array(step.kind)
     total = max(total_ns, 1.0)
     return {
-        ErrorSource.KERNELS: min(step.count("kernel") / (total * _PER_NS), _MOST_KERNELS),
-        ErrorSource.HEAT: min(float(step.duration[is_hot(step)].sum()) / total, 1.0),
+        ErrorSource.KERNELS: min(step.count("kernel") / (total * _PER_NS), _MAX_KERNEL_DENSITY),
+        ErrorSource.HEAT: min(
+            float(step.duration[find_power_limited_items(step)].sum()) / total, 1.0
+        ),
         ErrorSource.COPIES: min(float(step.duration[kind == "memcpy"].sum()) / total, 1.0),
-        ErrorSource.STREAMS: float(step.streams > 1),
+        ErrorSource.STREAMS: float(step.stream_count > 1),
     }
 
 
-def error_scale(sources: Mapping[str, float], weights: Mapping[str, float]) -> float:
+def compute_error_scale(sources: Mapping[str, float], weights: Mapping[str, float]) -> float:
     """Return the scale of the relative error of a prediction."""
     scale = sum(weights.get(source, 0.0) * amount for source, amount in sources.items())
-    return max(scale, LEAST_SCALE)
+    return max(scale, MIN_SCALE)
 
 
-def conformal_quantile(scores: Sequence[float]) -> float:
+def compute_conformal_quantile(scores: Sequence[float]) -> float:
     """Return the quantile of ``scores`` with CONFIDENCE coverage.
 
     Of n scores it is the ceil((n + 1) CONFIDENCE)-th, or the largest (Vovk et al., Algorithmic
@@ -91,10 +93,10 @@ def conformal_quantile(scores: Sequence[float]) -> float:
     return sorted(scores)[min(place, len(scores)) - 1]
 
 
-def half_widths(
+def compute_half_widths(
     step: EagerStep, total_ns: float, errors: ErrorScale, other_gpu: bool
 ) -> tuple[float, float]:
     """Return the relative half widths of the intervals of step time and back-to-back time."""
-    scale = error_scale(error_sources(step, total_ns), errors.weights)
-    scale *= OTHER_GPU if other_gpu else 1.0
+    scale = compute_error_scale(compute_error_sources(step, total_ns), errors.weights)
+    scale *= OTHER_GPU_FACTOR if other_gpu else 1.0
     return min(scale * errors.step, 1.0), min(scale * errors.interval, 1.0)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.arrays import Ints, get_column
 from graphviz_dash.analysis.trace.collectives import (
-    MEETING,
+    SYNCHRONISING_COLLECTIVES,
     Collective,
     StepCommunication,
-    collective_kinds,
+    get_collective_kinds,
 )
 from graphviz_dash.analysis.trace.steps import Step
 
@@ -76,7 +76,7 @@ class RankClock(Struct, frozen=True):
     """Number of collective ends used."""
 
 
-def match_instances(ranks: Sequence[RankTrace]) -> MatchedCollectives:
+def match_collectives(ranks: Sequence[RankTrace]) -> MatchedCollectives:
     """Match the collectives of the steps common to all of ``ranks`` (at least one) by order.
 
     If the kinds of a step differ in sequence, each kind with equal counts on all ranks is
@@ -95,10 +95,10 @@ def match_instances(ranks: Sequence[RankTrace]) -> MatchedCollectives:
     for index in common:
         rows_by_rank = [rank[index] for rank in rows_of]
         kinds_by_rank = [
-            collective_kinds(rank.trace, of_step)
+            get_collective_kinds(rank.trace, of_step)
             for rank, of_step in zip(ranks, rows_by_rank, strict=True)
         ]
-        pairs = _matched(kinds_by_rank)
+        pairs = _match_step(kinds_by_rank)
         for ordinal, (kind, members) in enumerate(pairs):
             kinds.append(kind)
             step_of.append(index)
@@ -114,9 +114,9 @@ def match_instances(ranks: Sequence[RankTrace]) -> MatchedCollectives:
     end = np.empty_like(table)
     for number, rank in enumerate(ranks):
         gpu = rank.trace.gpu
-        begins = column(gpu, "ts")
+        begins = get_column(gpu, "ts")
         start[:, number] = begins[table[:, number]]
-        end[:, number] = (begins + np.maximum(column(gpu, "dur"), 0))[table[:, number]]
+        end[:, number] = (begins + np.maximum(get_column(gpu, "dur"), 0))[table[:, number]]
     return MatchedCollectives(
         kinds=tuple(kinds),
         step=np.array(step_of, dtype=np.int64),
@@ -128,14 +128,16 @@ def match_instances(ranks: Sequence[RankTrace]) -> MatchedCollectives:
     )
 
 
-def _matched(named: list[list[Collective]]) -> list[tuple[Collective, tuple[int, ...]]]:
+def _match_step(kinds_by_rank: list[list[Collective]]) -> list[tuple[Collective, tuple[int, ...]]]:
     """Return the kind of each matched collective of a step, and its index in each rank's list."""
-    first = named[0]
-    if all(other == first for other in named[1:]):
-        return [(kind, (index,) * len(named)) for index, kind in enumerate(first)]
+    first = kinds_by_rank[0]
+    if all(other == first for other in kinds_by_rank[1:]):
+        return [(kind, (index,) * len(kinds_by_rank)) for index, kind in enumerate(first)]
     pairs: list[tuple[Collective, tuple[int, ...]]] = []
     for kind in dict.fromkeys(first):
-        places = [[index for index, name in enumerate(names) if name is kind] for names in named]
+        places = [
+            [index for index, name in enumerate(names) if name is kind] for names in kinds_by_rank
+        ]
         if len({len(indices) for indices in places}) == 1:
             pairs += [(kind, members) for members in zip(*places, strict=True)]
     return sorted(pairs, key=lambda pair: pair[1][0])
@@ -149,7 +151,9 @@ def align_clocks(
     Empty if no collective ends on all ranks together: the hosts' clocks may then differ
     arbitrarily.
     """
-    meets = np.array([kind in MEETING for kind in instances.kinds], dtype=np.bool_)
+    meets = np.array(
+        [kind in SYNCHRONISING_COLLECTIVES for kind in instances.kinds], dtype=np.bool_
+    )
     origin = np.array([rank.trace.info.origin_ns for rank in ranks], dtype=np.int64)
     # Subtract origins first, because the sums are Unix times, which float64 would round.
     origin_difference = origin - origin[0]
@@ -177,7 +181,9 @@ def align_clocks(
     return tuple(clocks)
 
 
-def on_one_clock(ranks: Sequence[RankTrace], clocks: Sequence[RankClock], times: Ints) -> Ints:
+def convert_to_first_clock(
+    ranks: Sequence[RankTrace], clocks: Sequence[RankClock], times: Ints
+) -> Ints:
     """Convert ``times``, shape (n, ranks), from ns since each trace's origin to the first one's."""
     origin = np.array([rank.trace.info.origin_ns for rank in ranks], dtype=np.int64)
     offset = np.array([clock.offset for clock in clocks], dtype=np.int64)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column
-from graphviz_dash.analysis.attribution.attribution import attributions
-from graphviz_dash.analysis.attribution.origins import NodeOrigin, Origins
-from graphviz_dash.analysis.replays.replays import METHODS, identities_of, match_replays
-from graphviz_dash.analysis.trace.collectives import message_bytes
+from graphviz_dash.analysis.arrays import Ints, get_column
+from graphviz_dash.analysis.attribution.attribution import attribute_graphs
+from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver
+from graphviz_dash.analysis.replays.replays import METHODS, get_identities, match_replays
+from graphviz_dash.analysis.trace.collectives import compute_message_bytes
 from graphviz_dash.analysis.trace.lanes import link_launches
-from graphviz_dash.analysis.trace.signatures import normalised
+from graphviz_dash.analysis.trace.signatures import normalise_name
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class GraphDifference(Struct, frozen=True):
     """
 
     rank: int
-    first: FirstDifference | None
+    first_difference: FirstDifference | None
 
 
 class CollectiveOrigin(Struct, frozen=True):
@@ -74,17 +74,18 @@ class CollectiveOrigin(Struct, frozen=True):
     """Bytes sent by the first rank; None if unknown."""
 
 
-def differences(runs: Sequence[Run]) -> tuple[GraphDifference, ...]:
+def compare_rank_graphs(runs: Sequence[Run]) -> tuple[GraphDifference, ...]:
     """Compare each later rank's graphs with the first rank's; empty if no rank captured any."""
     if not any(run.graphs for run in runs):
         return ()
     first = runs[0].graphs
     return tuple(
-        GraphDifference(run.manifest.rank or 0, _difference(first, run.graphs)) for run in runs[1:]
+        GraphDifference(run.manifest.rank or 0, _find_difference(first, run.graphs))
+        for run in runs[1:]
     )
 
 
-def _difference(
+def _find_difference(
     first: tuple[CapturedGraph, ...], other: tuple[CapturedGraph, ...]
 ) -> FirstDifference | None:
     if len(first) != len(other):
@@ -94,24 +95,24 @@ def _difference(
             counts = (len(expected.nodes), len(graph.nodes))
             return FirstDifference(GraphAspect.NODES, graph, counts=counts)
         for before, after in zip(expected.nodes, graph.nodes, strict=True):
-            if _look(before) != _look(after):
+            if _get_appearance(before) != _get_appearance(after):
                 return FirstDifference(GraphAspect.NODE, graph, nodes=(before, after))
         if set(expected.edges) != set(graph.edges):
             return FirstDifference(GraphAspect.EDGES, graph)
     return None
 
 
-def _look(node: GraphNode) -> object:
+def _get_appearance(node: GraphNode) -> object:
     """Return the properties that must agree between ranks, with normalised function names."""
     match node.params:
         case KernelParams() as kernel:
             shared = (kernel.dynamic_shared, kernel.static_shared)
-            return (node.kind, normalised(kernel.demangled), kernel.grid, kernel.block, shared)
+            return (node.kind, normalise_name(kernel.demangled), kernel.grid, kernel.block, shared)
         case params:
             return (node.kind, params, node.bodies)
 
 
-def origins(run: Run, rows: Ints) -> list[CollectiveOrigin]:
+def find_collective_origins(run: Run, rows: Ints) -> list[CollectiveOrigin]:
     """Return the origin of each of ``rows`` in the run's replay trace, in order.
 
     A replayed kernel leads to its node and from there to the launch during capture; an eager one
@@ -120,14 +121,14 @@ def origins(run: Run, rows: Ints) -> list[CollectiveOrigin]:
     trace = run.replay_trace
     if trace is None:
         return []
-    nodes = _nodes(run, trace, rows) if run.graphs else {}
-    eager = _eager(trace, [row for row in rows.tolist() if row not in nodes])
+    nodes = _find_node_origins(run, trace, rows) if run.graphs else {}
+    eager = _find_eager_origins(trace, [row for row in rows.tolist() if row not in nodes])
     return [nodes.get(row) or eager[row] for row in rows.tolist()]
 
 
-def _nodes(run: Run, trace: Trace, rows: Ints) -> dict[int, CollectiveOrigin]:
-    matched = match_replays(run.graphs, trace, identities_of(run))
-    by_graph = attributions(run.graphs, run.captures)
+def _find_node_origins(run: Run, trace: Trace, rows: Ints) -> dict[int, CollectiveOrigin]:
+    matched = match_replays(run.graphs, trace, get_identities(run))
+    by_graph = attribute_graphs(run.graphs, run.capture_traces)
     indices = np.flatnonzero(np.isin(matched.gpu_row, rows) & (matched.node >= 0))
     by_row: dict[int, CollectiveOrigin] = {}
     for index in indices.tolist():
@@ -136,27 +137,27 @@ def _nodes(run: Run, trace: Trace, rows: Ints) -> dict[int, CollectiveOrigin]:
         origin = by_graph[graph].origins[node]
         method = f"{METHODS[int(matched.method[index])]}; {origin.method}"
         row = int(matched.gpu_row[index])
-        by_row[row] = _origin(str(trace.gpu["name"][row]), method, graph, node, origin)
+        by_row[row] = _build_origin(str(trace.gpu["name"][row]), method, graph, node, origin)
     return by_row
 
 
-def _eager(trace: Trace, rows: list[int]) -> dict[int, CollectiveOrigin]:
+def _find_eager_origins(trace: Trace, rows: list[int]) -> dict[int, CollectiveOrigin]:
     launch = link_launches(
-        column(trace.gpu, "correlation")[rows], column(trace.runtime, "correlation")
+        get_column(trace.gpu, "correlation")[rows], get_column(trace.runtime, "correlation")
     ).launch
     linked = [row for row, call in zip(rows, launch.tolist(), strict=True) if call >= 0]
-    launched_by = Origins(trace, launch[launch >= 0]) if linked else None
+    launched_by = OriginResolver(trace, launch[launch >= 0]) if linked else None
     by_row = {row: CollectiveOrigin("none", None, None, None, None, None) for row in rows}
     for index, row in enumerate(linked):
         if launched_by is not None:
             name = str(trace.gpu["name"][row])
-            origin = launched_by.origin(index, "launch", 1.0)
-            by_row[row] = _origin(name, "launch", None, None, origin)
+            origin = launched_by.get_origin(index, "launch", 1.0)
+            by_row[row] = _build_origin(name, "launch", None, None, origin)
     return by_row
 
 
-def _origin(
+def _build_origin(
     name: str, method: str, graph: str | None, node: int | None, origin: NodeOrigin
 ) -> CollectiveOrigin:
-    size = message_bytes(name, origin.input_dims)
+    size = compute_message_bytes(name, origin.input_dims)
     return CollectiveOrigin(method, graph, node, origin.op, origin.module, origin.source, size)

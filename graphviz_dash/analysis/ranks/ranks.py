@@ -14,34 +14,34 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.arrays import Ints, column
-from graphviz_dash.analysis.metrics.run_metrics import Figure, step_figures
-from graphviz_dash.analysis.metrics.run_selection import family
+from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.arrays import Ints, get_column
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue, compute_step_metrics
+from graphviz_dash.analysis.metrics.run_selection import get_family
 from graphviz_dash.analysis.ranks.clocks import (
     MatchedCollectives,
     RankClock,
     RankTrace,
     align_clocks,
-    match_instances,
-    on_one_clock,
+    convert_to_first_clock,
+    match_collectives,
 )
 from graphviz_dash.analysis.ranks.graphs import (
     CollectiveOrigin,
     GraphDifference,
-    differences,
-    origins,
+    compare_rank_graphs,
+    find_collective_origins,
 )
 from graphviz_dash.analysis.sample_statistics import Summary, summarise
 from graphviz_dash.analysis.trace.collectives import (
     Collective,
     StepCommunication,
-    collective_kinds,
-    communication,
-    is_communication,
+    find_communication,
+    get_collective_kinds,
+    measure_communication,
 )
 from graphviz_dash.analysis.trace.lanes import LaneSet, merge_busy
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
 
 
-Sums: TypeAlias = tuple[float | None, float | None, float | None]
+CollectiveSums: TypeAlias = tuple[float | None, float | None, float | None]
 _NO_SUMS: Final = (None, None, None)
 
 
@@ -64,9 +64,9 @@ class RankRow(Struct, frozen=True):
     rank: int
     device: int | None
     """GPU index; None if not recorded."""
-    step_time: Figure
+    step_time: MetricValue
     """Step time of the clean pass."""
-    launch_cpu_time: Figure
+    launch_cpu_time: MetricValue
     """Launch CPU time of the clean pass."""
     step: float | None = None
     """CPU time from start to end of a step, in ns."""
@@ -91,24 +91,24 @@ class RankRow(Struct, frozen=True):
         return self.run.name
 
 
-class Lateness(Struct, frozen=True):
+class ArrivalDelay(Struct, frozen=True):
     """Arrival delay of one rank. Times are means per traced step."""
 
     rank: int
     count: int
     """Number of collectives of all traced steps that it reached last."""
-    clear: int
+    significant_count: int
     """Number of these whose delay exceeds the clocks' spread."""
-    total: float
+    total_ns: float
     """Delay after the first rank, in ns."""
-    alone: float
+    caused_ns: float
     """Delay after the second-to-last rank, in ns: the time lost due to this rank.
 
     Equal to ``total_ns`` for two ranks.
     """
-    work: float
+    work_ns: float
     """Part of the delay from longer GPU work since the previous collective, in ns."""
-    idle: float
+    idle_ns: float
     """Part of the delay from more GPU idle time (late launches), in ns.
 
     The remainder comes from different ends of the previous collective.
@@ -131,7 +131,7 @@ class CollectiveRow(Struct, frozen=True):
     """Start of each rank relative to the first arrival, in ns."""
     wait: tuple[Summary, ...]
     """Wait of each rank for the last one, in ns."""
-    last: tuple[int, ...]
+    last_counts: tuple[int, ...]
     """Number of times each rank arrived last."""
 
     @property
@@ -151,7 +151,7 @@ class ModeRanks(Struct, frozen=True):
     mode: ExecutionMode
     ranks: tuple[RankRow, ...]
     """Ranks in order."""
-    missing: tuple[int, ...]
+    missing_ranks: tuple[int, ...]
     """Ranks of the world without a run."""
     graphs: tuple[GraphDifference, ...]
     """Differences of later ranks' captured graphs from the first rank's."""
@@ -169,7 +169,7 @@ class ModeRanks(Struct, frozen=True):
     """Time from the first to the last start of all collectives, in ns; None without
     ``collectives``.
     """
-    lateness: tuple[Lateness, ...]
+    arrival_delays: tuple[ArrivalDelay, ...]
     """Arrival delay of each rank; empty without ``collectives``."""
     reason: str | None
     """Reason for missing ``collectives``; None otherwise."""
@@ -186,24 +186,24 @@ class ModeRanks(Struct, frozen=True):
         return max(timed, key=lambda row: row.step_time.value or 0.0, default=None)
 
 
-def rank_comparison(experiment: Experiment) -> tuple[ModeRanks, ...]:
+def compare_ranks(experiment: Experiment) -> tuple[ModeRanks, ...]:
     """Compare the ranks of each mode of ``experiment`` with several ranks, in order.
 
     Near-linear in the rows of the traces.
     """
     return tuple(
-        _mode_ranks(name, runs)
-        for name, runs in families(experiment).items()
+        _build_mode_ranks(name, runs)
+        for name, runs in group_rank_families(experiment).items()
         if any(map(is_rank_of_several, runs))
     )
 
 
 def is_rank_of_several(run: Run) -> bool:
     """Return whether ``run`` is a rank and, according to its launcher, not the only one."""
-    return run.manifest.rank_of_several is not None
+    return run.manifest.job_rank is not None
 
 
-def families(experiment: Experiment) -> dict[str, list[Run]]:
+def group_rank_families(experiment: Experiment) -> dict[str, list[Run]]:
     """Return the runs of each family (mode, recorded program or job), sorted by rank.
 
     Jobs with the same description are separated by their run names if a rank occurs twice.
@@ -211,7 +211,7 @@ def families(experiment: Experiment) -> dict[str, list[Run]]:
     by_name: dict[str, list[Run]] = {}
     for run in experiment.runs:
         if run.manifest.rank is not None:
-            by_name.setdefault(family(run), []).append(run)
+            by_name.setdefault(get_family(run), []).append(run)
     for name, runs in list(by_name.items()):
         if len({run.manifest.rank for run in runs}) < len(runs):
             del by_name[name]
@@ -223,48 +223,52 @@ def families(experiment: Experiment) -> dict[str, list[Run]]:
     }
 
 
-def _mode_ranks(name: str, runs: list[Run]) -> ModeRanks:
-    traces = [rank_trace(run) for run in runs]
+def _build_mode_ranks(name: str, runs: list[Run]) -> ModeRanks:
+    traces = [build_rank_trace(run) for run in runs]
     present = [trace for trace in traces if isinstance(trace, RankTrace)]
-    reason = _why_no_skew(runs, traces)
-    measured = _Measured(present) if reason is None else None
+    reason = _explain_missing_skew(runs, traces)
+    measured = _AlignedCollectives(present) if reason is None else None
     if measured is not None and not measured.clocks:
-        reason, measured = _why_no_clocks(present, measured.instances), None
+        reason, measured = _explain_missing_clocks(present, measured.instances), None
     rows = tuple(
-        _row(run, trace, measured.sums(index) if measured else _NO_SUMS)
+        _build_row(run, trace, measured.compute_sums(index) if measured else _NO_SUMS)
         for index, (run, trace) in enumerate(zip(runs, traces, strict=True))
     )
     return ModeRanks(
         name=name,
         mode=runs[0].mode,
         ranks=rows,
-        missing=_missing(runs),
-        graphs=differences(runs),
+        missing_ranks=_find_missing_ranks(runs),
+        graphs=compare_rank_graphs(runs),
         clocks=measured.clocks if measured else (),
-        collectives=measured.rows(origins(runs[0], measured.first_step())) if measured else (),
-        kinds=_kinds(present),
+        collectives=measured.build_rows(
+            find_collective_origins(runs[0], measured.get_first_step_rows())
+        )
+        if measured
+        else (),
+        kinds=_count_kinds(present),
         unmatched=measured.instances.unmatched if measured else 0,
         steps=measured.steps if measured else 0,
         skew=summarise(measured.skew) if measured else None,
-        lateness=measured.lateness() if measured else (),
+        arrival_delays=measured.compute_arrival_delays() if measured else (),
         reason=reason,
     )
 
 
-def rank_trace(run: Run) -> RankTrace | Missing:
+def build_rank_trace(run: Run) -> RankTrace | Missing:
     """Return the run's traced steps with their communication."""
     trace = run.replay_trace
     if trace is None:
-        return why_missing(run, Fact.TRACED_PASS)
-    traced_steps = steps(trace)
+        return explain_missing(run, Fact.TRACED_PASS)
+    traced_steps = find_steps(trace)
     if not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
         return Missing(Fact.TRACED_STEPS, "the trace marks no steps")
     return RankTrace(
-        run.manifest.rank or 0, trace, traced_steps, communication(trace, traced_steps)
+        run.manifest.rank or 0, trace, traced_steps, measure_communication(trace, traced_steps)
     )
 
 
-def _why_no_skew(runs: list[Run], traces: list[RankTrace | Missing]) -> str | None:
+def _explain_missing_skew(runs: list[Run], traces: list[RankTrace | Missing]) -> str | None:
     for run, trace in zip(runs, traces, strict=True):
         if isinstance(trace, Missing):
             return f"{run.name}: {trace.reason}"
@@ -276,7 +280,7 @@ def _why_no_skew(runs: list[Run], traces: list[RankTrace | Missing]) -> str | No
     return None
 
 
-def _why_no_clocks(ranks: list[RankTrace], instances: MatchedCollectives) -> str:
+def _explain_missing_clocks(ranks: list[RankTrace], instances: MatchedCollectives) -> str:
     if len(instances):
         return "no collective ends on all ranks together, so their clocks cannot be aligned"
     if any(len(communicated.rows) for rank in ranks for communicated in rank.communication):
@@ -284,23 +288,23 @@ def _why_no_clocks(ranks: list[RankTrace], instances: MatchedCollectives) -> str
     return "no communication kernel ran in the traced steps"
 
 
-def _missing(runs: list[Run]) -> tuple[int, ...]:
+def _find_missing_ranks(runs: list[Run]) -> tuple[int, ...]:
     sizes = [run.manifest.group.world_size for run in runs if run.manifest.group is not None]
     present = {run.manifest.rank for run in runs}
     # A damaged manifest may contain any size, so the list is limited.
     return tuple(rank for rank in range(min(max(sizes, default=0), 4096)) if rank not in present)
 
 
-def _kinds(ranks: list[RankTrace]) -> dict[Collective, int]:
+def _count_kinds(ranks: list[RankTrace]) -> dict[Collective, int]:
     counts: dict[Collective, int] = {}
     if ranks and ranks[0].communication:
-        for kind in collective_kinds(ranks[0].trace, ranks[0].communication[0].rows):
+        for kind in get_collective_kinds(ranks[0].trace, ranks[0].communication[0].rows):
             counts[kind] = counts.get(kind, 0) + 1
     return counts
 
 
-def _row(run: Run, trace: RankTrace | Missing, sums: Sums) -> RankRow:
-    figures = {figure.metric.id: figure for figure in step_figures(run)}
+def _build_row(run: Run, trace: RankTrace | Missing, sums: CollectiveSums) -> RankRow:
+    figures = {figure.metric.id: figure for figure in compute_step_metrics(run)}
     traced_steps: tuple[Step, ...] = ()
     parts: tuple[StepCommunication, ...] = ()
     if isinstance(trace, RankTrace):
@@ -311,44 +315,44 @@ def _row(run: Run, trace: RankTrace | Missing, sums: Sums) -> RankRow:
         device=run.manifest.group.device if run.manifest.group is not None else None,
         step_time=figures["step_time"],
         launch_cpu_time=figures["launch_cpu_time"],
-        step=_median([step.duration_ns for step in traced_steps]),
-        communication=_median([part.total_ns for part in parts]),
-        exposed=_median([part.exposed_ns for part in parts]),
-        compute=_median([part.compute_ns for part in parts]),
-        busy=_median([part.compute_ns + part.exposed_ns for part in parts]),
+        step=_compute_median([step.duration_ns for step in traced_steps]),
+        communication=_compute_median([part.total_ns for part in parts]),
+        exposed=_compute_median([part.exposed_ns for part in parts]),
+        compute=_compute_median([part.compute_ns for part in parts]),
+        busy=_compute_median([part.compute_ns + part.exposed_ns for part in parts]),
         wait=sums[0],
         exposed_wait=sums[1],
         transfer=sums[2],
     )
 
 
-def _median(values: list[int]) -> float | None:
+def _compute_median(values: list[int]) -> float | None:
     return float(median(values)) if values else None
 
 
-class _Measured:
+class _AlignedCollectives:
     """Collectives common to all ranks, on one clock."""
 
     def __init__(self, ranks: list[RankTrace]) -> None:
         self._ranks = ranks
-        self.instances: MatchedCollectives = match_instances(ranks)
+        self.instances: MatchedCollectives = match_collectives(ranks)
         self.clocks = align_clocks(ranks, self.instances)
         if not self.clocks:
             return
-        self._start = on_one_clock(ranks, self.clocks, self.instances.start)
-        self._end = on_one_clock(ranks, self.clocks, self.instances.end)
+        self._start = convert_to_first_clock(ranks, self.clocks, self.instances.start)
+        self._end = convert_to_first_clock(ranks, self.clocks, self.instances.end)
         first, last = self._start.min(axis=1), self._start.max(axis=1)
         self.skew: Ints = last - first
         self._arrival = self._start - first[:, None]
         # A collective that seems to end before the last start waited all the time.
         self.waits: Ints = np.minimum(self._end, last[:, None]) - self._start
         self.transfers: Ints = (self._end - self._start) - self.waits
-        self._compute = [_compute_lane(rank) for rank in ranks]
-        self.exposed_waits: Ints = self.waits - self._hidden(self.waits)
+        self._compute = [_build_compute_lane(rank) for rank in ranks]
+        self.exposed_waits: Ints = self.waits - self._measure_hidden_waits(self.waits)
         self._last = self._start.argmax(axis=1)
         self.steps = len(np.unique(self.instances.step))
 
-    def sums(self, rank: int) -> Sums:
+    def compute_sums(self, rank: int) -> CollectiveSums:
         """Return a rank's median wait, exposed wait and transfer per step, by rank index."""
         _, step = np.unique(self.instances.step, return_inverse=True)
         wait, exposed, transfer = (
@@ -357,29 +361,30 @@ class _Measured:
         )
         return wait, exposed, transfer
 
-    def _hidden(self, waits: Ints) -> Ints:
+    def _measure_hidden_waits(self, waits: Ints) -> Ints:
         """Return the part of each wait that overlaps other GPU work of the rank."""
         hidden = np.zeros_like(waits)
         for index, lane in enumerate(self._compute):
             if len(lane):
                 begin = self.instances.start[:, index]
-                until = lane.busy_before(0, begin + waits[:, index])
-                hidden[:, index] = until - lane.busy_before(0, begin)
+                until = lane.compute_busy_before(0, begin + waits[:, index])
+                hidden[:, index] = until - lane.compute_busy_before(0, begin)
         return hidden
 
-    def first_step(self) -> Ints:
+    def get_first_step_rows(self) -> Ints:
         first = self.instances.step == self.instances.step[0]
         return np.asarray(self.instances.row[first, 0], dtype=np.int64)
 
-    def rows(self, step_origins: list[CollectiveOrigin]) -> tuple[CollectiveRow, ...]:
+    def build_rows(self, step_origins: list[CollectiveOrigin]) -> tuple[CollectiveRow, ...]:
         rows = []
         unknown_origin = CollectiveOrigin("none", None, None, None, None, None)
         for ordinal in range(int(self.instances.ordinal.max()) + 1):
             instances = np.flatnonzero(self.instances.ordinal == ordinal)
             summaries = [
-                summarise(values) for values in (self.skew[instances], self._transfer(instances))
+                summarise(values)
+                for values in (self.skew[instances], self._measure_transfer(instances))
             ]
-            skew, transfer = (_required(summary) for summary in summaries)
+            skew, transfer = (_require_summary(summary) for summary in summaries)
             rows.append(
                 CollectiveRow(
                     ordinal=ordinal,
@@ -387,25 +392,25 @@ class _Measured:
                     origin=step_origins[ordinal] if ordinal < len(step_origins) else unknown_origin,
                     skew=skew,
                     transfer=transfer,
-                    arrival=self._by_rank(self._arrival[instances]),
-                    wait=self._by_rank(self.waits[instances]),
-                    last=tuple(
+                    arrival=self._summarise_by_rank(self._arrival[instances]),
+                    wait=self._summarise_by_rank(self.waits[instances]),
+                    last_counts=tuple(
                         np.bincount(self._last[instances], minlength=len(self._ranks)).tolist()
                     ),
                 )
             )
         return tuple(rows)
 
-    def _transfer(self, at: Ints) -> Ints:
-        transfer_ns = self._end[at].max(axis=1) - self._start[at].max(axis=1)
+    def _measure_transfer(self, instances: Ints) -> Ints:
+        transfer_ns = self._end[instances].max(axis=1) - self._start[instances].max(axis=1)
         return np.asarray(np.maximum(transfer_ns, 0), dtype=np.int64)
 
-    def _by_rank(self, values: Ints) -> tuple[Summary, ...]:
-        return tuple(_required(summarise(column)) for column in values.T)
+    def _summarise_by_rank(self, values: Ints) -> tuple[Summary, ...]:
+        return tuple(_require_summary(summarise(column)) for column in values.T)
 
-    def lateness(self) -> tuple[Lateness, ...]:
+    def compute_arrival_delays(self) -> tuple[ArrivalDelay, ...]:
         """Return the arrival delay of each rank and the part that longer work explains."""
-        work, gap = self._before()
+        work, gap = self._measure_preceding_time()
         spread = max(clock.spread for clock in self.clocks)
         behind = np.diff(np.sort(self._start, axis=1)[:, -2:], axis=1).ravel()
         early = self._start.argmin(axis=1)
@@ -413,20 +418,20 @@ class _Measured:
         more_work = work[every_instance, self._last] - work[every_instance, early]
         more_idle = gap[every_instance, self._last] - gap[every_instance, early]
         return tuple(
-            Lateness(
+            ArrivalDelay(
                 rank=rank.rank,
                 count=int(last_here.sum()),
-                clear=int((last_here & (self.skew > spread)).sum()),
-                total=float(self.skew[last_here].sum()) / self.steps,
-                alone=float(behind[last_here].sum()) / self.steps,
-                work=float(more_work[last_here].sum()) / self.steps,
-                idle=float(more_idle[last_here].sum()) / self.steps,
+                significant_count=int((last_here & (self.skew > spread)).sum()),
+                total_ns=float(self.skew[last_here].sum()) / self.steps,
+                caused_ns=float(behind[last_here].sum()) / self.steps,
+                work_ns=float(more_work[last_here].sum()) / self.steps,
+                idle_ns=float(more_idle[last_here].sum()) / self.steps,
             )
             for index, rank in enumerate(self._ranks)
             for last_here in [self._last == index]
         )
 
-    def _before(self) -> tuple[Ints, Ints]:
+    def _measure_preceding_time(self) -> tuple[Ints, Ints]:
         """Return GPU work and idle time since the previous collective, per instance and rank.
 
         In ns of the rank's own clock; 0 for the first collective and for collectives that
@@ -437,24 +442,28 @@ class _Measured:
         clear = np.append(False, (start[1:] >= end[:-1]).all(axis=1))
         for index, busy in enumerate(self._compute):
             # In the first rank's order, instances need not ascend on another rank.
-            before = busy.busy_before(0, end[:-1, index]) if len(busy) else np.zeros(len(start) - 1)
-            until = busy.busy_before(0, start[1:, index]) if len(busy) else before
+            before = (
+                busy.compute_busy_before(0, end[:-1, index])
+                if len(busy)
+                else np.zeros(len(start) - 1)
+            )
+            until = busy.compute_busy_before(0, start[1:, index]) if len(busy) else before
             work[1:, index] = until - before
             idle[1:, index] = start[1:, index] - end[:-1, index] - work[1:, index]
         work[~clear], idle[~clear] = 0, 0
         return work, idle
 
 
-def _compute_lane(rank: RankTrace) -> LaneSet:
+def _build_compute_lane(rank: RankTrace) -> LaneSet:
     """Return the periods of the rank's GPU work other than communication, as one lane."""
     gpu = rank.trace.gpu
-    others = ~is_communication(rank.trace)
-    start = column(gpu, "ts")[others]
-    end = start + np.maximum(column(gpu, "dur")[others], 0)
+    others = ~find_communication(rank.trace)
+    start = get_column(gpu, "ts")[others]
+    end = start + np.maximum(get_column(gpu, "dur")[others], 0)
     return merge_busy(np.zeros(len(start), dtype=np.int64), start, end)
 
 
-def _required(summary: Summary | None) -> Summary:
+def _require_summary(summary: Summary | None) -> Summary:
     if summary is None:
         raise ValueError("a collective without instances")
     return summary

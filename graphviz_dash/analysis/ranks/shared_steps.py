@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.ranks.clocks import RankTrace, align_clocks, match_instances
-from graphviz_dash.analysis.ranks.ranks import families, rank_trace
+from graphviz_dash.analysis.ranks.clocks import RankTrace, align_clocks, match_collectives
+from graphviz_dash.analysis.ranks.ranks import build_rank_trace, group_rank_families
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
 class SharedSteps(Struct, frozen=True):
     """One rank's steps on the clock of its mode's first rank."""
 
-    first: str
+    first_run: str
     """Run name of the first rank."""
     delta: int
     """Offset in ns from this rank's trace times to those of the first rank's trace."""
-    begins: Mapping[int, int]
+    starts: Mapping[int, int]
     """Earliest start among the ranks of each common step, by index, in ns of this rank's trace."""
     typical: int
     """Index of the median step by length on its slowest rank."""
 
 
-def shared_steps(experiment: Experiment) -> dict[str, SharedSteps]:
+def find_shared_steps(experiment: Experiment) -> dict[str, SharedSteps]:
     """Return the shared steps by run name.
 
     Only modes with traces of all ranks and common collectives are included, because clock
     alignment requires collectives.
     """
     by_run: dict[str, SharedSteps] = {}
-    for runs in families(experiment).values():
-        traces = [trace for run in runs if isinstance(trace := rank_trace(run), RankTrace)]
+    for runs in group_rank_families(experiment).values():
+        traces = [trace for run in runs if isinstance(trace := build_rank_trace(run), RankTrace)]
         if len(traces) < max(len(runs), 2):
             continue
-        instances = match_instances(traces)
+        instances = match_collectives(traces)
         clocks = align_clocks(traces, instances)
         if not clocks:
             continue
@@ -47,14 +47,14 @@ def shared_steps(experiment: Experiment) -> dict[str, SharedSteps]:
             trace.trace.info.origin_ns - origin + clock.offset
             for trace, clock in zip(traces, clocks, strict=True)
         ]
-        begins, typical = _common(traces, deltas)
+        begins, typical = _find_common_steps(traces, deltas)
         for run, delta in zip(runs, deltas, strict=True):
             own_begins = {index: begin - delta for index, begin in begins.items()}
             by_run[run.name] = SharedSteps(runs[0].name, delta, own_begins, typical)
     return by_run
 
 
-def _common(traces: list[RankTrace], deltas: list[int]) -> tuple[dict[int, int], int]:
+def _find_common_steps(traces: list[RankTrace], deltas: list[int]) -> tuple[dict[int, int], int]:
     """Return each common step's start on the first rank's clock, and the median step's index."""
     steps = [{step.index: step for step in trace.steps} for trace in traces]
     common = sorted(set.intersection(*(set(rank_steps) for rank_steps in steps)))

@@ -12,13 +12,13 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.ranks.clocks import RankTrace, match_instances
-from graphviz_dash.analysis.ranks.ranks import families, rank_trace
+from graphviz_dash.analysis.ranks.clocks import RankTrace, match_collectives
+from graphviz_dash.analysis.ranks.ranks import build_rank_trace, group_rank_families
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment
 
-ALONE: Final = -1
+NO_MEETING: Final = -1
 
 
 class RankWaits(Struct, frozen=True):
@@ -28,29 +28,29 @@ class RankWaits(Struct, frozen=True):
     all ranks within the step, equally on all ranks. Other rows have 0 and NO_MEETING.
     """
 
-    waited: Ints
+    wait_ns: Ints
     meeting: Ints
 
     @classmethod
-    def none(cls, rows: int) -> RankWaits:
+    def create_empty(cls, rows: int) -> RankWaits:
         """Return the waits of a single-process trace."""
-        return cls(np.zeros(rows, dtype=np.int64), np.full(rows, ALONE, dtype=np.int64))
+        return cls(np.zeros(rows, dtype=np.int64), np.full(rows, NO_MEETING, dtype=np.int64))
 
 
-def rank_waits(experiment: Experiment) -> dict[str, RankWaits]:
+def compute_rank_waits(experiment: Experiment) -> dict[str, RankWaits]:
     """Return the waits by run name, for modes with traces of all ranks (at least two)."""
     by_run: dict[str, RankWaits] = {}
-    for runs in families(experiment).values():
-        traces = [(run, rank_trace(run)) for run in runs]
+    for runs in group_rank_families(experiment).values():
+        traces = [(run, build_rank_trace(run)) for run in runs]
         ranks = [trace for _, trace in traces if isinstance(trace, RankTrace)]
         if len(ranks) < len(runs) or len(ranks) < 2:
             continue
-        instances = match_instances(ranks)
+        instances = match_collectives(ranks)
         duration_ns = instances.end - instances.start
         for index, (run, rank) in enumerate(zip(runs, ranks, strict=True)):
-            waits = RankWaits.none(rank.trace.gpu.height)
+            waits = RankWaits.create_empty(rank.trace.gpu.height)
             rows = instances.row[:, index]
-            waits.waited[rows] = duration_ns[:, index] - duration_ns.min(axis=1)
+            waits.wait_ns[rows] = duration_ns[:, index] - duration_ns.min(axis=1)
             waits.meeting[rows] = instances.ordinal
             by_run[run.name] = waits
     return by_run

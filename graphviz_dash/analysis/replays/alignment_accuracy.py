@@ -12,7 +12,7 @@ from msgspec import Struct
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.replays.graph_chooser import GraphIdentities
-from graphviz_dash.analysis.replays.node_id_trace import node_id_trace
+from graphviz_dash.analysis.replays.node_id_trace import build_node_id_trace
 from graphviz_dash.analysis.replays.replays import (
     BY_ID,
     METHODS,
@@ -63,40 +63,43 @@ GOAL_FORK_JOIN: Final = 0.98
 """Target accuracy for single-stream graphs, and for graphs with parallel branches."""
 
 
-def agreement(run: Run) -> Agreement | None:
+def measure_agreement(run: Run) -> Agreement | None:
     """Measure alignment accuracy on the node-id pass of ``run``; None if it has none."""
     node_ids = run.node_ids
     if node_ids is None or not node_ids.rows:
         return None
-    named = match_replays(run.graphs, node_id_trace(node_ids), GraphIdentities(node_ids.graphs))
-    aligned = match_replays(run.graphs, node_id_trace(node_ids, with_ids=False))
+    named = match_replays(
+        run.graphs, build_node_id_trace(node_ids), GraphIdentities(node_ids.graphs)
+    )
+    aligned = match_replays(run.graphs, build_node_id_trace(node_ids, with_ids=False))
     # Both match the same launches and rows.
     truth = (named.node >= 0) & (named.method == METHODS.index(BY_ID))
     same = truth & (aligned.node == named.node) & (aligned.graph == named.graph)
-    twins = _Twins(run.graphs)
+    twins = _EquivalentNodes(run.graphs)
     missed = np.flatnonzero(truth & ~same)
-    misses = Counter(_cause(named, aligned, row, twins) for row in missed.tolist())
+    misses = Counter(_determine_cause(named, aligned, row, twins) for row in missed.tolist())
     return Agreement(
         rows=int(np.count_nonzero(truth)),
         agreeing=int(np.count_nonzero(same)),
         unnamed=int(np.count_nonzero(~truth)),
         by_method={
-            METHODS[code]: counts for code, counts in _counts(aligned.method[truth], same[truth])
+            METHODS[code]: counts
+            for code, counts in _count_by_value(aligned.method[truth], same[truth])
         },
-        by_confidence=dict(_counts(np.round(aligned.confidence[truth], 2), same[truth])),
+        by_confidence=dict(_count_by_value(np.round(aligned.confidence[truth], 2), same[truth])),
         misses={miss: misses[miss] for miss in MissCause if misses[miss]},
-        fork_join=any(twins.branches(graph) for graph in run.graphs if graph.parent is None),
+        fork_join=any(twins.has_branches(graph) for graph in run.graphs if graph.parent is None),
     )
 
 
-def _counts(values: Ints, same: Ints) -> list[tuple[int, tuple[int, int]]]:
+def _count_by_value(values: Ints, same: Ints) -> list[tuple[int, tuple[int, int]]]:
     kinds, inverse = np.unique(values, return_inverse=True)
     all_of = np.bincount(inverse, minlength=len(kinds))
     agree = np.bincount(inverse, weights=same, minlength=len(kinds)).astype(np.int64)
     return list(zip(kinds.tolist(), zip(all_of.tolist(), agree.tolist(), strict=True), strict=True))
 
 
-class _Twins:
+class _EquivalentNodes:
     """Nodes of a graph that no visible property distinguishes."""
 
     def __init__(self, graphs: tuple[CapturedGraph, ...]) -> None:
@@ -104,25 +107,27 @@ class _Twins:
         self._signatures = Signatures(graphs)
         self._classes: dict[str, list[tuple[int, int]]] = {}
 
-    def alike(self, graph_id: str, node: int, other: int) -> bool:
+    def are_equivalent(self, graph_id: str, node: int, other: int) -> bool:
         if graph_id not in self._classes:
-            codes = self._signatures.of_graph(graph_id)
-            topology = GraphTopology.of(self._graphs[graph_id], codes >= 0)
-            self._classes[graph_id] = topology.twin_classes(codes)
+            codes = self._signatures.get_graph_codes(graph_id)
+            topology = GraphTopology.from_graph(self._graphs[graph_id], codes >= 0)
+            self._classes[graph_id] = topology.compute_equivalence_classes(codes)
         classes = self._classes[graph_id]
         return classes[node] == classes[other]
 
-    def branches(self, graph: CapturedGraph) -> bool:
-        codes = self._signatures.of_graph(graph.id)
-        return GraphTopology.of(graph, codes >= 0).chain() is None
+    def has_branches(self, graph: CapturedGraph) -> bool:
+        codes = self._signatures.get_graph_codes(graph.id)
+        return GraphTopology.from_graph(graph, codes >= 0).find_chain() is None
 
 
-def _cause(named: ReplayMatch, aligned: ReplayMatch, row: int, twins: _Twins) -> MissCause:
+def _determine_cause(
+    named: ReplayMatch, aligned: ReplayMatch, row: int, twins: _EquivalentNodes
+) -> MissCause:
     if METHODS[aligned.method[row]] == UNMATCHED:
         return MissCause.UNMATCHED
     if aligned.graph[row] != named.graph[row]:
         return MissCause.GRAPH
     graph_id = named.graphs[int(named.graph[row])]
-    if twins.alike(graph_id, int(named.node[row]), int(aligned.node[row])):
+    if twins.are_equivalent(graph_id, int(named.node[row]), int(aligned.node[row])):
         return MissCause.TWIN
     return MissCause.OTHER

@@ -23,16 +23,16 @@ from graphviz_dash.analysis.trace.signatures import NO_NODE
 _LOOK_AHEAD: Final = 64
 """Number of rows of a stream to compare with the successors of a candidate."""
 
-_CONSIDERED: Final = 32
+_MAX_CANDIDATES: Final = 32
 """Maximum number of candidates to compare; of more, only the first are considered."""
 
-_MOST_SKIPPED: Final = 4
+_MAX_SKIPPED: Final = 4
 """Maximum number of nodes that one row can show to be missing from the replay."""
 
-_STREAM_ORDER: Final = 0.9
+_STREAM_ORDER_CONFIDENCE: Final = 0.9
 """Confidence that equal-looking branches run on streams in creation order."""
 
-_SKIPPED_TO: Final = 0.5
+_SKIPPED_CONFIDENCE: Final = 0.5
 """Confidence of a row with unseen predecessors, and of rows that may belong to a missing node."""
 
 
@@ -47,7 +47,7 @@ class BranchMatcher:
         self.topology = topology
         self.codes: list[int] = codes.tolist()
         self.driver: list[int] = driver.tolist()
-        self.twin_class = topology.twin_classes(codes)
+        self.twin_class = topology.compute_equivalence_classes(codes)
         sizes = Counter(self.twin_class)
         self.twins = [sizes[node_class] for node_class in self.twin_class]
         self.of_code: dict[int, list[int]] = {}
@@ -59,11 +59,11 @@ class BranchMatcher:
         """Return node (-1: none) and confidence of each row of one replay, given by start."""
         return _Replay(self, codes, lanes).match()
 
-    def looks_like(self, node: int, code: int) -> bool:
+    def has_appearance(self, node: int, code: int) -> bool:
         """Return whether a row of signature ``code`` can be ``node``."""
         return code != NO_NODE and code in (self.codes[node], self.driver[node])
 
-    def next_visible(self, node: int) -> int | None:
+    def find_next_visible(self, node: int) -> int | None:
         """Return the only visible successor of ``node``, or None."""
         while True:
             after = self.topology.successors[node]
@@ -73,18 +73,18 @@ class BranchMatcher:
             if self.topology.visible[node]:
                 return node
 
-    def follows(self, node: int, before: int) -> bool:
+    def is_successor(self, node: int, predecessor: int) -> bool:
         """Return whether ``node`` depends on ``predecessor``, directly or by rowless nodes."""
         pending = list(self.topology.predecessors[node])
         while pending:
             ancestor = pending.pop()
-            if ancestor == before:
+            if ancestor == predecessor:
                 return True
             if not self.topology.visible[ancestor]:
                 pending.extend(self.topology.predecessors[ancestor])
         return False
 
-    def visible_before(self, node: int) -> list[int]:
+    def find_visible_predecessors(self, node: int) -> list[int]:
         """Return the nearest visible nodes that ``node`` depends on."""
         nodes, pending = [], list(self.topology.predecessors[node])
         while pending:
@@ -125,21 +125,23 @@ class _Replay:
             node = self._choose(code, lane) if code != NO_NODE else None
             self._position[lane] += 1
             if node is not None:
-                self._take(node)
+                self._mark_started(node)
                 self._last[lane] = node
                 self._lane_of[node] = lane
                 nodes[row] = node
         confidence = [
-            self._confidence_of(node, code) if node >= 0 else 0.0
+            self._compute_confidence(node, code) if node >= 0 else 0.0
             for node, code in zip(nodes.tolist(), self._row_codes, strict=True)
         ]
         return nodes, np.array(confidence, dtype=np.float64)
 
-    def _confidence_of(self, node: int, code: int) -> float:
+    def _compute_confidence(self, node: int, code: int) -> float:
         if len(self._graph.of_code[code]) == 1:
             return 1.0
         twins = self._graph.twins[node]
-        twin_confidence = _STREAM_ORDER if node in self._by_stream and twins > 1 else 1 / twins
+        twin_confidence = (
+            _STREAM_ORDER_CONFIDENCE if node in self._by_stream and twins > 1 else 1 / twins
+        )
         return min(self._doubt[node], self._limit[node], twin_confidence)
 
     def _choose(self, code: int, lane: int) -> int | None:
@@ -148,19 +150,19 @@ class _Replay:
         if not ready:
             return self._resume(code, lane)
         last = self._last[lane]
-        pool = [] if last is None else [n for n in ready if self._graph.follows(n, last)]
+        pool = [] if last is None else [n for n in ready if self._graph.is_successor(n, last)]
         if not pool:
-            pool = [n for n in ready if not self._expected_elsewhere(n, lane)] or list(ready)
+            pool = [n for n in ready if not self._is_expected_elsewhere(n, lane)] or list(ready)
         if len(pool) > 1:
-            pool = self._likest(pool, lane)
-        branch = self._place_by_stream(pool, code, lane)
+            pool = self._select_most_similar(pool, lane)
+        branch = self._find_branch_by_stream(pool, code, lane)
         chosen = pool[branch or 0]
         twin_class = self._graph.twin_class[chosen]
         if branch is not None:
             self._ordered.add(twin_class)
         if twin_class in self._ordered:
             self._by_stream.add(chosen)
-        before = self._graph.visible_before(chosen)
+        before = self._graph.find_visible_predecessors(chosen)
         if len(self._graph.of_code[code]) == 1:
             self._doubt[chosen] = 1.0
         elif len(before) == 1:
@@ -170,7 +172,7 @@ class _Replay:
                 self._by_stream.add(chosen)
         return chosen
 
-    def _place_by_stream(self, pool: list[int], code: int, lane: int) -> int | None:
+    def _find_branch_by_stream(self, pool: list[int], code: int, lane: int) -> int | None:
         """Return which of several equal-looking branches the stream runs, or None if ambiguous.
 
         The driver assigns streams by rising number to branches in creation order, the first to
@@ -184,11 +186,11 @@ class _Replay:
             for other, coming in enumerate(self._stream)
             if self._position[other] < len(coming)
             and coming[self._position[other]] == code
-            and self._could_begin(other, pool)
+            and self._can_start_branch(other, pool)
         ]
         return waiting.index(lane) if len(waiting) == len(pool) and lane in waiting else None
 
-    def _could_begin(self, lane: int, pool: list[int]) -> bool:
+    def _can_start_branch(self, lane: int, pool: list[int]) -> bool:
         """Return whether the stream can start a branch: it is unused, at the end of one, or at the
         fork.
         """
@@ -197,10 +199,10 @@ class _Replay:
             self._begun[after] for after in self._graph.topology.successors[last]
         ):
             return True
-        return any(self._graph.follows(node, last) for node in pool)
+        return any(self._graph.is_successor(node, last) for node in pool)
 
-    def _likest(self, pool: list[int], lane: int) -> list[int]:
-        ahead = [self._agreement(n, lane) for n in pool[:_CONSIDERED]]
+    def _select_most_similar(self, pool: list[int], lane: int) -> list[int]:
+        ahead = [self._count_agreement(n, lane) for n in pool[:_MAX_CANDIDATES]]
         best = max(ahead)
         tied = [n for n, length in zip(pool, ahead, strict=False) if length == best]
         if len({self._graph.twin_class[n] for n in tied}) > 1:
@@ -209,18 +211,18 @@ class _Replay:
                 self._doubt[node] = min(self._doubt[node], 1 / len(tied))
         return tied
 
-    def _expected_elsewhere(self, node: int, lane: int) -> bool:
-        for before in self._graph.visible_before(node):
+    def _is_expected_elsewhere(self, node: int, lane: int) -> bool:
+        for before in self._graph.find_visible_predecessors(node):
             other = self._lane_of.get(before, lane)
             if other == lane or self._last[other] != before:
                 continue
             position = self._position[other]
             coming = self._stream[other]
-            if position < len(coming) and self._graph.looks_like(node, coming[position]):
+            if position < len(coming) and self._graph.has_appearance(node, coming[position]):
                 return True
         return False
 
-    def _agreement(self, node: int, lane: int, skip: int = 0) -> int:
+    def _count_agreement(self, node: int, lane: int, skip: int = 0) -> int:
         """Count the rows for which the stream, after ``skip`` rows, matches the graph from
         ``node``.
         """
@@ -230,9 +232,9 @@ class _Replay:
         for length in range(_LOOK_AHEAD):
             if expected is None or position + length >= len(coming):
                 return length
-            if not self._graph.looks_like(expected, coming[position + length]):
+            if not self._graph.has_appearance(expected, coming[position + length]):
                 return length
-            expected = self._graph.next_visible(expected)
+            expected = self._graph.find_next_visible(expected)
         return _LOOK_AHEAD
 
     def _resume(self, code: int, lane: int) -> int | None:
@@ -243,39 +245,39 @@ class _Replay:
         """
         best: tuple[int, int, int] | None = None
         skipped: list[int] = []
-        for node in self._not_begun(code):
-            missing = self._missing_before(node)
+        for node in self._find_unstarted(code):
+            missing = self._find_missing_predecessors(node)
             if missing is None:
                 continue
-            rank = (self._agreement(node, lane), -len(missing), -node)
+            rank = (self._count_agreement(node, lane), -len(missing), -node)
             if best is None or rank > best:
                 best, skipped = rank, missing
         if best is None:
             return None
         last = self._last[lane]
         if last is not None:
-            following = self._graph.next_visible(last)
+            following = self._graph.find_next_visible(last)
             if following is not None and not self._begun[following]:
-                as_new = self._agreement(following, lane, skip=1)
+                as_new = self._count_agreement(following, lane, skip=1)
                 if as_new >= best[0]:
                     return None
         for node in skipped:
-            self._doubt_run(node)
-            self._take(node)
+            self._limit_run_confidence(node)
+            self._mark_started(node)
         chosen = -best[2]
-        self._limit[chosen] = _SKIPPED_TO
+        self._limit[chosen] = _SKIPPED_CONFIDENCE
         return chosen
 
-    def _not_begun(self, code: int) -> list[int]:
+    def _find_unstarted(self, code: int) -> list[int]:
         """Return the first nodes of a signature that have not started, in creation order."""
         nodes = self._graph.of_code.get(code, [])
         first = self._next_place.get(code, 0)
         while first < len(nodes) and self._begun[nodes[first]]:
             first += 1
         self._next_place[code] = first
-        return [n for n in nodes[first : first + 2 * _CONSIDERED] if not self._begun[n]]
+        return [n for n in nodes[first : first + 2 * _MAX_CANDIDATES] if not self._begun[n]]
 
-    def _missing_before(self, node: int) -> list[int] | None:
+    def _find_missing_predecessors(self, node: int) -> list[int] | None:
         """Return the visible nodes missing if ``node`` starts now; None if too many."""
         missing: list[int] = []
         seen = {node}
@@ -288,19 +290,19 @@ class _Replay:
                 pending.append(before)
                 if self._graph.topology.visible[before]:
                     missing.append(before)
-                if len(missing) > _MOST_SKIPPED or len(seen) > 64:
+                if len(missing) > _MAX_SKIPPED or len(seen) > 64:
                     return None
         return sorted(missing, key=lambda one: self._waiting[one])
 
-    def _doubt_run(self, node: int) -> None:
+    def _limit_run_confidence(self, node: int) -> None:
         """Limit the confidence of equal rows before a missing node: they may be that node."""
         code = self._graph.codes[node]
-        before = self._graph.visible_before(node)
+        before = self._graph.find_visible_predecessors(node)
         while len(before) == 1 and self._graph.codes[before[0]] == code:
-            self._limit[before[0]] = _SKIPPED_TO
-            before = self._graph.visible_before(before[0])
+            self._limit[before[0]] = _SKIPPED_CONFIDENCE
+            before = self._graph.find_visible_predecessors(before[0])
 
-    def _take(self, node: int) -> None:
+    def _mark_started(self, node: int) -> None:
         """Mark a node as started; successors become ready after all their predecessors."""
         self._begun[node] = True
         for code in {self._graph.codes[node], self._graph.driver[node]}:
@@ -308,9 +310,9 @@ class _Replay:
             position = bisect_left(ready, node)
             if position < len(ready) and ready[position] == node:
                 del ready[position]
-        self._count_down(node)
+        self._update_successors(node)
 
-    def _count_down(self, node: int) -> None:
+    def _update_successors(self, node: int) -> None:
         for after in self._graph.topology.successors[node]:
             self._waiting[after] -= 1
             if self._waiting[after] == 0 and not self._begun[after]:

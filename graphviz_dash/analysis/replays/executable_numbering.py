@@ -16,15 +16,17 @@ from graphviz_dash.model.graph import CapturedGraph
 NodeKey = tuple[str, int]
 
 
-def executable_numbers(
-    root: CapturedGraph, by_id: Mapping[str, CapturedGraph], own: tuple[int, ...] | None = None
+def number_executable_nodes(
+    root: CapturedGraph,
+    by_id: Mapping[str, CapturedGraph],
+    root_numbers: tuple[int, ...] | None = None,
 ) -> dict[int, NodeKey]:
     """Map numbers in the executable graph to (graph id, node index), for everything in ``root``.
 
     ``root_numbers`` holds the numbers of the root's own nodes in creation order, if known. Without
     them, the position in creation order is used, which is correct unless nodes were removed.
     """
-    numbers = own if own is not None else tuple(range(len(root.nodes)))
+    numbers = root_numbers if root_numbers is not None else tuple(range(len(root.nodes)))
     nodes_by_number: dict[int, NodeKey] = {
         number: (root.id, node.index) for number, node in zip(numbers, root.nodes, strict=True)
     }

@@ -22,10 +22,10 @@ from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
-IN_TURN: Final = 0.9
+TURN_CONFIDENCE: Final = 0.9
 """Confidence that equal-looking graphs were launched in capture order, once each per step."""
 
-LIKE_ENOUGH: Final = 0.5
+MIN_LIKENESS: Final = 0.5
 """Minimum fraction of equal rows and nodes to assign a launch to a graph."""
 
 
@@ -62,10 +62,10 @@ class GraphChoice(NamedTuple):
 
     matcher: int
     share: float
-    ways: int = 1
+    variant_count: int = 1
 
 
-def launch_order(node_ids: NodeIdPass | None) -> tuple[str, ...]:
+def find_launch_order(node_ids: NodeIdPass | None) -> tuple[str, ...]:
     """Return the graphs that a step of the node-id pass launches, in order.
 
     Empty if steps differ or an id belongs to no known graph.
@@ -83,7 +83,7 @@ def launch_order(node_ids: NodeIdPass | None) -> tuple[str, ...]:
     return tuple(name for name in first if name is not None)
 
 
-def steps_of(times: Ints, trace: Trace, prefix: str) -> Ints:
+def locate_steps(times: Ints, trace: Trace, prefix: str) -> Ints:
     """Return the index of the range named ``prefix...`` around each of ``times``, or -1."""
     ranges = trace.annotations.filter(trace.annotations["name"].str.starts_with(prefix))
     begins = ranges["ts"].to_numpy().astype(np.int64)
@@ -111,47 +111,51 @@ class GraphChooser:
 
     def choose(self, launches: Sequence[GraphLaunch]) -> list[GraphChoice]:
         """Return the choice for each launch of a trace, in time order."""
-        candidates = [self._candidates(launch) for launch in launches]
+        candidates = [self._find_candidates(launch) for launch in launches]
         chosen: list[GraphChoice | None] = [None] * len(launches)
         for number, (launch, best) in enumerate(zip(launches, candidates, strict=True)):
             if not best:
                 chosen[number] = GraphChoice(-1, 0.0)
-            elif len(self._graphs(best)) == 1:
-                chosen[number] = self._of_graph(self._roots[best[0]], best, 1.0)
-            elif (name := self._named.get(launch.exec_id)) in self._graphs(best):
-                chosen[number] = self._of_graph(name, best, 1.0)
-        sections = list(_sections(launches, len(self._identities.order)))
+            elif len(self._get_graph_names(best)) == 1:
+                chosen[number] = self._make_choice(self._roots[best[0]], best, 1.0)
+            elif (name := self._named.get(launch.exec_id)) in self._get_graph_names(best):
+                chosen[number] = self._make_choice(name, best, 1.0)
+        sections = list(_split_sections(launches, len(self._identities.order)))
         for section in sections:
-            self._in_order(section, candidates, chosen)
-        self._in_turn(sections, launches, candidates, chosen)
+            self._choose_by_order(section, candidates, chosen)
+        self._choose_by_turn(sections, launches, candidates, chosen)
         return [choice or GraphChoice(-1, 0.0) for choice in chosen]
 
-    def _candidates(self, launch: GraphLaunch) -> tuple[int, ...]:
+    def _find_candidates(self, launch: GraphLaunch) -> tuple[int, ...]:
         """Return the matchers of the graph identified by id, or else the most similar ones."""
         name = self._named.get(launch.exec_id)
         key = np.append(np.sort(launch.codes), hash(name)).tobytes()
         if key not in self._likest_of:
             indices = [index for index, root in enumerate(self._roots) if root == name]
-            likest = self._likest(launch.codes, indices) if indices else ()
-            self._likest_of[key] = likest or self._likest(launch.codes, range(len(self._roots)))
+            likest = self._find_most_similar(launch.codes, indices) if indices else ()
+            self._likest_of[key] = likest or self._find_most_similar(
+                launch.codes, range(len(self._roots))
+            )
         return self._likest_of[key]
 
-    def _likest(self, codes: Ints, among: Sequence[int]) -> tuple[int, ...]:
+    def _find_most_similar(self, codes: Ints, candidates: Sequence[int]) -> tuple[int, ...]:
         seen = Counter(codes.tolist())
-        scores = {index: self._matchers[index].likeness(seen, len(codes)) for index in among}
+        scores = {
+            index: self._matchers[index].compute_likeness(seen, len(codes)) for index in candidates
+        }
         highest = max(scores.values(), default=0.0)
-        if highest < LIKE_ENOUGH:
+        if highest < MIN_LIKENESS:
             return ()
         return tuple(index for index, score in scores.items() if score == highest)
 
-    def _graphs(self, matchers: tuple[int, ...]) -> tuple[str, ...]:
+    def _get_graph_names(self, matchers: tuple[int, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._roots[index] for index in matchers))
 
-    def _of_graph(self, name: str, matchers: tuple[int, ...], share: float) -> GraphChoice:
+    def _make_choice(self, name: str, matchers: tuple[int, ...], share: float) -> GraphChoice:
         indices = [index for index in matchers if self._roots[index] == name]
         return GraphChoice(indices[0], share, len(indices))
 
-    def _in_order(
+    def _choose_by_order(
         self,
         section: list[int],
         candidates: list[tuple[int, ...]],
@@ -160,16 +164,16 @@ class GraphChooser:
         """Assign graphs by the launch order of the node-id pass, if the section fits it."""
         order = self._identities.order
         fits = len(section) == len(order) and all(
-            name in self._graphs(candidates[number])
+            name in self._get_graph_names(candidates[number])
             for number, name in zip(section, order, strict=True)
         )
         if not fits:
             return
         for number, name in zip(section, order, strict=True):
             if chosen[number] is None:
-                chosen[number] = self._of_graph(name, candidates[number], 1.0)
+                chosen[number] = self._make_choice(name, candidates[number], 1.0)
 
-    def _in_turn(
+    def _choose_by_turn(
         self,
         sections: list[list[int]],
         launches: Sequence[GraphLaunch],
@@ -177,51 +181,56 @@ class GraphChooser:
         chosen: list[GraphChoice | None],
     ) -> None:
         undecided = [number for number, choice in enumerate(chosen) if choice is None]
-        share = {best: 1 / len(self._graphs(best)) for best in {candidates[p] for p in undecided}}
+        share = {
+            best: 1 / len(self._get_graph_names(best))
+            for best in {candidates[p] for p in undecided}
+        }
         for best in share:
-            if self._once_a_step(best, sections, launches, candidates):
-                share[best] = IN_TURN
+            if self._is_once_per_step(best, sections, launches, candidates):
+                share[best] = TURN_CONFIDENCE
         exec_ids: dict[tuple[int, ...], set[int]] = {}
         for number in undecided:
             exec_ids.setdefault(candidates[number], set()).add(launches[number].exec_id)
         turns: Counter[tuple[int, ...]] = Counter()
         for number in undecided:
             best = candidates[number]
-            names = self._graphs(best)
+            names = self._get_graph_names(best)
             if len(exec_ids[best]) == len(names):
                 # Executable graphs are numbered on creation, which follows capture order.
                 name = names[sorted(exec_ids[best]).index(launches[number].exec_id)]
-                chosen[number] = self._of_graph(name, best, IN_TURN)
+                chosen[number] = self._make_choice(name, best, TURN_CONFIDENCE)
                 continue
             name = names[turns[best] % len(names)]
             turns[best] += 1
-            chosen[number] = self._of_graph(name, best, share[best])
+            chosen[number] = self._make_choice(name, best, share[best])
 
-    def _once_a_step(
+    def _is_once_per_step(
         self,
         best: tuple[int, ...],
         sections: list[list[int]],
         launches: Sequence[GraphLaunch],
         candidates: list[tuple[int, ...]],
     ) -> bool:
-        count = len(self._graphs(best))
+        count = len(self._get_graph_names(best))
         steps = [section for section in sections if launches[section[0]].step >= 0]
         if not steps:
-            return self._equally_often(candidates)
+            return self._is_equally_often(candidates)
         before = sum(candidates[p] == best for p, launch in enumerate(launches) if launch.step < 0)
         return before % count == 0 and all(
             sum(candidates[p] == best for p in section) == count for section in steps
         )
 
-    def _equally_often(self, candidates: Sequence[tuple[int, ...]]) -> bool:
+    def _is_equally_often(self, candidates: Sequence[tuple[int, ...]]) -> bool:
         """Return whether a trace without marked steps shows every graph equally often.
 
         This includes unique graphs. The trace then consists of complete steps that launch each
         graph once.
         """
         times = Counter(candidates)
-        shown = {root for best in times for root in self._graphs(best)}
-        rounds = {divmod(count, len(self._graphs(best) or "-")) for best, count in times.items()}
+        shown = {root for best in times for root in self._get_graph_names(best)}
+        rounds = {
+            divmod(count, len(self._get_graph_names(best) or "-")) for best, count in times.items()
+        }
         is_single = len(times) == 1
         return (
             not is_single
@@ -231,7 +240,7 @@ class GraphChooser:
         )
 
 
-def _sections(launches: Sequence[GraphLaunch], length: int) -> Iterator[list[int]]:
+def _split_sections(launches: Sequence[GraphLaunch], length: int) -> Iterator[list[int]]:
     """Split the launches into steps.
 
     Launches outside steps are split into portions of ``length`` if they divide evenly; otherwise

@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.replays.executable_numbering import NodeKey, executable_numbers
+from graphviz_dash.analysis.replays.executable_numbering import NodeKey, number_executable_nodes
 from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
 from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams, NodeKind
 
-_AGREE: Final = 0.99
+_MIN_AGREEMENT: Final = 0.99
 """Minimum fraction of rows that must look like the node named by their id."""
 
 
@@ -26,11 +26,11 @@ class IdMatcher:
         self,
         root: CapturedGraph,
         by_id: Mapping[str, CapturedGraph],
-        own: tuple[int, ...] | None,
+        root_numbers: tuple[int, ...] | None,
         code_of: Mapping[NodeKey, int],
         graphs: Sequence[str],
     ) -> None:
-        numbers = executable_numbers(root, by_id, own)
+        numbers = number_executable_nodes(root, by_id, root_numbers)
         size = max(numbers, default=-1) + 1
         graph_index = {name: index for index, name in enumerate(graphs)}
         self._graph, self._index = (np.full(size, -1, dtype=np.int64) for _ in range(2))
@@ -42,7 +42,7 @@ class IdMatcher:
             self._code[number] = code_of.get((name, index), NO_NODE)
             if isinstance(node.params, MemcpyParams | MemsetParams):
                 self._driver[number] = DRIVER_CODES[node.kind]
-            self._repeats[number] = _in_conditional(by_id[name], by_id)
+            self._repeats[number] = _is_in_conditional(by_id[name], by_id)
 
     def match(self, codes: Ints, ident: Ints, exec_id: int) -> tuple[Ints, Ints] | None:
         """Return graph (index in ``graphs``) and node of each row of one replay, -1 if none.
@@ -59,7 +59,7 @@ class IdMatcher:
         slot = np.where(inside, number, 0)
         looks = (self._code[slot] == codes) | (self._driver[slot] == codes)
         agree = inside & looks & (codes != NO_NODE)
-        if np.count_nonzero(agree) < _AGREE * len(codes):
+        if np.count_nonzero(agree) < _MIN_AGREEMENT * len(codes):
             return None
         is_repeated = np.ones(len(slot), dtype=bool)
         is_repeated[np.unique(np.where(agree, slot, -1), return_index=True)[1]] = False
@@ -69,7 +69,7 @@ class IdMatcher:
         )
 
 
-def _in_conditional(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> bool:
+def _is_in_conditional(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]) -> bool:
     """Return whether ``graph`` is in a body of a conditional node, which can run repeatedly."""
     while graph.parent is not None and graph.parent[0] in by_id:
         holder = by_id[graph.parent[0]]

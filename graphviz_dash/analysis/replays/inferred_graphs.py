@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column
-from graphviz_dash.analysis.attribution.captured_launches import capture_windows, launch_rows
-from graphviz_dash.analysis.replays.replays import launched_rows
+from graphviz_dash.analysis.arrays import Ints, get_column
+from graphviz_dash.analysis.attribution.captured_launches import (
+    find_capture_windows,
+    find_launch_rows,
+)
+from graphviz_dash.analysis.replays.replays import group_launched_rows
 from graphviz_dash.analysis.sequence_alignment import align
-from graphviz_dash.analysis.trace.signatures import driver_kind
+from graphviz_dash.analysis.trace.signatures import get_driver_kind
 from graphviz_dash.model.graph import (
     CapturedGraph,
     GraphEdge,
@@ -50,12 +53,12 @@ class InferredGraphs(Struct, frozen=True):
     missing: tuple[str, ...]
 
 
-def captured_launches(capture: Trace) -> list[tuple[Ints, list[NodeKind]]]:
+def find_captured_launches(capture: Trace) -> list[tuple[Ints, list[NodeKind]]]:
     """Return the node-creating runtime rows of each captured graph by time, and the node kinds."""
-    rows, kinds = launch_rows(capture)
-    times = column(capture.runtime, "ts")[rows]
+    rows, kinds = find_launch_rows(capture)
+    times = get_column(capture.runtime, "ts")[rows]
     launches = []
-    for begin, end in capture_windows("", capture):
+    for begin, end in find_capture_windows("", capture):
         first, last = np.searchsorted(times, [begin, end])
         launches.append((rows[first:last], kinds[first:last]))
     return launches
@@ -68,7 +71,7 @@ def infer_graphs(
 
     ``kernels`` maps rows of the capture's runtime table to known launched kernels.
     """
-    windows = captured_launches(capture)
+    windows = find_captured_launches(capture)
     replays = _Replays(replay)
     if not windows:
         return InferredGraphs((), ("the trace of the capture shows no capture",))
@@ -80,7 +83,7 @@ def infer_graphs(
             "between their kernels; the driver's debug DOT does"
         )
         return InferredGraphs((), (reason,))
-    chosen = _chosen(windows, replays)
+    chosen = _match_captures(windows, replays)
     graphs: list[CapturedGraph] = []
     missing: list[str] = []
     for number, (rows, kinds) in enumerate(windows):
@@ -91,16 +94,16 @@ def infer_graphs(
         )
         if not len(rows):
             missing.append(f"capture {number} shows no launch")
-        elif shape is None and not (all_named and _replayed(kinds, named, replays)):
+        elif shape is None and not (all_named and _has_replay(kinds, named, replays)):
             missing.append(
                 f"the {len(rows):,} launches of capture {number} match no replay, or match several "
                 "that differ"
             )
         else:
             method = BY_ARGUMENTS if all_named else BY_REPLAYS
-            seen = iter(replays.nodes(shape)) if shape is not None else iter(())
+            seen = iter(replays.get_nodes(shape)) if shape is not None else iter(())
             nodes = tuple(
-                _node(index, kind, kernel, next(seen, None) if kind in _SHOWN else None)
+                _build_node(index, kind, kernel, next(seen, None) if kind in _SHOWN else None)
                 for index, (kind, kernel) in enumerate(zip(kinds, named, strict=True))
             )
             edges = tuple(GraphEdge(index, index + 1) for index in range(len(nodes) - 1))
@@ -109,22 +112,24 @@ def infer_graphs(
     return InferredGraphs(tuple(graphs), tuple(missing))
 
 
-def _replayed(kinds: list[NodeKind], kernels: list[KernelParams | None], replays: _Replays) -> bool:
+def _has_replay(
+    kinds: list[NodeKind], kernels: list[KernelParams | None], replays: _Replays
+) -> bool:
     """Return whether a replay has the same kinds in order, or the same names with a few gaps.
 
     xDiT's replays lack the last kernel of their captures.
     """
-    if _visible(kinds) in replays.by_kinds:
+    if _filter_visible(kinds) in replays.by_kinds:
         return True
     looks = [
         (kind, kernel.name if kernel else "")
         for kind, kernel in zip(kinds, kernels, strict=True)
         if kind in _SHOWN
     ]
-    return any(_nearly_equal(looks, shape) for shape in replays.shapes)
+    return any(_is_nearly_equal(looks, shape) for shape in replays.shapes)
 
 
-def _nearly_equal(looks: Sequence[tuple[NodeKind, str]], shape: tuple[Any, ...]) -> bool:
+def _is_nearly_equal(looks: Sequence[tuple[NodeKind, str]], shape: tuple[Any, ...]) -> bool:
     seen = [(kind, name if kind is NodeKind.KERNEL else "") for kind, name, *_ in shape]
     codes = {look: code for code, look in enumerate(dict.fromkeys((*looks, *seen)))}
     first, second = (
@@ -133,11 +138,11 @@ def _nearly_equal(looks: Sequence[tuple[NodeKind, str]], shape: tuple[Any, ...])
     return align(first, second) is not None
 
 
-def _visible(kinds: list[NodeKind]) -> tuple[NodeKind, ...]:
+def _filter_visible(kinds: list[NodeKind]) -> tuple[NodeKind, ...]:
     return tuple(kind for kind in kinds if kind in _SHOWN)
 
 
-def _chosen(
+def _match_captures(
     windows: list[tuple[Ints, list[NodeKind]]], replays: _Replays
 ) -> list[tuple[object, ...] | None]:
     """Return the appearance of each capture's replays; None if ambiguous.
@@ -149,7 +154,7 @@ def _chosen(
     chosen: list[tuple[object, ...] | None] = [None] * len(windows)
     of_kinds: dict[tuple[NodeKind, ...], list[int]] = {}
     for number, (_, kinds) in enumerate(windows):
-        of_kinds.setdefault(_visible(kinds), []).append(number)
+        of_kinds.setdefault(_filter_visible(kinds), []).append(number)
     for kinds_key, numbers in of_kinds.items():
         order = replays.by_kinds.get(kinds_key, [])
         if not order:
@@ -168,27 +173,27 @@ class _Replays:
     """Graph launches of a trace, grouped by appearance."""
 
     def __init__(self, trace: Trace) -> None:
-        launches, _ = launched_rows(trace)
+        launches, _ = group_launched_rows(trace)
         gpu = trace.gpu
         kinds = gpu["kind"].cast(str).to_list()
         names = gpu["name"].cast(str).to_list()
         columns = [gpu[name].to_list() for name in _COLUMNS]
-        stream = column(gpu, "stream")
+        stream = get_column(gpu, "stream")
         self.by_kinds: dict[tuple[NodeKind, ...], list[tuple[object, ...]]] = {}
         self.shapes: dict[tuple[object, ...], list[GraphNode]] = {}
         self.streams = max((len(np.unique(stream[rows])) for rows in launches), default=0)
         for rows in launches:
             looks = tuple(
-                (driver_kind(names[row]) or _KIND_OF[kinds[row]], names[row],
+                (get_driver_kind(names[row]) or _KIND_OF[kinds[row]], names[row],
                  *(values[row] for values in columns))
                 for row in rows.tolist()
             )  # fmt: skip
             self.shapes.setdefault(looks, [])
             self.by_kinds.setdefault(tuple(look[0] for look in looks), []).append(looks)
 
-    def nodes(self, shape: tuple[object, ...]) -> list[GraphNode]:
+    def get_nodes(self, shape: tuple[object, ...]) -> list[GraphNode]:
         if not self.shapes[shape]:
-            self.shapes[shape] = [_seen(look) for look in shape]
+            self.shapes[shape] = [_build_seen_node(look) for look in shape]
         return self.shapes[shape]
 
 
@@ -198,7 +203,7 @@ _COLUMNS: Final = (
 )
 
 
-def _seen(look: object) -> GraphNode:
+def _build_seen_node(look: object) -> GraphNode:
     assert isinstance(look, tuple)
     kind, name, *values = look
     grid_x, grid_y, grid_z, block_x, block_y, block_z, _, registers, size = values
@@ -227,7 +232,7 @@ def _seen(look: object) -> GraphNode:
 _DIRECTIONS: Final = ("HtoD", "DtoH", "DtoD", "HtoH")
 
 
-def _node(
+def _build_node(
     index: int, kind: NodeKind, kernel: KernelParams | None, seen: GraphNode | None
 ) -> GraphNode:
     if kind is NodeKind.KERNEL and kernel is not None:

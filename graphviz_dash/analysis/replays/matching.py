@@ -21,7 +21,7 @@ BY_ID: Final = "graph node id"
 BY_ORDER: Final = "alignment: order"
 BY_BRANCH: Final = "alignment: branches"
 
-BESIDE_GAPS: Final = 0.9
+MAX_GAP_CONFIDENCE: Final = 0.9
 """Maximum confidence of a row in a replay with missing or additional rows."""
 
 
@@ -66,13 +66,13 @@ class GraphMatcher:
 
     @cached_property
     def _topology(self) -> GraphTopology:
-        return GraphTopology.of(self._graph, self._codes != NO_NODE)
+        return GraphTopology.from_graph(self._graph, self._codes != NO_NODE)
 
     @cached_property
     def _chain(self) -> Ints | None:
-        return self._topology.chain()
+        return self._topology.find_chain()
 
-    def likeness(self, seen: Counter[int], rows: int) -> float:
+    def compute_likeness(self, seen: Counter[int], rows: int) -> float:
         """Return the fraction of rows and nodes with a partner of the same signature, 0 to 1."""
         fits = {code: min(count, seen.get(code, 0)) for code, count in self._of_code.items()}
         common = sum(fits.values())
@@ -94,46 +94,48 @@ class GraphMatcher:
             node = np.empty(len(by_lane), dtype=np.int64)
             confidence = np.empty(len(by_lane), dtype=np.float64)
             node[by_lane], confidence[by_lane] = cached[0], cached[1]
-            if cached[2] != BY_BRANCH or self._topology.in_order(node, rows.start):
+            if cached[2] != BY_BRANCH or self._topology.is_in_order(node, rows.start):
                 return MatchedRows(node, confidence, cached[2])
-        matched = self._match(rows)
+        matched = self._match_uncached(rows)
         if cached is None:
             parts = matched.node[by_lane], matched.confidence[by_lane], matched.method
             self._matched_before[key.tobytes()] = parts
         return matched
 
-    def _match(self, rows: ReplayRows) -> MatchedRows:
+    def _match_uncached(self, rows: ReplayRows) -> MatchedRows:
         if self._chain is not None:
-            return MatchedRows(*self._in_order(rows.code, self._chain), BY_ORDER)
+            return MatchedRows(*self._match_in_order(rows.code, self._chain), BY_ORDER)
         if self._branches is None:
             self._branches = BranchMatcher(self._topology, self._codes, self._driver)
         node, confidence = self._branches.match(rows.code.tolist(), rows.lane.tolist())
         if np.count_nonzero(node >= 0) < max(self._visible, len(node)):
-            confidence = np.minimum(confidence, BESIDE_GAPS)
+            confidence = np.minimum(confidence, MAX_GAP_CONFIDENCE)
         return MatchedRows(node, confidence, BY_BRANCH)
 
-    def _looks_like(self, nodes: Ints, codes: Ints) -> npt.NDArray[np.bool_]:
+    def _match_appearance(self, nodes: Ints, codes: Ints) -> npt.NDArray[np.bool_]:
         same = (self._codes[nodes] == codes) | (self._driver[nodes] == codes)
         return np.asarray(same & (codes != NO_NODE))
 
-    def _in_order(self, codes: Ints, chain: Ints) -> tuple[Ints, Floats]:
-        if len(chain) == len(codes) and np.all(self._looks_like(chain, codes)):
+    def _match_in_order(self, codes: Ints, chain: Ints) -> tuple[Ints, Floats]:
+        if len(chain) == len(codes) and np.all(self._match_appearance(chain, codes)):
             return chain, np.ones(len(codes))
         node = np.full(len(codes), -1, dtype=np.int64)
         confidence = np.zeros(len(codes))
-        alignment = align(self._comparable(self._codes[chain], chain), self._comparable(codes))
+        alignment = align(
+            self._make_comparable(self._codes[chain], chain), self._make_comparable(codes)
+        )
         if alignment is None:
             return node, confidence
         paired = np.flatnonzero(alignment.partner >= 0)
         row = alignment.partner[paired]
-        is_equal = self._looks_like(chain[paired], codes[row])
+        is_equal = self._match_appearance(chain[paired], codes[row])
         paired, row = paired[is_equal], row[is_equal]
         node[row] = chain[paired]
         spread = alignment.spread[paired]
-        confidence[row] = np.where(spread == 0, BESIDE_GAPS, 1 / (1 + spread))
+        confidence[row] = np.where(spread == 0, MAX_GAP_CONFIDENCE, 1 / (1 + spread))
         return node, confidence
 
-    def _comparable(self, codes: Ints, nodes: Ints | None = None) -> Ints:
+    def _make_comparable(self, codes: Ints, nodes: Ints | None = None) -> Ints:
         """Return codes in which memcpys and memsets equal the driver's kernels for them."""
         if nodes is not None:
             return np.where(self._driver[nodes] != NO_NODE, self._driver[nodes], codes)

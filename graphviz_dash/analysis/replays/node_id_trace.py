@@ -33,7 +33,7 @@ _TYPES = {
 """Names in polars, which is imported only with the first trace to speed up the start."""
 
 
-def node_id_trace(node_ids: NodeIdPass, with_ids: bool = True) -> Trace:
+def build_node_id_trace(node_ids: NodeIdPass, with_ids: bool = True) -> Trace:
     """Build a trace from the records: GPU rows by start, with a launch call and step range for
     each.
 
@@ -69,16 +69,16 @@ def node_id_trace(node_ids: NodeIdPass, with_ids: bool = True) -> Trace:
         "tid": [0] * len(steps),
     }
     return Trace(
-        info=_info(node_ids, int(end.max(initial=0))),
-        gpu=_table(_gpu_columns(node_ids, rows, with_ids), GPU_COLUMNS),
-        runtime=_table(calls, RUNTIME_COLUMNS),
-        ops=_table({}, OP_COLUMNS),
-        annotations=_table(ranges, ANNOTATION_COLUMNS),
-        python=_table({}, PYTHON_COLUMNS),
+        info=_build_info(node_ids, int(end.max(initial=0))),
+        gpu=_build_table(_build_gpu_columns(node_ids, rows, with_ids), GPU_COLUMNS),
+        runtime=_build_table(calls, RUNTIME_COLUMNS),
+        ops=_build_table({}, OP_COLUMNS),
+        annotations=_build_table(ranges, ANNOTATION_COLUMNS),
+        python=_build_table({}, PYTHON_COLUMNS),
     )
 
 
-def _gpu_columns(
+def _build_gpu_columns(
     node_ids: NodeIdPass, rows: Sequence[NodeIdRow], with_ids: bool
 ) -> dict[str, list[Any]]:
     looks = [node_ids.looks[row.look] for row in rows]
@@ -103,7 +103,7 @@ def _gpu_columns(
     }
 
 
-def _table(columns: Mapping[str, Any], declared: dict[str, str]) -> pl.DataFrame:
+def _build_table(columns: Mapping[str, Any], declared: dict[str, str]) -> pl.DataFrame:
     import polars as pl
 
     return pl.DataFrame(
@@ -116,7 +116,7 @@ def _table(columns: Mapping[str, Any], declared: dict[str, str]) -> pl.DataFrame
     )
 
 
-def _info(node_ids: NodeIdPass, end: int) -> TraceInfo:
+def _build_info(node_ids: NodeIdPass, end: int) -> TraceInfo:
     return TraceInfo(
         source=node_ids.source,
         events=len(node_ids.rows),

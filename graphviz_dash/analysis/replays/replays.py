@@ -17,16 +17,16 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.arrays import Floats, Ints, column, encode
-from graphviz_dash.analysis.graph.flatten import flat_variants
+from graphviz_dash.analysis.arrays import Floats, Ints, encode, get_column
+from graphviz_dash.analysis.graph.flatten import list_flat_variants
 from graphviz_dash.analysis.replays.graph_chooser import (
     NO_IDENTITIES,
     GraphChoice,
     GraphChooser,
     GraphIdentities,
     GraphLaunch,
-    launch_order,
-    steps_of,
+    find_launch_order,
+    locate_steps,
 )
 from graphviz_dash.analysis.replays.id_matcher import IdMatcher
 from graphviz_dash.analysis.replays.matching import (
@@ -36,8 +36,8 @@ from graphviz_dash.analysis.replays.matching import (
     GraphMatcher,
     ReplayRows,
 )
-from graphviz_dash.analysis.replays.node_id_trace import node_id_trace
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.replays.node_id_trace import build_node_id_trace
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.signatures import Signatures
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.marks import STEP
@@ -90,7 +90,7 @@ class ReplayMatch(Struct, frozen=True, dict=True):
     """True if durations include the gaps between rows, which were not measured separately."""
 
     @property
-    def matched(self) -> int:
+    def matched_count(self) -> int:
         """Number of rows matched to a node."""
         return int(np.count_nonzero(self.node >= 0))
 
@@ -99,13 +99,13 @@ class ReplayMatch(Struct, frozen=True, dict=True):
         """Expected fraction of unmatched or wrongly matched rows, 0 to 1."""
         return 1 - float(self.confidence.mean()) if len(self.confidence) else 1.0
 
-    def of_graph(self, graph_id: str) -> npt.NDArray[np.bool_]:
+    def get_graph_mask(self, graph_id: str) -> npt.NDArray[np.bool_]:
         """Return a mask of the rows in replays of the graph, shape (rows,)."""
         if graph_id not in self.graphs:
             return np.zeros(len(self.graph), dtype=bool)
         return np.asarray(self.graph == self.graphs.index(graph_id))
 
-    def replays_of(self, graph_id: str) -> int:
+    def count_replays(self, graph_id: str) -> int:
         """Count the launches of the graph, or of the graph that contains it."""
         if graph_id not in self.graphs:
             return 0
@@ -113,7 +113,7 @@ class ReplayMatch(Struct, frozen=True, dict=True):
         family = [index for index, other in enumerate(self.roots) if other == root]
         return len(np.unique(self.replay[np.isin(self.graph, family)]))
 
-    def rows_of(self, graph_id: str, node: int) -> Ints:
+    def get_node_rows(self, graph_id: str, node: int) -> Ints:
         """Return the indices of one node's rows in these arrays, in replay order."""
         order, keys = self._by_node
         if graph_id not in self.graphs:
@@ -122,9 +122,9 @@ class ReplayMatch(Struct, frozen=True, dict=True):
         first, last = np.searchsorted(keys, [key, key + 1])
         return order[first:last]
 
-    def samples(self, graph_id: str, node: int) -> Ints:
+    def get_samples(self, graph_id: str, node: int) -> Ints:
         """Return the durations of one node, one per replay that shows it, in ns."""
-        return self.duration[self.rows_of(graph_id, node)]
+        return self.duration[self.get_node_rows(graph_id, node)]
 
     @cached_property
     def _by_node(self) -> tuple[Ints, Ints]:
@@ -134,9 +134,9 @@ class ReplayMatch(Struct, frozen=True, dict=True):
         return rows[order], keys[order]
 
 
-def identities_of(run: Run) -> GraphIdentities:
+def get_identities(run: Run) -> GraphIdentities:
     """Return the known identities of graphs in the traced pass of ``run``."""
-    return GraphIdentities(run.replay_ids, launch_order(run.node_ids))
+    return GraphIdentities(run.replay_ids, find_launch_order(run.node_ids))
 
 
 def match_node_ids(run: Run) -> ReplayMatch | None:
@@ -148,12 +148,12 @@ def match_node_ids(run: Run) -> ReplayMatch | None:
     if run.node_ids is None:
         return None
     match = match_replays(
-        run.graphs, node_id_trace(run.node_ids), GraphIdentities(run.node_ids.graphs)
+        run.graphs, build_node_id_trace(run.node_ids), GraphIdentities(run.node_ids.graphs)
     )
     return replace(match, source=NODE_ID_PASS)
 
 
-def timed_replays(run: Run, traced: ReplayMatch | None) -> ReplayMatch | None:
+def select_timed_replays(run: Run, traced: ReplayMatch | None) -> ReplayMatch | None:
     """Return the replays for node times.
 
     The traced pass (``traced``) is preferred unless the node-id pass has less doubt. Passes are
@@ -178,15 +178,15 @@ def match_replays(
     parent, but their rows name them and their own nodes. The launch itself shows which bodies
     ran. Near-linear in the rows.
     """
-    launches, called = launched_rows(trace)
-    catalogue = _Catalogue(graphs, identities, shapes=_tells_shapes(trace, launches))
-    codes = catalogue.signatures.of_trace(trace)
-    begin, stream = column(trace.gpu, "ts"), column(trace.gpu, "stream")
+    launches, called = group_launched_rows(trace)
+    catalogue = _Catalogue(graphs, identities, shapes=_has_all_shapes(trace, launches))
+    codes = catalogue.signatures.compute_trace_codes(trace)
+    begin, stream = get_column(trace.gpu, "ts"), get_column(trace.gpu, "stream")
     # Stream numbers are specific to a device.
-    lane = stream + (column(trace.gpu, "device") << 32)
-    ident, executed = _ids(trace, "graph_node_id"), _ids(trace, "graph_id")
+    lane = stream + (get_column(trace.gpu, "device") << 32)
+    ident, executed = _get_ids(trace, "graph_node_id"), _get_ids(trace, "graph_id")
     exec_ids = [int(executed[rows].max()) for rows in launches]
-    steps = steps_of(called, trace, STEP).tolist()
+    steps = locate_steps(called, trace, STEP).tolist()
     choices = GraphChooser(catalogue.matchers, catalogue.roots, identities).choose(
         [
             GraphLaunch(codes[rows], step, exec_id)
@@ -209,7 +209,7 @@ def match_replays(
             continue
         lanes = np.unique(lane[rows], return_inverse=True)[1].reshape(-1)
         shown = ReplayRows(codes[rows], lanes, start[part])
-        matched = catalogue.matched(choice, shown, ident[rows], exec_ids[number])
+        matched = catalogue.match(choice, shown, ident[rows], exec_ids[number])
         graph[part], node[part], confidence[part], method[part] = matched
     return ReplayMatch(
         graphs=catalogue.graphs,
@@ -221,9 +221,9 @@ def match_replays(
         method=method,
         confidence=confidence,
         start=start,
-        duration=column(trace.gpu, "dur")[row],
+        duration=get_column(trace.gpu, "dur")[row],
         stream=stream[row],
-        stitched=trace.info.stitched,
+        stitched=trace.info.has_stitched_replays,
     )
 
 
@@ -235,24 +235,24 @@ class _Catalogue:
     ) -> None:
         by_id = {graph.id: graph for graph in graphs}
         top = [graph for graph in graphs if graph.parent is None]
-        flats = [flat for graph in top for flat in flat_variants(graph, by_id)]
+        flats = [flat for graph in top for flat in list_flat_variants(graph, by_id)]
         self.graphs = tuple(by_id)
-        self.root_of = tuple(_root(graph, by_id) for graph in graphs)
+        self.root_of = tuple(_find_root(graph, by_id) for graph in graphs)
         self.roots = [flat.root for flat in flats]
         self.signatures = Signatures(tuple(flat.graph for flat in flats), shapes=shapes)
-        codes = [self.signatures.of_graph(flat.graph.id) for flat in flats]
+        codes = [self.signatures.get_graph_codes(flat.graph.id) for flat in flats]
         self.matchers = [
             GraphMatcher(flat.graph, code) for flat, code in zip(flats, codes, strict=True)
         ]
         self._place = {name: number for number, name in enumerate(by_id)}
         self._owner = [
-            np.array([self._place.get(name, -1) for name in flat.owner]) for flat in flats
+            np.array([self._place.get(name, -1) for name in flat.owners]) for flat in flats
         ]
-        self._index = [np.array(flat.index) for flat in flats]
+        self._index = [np.array(flat.indices) for flat in flats]
         code_of = {
             (owner, index): value
             for flat, code in zip(flats, codes, strict=True)
-            for owner, index, value in zip(flat.owner, flat.index, code.tolist(), strict=True)
+            for owner, index, value in zip(flat.owners, flat.indices, code.tolist(), strict=True)
         }
         own = {ids.graph: ids.nodes for ids in identities.ids}
         self._by_ids = {
@@ -260,7 +260,7 @@ class _Catalogue:
             for graph in top
         }
 
-    def matched(
+    def match(
         self, choice: GraphChoice, rows: ReplayRows, ident: Ints, exec_id: int
     ) -> tuple[Ints, Ints, Floats, Ints]:
         matcher_index = choice.matcher
@@ -274,7 +274,7 @@ class _Catalogue:
             owner = self._owner[matcher_index][aligned.node]
             node = np.where(is_matched, self._index[matcher_index][aligned.node], -1)
             method = aligned.method
-            confidence = aligned.confidence * choice.share / choice.ways
+            confidence = aligned.confidence * choice.share / choice.variant_count
         is_matched = node >= 0
         return (
             np.where(is_matched, owner, self._place[root]),
@@ -284,13 +284,13 @@ class _Catalogue:
         )
 
 
-def _root(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> str:
+def _find_root(graph: CapturedGraph, by_id: dict[str, CapturedGraph]) -> str:
     while graph.parent is not None and graph.parent[0] in by_id:
         graph = by_id[graph.parent[0]]
     return graph.id
 
 
-def _ids(trace: Trace, name: str) -> Ints:
+def _get_ids(trace: Trace, name: str) -> Ints:
     ids = trace.gpu[name]
     present = ids.is_not_null().to_numpy()
     # The upper half may be any graph id, so the sign bit must be cleared.
@@ -298,7 +298,7 @@ def _ids(trace: Trace, name: str) -> Ints:
     return np.where(present, values.astype(np.int64), -1)
 
 
-def _tells_shapes(trace: Trace, launches: list[Ints]) -> bool:
+def _has_all_shapes(trace: Trace, launches: list[Ints]) -> bool:
     """Return whether the trace has the grid of every kernel from a graph (ROCm's does not)."""
     if not launches:
         return True
@@ -308,25 +308,27 @@ def _tells_shapes(trace: Trace, launches: list[Ints]) -> bool:
     return bool((gpu["grid_x"].is_not_null().to_numpy() | ~kernel).all())
 
 
-def launch_correlations(trace: Trace) -> tuple[Ints, Ints]:
+def find_launch_correlations(trace: Trace) -> tuple[Ints, Ints]:
     """Return correlation ids and call times of the graph launches in a trace, by time."""
     codes, names = encode(trace.runtime["name"])
-    is_launch = np.array([call_class(name) is CallClass.GRAPH_LAUNCH for name in names], dtype=bool)
+    is_launch = np.array(
+        [get_call_class(name) is CallClass.GRAPH_LAUNCH for name in names], dtype=bool
+    )
     if not is_launch.any():
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     calls = np.flatnonzero(is_launch[codes])
-    launches = column(trace.runtime, "correlation")[calls]
+    launches = get_column(trace.runtime, "correlation")[calls]
     # A driver call inside the runtime call has the same correlation.
     once = np.sort(np.unique(launches, return_index=True)[1])
-    return launches[once], column(trace.runtime, "ts")[calls[once]]
+    return launches[once], get_column(trace.runtime, "ts")[calls[once]]
 
 
-def launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
+def group_launched_rows(trace: Trace) -> tuple[list[Ints], Ints]:
     """Return the GPU rows (by start) and call time of each graph launch with rows, by time."""
-    launches, called = launch_correlations(trace)
+    launches, called = find_launch_correlations(trace)
     if not len(launches):
         return [], called
-    gpu = column(trace.gpu, "correlation")
+    gpu = get_column(trace.gpu, "correlation")
     order = np.argsort(gpu, kind="stable")
     first = np.searchsorted(gpu[order], launches, "left")
     last = np.searchsorted(gpu[order], launches, "right")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from graphviz_dash.analysis.graph.flatten import SHOWN_KINDS
+from graphviz_dash.analysis.graph.flatten import VISIBLE_KINDS
 from graphviz_dash.model.graph import (
     CapturedGraph,
     ConditionalParams,
@@ -21,37 +21,41 @@ from graphviz_dash.model.graph import (
     NodeKind,
 )
 
-_NEVER: Final = {
+_INVISIBLE_REASONS: Final = {
     NodeKind.HOST: "not visible: it runs on the CPU, and the profiler does not show host nodes",
     NodeKind.CHILD_GRAPH: "its time is the time of the nodes inside it",
     NodeKind.CONDITIONAL: "not visible: the profiler shows only the work in its bodies",
     NodeKind.EMPTY: "it does no work",
 }
-_OTHERS: Final = "not visible: the profiler shows no row for this kind of node"
+_DEFAULT_INVISIBLE_REASON: Final = "not visible: the profiler shows no row for this kind of node"
 
-ONE_TURN: Final = "only the last iteration of each replay: the profiler shows no others of a While"
+LAST_ITERATION_ONLY: Final = (
+    "only the last iteration of each replay: the profiler shows no others of a While"
+)
 
 
-def why_no_times(node: GraphNode, around: tuple[ConditionalType | None, ...], replays: int) -> str:
+def explain_missing_times(
+    node: GraphNode, conditionals: tuple[ConditionalType | None, ...], replays: int
+) -> str:
     """Explain why a node has no times.
 
     ``conditionals`` lists those that contain its graph, innermost first; ``replays`` is the
     number of launches of its graph in the trace.
     """
-    if node.kind not in SHOWN_KINDS:
-        return _NEVER.get(node.kind, _OTHERS)
+    if node.kind not in VISIBLE_KINDS:
+        return _INVISIBLE_REASONS.get(node.kind, _DEFAULT_INVISIBLE_REASON)
     if not replays:
         return "the trace shows no replay of its graph"
-    body = "; it runs only if its condition holds" if around else ""
+    body = "; it runs only if its condition holds" if conditionals else ""
     return f"no row in the {replays:,} replays was matched to it{body}"
 
 
-def what_is_left_out(around: tuple[ConditionalType | None, ...]) -> str | None:
+def describe_hidden_work(conditionals: tuple[ConditionalType | None, ...]) -> str | None:
     """Describe the work missing from the times of a node; None if complete."""
-    return ONE_TURN if ConditionalType.WHILE in around else None
+    return LAST_ITERATION_ONLY if ConditionalType.WHILE in conditionals else None
 
 
-def conditionals_around(
+def find_enclosing_conditionals(
     graph: CapturedGraph, by_id: Mapping[str, CapturedGraph]
 ) -> tuple[ConditionalType | None, ...]:
     """Return the types of the conditional nodes around a graph, innermost first.

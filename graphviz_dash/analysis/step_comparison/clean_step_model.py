@@ -26,10 +26,10 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.ranks.waits import ALONE
+from graphviz_dash.analysis.ranks.waits import NO_MEETING
 from graphviz_dash.analysis.step_comparison.typical_step import NO_GROUP, TypicalStep
 from graphviz_dash.analysis.trace.lanes import merge_busy
-from graphviz_dash.analysis.trace.steps import exclusive_ns
+from graphviz_dash.analysis.trace.steps import compute_exclusive_ns
 
 _Arrival: TypeAlias = tuple[int, int, int]
 """Number of a collective, its item index, and its start."""
@@ -58,7 +58,7 @@ class StepModel(Struct, frozen=True):
     """Idle time before it due to a late launch."""
     blocked: Ints
     """Idle time before it in a synchronising call of the CPU."""
-    after_ns: int
+    cpu_tail_ns: int
     """CPU time after the end of the last work."""
     return_ns: int
     """Return time of the final synchronisation."""
@@ -73,7 +73,7 @@ def model_step(
     launch_cpu_ns: float,
     return_ns: int,
     depends: list[list[int]] | None = None,
-    last: Mapping[int, int] | None = None,
+    latest_arrivals: Mapping[int, int] | None = None,
 ) -> StepModel:
     """Model a clean step that returned after ``launch_cpu_ns`` (clean median).
 
@@ -81,12 +81,12 @@ def model_step(
     time of the last rank at each collective (:func:`find_last_arrivals`); without it, collectives
     wait as long as in the trace.
     """
-    scale = _scale(work, launch_cpu_ns)
-    start, end, rank_wait = _run(_begin_and_end(work, scale, depends), work, last)
+    scale = _compute_scale(work, launch_cpu_ns)
+    start, end, rank_wait = _run_model(_simulate_items(work, scale, depends), work, latest_arrivals)
     order = np.argsort(start, kind="stable")
     arrived = start + rank_wait
-    busy, ranks = _working(arrived, end), _only_waiting(start, arrived, end)
-    idle, blocked = _gaps(start, end, order, np.rint(work.waits * scale).astype(np.int64))
+    busy, ranks = _measure_working(arrived, end), _measure_waiting(start, arrived, end)
+    idle, blocked = _measure_gaps(start, end, order, np.rint(work.waits * scale).astype(np.int64))
     done = int(end.max())
     returned = max(done, round(launch_cpu_ns))
     return StepModel(
@@ -96,20 +96,20 @@ def model_step(
         ranks=ranks,
         waiting=idle - blocked,
         blocked=blocked,
-        after_ns=returned - done,
+        cpu_tail_ns=returned - done,
         return_ns=return_ns,
         end_ns=returned + return_ns,
         scale=scale,
     )
 
 
-def last_arrivals(ranks: Sequence[tuple[TypicalStep, float]]) -> dict[int, int]:
+def find_last_arrivals(ranks: Sequence[tuple[TypicalStep, float]]) -> dict[int, int]:
     """Return when the last rank arrives at each collective, by number, in ns since the common
     start.
 
     ``ranks`` holds each rank's work and clean launch CPU time in ns.
     """
-    models = [_begin_and_end(work, _scale(work, launch), None) for work, launch in ranks]
+    models = [_simulate_items(work, _compute_scale(work, launch), None) for work, launch in ranks]
     arrived = [next(model, None) for model in models]
     latest: dict[int, int] = {}
     while waiting := [arrival for arrival in arrived if arrival is not None]:
@@ -119,15 +119,15 @@ def last_arrivals(ranks: Sequence[tuple[TypicalStep, float]]) -> dict[int, int]:
         for rank, model in enumerate(models):
             current_arrival = arrived[rank]
             if current_arrival is not None and current_arrival[0] == number:
-                arrived[rank] = _send(model, latest[number] - current_arrival[2])
+                arrived[rank] = _send_wait(model, latest[number] - current_arrival[2])
     return latest
 
 
-def _scale(work: TypicalStep, launch_cpu_ns: float) -> float:
+def _compute_scale(work: TypicalStep, launch_cpu_ns: float) -> float:
     return launch_cpu_ns / work.cpu_ns if work.cpu_ns else 1.0
 
 
-def _send(model: _Model, wait: int) -> _Arrival | None:
+def _send_wait(model: _Model, wait: int) -> _Arrival | None:
     """Resume a model after a wait until its next collective; None at its end."""
     try:
         return model.send(wait)
@@ -135,8 +135,8 @@ def _send(model: _Model, wait: int) -> _Arrival | None:
         return None
 
 
-def _run(
-    model: _Model, work: TypicalStep, last: Mapping[int, int] | None
+def _run_model(
+    model: _Model, work: TypicalStep, latest_arrivals: Mapping[int, int] | None
 ) -> tuple[Ints, Ints, Ints]:
     """Run a model to its end; return start, end, and wait for other ranks of each item."""
     wait: int | None = None
@@ -146,18 +146,22 @@ def _run(
         except StopIteration as done:
             times: tuple[Ints, Ints, Ints] = done.value
             return times
-        wait = int(work.rank_wait[item]) if last is None else max(last.get(number, 0) - begin, 0)
+        wait = (
+            int(work.rank_wait[item])
+            if latest_arrivals is None
+            else max(latest_arrivals.get(number, 0) - begin, 0)
+        )
 
 
-def _working(start: Ints, end: Ints) -> Ints:
+def _measure_working(start: Ints, end: Ints) -> Ints:
     """Return the contribution of each item to the union of all items."""
     order = np.argsort(start, kind="stable")
     added = np.zeros(len(start), dtype=np.int64)
-    added[order] = exclusive_ns(start[order], end[order])
+    added[order] = compute_exclusive_ns(start[order], end[order])
     return added
 
 
-def _only_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
+def _measure_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
     """Return the exclusive part of each wait from ``start`` to ``arrived``.
 
     Concurrent work (``arrived`` to ``end``) and earlier waits are subtracted.
@@ -169,12 +173,12 @@ def _only_waiting(start: Ints, arrived: Ints, end: Ints) -> Ints:
         work = merge_busy(np.zeros(len(start), dtype=np.int64), arrived, end)
         before = np.maximum.accumulate(np.concatenate(([0], arrived[waits][:-1])))
         begin = np.minimum(np.maximum(start[waits], before), arrived[waits])
-        working = work.busy_before(0, arrived[waits]) - work.busy_before(0, begin)
+        working = work.compute_busy_before(0, arrived[waits]) - work.compute_busy_before(0, begin)
         added[waits] = arrived[waits] - begin - working
     return added
 
 
-def _begin_and_end(work: TypicalStep, scale: float, depends: list[list[int]] | None) -> _Model:
+def _simulate_items(work: TypicalStep, scale: float, depends: list[list[int]] | None) -> _Model:
     """Simulate start, end and wait for other ranks of each item.
 
     At each collective, it yields number, index and start, and receives the wait.
@@ -182,8 +186,8 @@ def _begin_and_end(work: TypicalStep, scale: float, depends: list[list[int]] | N
     work_ns, meetings = (work.duration - work.rank_wait).tolist(), work.meeting.tolist()
     launch, traced = work.launch.tolist(), work.start.tolist()
     lanes, groups = work.lane.tolist(), work.group.tolist()
-    inside_group, engines = _inside_groups(work), _same_engine(work)
-    delays = _delays_of_branches(work, scale, inside_group)
+    inside_group, engines = _group_predecessors(work), _find_engine_predecessors(work)
+    delays = _scale_branch_delays(work, scale, inside_group)
     count = len(launch)
     begins, ends, waits = [0] * count, [0] * count, [0] * count
     last_of_lane: dict[int, int] = {}
@@ -204,13 +208,13 @@ def _begin_and_end(work: TypicalStep, scale: float, depends: list[list[int]] | N
             waits_for.append(before)
         if leading in engines:
             waits_for.append(engines[leading])
-        inside, delay = _before(work, first, waits_for)
+        inside, delay = _measure_launch_delay(work, first, waits_for)
         launched = round((launch[first] + inside) * scale)
         begin = max([launched, *(ends[earlier] for earlier in waits_for)]) + delay
         for item in sorted(range(leading, stop), key=traced.__getitem__):
             before_it = [ends[other] for other in inside_group.get(item, ())]
             begins[item] = max(before_it, default=begin) + (delays[item] if item != first else 0)
-            if meetings[item] != ALONE:
+            if meetings[item] != NO_MEETING:
                 waits[item] = yield meetings[item], item, begins[item]
             ends[item] = begins[item] + waits[item] + work_ns[item]
             last_of_lane[lanes[item]] = max(
@@ -230,12 +234,12 @@ def _begin_and_end(work: TypicalStep, scale: float, depends: list[list[int]] | N
     )
 
 
-def _before(work: TypicalStep, item: int, waits_for: list[int]) -> tuple[int, int]:
+def _measure_launch_delay(work: TypicalStep, item: int, waits_for: list[int]) -> tuple[int, int]:
     """Return an item's median launch time within its call, and its median delay after being ready.
 
     Medians are separate because the last dependency differs between steps.
     """
-    times = work.each
+    times = work.step_times
     start, launch = times.start[:, item], times.launch[:, item]
     inside = np.clip(start - launch, 0, times.call[:, item])
     ready = launch + inside
@@ -244,14 +248,14 @@ def _before(work: TypicalStep, item: int, waits_for: list[int]) -> tuple[int, in
     return round(float(np.median(inside))), round(float(np.median(np.maximum(start - ready, 0))))
 
 
-def _same_engine(work: TypicalStep) -> dict[int, int]:
+def _find_engine_predecessors(work: TypicalStep) -> dict[int, int]:
     """Return the previous copy in the same direction for each direct host-device copy.
 
     Only if it never started before the previous one ended: an engine does one copy at a time.
     """
     previous: dict[int, int] = {}
     last: dict[str, int] = {}
-    times = work.each
+    times = work.step_times
     for index, item in enumerate(work.items):
         direction = next((mark for mark in ("HtoD", "DtoH") if mark in item.name), None)
         if item.kind != "memcpy" or direction is None or work.group[index] != NO_GROUP:
@@ -265,7 +269,7 @@ def _same_engine(work: TypicalStep) -> dict[int, int]:
     return previous
 
 
-def _delays_of_branches(
+def _scale_branch_delays(
     work: TypicalStep, scale: float, inside_group: dict[int, list[int]]
 ) -> list[int]:
     """Return the delays of nodes.
@@ -282,7 +286,7 @@ def _delays_of_branches(
     ]
 
 
-def _inside_groups(work: TypicalStep) -> dict[int, list[int]]:
+def _group_predecessors(work: TypicalStep) -> dict[int, list[int]]:
     sources: dict[int, list[int]] = {}
     groups = work.group.tolist()
     for source, target in work.edges.tolist():
@@ -291,7 +295,7 @@ def _inside_groups(work: TypicalStep) -> dict[int, list[int]]:
     return sources
 
 
-def _gaps(start: Ints, end: Ints, order: Ints, waits: Ints) -> tuple[Ints, Ints]:
+def _measure_gaps(start: Ints, end: Ints, order: Ints, waits: Ints) -> tuple[Ints, Ints]:
     """Return the idle time before each item, and its part in a synchronising call."""
     busy_until = np.concatenate(([0], np.maximum.accumulate(end[order])[:-1]))
     busy_until = np.maximum(busy_until, 0)

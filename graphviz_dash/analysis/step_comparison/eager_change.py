@@ -12,10 +12,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.analysis.step_comparison.work_pairs import PairKind, PairRow, WorkPairs
 
-_NOTABLE: Final = 0.1
+_MIN_RELATIVE_CHANGE: Final = 0.1
 """Relative change of a kernel's time that counts as a difference.
 
 Durations of the same kernel already differ by a few percent between steps.
@@ -26,7 +26,7 @@ class EagerChange(StrEnum):
     """Change from eager work to a node, in legend order."""
 
     FASTER = "10% faster than eager, or more"
-    ALIKE = "within 10% of eager"
+    SIMILAR = "within 10% of eager"
     SLOWER = "10% slower than eager, or more"
     OTHER = "another kernel than eager"
     ADDED = "not in the eager step"
@@ -44,16 +44,18 @@ class EagerCounterpart(Struct, frozen=True):
     """Total time of the node and other nodes with the same partners."""
     names: tuple[str, ...]
     """Distinct names of the partners."""
-    together: int
+    node_count: int
     """Number of nodes with these partners."""
 
 
-def eager_changes(pairs: WorkPairs, whole: WholeGraph) -> Mapping[int, EagerCounterpart]:
+def find_eager_changes(
+    pairs: WorkPairs, full_graph: ExpandedGraph
+) -> Mapping[int, EagerCounterpart]:
     """Return the counterparts of the nodes of ``full_graph`` by index.
 
     ``pairs`` compares the eager step with a step that launches the graph.
     """
-    node_index = {name: index for index, name in enumerate(whole.owner)}
+    node_index = {name: index for index, name in enumerate(full_graph.owners)}
     rows: defaultdict[int, list[PairRow]] = defaultdict(list)
     for row in pairs.rows:
         for item_index in row.after:
@@ -63,10 +65,10 @@ def eager_changes(pairs: WorkPairs, whole: WholeGraph) -> Mapping[int, EagerCoun
             if (index := node_index.get((item.graph, item.node))) is not None:
                 rows[index].append(row)
     # Only the first launch of a graph within the step is used.
-    return {index: _read(pairs, node_rows[0]) for index, node_rows in rows.items()}
+    return {index: _build_counterpart(pairs, node_rows[0]) for index, node_rows in rows.items()}
 
 
-def _read(pairs: WorkPairs, row: PairRow) -> EagerCounterpart:
+def _build_counterpart(pairs: WorkPairs, row: PairRow) -> EagerCounterpart:
     after = sum(int(pairs.after.duration[item_index]) for item_index in row.after)
     if not row.before:
         return EagerCounterpart(EagerChange.ADDED, None, after, (), len(row.after))
@@ -74,10 +76,10 @@ def _read(pairs: WorkPairs, row: PairRow) -> EagerCounterpart:
     names = tuple(dict.fromkeys(pairs.before.items[item_index].name for item_index in row.before))
     if row.kind is not PairKind.SAME:
         change = EagerChange.OTHER
-    elif after < before * (1 - _NOTABLE):
+    elif after < before * (1 - _MIN_RELATIVE_CHANGE):
         change = EagerChange.FASTER
-    elif after > before * (1 + _NOTABLE):
+    elif after > before * (1 + _MIN_RELATIVE_CHANGE):
         change = EagerChange.SLOWER
     else:
-        change = EagerChange.ALIKE
+        change = EagerChange.SIMILAR
     return EagerCounterpart(change, before, after, names, len(row.after))

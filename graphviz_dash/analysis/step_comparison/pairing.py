@@ -28,22 +28,22 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints
-from graphviz_dash.analysis.unique_context import unique_pairs
+from graphviz_dash.analysis.unique_context import find_unique_pairs
 
 NOTHING: Final = -1
 
-_LOOK: Final = 20
+_COMPARED_ITEMS: Final = 20
 """Number of items of each side to align at a difference between two chains."""
 _EQUAL, _EQUAL_OP, _UNLIKE, _LEFT_OUT = 4, 1, -2, -2
 """Scores of two aligned items, and of a skipped one."""
 _ACROSS, _UP, _LEFT = range(3)
-_ENTRIES: Final = 8
+_ENTRY_ITEMS: Final = 8
 """Number of first items by which a chain can be entered."""
-_ALIKE: Final = 0.5
-_VERY_ALIKE: Final = 0.8
+_MIN_SHARE: Final = 0.5
+_MIN_SHARE_NOT_READY: Final = 0.8
 """Minimum likeness to enter a chain whose predecessors are all entered, or only some."""
 _READY, _HALF_READY, _NOT_READY = 2, 1, 0
-_WINDOW: Final = 256
+_MAX_DISTANCE: Final = 256
 """Maximum distance of an item from the partners of its predecessors."""
 
 
@@ -97,7 +97,7 @@ class WorkSequence(Struct, frozen=True):
     """
 
     @classmethod
-    def in_lanes(cls, key: Ints, op: Ints, name: Ints, lane: Ints) -> WorkSequence:
+    def from_lanes(cls, key: Ints, op: Ints, name: Ints, lane: Ints) -> WorkSequence:
         """Build a side whose items follow each other on their lanes (streams).
 
         A chain ends where a lane pauses while others get more than a few items, because later
@@ -132,7 +132,7 @@ def pair_items(before: WorkSequence, after: WorkSequence) -> ItemPairs:
         if linear and _is_line(before):
             places = np.arange(len(before.key), dtype=np.int64)
             return ItemPairs(places, places, np.zeros_like(places), np.full(len(places), _CERTAIN))
-    return _Pairing(before, after).pairs()
+    return _Pairing(before, after).compute_pairs()
 
 
 def _is_line(side: WorkSequence) -> bool:
@@ -185,17 +185,17 @@ class _Pairing:
         self._before = _Neighbours(target, source, len(after.key))
         self._after = _Neighbours(source, target, len(after.key))
 
-    def pairs(self) -> ItemPairs:
-        self._by_order()
-        self._by_context()
+    def compute_pairs(self) -> ItemPairs:
+        self._pair_by_order()
+        self._pair_by_context()
         before, after = self._sides
         for method, eager_codes, graph_codes in (
             (PairMethod.NAME_AND_LAUNCH, before.key, after.key),
             (PairMethod.OPERATOR, before.op, after.op),
             (PairMethod.NAME, before.name, after.name),
         ):
-            self._between(method, eager_codes, graph_codes)
-        self._by_split()
+            self._pair_between(method, eager_codes, graph_codes)
+        self._pair_by_split()
         partner = np.array(self._partner[1][:-1], dtype=np.int64)
         paired = np.flatnonzero(partner >= 0)
         extra = np.array(self._splits, dtype=np.int64).reshape(-1, 2)
@@ -212,13 +212,13 @@ class _Pairing:
             )[order],
         )
 
-    def _take(self, eager: int, graph: int, method: PairMethod, sure: float) -> None:
+    def _add_pair(self, eager: int, graph: int, method: PairMethod, confidence: float) -> None:
         self._partner[0][eager], self._partner[1][graph] = graph, eager
-        self._method[graph], self._sure[graph] = method, sure
+        self._method[graph], self._sure[graph] = method, confidence
 
     # -- order ------------------------------------------------------------------------------------
 
-    def _by_order(self) -> None:
+    def _pair_by_order(self) -> None:
         keys, partner = self._keys, self._partner
         self._find_chains()
         for eager in range(len(keys[0])):
@@ -229,49 +229,49 @@ class _Pairing:
                 continue
             open_nodes = [node for node in candidates if not self._entered[self._head[node]]]
             self._entries[keys[0][eager]] = open_nodes
-            entered = self._enter(
+            entered = self._find_entry(
                 eager, list(dict.fromkeys(self._head[node] for node in open_nodes))
             )
             if entered is not None:
                 eager_start, node, confidence = entered
                 head = self._head[node]
                 self._started[head] = self._entered[head] = True
-                stopped = self._follow(eager_start, node, PairMethod.ORDER, confidence)
-                self._open_after(head)
+                stopped = self._follow_chains(eager_start, node, PairMethod.ORDER, confidence)
+                self._open_successors(head)
                 if stopped != NOTHING:
-                    self._cut(stopped)
+                    self._split_chain(stopped)
 
-    def _cut(self, stopped: int) -> None:
+    def _split_chain(self, stopped: int) -> None:
         """Make the remaining part of a chain enterable as a separate chain."""
-        chain = _walk(stopped, self._chains[1].next)
+        chain = _walk_chain(stopped, self._chains[1].next)
         for node in chain:
             self._head[node] = stopped
         self._started[stopped], self._entered[stopped] = True, False
         self._tail[stopped] = chain[-1]
-        self._open(stopped)
+        self._open_chain(stopped)
 
-    def _open(self, head: int) -> None:
-        for node in _walk(head, self._chains[1].next, _ENTRIES):
+    def _open_chain(self, head: int) -> None:
+        for node in _walk_chain(head, self._chains[1].next, _ENTRY_ITEMS):
             self._entries.setdefault(self._keys[1][node], []).append(node)
 
-    def _open_after(self, head: int) -> None:
+    def _open_successors(self, head: int) -> None:
         for later in self._after[self._tail[head]]:
             if not self._opened[later]:
                 self._opened[later] = True
-                self._open(later)
+                self._open_chain(later)
 
-    def _enter(self, eager: int, heads: list[int]) -> tuple[int, int, float] | None:
+    def _find_entry(self, eager: int, heads: list[int]) -> tuple[int, int, float] | None:
         """Return where an eager chain and a graph chain agree from ``eager`` on, with a confidence.
 
         A chain can be entered once all its predecessors, or at least one of them, have been
         entered.
         """
         # In a long row of equal chains, the first ones are as good as any.
-        ready = [(level, head) for head in heads if (level := self._readiness(head))][:32]
+        ready = [(level, head) for head in heads if (level := self._get_readiness(head))][:32]
         matches: list[tuple[int, float, int, tuple[int, int]]] = []
         for level, head in ready:
-            alignment = self._compare(eager, head)
-            if alignment.share >= (_ALIKE if level == _READY else _VERY_ALIKE):
+            alignment = self._align_chains(eager, head)
+            if alignment.share >= (_MIN_SHARE if level == _READY else _MIN_SHARE_NOT_READY):
                 matches.append((level, alignment.score, -head, (alignment.eager, alignment.graph)))
         if not matches:
             return None
@@ -282,22 +282,22 @@ class _Pairing:
     def _find_chains(self) -> None:
         """Find head and tail of each graph chain, and open those without dependencies."""
         for head in np.flatnonzero(self._chains[1].previous_array == NOTHING).tolist():
-            chain = _walk(head, self._chains[1].next)
+            chain = _walk_chain(head, self._chains[1].next)
             for node in chain:
                 self._head[node] = head
             self._tail[head] = chain[-1]
             if not self._before[head]:
                 self._opened[head] = True
-                self._open(head)
+                self._open_chain(head)
 
-    def _readiness(self, node: int) -> int:
+    def _get_readiness(self, node: int) -> int:
         before = [self._started[self._head[earlier]] for earlier in self._before[self._head[node]]]
         return _READY if all(before) else _HALF_READY if any(before) else _NOT_READY
 
-    def _compare(self, eager: int, graph: int) -> _Alike:
-        eager_items = self._free(0, eager)
-        graph_items = self._free(1, graph)
-        return _alike(
+    def _align_chains(self, eager: int, graph: int) -> _LocalAlignment:
+        eager_items = self._get_unpaired_run(0, eager)
+        graph_items = self._get_unpaired_run(1, graph)
+        return _align_locally(
             eager_items,
             graph_items,
             [self._keys[0][item] for item in eager_items],
@@ -306,16 +306,16 @@ class _Pairing:
             [self._ops[1][item] for item in graph_items],
         )
 
-    def _free(self, side: int, item: int) -> list[int]:
+    def _get_unpaired_run(self, side: int, item: int) -> list[int]:
         """Return the next items of a chain, up to the first paired one."""
         free_items: list[int] = []
         partners, onward = self._partner[side], self._onward[side]
-        while partners[item] == NOTHING and len(free_items) < _LOOK:
+        while partners[item] == NOTHING and len(free_items) < _COMPARED_ITEMS:
             free_items.append(item)
             item = onward[item]
         return free_items
 
-    def _follow(self, eager: int, graph: int, method: PairMethod, sure: float) -> int:
+    def _follow_chains(self, eager: int, graph: int, method: PairMethod, confidence: float) -> int:
         """Pair two chains from (eager, graph) on while they agree; return the first unpaired graph
         item.
         """
@@ -325,16 +325,16 @@ class _Pairing:
         while eager_partner[eager] == NOTHING and graph_partner[graph] == NOTHING:
             if eager_keys[eager] == graph_keys[graph]:
                 eager_partner[eager], graph_partner[graph] = graph, eager
-                self._method[graph], self._sure[graph] = method, sure
+                self._method[graph], self._sure[graph] = method, confidence
                 eager, graph = next_eager[eager], next_graph[graph]
                 continue
-            resumed = self._resync(eager, graph)
+            resumed = self._find_resume_point(eager, graph)
             if resumed is None:
                 break
             eager, graph = resumed
         return graph if graph_partner[graph] == NOTHING else NOTHING
 
-    def _resync(self, eager: int, graph: int) -> tuple[int, int] | None:
+    def _find_resume_point(self, eager: int, graph: int) -> tuple[int, int] | None:
         """Return where two chains that differ at (eager, graph) agree again."""
         (next_eager, next_graph), (eager_keys, graph_keys) = self._onward, self._keys
         eager_after, graph_after = next_eager[eager], next_graph[graph]
@@ -343,17 +343,17 @@ class _Pairing:
             if next_equal and self._ops[0][eager] == self._ops[1][graph] != NOTHING:
                 # A different kernel for the same operator, followed by equal items.
                 return eager_after, graph_after
-        alignment = self._compare(eager, graph)
+        alignment = self._align_chains(eager, graph)
         return None if alignment.eager == NOTHING else (alignment.eager, alignment.graph)
 
     # -- context ----------------------------------------------------------------------------------
 
-    def _by_context(self) -> None:
+    def _pair_by_context(self) -> None:
         for radius in (8, 2, 1, 0):
             free = [np.array(partner[:-1], dtype=np.int64) == NOTHING for partner in self._partner]
             if not free[0].any() or not free[1].any():
                 return
-            seeds = unique_pairs(
+            seeds = find_unique_pairs(
                 (self._sides[0].key, self._chains[0].next_array, self._chains[0].previous_array),
                 (self._sides[1].key, self._chains[1].next_array, self._chains[1].previous_array),
                 radius,
@@ -361,15 +361,15 @@ class _Pairing:
             for eager, graph in seeds:
                 if self._partner[0][eager] == NOTHING and self._partner[1][graph] == NOTHING:
                     confidence = _CONFIDENCE[PairMethod.CONTEXT]
-                    self._follow(eager, graph, PairMethod.CONTEXT, confidence)
+                    self._follow_chains(eager, graph, PairMethod.CONTEXT, confidence)
                     self._onward = self._backward
                     eager_before, graph_before = self._onward[0][eager], self._onward[1][graph]
-                    self._follow(eager_before, graph_before, PairMethod.CONTEXT, confidence)
+                    self._follow_chains(eager_before, graph_before, PairMethod.CONTEXT, confidence)
                     self._onward = self._forward
 
     # -- remaining items ---------------------------------------------------------------------------
 
-    def _between(self, method: PairMethod, eager_codes: Ints, graph_codes: Ints) -> None:
+    def _pair_between(self, method: PairMethod, eager_codes: Ints, graph_codes: Ints) -> None:
         """Pair remaining items by a code, between the partners of the previous and next nodes."""
         unpaired_by_code: dict[int, list[int]] = {}
         partner = self._partner
@@ -379,7 +379,7 @@ class _Pairing:
                 unpaired_by_code.setdefault(code, []).append(item)
         free = np.flatnonzero(np.array(partner[1][:-1], dtype=np.int64) == NOTHING)
         low = dict.fromkeys(free.tolist(), NOTHING)
-        high = self._bounds_above(free.tolist())
+        high = self._find_upper_bounds(free.tolist())
         for node, code in zip(free.tolist(), graph_codes[free].tolist(), strict=True):
             for before in self._before[node]:
                 bound = partner[1][before]
@@ -390,14 +390,14 @@ class _Pairing:
             index = bisect_right(candidates, low[node])
             if index == len(candidates) or candidates[index] >= high[node]:
                 continue
-            if candidates[index] - low[node] > _WINDOW:
+            if candidates[index] - low[node] > _MAX_DISTANCE:
                 continue
             eager = candidates.pop(index)
-            self._take(eager, node, method, _CONFIDENCE[method])
+            self._add_pair(eager, node, method, _CONFIDENCE[method])
 
-    def _bounds_above(self, free: Sequence[int]) -> dict[int, int]:
-        high = dict.fromkeys(free, len(self._keys[0]))
-        for node in reversed(free):
+    def _find_upper_bounds(self, unpaired: Sequence[int]) -> dict[int, int]:
+        high = dict.fromkeys(unpaired, len(self._keys[0]))
+        for node in reversed(unpaired):
             for after in self._after[node]:
                 partner = self._partner[1][after]
                 high[node] = min(
@@ -405,7 +405,7 @@ class _Pairing:
                 )
         return high
 
-    def _by_split(self) -> None:
+    def _pair_by_split(self) -> None:
         """Add remaining items to the pair of an adjacent kernel of the same operator."""
         for side, opposite in ((0, 1), (1, 0)):
             chain, ops = self._chains[side], self._ops[side]
@@ -434,7 +434,7 @@ class _Pairing:
             ]
 
 
-class _Alike(Struct, frozen=True):
+class _LocalAlignment(Struct, frozen=True):
     """Best alignment of two short sequences."""
 
     score: float
@@ -447,19 +447,19 @@ class _Alike(Struct, frozen=True):
     """Its partner, NOTHING if none."""
 
 
-def _alike(
+def _align_locally(
     eager_items: list[int],
     graph_items: list[int],
     eager_keys: list[int],
     graph_keys: list[int],
     eager_ops: list[int],
     graph_ops: list[int],
-) -> _Alike:
+) -> _LocalAlignment:
     """Align by Needleman and Wunsch (1970) with free ends: equal keys, equal operators, skipped
     items.
     """
     if not eager_items or not graph_items:
-        return _Alike(0.0, 0.0, NOTHING, NOTHING)
+        return _LocalAlignment(0.0, 0.0, NOTHING, NOTHING)
     width = len(graph_items)
     row = [_LEFT_OUT * length for length in range(width + 1)]
     directions: list[list[int]] = []
@@ -490,19 +490,21 @@ def _alike(
                 best, best_at = left, (x + 1, len(row_directions))
         directions.append(row_directions)
         row = current
-    equal = [(x, y) for x, y in _traced(directions, best_at) if eager_keys[x] == graph_keys[y]]
+    equal = [(x, y) for x, y in _trace_back(directions, best_at) if eager_keys[x] == graph_keys[y]]
     if not equal:
-        return _Alike(best, 0.0, NOTHING, NOTHING)
+        return _LocalAlignment(best, 0.0, NOTHING, NOTHING)
     x, y = equal[-1]
-    return _Alike(best, len(equal) / min(len(eager_items), width), eager_items[x], graph_items[y])
+    return _LocalAlignment(
+        best, len(equal) / min(len(eager_items), width), eager_items[x], graph_items[y]
+    )
 
 
-def _traced(ways: list[list[int]], end: tuple[int, int]) -> list[tuple[int, int]]:
+def _trace_back(directions: list[list[int]], end: tuple[int, int]) -> list[tuple[int, int]]:
     """Return the aligned positions on the best path to ``end``, backwards."""
     x, y = end
     aligned = []
     while x and y:
-        step = ways[x - 1][y - 1]
+        step = directions[x - 1][y - 1]
         if step == _ACROSS:
             x, y = x - 1, y - 1
             aligned.append((x, y))
@@ -513,12 +515,12 @@ def _traced(ways: list[list[int]], end: tuple[int, int]) -> list[tuple[int, int]
     return aligned
 
 
-def _walk(item: int, onward: list[int], most: int | None = None) -> list[int]:
+def _walk_chain(item: int, successors: list[int], max_count: int | None = None) -> list[int]:
     """Return the items of a chain from ``item`` on, at most ``max_count``."""
     items: list[int] = []
-    while item != NOTHING and (most is None or len(items) < most):
+    while item != NOTHING and (max_count is None or len(items) < max_count):
         items.append(item)
-        item = onward[item]
+        item = successors[item]
     return items
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
+from graphviz_dash.analysis.arrays import Ints, encode, get_column
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
-from graphviz_dash.analysis.trace.steps import Step, exclusive_ns
+from graphviz_dash.analysis.trace.steps import Step, compute_exclusive_ns
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -56,7 +56,7 @@ class TimeByCategory(Struct, frozen=True):
     """True if the step was profiled, because no clean timings exist."""
 
     @property
-    def shown_parts(self) -> tuple[CategoryTime, ...]:
+    def scaled_parts(self) -> tuple[CategoryTime, ...]:
         """Parts scaled to the clean step.
 
         If the traced work is longer, all parts shrink proportionally, so that bars match the
@@ -73,20 +73,20 @@ class TimeByCategory(Struct, frozen=True):
         return None if self.idle_ns is None else self.idle_ns / self.step_ns
 
 
-class Waiting(Struct, frozen=True):
+class RankWaitTime(Struct, frozen=True):
     """Waits of a run for other ranks."""
 
-    waited: Ints
+    wait_ns: Ints
     """Wait of each row in the trace's GPU table, in ns, shape (rows,)."""
     step_ns: float
     """Time in the step in which collectives only wait."""
 
 
-def time_by_category(
+def compute_time_by_category(
     step_ns: float,
     trace: Trace,
     traced_steps: tuple[Step, ...],
-    waiting: Waiting | None = None,
+    waiting: RankWaitTime | None = None,
     *,
     profiled: bool = False,
 ) -> TimeByCategory:
@@ -95,8 +95,8 @@ def time_by_category(
     The median busy time is divided in the proportions of all traced steps together. ``waiting``
     is None for a single process; ``profiled`` marks ``step_ns`` as a profiled step.
     """
-    waited = None if waiting is None else waiting.waited
-    busy_by_category = _busy_by_category(trace, traced_steps, waited)
+    waited = None if waiting is None else waiting.wait_ns
+    busy_by_category = _compute_busy_by_category(trace, traced_steps, waited)
     busy_ns = float(np.median(busy_by_category.sum(axis=1)))
     sums = dict(zip(Category, busy_by_category.sum(axis=0).tolist(), strict=True))
     total = sum(sums.values())
@@ -119,19 +119,21 @@ def time_by_category(
     )
 
 
-def traced_wait_ns(trace: Trace, traced_steps: tuple[Step, ...], waited: Ints) -> float:
+def compute_traced_wait_ns(trace: Trace, traced_steps: tuple[Step, ...], wait_ns: Ints) -> float:
     """Return the median time per step in which collectives only waited for other ranks.
 
     ``wait_ns`` is defined as in :class:`RankWaitTime`.
     """
-    working = _busy_by_category(trace, traced_steps, waited).sum(axis=1)
+    working = _compute_busy_by_category(trace, traced_steps, wait_ns).sum(axis=1)
     return float(np.median([step.busy_ns for step in traced_steps] - working))
 
 
-def _busy_by_category(trace: Trace, traced_steps: tuple[Step, ...], waited: Ints | None) -> Ints:
+def _compute_busy_by_category(
+    trace: Trace, traced_steps: tuple[Step, ...], waited: Ints | None
+) -> Ints:
     """Return the GPU busy time of each step by category, shape (steps, categories), in ns."""
-    start = column(trace.gpu, "ts")
-    end = start + np.maximum(column(trace.gpu, "dur"), 0)
+    start = get_column(trace.gpu, "ts")
+    end = start + np.maximum(get_column(trace.gpu, "dur"), 0)
     if waited is not None:
         start = start + waited
     kinds, kind_names = encode(trace.gpu["kind"])
@@ -153,6 +155,8 @@ def _busy_by_category(trace: Trace, traced_steps: tuple[Step, ...], waited: Ints
         category = category_index[kinds[rows], names[rows]]
         # Hidden communication costs no step time. The remainder is the exposed communication.
         others = category != _COMMUNICATION
-        np.add.at(sums[number], category[others], exclusive_ns(begins[others], ends[others]))
-        sums[number, _COMMUNICATION] = exclusive_ns(begins, ends).sum() - sums[number].sum()
+        np.add.at(
+            sums[number], category[others], compute_exclusive_ns(begins[others], ends[others])
+        )
+        sums[number, _COMMUNICATION] = compute_exclusive_ns(begins, ends).sum() - sums[number].sum()
     return sums

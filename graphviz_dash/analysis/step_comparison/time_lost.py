@@ -42,18 +42,18 @@ class TracedStep(Struct, frozen=True):
     trace: Trace
     step: Step
     rows: Ints
-    waited: Ints | None = None
+    wait_ns: Ints | None = None
     """Time in ns that each row waited for other ranks; None for a single process."""
 
 
 class TimeLost(Struct, frozen=True):
     """Time that the first run loses to the other over its step, in ns since each step's start."""
 
-    at: Ints
+    times: Ints
     """End times of shared work in the first run, ascending from 0 to the end of its step, shape
     (n,).
     """
-    other: Ints
+    other_times: Ints
     """Time when the other run had finished all shared work that ends by then, shape (n,)."""
     idle: Ints
     """Cumulative idle loss, shape (n,); ``idle + busy + waiting == times - other_times``."""
@@ -65,10 +65,10 @@ class TimeLost(Struct, frozen=True):
     """Times with cumulative idle, busy and waiting loss, linear in between, shape (4, m)."""
     methods: Mapping[str, int]
     """Number of paired pieces of work by matching method."""
-    alone: tuple[int, int]
+    unpaired_counts: tuple[int, int]
     """Number of unpaired pieces of work in the first and in the other run."""
 
-    def lost_before(self, instants: Ints) -> tuple[Ints, Ints, Ints]:
+    def interpolate_losses(self, instants: Ints) -> tuple[Ints, Ints, Ints]:
         """Return cumulative idle, busy and waiting loss at ``instants``, in whole ns."""
         at, *losses = self.curve
         idle, busy, waiting = (
@@ -77,9 +77,9 @@ class TimeLost(Struct, frozen=True):
         return idle, busy, waiting
 
 
-def time_lost(pairs: WorkPairs, first: TracedStep, second: TracedStep) -> TimeLost:
+def compute_time_lost(pairs: WorkPairs, first: TracedStep, second: TracedStep) -> TimeLost:
     """Compute the time that ``first`` loses to ``second``; ``pairs`` has the baseline first."""
-    ends = [_ends(side) for side in (first, second)]
+    ends = [_get_end_times(side) for side in (first, second)]
     shared = [row for row in pairs.rows if row.before and row.after]
     end_times = np.array(
         [(ends[0][list(row.before)].max(), ends[1][list(row.after)].max()) for row in shared],
@@ -97,51 +97,51 @@ def time_lost(pairs: WorkPairs, first: TracedStep, second: TracedStep) -> TimeLo
     # starts.
     at = np.maximum.accumulate(np.maximum(at, 0))
     other = np.maximum.accumulate(np.maximum(other, 0))
-    cumulative = [_Worked(side) for side in (first, second)]
-    busy = cumulative[0].before(at) - cumulative[1].before(other)
-    waiting = cumulative[0].waited_before(at) - cumulative[1].waited_before(other)
+    cumulative = [_CumulativeBusy(side) for side in (first, second)]
+    busy = cumulative[0].get_busy(at) - cumulative[1].get_busy(other)
+    waiting = cumulative[0].get_waited(at) - cumulative[1].get_waited(other)
     idle = (at - other) - busy - waiting
     return TimeLost(
-        at=at,
-        other=other,
+        times=at,
+        other_times=other,
         idle=idle,
         busy=busy,
         waiting=waiting,
-        curve=_curve(at, (idle, busy, waiting), cumulative[0]),
+        curve=_build_curve(at, (idle, busy, waiting), cumulative[0]),
         methods=dict(Counter(row.method for row in shared).most_common()),
-        alone=(
+        unpaired_counts=(
             sum(len(row.before) for row in pairs.rows if not row.after),
             sum(len(row.after) for row in pairs.rows if not row.before),
         ),
     )
 
 
-def _ends(side: TracedStep) -> Ints:
+def _get_end_times(side: TracedStep) -> Ints:
     start = side.trace.gpu["ts"].gather(side.rows).to_numpy()
     duration = side.trace.gpu["dur"].gather(side.rows).to_numpy()
     return np.asarray(start + np.maximum(duration, 0) - side.step.span_start, dtype=np.int64)
 
 
-class _Worked:
+class _CumulativeBusy:
     """Cumulative busy time of a step's GPUs, over all its streams."""
 
     def __init__(self, side: TracedStep) -> None:
-        end = _ends(side)
+        end = _get_end_times(side)
         start = side.trace.gpu["ts"].gather(side.rows).to_numpy() - side.step.span_start
         start = start.astype(np.int64)
         lanes = np.zeros(len(end), dtype=np.int64)
         self.occupied = merge_busy(lanes, start, end)
         self.periods = self.occupied
-        if side.waited is not None:
-            self.periods = merge_busy(lanes, np.minimum(start + side.waited, end), end)
+        if side.wait_ns is not None:
+            self.periods = merge_busy(lanes, np.minimum(start + side.wait_ns, end), end)
 
-    def before(self, instants: Ints) -> Ints:
-        return _within(self.periods, instants)
+    def get_busy(self, instants: Ints) -> Ints:
+        return _measure_before(self.periods, instants)
 
-    def waited_before(self, instants: Ints) -> Ints:
-        return _within(self.occupied, instants) - _within(self.periods, instants)
+    def get_waited(self, instants: Ints) -> Ints:
+        return _measure_before(self.occupied, instants) - _measure_before(self.periods, instants)
 
-    def edges(self) -> Ints:
+    def get_edges(self) -> Ints:
         return np.concatenate(
             [
                 edge
@@ -151,28 +151,30 @@ class _Worked:
         )
 
 
-def _within(periods: LaneSet, instants: Ints) -> Ints:
+def _measure_before(periods: LaneSet, instants: Ints) -> Ints:
     """Return the time covered by ``periods`` before each instant, from the step's start."""
     if not len(periods):
         return np.zeros(len(instants), dtype=np.int64)
-    busy = periods.busy_before(0, instants)
+    busy = periods.compute_busy_before(0, instants)
     # Work before the step's start belongs to no interval.
-    return np.asarray(busy - periods.busy_before(0, np.zeros(1, np.int64)), dtype=np.int64)
+    return np.asarray(busy - periods.compute_busy_before(0, np.zeros(1, np.int64)), dtype=np.int64)
 
 
-def _curve(at: Ints, losses: tuple[Ints, Ints, Ints], worked: _Worked) -> Floats:
+def _build_curve(
+    times: Ints, losses: tuple[Ints, Ints, Ints], cumulative: _CumulativeBusy
+) -> Floats:
     """Return the losses at every time where their slope changes."""
-    edges = worked.edges()
-    instants = np.unique(np.concatenate((at, edges[(edges > 0) & (edges < at[-1])])))
-    interval = np.clip(np.searchsorted(at, instants, "right") - 1, 0, max(len(at) - 2, 0))
-    begin, end = at[interval], at[np.minimum(interval + 1, len(at) - 1)]
+    edges = cumulative.get_edges()
+    instants = np.unique(np.concatenate((times, edges[(edges > 0) & (edges < times[-1])])))
+    interval = np.clip(np.searchsorted(times, instants, "right") - 1, 0, max(len(times) - 2, 0))
+    begin, end = times[interval], times[np.minimum(interval + 1, len(times) - 1)]
     length = np.maximum(end - begin, 1)
     passed = (instants - begin) / length
     work_then, work_all = (
-        worked.before(instant) - worked.before(begin) for instant in (instants, end)
+        cumulative.get_busy(instant) - cumulative.get_busy(begin) for instant in (instants, end)
     )
     wait_then, wait_all = (
-        worked.waited_before(instant) - worked.waited_before(begin) for instant in (instants, end)
+        cumulative.get_waited(instant) - cumulative.get_waited(begin) for instant in (instants, end)
     )
     idle_then = instants - begin - work_then - wait_then
     idle_all = end - begin - work_all - wait_all
@@ -180,7 +182,7 @@ def _curve(at: Ints, losses: tuple[Ints, Ints, Ints], worked: _Worked) -> Floats
     partial_and_total = ((idle_then, idle_all), (work_then, work_all), (wait_then, wait_all))
     for lost, (partial, total) in zip(losses, partial_and_total, strict=True):
         share = np.where(total > 0, partial / np.maximum(total, 1), passed)
-        step = lost[np.minimum(interval + 1, len(at) - 1)] - lost[interval]
+        step = lost[np.minimum(interval + 1, len(times) - 1)] - lost[interval]
         bent = lost[interval] + step * share
         # A zero-length interval at the end has no elapsed share.
         bent[-1] = lost[-1]

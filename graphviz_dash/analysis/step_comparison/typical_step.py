@@ -17,17 +17,17 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.absence import NO_GPU_WORK, why_missing
-from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
-from graphviz_dash.analysis.attribution.attribution import attributions
-from graphviz_dash.analysis.attribution.origins import NodeOrigin, Origins, near
-from graphviz_dash.analysis.graph.topology import visible_edges
+from graphviz_dash.analysis.absence import NO_GPU_WORK, explain_missing
+from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
+from graphviz_dash.analysis.attribution.attribution import attribute_graphs
+from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver, select_near
+from graphviz_dash.analysis.graph.topology import find_visible_edges
 from graphviz_dash.analysis.ranks.waits import RankWaits
-from graphviz_dash.analysis.replays.replays import ReplayMatch, identities_of, match_replays
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
-from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
+from graphviz_dash.analysis.replays.replays import ReplayMatch, get_identities, match_replays
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.lanes import link_launches
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 
@@ -40,7 +40,7 @@ NO_GROUP: Final = -1
 BY_TRACE: Final = "traced pass"
 """Method that finds the operator of eager work: the operators around its launch in the trace."""
 
-_SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")
+_SHAPE_COLUMNS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "shared")
 _KINDS: Final = {NodeKind.KERNEL: "kernel", NodeKind.MEMCPY: "memcpy", NodeKind.MEMSET: "memset"}
 
 
@@ -107,7 +107,7 @@ class TypicalStep(Struct, frozen=True):
 
     Without a predecessor, it counts from the launch's first node; 0 for items outside graphs.
     """
-    each: PerStepTimes
+    step_times: PerStepTimes
     """Times per step behind these medians; as large as the trace, and empty if dropped."""
     step_ns: int
     """Time from the start to the end of the step."""
@@ -129,13 +129,13 @@ class TypicalStep(Struct, frozen=True):
     """Rows of the items in the trace's GPU table, shape (items,), by number of a matching step."""
 
     @property
-    def typical(self) -> TypicalStep:
+    def without_step_times(self) -> TypicalStep:
         """The same without the times of each step."""
         none = np.zeros((0, len(self.items)), dtype=np.int64)
-        return replace(self, each=PerStepTimes(none, none, none, none))
+        return replace(self, step_times=PerStepTimes(none, none, none, none))
 
 
-def typical_step(
+def build_typical_step(
     run: Run,
     waits: RankWaits | None = None,
     replays: ReplayMatch | None = None,
@@ -148,49 +148,49 @@ def typical_step(
     """
     trace = run.replay_trace
     if trace is None:
-        return why_missing(run, Fact.TRACED_PASS)
-    traced_steps = traced_steps or steps(trace)
+        return explain_missing(run, Fact.TRACED_PASS)
+    traced_steps = traced_steps or find_steps(trace)
     if not traced_steps or traced_steps[0].method is not StepMethod.MARKED:
-        return _no_step("the trace marks no steps that end in a synchronisation")
+        return _make_missing("the trace marks no steps that end in a synchronisation")
     if any(step.unlinked for step in traced_steps):
-        return _no_step("the trace does not show the launch of all GPU work")
+        return _make_missing("the trace does not show the launch of all GPU work")
     calls = _Calls(trace)
     nodes = _Nodes(run, trace, replays)
     if waits is None:
-        waits = RankWaits.none(trace.gpu.height)
-    step_reads = [_Read(step, calls, nodes, waits) for step in traced_steps]
+        waits = RankWaits.create_empty(trace.gpu.height)
+    step_reads = [_StepWork(step, calls, nodes, waits) for step in traced_steps]
     if any(step_read.final is None for step_read in step_reads):
-        return _no_step("the trace shows no synchronisation at the end of a step")
+        return _make_missing("the trace shows no synchronisation at the end of a step")
     signatures = Counter(step_read.signature for step_read in step_reads)
     typical_signature = signatures.most_common(1)[0][0]
     matching = [step_read for step_read in step_reads if step_read.signature == typical_signature]
     if not len(matching[0].rows):
-        return _no_step((missing_gpu_work(trace) or NO_GPU_WORK).reason)
-    return _typical(run, trace, matching, len(traced_steps), (calls, nodes))
+        return _make_missing((find_missing_gpu_work(trace) or NO_GPU_WORK).reason)
+    return _build_typical_step(run, trace, matching, len(traced_steps), (calls, nodes))
 
 
-def _no_step(reason: str) -> Missing:
+def _make_missing(reason: str) -> Missing:
     return Missing(Fact.TYPICAL_STEP, reason)
 
 
 class _Calls:
     def __init__(self, trace: Trace) -> None:
-        self.gpu_start = column(trace.gpu, "ts")
-        self.gpu_duration = np.maximum(column(trace.gpu, "dur"), 0)
+        self.gpu_start = get_column(trace.gpu, "ts")
+        self.gpu_duration = np.maximum(get_column(trace.gpu, "dur"), 0)
         self.gpu_kind = trace.gpu["kind"].to_physical().to_numpy()
         self.gpu_name = trace.gpu["name"].to_physical().to_numpy()
         codes, names = encode(trace.runtime["name"])
-        classes = [call_class(name) for name in names]
-        self.start = column(trace.runtime, "ts")
-        self.duration = np.maximum(column(trace.runtime, "dur"), 0)
-        self.is_graph = _which(classes, CallClass.GRAPH_LAUNCH)[codes]
-        self.waits = np.flatnonzero(_which(classes, CallClass.SYNCHRONISE)[codes])
+        classes = [get_call_class(name) for name in names]
+        self.start = get_column(trace.runtime, "ts")
+        self.duration = np.maximum(get_column(trace.runtime, "dur"), 0)
+        self.is_graph = _match_class(classes, CallClass.GRAPH_LAUNCH)[codes]
+        self.waits = np.flatnonzero(_match_class(classes, CallClass.SYNCHRONISE)[codes])
         self.of_row = link_launches(
-            column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
+            get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
         ).launch
 
 
-def _which(classes: list[CallClass], wanted: CallClass) -> Flags:
+def _match_class(classes: list[CallClass], wanted: CallClass) -> Flags:
     return np.array([call_kind is wanted for call_kind in classes], dtype=np.bool_)
 
 
@@ -202,14 +202,14 @@ class _Nodes:
         self.graph = np.full(trace.gpu.height, -1, dtype=np.int64)
         self.node = np.full(trace.gpu.height, -1, dtype=np.int64)
         if run.graphs:
-            matched = replays or match_replays(run.graphs, trace, identities_of(run))
+            matched = replays or match_replays(run.graphs, trace, get_identities(run))
             self.graph[matched.gpu_row] = matched.graph
             self.node[matched.gpu_row] = matched.node
-        self.wiring = _wirings(self.graphs, self.graph)[self.graph]
+        self.wiring = _find_equal_graphs(self.graphs, self.graph)[self.graph]
         """First graph with the same nodes and edges, for each row; -1 if none."""
 
 
-def _wirings(graphs: Sequence[CapturedGraph], replayed: Ints) -> Ints:
+def _find_equal_graphs(graphs: Sequence[CapturedGraph], replayed: Ints) -> Ints:
     """Return for each replayed graph the first one with the same node kinds and edges.
 
     Shape (graphs + 1,); -1 for other graphs and for the last element, which index -1 selects.
@@ -225,7 +225,7 @@ def _wirings(graphs: Sequence[CapturedGraph], replayed: Ints) -> Ints:
     return wirings
 
 
-class _Read:
+class _StepWork:
     def __init__(self, step: Step, calls: _Calls, nodes: _Nodes, waits: RankWaits) -> None:
         self.index, self.begin, self.end = step.index, step.start, step.end
         rows = step.gpu_rows
@@ -240,7 +240,7 @@ class _Read:
         self.call = calls.duration[call]
         self.start = start[order] - step.start
         self.duration = calls.gpu_duration[self.rows]
-        self.rank_wait, self.meeting = waits.waited[self.rows], waits.meeting[self.rows]
+        self.rank_wait, self.meeting = waits.wait_ns[self.rows], waits.meeting[self.rows]
         self.group = np.where(
             calls.is_graph[call], np.unique(call, return_inverse=True)[1].reshape(-1), NO_GROUP
         )
@@ -268,15 +268,15 @@ class _Read:
         )
 
 
-def _typical(
-    run: Run, trace: Trace, reads: list[_Read], step_count: int, sources: tuple[_Calls, _Nodes]
+def _build_typical_step(
+    run: Run, trace: Trace, reads: list[_StepWork], step_count: int, sources: tuple[_Calls, _Nodes]
 ) -> TypicalStep:
     nodes = sources[1]
     first = reads[0]
-    items = _items(run, trace, first, sources)
-    lanes = column(trace.gpu, "stream") + (column(trace.gpu, "device") << 32)
+    items = _build_items(run, trace, first, sources)
+    lanes = get_column(trace.gpu, "stream") + (get_column(trace.gpu, "device") << 32)
     lane = np.unique(lanes[first.rows], return_inverse=True)[1].reshape(-1)
-    edges = _edges(first, lane, nodes)
+    edges = _find_edges(first, lane, nodes)
     step_times = PerStepTimes(
         *(
             np.stack([getattr(read, name) for read in reads])
@@ -286,20 +286,20 @@ def _typical(
     return TypicalStep(
         run=run.name,
         items=items,
-        launch=_medians([read.launch for read in reads]),
-        call=_medians([read.call for read in reads]),
-        start=_medians([read.start for read in reads]),
-        duration=_medians([read.duration for read in reads]),
-        rank_wait=_medians([read.rank_wait for read in reads]),
+        launch=_compute_medians([read.launch for read in reads]),
+        call=_compute_medians([read.call for read in reads]),
+        start=_compute_medians([read.start for read in reads]),
+        duration=_compute_medians([read.duration for read in reads]),
+        rank_wait=_compute_medians([read.rank_wait for read in reads]),
         meeting=first.meeting,
         lane=lane,
         group=first.group,
         edges=edges,
-        delay=np.stack([_delays(read, edges) for read in reads]).min(axis=0),
-        each=step_times,
+        delay=np.stack([_measure_delays(read, edges) for read in reads]).min(axis=0),
+        step_times=step_times,
         step_ns=int(np.median([read.end - read.begin for read in reads])),
         cpu_ns=int(np.median([read.final or 0 for read in reads])),
-        waits=_medians([read.waits for read in reads]),
+        waits=_compute_medians([read.waits for read in reads]),
         return_ns=min(read.return_ns for read in reads),
         matching_steps=len(reads),
         traced_steps=step_count,
@@ -307,7 +307,7 @@ def _typical(
     )
 
 
-def _delays(read: _Read, edges: Ints) -> Ints:
+def _measure_delays(read: _StepWork, edges: Ints) -> Ints:
     """Return each item's delay after its predecessors in the same graph launch, in one step."""
     if not (read.group != NO_GROUP).any():
         return np.zeros_like(read.start)
@@ -324,30 +324,30 @@ def _delays(read: _Read, edges: Ints) -> Ints:
     return np.where(grouped, read.start - ready, 0)
 
 
-def _medians(series: list[Ints]) -> Ints:
+def _compute_medians(series: list[Ints]) -> Ints:
     return np.asarray(np.rint(np.median(np.stack(series), axis=0)), dtype=np.int64)
 
 
-def _items(
-    run: Run, trace: Trace, read: _Read, sources: tuple[_Calls, _Nodes]
+def _build_items(
+    run: Run, trace: Trace, read: _StepWork, sources: tuple[_Calls, _Nodes]
 ) -> tuple[WorkItem, ...]:
     calls, nodes = sources
     kinds = trace.gpu["kind"].gather(read.rows).to_list()
     names = trace.gpu["name"].gather(read.rows).to_list()
     shapes = np.stack(
-        [column(trace.gpu, dimension)[read.rows] for dimension in _SHAPE], axis=1
+        [get_column(trace.gpu, dimension)[read.rows] for dimension in _SHAPE_COLUMNS], axis=1
     ).tolist()
-    sizes = column(trace.gpu, "bytes")[read.rows].tolist()
+    sizes = get_column(trace.gpu, "bytes")[read.rows].tolist()
     eager = np.flatnonzero(read.group == NO_GROUP)
     launches = calls.of_row[read.rows[eager]]
-    origins = Origins(near(trace, read.begin, read.end), launches)
+    origins = OriginResolver(select_near(trace, read.begin, read.end), launches)
     eager_origins = {
-        int(index): origins.origin(position, BY_TRACE, 1.0)
+        int(index): origins.get_origin(position, BY_TRACE, 1.0)
         for position, index in enumerate(eager.tolist())
     }
     places = np.unique(nodes.graph[read.rows])
     captured = [nodes.graphs[place] for place in places[places >= 0].tolist()]
-    attributed = attributions(captured, run.captures)
+    attributed = attribute_graphs(captured, run.capture_traces)
     unknown = NodeOrigin("none", 0.0, reason="no graph node matches it")
     items = []
     for index, row in enumerate(read.rows.tolist()):
@@ -355,7 +355,7 @@ def _items(
         node = int(nodes.node[row])
         kind, name, size = kinds[index], names[index], sizes[index]
         if graph is not None and node >= 0:
-            kind, name, size = _as_node(graph, node, kind, name, size)
+            kind, name, size = _describe_as_node(graph, node, kind, name, size)
         items.append(
             WorkItem(
                 kind=kind,
@@ -375,7 +375,7 @@ def _items(
     return tuple(items)
 
 
-def _as_node(
+def _describe_as_node(
     graph: CapturedGraph, node: int, kind: str, name: str | None, size: int
 ) -> tuple[str, str | None, int]:
     """Return kind, name and bytes of a row according to its node.
@@ -389,7 +389,7 @@ def _as_node(
     return node_kind, graph_node.label, int(getattr(graph_node.params, "bytes", size))
 
 
-def _edges(read: _Read, lane: Ints, nodes: _Nodes) -> Ints:
+def _find_edges(read: _StepWork, lane: Ints, nodes: _Nodes) -> Ints:
     """Return the order of items: graph edges, streams, and around graph launches."""
     edges: list[tuple[int, int]] = []
     segments: list[tuple[int, int]] = []
@@ -411,7 +411,7 @@ def _edges(read: _Read, lane: Ints, nodes: _Nodes) -> Ints:
             last_of_lane[int(lane[begin])] = begin
             ends = []
             continue
-        inner = _inner_edges(read, nodes, begin, end)
+        inner = _find_inner_edges(read, nodes, begin, end)
         edges += inner
         targets, sources = {b for _, b in inner}, {a for a, _ in inner}
         before_all = ends or ([begin - 1] if begin else [])
@@ -423,7 +423,9 @@ def _edges(read: _Read, lane: Ints, nodes: _Nodes) -> Ints:
     return np.array(sorted(set(edges)), dtype=np.int64).reshape(-1, 2)
 
 
-def _inner_edges(read: _Read, nodes: _Nodes, begin: int, end: int) -> list[tuple[int, int]]:
+def _find_inner_edges(
+    read: _StepWork, nodes: _Nodes, begin: int, end: int
+) -> list[tuple[int, int]]:
     """Return the graph edges between the items of one launch, across invisible nodes."""
     edges: list[tuple[int, int]] = []
     rows = read.rows[begin:end]
@@ -440,5 +442,7 @@ def _inner_edges(read: _Read, nodes: _Nodes, begin: int, end: int) -> list[tuple
         }
         is_visible = np.zeros(len(graph.nodes), dtype=np.bool_)
         is_visible[list(item_of)] = True
-        edges += [(item_of[a], item_of[b]) for a, b in visible_edges(graph, is_visible).tolist()]
+        edges += [
+            (item_of[a], item_of[b]) for a, b in find_visible_edges(graph, is_visible).tolist()
+        ]
     return edges

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.step_comparison.clean_step_model import (
     StepModel,
-    last_arrivals,
+    find_last_arrivals,
     model_step,
 )
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, WorkItem
@@ -77,19 +77,19 @@ class CauseTimes(Struct, frozen=True):
     @property
     def total(self) -> int:
         """Sum of all parts."""
-        return sum(self._each())
+        return sum(self._get_parts())
 
     def __add__(self, other: CauseTimes) -> CauseTimes:
-        return CauseTimes(*map(operator.add, self._each(), other._each()))
+        return CauseTimes(*map(operator.add, self._get_parts(), other._get_parts()))
 
     def __sub__(self, other: CauseTimes) -> CauseTimes:
-        return CauseTimes(*map(operator.sub, self._each(), other._each()))
+        return CauseTimes(*map(operator.sub, self._get_parts(), other._get_parts()))
 
-    def items(self) -> tuple[tuple[Cause, int], ...]:
+    def list_items(self) -> tuple[tuple[Cause, int], ...]:
         """Return each cause with its part, in order."""
-        return tuple(zip(Cause, self._each(), strict=True))
+        return tuple(zip(Cause, self._get_parts(), strict=True))
 
-    def _each(self) -> tuple[int, ...]:
+    def _get_parts(self) -> tuple[int, ...]:
         # Summed for each piece of work: the copying dataclasses.astuple needed a fifth of a
         # comparison.
         return (
@@ -145,13 +145,13 @@ class Waterfall(Struct, frozen=True):
         return self.before - self.after
 
     @property
-    def causes(self) -> tuple[tuple[Cause, int], ...]:
+    def saved_by_cause(self) -> tuple[tuple[Cause, int], ...]:
         """Time saved by cause, in order; overlap and rank waits only if present."""
-        occurs = {Cause.RANKS: self.waits_for_ranks, Cause.OVERLAP: self.overlaps}
-        return tuple(item for item in self.saved.items() if occurs.get(item[0], True))
+        occurs = {Cause.RANKS: self.waits_for_ranks, Cause.OVERLAP: self.has_overlap}
+        return tuple(item for item in self.saved.list_items() if occurs.get(item[0], True))
 
     @property
-    def overlaps(self) -> bool:
+    def has_overlap(self) -> bool:
         """True if work overlaps in either step."""
         return bool(self.before.overlap or self.after.overlap)
 
@@ -166,26 +166,28 @@ class Waterfall(Struct, frozen=True):
         return abs(self.saved.remainder) / self.before_ns if self.before_ns else 0.0
 
 
-def collective_arrivals(runs: Sequence[tuple[Run, TypicalStep | Missing]]) -> dict[int, int] | None:
+def find_collective_arrivals(
+    runs: Sequence[tuple[Run, TypicalStep | Missing]],
+) -> dict[int, int] | None:
     """Return when the last rank of one mode arrives at each collective in a clean step.
 
     None if a rank has no clean pass or typical step, or if there is only one.
     """
     ranks = [
-        (work, _launch_cpu_ns(run))
+        (work, _compute_launch_cpu_ns(run))
         for run, work in runs
         if not isinstance(work, Missing) and run.clean is not None and run.clean.steps
     ]
-    return last_arrivals(ranks) if len(ranks) == len(runs) > 1 else None
+    return find_last_arrivals(ranks) if len(ranks) == len(runs) > 1 else None
 
 
-def waterfall(
+def build_waterfall(
     run: Run,
     baseline: Run,
     work: TypicalStep | Missing,
     base: TypicalStep | Missing,
     return_ns: int,
-    last: tuple[dict[int, int] | None, dict[int, int] | None] = (None, None),
+    latest_arrivals: tuple[dict[int, int] | None, dict[int, int] | None] = (None, None),
 ) -> Waterfall | Missing:
     """Build the breakdown of ``run`` against ``baseline``, or explain why there is none.
 
@@ -197,22 +199,22 @@ def waterfall(
     basis = Basis.TRACED if run.recording and baseline.recording else Basis.CLEAN
     for side in (run, baseline):
         if basis is Basis.CLEAN and (side.clean is None or not side.clean.steps):
-            missing = why_missing(side, Fact.STEP_TIMES)
-            return missing if side is run else missing.of(f"the baseline {side.name}")
+            missing = explain_missing(side, Fact.STEP_TIMES)
+            return missing if side is run else missing.add_owner(f"the baseline {side.name}")
     if isinstance(work, Missing):
         return work
     if isinstance(base, Missing):
-        return base.of(f"the baseline {baseline.name}")
-    pairs = pair_work(base.typical, work.typical)
+        return base.add_owner(f"the baseline {baseline.name}")
+    pairs = pair_work(base.without_step_times, work.without_step_times)
     if basis is Basis.CLEAN:
-        before_ns, after_ns = _step_ns(baseline), _step_ns(run)
-        cpu_before, cpu_after = _launch_cpu_ns(baseline), _launch_cpu_ns(run)
+        before_ns, after_ns = _compute_step_ns(baseline), _compute_step_ns(run)
+        cpu_before, cpu_after = _compute_launch_cpu_ns(baseline), _compute_launch_cpu_ns(run)
     else:
         before_ns, after_ns = base.step_ns, work.step_ns
         cpu_before, cpu_after = float(base.cpu_ns), float(work.cpu_ns)
-    first = model_step(base, cpu_before, return_ns, _depends(pairs), last[0])
-    second = model_step(work, cpu_after, return_ns, None, last[1])
-    before, after = _parts(base, first, before_ns), _parts(work, second, after_ns)
+    first = model_step(base, cpu_before, return_ns, _find_dependencies(pairs), latest_arrivals[0])
+    second = model_step(work, cpu_after, return_ns, None, latest_arrivals[1])
+    before, after = _build_parts(base, first, before_ns), _build_parts(work, second, after_ns)
     models = (first, second)
     return Waterfall(
         run=run.name,
@@ -222,24 +224,24 @@ def waterfall(
         after_ns=after_ns,
         before=before,
         after=after,
-        modules=_shares(pairs, models, (before, after), _module),
-        operators=_shares(pairs, models, (before, after), _operator),
+        modules=_build_shares(pairs, models, (before, after), _get_module),
+        operators=_build_shares(pairs, models, (before, after), _get_operator),
         pairs=pairs,
         scales=(first.scale, second.scale),
     )
 
 
-def _step_ns(run: Run) -> int:
+def _compute_step_ns(run: Run) -> int:
     steps = run.clean.steps if run.clean is not None else ()
     return int(np.rint(np.median([step.wall_ns for step in steps])))
 
 
-def _launch_cpu_ns(run: Run) -> float:
+def _compute_launch_cpu_ns(run: Run) -> float:
     steps = run.clean.steps if run.clean is not None else ()
     return float(np.median([step.launch_cpu_ns for step in steps]))
 
 
-def _depends(pairs: WorkPairs) -> list[list[int]]:
+def _find_dependencies(pairs: WorkPairs) -> list[list[int]]:
     """Return the dependencies of the baseline's work on other streams, from its graph partners.
 
     Eager streams wait for events that a trace does not show.
@@ -253,7 +255,7 @@ def _depends(pairs: WorkPairs) -> list[list[int]]:
     return earlier
 
 
-def _item_parts(work: TypicalStep, model: StepModel) -> list[CauseTimes]:
+def _build_item_parts(work: TypicalStep, model: StepModel) -> list[CauseTimes]:
     return [
         CauseTimes(
             gaps=waiting,
@@ -275,14 +277,14 @@ def _item_parts(work: TypicalStep, model: StepModel) -> list[CauseTimes]:
     ]
 
 
-def _parts(work: TypicalStep, model: StepModel, step_ns: int) -> CauseTimes:
-    explained = CauseTimes(gaps=model.after_ns, synchronisation=model.return_ns)
-    for part in _item_parts(work, model):
+def _build_parts(work: TypicalStep, model: StepModel, step_ns: int) -> CauseTimes:
+    explained = CauseTimes(gaps=model.cpu_tail_ns, synchronisation=model.return_ns)
+    for part in _build_item_parts(work, model):
         explained += part
     return explained + CauseTimes(remainder=step_ns - explained.total)
 
 
-def _shares(
+def _build_shares(
     pairs: WorkPairs,
     models: tuple[StepModel, StepModel],
     wholes: tuple[CauseTimes, CauseTimes],
@@ -293,14 +295,14 @@ def _shares(
     sums: list[dict[str, CauseTimes]] = [{}, {}]
     counts: list[dict[str, int]] = [{}, {}]
     for side, (work, model) in enumerate(zip(sides, models, strict=True)):
-        rows = pairs.of_before if side == 0 else pairs.of_after
-        for index, part in enumerate(_item_parts(work, model)):
+        rows = pairs.baseline_rows if side == 0 else pairs.run_rows
+        for index, part in enumerate(_build_item_parts(work, model)):
             item = work.items[index]
             others = pairs.rows[rows[index]].after
             name = label(item, pairs.after.items[others[0]] if others else item)
             sums[side][name] = sums[side].get(name, CauseTimes()) + part
             counts[side][name] = counts[side].get(name, 0) + 1
-        remaining = wholes[side] - _sum(sums[side].values())
+        remaining = wholes[side] - _sum_parts(sums[side].values())
         sums[side][STEP_LEVEL] = remaining
     shares = [
         StepShare(
@@ -314,19 +316,19 @@ def _shares(
     return tuple(sorted(shares, key=lambda share: (-abs(share.saved.total), share.label)))
 
 
-def _sum(parts: Iterable[CauseTimes]) -> CauseTimes:
+def _sum_parts(parts: Iterable[CauseTimes]) -> CauseTimes:
     total = CauseTimes()
     for part in parts:
         total += part
     return total
 
 
-def _module(item: WorkItem, partner: WorkItem) -> str:
+def _get_module(item: WorkItem, partner: WorkItem) -> str:
     """Return the module of the node, which eager traces lack, or else the phase in parentheses."""
     return partner.origin.module or item.origin.module or f"({partner.origin.phase})"
 
 
-def _operator(item: WorkItem, partner: WorkItem) -> str:
+def _get_operator(item: WorkItem, partner: WorkItem) -> str:
     # Use the outermost operator outside the autograd engine: the one that the user or autograd
     # called.
     for candidate in (item, partner):

@@ -24,7 +24,7 @@ from graphviz_dash.analysis.step_comparison.pairing import (
     pair_items,
 )
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, WorkItem
-from graphviz_dash.analysis.trace.signatures import normalised
+from graphviz_dash.analysis.trace.signatures import normalise_name
 
 
 class PairKind(StrEnum):
@@ -41,7 +41,7 @@ class PairKind(StrEnum):
 FUSED: Final = "fused operators"
 """Method for eager kernels whose operators appear in the name of a generated kernel."""
 
-ALONE: Final = "none"
+NO_METHOD: Final = "none"
 """Method of a row with only one side."""
 
 _FUSED_CONFIDENCE: Final = 0.6
@@ -98,17 +98,17 @@ class WorkPairs(Struct, frozen=True, dict=True):
         return dict(Counter(row.method for row in self.rows).most_common())
 
     @cached_property
-    def of_before(self) -> tuple[int, ...]:
+    def baseline_rows(self) -> tuple[int, ...]:
         """Row of each piece of work in the baseline."""
-        return self._row_of([row.before for row in self.rows], len(self.before.items))
+        return self._index_rows([row.before for row in self.rows], len(self.before.items))
 
     @cached_property
-    def of_after(self) -> tuple[int, ...]:
+    def run_rows(self) -> tuple[int, ...]:
         """Row of each piece of work in the run."""
-        return self._row_of([row.after for row in self.rows], len(self.after.items))
+        return self._index_rows([row.after for row in self.rows], len(self.after.items))
 
     @staticmethod
-    def _row_of(places: list[tuple[int, ...]], count: int) -> tuple[int, ...]:
+    def _index_rows(places: list[tuple[int, ...]], count: int) -> tuple[int, ...]:
         rows = [NOTHING] * count
         for row, members in enumerate(places):
             for item in members:
@@ -119,42 +119,42 @@ class WorkPairs(Struct, frozen=True, dict=True):
 def pair_work(before: TypicalStep, after: TypicalStep) -> WorkPairs:
     """Pair the work of the baseline's step with that of the run's."""
     codes = _Codes()
-    eager_key, eager_op, eager_name = codes.of(before.items)
-    graph_key, graph_op, graph_name = codes.of(after.items)
-    lanes = WorkSequence.in_lanes(eager_key, eager_op, eager_name, before.lane)
+    eager_key, eager_op, eager_name = codes.encode(before.items)
+    graph_key, graph_op, graph_name = codes.encode(after.items)
+    lanes = WorkSequence.from_lanes(eager_key, eager_op, eager_name, before.lane)
     first = (
         WorkSequence(eager_key, eager_op, eager_name, before.edges)
         if before.group.max(initial=-1) >= 0
         else lanes
     )
     matches = pair_items(first, WorkSequence(graph_key, graph_op, graph_name, after.edges))
-    return WorkPairs(before, after, _rows(before, after, matches))
+    return WorkPairs(before, after, _build_rows(before, after, matches))
 
 
 class _Codes:
     def __init__(self) -> None:
         self._known: dict[object, int] = {}
 
-    def of(self, items: tuple[WorkItem, ...]) -> tuple[Ints, Ints, Ints]:
-        codes = [self._item(item) for item in items]
+    def encode(self, items: tuple[WorkItem, ...]) -> tuple[Ints, Ints, Ints]:
+        codes = [self._encode_item(item) for item in items]
         table = np.array(codes, dtype=np.int64).reshape(-1, 3)
         return table[:, 0], table[:, 1], table[:, 2]
 
-    def _item(self, item: WorkItem) -> tuple[int, int, int]:
-        name = (item.kind, _name(item))
-        family = operator_family(item)
+    def _encode_item(self, item: WorkItem) -> tuple[int, int, int]:
+        name = (item.kind, _get_comparable_name(item))
+        family = get_operator_family(item)
         backward = item.origin.phase == _BACKWARD
         return (
-            self._code(("key", *name, item.shape, item.size, family)),
-            NOTHING if family is None else self._code(("op", item.kind, family, backward)),
-            self._code(("name", *name)),
+            self._get_code(("key", *name, item.shape, item.size, family)),
+            NOTHING if family is None else self._get_code(("op", item.kind, family, backward)),
+            self._get_code(("name", *name)),
         )
 
-    def _code(self, key: object) -> int:
+    def _get_code(self, key: object) -> int:
         return self._known.setdefault(key, len(self._known))
 
 
-def operator_family(item: WorkItem) -> str | None:
+def get_operator_family(item: WorkItem) -> str | None:
     """Return the innermost operator without namespace, overload and in-place suffix.
 
     Equivalent operators share one name. None if unknown.
@@ -166,12 +166,12 @@ def operator_family(item: WorkItem) -> str | None:
     return _FAMILIES.get(word, word)
 
 
-def _name(item: WorkItem) -> str:
+def _get_comparable_name(item: WorkItem) -> str:
     # Profilers report the memory types of memcpys and memsets in eager mode but not in a replay.
-    return normalised(item.name) if item.kind == "kernel" else ""
+    return normalise_name(item.name) if item.kind == "kernel" else ""
 
 
-def _rows(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> tuple[PairRow, ...]:
+def _build_rows(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> tuple[PairRow, ...]:
     """Merge pairs that share an item into one row, and add rows for unpaired work."""
     members: dict[int, tuple[list[int], list[int], list[tuple[str, float]]]] = {}
     owner_before: dict[int, int] = {}
@@ -188,7 +188,7 @@ def _rows(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> tuple[
     ]
     pairs += [
         (eager_item, graph_item, FUSED, _FUSED_CONFIDENCE)
-        for eager_item, graph_item in _fused(before, after, matches)
+        for eager_item, graph_item in _find_fused_pairs(before, after, matches)
     ]
     for eager_item, graph_item, method, confidence in pairs:
         row = owner_after.get(graph_item, owner_before.get(eager_item, len(members)))
@@ -201,29 +201,31 @@ def _rows(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> tuple[
         owner_after.setdefault(graph_item, row)
         matches_of_row.append((method, confidence))
     rows = [
-        _row(before, after, tuple(sorted(eager_items)), tuple(sorted(graph_items)), matches_of_row)
+        _build_row(
+            before, after, tuple(sorted(eager_items)), tuple(sorted(graph_items)), matches_of_row
+        )
         for eager_items, graph_items, matches_of_row in members.values()
     ]
     rows += [
-        _row(before, after, (), (item,), [])
+        _build_row(before, after, (), (item,), [])
         for item in range(len(after.items))
         if item not in owner_after
     ]
     rows.sort(key=lambda row: row.after)
     rows += [
-        _row(before, after, (item,), (), [])
+        _build_row(before, after, (item,), (), [])
         for item in range(len(before.items))
         if item not in owner_before
     ]
     return tuple(rows)
 
 
-def _row(
+def _build_row(
     before: TypicalStep,
     after: TypicalStep,
     eager_items: tuple[int, ...],
     graph_items: tuple[int, ...],
-    how: list[tuple[str, float]],
+    matches: list[tuple[str, float]],
 ) -> PairRow:
     if not eager_items or not graph_items:
         item = after.items[graph_items[0]] if graph_items else before.items[eager_items[0]]
@@ -233,14 +235,15 @@ def _row(
             if graph_items
             else (PairKind.REMOVED if is_copy_or_set else PairKind.ONLY_BASELINE)
         )
-        return PairRow(kinds, eager_items, graph_items, ALONE, 0.0)
+        return PairRow(kinds, eager_items, graph_items, NO_METHOD, 0.0)
     eager_work = sorted(
-        (before.items[index].kind, _name(before.items[index])) for index in eager_items
+        (before.items[index].kind, _get_comparable_name(before.items[index]))
+        for index in eager_items
     )
     graph_work = sorted(
-        (after.items[index].kind, _name(after.items[index])) for index in graph_items
+        (after.items[index].kind, _get_comparable_name(after.items[index])) for index in graph_items
     )
-    method, confidence = min(how, key=lambda match: match[1])
+    method, confidence = min(matches, key=lambda match: match[1])
     if eager_work != graph_work:
         return PairRow(PairKind.OTHER, eager_items, graph_items, method, confidence)
     launches = [
@@ -252,13 +255,15 @@ def _row(
     )
 
 
-def _fused(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> list[tuple[int, int]]:
+def _find_fused_pairs(
+    before: TypicalStep, after: TypicalStep, matches: ItemPairs
+) -> list[tuple[int, int]]:
     """Pair unmatched eager kernels with a generated kernel whose name lists their operators.
 
     Candidates are between the partners of its neighbours in launch order.
     """
     generated = {
-        graph_item: _words(item.name)
+        graph_item: _get_fused_operators(item.name)
         for graph_item, item in enumerate(after.items)
         if item.kind == "kernel" and _GENERATED.match(item.name)
     }
@@ -291,7 +296,7 @@ def _fused(before: TypicalStep, after: TypicalStep, matches: ItemPairs) -> list[
     return pairs
 
 
-def _words(name: str) -> str:
+def _get_fused_operators(name: str) -> str:
     """Return the operators in a generated kernel's name, joined and enclosed by underscores."""
     listed = _GENERATED.match(name)
     return f"_{listed[1]}_" if listed else ""

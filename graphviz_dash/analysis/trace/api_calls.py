@@ -40,6 +40,6 @@ _COMPILED = tuple((call, re.compile(_PREFIX + pattern)) for call, pattern in _PA
 
 
 @lru_cache(maxsize=4096)
-def call_class(name: str) -> CallClass:
+def get_call_class(name: str) -> CallClass:
     """Return the class of the API call ``name``; OTHER for calls that neither launch nor wait."""
     return next((call for call, pattern in _COMPILED if pattern.search(name)), CallClass.OTHER)

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
+from graphviz_dash.analysis.arrays import Ints, encode, get_column
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
-from graphviz_dash.analysis.trace.steps import Step, span_union_ns
+from graphviz_dash.analysis.trace.steps import Step, measure_span_union
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -52,12 +52,16 @@ _PATTERNS: Final = (
 )
 _COMPILED: Final = tuple((kind, re.compile(text, re.IGNORECASE)) for kind, text in _PATTERNS)
 
-MEETING: Final = (Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.REDUCE_SCATTER)
+SYNCHRONISING_COLLECTIVES: Final = (
+    Collective.ALL_REDUCE,
+    Collective.ALL_GATHER,
+    Collective.REDUCE_SCATTER,
+)
 """Collectives that no rank can finish before the last has started, so that they end together."""
 
 
 @lru_cache(maxsize=65536)
-def collective_kind(name: str) -> Collective | None:
+def get_collective_kind(name: str) -> Collective | None:
     """Return the kind of a communication kernel by name; None for other kernels."""
     if categorise("kernel", name) is not Category.COMMUNICATION:
         return None
@@ -67,7 +71,7 @@ def collective_kind(name: str) -> Collective | None:
 _TYPE: Final = re.compile(r"_(?:bf|f|i|u)(8|16|32|64)(?:e\dm\d)?(?:_|\(|$)")
 
 
-def message_bytes(name: str, input_dims: str | None) -> int | None:
+def compute_message_bytes(name: str, input_dims: str | None) -> int | None:
     """Return the number of bytes that a rank sends to a collective; None if unknown.
 
     It multiplies the elements of the operator's first argument (shapes as JSON text from the
@@ -104,36 +108,38 @@ class StepCommunication(Struct, frozen=True):
     """Union of all other GPU work within the step's span."""
 
 
-def communication(trace: Trace, traced_steps: tuple[Step, ...]) -> tuple[StepCommunication, ...]:
+def measure_communication(
+    trace: Trace, traced_steps: tuple[Step, ...]
+) -> tuple[StepCommunication, ...]:
     """Return the communication of each step of ``trace``; near-linear in the rows."""
-    is_communicating = is_communication(trace)
-    start = column(trace.gpu, "ts")
-    end = start + np.maximum(column(trace.gpu, "dur"), 0)
+    is_communicating = find_communication(trace)
+    start = get_column(trace.gpu, "ts")
+    end = start + np.maximum(get_column(trace.gpu, "dur"), 0)
 
     by_step = []
     for step in traced_steps:
         rows = step.gpu_rows[is_communicating[step.gpu_rows]]
         others = step.gpu_rows[~is_communicating[step.gpu_rows]]
-        compute = span_union_ns(step, start[others], end[others])
-        total = span_union_ns(step, start[rows], end[rows])
+        compute = measure_span_union(step, start[others], end[others])
+        total = measure_span_union(step, start[rows], end[rows])
         # Exposed communication is its contribution to the union of all work.
         by_step.append(StepCommunication(rows, total, step.busy_ns - compute, compute))
     return tuple(by_step)
 
 
-def is_communication(trace: Trace) -> npt.NDArray[np.bool_]:
+def find_communication(trace: Trace) -> npt.NDArray[np.bool_]:
     """Return a mask of the communication kernels in ``trace.gpu``, shape (rows,)."""
     kinds, kind_names = encode(trace.gpu["kind"])
     names, texts = encode(trace.gpu["name"])
     if not len(names):
         return np.zeros(0, dtype=np.bool_)
     is_kernel = np.array([name == "kernel" for name in kind_names], dtype=np.bool_)
-    is_ours = np.array([collective_kind(text) is not None for text in texts], dtype=np.bool_)
+    is_ours = np.array([get_collective_kind(text) is not None for text in texts], dtype=np.bool_)
     return np.asarray(is_ours[names] & is_kernel[kinds])
 
 
-def collective_kinds(trace: Trace, rows: Ints) -> list[Collective]:
+def get_collective_kinds(trace: Trace, rows: Ints) -> list[Collective]:
     """Return the kind of each of ``rows`` of ``trace.gpu``, which must be communication."""
     names, texts = encode(trace.gpu["name"])
-    kinds = [collective_kind(text) or Collective.UNKNOWN for text in texts]
+    kinds = [get_collective_kind(text) or Collective.UNKNOWN for text in texts]
     return [kinds[code] for code in names[rows].tolist()]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.arrays import Ints, get_column
 from graphviz_dash.analysis.trace.lanes import split_overlaps
-from graphviz_dash.analysis.trace.steps import Step, exclusive_ns
+from graphviz_dash.analysis.trace.steps import Step, compute_exclusive_ns
 from graphviz_dash.model.marks import STEP
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _BLOCK_ROWS: Final = 1 << 16  # data for this many rows fits in a core's cache
 _THREADS: Final = 2  # numpy releases the GIL while sorting
-_FARTHEST: Final = 1 << 62
+_MAX_TIME: Final = 1 << 62
 
 
 class _Rows(NamedTuple):
@@ -29,7 +29,7 @@ class _Rows(NamedTuple):
     thread: Ints
 
 
-def self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
+def compute_self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
     """Return the "Self CPU time total" of each step's events, shape (steps,).
 
     torch.profiler sums the self time of each operator, range and runtime call. Per thread this
@@ -40,10 +40,11 @@ def self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
     annotations = trace.annotations
     is_step = annotations["name"].str.starts_with(STEP).fill_null(False)
     tables = (trace.ops, annotations.filter(~is_step), trace.runtime)
-    distinct = [column(table.select("tid").unique(), "tid") for table in tables]
+    distinct = [get_column(table.select("tid").unique(), "tid") for table in tables]
     threads = np.unique(np.concatenate(distinct))
     rows = [
-        _Rows(column(table, "ts"), column(table, "dur"), column(table, "tid")) for table in tables
+        _Rows(get_column(table, "ts"), get_column(table, "dur"), get_column(table, "tid"))
+        for table in tables
     ]
     begin = np.array([step.start for step in traced_steps], dtype=np.int64)
     stop = np.array([step.end for step in traced_steps], dtype=np.int64)
@@ -53,12 +54,14 @@ def self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
         for chain in split_overlaps(begin, stop):
             edges = np.column_stack((begin[chain], stop[chain])).ravel()
             bounds = np.stack([np.searchsorted(table_rows.start, edges) for table_rows in rows])
-            sums = pool.map(lambda block: _unions(rows, block, threads), _blocks(bounds))
+            sums = pool.map(
+                lambda block: _measure_unions(rows, block, threads), _split_blocks(bounds)
+            )
             totals[chain] = np.concatenate(list(sums))
     return totals
 
 
-def _blocks(bounds: Ints) -> list[Ints]:
+def _split_blocks(bounds: Ints) -> list[Ints]:
     """Split ``bounds`` into blocks of complete steps.
 
     ``bounds`` holds first and last row of each step in each table, shape (tables, 2 * steps).
@@ -68,7 +71,7 @@ def _blocks(bounds: Ints) -> list[Ints]:
     return np.split(bounds, 2 * (np.flatnonzero(np.diff(block)) + 1), axis=1)
 
 
-def _unions(tables: Sequence[_Rows], bounds: Ints, threads: Ints) -> Ints:
+def _measure_unions(tables: Sequence[_Rows], bounds: Ints, threads: Ints) -> Ints:
     """Return the union length of each step's intervals, summed over threads."""
     starts, ends, groups = [], [], []
     spans = np.arange(bounds.shape[1] - 1)  # odd spans are between two steps
@@ -83,7 +86,7 @@ def _unions(tables: Sequence[_Rows], bounds: Ints, threads: Ints) -> Ints:
         return np.zeros(bounds.shape[1] // 2, dtype=np.int64)
     low = int(start.min())
     stride = int(end.max()) - low + 1
-    if len(spans) * len(threads) * stride < _FARTHEST:
+    if len(spans) * len(threads) * stride < _MAX_TIME:
         # Shift groups one after another. At a gap, as many intervals have ended as have started, so
         # starts and ends can be sorted separately.
         shift = group * stride - low
@@ -91,7 +94,7 @@ def _unions(tables: Sequence[_Rows], bounds: Ints, threads: Ints) -> Ints:
         exclusive = end - np.maximum(start, np.concatenate((start[:1], end[:-1])))
     else:
         order = np.lexsort((start, group))
-        exclusive = exclusive_ns(start[order], end[order], group[order])
+        exclusive = compute_exclusive_ns(start[order], end[order], group[order])
     rows_of = np.diff(bounds, axis=1).sum(axis=0)
     sums = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(exclusive)))
     ends_at = np.cumsum(rows_of)

@@ -9,20 +9,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.arrays import encode
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
-def missing_gpu_work(trace: Trace) -> Missing | None:
+def find_missing_gpu_work(trace: Trace) -> Missing | None:
     """Return why ``trace`` contains no kernel, copy or set; None if it contains any."""
     if len(trace.gpu):
         return None
     codes, names = encode(trace.runtime["name"])
     submits = [
-        call_class(name) in (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH) for name in names
+        get_call_class(name) in (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH) for name in names
     ]
     launches = sum(submits[code] for code in codes.tolist())
     if not launches:

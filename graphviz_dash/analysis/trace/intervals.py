@@ -42,15 +42,17 @@ class Nesting(Struct, frozen=True, dict=True):
         depth = np.zeros(len(start), dtype=np.int64)
         changes = np.flatnonzero(np.diff(thread[order])) + 1
         for rows in np.split(order, changes) if len(order) else ():
-            nested = _nested(start[rows], end[rows])
+            nested = _find_parents(start[rows], end[rows])
             if nested is None and calls:
-                end[rows] = _returned(start[rows], end[rows])
-            inside, deep = nested or _parents_one_by_one(start[rows].tolist(), end[rows].tolist())
+                end[rows] = _clip_to_callers(start[rows], end[rows])
+            inside, deep = nested or _find_parents_by_stack(
+                start[rows].tolist(), end[rows].tolist()
+            )
             parent[rows] = np.where(inside == NONE, NONE, rows[inside])
             depth[rows] = deep
         return cls(start, end, thread, parent, depth, order)
 
-    def around(self, instants: Ints, thread: Ints) -> Ints:
+    def find_around(self, instants: Ints, thread: Ints) -> Ints:
         """Return the innermost interval around each instant on its thread, or NONE."""
         innermost = np.full(len(instants), NONE, dtype=np.int64)
         threads = self.thread[self.order]
@@ -70,7 +72,7 @@ class Nesting(Struct, frozen=True, dict=True):
             remaining = remaining[innermost[remaining] != NONE]
         return innermost
 
-    def nearest(self, wanted: npt.NDArray[np.bool_]) -> Ints:
+    def find_nearest(self, wanted: npt.NDArray[np.bool_]) -> Ints:
         """Return the innermost ``wanted`` interval among each interval and those around it, or
         NONE.
 
@@ -91,7 +93,7 @@ class Nesting(Struct, frozen=True, dict=True):
         return np.split(by_depth, levels)[1:]
 
 
-class Wanted:
+class SelectedIntervals:
     """A selection of the intervals of a nesting."""
 
     def __init__(self, nesting: Nesting, flags: npt.NDArray[np.bool_]) -> None:
@@ -102,21 +104,21 @@ class Wanted:
     @cached_property
     def nearest(self) -> Ints:
         """Innermost selected interval among each interval and those around it, or NONE."""
-        return self.nesting.nearest(self.flags)
+        return self.nesting.find_nearest(self.flags)
 
-    def around(self, instants: Ints, thread: Ints) -> Ints:
+    def find_around(self, instants: Ints, thread: Ints) -> Ints:
         """Return the innermost selected interval around each instant on its thread, or NONE."""
-        return values_at(self.nearest, self.nesting.around(instants, thread))
+        return get_values(self.nearest, self.nesting.find_around(instants, thread))
 
 
-def values_at(values: Ints, rows: Ints) -> Ints:
+def get_values(values: Ints, rows: Ints) -> Ints:
     """Return ``values`` at ``rows``, and NONE if the row is NONE."""
     if not len(values):
         return np.full(len(rows), NONE, dtype=np.int64)
     return np.where(rows == NONE, NONE, values[np.maximum(rows, 0)])
 
 
-def _nested(start: Ints, end: Ints) -> tuple[Ints, Ints] | None:
+def _find_parents(start: Ints, end: Ints) -> tuple[Ints, Ints] | None:
     """Return parent (index or NONE) and depth of one thread's intervals, from outside to inside.
 
     None if not all nest. An interval's depth is the number of earlier ones that have not ended,
@@ -133,7 +135,7 @@ def _nested(start: Ints, end: Ints) -> tuple[Ints, Ints] | None:
     return None
 
 
-def _returned(start: Ints, end: Ints) -> Ints:
+def _clip_to_callers(start: Ints, end: Ints) -> Ints:
     """Return the call ends of one thread, from outside to inside, none after the caller's end."""
     ends = end.tolist()
     stack: list[int] = []
@@ -146,7 +148,7 @@ def _returned(start: Ints, end: Ints) -> Ints:
     return np.array(ends, dtype=np.int64)
 
 
-def _parents_one_by_one(start: list[int], end: list[int]) -> tuple[Ints, Ints]:
+def _find_parents_by_stack(start: list[int], end: list[int]) -> tuple[Ints, Ints]:
     parent = np.full(len(start), NONE, dtype=np.int64)
     depth = np.zeros(len(start), dtype=np.int64)
     stack: list[int] = []

@@ -17,7 +17,7 @@ _HEAD: Final = re.compile(r"(?:[\w:]+ )?(?:\w+::)*(\w+)(?=[<(]|$)")
 
 # cuBLAS's gemv: "std::enable_if<!(false), void>::type internal::gemvx::kernel<...>(...)".
 _CONDITION: Final = re.compile(r"std::enable_if<[^;]{0,80}?>::type (?=[\w:]+<)")
-_GENERAL: Final = re.compile(r"(?:\w+::)*(\w+::kernel)(?=<)")
+_GENERIC_NAME: Final = re.compile(r"(?:\w+::)*(\w+::kernel)(?=<)")
 """A name that is meaningless without its namespace."""
 
 # Kernels that run any functor, which describes their work.
@@ -59,7 +59,7 @@ _CUTLASS: Final = re.compile(
 
 
 @lru_cache(maxsize=65536)
-def short_name(demangled: str) -> str:
+def shorten_name(demangled: str) -> str:
     """Return a kernel's name without return type, namespaces, template arguments and parameters.
 
     A kernel that runs any functor becomes its kind and functor: "elementwise add". Names that
@@ -71,19 +71,19 @@ def short_name(demangled: str) -> str:
         return cutlass[1]
     if condition := _CONDITION.match(text):
         text = text[condition.end() :]
-    if general := _GENERAL.match(text.removeprefix("void ")):
+    if general := _GENERIC_NAME.match(text.removeprefix("void ")):
         return general[1]
     head = _HEAD.match(text)
     if not head:
         return demangled
     kind = _WRAPPERS.get(head[1])
-    functor = _what(text[head.end() :]) if kind else None
+    functor = _find_functor(text[head.end() :]) if kind else None
     if kind is None:
         return head[1]
     return f"{kind} {functor}" if functor else head[1]
 
 
-def _what(arguments: str) -> str | None:
+def _find_functor(arguments: str) -> str | None:
     for match in _WHAT.finditer(arguments):
         functor = next(text for text in match.groups() if text)
         if functor not in _CARRIERS:

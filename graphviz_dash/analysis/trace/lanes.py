@@ -17,8 +17,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column, encode, first_places, sorted_within
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.arrays import (
+    Ints,
+    encode,
+    find_first_positions,
+    get_column,
+    is_sorted_within_codes,
+)
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 
 if TYPE_CHECKING:
     import polars as pl
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 
 
 # Sub-lanes found by following chains of slices; beyond this depth a heap is cheaper.
-_PEELED_SUBLANES = 8
+_MAX_CHAINED_SUBLANES = 8
 
 SHOWN_CALLS = frozenset(
     {
@@ -68,20 +74,20 @@ class LaneSet(Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.owner)
 
-    def span(self, lane: int) -> slice:
+    def get_span(self, lane: int) -> slice:
         """Return the slice range of ``lane``."""
         return slice(int(self.bounds[lane]), int(self.bounds[lane + 1]))
 
-    def window(self, lane: int, begin: int, stop: int) -> slice:
+    def get_window(self, lane: int, begin: int, stop: int) -> slice:
         """Return the range of slices of ``lane`` that touch [begin, stop], including empty ones."""
-        inside = self.span(lane)
+        inside = self.get_span(lane)
         first = int(np.searchsorted(self.end[inside], begin, "left"))
         last = int(np.searchsorted(self.start[inside], stop, "right"))
         return slice(inside.start + first, inside.start + max(first, last))
 
-    def busy_before(self, lane: int, instants: Ints) -> Ints:
+    def compute_busy_before(self, lane: int, instants: Ints) -> Ints:
         """Return the exact busy time of ``lane`` before each of ``instants``, in ns."""
-        inside = self.span(lane)
+        inside = self.get_span(lane)
         ended = inside.start + np.searchsorted(self.end[inside], instants, "right")
         total = self.busy[ended] - self.busy[inside.start]
         running = ended < inside.stop
@@ -90,9 +96,9 @@ class LaneSet(Struct, frozen=True):
             total = total + np.where(running, np.maximum(instants - self.start[index], 0), 0)
         return np.asarray(total, dtype=np.int64)
 
-    def busy_between(self, lane: int, edges: Ints) -> Ints:
+    def compute_busy_between(self, lane: int, edges: Ints) -> Ints:
         """Return the exact busy time of ``lane`` between consecutive ascending ``edges``, in ns."""
-        return np.diff(self.busy_before(lane, edges))
+        return np.diff(self.compute_busy_before(lane, edges))
 
 
 class Links(Struct, frozen=True):
@@ -104,11 +110,11 @@ class Links(Struct, frozen=True):
 
     launch: Ints
     order: Ints
-    first: Ints
+    row_offsets: Ints
 
-    def kernels_of(self, runtime_row: int) -> Ints:
+    def get_launched_rows(self, runtime_row: int) -> Ints:
         """Return the GPU rows launched by ``runtime_row``, in trace order."""
-        return self.order[self.first[runtime_row] : self.first[runtime_row + 1]]
+        return self.order[self.row_offsets[runtime_row] : self.row_offsets[runtime_row + 1]]
 
 
 class TraceLanes(Struct, frozen=True):
@@ -124,50 +130,52 @@ class TraceLanes(Struct, frozen=True):
     """Links from GPU rows to launch calls."""
 
 
-def trace_lanes(trace: Trace) -> TraceLanes:
+def build_trace_lanes(trace: Trace) -> TraceLanes:
     """Build the lanes of ``trace``; every GPU row is in exactly one GPU lane."""
     gpu, runtime = trace.gpu, trace.runtime
-    start = column(gpu, "ts")
-    end = start + np.maximum(column(gpu, "dur"), 0)
-    device = column(gpu, "device")
+    start = get_column(gpu, "ts")
+    end = start + np.maximum(get_column(gpu, "dur"), 0)
+    device = get_column(gpu, "device")
     rows = np.arange(len(start), dtype=np.int64)
-    shown = np.flatnonzero(_shown_calls(runtime))
-    call_start = column(runtime, "ts")[shown]
+    shown = np.flatnonzero(_find_shown_calls(runtime))
+    call_start = get_column(runtime, "ts")[shown]
     return TraceLanes(
-        gpu=pack_lanes(device, column(gpu, "stream"), rows, start, end),
+        gpu=pack_lanes(device, get_column(gpu, "stream"), rows, start, end),
         cpu=pack_lanes(
-            column(runtime, "pid")[shown],
-            column(runtime, "tid")[shown],
+            get_column(runtime, "pid")[shown],
+            get_column(runtime, "tid")[shown],
             shown,
             call_start,
-            call_start + np.maximum(column(runtime, "dur")[shown], 0),
+            call_start + np.maximum(get_column(runtime, "dur")[shown], 0),
         ),
         device=merge_busy(device, start, end),
-        links=trace_links(trace),
+        links=link_trace_launches(trace),
     )
 
 
-def trace_links(trace: Trace) -> Links:
+def link_trace_launches(trace: Trace) -> Links:
     """Link the GPU rows of ``trace`` to their launch calls."""
-    return link_launches(column(trace.gpu, "correlation"), column(trace.runtime, "correlation"))
+    return link_launches(
+        get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
+    )
 
 
-def no_lanes() -> TraceLanes:
+def create_empty_lanes() -> TraceLanes:
     """Create the lanes of an empty trace."""
     none = np.zeros(0, dtype=np.int64)
-    empty = _empty_lanes()
-    return TraceLanes(empty, empty, empty, Links(none, none, _prefix(none)))
+    empty = _create_empty()
+    return TraceLanes(empty, empty, empty, Links(none, none, _compute_offsets(none)))
 
 
 def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> LaneSet:
     """Pack slices, given by parallel arrays of shape (n,), into lanes ordered by (owner, track)."""
     if not len(start):
-        return _empty_lanes()
-    owners, tracks, code = _tracks(owner, track)
+        return _create_empty()
+    owners, tracks, code = _encode_tracks(owner, track)
     # A stable sort by track preserves time order. At ties, the empty slice must come first, or it
     # would overlap the one that starts with it.
     order = np.argsort(code, kind="stable")
-    if not sorted_within(code[order], start[order], end[order]):
+    if not is_sorted_within_codes(code[order], start[order], end[order]):
         order = np.lexsort((end, start, code))
     begins = np.flatnonzero(np.diff(code[order], prepend=-1))
     pieces: list[Ints] = []
@@ -188,11 +196,11 @@ def pack_lanes(owner: Ints, track: Ints, row: Ints, start: Ints, end: Ints) -> L
         owner=np.array(lane_owner, dtype=np.int64),
         track=np.array(lane_track, dtype=np.int64),
         sub=np.array(lane_sub, dtype=np.int64),
-        bounds=_prefix(sizes),
+        bounds=_compute_offsets(sizes),
         row=row[packed],
         start=start[packed],
         end=end[packed],
-        busy=_prefix(end[packed] - start[packed]),
+        busy=_compute_offsets(end[packed] - start[packed]),
     )
 
 
@@ -213,57 +221,59 @@ def split_overlaps(start: Ints, end: Ints) -> list[Ints]:
     )
     remaining = np.flatnonzero(crowded)
     lanes: list[Ints] = []
-    while len(remaining) and len(lanes) < _PEELED_SUBLANES:
-        chain = _chain(start[remaining], end[remaining])
+    while len(remaining) and len(lanes) < _MAX_CHAINED_SUBLANES:
+        chain = _follow_chain(start[remaining], end[remaining])
         lanes.append(remaining[chain])
         remaining = np.delete(remaining, chain)
     lanes[0] = np.sort(np.concatenate((np.flatnonzero(~crowded), lanes[0])))
-    return lanes + [remaining[part] for part in _first_fit(start[remaining], end[remaining])]
+    return lanes + [remaining[part] for part in _assign_first_fit(start[remaining], end[remaining])]
 
 
 def merge_busy(device: Ints, start: Ints, end: Ints) -> LaneSet:
     """Return one lane per device with the periods of at least one running slice."""
     devices = np.unique(device)
-    periods = [_merged(start[device == number], end[device == number]) for number in devices]
+    periods = [
+        _merge_intervals(start[device == number], end[device == number]) for number in devices
+    ]
     if not periods:
-        return _empty_lanes()
+        return _create_empty()
     starts = np.concatenate([period[0] for period in periods])
     ends = np.concatenate([period[1] for period in periods])
     return LaneSet(
         owner=devices.astype(np.int64),
         track=np.full(len(devices), -1, dtype=np.int64),
         sub=np.zeros(len(devices), dtype=np.int64),
-        bounds=_prefix(np.array([len(period[0]) for period in periods], dtype=np.int64)),
+        bounds=_compute_offsets(np.array([len(period[0]) for period in periods], dtype=np.int64)),
         row=np.broadcast_to(np.int64(-1), len(starts)),
         start=starts,
         end=ends,
-        busy=_prefix(ends - starts),
+        busy=_compute_offsets(ends - starts),
     )
 
 
 def link_launches(gpu: Ints, runtime: Ints) -> Links:
     """Link by correlation ids, int64 with -1 for none; the first call of an id wins."""
-    launch = first_places(runtime, gpu)
+    launch = find_first_positions(runtime, gpu)
     by_launch = np.argsort(launch, kind="stable")
     linked = by_launch[int(np.count_nonzero(launch < 0)) :]
     counts = np.bincount(launch[linked], minlength=len(runtime))
-    return Links(launch=launch, order=linked, first=_prefix(counts.astype(np.int64)))
+    return Links(launch=launch, order=linked, row_offsets=_compute_offsets(counts.astype(np.int64)))
 
 
-def idle_periods(
-    lanes: LaneSet, lane: int, begin: int, stop: int, at_least: int
+def find_idle_periods(
+    lanes: LaneSet, lane: int, begin: int, stop: int, min_length: int
 ) -> list[tuple[int, int]]:
     """Find periods of at least ``min_length`` ns between slices of ``lane`` in [begin, stop]."""
-    inside = lanes.span(lane)
-    touched = lanes.window(lane, begin, stop)
+    inside = lanes.get_span(lane)
+    touched = lanes.get_window(lane, begin, stop)
     first = max(inside.start, touched.start - 1)
     last = min(inside.stop, touched.stop + 1)
     ends, starts = lanes.end[first : last - 1], lanes.start[first + 1 : last]
-    long = (starts - ends >= max(1, at_least)) & (starts >= begin) & (ends <= stop)
+    long = (starts - ends >= max(1, min_length)) & (starts >= begin) & (ends <= stop)
     return list(zip(ends[long].tolist(), starts[long].tolist(), strict=True))
 
 
-def _chain(start: Ints, end: Ints) -> Ints:
+def _follow_chain(start: Ints, end: Ints) -> Ints:
     """Return the positions on one first-fit lane: each starts after the previous end."""
     following = np.maximum(np.searchsorted(start, end, "left"), np.arange(1, len(start) + 1))
     steps = following.tolist()
@@ -274,7 +284,7 @@ def _chain(start: Ints, end: Ints) -> Ints:
     return np.array(chain, dtype=np.int64)
 
 
-def _first_fit(start: Ints, end: Ints) -> list[Ints]:
+def _assign_first_fit(start: Ints, end: Ints) -> list[Ints]:
     """Assign lanes by first fit with a heap of lane ends, for depths where chains are too slow."""
     busy: list[tuple[int, int]] = []
     free: list[int] = []
@@ -290,7 +300,7 @@ def _first_fit(start: Ints, end: Ints) -> list[Ints]:
     return [np.array(lane, dtype=np.int64) for lane in lanes]
 
 
-def _merged(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+def _merge_intervals(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     order = np.argsort(start, kind="stable")
     starts = start[order]
     reach = np.maximum.accumulate(end[order])
@@ -299,10 +309,10 @@ def _merged(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     return starts[opens], reach[closes]
 
 
-def _tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
+def _encode_tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
     """Return the distinct (owner, track) pairs, sorted, and the code of each slice's pair."""
-    owners, owner_code = distinct_values(owner)
-    tracks, track_code = distinct_values(track)
+    owners, owner_code = find_distinct_values(owner)
+    tracks, track_code = find_distinct_values(track)
     pair = owner_code.astype(np.int64) * len(tracks) + track_code
     used = (
         np.flatnonzero(np.bincount(pair, minlength=1))
@@ -313,7 +323,7 @@ def _tracks(owner: Ints, track: Ints) -> tuple[Ints, Ints, Ints]:
     return owners[used // len(tracks)], tracks[used % len(tracks)], code.astype(np.int64)
 
 
-def distinct_values(values: Ints) -> tuple[Ints, Ints]:
+def find_distinct_values(values: Ints) -> tuple[Ints, Ints]:
     """Return the distinct values, sorted, and the index of each value among them.
 
     Dense values are counted, which is several times faster than sorting.
@@ -329,16 +339,18 @@ def distinct_values(values: Ints) -> tuple[Ints, Ints]:
     return np.flatnonzero(present) + low, (np.cumsum(present) - 1)[shifted]
 
 
-def _shown_calls(runtime: pl.DataFrame) -> npt.NDArray[np.bool_]:
+def _find_shown_calls(runtime: pl.DataFrame) -> npt.NDArray[np.bool_]:
     codes, names = encode(runtime["name"])
-    shown = np.array([call_class(name) in SHOWN_CALLS for name in names], dtype=np.bool_)
+    shown = np.array([get_call_class(name) in SHOWN_CALLS for name in names], dtype=np.bool_)
     return shown[codes] if len(names) else np.zeros(0, dtype=np.bool_)
 
 
-def _prefix(sizes: Ints) -> Ints:
+def _compute_offsets(sizes: Ints) -> Ints:
     return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))
 
 
-def _empty_lanes() -> LaneSet:
+def _create_empty() -> LaneSet:
     none = np.zeros(0, dtype=np.int64)
-    return LaneSet(none, none, none, _prefix(none), none, none, none, _prefix(none))
+    return LaneSet(
+        none, none, none, _compute_offsets(none), none, none, none, _compute_offsets(none)
+    )

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.trace.lanes import LaneSet, distinct_values, no_lanes
+from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.trace.lanes import LaneSet, create_empty_lanes, find_distinct_values
 from graphviz_dash.model.marks import SOURCE, STEP
 
 if TYPE_CHECKING:
@@ -44,10 +44,10 @@ class CpuRanges(Struct, frozen=True):
     name: npt.NDArray[np.int32]
     """Index into ``names``."""
     names: tuple[str, ...]
-    longest: int
+    max_length: int
     """Maximum length, in ns."""
 
-    def outermost(self, begin: int, stop: int, least: float) -> LaneSet:
+    def find_outermost(self, begin: int, stop: int, min_length: float) -> LaneSet:
         """Return ranges of ``min_length`` ns or more that touch [begin, stop], as lanes by thread.
 
         Only ranges with fewer than LEVELS such ranges around them are included. The sub-lane is
@@ -55,12 +55,12 @@ class CpuRanges(Struct, frozen=True):
         """
         found = []
         for part in (slice(0, self.annotations), slice(self.annotations, len(self.start))):
-            at = np.searchsorted(self.start[part], [begin - self.longest, stop + 1])
+            at = np.searchsorted(self.start[part], [begin - self.max_length, stop + 1])
             first, last = (part.start + at).tolist()
-            long = self.end[first:last] - self.start[first:last] >= least
+            long = self.end[first:last] - self.start[first:last] >= min_length
             found.append(first + np.flatnonzero(long & (self.end[first:last] >= begin)))
         rows = np.concatenate(found)
-        return _lanes(self, rows[np.argsort(self.start[rows], kind="stable")])
+        return _build_lanes(self, rows[np.argsort(self.start[rows], kind="stable")])
 
 
 _NONE: Final = np.zeros(0, dtype=np.int64)
@@ -68,10 +68,10 @@ NO_RANGES: Final = CpuRanges(0, _NONE, _NONE, _NONE, _NONE, _NONE.astype(np.int3
 """Ranges of a trace without any."""
 
 
-def cpu_ranges(trace: Trace) -> CpuRanges:
+def build_cpu_ranges(trace: Trace) -> CpuRanges:
     """Build the ranges of ``trace``."""
     marks, ops = trace.annotations, trace.ops
-    mark_codes, mark_names = _encoded(marks["name"].to_list())
+    mark_codes, mark_names = _encode_texts(marks["name"].to_list())
     op_codes, op_names = encode(ops["name"])
     is_included = np.array(
         [not name.startswith(_AROUND_ALL) for name in mark_names], dtype=np.bool_
@@ -79,10 +79,12 @@ def cpu_ranges(trace: Trace) -> CpuRanges:
     rows = (
         np.flatnonzero(is_included[mark_codes]) if len(mark_names) else np.zeros(0, dtype=np.int64)
     )
-    start = np.concatenate((column(marks, "ts")[rows], column(ops, "ts")))
-    end = start + np.maximum(np.concatenate((column(marks, "dur")[rows], column(ops, "dur"))), 0)
-    pid = np.concatenate((column(marks, "pid")[rows], column(ops, "pid")))
-    tid = np.concatenate((column(marks, "tid")[rows], column(ops, "tid")))
+    start = np.concatenate((get_column(marks, "ts")[rows], get_column(ops, "ts")))
+    end = start + np.maximum(
+        np.concatenate((get_column(marks, "dur")[rows], get_column(ops, "dur"))), 0
+    )
+    pid = np.concatenate((get_column(marks, "pid")[rows], get_column(ops, "pid")))
+    tid = np.concatenate((get_column(marks, "tid")[rows], get_column(ops, "tid")))
     name = np.concatenate((mark_codes[rows], op_codes + len(mark_names))).astype(np.int32)
     return CpuRanges(
         annotations=len(rows),
@@ -92,23 +94,23 @@ def cpu_ranges(trace: Trace) -> CpuRanges:
         end=end,
         name=name,
         names=(*mark_names, *op_names),
-        longest=int((end - start).max()) if len(start) else 0,
+        max_length=int((end - start).max()) if len(start) else 0,
     )
 
 
-def _encoded(texts: list[str]) -> tuple[npt.NDArray[np.int32], list[str]]:
+def _encode_texts(texts: list[str]) -> tuple[npt.NDArray[np.int32], list[str]]:
     """Encode texts as codes of shape (texts,) and the text of each code."""
     places: dict[str, int] = {}
     codes = [places.setdefault(text, len(places)) for text in texts]
     return np.array(codes, dtype=np.int32), list(places)
 
 
-def _lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
+def _build_lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
     """Build the lanes of ``rows``, sorted by start, as in :meth:`CpuRanges.find_outermost`."""
     if not len(rows):
-        return no_lanes().cpu
+        return create_empty_lanes().cpu
     start, end = ranges.start, ranges.end
-    _, places = distinct_values(ranges.tid[rows])
+    _, places = find_distinct_values(ranges.tid[rows])
     code = np.zeros(int(rows.max()) + 1, dtype=np.int64)
     code[rows] = places
     remaining = rows[np.argsort(places, kind="stable")]
@@ -122,7 +124,7 @@ def _lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
         outside = np.append(True, (start[remaining] + shift)[1:] >= end_so_far[:-1])
         parts += [
             (int(thread_code), level, rows)
-            for thread_code, rows in _by_thread(remaining[outside[: len(remaining)]], code)
+            for thread_code, rows in _split_by_thread(remaining[outside[: len(remaining)]], code)
         ]
         remaining = remaining[~outside[: len(remaining)]]
         if not len(remaining):
@@ -134,15 +136,15 @@ def _lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
         owner=ranges.pid[first],
         track=ranges.tid[first],
         sub=np.array([level for _, level, _ in parts], dtype=np.int64),
-        bounds=_sums(np.array([len(rows) for *_, rows in parts], dtype=np.int64)),
+        bounds=_compute_offsets(np.array([len(rows) for *_, rows in parts], dtype=np.int64)),
         row=packed,
         start=start[packed],
         end=end[packed],
-        busy=_sums(end[packed] - start[packed]),
+        busy=_compute_offsets(end[packed] - start[packed]),
     )
 
 
-def _by_thread(rows: Ints, code: Ints) -> list[tuple[int, Ints]]:
+def _split_by_thread(rows: Ints, code: Ints) -> list[tuple[int, Ints]]:
     begins = np.flatnonzero(np.diff(code[rows], prepend=-1))
     ends = np.append(begins[1:], len(rows))
     return [
@@ -150,5 +152,5 @@ def _by_thread(rows: Ints, code: Ints) -> list[tuple[int, Ints]]:
     ]
 
 
-def _sums(sizes: Ints) -> Ints:
+def _compute_offsets(sizes: Ints) -> Ints:
     return np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
+from graphviz_dash.analysis.arrays import Ints, encode, get_column
 from graphviz_dash.model.graph import (
     CapturedGraph,
     GraphNode,
@@ -61,15 +61,15 @@ class Signatures:
         self._loose: dict[tuple[str, str, Shape], set[int]] = {}
         self._count = 0
         self._codes = {
-            graph.id: np.array([self._node_code(node) for node in graph.nodes], dtype=np.int64)
+            graph.id: np.array([self._encode_node(node) for node in graph.nodes], dtype=np.int64)
             for graph in graphs
         }
 
-    def of_graph(self, graph_id: str) -> Ints:
+    def get_graph_codes(self, graph_id: str) -> Ints:
         """Return each node's code, shape (nodes,); NO_NODE for kinds that traces do not show."""
         return self._codes[graph_id]
 
-    def of_trace(self, trace: Trace) -> Ints:
+    def compute_trace_codes(self, trace: Trace) -> Ints:
         """Return the code of each GPU row, shape (rows,).
 
         It is the code of matching nodes, DRIVER_MEMCPY or DRIVER_MEMSET, or NO_NODE.
@@ -84,40 +84,42 @@ class Signatures:
             yield kinds.astype(np.int64)
             yield names.astype(np.int64)
             for name in (*_SHAPE_COLUMNS, "bytes"):
-                yield column(gpu, name)
+                yield get_column(gpu, name)
 
-        distinct, inverse = distinct_rows(columns)
+        distinct, inverse = find_distinct_rows(columns)
         looks = [
             (kind_names[row[0]], name_texts[row[1]], tuple(row[2:9]), row[9])
             for row in distinct.tolist()
         ]
-        codes = [self._row_code(*look) for look in looks]
+        codes = [self._encode_row(*look) for look in looks]
         # Nodes with an exact match are no candidates for rows with other names.
         exact_codes = set(codes)
         codes = [
-            self._like(look[1], look[2], exact_codes)
+            self._find_similar(look[1], look[2], exact_codes)
             if code == NO_NODE and look[0] == "kernel"
             else code
             for look, code in zip(looks, codes, strict=True)
         ]
         return np.array(codes, dtype=np.int64)[inverse]
 
-    def _node_code(self, node: GraphNode) -> int:
+    def _encode_node(self, node: GraphNode) -> int:
         match node.params:
             case KernelParams() as kernel:
-                kind, shape = self._shape(kernel)
-                code = self._code((kind, normalised(kernel.demangled), shape))
-                self._exact.setdefault((kind, normalised(kernel.name), shape), code)
-                self._loose.setdefault((kind, base_name(kernel.demangled), shape), set()).add(code)
+                kind, shape = self._get_shape(kernel)
+                code = self._get_code((kind, normalise_name(kernel.demangled), shape))
+                self._exact.setdefault((kind, normalise_name(kernel.name), shape), code)
+                self._loose.setdefault((kind, get_base_name(kernel.demangled), shape), set()).add(
+                    code
+                )
                 return code
             case MemcpyParams(bytes=size):
-                return self._code(("memcpy", "", (size,)))
+                return self._get_code(("memcpy", "", (size,)))
             case MemsetParams(bytes=size):
-                return self._code(("memset", "", (size,)))
+                return self._get_code(("memset", "", (size,)))
             case _:
                 return NO_NODE
 
-    def _shape(self, kernel: KernelParams) -> tuple[str, Shape]:
+    def _get_shape(self, kernel: KernelParams) -> tuple[str, Shape]:
         """Return the comparable part of a launch shape, and a word for its completeness."""
         if not self._shapes or kernel.grid is None or kernel.block is None:
             return "kernel?", ()
@@ -127,40 +129,40 @@ class Signatures:
             return "kernel~", shape
         return "kernel", (*shape, kernel.static_shared + kernel.dynamic_shared)
 
-    def _code(self, key: tuple[str, str, Shape]) -> int:
+    def _get_code(self, key: tuple[str, str, Shape]) -> int:
         if key not in self._exact:
             self._exact[key] = self._count
             self._count += 1
         return self._exact[key]
 
-    def _row_code(self, kind: str, name: str, shape: Shape, size: int) -> int:
+    def _encode_row(self, kind: str, name: str, shape: Shape, size: int) -> int:
         if kind != "kernel":
             return self._exact.get((kind, "", (size,)), NO_NODE)
-        driver = driver_kind(name)
+        driver = get_driver_kind(name)
         for which, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
-            code = self._exact.get((which, normalised(name), used))
+            code = self._exact.get((which, normalise_name(name), used))
             if code is not None:
                 return code
         return NO_NODE if driver is None else DRIVER_CODES[driver]
 
-    def _like(self, name: str, shape: Shape, exact_codes: set[int]) -> int:
+    def _find_similar(self, name: str, shape: Shape, exact_codes: set[int]) -> int:
         """Return the only code of that shape with an equal name up to templates, else NO_NODE."""
         for which, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
-            close = self._loose.get((which, base_name(name), used), set()) - exact_codes
+            close = self._loose.get((which, get_base_name(name), used), set()) - exact_codes
             if len(close) == 1:
                 return next(iter(close))
         return NO_NODE
 
 
 @lru_cache(maxsize=65536)
-def normalised(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Remove differences between demanglers from a kernel name; for comparison, not display."""
     text = _UNNAMED.sub("(anonymous)", _SPACE.sub("", name))
     text = _CONSTANT_SUFFIX.sub("", _CONSTANT_TYPE.sub("", _CLONE.sub("", text)))
     return text.replace("constchar*", "charconst*")
 
 
-def driver_kind(name: str) -> NodeKind | None:
+def get_driver_kind(name: str) -> NodeKind | None:
     """Return the node kind that the driver runs as a kernel of this name; None for others."""
     match = _DRIVER_KERNEL.match(name)
     if match is None:
@@ -168,13 +170,13 @@ def driver_kind(name: str) -> NodeKind | None:
     return NodeKind.MEMCPY if match[1] == "cpy" else NodeKind.MEMSET
 
 
-def base_name(name: str) -> str:
+def get_base_name(name: str) -> str:
     """Return a kernel's name without return type, template arguments and parameters."""
     match = _BASE.match(name)
     return _SPACE.sub("", match[1]) if match else name
 
 
-def distinct_rows(columns: Callable[[], Iterator[Ints]]) -> tuple[Ints, Ints]:
+def find_distinct_rows(columns: Callable[[], Iterator[Ints]]) -> tuple[Ints, Ints]:
     """Return the distinct rows of a table, and the index of each row among them.
 
     ``columns`` yields the columns one at a time to save memory. A verified hash per row makes it

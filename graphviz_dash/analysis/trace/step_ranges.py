@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import Links
 from graphviz_dash.model.marks import STEP
 
@@ -27,7 +27,7 @@ _NAMED: Final = re.compile(
     r"(?:step|iter|iteration)[ _.:#/=-]*\d*$",
     re.IGNORECASE,
 )
-_FEWEST_PERIODS: Final = 3
+_MIN_PERIODS: Final = 3
 """Minimum number of graph launch periods: fewer may match by chance, and the last has no end."""
 
 
@@ -55,7 +55,7 @@ class StepRanges(Struct, frozen=True):
     """Source of the step boundaries."""
 
 
-def step_ranges(trace: Trace, links: Links) -> StepRanges:
+def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
     """Find the steps of ``trace``; ``links`` are its launches.
 
     The first available source is used: ranges ``graphviz_dash.step#i``; ``ProfilerStep#i``
@@ -66,18 +66,18 @@ def step_ranges(trace: Trace, links: Links) -> StepRanges:
     tables = (trace.annotations, trace.ops)
     for prefix, method in ((STEP, StepMethod.MARKED), (_PROFILER_STEP, StepMethod.PROFILER)):
         for table in tables:
-            if (numbered := _numbered(table, prefix, method)) is not None:
+            if (numbered := _find_numbered(table, prefix, method)) is not None:
                 return numbered
     for pattern, method in ((_ENGINE, StepMethod.ENGINE), (_NAMED, StepMethod.NAMED)):
-        if (outermost := _outermost(trace.annotations, pattern, method)) is not None:
+        if (outermost := _find_outermost(trace.annotations, pattern, method)) is not None:
             return outermost
-    if (replays := _periods(trace, links)) is not None:
+    if (replays := _find_periods(trace, links)) is not None:
         return replays
     zero = np.zeros(1, dtype=np.int64)
     return StepRanges(zero, zero, np.array([trace.info.end_ns], dtype=np.int64), StepMethod.WHOLE)
 
 
-def _rows(table: pl.DataFrame, pattern: re.Pattern[str]) -> Ints:
+def _find_rows(table: pl.DataFrame, pattern: re.Pattern[str]) -> Ints:
     """Return the rows of ``table`` with names that match ``pattern``; each name is tested once."""
     names = table["name"].unique().drop_nulls().cast(str).to_list()
     wanted = [name for name in names if pattern.match(name)]
@@ -86,17 +86,17 @@ def _rows(table: pl.DataFrame, pattern: re.Pattern[str]) -> Ints:
     return np.flatnonzero(table["name"].cast(str).is_in(wanted).fill_null(False).to_numpy())
 
 
-def _bounds(table: pl.DataFrame, rows: Ints) -> tuple[Ints, Ints]:
-    begin = column(table, "ts")[rows]
-    return begin, begin + np.maximum(column(table, "dur")[rows], 0)
+def _get_bounds(table: pl.DataFrame, rows: Ints) -> tuple[Ints, Ints]:
+    begin = get_column(table, "ts")[rows]
+    return begin, begin + np.maximum(get_column(table, "dur")[rows], 0)
 
 
-def _numbered(table: pl.DataFrame, prefix: str, method: StepMethod) -> StepRanges | None:
+def _find_numbered(table: pl.DataFrame, prefix: str, method: StepMethod) -> StepRanges | None:
     # Eighteen digits always fit into int64.
-    rows = _rows(table, re.compile(rf"{re.escape(prefix)}[0-9]{{1,18}}$"))
+    rows = _find_rows(table, re.compile(rf"{re.escape(prefix)}[0-9]{{1,18}}$"))
     if not len(rows):
         return None
-    begin, end = _bounds(table, rows)
+    begin, end = _get_bounds(table, rows)
     names = table["name"].gather(rows).cast(str).to_list()
     index = np.array([int(name[len(prefix) :]) for name in names], dtype=np.int64)
     order = np.argsort(begin, kind="stable")
@@ -106,14 +106,14 @@ def _numbered(table: pl.DataFrame, prefix: str, method: StepMethod) -> StepRange
     return StepRanges(index[order], begin[order], end[order], method)
 
 
-def _outermost(
+def _find_outermost(
     table: pl.DataFrame, pattern: re.Pattern[str], method: StepMethod
 ) -> StepRanges | None:
     """Return the matching ranges that start after all earlier ones have ended."""
-    rows = _rows(table, pattern)
+    rows = _find_rows(table, pattern)
     if not len(rows):
         return None
-    begin, end = _bounds(table, rows)
+    begin, end = _get_bounds(table, rows)
     outermost = []
     last_end = np.iinfo(np.int64).min
     for row in np.lexsort((-end, begin)).tolist():
@@ -123,30 +123,30 @@ def _outermost(
     return StepRanges(np.arange(len(outermost)), begin[outermost], end[outermost], method)
 
 
-def _periods(trace: Trace, links: Links) -> StepRanges | None:
+def _find_periods(trace: Trace, links: Links) -> StepRanges | None:
     """Return periods between repeated graph launches, without the last one (unknown end)."""
     codes, names = encode(trace.runtime["name"])
-    wanted = [at for at, name in enumerate(names) if call_class(name) is CallClass.GRAPH_LAUNCH]
+    wanted = [at for at, name in enumerate(names) if get_call_class(name) is CallClass.GRAPH_LAUNCH]
     launches = np.flatnonzero(np.isin(codes, wanted))
-    if len(launches) < _FEWEST_PERIODS:
+    if len(launches) < _MIN_PERIODS:
         return None
-    work = [tuple(signature) for signature in _launched_names(trace, links, launches)]
+    work = [tuple(signature) for signature in _get_launched_names(trace, links, launches)]
     period = next(
         (
             length
-            for length in range(1, len(work) // _FEWEST_PERIODS + 1)
+            for length in range(1, len(work) // _MIN_PERIODS + 1)
             if work[length:] == work[:-length]
         ),
         None,
     )
     if period is None or not any(work):
         return None
-    begins = column(trace.runtime, "ts")[launches[::period]]
+    begins = get_column(trace.runtime, "ts")[launches[::period]]
     return StepRanges(np.arange(len(begins) - 1), begins[:-1], begins[1:], StepMethod.REPLAYS)
 
 
-def _launched_names(trace: Trace, links: Links, launches: Ints) -> Iterator[list[int]]:
+def _get_launched_names(trace: Trace, links: Links, launches: Ints) -> Iterator[list[int]]:
     """Yield the sorted name codes of each launch's work, because branches interleave."""
     names = trace.gpu["name"].to_physical().to_numpy()
     for launch in launches.tolist():
-        yield sorted(names[links.kernels_of(launch)].tolist())
+        yield sorted(names[links.get_launched_rows(launch)].tolist())

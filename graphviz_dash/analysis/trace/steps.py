@@ -20,22 +20,29 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
-from graphviz_dash.analysis.trace.lanes import Links, trace_links
-from graphviz_dash.analysis.trace.step_ranges import StepMethod, StepRanges, step_ranges
+from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
+from graphviz_dash.analysis.trace.lanes import Links, link_trace_launches
+from graphviz_dash.analysis.trace.step_ranges import StepMethod, StepRanges, find_step_ranges
 
 if TYPE_CHECKING:
     import polars as pl
 
     from graphviz_dash.model.trace import Trace
 
-__all__ = ["Step", "StepMethod", "exclusive_ns", "launch_times", "span_union_ns", "steps"]
+__all__ = [
+    "Step",
+    "StepMethod",
+    "compute_exclusive_ns",
+    "compute_launch_times",
+    "find_steps",
+    "measure_span_union",
+]
 
 _KINDS: Final = ("kernel", "memcpy", "memset")
-_BEFORE: Final = -1
+_BEFORE_TRACE: Final = -1
 """Launch time for launches before the trace started, whose first event is at 0."""
-_REACHED_NS: Final = 1_000_000
+_MAX_LAUNCH_DELAY_NS: Final = 1_000_000
 """Upper limit of the delay from a launch to an idle GPU, including large graphs and profiling."""
 _LAUNCHES: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
 
@@ -88,29 +95,33 @@ class Step(Struct, frozen=True):
         return self.kernel_launches + self.graph_launches + self.copy_calls
 
 
-def steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
+def find_steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     """Find the steps of ``trace`` in time order; near-linear in its rows.
 
     ``links`` are its launches, if already computed. ``Step.method`` is the source of the
     boundaries (see :func:`graphviz_dash.analysis.trace.step_ranges.find_step_ranges`).
     """
-    links = links or trace_links(trace)
-    ranges = step_ranges(trace, links)
+    links = links or link_trace_launches(trace)
+    ranges = find_step_ranges(trace, links)
     start, end = ranges.start, ranges.end
-    launched, linked = launch_times(trace, links.launch)
-    owner = _owners(launched, ranges)
-    begin = column(trace.gpu, "ts")
-    stop = begin + np.maximum(column(trace.gpu, "dur"), 0)
-    rows_of, order, bounds = _grouped(owner, len(start))
+    launched, linked = compute_launch_times(trace, links.launch)
+    owner = _find_owners(launched, ranges)
+    begin = get_column(trace.gpu, "ts")
+    stop = begin + np.maximum(get_column(trace.gpu, "dur"), 0)
+    rows_of, order, bounds = _group_rows(owner, len(start))
     step = owner[order]
-    span_start, span_end = _spans(ranges, launched, (begin, stop), owner)
-    kinds = _counts(step, _coded(trace.gpu["kind"], _kind_place)[order], len(start), len(_KINDS))
-    calls = _counts(*_calls(trace.runtime, start, end), len(start), len(_LAUNCHES))
+    span_start, span_end = _compute_spans(ranges, launched, (begin, stop), owner)
+    kinds = _count_kinds(
+        step, _encode_names(trace.gpu["kind"], _get_kind_index)[order], len(start), len(_KINDS)
+    )
+    calls = _count_kinds(*_find_calls(trace.runtime, start, end), len(start), len(_LAUNCHES))
     low, high = span_start[step], span_end[step]
-    inside = exclusive_ns(np.clip(begin[order], low, high), np.clip(stop[order], low, high), step)
-    busy = _sums(inside, bounds)
-    work = _sums((stop - begin)[order], bounds)
-    unlinked = _sums((~linked[order]).astype(np.int64), bounds)
+    inside = compute_exclusive_ns(
+        np.clip(begin[order], low, high), np.clip(stop[order], low, high), step
+    )
+    busy = _sum_between(inside, bounds)
+    work = _sum_between((stop - begin)[order], bounds)
+    unlinked = _sum_between((~linked[order]).astype(np.int64), bounds)
     return tuple(
         Step(number, first, last, since, until, ranges.method, rows, *counts)
         for number, first, last, since, until, rows, counts in zip(
@@ -126,7 +137,7 @@ def steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     )
 
 
-def exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> Ints:
+def compute_exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> Ints:
     """Return the contribution of each interval to the union of all, shape (n,).
 
     ``start`` must ascend. The sum is the length of the union; overlapping time counts for the
@@ -142,7 +153,7 @@ def exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> Ints:
         if (groups + 1) * stride >= 1 << 62:
             edges = np.flatnonzero(np.diff(group)) + 1
             parts = zip(np.split(start, edges), np.split(end, edges), strict=True)
-            return np.concatenate([exclusive_ns(*part) for part in parts])
+            return np.concatenate([compute_exclusive_ns(*part) for part in parts])
         shift = group * stride - low
         start, end = start + shift, end + shift
     reach = np.maximum.accumulate(end)
@@ -150,13 +161,13 @@ def exclusive_ns(start: Ints, end: Ints, group: Ints | None = None) -> Ints:
     return np.asarray(np.maximum(end - np.maximum(start, covered), 0), dtype=np.int64)
 
 
-def span_union_ns(step: Step, start: Ints, end: Ints) -> int:
+def measure_span_union(step: Step, start: Ints, end: Ints) -> int:
     """Return the length of the union of intervals within the span of ``step``.
 
     ``start`` must ascend.
     """
     low, high = step.span_start, step.span_end
-    return int(exclusive_ns(np.clip(start, low, high), np.clip(end, low, high)).sum())
+    return int(compute_exclusive_ns(np.clip(start, low, high), np.clip(end, low, high)).sum())
 
 
 def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
@@ -172,39 +183,39 @@ def _locate(instants: Ints, start: Ints, end: Ints) -> Ints:
     return np.where(inside, step_index, -1)
 
 
-def launch_times(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
+def compute_launch_times(trace: Trace, launch: Ints) -> tuple[Ints, npt.NDArray[np.bool_]]:
     """Return the launch time of each GPU row in ns, and whether its call is known.
 
     The launch time is -1 before the trace started, and the start of the row if the call is
     unknown. Both have shape (rows,); ``launch`` holds the row of each call, or -1.
     """
     linked = launch >= 0
-    begin = column(trace.gpu, "ts")
+    begin = get_column(trace.gpu, "ts")
     if not linked.any():
         return begin, linked
-    launched = np.where(linked, column(trace.runtime, "ts")[np.maximum(launch, 0)], begin)
+    launched = np.where(linked, get_column(trace.runtime, "ts")[np.maximum(launch, 0)], begin)
     # Correlation ids ascend with calls, and a stream runs work in the order of calls.
-    correlation = column(trace.gpu, "correlation")
-    called = column(trace.runtime, "correlation")
+    correlation = get_column(trace.gpu, "correlation")
+    called = get_column(trace.runtime, "correlation")
     first_call = called[called > 0].min(initial=np.iinfo(np.int64).max)
     early = ~linked & (correlation > 0) & (correlation < first_call)
     if early.any():
-        stream = column(trace.gpu, "stream") + (column(trace.gpu, "device") << 32)
+        stream = get_column(trace.gpu, "stream") + (get_column(trace.gpu, "device") << 32)
         _, code = np.unique(stream, return_inverse=True)
         code = code.reshape(-1)
         first = np.full(int(code.max()) + 1, np.iinfo(np.int64).max, dtype=np.int64)
         np.minimum.at(first, code[linked], begin[linked])
-        launched[early & (begin < first[code])] = _BEFORE
+        launched[early & (begin < first[code])] = _BEFORE_TRACE
     return launched, linked
 
 
-def _owners(launched: Ints, ranges: StepRanges) -> Ints:
+def _find_owners(launched: Ints, ranges: StepRanges) -> Ints:
     if ranges.method is StepMethod.WHOLE:
         return np.zeros(len(launched), dtype=np.int64)
     return _locate(launched, ranges.start, ranges.end)
 
 
-def _spans(
+def _compute_spans(
     ranges: StepRanges, launched: Ints, ran: tuple[Ints, Ints], owner: Ints
 ) -> tuple[Ints, Ints]:
     """Return start and end of the span of each step, shape (steps,).
@@ -227,44 +238,44 @@ def _spans(
     # The CPU had left the step long before the GPU started it: until then, the GPU ran work
     # launched before the trace started.
     is_delayed = (begin == start) & np.isin(np.arange(len(start)), owner[owned])
-    begin = np.where(is_delayed & (own_begin - _REACHED_NS > end), own_begin, begin)
+    begin = np.where(is_delayed & (own_begin - _MAX_LAUNCH_DELAY_NS > end), own_begin, begin)
     return begin, np.maximum(begin, own_end)
 
 
-def _calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Ints]:
+def _find_calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Return the step (or -1) and the index in _LAUNCHES of each submitting call."""
-    kind = _coded(runtime["name"], _call_place)
+    kind = _encode_names(runtime["name"], _get_call_index)
     rows = np.flatnonzero(kind < len(_LAUNCHES))
-    return _locate(column(runtime, "ts")[rows], start, end), kind[rows]
+    return _locate(get_column(runtime, "ts")[rows], start, end), kind[rows]
 
 
-def _counts(step: Ints, kind: Ints, steps_count: int, kinds_count: int) -> Ints:
+def _count_kinds(step: Ints, kind: Ints, steps_count: int, kinds_count: int) -> Ints:
     """Count the rows of each kind in each step, shape (steps, kinds), ignoring others and -1."""
     cell = (step + 1) * (kinds_count + 1) + kind
     counts = np.bincount(cell, minlength=(steps_count + 1) * (kinds_count + 1))
     return counts.reshape(steps_count + 1, kinds_count + 1)[1:, :kinds_count]
 
 
-def _sums(values: Ints, bounds: Ints) -> Ints:
+def _sum_between(values: Ints, bounds: Ints) -> Ints:
     return np.diff(np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(values)))[bounds])
 
 
-def _coded(names: pl.Series, code_of: Callable[[str], int]) -> Ints:
+def _encode_names(names: pl.Series, code_of: Callable[[str], int]) -> Ints:
     """Return ``code_of(name)`` for each row, computed once per distinct name."""
     codes, distinct = encode(names)
     return np.array([code_of(name) for name in distinct], dtype=np.int64)[codes]
 
 
-def _kind_place(name: str) -> int:
+def _get_kind_index(name: str) -> int:
     return _KINDS.index(name) if name in _KINDS else len(_KINDS)
 
 
-def _call_place(name: str) -> int:
-    which = call_class(name)
+def _get_call_index(name: str) -> int:
+    which = get_call_class(name)
     return _LAUNCHES.index(which) if which in _LAUNCHES else len(_LAUNCHES)
 
 
-def _grouped(owner: Ints, count: int) -> tuple[list[Ints], Ints, Ints]:
+def _group_rows(owner: Ints, count: int) -> tuple[list[Ints], Ints, Ints]:
     """Group rows by owner 0..count-1, keeping table order.
 
     Returns the rows of each owner, all of them in sequence, and the bounds of each owner

@@ -6,10 +6,10 @@ from datetime import datetime
 
 import click
 
-from graphviz_dash.cli.text.output import cell, plain_table, print_table
-from graphviz_dash.errors import printable
-from graphviz_dash.exports.documents.values import shown
-from graphviz_dash.ingest.cache import default_cache
+from graphviz_dash.cli.text.output import build_cell, create_table, print_table
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.exports.documents.values import display_path
+from graphviz_dash.ingest.cache import get_default_cache
 from graphviz_dash.units import format_bytes, format_count
 
 
@@ -21,28 +21,34 @@ def cache_command(clear: bool) -> None:
     Tables of larger traces are stored outside the bundles, so that they open without parsing.
     GRAPHVIZ_DASH_CACHE sets another folder, or "off".
     """
-    cache = default_cache()
+    cache = get_default_cache()
     if cache is None:
         click.echo("The cache is off")
         return
     if clear:
-        click.echo(printable(f"{format_bytes(cache.clear())} removed from {shown(cache.folder)}"))
+        click.echo(
+            escape_control_characters(
+                f"{format_bytes(cache.clear())} removed from {display_path(cache.folder)}"
+            )
+        )
         return
-    entries = cache.entries()
+    entries = cache.list_entries()
     if entries:
-        table = plain_table("trace", "events", "size", "last used", right=(1, 2))
+        table = create_table("trace", "events", "size", "last used", right=(1, 2))
         for entry in entries:
             table.add_row(
-                cell(shown(entry.path)),
-                cell(format_count(entry.events)),
-                cell(format_bytes(entry.size)),
-                cell(_day(entry.used)),
+                build_cell(display_path(entry.path)),
+                build_cell(format_count(entry.events)),
+                build_cell(format_bytes(entry.size)),
+                build_cell(_format_time(entry.last_used)),
             )
         print_table(table)
     total = format_bytes(sum(entry.size for entry in entries))
-    limit = format_bytes(cache.most_bytes)
-    click.echo(printable(f"{total} of at most {limit} in {shown(cache.folder)}"))
+    limit = format_bytes(cache.max_bytes)
+    click.echo(
+        escape_control_characters(f"{total} of at most {limit} in {display_path(cache.folder)}")
+    )
 
 
-def _day(time: float) -> str:
+def _format_time(time: float) -> str:
     return f"{datetime.fromtimestamp(time):%Y-%m-%d %H:%M}"

@@ -20,14 +20,14 @@ class ListedCommand(NamedTuple):
     """What it does, in at most 60 characters."""
 
 
-def _ours(name: str, target: str, short_help: str) -> ListedCommand:
+def _list_command(name: str, target: str, short_help: str) -> ListedCommand:
     return ListedCommand(name, f"graphviz_dash.{target}", short_help)
 
 
-TASKS: Final[dict[str, tuple[ListedCommand, ...]]] = {
+COMMANDS_BY_TASK: Final[dict[str, tuple[ListedCommand, ...]]] = {
     "Record and import": (
         ListedCommand("collect", None, "Run a workload or a program on a GPU and record it."),
-        _ours(
+        _list_command(
             "import",
             "app.cli.import_:import_command",
             "Make runs of files that other programs wrote.",
@@ -35,85 +35,89 @@ TASKS: Final[dict[str, tuple[ListedCommand, ...]]] = {
         ListedCommand("bench", None, "Time launch costs, or record workloads for predict."),
     ),
     "Look": (
-        _ours("demo", "app.cli.demo:demo", "Serve the dashboard on the samples that come along."),
-        _ours("serve", "app.cli.serve:serve", "Serve the dashboard on folders of experiments."),
-        _ours("ls", "app.cli.ls:ls", "List the experiments and runs under a folder."),
-        _ours(
+        _list_command(
+            "demo", "app.cli.demo:demo", "Serve the dashboard on the samples that come along."
+        ),
+        _list_command(
+            "serve", "app.cli.serve:serve", "Serve the dashboard on folders of experiments."
+        ),
+        _list_command("ls", "app.cli.ls:ls", "List the experiments and runs under a folder."),
+        _list_command(
             "compare",
             "app.compare.command:compare_command",
             "Compare the runs of an experiment: is it worth it?",
         ),
-        _ours(
+        _list_command(
             "show",
             "app.compare.show_command:show",
             "Show one run: its metrics, graphs and slowest nodes.",
         ),
     ),
     "Ask": (
-        _ours(
+        _list_command(
             "predict",
             "features.prediction.command:predict_command",
             "Predict from an eager trace what a graph would gain.",
         ),
-        _ours(
+        _list_command(
             "doctor",
             "features.doctor.command:doctor",
             "Find why a capture fails, or a replay is wrong.",
         ),
-        _ours(
+        _list_command(
             "compile",
             "features.torch_compile.command:compile_command",
             "Explain what torch.compile made of a run.",
         ),
-        _ours(
+        _list_command(
             "diff",
             "features.graph.diff_command:diff_command",
             "Compare two captured graphs, node by node.",
         ),
-        _ours(
+        _list_command(
             "memory",
             "features.memory.command:memory_command",
             "Show what CUDA graphs cost in memory.",
         ),
-        _ours(
+        _list_command(
             "ladder",
             "features.ladder.command:ladder_command",
             "Find the sizes of graphs worth capturing.",
         ),
-        _ours(
+        _list_command(
             "launch", "features.launch.command:launch_command", "Show what launching graphs costs."
         ),
-        _ours(
+        _list_command(
             "fleet",
             "features.ranks.fleet_command:fleet_command",
             "Ask the traces of many ranks which are slow.",
         ),
     ),
     "Share and check": (
-        _ours(
+        _list_command(
             "export", "app.cli.export:export", "Write traces, graphs, tables and reports as files."
         ),
-        _ours(
+        _list_command(
             "gate",
             "features.gate.command:gate_command",
             "Fail a build when an experiment got worse.",
         ),
-        _ours(
+        _list_command(
             "validate",
             "app.cli.validate:validate",
             "Check that run bundles are whole and readable.",
         ),
     ),
     "Set up": (
-        _ours(
+        _list_command(
             "cache",
             "app.cli.cache:cache_command",
             "Show or clear the traces that are kept to open fast.",
         ),
-        _ours(
+        _list_command(
             "completion", "app.cli.completion:completion", "Print the completion script of a shell."
         ),
-        _ours(
+        _list_command(
             "calibrate",
             "features.prediction.calibrate_command:calibrate_command",
             "Make a calibration for predict from recordings.",
@@ -122,5 +126,5 @@ TASKS: Final[dict[str, tuple[ListedCommand, ...]]] = {
 }
 """The commands that come along, by what a user is about to do."""
 
-LISTED: Final = {row.name: row for rows in TASKS.values() for row in rows}
+COMMANDS_BY_NAME: Final = {row.name: row for rows in COMMANDS_BY_TASK.values() for row in rows}
 """The same by name."""

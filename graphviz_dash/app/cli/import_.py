@@ -8,20 +8,20 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.app.documents.imports import import_document
-from graphviz_dash.cli.loading import executor_options, progress_shown
+from graphviz_dash.app.documents.imports import build_import_document
+from graphviz_dash.cli.loading import add_executor_options, show_progress
 from graphviz_dash.cli.text.output import print_json
-from graphviz_dash.errors import printable
-from graphviz_dash.exports.documents.values import shown
-from graphviz_dash.importers.bundles import Imported, import_files
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.exports.documents.values import display_path
+from graphviz_dash.importers.bundles import ImportedRun, import_files
 from graphviz_dash.importers.locations import find_locations, is_address
-from graphviz_dash.importers.many import NotImported, import_many
-from graphviz_dash.importers.tasks import executor_for
-from graphviz_dash.ingest.formats.registry import recognised_format
+from graphviz_dash.importers.many import SkippedFiles, import_batch
+from graphviz_dash.importers.tasks import create_executor
+from graphviz_dash.ingest.formats.registry import detect_format
 from graphviz_dash.model.run import ExecutionMode
 from graphviz_dash.units import format_bytes
 
-_SHOWN = 20
+_MAX_SHOWN = 20
 _MODES = (
     "recorded",
     "eager",
@@ -54,7 +54,7 @@ _MODES = (
     f"One of {', '.join(_MODES)}.",
 )
 @click.option("--join", is_flag=True, help="Treat all FILES as one run, regardless of their names.")
-@executor_options
+@add_executor_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def import_command(
     files: tuple[str, ...],
@@ -73,25 +73,27 @@ def import_command(
     """
     single = not any(is_address(file) or Path(file).is_dir() for file in files)
     if join or (single and scheduler is None):
-        results: list[Imported | NotImported] = [*_together(files, output, mode, join)]
+        results: list[ImportedRun | SkippedFiles] = [*_import_joined(files, output, mode, join)]
     else:
-        results = _each(files, output, mode, scheduler, workers)
-    written = [result for result in results if not isinstance(result, NotImported)]
-    refused = [result for result in results if isinstance(result, NotImported)]
+        results = _import_separately(files, output, mode, scheduler, workers)
+    written = [result for result in results if not isinstance(result, SkippedFiles)]
+    refused = [result for result in results if isinstance(result, SkippedFiles)]
     if as_json:
-        print_json("import", import_document(written, refused))
+        print_json("import", build_import_document(written, refused))
     else:
         for run in written:
-            _print(run)
+            _print_imported(run)
     _print_refused(refused)
     if not written:
         raise click.exceptions.Exit(2)
 
 
-def _together(files: tuple[str, ...], output: Path, mode: str, join: bool) -> tuple[Imported, ...]:
+def _import_joined(
+    files: tuple[str, ...], output: Path, mode: str, join: bool
+) -> tuple[ImportedRun, ...]:
     """Import all files in this process; nothing is written if any file is invalid."""
-    paths = list(_files(files)) if join else [Path(file) for file in files]
-    with progress_shown(paths[0].name if len(paths) == 1 else f"{len(paths)} files"):
+    paths = list(_list_files(files)) if join else [Path(file) for file in files]
+    with show_progress(paths[0].name if len(paths) == 1 else f"{len(paths)} files"):
         return import_files(
             paths,
             output,
@@ -106,55 +108,60 @@ def _together(files: tuple[str, ...], output: Path, mode: str, join: bool) -> tu
         )
 
 
-def _files(given: tuple[str, ...]) -> Iterator[Path]:
+def _list_files(names: tuple[str, ...]) -> Iterator[Path]:
     """Yield the given files, and files of a known kind in given folders."""
-    for text in given:
+    for text in names:
         if not Path(text).is_dir():
             yield Path(text)
             continue
         for location in find_locations([text]):
             file = Path(location.address)
-            if location.unreadable or location.bundle or not file.stat().st_size:
+            if location.problem or location.is_bundle or not file.stat().st_size:
                 continue
-            if recognised_format(file) is not None:
+            if detect_format(file) is not None:
                 yield file
 
 
-def _each(
+def _import_separately(
     files: tuple[str, ...], output: Path, mode: str, scheduler: str | None, workers: int | None
-) -> list[Imported | NotImported]:
+) -> list[ImportedRun | SkippedFiles]:
     """Import each run separately, in parallel."""
     locations = find_locations(files)
-    results: list[Imported | NotImported] = []
-    for result in import_many(
-        locations, output, lambda: executor_for(scheduler, workers), mode=ExecutionMode(mode)
+    results: list[ImportedRun | SkippedFiles] = []
+    for result in import_batch(
+        locations, output, lambda: create_executor(scheduler, workers), mode=ExecutionMode(mode)
     ):
         results.append(result)
         if sys.stderr.isatty():
             click.echo(f"\r{len(results):,} done of {len(locations):,} files", nl=False, err=True)
     if sys.stderr.isatty():
         click.echo(err=True)
-    return sorted(results, key=_order)
+    return sorted(results, key=_get_sort_key)
 
 
-def _order(result: Imported | NotImported) -> tuple[bool, str]:
+def _get_sort_key(result: ImportedRun | SkippedFiles) -> tuple[bool, str]:
     path = getattr(result, "path", None)
     return path is None, str(path or "")
 
 
-def _print_refused(refused: list[NotImported]) -> None:
-    for group in refused[:_SHOWN]:
-        click.echo(printable(f"not imported: {', '.join(group.files)}: {group.reason}"), err=True)
-    if len(refused) > _SHOWN:
-        click.echo(f"and {len(refused) - _SHOWN:,} more", err=True)
+def _print_refused(refused: list[SkippedFiles]) -> None:
+    for group in refused[:_MAX_SHOWN]:
+        click.echo(
+            escape_control_characters(f"not imported: {', '.join(group.files)}: {group.reason}"),
+            err=True,
+        )
+    if len(refused) > _MAX_SHOWN:
+        click.echo(f"and {len(refused) - _MAX_SHOWN:,} more", err=True)
 
 
-def _print(written: Imported) -> None:
-    click.echo(printable(shown(written.path)))
+def _print_imported(written: ImportedRun) -> None:
+    click.echo(escape_control_characters(display_path(written.path)))
     for source in written.sources:
         method = f"; {source.method}" if source.method else ""
         click.echo(
-            printable(f"  {source.name}: {source.kind}, {format_bytes(source.bytes)}{method}")
+            escape_control_characters(
+                f"  {source.name}: {source.kind}, {format_bytes(source.bytes)}{method}"
+            )
         )
     for fact in written.absent:
-        click.echo(printable(f"  missing {fact.fact}: {fact.reason}"))
+        click.echo(escape_control_characters(f"  missing {fact.fact}: {fact.reason}"))

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.app.documents.listing import listing_document
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.app.documents.listing import build_listing_document
 from graphviz_dash.bundle.read import is_bundle
-from graphviz_dash.cli.light import LightExperiment, light_experiment
-from graphviz_dash.cli.text.output import cell, plain_table, print_json, print_table
-from graphviz_dash.errors import InputError, printable
-from graphviz_dash.exports.documents.values import shown
-from graphviz_dash.ingest.load import look_for_experiments
+from graphviz_dash.cli.light import LightExperiment, load_light_experiment
+from graphviz_dash.cli.text.output import build_cell, create_table, print_json, print_table
+from graphviz_dash.errors import InputError, escape_control_characters
+from graphviz_dash.exports.documents.values import display_path
+from graphviz_dash.ingest.load import search_experiments
 
 
 @click.command()
@@ -29,49 +29,49 @@ def ls(path: Path, as_json: bool) -> None:
         raise InputError(
             path, "a single run", "a folder of experiments", "Try: graphviz-dash show."
         )
-    search = look_for_experiments(path)
+    search = search_experiments(path)
     for problem in search.problems:
-        click.echo(printable(f"Skipped: {problem}."), err=True)
-    experiments = [light_experiment(folder) for folder in search.experiments]
+        click.echo(escape_control_characters(f"Skipped: {problem}."), err=True)
+    experiments = [load_light_experiment(folder) for folder in search.experiments]
     if as_json:
-        listed = [(compare(light.experiment), light.unreadable) for light in experiments]
-        print_json("ls", listing_document(listed))
+        listed = [(compare_runs(light.experiment), light.unreadable) for light in experiments]
+        print_json("ls", build_listing_document(listed))
     else:
-        _print(experiments, path)
+        _print_experiments(experiments, path)
     unreadable = [text for light in experiments for _, text in light.unreadable]
     for text in unreadable:
-        click.echo(printable(f"Error: {text}"), err=True)
+        click.echo(escape_control_characters(f"Error: {text}"), err=True)
     if unreadable:
         raise click.exceptions.Exit(2)
 
 
-def _print(experiments: list[LightExperiment], path: Path) -> None:
+def _print_experiments(experiments: list[LightExperiment], path: Path) -> None:
     if not experiments:
-        click.echo(printable(f"No experiments under {path}"), err=True)
+        click.echo(escape_control_characters(f"No experiments under {path}"), err=True)
         return
     headings = ("run", "workload", "mode", "status", "step time", "speedup", "GPU", "date (UTC)")
-    table = plain_table(*headings, right=(4, 5))
+    table = create_table(*headings, right=(4, 5))
     invalid = []
     for light in experiments:
-        for run in compare(light.experiment).runs:
+        for run in compare_runs(light.experiment).runs:
             manifest = run.run.manifest
             if run.speedup.value is not None and not run.replays_match:
-                invalid.append(shown(run.run.path))
-            number = manifest.rank_of_several
+                invalid.append(display_path(run.run.path))
+            number = manifest.job_rank
             rank = "" if number is None else f" rank {number}"
             failed = manifest.status == "failed"
             table.add_row(
-                cell(shown(run.run.path)),
-                cell(manifest.workload.name),
-                cell(f"{run.mode.value}{rank}"),
-                cell(manifest.status, "red" if failed else ""),
-                cell(run.step.text),
-                cell(run.speedup.text, "bold" if run.replays_match else "dim"),
-                cell(manifest.environment.gpu_name),
-                cell(manifest.measured[:10]),
+                build_cell(display_path(run.run.path)),
+                build_cell(manifest.workload.name),
+                build_cell(f"{run.mode.value}{rank}"),
+                build_cell(manifest.status, "red" if failed else ""),
+                build_cell(run.step.text),
+                build_cell(run.speedup.text, "bold" if run.replays_match else "dim"),
+                build_cell(manifest.environment.gpu_name),
+                build_cell(manifest.recorded_or_created_at[:10]),
             )
         for bundle, _ in light.unreadable:
-            table.add_row(cell(shown(bundle)), "", "", cell("unreadable", "red"))
+            table.add_row(build_cell(display_path(bundle)), "", "", build_cell("unreadable", "red"))
     print_table(table, spare=(6, 1, 3, 7))
     for run_path in invalid:
-        click.echo(printable(f"{run_path}: replays compute a different result"))
+        click.echo(escape_control_characters(f"{run_path}: replays compute a different result"))

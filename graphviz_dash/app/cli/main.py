@@ -18,38 +18,42 @@ import click
 from click.shell_completion import CompletionItem
 
 from graphviz_dash import __version__
-from graphviz_dash.app.cli.command_table import LISTED, TASKS
-from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, printable
+from graphviz_dash.app.cli.command_table import COMMANDS_BY_NAME, COMMANDS_BY_TASK
+from graphviz_dash.errors import (
+    GraphvizDashError,
+    MissingRequirementError,
+    escape_control_characters,
+)
 
 _GROUP: Final = "graphviz_dash.commands"
 _INTERRUPTED: Final = 130
-_SHORT_HELP: Final = 60
+_MAX_SHORT_HELP: Final = 60
 """Maximum length of a short help, so that its line has at most 80 columns."""
 
 
-class Commands(click.Group):
+class CommandGroup(click.Group):
     """Commands of the table and of other packages' entry points."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List all names in order."""
-        ours = (row.name for row in LISTED.values() if row.target is not None)
-        return sorted({*ours, *(point.name for point in _brought())})
+        ours = (row.name for row in COMMANDS_BY_NAME.values() if row.target is not None)
+        return sorted({*ours, *(point.name for point in _load_entry_points())})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return the command, or a placeholder that reports why it cannot load."""
-        row = LISTED.get(cmd_name)
+        row = COMMANDS_BY_NAME.get(cmd_name)
         if row is not None and row.target is not None:
             module, _, attribute = row.target.partition(":")
-            return _checked(getattr(importlib.import_module(module), attribute))
-        for point in _brought():
+            return _check_command(getattr(importlib.import_module(module), attribute))
+        for point in _load_entry_points():
             if point.name == cmd_name:
-                return _load(point)
+                return _load_command(point)
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands by task without importing those of the table."""
         remaining = self._short_helps(ctx)
-        for task, rows in TASKS.items():
+        for task, rows in COMMANDS_BY_TASK.items():
             lines = [(row.name, remaining.pop(row.name)) for row in rows if row.name in remaining]
             if lines:
                 with formatter.section(task):
@@ -70,19 +74,19 @@ class Commands(click.Group):
 
     def _short_helps(self, ctx: click.Context) -> dict[str, str]:
         """Return the short help of each command by name, in order."""
-        points = {point.name: point for point in _brought()}
-        return {name: _short_help(name, points.get(name)) for name in self.list_commands(ctx)}
+        points = {point.name: point for point in _load_entry_points()}
+        return {name: _get_short_help(name, points.get(name)) for name in self.list_commands(ctx)}
 
 
-def _brought() -> tuple[EntryPoint, ...]:
+def _load_entry_points() -> tuple[EntryPoint, ...]:
     return tuple(entry_points(group=_GROUP))
 
 
-def _short_help(name: str, point: EntryPoint | None) -> str:
-    row = LISTED.get(name)
+def _get_short_help(name: str, point: EntryPoint | None) -> str:
+    row = COMMANDS_BY_NAME.get(name)
     if row is not None and (point is None or _is_installed(point)):
         return row.short_help
-    return "" if point is None else _load(point).get_short_help_str(_SHORT_HELP)
+    return "" if point is None else _load_command(point).get_short_help_str(_MAX_SHORT_HELP)
 
 
 def _is_installed(point: EntryPoint) -> bool:
@@ -90,12 +94,12 @@ def _is_installed(point: EntryPoint) -> bool:
     return importlib.util.find_spec(point.module.partition(".")[0]) is not None
 
 
-def _load(point: EntryPoint) -> click.Command:
+def _load_command(point: EntryPoint) -> click.Command:
     try:
-        return _checked(point.load())
+        return _check_command(point.load())
     except ImportError as error:
         # Bound to a name that outlives the except clause.
-        reason = printable(str(error))
+        reason = escape_control_characters(str(error))
 
     @click.command(
         point.name,
@@ -103,20 +107,20 @@ def _load(point: EntryPoint) -> click.Command:
         context_settings={"ignore_unknown_options": True, "help_option_names": []},
     )
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-    def stand_in(arguments: tuple[str, ...]) -> None:
+    def report_missing(arguments: tuple[str, ...]) -> None:
         raise MissingRequirementError(f"The command {point.name} cannot be loaded here: {reason}")
 
-    return stand_in
+    return report_missing
 
 
-def _checked(command: object) -> click.Command:
+def _check_command(command: object) -> click.Command:
     if not isinstance(command, click.Command):
         raise TypeError(f"{command!r} is not a click command")
     return command
 
 
 @click.command(
-    cls=Commands,
+    cls=CommandGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
 @click.version_option(__version__, prog_name="graphviz-dash")
@@ -127,31 +131,31 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; each error is one line on stderr."""
-    _any_character_prints()
+    _escape_unprintable()
     try:
         result = cli.main(args=arguments, prog_name="graphviz-dash", standalone_mode=False)
     except GraphvizDashError as error:
-        return _tell(str(error), error.exit_code)
+        return _print_error(str(error), error.exit_code)
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return _tell("interrupted", _INTERRUPTED)
+        return _print_error("interrupted", _INTERRUPTED)
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
-        return _tell(f"{prefix}{error.strerror or error}", 1)
+        return _print_error(f"{prefix}{error.strerror or error}", 1)
     except MemoryError:
-        return _tell("not enough memory", 1)
+        return _print_error("not enough memory", 1)
     # click returns the code of an Exit that a command raised.
     return result if isinstance(result, int) else 0
 
 
-def _tell(text: str, code: int) -> int:
-    click.echo(f"Error: {printable(text)}", err=True)
+def _print_error(text: str, code: int) -> int:
+    click.echo(f"Error: {escape_control_characters(text)}", err=True)
     return code
 
 
-def _any_character_prints() -> None:
+def _escape_unprintable() -> None:
     """Escape characters that a terminal or pipe without Unicode cannot print."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

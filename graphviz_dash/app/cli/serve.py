@@ -19,18 +19,18 @@ from typing import Final, TypeVar
 import click
 from msgspec import Struct
 
-from graphviz_dash.bundle.staging import remove_leftovers
+from graphviz_dash.bundle.staging import remove_abandoned_folders
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.server_settings import SCRATCH_NAME, STARTED_IN_VARIABLE, ServerSettings
 
 T = TypeVar("T")
 
-_PAGES: Final = Path(__file__).parents[1] / "main.py"
-_PACKAGES: Final = Path(__file__).parents[3]
+_MAIN_PAGE: Final = Path(__file__).parents[1] / "main.py"
+_PACKAGE_ROOT: Final = Path(__file__).parents[3]
 """Parent folder of the package, which need not be installed."""
-_END_S: Final = 8.0
+_SHUTDOWN_TIMEOUT_S: Final = 8.0
 """Shutdown timeout of the server in seconds; longer than its request timeout."""
-_ANY: Final = ("0.0.0.0", "::")
+_WILDCARD_HOSTS: Final = ("0.0.0.0", "::")
 _OPTIONS: Final = {
     "server.headless": "true",
     "server.enableCORS": "true",
@@ -42,12 +42,12 @@ _OPTIONS: Final = {
     "browser.gatherUsageStats": "false",
 }
 """Streamlit settings that no folder's or user's file may change."""
-_ENDS: Final = tuple(
+_STOP_SIGNALS: Final = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
 
 
-class Serving(Struct, frozen=True):
+class ServeOptions(Struct, frozen=True):
     """Address, access and memory settings of a server."""
 
     host: str
@@ -62,11 +62,11 @@ class Serving(Struct, frozen=True):
     """Memory limit in bytes; None depends on the machine."""
 
 
-def server_options(command: Callable[..., T]) -> Callable[..., T]:
+def add_server_options(command: Callable[..., T]) -> Callable[..., T]:
     """Add the options for address, access and memory; the command receives them as ``serving``."""
 
     @functools.wraps(command)
-    def with_serving(
+    def run_with_serving(
         *arguments: object,
         host: str,
         port: int,
@@ -75,12 +75,12 @@ def server_options(command: Callable[..., T]) -> Callable[..., T]:
         memory: int | None,
         **options: object,
     ) -> T:
-        serving = Serving(host, port, token, hosts, memory)
+        serving = ServeOptions(host, port, token, hosts, memory)
         return command(*arguments, serving=serving, **options)
 
     for option in reversed(_SERVING_OPTIONS):
-        option(with_serving)
-    return with_serving
+        option(run_with_serving)
+    return run_with_serving
 
 
 _SERVING_OPTIONS: Final = (
@@ -124,8 +124,8 @@ _SERVING_OPTIONS: Final = (
 
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@server_options
-def serve(paths: tuple[Path, ...], serving: Serving) -> None:
+@add_server_options
+def serve(paths: tuple[Path, ...], serving: ServeOptions) -> None:
     """Serve the dashboard on the experiments under PATHS (default: this folder).
 
     Prints the address on stdout if the port is free, and serves until interrupted.
@@ -138,27 +138,27 @@ def serve(paths: tuple[Path, ...], serving: Serving) -> None:
     serve_folders(folders, serving)
 
 
-def serve_folders(folders: tuple[Path, ...], serving: Serving) -> None:
+def serve_folders(folders: tuple[Path, ...], serving: ServeOptions) -> None:
     """Serve the dashboard on ``folders`` until interrupted.
 
     Raises:
         MissingRequirementError: the port is taken, or the server cannot run here.
         InputError: the host is not an address of this machine.
     """
-    require_free(serving.host, serving.port)
-    settings = settings_for(serving)
-    command = server_command(serving.host, serving.port, folders)
-    click.echo(address_of(serving.host, serving.port, settings))
+    check_port_free(serving.host, serving.port)
+    settings = build_settings(serving)
+    command = build_server_command(serving.host, serving.port, folders)
+    click.echo(format_address(serving.host, serving.port, settings))
     click.echo("Press Ctrl-C to stop", err=True)
     sys.stdout.flush()
-    code = _run(command, server_environment(settings))
+    code = _run_server(command, build_server_environment(settings))
     # Left by a server that had to be killed.
-    remove_leftovers(Path(tempfile.gettempdir()), SCRATCH_NAME)
-    if code not in (0, *(ending for end in _ENDS for ending in (-end, 128 + end))):
+    remove_abandoned_folders(Path(tempfile.gettempdir()), SCRATCH_NAME)
+    if code not in (0, *(ending for end in _STOP_SIGNALS for ending in (-end, 128 + end))):
         raise MissingRequirementError(f"The dashboard server stopped with exit code {code}")
 
 
-def require_free(host: str, port: int) -> None:
+def check_port_free(host: str, port: int) -> None:
     """Check that the dashboard can listen on ``host`` and ``port``.
 
     Raises:
@@ -184,13 +184,13 @@ def require_free(host: str, port: int) -> None:
             ) from error
 
 
-def settings_for(serving: Serving) -> ServerSettings:
+def build_settings(serving: ServeOptions) -> ServerSettings:
     """Build the server settings. A token is generated if ``serving`` requires one, or by default if
     other machines can reach the server."""
     requires_token = not _is_loopback(serving.host) if serving.token is None else serving.token
     return ServerSettings(
         token=secrets.token_urlsafe(24) if requires_token else None,
-        asks_token=requires_token,
+        requires_token=requires_token,
         hosts=serving.hosts,
         supervised=True,
         memory_bytes=serving.memory_bytes,
@@ -204,15 +204,15 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def address_of(host: str, port: int, settings: ServerSettings) -> str:
+def format_address(host: str, port: int, settings: ServerSettings) -> str:
     """Format the address to open, with the token if one is required."""
-    name = socket.gethostname() if host in _ANY else host
+    name = socket.gethostname() if host in _WILDCARD_HOSTS else host
     displayed_host = f"[{name}]" if ":" in name else name
     token = f"/?token={settings.token}" if settings.token else ""
     return f"http://{displayed_host}:{port}{token}"
 
 
-def server_command(host: str, port: int, folders: tuple[Path, ...]) -> list[str]:
+def build_server_command(host: str, port: int, folders: tuple[Path, ...]) -> list[str]:
     """Build the command that serves ``folders``."""
     if importlib.util.find_spec("streamlit") is None:
         raise MissingRequirementError(
@@ -221,26 +221,26 @@ def server_command(host: str, port: int, folders: tuple[Path, ...]) -> list[str]
     options = {"server.address": host, "server.port": str(port), **_OPTIONS}
     return [
         # Nothing is imported from the working folder, whose content is untrusted.
-        *(sys.executable, "-P", "-m", "streamlit", "run", str(_PAGES)),
+        *(sys.executable, "-P", "-m", "streamlit", "run", str(_MAIN_PAGE)),
         *(word for name, value in options.items() for word in (f"--{name}", value)),
         "--",
         *(str(folder.resolve()) for folder in folders),
     ]
 
 
-def server_environment(settings: ServerSettings) -> dict[str, str]:
+def build_server_environment(settings: ServerSettings) -> dict[str, str]:
     """Build the server's environment; its subprocesses import nothing from its folder either."""
-    paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
+    paths = [str(_PACKAGE_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         **os.environ,
-        **settings.variables(),
+        **settings.format_variables(),
         STARTED_IN_VARIABLE: str(Path.cwd()),
         "PYTHONSAFEPATH": "1",
         "PYTHONPATH": os.pathsep.join(paths),
     }
 
 
-def _run(command: list[str], environment: dict[str, str]) -> int:
+def _run_server(command: list[str], environment: dict[str, str]) -> int:
     """Run the server until it exits or this process is interrupted; return its exit code.
 
     The pipe to it is never written to: the server exits when this process ends for any reason.
@@ -249,32 +249,32 @@ def _run(command: list[str], environment: dict[str, str]) -> int:
         command,
         env=environment,
         # Streamlit reads settings and secrets from its working folder: use ours.
-        cwd=_PAGES.parent,
+        cwd=_MAIN_PAGE.parent,
         stdin=subprocess.PIPE,
         # Its banner would repeat the address; errors go to stderr.
         stdout=subprocess.DEVNULL,
     ) as process:
-        for number in _ENDS[1:]:
+        for number in _STOP_SIGNALS[1:]:
             # nohup ignores SIGHUP.
             if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, lambda *_: _interrupt())
+                signal.signal(number, lambda *_: _raise_interrupt())
         try:
             return process.wait()
         except KeyboardInterrupt:
             # A terminal interrupts the server as well; an interrupt of this process alone means
             # both.
             process.terminate()
-            return _ended(process)
+            return _stop_server(process)
 
 
-def _interrupt() -> None:
+def _raise_interrupt() -> None:
     raise KeyboardInterrupt
 
 
-def _ended(process: subprocess.Popen[bytes]) -> int:
+def _stop_server(process: subprocess.Popen[bytes]) -> int:
     """Wait for a stopped server, kill it after a timeout, and return its exit code."""
     try:
-        process.wait(_END_S)
+        process.wait(_SHUTDOWN_TIMEOUT_S)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
         process.kill()
         process.wait()

@@ -8,16 +8,16 @@ from pathlib import Path
 import click
 
 from graphviz_dash.bundle.launch import find_launches, read_launch
-from graphviz_dash.bundle.parts import capture_number
+from graphviz_dash.bundle.parts import parse_capture_number
 from graphviz_dash.bundle.read import is_bundle
-from graphviz_dash.cli.light import bundles_of
-from graphviz_dash.cli.loading import progress_shown
-from graphviz_dash.errors import GraphvizDashError, InputError, printable
-from graphviz_dash.exports.documents.values import shown
+from graphviz_dash.cli.light import list_bundles
+from graphviz_dash.cli.loading import show_progress
+from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
+from graphviz_dash.exports.documents.values import display_path
 from graphviz_dash.ingest.load import find_experiments, load_run
 from graphviz_dash.model.run import FileEntry, FileRole, Run
 from graphviz_dash.model.trace import Trace
-from graphviz_dash.units import counted, format_bytes, format_count
+from graphviz_dash.units import format_bytes, format_count, pluralize
 
 
 @click.command()
@@ -29,7 +29,7 @@ def validate(path: Path) -> None:
     Prints the checked files. The exit code is 2 if a bundle violates docs/bundle-format.md or a
     recording violates docs/launch-format.md.
     """
-    bundles, launches = _under(path)
+    bundles, launches = _find_recordings(path)
     if not bundles and not launches:
         expected = "a run bundle, a recording of launch costs, or a folder with some of them"
         raise InputError(path, "neither was found", expected)
@@ -38,13 +38,13 @@ def validate(path: Path) -> None:
         raise click.exceptions.Exit(2)
 
 
-def _under(path: Path) -> tuple[list[Path], list[Path]]:
+def _find_recordings(path: Path) -> tuple[list[Path], list[Path]]:
     """Find the bundles and recordings of launch costs at or under ``path``."""
     if is_bundle(path):
         return [path], []
     if path.is_file():
         return [], [path]
-    bundles = [bundle for folder in find_experiments(path) for bundle in bundles_of(folder)]
+    bundles = [bundle for folder in find_experiments(path) for bundle in list_bundles(folder)]
     return bundles, find_launches(path)
 
 
@@ -53,14 +53,14 @@ def _check_bundles(bundles: Sequence[Path]) -> int:
     failed = 0
     for bundle in bundles:
         try:
-            with progress_shown(bundle.name):
+            with show_progress(bundle.name):
                 run = load_run(bundle)
         except GraphvizDashError as error:
             failed += 1
-            click.echo(printable(f"FAILED  {shown(bundle)}"))
+            click.echo(escape_control_characters(f"FAILED  {display_path(bundle)}"))
             click.echo(f"Error: {error}", err=True)
             continue
-        _print(run)
+        _print_run(run)
     if bundles:
         click.echo(f"{len(bundles) - failed} of {len(bundles)} bundles are complete and readable")
     return failed
@@ -74,7 +74,7 @@ def _check_launches(launches: Sequence[Path]) -> int:
             recording = read_launch(path)
         except GraphvizDashError as error:
             failed += 1
-            click.echo(printable(f"FAILED  {shown(path)}"))
+            click.echo(escape_control_characters(f"FAILED  {display_path(path)}"))
             click.echo(f"Error: {error}", err=True)
             continue
         samples = sum(
@@ -84,9 +84,10 @@ def _check_launches(launches: Sequence[Path]) -> int:
         )
         state = "complete" if recording.complete else "interrupted"
         click.echo(
-            printable(
-                f"ok      {shown(path)}: launch costs, format version {recording.version}, "
-                f"{state}, {counted(len(recording.series), 'graph')}, {counted(samples, 'sample')}"
+            escape_control_characters(
+                f"ok      {display_path(path)}: launch costs, format version {recording.version}, "
+                f"{state}, {pluralize(len(recording.series), 'graph')}, "
+                f"{pluralize(samples, 'sample')}"
             )
         )
     if launches:
@@ -95,26 +96,27 @@ def _check_launches(launches: Sequence[Path]) -> int:
     return failed
 
 
-def _print(run: Run) -> None:
+def _print_run(run: Run) -> None:
     manifest = run.manifest
     click.echo(
-        printable(
-            f"ok      {shown(run.path)}: format version {manifest.version}, {manifest.status}, "
+        escape_control_characters(
+            f"ok      {display_path(run.path)}: format version {manifest.version}, "
+            f"{manifest.status}, "
             f"{manifest.workload.name} in mode {manifest.mode.value}"
         )
     )
     for entry in manifest.files:
         click.echo(
-            printable(
+            escape_control_characters(
                 f"        {entry.path}: {format_bytes(entry.bytes)}, sha256 matches, "
-                f"{_contents(run, entry)}"
+                f"{_describe_contents(run, entry)}"
             )
         )
     for problem in run.problems:
-        click.echo(printable(f"        {problem.text}"))
+        click.echo(escape_control_characters(f"        {problem.text}"))
 
 
-def _contents(run: Run, entry: FileEntry) -> str:
+def _describe_contents(run: Run, entry: FileEntry) -> str:
     match entry.role:
         case FileRole.CLEAN if run.clean is not None:
             return (
@@ -125,21 +127,21 @@ def _contents(run: Run, entry: FileEntry) -> str:
             for graph in run.graphs:
                 if entry.path == f"graphs/{graph.id}.json":
                     nodes, edges = len(graph.nodes), len(graph.edges)
-                    return f"{counted(nodes, 'node')}, {counted(edges, 'edge')}"
+                    return f"{pluralize(nodes, 'node')}, {pluralize(edges, 'edge')}"
         case FileRole.OBSERVERS if run.observers is not None:
             series = run.observers.observed
             observers = {observed.observer for observed in series}
             return f"{len(series)} series of {len(observers)} observers"
-        case FileRole.CAPTURE_TRACE if run.captures:
-            return _trace_text(run.captures[capture_number(entry.path)])
+        case FileRole.CAPTURE_TRACE if run.capture_traces:
+            return _format_trace(run.capture_traces[parse_capture_number(entry.path)])
         case FileRole.REPLAY_TRACE if run.replay_trace is not None:
-            return _trace_text(run.replay_trace)
+            return _format_trace(run.replay_trace)
         case _:
             pass
     return "readable"
 
 
-def _trace_text(trace: Trace) -> str:
+def _format_trace(trace: Trace) -> str:
     return (
         f"{format_count(trace.info.events)} events, "
         f"{format_count(len(trace.gpu))} of them on the GPU"

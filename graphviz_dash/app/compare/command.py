@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.metrics.kernel_table import kernel_table
-from graphviz_dash.analysis.ranks.ranks import rank_comparison
-from graphviz_dash.app.compare.documents.comparison import comparison_document
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
+from graphviz_dash.analysis.ranks.ranks import compare_ranks
+from graphviz_dash.app.compare.documents.comparison import build_comparison_document
 from graphviz_dash.app.compare.text.comparison import print_comparison
-from graphviz_dash.cli.loading import executor_options, experiment_at, loaded_experiment
+from graphviz_dash.cli.loading import add_executor_options, open_experiment, resolve_experiment
 from graphviz_dash.cli.text.output import (
     print_json,
 )
@@ -37,7 +37,7 @@ from graphviz_dash.cli.text.output import (
     type=click.IntRange(0),
     help="Number of modules and operators of the fastest run to list; 0 for none.",
 )
-@executor_options
+@add_executor_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def compare_command(
     experiment: str,
@@ -56,12 +56,12 @@ def compare_command(
     Prints whether graphs pay off, every figure with its spread and pass, the step time breakdown,
     low-confidence metrics, missing figures with reasons, and the kernels with the largest changes.
     """
-    with experiment_at(experiment, scheduler, workers) as folder:
-        loaded = loaded_experiment(folder)
-        result = compare(loaded, baseline)
-        kernels = kernel_table(loaded, result.baseline)
-        ranks = rank_comparison(loaded)
+    with resolve_experiment(experiment, scheduler, workers) as folder:
+        loaded = open_experiment(folder)
+        result = compare_runs(loaded, baseline)
+        kernels = build_kernel_table(loaded, result.baseline)
+        ranks = compare_ranks(loaded)
         if as_json:
-            print_json("compare", comparison_document(result, kernels, ranks))
+            print_json("compare", build_comparison_document(result, kernels, ranks))
             return
         print_comparison(result, kernels, ranks, (count, parts))

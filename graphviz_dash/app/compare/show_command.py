@@ -7,23 +7,27 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.derived_metrics import EQUATION
-from graphviz_dash.analysis.comparison.recorded_figures import RECORDED_RELATIVE
-from graphviz_dash.analysis.comparison.relative_metrics import COMPILED, PREDICTED, RELATIVE
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.comparison.derived_metrics import WATERFALL_METRICS
+from graphviz_dash.analysis.comparison.recorded_figures import RELATIVE_RECORDED_METRICS
+from graphviz_dash.analysis.comparison.relative_metrics import (
+    COMPILE_METRICS,
+    PREDICTED_METRICS,
+    RELATIVE_METRICS,
+)
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.analysis.nodes.concurrency import run_concurrency
-from graphviz_dash.analysis.nodes.node_table import node_tables
-from graphviz_dash.app.compare.documents.run import single_run_document
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue
+from graphviz_dash.analysis.nodes.concurrency import analyze_run
+from graphviz_dash.analysis.nodes.node_table import build_tables
+from graphviz_dash.app.compare.documents.run import build_run_document
 from graphviz_dash.app.compare.text.run import print_run
-from graphviz_dash.cli.loading import loaded_run
+from graphviz_dash.cli.loading import open_run
 from graphviz_dash.cli.text.output import (
     print_json,
 )
 from graphviz_dash.features.prediction.analysis.stream_prediction import (
-    run_parallel,
-    step_operators,
+    find_step_operators,
+    predict_run_parallel,
 )
 from graphviz_dash.model.run import Experiment
 
@@ -45,19 +49,25 @@ def show(run: Path, count: int, as_json: bool) -> None:
     RUN is the folder of one run bundle. For a speedup, run compare on its experiment.
     """
     # Absolute, so that "." has a name.
-    loaded = loaded_run(Path(os.path.abspath(run)))
-    result = compare(Experiment(loaded.path.parent, (loaded,))).runs[0]
-    tables = list(node_tables(loaded).values())
-    measured = run_concurrency(loaded, tables)
-    parallel = run_parallel(loaded, measured, tables, step_operators(loaded))
-    figures = _own_figures(result)
+    loaded = open_run(Path(os.path.abspath(run)))
+    result = compare_runs(Experiment(loaded.path.parent, (loaded,))).runs[0]
+    tables = list(build_tables(loaded).values())
+    measured = analyze_run(loaded, tables)
+    parallel = predict_run_parallel(loaded, measured, tables, find_step_operators(loaded))
+    figures = _select_standalone_figures(result)
     if as_json:
-        print_json("show", single_run_document(result, figures, tables, measured, parallel, count))
+        print_json("show", build_run_document(result, figures, tables, measured, parallel, count))
     else:
         print_run(result, figures, tables, measured, parallel, count)
 
 
-def _own_figures(result: RunComparison) -> list[Figure]:
+def _select_standalone_figures(result: RunComparison) -> list[MetricValue]:
     """Select the figures that need no baseline."""
-    others = (*RELATIVE, *COMPILED, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)
-    return [figure for figure in result.figures if figure.metric.id not in others]
+    others = (
+        *RELATIVE_METRICS,
+        *COMPILE_METRICS,
+        *WATERFALL_METRICS,
+        *PREDICTED_METRICS,
+        *RELATIVE_RECORDED_METRICS,
+    )
+    return [figure for figure in result.metrics if figure.metric.id not in others]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol, TypedDict
 
 from graphviz_dash.app.compare.documents.run import AbsentFactDocument
-from graphviz_dash.exports.documents.values import Bytes, FilePath, Sentence, shown
+from graphviz_dash.exports.documents.values import Bytes, FilePath, Sentence, display_path
 from graphviz_dash.model.run import Absent, Source
 
 
@@ -76,19 +76,19 @@ class ImportDocument(TypedDict):
     not_imported: list[RefusedDocument]
 
 
-def import_document(
+def build_import_document(
     written: Sequence[WrittenBundle], refused: Sequence[RefusedFiles]
 ) -> ImportDocument:
     """Build the document of the written bundles and the refused files."""
     return {
-        "runs": [_bundle_document(bundle) for bundle in written],
+        "runs": [_build_bundle_document(bundle) for bundle in written],
         "not_imported": [{"files": list(group.files), "reason": group.reason} for group in refused],
     }
 
 
-def _bundle_document(bundle: WrittenBundle) -> BundleDocument:
+def _build_bundle_document(bundle: WrittenBundle) -> BundleDocument:
     return {
-        "path": shown(bundle.path),
+        "path": display_path(bundle.path),
         "sources": [
             {
                 "name": source.name,

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TypedDict
 
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.app.compare.documents.run import IdentityDocument, identity_document
-from graphviz_dash.exports.documents.figures import FigureDocument, figures_document
-from graphviz_dash.exports.documents.values import FilePath, Sentence, shown
+from graphviz_dash.app.compare.documents.run import IdentityDocument, build_identity_document
+from graphviz_dash.exports.documents.figures import FigureDocument, build_figures_document
+from graphviz_dash.exports.documents.values import FilePath, Sentence, display_path
 
 UnreadableBundles = Sequence[tuple[Path, str]]
 """Unreadable bundles, each with its error."""
@@ -48,27 +48,29 @@ class ListingDocument(TypedDict):
     experiments: list[ListedExperimentDocument]
 
 
-def listing_document(
+def build_listing_document(
     listed: Sequence[tuple[Comparison, UnreadableBundles]],
 ) -> ListingDocument:
     """Build the document of experiments that were compared without their traces."""
-    return {"experiments": [_experiment_document(*experiment) for experiment in listed]}
+    return {"experiments": [_build_experiment_document(*experiment) for experiment in listed]}
 
 
-def _experiment_document(
+def _build_experiment_document(
     comparison: Comparison, unreadable: UnreadableBundles
 ) -> ListedExperimentDocument:
     return {
         "name": comparison.experiment.name,
-        "path": shown(comparison.experiment.path),
+        "path": display_path(comparison.experiment.path),
         "baseline": comparison.baseline,
         "runs": [
             {
-                **identity_document(run.run),
+                **build_identity_document(run.run),
                 "replays_match": run.replays_match,
-                "metrics": figures_document((run.step, run.speedup)),
+                "metrics": build_figures_document((run.step, run.speedup)),
             }
             for run in comparison.runs
         ],
-        "unreadable": [{"path": shown(bundle), "error": error} for bundle, error in unreadable],
+        "unreadable": [
+            {"path": display_path(bundle), "error": error} for bundle, error in unreadable
+        ],
     }

@@ -44,7 +44,7 @@ _CONTENTS: Final[dict[str, type]] = {
 }
 
 
-def document_schema(name: str) -> dict[str, Any]:
+def build_schema(name: str) -> dict[str, Any]:
     """Return the JSON schema of the document printed by the command ``name``.
 
     Raises:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import streamlit as st
 from msgspec import Struct
 
-from graphviz_dash.server_settings import ServerSettings, settings_of
+from graphviz_dash.server_settings import ServerSettings, read_settings
 
 _LOOPBACK_NAME: Final = "localhost"
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443", "ws": "80", "wss": "443"}
@@ -37,12 +37,12 @@ class Access(Struct, frozen=True):
 
     def allows_host(self, host: str | None) -> bool:
         """Check the value of a request's ``Host`` header."""
-        name = host_name(host)
+        name = parse_host_name(host)
         if name is None:
             return False
         if name == _LOOPBACK_NAME or name in self.names:
             return True
-        address = _address(name)
+        address = _parse_address(name)
         return address is not None and (address.is_loopback or not self.loopback)
 
 
@@ -55,7 +55,7 @@ def allows_origin(origin: str | None, host: str | None) -> bool:
         port = parts.port
     except ValueError:
         return False
-    name, own_port = host_name(host), _port(host)
+    name, own_port = parse_host_name(host), _parse_port(host)
     default = _DEFAULT_PORTS.get(parts.scheme)
     if default is None or name is None or parts.hostname is None:
         return False
@@ -64,7 +64,7 @@ def allows_origin(origin: str | None, host: str | None) -> bool:
     return same_name and str(port or default) == (own_port or default)
 
 
-def host_name(host: str | None) -> str | None:
+def parse_host_name(host: str | None) -> str | None:
     """Parse the name in a ``Host`` header, in lower case without port, brackets and final dot.
 
     None if the header is invalid.
@@ -82,12 +82,12 @@ def host_name(host: str | None) -> str | None:
     return parts.hostname.rstrip(".")
 
 
-def _port(host: str | None) -> str | None:
+def _parse_port(host: str | None) -> str | None:
     port = urlsplit(f"//{host}").port
     return None if port is None else str(port)
 
 
-def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(name)
     except ValueError:
@@ -98,11 +98,11 @@ def is_loopback(address: str) -> bool:
     """Return True if a server listening on ``address`` is reachable from this machine only."""
     if address == _LOOPBACK_NAME:
         return True
-    number = _address(address)
+    number = _parse_address(address)
     return number is not None and number.is_loopback
 
 
-def access_of(address: str | None, settings: ServerSettings) -> Access:
+def build_access(address: str | None, settings: ServerSettings) -> Access:
     """Build the access rules of a server listening on ``address``, None for all addresses.
 
     Off loopback a token is required: the one from ``settings``, or a generated one.
@@ -112,17 +112,17 @@ def access_of(address: str | None, settings: ServerSettings) -> Access:
     if not loopback:
         names |= {socket.gethostname().lower(), socket.getfqdn().lower()}
     token = settings.token
-    if token is None and settings.asks_token is not False and not loopback:
+    if token is None and settings.requires_token is not False and not loopback:
         token = secrets.token_urlsafe(24)
     return Access(loopback, frozenset(names | set(settings.hosts)), token)
 
 
 @cache
-def access() -> Access:
+def get_access() -> Access:
     """Return the access rules from Streamlit's settings and the environment."""
-    settings = settings_of()
+    settings = read_settings()
     address = st.get_option("server.address")
-    rules = access_of(address, settings)
+    rules = build_access(address, settings)
     if rules.token is not None and rules.token != settings.token:
         port = st.get_option("server.port")
         host = address if address not in (None, "0.0.0.0", "::") else socket.gethostname()

@@ -15,13 +15,13 @@ from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.app_session import AppSession
 
-_KEEPS: Final = "_keeps_its_address"
+_PATCHED: Final = "_keeps_its_address"
 
 
 class _Address(Struct):
     """Current location of a browser."""
 
-    way: ClientState
+    request: ClientState
     """Request that led to its page."""
     query: str
     """Query after the browser has processed all messages."""
@@ -31,40 +31,40 @@ _ADDRESSES: Final[WeakKeyDictionary[AppSession, _Address]] = WeakKeyDictionary()
 """Accessed only from the thread of the event loop."""
 
 
-def keep_addresses() -> None:
+def patch_sessions() -> None:
     """Restrict page changes to links, Back, Forward and new documents.
 
     Only those and the page scripts change the query of a session.
     """
     request, send = AppSession.request_rerun, AppSession._enqueue_forward_msg
-    if hasattr(request, _KEEPS):
+    if hasattr(request, _PATCHED):
         return
 
-    def request_there(self: AppSession, client_state: ClientState | None) -> None:
-        request(self, None if client_state is None else _there(self, client_state))
+    def request_at_address(self: AppSession, client_state: ClientState | None) -> None:
+        request(self, None if client_state is None else _redirect(self, client_state))
 
-    def send_and_note(self: AppSession, msg: ForwardMsg) -> None:
+    def send_and_record(self: AppSession, msg: ForwardMsg) -> None:
         address = _ADDRESSES.get(self)
         if address is not None and msg.WhichOneof("type") == "page_info_changed":
             address.query = msg.page_info_changed.query_string
         send(self, msg)
 
-    setattr(request_there, _KEEPS, True)
-    AppSession.request_rerun = request_there  # type: ignore[method-assign]
-    AppSession._enqueue_forward_msg = send_and_note  # type: ignore[method-assign]
+    setattr(request_at_address, _PATCHED, True)
+    AppSession.request_rerun = request_at_address  # type: ignore[method-assign]
+    AppSession._enqueue_forward_msg = send_and_record  # type: ignore[method-assign]
 
 
-def _there(session: AppSession, asked: ClientState) -> ClientState:
+def _redirect(session: AppSession, request: ClientState) -> ClientState:
     """Return the request at the browser's current address.
 
     A request from a page that was left becomes the request for the current page.
     """
     address = _ADDRESSES.get(session)
-    if address is None or asked.is_history_navigation or not asked.page_script_hash:
-        _ADDRESSES[session] = _Address(asked, asked.query_string)
-        return asked
-    is_left = address.way.page_script_hash not in ("", asked.page_script_hash)
+    if address is None or request.is_history_navigation or not request.page_script_hash:
+        _ADDRESSES[session] = _Address(request, request.query_string)
+        return request
+    is_left = address.request.page_script_hash not in ("", request.page_script_hash)
     redirected = ClientState()
-    redirected.CopyFrom(address.way if is_left else asked)
+    redirected.CopyFrom(address.request if is_left else request)
     redirected.query_string = address.query
     return redirected

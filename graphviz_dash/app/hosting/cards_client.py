@@ -18,7 +18,7 @@ from typing import IO, Final
 
 import msgspec
 
-from graphviz_dash.ui.state.identity import identity_of
+from graphviz_dash.ui.state.identity import compute_identity
 
 _PROGRAM: Final = "graphviz_dash.app.hosting.cards_process"
 _PACKAGES: Final = Path(__file__).parents[3]
@@ -33,13 +33,13 @@ KINDS: Final = ("Collected", "Recorded", "Imported", "With failures", "Several r
 class Card(msgspec.Struct, frozen=True):
     """Summary of an experiment on the overview."""
 
-    where: str
+    location_markup: str
     """Markup next to its name."""
-    facts: str
+    facts_markup: str
     """Markup below its name."""
     pages: tuple[str, ...]
     """Names of the pages with content for it."""
-    about: str
+    description: str
     """Description in plain text, also searched."""
     created: str
     """Creation time of its newest run, ISO 8601."""
@@ -52,8 +52,8 @@ class Card(msgspec.Struct, frozen=True):
 class CardMessage(msgspec.Struct, frozen=True):
     """The card of the experiment at ``path``, for its ``identity``.
 
-    See :func:`~graphviz_dash.ui.state.identity.identity_of`. The card is None if the experiment
-    could not be read.
+    See :func:`~graphviz_dash.ui.state.identity.compute_identity`. The card is None if the
+    experiment could not be read.
     """
 
     path: str
@@ -69,7 +69,7 @@ class FirstCards:
         self._cards: dict[str, CardMessage] = {}
         self._process: subprocess.Popen[bytes] | None = None
 
-    def begin(self, arguments: Sequence[str]) -> None:
+    def start(self, arguments: Sequence[str]) -> None:
         """Start the process on the experiments selected by the server's ``arguments``."""
         paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
         process = subprocess.Popen(
@@ -87,13 +87,13 @@ class FirstCards:
             self._process = process
         assert process.stdout is not None
         threading.Thread(
-            target=self._listen,
+            target=self._read_messages,
             args=(process, process.stdout),
             name="graphviz-dash first cards",
             daemon=True,
         ).start()
 
-    def of(self, path: Path) -> Card | None:
+    def get_card(self, path: Path) -> Card | None:
         """Wait for and return the card of the experiment at ``path``.
 
         None if the experiment could not be read or has changed, or if the process ended without a
@@ -102,11 +102,11 @@ class FirstCards:
         with self._changed:
             self._changed.wait_for(lambda: str(path) in self._cards or self._process is None)
             message = self._cards.get(str(path))
-        if message is None or message.identity != identity_of(path):
+        if message is None or message.identity != compute_identity(path):
             return None
         return message.card
 
-    def give_way(self) -> None:
+    def lower_priority(self) -> None:
         """Lower the process priority while the browser loads a page other than the overview."""
         with self._changed:
             process = self._process
@@ -114,14 +114,14 @@ class FirstCards:
             with suppress(OSError):  # it has ended
                 os.setpriority(os.PRIO_PROCESS, process.pid, _NICENESS)
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop the process if it still runs."""
         with self._changed:
             process = self._process
         if process is not None:
             process.kill()
 
-    def _listen(self, process: subprocess.Popen[bytes], lines: IO[bytes]) -> None:
+    def _read_messages(self, process: subprocess.Popen[bytes], lines: IO[bytes]) -> None:
         decoder = msgspec.json.Decoder(CardMessage)
         try:
             # An undecodable line ends the process, like any other failure.

@@ -20,18 +20,18 @@ def main() -> None:
 
     from graphviz_dash.errors import InputError
     from graphviz_dash.ingest.load import find_experiments
-    from graphviz_dash.ui.state.catalogue import roots
+    from graphviz_dash.ui.state.catalogue import get_roots
 
-    for root in roots():
+    for root in get_roots():
         try:
             folders = find_experiments(root)
         except InputError:
             continue  # the page reports this
         for path in folders:
             # Imports the analysis, half a second that an empty folder does not need.
-            from graphviz_dash.app.overview.experiment_card import first_card_message
+            from graphviz_dash.app.overview.experiment_card import build_first_card_message
 
-            sys.stdout.buffer.write(msgspec.json.encode(first_card_message(path)) + b"\n")
+            sys.stdout.buffer.write(msgspec.json.encode(build_first_card_message(path)) + b"\n")
             sys.stdout.buffer.flush()
 
 

@@ -10,4 +10,4 @@ from graphviz_dash.features.graph.page import component as dag
 from graphviz_dash.features.perfetto.page import component as perfetto
 from graphviz_dash.features.timeline.page import component as timeline
 
-ROUTER: Final = Router([*dag.routes(), *timeline.routes(), *perfetto.routes()])
+ROUTER: Final = Router([*dag.build_routes(), *timeline.build_routes(), *perfetto.build_routes()])

@@ -18,21 +18,27 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS
-from graphviz_dash.app.hosting.policy import content_policy
+from graphviz_dash.app.hosting.policy import build_content_policy
 from graphviz_dash.app.hosting.preload import preload
 from graphviz_dash.ui.page.navigation import NAMES
 from graphviz_dash.ui.page.registry import PAGES
 
 STYLE: Final = Path(__file__).parents[2] / "ui" / "assets" / "style.css"
 SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
-OVERVIEW: Final = ("Html", "DynamicIcon", "StreamlitMarkdown")
-OTHERS: Final = (*OVERVIEW, "Selectbox", "ButtonGroup", "BidiComponent", "DownloadButton")
+OVERVIEW_ELEMENTS: Final = ("Html", "DynamicIcon", "StreamlitMarkdown")
+PAGE_ELEMENTS: Final = (
+    *OVERVIEW_ELEMENTS,
+    "Selectbox",
+    "ButtonGroup",
+    "BidiComponent",
+    "DownloadButton",
+)
 """Parts of Streamlit's front end on the first screen of the start page and of other pages.
 
 Parts that another Streamlit version lacks or renames are loaded on demand. So are the start page's
 input fields, because its cards do not need them.
 """
-LATER: Final = ("ButtonGroup", "BidiComponent", "DataFrame", "DownloadButton")
+IDLE_ELEMENTS: Final = ("ButtonGroup", "BidiComponent", "DataFrame", "DownloadButton")
 """Parts at the top of other pages, which Streamlit would load on navigation (0.6 s for a graph).
 
 They are loaded when the first page is complete and the browser is idle.
@@ -40,11 +46,11 @@ They are loaded when the first page is complete and the browser is idle.
 IMPORT: Final = re.compile(r"""(?:from|import)\s*["'`]\./([\w.-]+\.js)["'`]""")
 _BEGIN_BYTES: Final = 1 << 15
 """Bytes read of a script (up to half a megabyte); bundlers put imports at the beginning."""
-_UNUSED: Final = re.compile(rb"<link[^>]*/SourceSansVF-Upright[^>]*>")
+_UNUSED_FONT: Final = re.compile(rb"<link[^>]*/SourceSansVF-Upright[^>]*>")
 """Streamlit's own font, requested before all scripts although our theme does not use it."""
-_NOT_ASKED: Final = (b"accept-encoding", b"if-none-match", b"if-modified-since")
+_DROPPED_HEADERS: Final = (b"accept-encoding", b"if-none-match", b"if-modified-since")
 """Headers dropped from the request: a compressed or unchanged document cannot be completed."""
-_FRESH: Final = """<script type="module">
+_FIRST_PAGE_SCRIPT: Final = """<script type="module">
 const root = document.documentElement
 root.classList.add("fresh")
 const ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
@@ -63,7 +69,7 @@ watch.observe(document.body, {subtree: true, childList: true, attributes: true,
 Each element is drawn once, in its final position. A remaining placeholder appears after 6 s without
 changes, not counting time in which a slow browser runs a script.
 """
-_LATER: Final = """<script type="module">
+_IDLE_IMPORT_SCRIPT: Final = """<script type="module">
 const idle = window.requestIdleCallback ?? ((act) => setTimeout(act, 100))
 const names = %s
 const next = () => {
@@ -78,7 +84,7 @@ const calm = new MutationObserver(() => {
 })
 calm.observe(document.body, {subtree: true, childList: true})
 </script>"""
-_CHARTS: Final = """<script type="module">
+_PLOTLY_SCRIPT: Final = """<script type="module">
 const begun = new MutationObserver(() => {
   if (!document.querySelector('[data-testid="stElementContainer"]')) return
   begun.disconnect()
@@ -91,7 +97,7 @@ begun.observe(document.documentElement, {subtree: true, childList: true})
 Plotly has five megabytes and blocks the browser for 0.3 s. Loading it earlier would delay the page,
 loading it with the chart would wait for the server.
 """
-_HISTORY: Final = """<script>
+_HISTORY_SCRIPT: Final = """<script>
 {
   let passing = false
   let gone = null
@@ -126,7 +132,7 @@ page.
 Links of class ``to-page`` are followed like Forward, to a new address: the front end reruns the
 page and keeps the document. Without this script they load a new document.
 """
-_PLACES: Final = """<script>
+_SCROLL_SCRIPT: Final = """<script>
 {
   const places = new Map()
   const main = () => document.querySelector('[data-testid="stMain"]')
@@ -163,7 +169,7 @@ _PLACES: Final = """<script>
 Browsers do this only if the document itself scrolls. Streamlit scrolls an element and starts each
 page at its top.
 """
-_SCHEME: Final = """<script>
+_COLOUR_SCHEME_SCRIPT: Final = """<script>
 {
   const ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
   const r = {key: "r", code: "KeyR", keyCode: 82, bubbles: true}
@@ -201,8 +207,8 @@ class DocumentMiddleware:
         page = scope["path"].strip("/")
         preload(page or "overview")
         if page in NAMES:
-            FIRST_CARDS.give_way()
-        plain = [item for item in scope["headers"] if item[0] not in _NOT_ASKED]
+            FIRST_CARDS.lower_priority()
+        plain = [item for item in scope["headers"] if item[0] not in _DROPPED_HEADERS]
         start_messages: list[Message] = []
         body = bytearray()
 
@@ -219,10 +225,10 @@ class DocumentMiddleware:
             if message.get("more_body", False):
                 return
             start = start_messages.pop()
-            document = completed(bytes(body), page)
+            document = complete_document(bytes(body), page)
             headers = MutableHeaders(raw=start["headers"])
             headers["content-length"] = str(len(document))
-            headers["content-security-policy"] = content_policy(document)
+            headers["content-security-policy"] = build_content_policy(document)
             # They describe Streamlit's file, not our document.
             del headers["etag"]
             del headers["last-modified"]
@@ -232,32 +238,42 @@ class DocumentMiddleware:
         await self._app(dict(scope, headers=plain), receive, complete)
 
 
-def completed(document: bytes, page: str) -> bytes:
+def complete_document(document: bytes, page: str) -> bytes:
     """Return the document of ``page`` (empty: the start page) with style sheet and preload links.
 
     The style sheet is in the body, where it overrides Streamlit's styles in the head.
     """
-    style = b"<style>" + STYLE.read_bytes() + b"</style>" + (_FRESH + _later()).encode()
-    head = _HISTORY + _PLACES + _SCHEME + first_requests(OTHERS if page else OVERVIEW)
+    style = (
+        b"<style>"
+        + STYLE.read_bytes()
+        + b"</style>"
+        + (_FIRST_PAGE_SCRIPT + _build_idle_imports()).encode()
+    )
+    head = (
+        _HISTORY_SCRIPT
+        + _SCROLL_SCRIPT
+        + _COLOUR_SCHEME_SCRIPT
+        + build_preload_links(PAGE_ELEMENTS if page else OVERVIEW_ELEMENTS)
+    )
     if page in PAGES and PAGES[page].starts_with_chart:
-        head += _CHARTS % _addresses(("PlotlyChart",))
-    document = _UNUSED.sub(b"", document, 1)
+        head += _PLOTLY_SCRIPT % _format_script_urls(("PlotlyChart",))
+    document = _UNUSED_FONT.sub(b"", document, 1)
     document = document.replace(b"</head>", head.encode() + b"</head>", 1)
     return document.replace(b"<body>", b"<body>" + style, 1)
 
 
 @cache
-def first_requests(elements: tuple[str, ...]) -> str:
+def build_preload_links(elements: tuple[str, ...]) -> str:
     """Return preload links for our fonts and for the first elements of a page."""
     fonts = (
         f'<link rel="preload" as="font" type="font/woff2" crossorigin '
         f'href="/assets/fonts/{font}.woff2">'
         for font in _FONTS
     )
-    parts = files_of(elements)
+    parts = list_element_scripts(elements)
     scripts = (
         f'<link rel="modulepreload" crossorigin href="./static/js/{name}">'
-        for name in needed_scripts(SCRIPTS, parts)
+        for name in list_required_scripts(SCRIPTS, parts)
     )
     # Also run them early: otherwise elements are first drawn as placeholders of another height.
     imports = "".join(f'import "./static/js/{name}";' for name in parts)
@@ -265,20 +281,20 @@ def first_requests(elements: tuple[str, ...]) -> str:
 
 
 @cache
-def _later() -> str:
-    return _LATER % _addresses(LATER)
+def _build_idle_imports() -> str:
+    return _IDLE_IMPORT_SCRIPT % _format_script_urls(IDLE_ELEMENTS)
 
 
-def _addresses(elements: tuple[str, ...]) -> str:
-    return json.dumps([f"./static/js/{name}" for name in files_of(elements)])
+def _format_script_urls(elements: tuple[str, ...]) -> str:
+    return json.dumps([f"./static/js/{name}" for name in list_element_scripts(elements)])
 
 
-def files_of(elements: Iterable[str]) -> list[str]:
+def list_element_scripts(elements: Iterable[str]) -> list[str]:
     """List the scripts of ``elements`` that this version of Streamlit has."""
     return [script.name for part in elements for script in SCRIPTS.glob(f"{part}.*.js")]
 
 
-def needed_scripts(folder: Path, parts: Iterable[str]) -> list[str]:
+def list_required_scripts(folder: Path, parts: Iterable[str]) -> list[str]:
     """List ``parts``, which are files of ``folder``, and their transitive imports."""
     pending = list(parts)
     scripts: set[str] = set()

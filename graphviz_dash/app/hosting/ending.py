@@ -24,7 +24,7 @@ _SIGNALS: Final = tuple(
 )
 
 
-def end_at_signals(clean: Callable[[], None]) -> None:
+def handle_signals(clean: Callable[[], None]) -> None:
     """Shut down on SIGTERM, SIGINT and SIGHUP.
 
     After some seconds the process calls ``clean`` and exits immediately. Only the main thread
@@ -34,37 +34,37 @@ def end_at_signals(clean: Callable[[], None]) -> None:
         return
     shut_down = signal.getsignal(signal.SIGTERM)
 
-    def ending(number: int, frame: FrameType | None) -> None:
-        timer = threading.Timer(_DEADLINE_S, _end_now, args=(clean, number))
+    def handle_signal(number: int, frame: FrameType | None) -> None:
+        timer = threading.Timer(_DEADLINE_S, _exit_now, args=(clean, number))
         timer.daemon = True
         timer.start()
         if callable(shut_down):
             shut_down(number, frame)
         else:
-            _end_now(clean, number)
+            _exit_now(clean, number)
 
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-            signal.signal(number, ending)
+            signal.signal(number, handle_signal)
 
 
-def _end_now(clean: Callable[[], None], number: int) -> None:
+def _exit_now(clean: Callable[[], None], number: int) -> None:
     clean()
     os._exit(128 + number)
 
 
-def end_with_starter(descriptor: int = 0) -> threading.Thread:
+def stop_with_parent(descriptor: int = 0) -> threading.Thread:
     """Send SIGTERM to this process when the pipe ``descriptor`` closes, because its parent was
     killed.
     """
 
-    def waiting() -> None:
+    def wait_for_close() -> None:
         with suppress(OSError):
             while os.read(descriptor, 1):
                 pass
         os.kill(os.getpid(), signal.SIGTERM)
 
-    thread = threading.Thread(target=waiting, name="graphviz-dash starter", daemon=True)
+    thread = threading.Thread(target=wait_for_close, name="graphviz-dash starter", daemon=True)
     thread.start()
     return thread
 

@@ -12,13 +12,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from graphviz_dash.app.hosting.access import access, allows_origin, host_name
-from graphviz_dash.app.hosting.policy import HEADERS, content_policy
-from graphviz_dash.errors import printable
-from graphviz_dash.ui.state.presence import PRESENCE, VISITOR_HEADER
+from graphviz_dash.app.hosting.access import allows_origin, get_access, parse_host_name
+from graphviz_dash.app.hosting.policy import HEADERS, build_content_policy
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.ui.state.presence import OPEN_PAGES, VISITOR_HEADER
 
 _TOKEN: Final = "token"
-_NAMES_CHARACTERS: Final = 80
+_MAX_NAME_CHARS: Final = 80
 _HOST_CONFIG: Final = "/_stcore/host-config"
 """Requested by Streamlit's front end before it opens its websocket."""
 _SAFE_SITES: Final = ("same-origin", "none")
@@ -41,44 +41,44 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        send = _protected(send)
+        send = _add_security_headers(send)
         headers = Headers(scope=scope)
-        cookies = _cookies(headers)
-        refusal = _foreign(scope, headers) or _without_token(scope, headers, cookies)
+        cookies = _parse_cookies(headers)
+        refusal = _check_source(scope, headers) or _check_token(scope, headers, cookies)
         if refusal is not None:
             await _refuse(refusal, scope, receive, send)
             return
-        name = _cookie_name("visitor", scope)
+        name = _format_cookie_name("visitor", scope)
         visitor = cookies.get(name)
-        if visitor is None and _is_first(scope, headers):
+        if visitor is None and _may_set_visitor(scope, headers):
             visitor = secrets.token_hex(16)
-            send = _with_cookie(send, name, visitor)
+            send = _set_cookie(send, name, visitor)
         if scope["type"] == "http":
-            await self._app(_told_visitor(scope, visitor), receive, send)
+            await self._app(_add_visitor_header(scope, visitor), receive, send)
             return
         # Without cookies, each page counts as another visitor.
         visitor = visitor or secrets.token_hex(16)
-        with PRESENCE.page(visitor):
-            await self._app(_told_visitor(scope, visitor), receive, send)
+        with OPEN_PAGES.register_page(visitor):
+            await self._app(_add_visitor_header(scope, visitor), receive, send)
 
 
-def _foreign(scope: Scope, headers: Headers) -> Response | None:
+def _check_source(scope: Scope, headers: Headers) -> Response | None:
     """Return a rejection if the request is for another host or from a page of another site."""
     hosts = headers.getlist("host")
     host = hosts[0] if len(hosts) == 1 else None
-    if not access().allows_host(host):
-        shown = printable(host or "")[:_NAMES_CHARACTERS]
-        name = host_name(host) or "NAME"
+    if not get_access().allows_host(host):
+        shown = escape_control_characters(host or "")[:_MAX_NAME_CHARS]
+        name = parse_host_name(host) or "NAME"
         return PlainTextResponse(
             f"Refused: this dashboard does not serve the host {shown!r}. A page of another "
             "site may have redirected its name to this machine (DNS rebinding).\nIf the name "
             "is correct, for example that of a reverse proxy, allow it: graphviz-dash serve "
-            f"--allow-host {printable(name)[:_NAMES_CHARACTERS]}\n",
+            f"--allow-host {escape_control_characters(name)[:_MAX_NAME_CHARS]}\n",
             403,
         )
     origins = headers.getlist("origin")
     if len(origins) > 1 or not allows_origin(origins[0] if origins else None, host):
-        shown = printable(", ".join(origins))[:_NAMES_CHARACTERS]
+        shown = escape_control_characters(", ".join(origins))[:_MAX_NAME_CHARS]
         return PlainTextResponse(
             f"Refused: the request comes from a page of another site, {shown!r}.\n", 403
         )
@@ -91,36 +91,36 @@ def _foreign(scope: Scope, headers: Headers) -> Response | None:
     return None
 
 
-def _without_token(scope: Scope, headers: Headers, cookies: dict[str, str]) -> Response | None:
+def _check_token(scope: Scope, headers: Headers, cookies: dict[str, str]) -> Response | None:
     """Return a rejection if the required token is missing.
 
     A token in the address becomes a cookie, and a redirect removes it from the address.
     """
-    token = access().token
+    token = get_access().token
     if token is None:
         return None
-    name = _cookie_name(_TOKEN, scope)
+    name = _format_cookie_name(_TOKEN, scope)
     query = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
     shown = [value for key, value in query if key == _TOKEN]
-    if scope["type"] == "http" and shown and _same(shown[-1], token):
+    if scope["type"] == "http" and shown and _compare_tokens(shown[-1], token):
         remaining_query = urlencode([(key, value) for key, value in query if key != _TOKEN])
         # One slash only: two would address another host.
         path = "/" + quote(scope["path"].lstrip("/\\"))
         response = RedirectResponse(f"{path}?{remaining_query}" if remaining_query else path, 303)
         response.set_cookie(name, token, httponly=True, samesite="strict", path="/")
         return response
-    if _same(cookies.get(name, ""), token):
+    if _compare_tokens(cookies.get(name, ""), token):
         return None
     if "text/html" in headers.get("accept", ""):
         return HTMLResponse(_REOPEN, 403)
     return PlainTextResponse("Refused: this dashboard requires a token.\n", 403)
 
 
-def _same(given: str, token: str) -> bool:
+def _compare_tokens(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode(), token.encode())
 
 
-def _is_first(scope: Scope, headers: Headers) -> bool:
+def _may_set_visitor(scope: Scope, headers: Headers) -> bool:
     """Return True if the response may set the visitor cookie.
 
     Not for links from another site, which arrive without the browser's existing cookie.
@@ -132,7 +132,7 @@ def _is_first(scope: Scope, headers: Headers) -> bool:
     return from_here and (is_document or scope["path"] == _HOST_CONFIG)
 
 
-def _told_visitor(scope: Scope, visitor: str | None) -> Scope:
+def _add_visitor_header(scope: Scope, visitor: str | None) -> Scope:
     header = VISITOR_HEADER.encode()
     headers = [item for item in scope["headers"] if item[0].lower() != header]
     if visitor is not None:
@@ -140,7 +140,7 @@ def _told_visitor(scope: Scope, visitor: str | None) -> Scope:
     return dict(scope, headers=headers)
 
 
-def _cookies(headers: Headers) -> dict[str, str]:
+def _parse_cookies(headers: Headers) -> dict[str, str]:
     try:
         parsed = SimpleCookie(headers.get("cookie", ""))
     except CookieError:
@@ -148,33 +148,33 @@ def _cookies(headers: Headers) -> dict[str, str]:
     return {name: morsel.value for name, morsel in parsed.items()}
 
 
-def _cookie_name(what: str, scope: Scope) -> str:
+def _format_cookie_name(purpose: str, scope: Scope) -> str:
     """Return a name with the port, because cookies ignore ports."""
     server = scope.get("server") or ("", 0)
-    return f"graphviz-dash-{what}-{server[1]}"
+    return f"graphviz-dash-{purpose}-{server[1]}"
 
 
-def _with_cookie(send: Send, name: str, value: str) -> Send:
-    async def sending(message: Message) -> None:
+def _set_cookie(send: Send, name: str, value: str) -> Send:
+    async def send_with_cookie(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = MutableHeaders(raw=message["headers"])
             headers.append("set-cookie", f"{name}={value}; HttpOnly; Path=/; SameSite=strict")
         await send(message)
 
-    return sending
+    return send_with_cookie
 
 
-def _protected(send: Send) -> Send:
-    async def sending(message: Message) -> None:
+def _add_security_headers(send: Send) -> Send:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             headers = MutableHeaders(raw=list(message.get("headers", ())))
             for name, value in HEADERS.items():
                 headers[name] = value
-            headers.setdefault("content-security-policy", content_policy())
+            headers.setdefault("content-security-policy", build_content_policy())
             message = {**message, "headers": headers.raw}
         await send(message)
 
-    return sending
+    return send_with_headers
 
 
 async def _refuse(answer: Response, scope: Scope, receive: Receive, send: Send) -> None:
@@ -185,7 +185,7 @@ async def _refuse(answer: Response, scope: Scope, receive: Receive, send: Send) 
         await send({"type": "websocket.close", "code": 1008})
         return
 
-    async def denying(message: Message) -> None:
+    async def send_denial(message: Message) -> None:
         await send({**message, "type": f"websocket.{message['type']}"})
 
-    await answer(dict(scope, type="http", method="GET"), receive, denying)
+    await answer(dict(scope, type="http", method="GET"), receive, send_denial)

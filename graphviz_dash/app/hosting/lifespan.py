@@ -10,19 +10,19 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, Final
 
-from graphviz_dash.app.hosting.access import access
-from graphviz_dash.app.hosting.browser_address import keep_addresses
+from graphviz_dash.app.hosting.access import get_access
+from graphviz_dash.app.hosting.browser_address import patch_sessions
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS
-from graphviz_dash.app.hosting.document import OVERVIEW, first_requests
+from graphviz_dash.app.hosting.document import OVERVIEW_ELEMENTS, build_preload_links
 from graphviz_dash.app.hosting.ending import (
-    end_at_signals,
-    end_with_starter,
+    handle_signals,
     raise_descriptor_limit,
+    stop_with_parent,
 )
-from graphviz_dash.app.hosting.session_locks import share_locks
-from graphviz_dash.app.hosting.sockets import no_delay
+from graphviz_dash.app.hosting.session_locks import patch_session_locks
+from graphviz_dash.app.hosting.sockets import disable_nagle
 from graphviz_dash.app.hosting.switch import is_plain
-from graphviz_dash.server_settings import settings_of
+from graphviz_dash.server_settings import read_settings
 from graphviz_dash.ui.state.scratch import SCRATCH, remove_scratch_of_killed
 
 _TURN_S: Final = 0.001
@@ -37,32 +37,32 @@ async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
     """Run background work during the life of the server, whose socket is bound by now."""
     raise_descriptor_limit()
     remove_scratch_of_killed()
-    end_at_signals(_clean)
-    if settings_of().supervised:
-        end_with_starter()
+    handle_signals(_clean_up)
+    if read_settings().supervised:
+        stop_with_parent()
     # Generate and print a required token before the first request.
-    access()
+    get_access()
     if not is_plain():
-        no_delay()
+        disable_nagle()
         sys.setswitchinterval(_TURN_S)
-        share_locks()
-        keep_addresses()
-        FIRST_CARDS.begin(sys.argv[1:])
+        patch_session_locks()
+        patch_sessions()
+        FIRST_CARDS.start(sys.argv[1:])
         threading.Thread(target=_prepare, name="graphviz-dash start", daemon=True).start()
     try:
         yield None
     finally:
-        _clean()
+        _clean_up()
 
 
-def _clean() -> None:
-    FIRST_CARDS.end()
+def _clean_up() -> None:
+    FIRST_CARDS.stop()
     SCRATCH.remove()
 
 
 def _prepare() -> None:
     """Warm up the script of the first page while the browser loads Streamlit's front end."""
-    first_requests(OVERVIEW)
+    build_preload_links(OVERVIEW_ELEMENTS)
     for name in _FIRST:
         import_module(name)
     # Streamlit inspects the stack for its first element. The standard library then looks up and

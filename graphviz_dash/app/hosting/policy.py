@@ -33,17 +33,17 @@ _POLICY: Final = (
 )
 
 
-def content_policy(document: bytes | None = None) -> str:
+def build_content_policy(document: bytes | None = None) -> str:
     """Return Content-Security-Policy for ``document``, or for Streamlit's document."""
-    return _of_streamlit() if document is None else _policy(document)
+    return _build_streamlit_policy() if document is None else _build_policy(document)
 
 
 @cache
-def _of_streamlit() -> str:
-    return _policy(_DOCUMENT.read_bytes())
+def _build_streamlit_policy() -> str:
+    return _build_policy(_DOCUMENT.read_bytes())
 
 
-def _policy(document: bytes) -> str:
+def _build_policy(document: bytes) -> str:
     digests = (hashlib.sha256(script).digest() for script in _INLINE.findall(document))
     hashes = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return _POLICY.format(hashes=" ".join(dict.fromkeys(hashes))).replace(" ;", ";")

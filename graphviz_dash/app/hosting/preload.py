@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Final
 
 from graphviz_dash.app.hosting.switch import is_plain
-from graphviz_dash.ui.page.navigation import NAMES, module_of
+from graphviz_dash.ui.page.navigation import NAMES, get_module_name
 
 _TABLES: Final = ("pandas", "pyarrow")
 """Imported by Streamlit for tables in component data; the first visitor of a graph would wait 0.4
@@ -21,20 +21,20 @@ def preload(page: str) -> threading.Thread | None:
 
     None if there is no such page.
     """
-    return _importing(module_of(page)) if page in NAMES else None
+    return _import_in_background(get_module_name(page)) if page in NAMES else None
 
 
 def preload_all() -> threading.Thread | None:
     """Import the modules of all pages and components after the first page; None in plain mode."""
     if is_plain():
         return None
-    return _importing(
-        *map(module_of, NAMES), "graphviz_dash.app.hosting.component_routes", *_TABLES
+    return _import_in_background(
+        *map(get_module_name, NAMES), "graphviz_dash.app.hosting.component_routes", *_TABLES
     )
 
 
 @cache
-def _importing(*names: str) -> threading.Thread:
+def _import_in_background(*names: str) -> threading.Thread:
     thread = threading.Thread(
         target=lambda: [import_module(name) for name in names],
         name="graphviz-dash imports",

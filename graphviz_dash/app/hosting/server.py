@@ -25,7 +25,7 @@ PAGES: Final = Path(__file__).parents[1] / "script.py"
 ASSETS: Final = Path(__file__).parents[2] / "ui" / "assets"
 
 
-def middleware() -> list[Middleware]:
+def list_middleware() -> list[Middleware]:
     """List the middleware, outermost first."""
     guard = [Middleware(Guard), Middleware(UploadLimit)]
     if is_plain():
@@ -33,14 +33,14 @@ def middleware() -> list[Middleware]:
     return [*guard, Middleware(StaticFilesMiddleware), Middleware(DocumentMiddleware)]
 
 
-def routes() -> list[BaseRoute]:
+def list_routes() -> list[BaseRoute]:
     """List the routes: component data, a Perfetto UI, fonts and icon."""
     return [
         Route("/api/{which:path}", _Components()),
-        *local_perfetto.routes(),
+        *local_perfetto.build_routes(),
         Mount("/assets", StaticFiles(directory=ASSETS)),
-        Route("/favicon.png", _icon),
-        Route("/overview", _to_overview),
+        Route("/favicon.png", _serve_icon),
+        Route("/overview", _redirect_to_overview),
     ]
 
 
@@ -53,7 +53,7 @@ class _Components:
         await ROUTER(scope, receive, send)
 
 
-async def _icon(_: Request) -> FileResponse:
+async def _serve_icon(_: Request) -> FileResponse:
     """Serve the tab icon in place of Streamlit's.
 
     Setting it in a page script would import numpy and Pillow, 0.1 s.
@@ -61,6 +61,6 @@ async def _icon(_: Request) -> FileResponse:
     return FileResponse(ASSETS / "icon.png")
 
 
-async def _to_overview(_: Request) -> RedirectResponse:
+async def _redirect_to_overview(_: Request) -> RedirectResponse:
     """Redirect to the start page, which Streamlit serves only at the root."""
     return RedirectResponse("/")

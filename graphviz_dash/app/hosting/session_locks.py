@@ -19,13 +19,13 @@ from weakref import WeakValueDictionary
 
 from streamlit.runtime.state import SafeSessionState
 
-_SHARED: Final = "_shares_its_lock"
+_PATCHED: Final = "_shares_its_lock"
 _LOCKS: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
 """Lock of each state by its id, for as long as a run holds both."""
-_TURN: Final = threading.Lock()
+_REGISTRY_LOCK: Final = threading.Lock()
 
 
-class _Turns:
+class _SessionLock:
     """Lock of one run on the session state."""
 
     def __init__(self, lock: Any, end_if_asked: Callable[[], None]) -> None:
@@ -42,17 +42,17 @@ class _Turns:
         self._lock.release()
 
 
-def share_locks() -> None:
+def patch_session_locks() -> None:
     """Patch Streamlit so that all runs of a session share a lock and cancelled runs stop."""
     init = SafeSessionState.__init__
-    if hasattr(init, _SHARED):
+    if hasattr(init, _PATCHED):
         return
 
-    def begin_with_shared(self: SafeSessionState, state: Any, *rest: Any, **named: Any) -> None:
+    def init_with_shared_lock(self: SafeSessionState, state: Any, *rest: Any, **named: Any) -> None:
         init(self, state, *rest, **named)
-        with _TURN:
+        with _REGISTRY_LOCK:
             lock = _LOCKS.setdefault(id(state), threading.RLock())
-        object.__setattr__(self, "_lock", _Turns(lock, self._yield_callback))
+        object.__setattr__(self, "_lock", _SessionLock(lock, self._yield_callback))
 
-    setattr(begin_with_shared, _SHARED, True)
-    SafeSessionState.__init__ = begin_with_shared  # type: ignore[method-assign]
+    setattr(init_with_shared_lock, _PATCHED, True)
+    SafeSessionState.__init__ = init_with_shared_lock  # type: ignore[method-assign]

@@ -16,7 +16,7 @@ from typing import Final
 _DESCRIPTORS: Final = Path("/proc/self/fd")
 
 
-def no_delay() -> int:
+def disable_nagle() -> int:
     """Set TCP_NODELAY on the listening TCP sockets of this process and return their number.
 
     Accepted sockets inherit it on Linux, the only system where the sockets can be found.

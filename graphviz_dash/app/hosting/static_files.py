@@ -30,7 +30,7 @@ class StaticFilesMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request for a complete file."""
-        file = _files().get(scope["path"]) if scope["type"] == "http" else None
+        file = _list_files().get(scope["path"]) if scope["type"] == "http" else None
         if (
             file is None
             or scope["method"] != "GET"
@@ -44,6 +44,6 @@ class StaticFilesMiddleware:
 
 
 @cache
-def _files() -> dict[str, Path]:
+def _list_files() -> dict[str, Path]:
     listed = (_FOLDER / "static").rglob("*")
     return {f"/{path.relative_to(_FOLDER).as_posix()}": path for path in listed if path.is_file()}

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from graphviz_dash.ui.state.held_uploads import HELD, MAX_ALL_BYTES, MAX_VISITOR_BYTES
+from graphviz_dash.ui.state.held_uploads import HELD_UPLOADS, MAX_ALL_BYTES, MAX_VISITOR_BYTES
 from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
 _ROUTE: Final = "/_stcore/upload_file/"
@@ -31,12 +31,12 @@ class UploadLimit:
         headers = Headers(scope=scope)
         visitor = headers.get(VISITOR_HEADER, _UNKNOWN)
         if scope["method"] == "DELETE":
-            HELD.drop(visitor, path)
+            HELD_UPLOADS.unregister(visitor, path)
         if scope["method"] != "PUT":
             await self._app(scope, receive, send)
             return
         length = headers.get("content-length", "")
-        if not length.isdecimal() or not HELD.take(visitor, path, int(length)):
+        if not length.isdecimal() or not HELD_UPLOADS.register(visitor, path, int(length)):
             limit = (
                 f"{MAX_VISITOR_BYTES >> 30} GiB per visitor and {MAX_ALL_BYTES >> 30} GiB in total"
             )
@@ -44,9 +44,9 @@ class UploadLimit:
             await PlainTextResponse(refusal, 413)(scope, receive, send)
             return
 
-        async def looking(message: Message) -> None:
+        async def drop_if_failed(message: Message) -> None:
             if message["type"] == "http.response.start" and message["status"] >= 400:
-                HELD.drop(visitor, path)
+                HELD_UPLOADS.unregister(visitor, path)
             await send(message)
 
-        await self._app(scope, receive, looking)
+        await self._app(scope, receive, drop_if_failed)

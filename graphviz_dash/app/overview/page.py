@@ -12,15 +12,21 @@ from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS, KINDS, Card
 from graphviz_dash.app.hosting.preload import preload_all
-from graphviz_dash.app.overview.uploads import remove_button, upload_panel
+from graphviz_dash.app.overview.uploads import show_remove_button, show_upload_panel
 from graphviz_dash.errors import InputError
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import empty, let_draw, no_experiments, theme, trouble
-from graphviz_dash.ui.page.listing import listing, tell_arrivals, tell_changes
-from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.page.navigation import lead, title_of
-from graphviz_dash.ui.page.pair import pair_panel
-from graphviz_dash.ui.state.catalogue import Catalogue, Entry, as_typed
+from graphviz_dash.ui.page.frame import (
+    flush_to_browser,
+    get_theme,
+    show_empty_state,
+    show_error_panel,
+    show_no_experiments,
+)
+from graphviz_dash.ui.page.listing import get_listing, toast_arrivals, toast_changes
+from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.navigation import get_title, link_markup
+from graphviz_dash.ui.page.pair import show_pair_panel
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry, format_folder
 from graphviz_dash.ui.state.store import COMPARISON, STORE
 
 _DRAWING_S: Final = 0.7
@@ -31,69 +37,69 @@ _FIRST_CARDS: Final = 4
 
 def render() -> None:
     """Render the page."""
-    listed = listing()
+    listed = get_listing()
     with st.container(horizontal=True, vertical_alignment="center"):
-        show(_title(listed))
+        show_markup(_format_title(listed))
         st.space("stretch")
         pair_slot = st.container(width="content")
-        upload_panel(listed)
+        show_upload_panel(listed)
     for problem in listed.problems:
-        trouble("Folder could not be searched", problem)
+        show_error_panel("Folder could not be searched", problem)
     if not listed.entries:
-        no_experiments(listed)
+        show_no_experiments(listed)
         return
     several = len(listed.entries) > 1
     if several:
         row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="arrange")
-    entries = _arranged(list(listed.entries.values()))
+    entries = _arrange_entries(list(listed.entries.values()))
     if not entries:
-        empty("No experiment matches", "Change the search text or select all kinds.")
+        show_empty_state("No experiment matches", "Change the search text or select all kinds.")
     unread: list[tuple[Entry, DeltaGenerator]] = []
     # The style sheet lays the cards out as a responsive grid.
     with st.container(key="cards"):
         for number, entry in enumerate(entries):
             if number == _FIRST_CARDS:
-                let_draw()
-            slot = _card(entry)
+                flush_to_browser()
+            slot = _show_card(entry)
             if slot is not None:
                 unread.append((entry, slot))
-        show(_own())
+        show_markup(_format_own_workload())
     # After the cards, which must not wait for the list of runs, for changes or for the scripts of
     # input fields: the first screen is drawn while the rest is still sent.
-    tell_arrivals(listed)
-    tell_changes(list(listed.entries.values()))
+    toast_arrivals(listed)
+    toast_changes(list(listed.entries.values()))
     with pair_slot:
-        pair_panel(listed)
+        show_pair_panel(listed)
     if several:
         with row:
-            _choices()
+            _show_filters()
     if unread:
         time.sleep(_DRAWING_S)
         preload_all()
     for entry, slot in unread:
         with slot:
-            _read(entry)
+            _load_card(entry)
 
 
-def _choices() -> None:
-    url_state.search("find", "Search experiments", "Search name or description")
+def _show_filters() -> None:
+    url_state.show_search_field("find", "Search experiments", "Search name or description")
     bare: dict[str, Any] = {"label_visibility": "collapsed", "width": 180}
-    url_state.choose("kind", "Show", _KINDS, **bare)
-    url_state.choose("sort", "Sort by", tuple(_ORDERS), **bare)
+    url_state.select_option("kind", "Show", _KINDS, **bare)
+    url_state.select_option("sort", "Sort by", tuple(_ORDERS), **bare)
 
 
-def _arranged(entries: list[Entry]) -> list[Entry]:
+def _arrange_entries(entries: list[Entry]) -> list[Entry]:
     """Filter and sort ``entries``; reads cards only if a filter or order is set."""
-    query = (url_state.value("find") or "").strip().lower()
-    kind = url_state.chosen("kind", _KINDS)
-    order = url_state.chosen("sort", tuple(_ORDERS))
+    query = (url_state.get_value("find") or "").strip().lower()
+    kind = url_state.get_option("kind", _KINDS)
+    order = url_state.get_option("sort", tuple(_ORDERS))
     if not query and kind == _ALL and order == _AS_LISTED:
         return entries
-    cards = [(entry, _card_to_sort(entry)) for entry in entries]
+    cards = [(entry, _get_card_to_sort(entry)) for entry in entries]
     matching = [
         (entry, card)
         for entry, card in cards
-        if query in f"{entry.name} {card.about if card else ''}".lower()
+        if query in f"{entry.name} {card.description if card else ''}".lower()
         and (kind == _ALL or (card is not None and kind in card.kinds))
     ]
     key = _ORDERS[order]
@@ -102,18 +108,18 @@ def _arranged(entries: list[Entry]) -> list[Entry]:
     return [entry for entry, _ in matching]
 
 
-def _card_to_sort(entry: Entry) -> Card | None:
+def _get_card_to_sort(entry: Entry) -> Card | None:
     try:
-        return _known(entry) if STORE.has(entry.key, COMPARISON) else _first_card(entry)
+        return _get_full_card(entry) if STORE.has(entry.key, COMPARISON) else _get_first_card(entry)
     except InputError:
         return None
 
 
-def _by_age(card: Card) -> tuple[float, ...]:
+def _get_age_key(card: Card) -> tuple[float, ...]:
     return (-datetime.fromisoformat(card.created).timestamp(),)
 
 
-def _by_speedup(card: Card) -> tuple[float, ...]:
+def _get_speedup_key(card: Card) -> tuple[float, ...]:
     """Sort key: largest speedup first, then cards without one."""
     return (1.0,) if card.speedup is None else (0.0, -card.speedup)
 
@@ -123,30 +129,32 @@ _KINDS: Final = (_ALL, *KINDS)
 _AS_LISTED: Final = "By name"
 _ORDERS: Final[dict[str, Callable[[Card], tuple[float, ...]] | None]] = {
     _AS_LISTED: None,
-    "Largest speedup": _by_speedup,
-    "Newest": _by_age,
+    "Largest speedup": _get_speedup_key,
+    "Newest": _get_age_key,
 }
 
 
-def _own() -> str:
-    return element(
+def _format_own_workload() -> str:
+    return format_element(
         "div",
-        element("h2", "Your own workload")
-        + element("p", "On a machine with a CUDA GPU, then reload this page:")
-        + element(
+        format_element("h2", "Your own workload")
+        + format_element("p", "On a machine with a CUDA GPU, then reload this page:")
+        + format_element(
             "pre",
             "pip install -e '.[collect]'    # in a clone of graphviz-dash\n"
             "graphviz-dash collect --workload package.module:factory "
             "\\\n    --modes eager,graph -o experiments/mine",
         )
-        + element("p", "Or record an unmodified program, once without graphs and once with them:")
-        + element(
+        + format_element(
+            "p", "Or record an unmodified program, once without graphs and once with them:"
+        )
+        + format_element(
             "pre",
             "graphviz-dash collect -o experiments/mine --name eager \\\n    -- python train.py\n"
             "graphviz-dash collect -o experiments/mine --name graphed \\\n"
             "    -- python train.py --cuda-graph",
         )
-        + element(
+        + format_element(
             "p",
             (
                 "If this machine has no GPU, zip the folder on the other machine and upload it "
@@ -158,82 +166,89 @@ def _own() -> str:
     )
 
 
-def _title(listed: Catalogue) -> str:
+def _format_title(listed: Catalogue) -> str:
     upload_count = sum(entry.is_upload for entry in listed.entries.values())
     count = len(listed.entries) - upload_count
-    folders = ", ".join(as_typed(root) for root in listed.roots)
+    folders = ", ".join(format_folder(root) for root in listed.roots)
     counts = f"{count or 'None'} found in {folders}" + (
         f", {upload_count} uploaded by you" if upload_count else ""
     )
-    return element("h1", "Experiments") + element("p", text(counts), "muted places")
+    return format_element("h1", "Experiments") + format_element(
+        "p", escape_html(counts), "muted places"
+    )
 
 
-def _card(entry: Entry) -> DeltaGenerator | None:
+def _show_card(entry: Entry) -> DeltaGenerator | None:
     """Show a card; return its placeholder if its traces are not loaded yet."""
     if not entry.is_upload:
-        return _slot_of(entry)
+        return _show_card_or_slot(entry)
     with st.container(key=f"upload-{entry.key}"):
-        slot = _slot_of(entry)
-        remove_button(entry)
+        slot = _show_card_or_slot(entry)
+        show_remove_button(entry)
     return slot
 
 
-def _slot_of(entry: Entry) -> DeltaGenerator | None:
+def _show_card_or_slot(entry: Entry) -> DeltaGenerator | None:
     try:
         if STORE.has(entry.key, COMPARISON):
-            show(_card_markup(entry, _known(entry)))
+            show_markup(_format_card(entry, _get_full_card(entry)))
             return None
-        markup = _card_markup(entry, _first_card(entry))
+        markup = _format_card(entry, _get_first_card(entry))
     except InputError as error:
-        _unreadable(entry, str(error))
+        _show_unreadable(entry, str(error))
         return None
     slot = st.empty()
     slot.html(markup)
     return slot
 
 
-def _card_markup(entry: Entry, card: Card) -> str:
+def _format_card(entry: Entry, card: Card) -> str:
     query = {"experiment": entry.name}
     # Open a program with many graphs on its Graphs page.
     first = "graphs" if "graphs" in card.pages else "compare"
-    title = element("h2", lead(first, entry.name, query, icon=False)) + card.where
-    pages = "".join(lead(page, title_of(page), query) for page in card.pages)
-    parts = (
-        element("div", title, "card-title"),
-        card.facts,
-        element("div", pages, "card-pages"),
+    title = (
+        format_element("h2", link_markup(first, entry.name, query, icon=False))
+        + card.location_markup
     )
-    return element("article", "".join(parts), "card")
+    pages = "".join(link_markup(page, get_title(page), query) for page in card.pages)
+    parts = (
+        format_element("div", title, "card-title"),
+        card.facts_markup,
+        format_element("div", pages, "card-pages"),
+    )
+    return format_element("article", "".join(parts), "card")
 
 
-def _first_card(entry: Entry) -> Card:
-    if (card := FIRST_CARDS.of(entry.path)) is not None:
+def _get_first_card(entry: Entry) -> Card:
+    if (card := FIRST_CARDS.get_card(entry.path)) is not None:
         return card
-    from graphviz_dash.app.overview.experiment_card import card_of
-    from graphviz_dash.ui.state.results import outcome
+    from graphviz_dash.app.overview.experiment_card import build_card
+    from graphviz_dash.ui.state.results import get_comparison_without_traces
 
-    return card_of(outcome(entry.key), STORE.bare(entry.key), None)
+    return build_card(
+        get_comparison_without_traces(entry.key), STORE.load_without_traces(entry.key), None
+    )
 
 
-def _known(entry: Entry) -> Card:
+def _get_full_card(entry: Entry) -> Card:
     # Imports the analysis, which the first page does not need.
-    from graphviz_dash.app.overview.experiment_card import card_of
-    from graphviz_dash.ui.state.results import comparison
+    from graphviz_dash.app.overview.experiment_card import build_card
+    from graphviz_dash.ui.state.results import get_comparison
 
-    current_theme = theme()
-    return STORE.derived(
+    current_theme = get_theme()
+    return STORE.derive(
         entry.key,
         ("card", current_theme),
-        lambda experiment: card_of(comparison(entry.key), experiment, current_theme),
+        lambda experiment: build_card(get_comparison(entry.key), experiment, current_theme),
     )
 
 
-def _read(entry: Entry) -> None:
+def _load_card(entry: Entry) -> None:
     try:
-        show(_card_markup(entry, _known(entry)))
+        show_markup(_format_card(entry, _get_full_card(entry)))
     except InputError as error:
-        _unreadable(entry, str(error))
+        _show_unreadable(entry, str(error))
 
 
-def _unreadable(entry: Entry, problem: str) -> None:
-    trouble(f"{entry.name} cannot be read", problem)
+def _show_unreadable(entry: Entry, problem: str) -> None:
+    show_error_panel(f"{entry.name} cannot be read", problem)

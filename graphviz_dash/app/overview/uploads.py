@@ -8,19 +8,19 @@ from typing import Any, Final
 import streamlit as st
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.progress import watched
-from graphviz_dash.ui.page.frame import trouble
-from graphviz_dash.ui.page.listing import visitor
-from graphviz_dash.ui.page.markup import plain
-from graphviz_dash.ui.page.navigation import link
+from graphviz_dash.progress import watch
+from graphviz_dash.ui.page.frame import show_error_panel
+from graphviz_dash.ui.page.listing import get_visitor
+from graphviz_dash.ui.page.markup import escape_markdown
+from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.uploads import UPLOADS
 
-_DONE: Final = "uploaded"
+_RESULTS: Final = "uploaded"
 """Session key: experiment folder or error of each batch of files."""
 
 
-def upload_panel(listed: Catalogue) -> None:
+def show_upload_panel(listed: Catalogue) -> None:
     """Show the upload field and the result of uploads."""
     with st.popover("Upload", icon=":material/upload:"):
         st.caption(
@@ -34,21 +34,21 @@ def upload_panel(listed: Catalogue) -> None:
         files = st.file_uploader(
             "Files", label_visibility="collapsed", accept_multiple_files=True, key="chosen-files"
         )
-        done: dict[str, Path | InputError] = st.session_state.setdefault(_DONE, {})
+        done: dict[str, Path | InputError] = st.session_state.setdefault(_RESULTS, {})
         archives = [file for file in files if file.name.lower().endswith(".zip")]
         foreign = [file for file in files if file not in archives]
         # Uploaded files stay listed: each archive is one batch, all other files are another.
         batches = [[archive] for archive in archives] + ([foreign] if foreign else [])
-        new_batches = [lot for lot in batches if _ident(lot) not in done]
+        new_batches = [lot for lot in batches if _format_batch_id(lot) not in done]
         for lot in new_batches:
-            done[_ident(lot)] = _opened(lot)
-        if any(isinstance(done[_ident(lot)], Path) for lot in new_batches):
+            done[_format_batch_id(lot)] = _import_files(lot)
+        if any(isinstance(done[_format_batch_id(lot)], Path) for lot in new_batches):
             st.rerun()
         for lot in batches:
-            _tell(done[_ident(lot)], listed)
+            _show_result(done[_format_batch_id(lot)], listed)
 
 
-def remove_button(entry: Entry) -> None:
+def show_remove_button(entry: Entry) -> None:
     """Show a button that removes an uploaded experiment."""
     st.button(
         "Remove",
@@ -56,25 +56,25 @@ def remove_button(entry: Entry) -> None:
         type="tertiary",
         key=f"remove-{entry.key}",
         on_click=UPLOADS.remove,
-        args=(visitor(), entry.path),
+        args=(get_visitor(), entry.path),
     )
 
 
-def _tell(outcome: Path | InputError, listed: Catalogue) -> None:
+def _show_result(outcome: Path | InputError, listed: Catalogue) -> None:
     if isinstance(outcome, InputError):
-        trouble("File cannot be opened", str(outcome))
+        show_error_panel("File cannot be opened", str(outcome))
         return
     for entry in listed.entries.values():
         if entry.path.resolve() == outcome:
-            st.success(f"Opened as {plain(entry.name)}", icon=":material/check:")
-            link("compare", "Open", {"experiment": entry.name})
+            st.success(f"Opened as {escape_markdown(entry.name)}", icon=":material/check:")
+            show_link("compare", "Open", {"experiment": entry.name})
 
 
-def _ident(files: list[Any]) -> str:
+def _format_batch_id(files: list[Any]) -> str:
     return " ".join(sorted(file.file_id for file in files))
 
 
-def _opened(files: list[Any]) -> Path | InputError:
+def _import_files(files: list[Any]) -> Path | InputError:
     bar_slot = st.empty()
 
     def show_progress(share: float) -> None:
@@ -82,12 +82,12 @@ def _opened(files: list[Any]) -> Path | InputError:
         bar_slot.progress(share, "Reading and checking")
 
     try:
-        with watched(show_progress):
+        with watch(show_progress):
             if files[0].name.lower().endswith(".zip"):
-                folder = UPLOADS.add(visitor(), files[0].name, files[0])
+                folder = UPLOADS.add(get_visitor(), files[0].name, files[0])
             else:
                 named_files = [(file.name, file) for file in files]
-                folder = UPLOADS.import_files(visitor(), named_files)
+                folder = UPLOADS.import_files(get_visitor(), named_files)
     except InputError as error:
         return error
     finally:

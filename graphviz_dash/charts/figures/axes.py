@@ -20,24 +20,24 @@ class TimeUnit(Struct, frozen=True):
 _UNITS: Final = (TimeUnit("s", 1e9), TimeUnit("ms", 1e6), TimeUnit("µs", 1e3))
 
 
-def time_unit(longest_ns: float) -> TimeUnit:
+def choose_time_unit(longest_ns: float) -> TimeUnit:
     """Return the largest unit in which ``longest_ns`` is at least 1; µs for shorter times."""
     return next((unit for unit in _UNITS if longest_ns >= unit.ns), _UNITS[-1])
 
 
-def tick_text(ns: float) -> str:
+def format_tick(ns: float) -> str:
     """Format a round time as a tick of an axis that spans several units: "500 µs", "2 ms"."""
-    unit = time_unit(ns)
+    unit = choose_time_unit(ns)
     return f"{ns / unit.ns:,g} {unit.name}"
 
 
-def log_ticks(values: Iterable[float]) -> list[float]:
+def compute_log_ticks(values: Iterable[float]) -> list[float]:
     """Compute round ticks over the range of ``values``, denser for narrower ranges. Plotly's ticks
     on a logarithmic axis show only the leading digit."""
     positive = [value for value in values if value > 0] or [1.0]
     low, high = min(positive), max(positive)
     if high < 1.5 * low:
-        return _even_ticks(low, high)
+        return _compute_even_ticks(low, high)
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     coarse, medium = (1, 10), (1, 2, 5, 10)
     fine = (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 4, 5, 6, 8, 10)
@@ -45,7 +45,7 @@ def log_ticks(values: Iterable[float]) -> list[float]:
     return sorted({round(step * 10.0**power, 9) for power in powers for step in steps})
 
 
-def _even_ticks(low: float, high: float) -> list[float]:
+def _compute_even_ticks(low: float, high: float) -> list[float]:
     """Compute four to nine evenly spaced round ticks around a range so narrow that a logarithmic
     axis looks linear."""
     rough = max((high - low) / 4, low * 1e-3)

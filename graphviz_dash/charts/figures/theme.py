@@ -10,7 +10,7 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.charts.shades import Shade, Theme, shade
+from graphviz_dash.charts.shades import Shade, Theme, get_colour
 
 # Plotly detects pandas through sys.modules. While another thread imports pandas, the module there
 # is incomplete and lacks the attributes that Plotly reads. Importing it here completes it first.
@@ -21,34 +21,34 @@ _MUTED: Final = Shade("#5a6477", "#9aa4b8")
 _GRID: Final = Shade("#e4e8f0", "#262d3b")
 _HOVER: Final = Shade("#ffffff", "#1d2330")
 
-_NARROW: Final = frozenset("fijlrtI.,:;'|()[]-/ ")
-_WIDE: Final = frozenset("mwMW@%")
-_LONGEST_NAME: Final = 240
+_NARROW_CHARACTERS: Final = frozenset("fijlrtI.,:;'|()[]-/ ")
+_WIDE_CHARACTERS: Final = frozenset("mwMW@%")
+_MAX_LABEL_WIDTH: Final = 240
 """Maximum width in pixels of a row's name before Plotly computes the margin."""
 
-_TICK_CHARACTER: Final = 6.7
+_TICK_CHARACTER_WIDTH: Final = 6.7
 """Width in pixels of a character of axis numbers, in a monospaced font."""
-_LEGEND: Final = 47
-_AXIS: Final = 46
+_LEGEND_HEIGHT: Final = 47
+_AXIS_HEIGHT: Final = 46
 """Heights in pixels of a one-row legend at the top and of a titled axis at the bottom."""
-_UNTITLED_AXIS: Final = 22
+_UNTITLED_AXIS_HEIGHT: Final = 22
 _END_GAP: Final = 16
 """Pixels of an axis titled by the page, and around labels at the ends of bars."""
 
 
-def dress(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
+def apply_theme(figure: go.Figure, theme: Theme, height: int) -> go.Figure:
     """Apply the page's fonts, colours and margins, and the height in pixels; settings of the figure
     take precedence."""
-    figure.update_layout(template=_template(theme), height=height)
+    figure.update_layout(template=_build_template(theme), height=height)
     return figure
 
 
 @cache
-def _template(theme: Theme) -> go.layout.Template:
+def _build_template(theme: Theme) -> go.layout.Template:
     """Build the template of the page. Plotly validates every property, so a shared template is ten
     times as fast as setting them on each figure."""
-    text, muted = shade(TEXT, theme), shade(_MUTED, theme)
-    grid = shade(_GRID, theme)
+    text, muted = get_colour(TEXT, theme), get_colour(_MUTED, theme)
+    grid = get_colour(_GRID, theme)
     axis = {
         "gridcolor": grid,
         "zeroline": False,
@@ -73,7 +73,7 @@ def _template(theme: Theme) -> go.layout.Template:
                 "font": {"color": muted},
             },
             "hoverlabel": {
-                "bgcolor": shade(_HOVER, theme),
+                "bgcolor": get_colour(_HOVER, theme),
                 "bordercolor": grid,
                 "align": "left",
                 "font": {"family": "Inter, sans-serif", "color": text},
@@ -84,7 +84,7 @@ def _template(theme: Theme) -> go.layout.Template:
     )
 
 
-def label_end(figure: go.Figure, at: float, row: str, text: str) -> None:
+def add_end_label(figure: go.Figure, at: float, row: str, text: str) -> None:
     """Write ``text`` at the end of the bar of ``row`` at ``at``, in axis units."""
     figure.add_annotation(
         x=at,
@@ -97,54 +97,56 @@ def label_end(figure: go.Figure, at: float, row: str, text: str) -> None:
     )
 
 
-def keep_margins(figure: go.Figure, left: float, right: int = 8) -> go.Figure:
+def set_fixed_margins(figure: go.Figure, left: float, right: int = 8) -> go.Figure:
     """Set fixed margins for a themed figure with vertical axes. Otherwise Plotly draws it twice to
     measure the labels."""
     has_legend = figure.layout.showlegend is not False
     figure.update_layout(
-        margin={"l": left, "r": right, "t": _LEGEND if has_legend else 8, "b": _AXIS}
+        margin={"l": left, "r": right, "t": _LEGEND_HEIGHT if has_legend else 8, "b": _AXIS_HEIGHT}
     )
     figure.update_xaxes(automargin=False, tickangle=0)
     figure.update_yaxes(automargin=False)
     return figure
 
 
-def tick_room(ticks: Iterable[str]) -> float:
+def compute_tick_width(ticks: Iterable[str]) -> float:
     """Compute the width in pixels of tick labels and title of a numeric axis."""
-    return 34 + _TICK_CHARACTER * max(map(len, ticks), default=1)
+    return 34 + _TICK_CHARACTER_WIDTH * max(map(len, ticks), default=1)
 
 
-def keep_rows(figure: go.Figure, left: float) -> go.Figure:
-    """Apply :func:`keep_margins` to a figure with row names ``left`` pixels wide; Plotly handles
-    long names itself."""
-    return keep_margins(figure, left) if left <= _LONGEST_NAME else figure
+def set_row_margins(figure: go.Figure, left: float) -> go.Figure:
+    """Apply :func:`set_fixed_margins` to a figure with row names ``left`` pixels wide; Plotly
+    handles long names itself."""
+    return set_fixed_margins(figure, left) if left <= _MAX_LABEL_WIDTH else figure
 
 
-def row_tick_room(names: Iterable[str]) -> float:
+def compute_row_tick_width(names: Iterable[str]) -> float:
     """Compute the width in pixels of row names in the monospaced font, with escaped markup."""
-    return 10 + _TICK_CHARACTER * (2 + max((len(unescape(name)) for name in names), default=1))
+    return 10 + _TICK_CHARACTER_WIDTH * (
+        2 + max((len(unescape(name)) for name in names), default=1)
+    )
 
 
-def name_room(names: Iterable[str]) -> float:
+def compute_label_width(names: Iterable[str]) -> float:
     """Compute the width in pixels of row names with escaped markup."""
-    return 17 + max((sum(map(_advance, unescape(name))) for name in names), default=0.0)
+    return 17 + max((sum(map(_get_character_width, unescape(name))) for name in names), default=0.0)
 
 
-def _advance(character: str) -> float:
+def _get_character_width(character: str) -> float:
     """Return the width of a character in the font of row names, on the wide side."""
-    if character in _NARROW:
+    if character in _NARROW_CHARACTERS:
         return 4.4
-    return 11.5 if character in _WIDE else 9.0 if character.isupper() else 7.2
+    return 11.5 if character in _WIDE_CHARACTERS else 9.0 if character.isupper() else 7.2
 
 
-def dress_bars(
+def apply_bar_theme(
     figure: go.Figure, theme: Theme, height: int, title: str, end: float, names: Iterable[str]
 ) -> go.Figure:
     """Apply the theme to horizontal bars for rows ``names``, top to bottom, over an axis from 0 to
     ``end``. The page renders legend and axis title, which wrap in narrow windows. The right margin
-    fits the labels of :func:`label_end`."""
-    dress(figure, theme, height)
-    keys = [] if figure.layout.showlegend is False else _keys(figure)
+    fits the labels of :func:`add_end_label`."""
+    apply_theme(figure, theme, height)
+    keys = [] if figure.layout.showlegend is False else _extract_keys(figure)
     figure.update_layout(showlegend=False, meta={"keys": keys, "axis": title})
     figure.update_yaxes(
         autorange="reversed",
@@ -155,12 +157,12 @@ def dress_bars(
     # The outline of the longest bar extends beyond its end.
     figure.update_xaxes(range=[0, end * 1.004], tickformat=",")
     right = _END_GAP + max((7.3 * len(note.text) for note in figure.layout.annotations), default=0)
-    keep_rows(figure, name_room(names))
-    figure.update_layout(margin={"r": right, "b": _UNTITLED_AXIS})
+    set_row_margins(figure, compute_label_width(names))
+    figure.update_layout(margin={"r": right, "b": _UNTITLED_AXIS_HEIGHT})
     return figure
 
 
-def _keys(figure: go.Figure) -> list[dict[str, str]]:
+def _extract_keys(figure: go.Figure) -> list[dict[str, str]]:
     """Extract the legend of bars as data: name, colour, and hatching shape."""
     return [
         {
@@ -173,5 +175,14 @@ def _keys(figure: go.Figure) -> list[dict[str, str]]:
     ]
 
 
-SYMBOLS: Final = ("circle", "square", "diamond", "cross", "triangle-up", "x", "star", "hexagon")
+MARKER_SYMBOLS: Final = (
+    "circle",
+    "square",
+    "diamond",
+    "cross",
+    "triangle-up",
+    "x",
+    "star",
+    "hexagon",
+)
 """Marker shapes of runs and ranks, in order."""

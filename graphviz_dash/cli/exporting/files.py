@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 
-output_option = click.option(
+OUTPUT_OPTION = click.option(
     "-o",
     "--output",
     "file",
@@ -22,4 +22,4 @@ output_option = click.option(
 def print_file(file: Path, content: str) -> None:
     """Print the path on stdout, for scripts, and the content on stderr."""
     click.echo(content, err=True)
-    click.echo(printable(str(file)))
+    click.echo(escape_control_characters(str(file)))

@@ -1,7 +1,7 @@
 """Command output: tables for people and JSON documents for programs, both free of escapes.
 
-Every name from a file goes through :func:`cell`, so it cannot control the terminal and is never
-parsed as markup.
+Every name from a file goes through :func:`build_cell`, so it cannot control the terminal and is
+never parsed as markup.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from graphviz_dash.cli.narrow import fitting
-from graphviz_dash.errors import printable
-from graphviz_dash.exports.documents.envelope import versioned
+from graphviz_dash.cli.narrow import fit_table
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.exports.documents.envelope import add_version
 from graphviz_dash.units import format_count
 
-ABSENT: Final = format_count(None)
+ABSENT_TEXT: Final = format_count(None)
 """Placeholder for an absent value in a table."""
 
-_UNBROKEN: Final = 10_000
+_UNBROKEN_WIDTH: Final = 10_000
 """Width in columns of a table for a file or pipe, where nothing should fold."""
 
 
-def cell(text: object, style: str = "") -> Text:
+def build_cell(text: object, style: str = "") -> Text:
     """Convert ``text`` to a literal table cell on one line without control characters."""
-    return Text(printable(str(text)), style=style)
+    return Text(escape_control_characters(str(text)), style=style)
 
 
 def shorten(text: str, length: int) -> str:
@@ -44,7 +44,7 @@ def shorten(text: str, length: int) -> str:
     return f"{text[: length - 1 - tail]}…{text[-tail:]}"
 
 
-def plain_table(*headings: str, right: Sequence[int] = ()) -> Table:
+def create_table(*headings: str, right: Sequence[int] = ()) -> Table:
     """Create an empty table; the columns in ``right`` are right-aligned."""
     table = Table(
         box=box.SIMPLE_HEAD,
@@ -56,7 +56,7 @@ def plain_table(*headings: str, right: Sequence[int] = ()) -> Table:
     for column, heading in enumerate(headings):
         side: Literal["left", "right"] = "right" if column in right else "left"
         # Fold instead of truncating: an ellipsis would hide requested text.
-        table.add_column(cell(heading), justify=side, overflow="fold")
+        table.add_column(build_cell(heading), justify=side, overflow="fold")
     return table
 
 
@@ -66,7 +66,7 @@ def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> No
     follows the terminal and NO_COLOR."""
     if sys.stdout.isatty():
         terminal = Console(markup=False, highlight=False, emoji=False)
-        parts, omitted = fitting(table, terminal.width, lead, spare)
+        parts, omitted = fit_table(table, terminal.width, lead, spare)
         for number, part in enumerate(parts):
             if number:
                 click.echo()
@@ -78,7 +78,7 @@ def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> No
     # color_system=None: FORCE_COLOR must not write escapes into a pipe.
     console = Console(
         file=target,
-        width=_UNBROKEN,
+        width=_UNBROKEN_WIDTH,
         markup=False,
         highlight=False,
         emoji=False,
@@ -100,10 +100,10 @@ def print_more(count: int, shown: int) -> None:
 def print_heading(text: str) -> None:
     """Print a heading after an empty line; bold on a terminal."""
     click.echo()
-    click.echo(click.style(printable(text), bold=True))
+    click.echo(click.style(escape_control_characters(text), bold=True))
 
 
 def print_json(name: str, content: Mapping[str, object]) -> None:
     """Print a versioned document on stdout in ASCII, free of terminal escapes."""
-    document = versioned(name, content)
+    document = add_version(name, content)
     click.echo(json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False))

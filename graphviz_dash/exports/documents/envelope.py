@@ -25,7 +25,7 @@ removing, renaming or redefining one raises it.
 """
 
 
-def versioned(name: str, content: Mapping[str, object]) -> dict[str, object]:
+def add_version(name: str, content: Mapping[str, object]) -> dict[str, object]:
     """Return a document with its schema and version first.
 
     Raises:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypedDict
 
-from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.exports.documents.values import FilePath, Sentence, number, reason_of
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue
+from graphviz_dash.exports.documents.values import FilePath, Sentence, get_reason, simplify_number
 
 
 class SpreadDocument(TypedDict):
@@ -32,29 +32,29 @@ FigureDocument = TypedDict(
 # Functional syntax because "pass" is a keyword. A null value has a reason.
 
 
-def figure_document(figure: Figure) -> FigureDocument:
+def build_figure_document(figure: MetricValue) -> FigureDocument:
     """Build the document of one metric value."""
     spread = figure.spread
     return {
-        "value": number(figure.value),
+        "value": simplify_number(figure.value),
         "unit": figure.metric.unit.value,
         "pass": figure.metric.source.value,
         "spread": {
-            "low": number(spread.low),
-            "high": number(spread.high),
+            "low": simplify_number(spread.low),
+            "high": simplify_number(spread.high),
             "kind": spread.kind.value,
             "samples": spread.samples,
             "processes": spread.processes,
         }
         if spread is not None
         else None,
-        "reason": reason_of(figure.missing),
+        "reason": get_reason(figure.missing),
     }
 
 
-def figures_document(figures: Iterable[Figure]) -> dict[str, FigureDocument]:
+def build_figures_document(figures: Iterable[MetricValue]) -> dict[str, FigureDocument]:
     """Build the documents of metric values, by metric id."""
-    return {figure.metric.id: figure_document(figure) for figure in figures}
+    return {figure.metric.id: build_figure_document(figure) for figure in figures}
 
 
 class ExperimentDocument(TypedDict):

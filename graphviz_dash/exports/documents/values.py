@@ -25,26 +25,26 @@ FilePath: TypeAlias = Annotated[
 ]
 
 
-def document_of(value: T | Missing, document: Callable[[T], D]) -> D | None:
+def convert_value(value: T | Missing, document: Callable[[T], D]) -> D | None:
     """Build the document of a value; None if the value is missing."""
     return None if isinstance(value, Missing) else document(value)
 
 
-def reason_of(value: object) -> str | None:
+def get_reason(value: object) -> str | None:
     """Return why a value is missing; None if it is not."""
     return value.reason if isinstance(value, Missing) else None
 
 
 @overload
-def number(value: None) -> None: ...
+def simplify_number(value: None) -> None: ...
 @overload
-def number(value: float) -> float: ...
-def number(value: float | None) -> float | None:
+def simplify_number(value: float) -> float: ...
+def simplify_number(value: float | None) -> float | None:
     """Convert whole numbers to int, so that JSON does not contain "127.0" nanoseconds."""
     return int(value) if value is not None and value == int(value) else value
 
 
-def shown(path: Path) -> str:
+def display_path(path: Path) -> str:
     """Return ``path`` relative to the current folder if inside it, otherwise absolute."""
     full, here = os.path.abspath(path), os.getcwd()
     return os.path.relpath(full, here) if Path(full).is_relative_to(here) else full

@@ -22,20 +22,20 @@ from graphviz_dash.analysis.doctor import (
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.evaluation import predict_run
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
-from graphviz_dash.cli.loading import loaded_run
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
+from graphviz_dash.cli.loading import open_run
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
-from graphviz_dash.features.doctor.document import doctor_document
-from graphviz_dash.features.doctor.text import print_diagnosis, print_traced
-from graphviz_dash.features.torch_compile.analysis.report import CompileReport, compile_report
+from graphviz_dash.features.doctor.document import build_doctor_document
+from graphviz_dash.features.doctor.text import print_diagnosis, print_trace_blockers
+from graphviz_dash.features.torch_compile.analysis.report import CompileReport, build_compile_report
 from graphviz_dash.features.torch_compile.text import print_causes, print_rules
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.doctor import Severity
 
 _INSTALL = "pip install 'graphviz-dash[collect]'"
 _STDERR: Final = 2
-_CAUSES: Final = 10
+_MAX_CAUSES: Final = 10
 _OUTCOMES: Final = {
     Severity.ILLEGAL: CaptureOutcome.ILLEGAL,
     Severity.SILENT: CaptureOutcome.SILENT,
@@ -105,7 +105,7 @@ def doctor(
     if sum(subjects) != 1:
         raise click.UsageError("Give one of --workload, --bundle, or a program after --.")
     if bundle is not None:
-        raise click.exceptions.Exit(_tell([bundle], as_json))
+        raise click.exceptions.Exit(_report_bundles([bundle], as_json))
     _require_collectors()
     arguments = [f"--warmup={warmup}", f"--steps={steps}", f"--seed={seed}"]
     arguments += [f"--set={setting}" for setting in settings]
@@ -134,19 +134,19 @@ def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
     if process.returncode not in (0, _PROGRAM_FAILED) or not bundles:
         # That process has already reported the error on stderr.
         raise click.exceptions.Exit(process.returncode or GraphvizDashError.exit_code)
-    return _tell(bundles, as_json)
+    return _report_bundles(bundles, as_json)
 
 
-class _Examined(Struct, frozen=True):
+class _Examination(Struct, frozen=True):
     """Examination results of a bundle; at least one is present."""
 
     name: str
     """Name of the bundle's folder."""
     diagnosis: Diagnosis | None
     """Doctor findings; None if the doctor did not run."""
-    compiled: CompileReport | None
+    compilation: CompileReport | None
     """Compilation report; None if nothing was compiled."""
-    traced: Prediction | None
+    prediction: Prediction | None
     """Prediction from eager steps; None if other results are present."""
 
     @property
@@ -154,18 +154,18 @@ class _Examined(Struct, frozen=True):
         """Outcomes of captures, recorded or predicted."""
         if self.diagnosis is not None:
             return {self.diagnosis.outcome}
-        blockers = self.traced.blockers if self.traced is not None else ()
+        blockers = self.prediction.blockers if self.prediction is not None else ()
         return {_OUTCOMES[blocker.rule.severity] for blocker in blockers if blocker.certain}
 
 
-def _tell(bundles: list[Path], as_json: bool) -> int:
-    examined = [_examined(path) for path in bundles]
+def _report_bundles(bundles: list[Path], as_json: bool) -> int:
+    examined = [_load_examination(path) for path in bundles]
     if as_json:
-        rows = [(bundle.diagnosis, bundle.compiled, bundle.traced) for bundle in examined]
-        print_json("doctor", doctor_document(rows))
+        rows = [(bundle.diagnosis, bundle.compilation, bundle.prediction) for bundle in examined]
+        print_json("doctor", build_doctor_document(rows))
     else:
         for bundle in examined:
-            _print(bundle, alone=len(bundles) == 1)
+            _print_examination(bundle, alone=len(bundles) == 1)
     outcomes = {outcome for bundle in examined for outcome in bundle.outcomes}
     for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:
@@ -173,29 +173,29 @@ def _tell(bundles: list[Path], as_json: bool) -> int:
     return 0
 
 
-def _print(examined: _Examined, *, alone: bool) -> None:
+def _print_examination(examined: _Examination, *, alone: bool) -> None:
     if examined.diagnosis is not None:
         print_diagnosis(None if alone else examined.name, examined.diagnosis)
-    if examined.compiled is not None:
-        print_causes(examined.compiled.causes, _CAUSES)
-        print_rules(examined.compiled.rules)
-    if examined.traced is not None:
-        print_traced(examined.traced)
+    if examined.compilation is not None:
+        print_causes(examined.compilation.causes, _MAX_CAUSES)
+        print_rules(examined.compilation.rules)
+    if examined.prediction is not None:
+        print_trace_blockers(examined.prediction)
 
 
-def _examined(path: Path) -> _Examined:
+def _load_examination(path: Path) -> _Examination:
     """Load the results of a bundle.
 
     Raises:
         InputError: the bundle has no results.
     """
-    run = loaded_run(path)
+    run = open_run(path)
     diagnosis = None if run.doctor is None else diagnose(run.doctor)
-    compiled = None if run.compilation is None else compile_report(run)
+    compiled = None if run.compilation is None else build_compile_report(run)
     traced: Prediction | Missing | None = None
     if diagnosis is None and compiled is None:
         if may_be_eager(run) and run.replay_trace is not None:
-            traced = predict_run(run, shipped_calibration())
+            traced = predict_run(run, load_shipped_calibration())
         if not isinstance(traced, Prediction):
             suffix = f", and {traced.reason}" if isinstance(traced, Missing) else ""
             raise InputError(
@@ -205,7 +205,7 @@ def _examined(path: Path) -> _Examined:
                 "program that compiles, or one with a trace of eager steps",
                 "Examine the workload: graphviz-dash doctor --workload NAME -o FOLDER.",
             )
-    return _Examined(
+    return _Examination(
         path.name,
         diagnosis,
         None if isinstance(compiled, Missing) else compiled,
@@ -214,7 +214,7 @@ def _examined(path: Path) -> _Examined:
 
 
 def _require_collectors() -> None:
-    missing = [name for name in ("torch", "cuda.bindings") if not _found(name)]
+    missing = [name for name in ("torch", "cuda.bindings") if not _is_installed(name)]
     if missing:
         raise MissingRequirementError(
             f"The doctor needs {' and '.join(missing)}, not installed here: {_INSTALL}. "
@@ -222,7 +222,7 @@ def _require_collectors() -> None:
         )
 
 
-def _found(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
     except ModuleNotFoundError:

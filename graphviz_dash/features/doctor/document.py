@@ -8,22 +8,22 @@ from typing import TypedDict
 from graphviz_dash.analysis.doctor import Diagnosis
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.exports.documents.values import Count, Sentence
-from graphviz_dash.features.prediction.document import BlockerDocument, blocker_document
+from graphviz_dash.features.prediction.document import BlockerDocument, build_blocker_document
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport
 from graphviz_dash.features.torch_compile.document import (
     CompileCauseDocument,
     CompileRuleDocument,
-    cause_document,
-    compile_rule_documents,
+    build_cause_document,
+    build_compile_rule_documents,
 )
-from graphviz_dash.features.torch_compile.narrative import compile_sentence
+from graphviz_dash.features.torch_compile.narrative import summarize_compilation
 from graphviz_dash.model.doctor import Finding, OutputCheck
 from graphviz_dash.model.rules import RULES
-from graphviz_dash.narrative.doctor import verdict_text
-from graphviz_dash.narrative.prediction import not_checked_texts
+from graphviz_dash.narrative.doctor import format_doctor_verdict
+from graphviz_dash.narrative.prediction import list_unchecked
 
 
-class CodePlaceDocument(TypedDict):
+class CodeLocationDocument(TypedDict):
     """A line of user code with its context; ``first_line`` is the number of ``lines[0]``."""
 
     file: str
@@ -48,7 +48,7 @@ class FindingDocument(TypedDict):
     severity: str
     observed_in: str
     first_illegal_call: bool
-    location: CodePlaceDocument | None
+    location: CodeLocationDocument | None
     op: str | None
     stream: str | None
     thread: str | None
@@ -123,7 +123,7 @@ class DoctorDocument(TypedDict):
     traced: list[TracedDocument]
 
 
-def doctor_document(
+def build_doctor_document(
     examined: Sequence[tuple[Diagnosis | None, CompileReport | None, Prediction | None]],
 ) -> DoctorDocument:
     """Build the document of the examined processes.
@@ -133,14 +133,16 @@ def doctor_document(
     """
     return {
         "processes": [
-            _process_document(diagnosis) for diagnosis, _, _ in examined if diagnosis is not None
+            _build_process_document(diagnosis)
+            for diagnosis, _, _ in examined
+            if diagnosis is not None
         ],
         "compiled": [
             {
                 "process": number,
-                "sentence": compile_sentence(report),
-                "causes": [cause_document(cause) for cause in report.causes],
-                "rules": compile_rule_documents(report.rules),
+                "sentence": summarize_compilation(report),
+                "causes": [build_cause_document(cause) for cause in report.causes],
+                "rules": build_compile_rule_documents(report.rules),
             }
             for number, (_, report, _) in enumerate(examined)
             if report is not None
@@ -148,8 +150,8 @@ def doctor_document(
         "traced": [
             {
                 "process": number,
-                "blockers": [blocker_document(blocker) for blocker in traced.blockers],
-                "not_checked": list(not_checked_texts(traced)),
+                "blockers": [build_blocker_document(blocker) for blocker in traced.blockers],
+                "not_checked": list(list_unchecked(traced)),
             }
             for number, (_, _, traced) in enumerate(examined)
             if traced is not None
@@ -157,11 +159,11 @@ def doctor_document(
     }
 
 
-def _process_document(diagnosis: Diagnosis) -> DiagnosisDocument:
+def _build_process_document(diagnosis: Diagnosis) -> DiagnosisDocument:
     report = diagnosis.report
     return {
         "outcome": diagnosis.outcome.value,
-        "verdict": verdict_text(diagnosis),
+        "verdict": format_doctor_verdict(diagnosis),
         "subject": report.subject,
         "captured": report.captured,
         "attempts": report.attempts,
@@ -169,7 +171,7 @@ def _process_document(diagnosis: Diagnosis) -> DiagnosisDocument:
         "steps": report.steps,
         "operators": report.operators,
         "replays": report.replays,
-        "findings": [_finding_document(finding) for finding in diagnosis.findings],
+        "findings": [_build_finding_document(finding) for finding in diagnosis.findings],
         "rules": [
             {
                 "rule": outcome.rule.id.value,
@@ -179,11 +181,11 @@ def _process_document(diagnosis: Diagnosis) -> DiagnosisDocument:
             }
             for outcome in diagnosis.rules
         ],
-        "outputs": [_output_document(check) for check in report.outputs],
+        "outputs": [_build_output_document(check) for check in report.outputs],
     }
 
 
-def _output_document(check: OutputCheck) -> TensorCheckDocument:
+def _build_output_document(check: OutputCheck) -> TensorCheckDocument:
     return {
         "name": check.name,
         "kind": check.kind,
@@ -196,7 +198,7 @@ def _output_document(check: OutputCheck) -> TensorCheckDocument:
     }
 
 
-def _finding_document(finding: Finding) -> FindingDocument:
+def _build_finding_document(finding: Finding) -> FindingDocument:
     rule, location = RULES[finding.rule], finding.place
     return {
         "rule": finding.rule.value,

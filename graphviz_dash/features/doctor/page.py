@@ -9,66 +9,70 @@ from graphviz_dash.analysis.doctor import (
     Diagnosis,
     diagnose,
 )
-from graphviz_dash.features.doctor.undiagnosed import undiagnosed
-from graphviz_dash.features.torch_compile.page.compile_causes import compiled_diagnosis
-from graphviz_dash.model.doctor import CodePlace, Finding, OutputCheck, Seen, Severity
+from graphviz_dash.features.doctor.undiagnosed import show_undiagnosed
+from graphviz_dash.features.torch_compile.page.compile_causes import show_compile_diagnosis
+from graphviz_dash.model.doctor import CodeLocation, DetectionMethod, Finding, OutputCheck, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.doctor import difference_text, evidence_text, verdict_text
-from graphviz_dash.ui.page.frame import choose_run, chosen_experiment
-from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.page.rules import doctor_rules, rule_advice
-from graphviz_dash.ui.page.widgets import facts
-from graphviz_dash.units import counted, format_count
+from graphviz_dash.narrative.doctor import (
+    describe_output_difference,
+    format_doctor_verdict,
+    format_evidence_value,
+)
+from graphviz_dash.ui.page.frame import load_selected_experiment, select_run
+from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.rules import format_doctor_rules, format_rule_advice
+from graphviz_dash.ui.page.widgets import format_facts
+from graphviz_dash.units import format_count, pluralize
 
-_WORDS: Final = {
+_OUTCOME_LABELS: Final = {
     CaptureOutcome.ILLEGAL: "Capture fails",
     CaptureOutcome.SILENT: "Replays differ",
     CaptureOutcome.HEALTHY: "Healthy",
     CaptureOutcome.UNSEEN: "Nothing captured",
 }
-_SEEN: Final = {
-    Seen.CAPTURE: "reproduced in a capture",
-    Seen.EAGER: "seen in eager steps",
-    Seen.REPLAY: "seen in a replay",
+_EVIDENCE_LABELS: Final = {
+    DetectionMethod.CAPTURE: "reproduced in a capture",
+    DetectionMethod.EAGER: "seen in eager steps",
+    DetectionMethod.REPLAY: "seen in a replay",
 }
-_SHOWN_OUTPUTS: Final = 12
+_MAX_OUTPUTS: Final = 12
 
 
 def render() -> None:
     """Render the page."""
-    chosen = chosen_experiment(warned=True)
+    chosen = load_selected_experiment(warned=True)
     runs = [
         run
         for run in chosen.experiment.runs
         if run.doctor is not None or run.compilation is not None
     ]
     if not runs:
-        undiagnosed(chosen)
+        show_undiagnosed(chosen)
         return
     default = next((run.name for run in runs if run.manifest.failures), None)
     default = default or next((run.name for run in runs if run.doctor is not None), None)
-    run = choose_run(runs, default=default) if len(runs) > 1 else runs[0]
+    run = select_run(runs, default=default) if len(runs) > 1 else runs[0]
     if run.doctor is not None:
-        _examined(run, diagnose(run.doctor))
+        _show_diagnosis(run, diagnose(run.doctor))
     if run.compilation is not None:
-        compiled_diagnosis(chosen, run.name)
+        show_compile_diagnosis(chosen, run.name)
 
 
-def _examined(run: Run, diagnosis: Diagnosis) -> None:
-    show(_verdict(run, diagnosis))
+def _show_diagnosis(run: Run, diagnosis: Diagnosis) -> None:
+    show_markup(_format_verdict(run, diagnosis))
     for title, findings in (
-        ("Illegal in a capture", diagnosis.illegal),
-        ("Silently wrong on replay", diagnosis.silent),
+        ("Illegal in a capture", diagnosis.illegal_findings),
+        ("Silently wrong on replay", diagnosis.silent_findings),
     ):
         if findings:
-            count = element("span", format_count(len(findings)), "count")
-            show(element("h2", text(title) + count, "doctor-part"))
-            show(*(_card(finding) for finding in findings))
-    show(_outputs(diagnosis), doctor_rules(diagnosis))
+            count = format_element("span", format_count(len(findings)), "count")
+            show_markup(format_element("h2", escape_html(title) + count, "doctor-part"))
+            show_markup(*(_format_finding(finding) for finding in findings))
+    show_markup(_format_outputs(diagnosis), format_doctor_rules(diagnosis))
 
 
-def _verdict(run: Run, diagnosis: Diagnosis) -> str:
+def _format_verdict(run: Run, diagnosis: Diagnosis) -> str:
     report = diagnosis.report
     kind = {CaptureOutcome.ILLEGAL: "illegal", CaptureOutcome.SILENT: "silent"}.get(
         diagnosis.outcome, "sound"
@@ -81,48 +85,52 @@ def _verdict(run: Run, diagnosis: Diagnosis) -> str:
         ("Eager steps compared", format_count(report.steps)),
         ("Replays", format_count(report.replays)),
     ]
-    return element(
+    return format_element(
         "section",
-        element("span", text(_WORDS[diagnosis.outcome]), f"badge {kind}")
-        + element("p", text(verdict_text(diagnosis)), "doctor-verdict")
-        + facts(pairs),
+        format_element("span", escape_html(_OUTCOME_LABELS[diagnosis.outcome]), f"badge {kind}")
+        + format_element("p", escape_html(format_doctor_verdict(diagnosis)), "doctor-verdict")
+        + format_facts(pairs),
         f"doctor-hero {kind}",
     )
 
 
-def _card(finding: Finding) -> str:
+def _format_finding(finding: Finding) -> str:
     rule = RULES[finding.rule]
     kind = "illegal" if finding.severity is Severity.ILLEGAL else "silent"
     badge = "first illegal call" if finding.first else finding.severity.value
-    head = element(
+    head = format_element(
         "header",
-        element("span", text(badge), f"badge {kind}")
-        + element("h3", text(rule.title))
-        + element("code", text(rule.id.value), "rule-id"),
+        format_element("span", escape_html(badge), f"badge {kind}")
+        + format_element("h3", escape_html(rule.title))
+        + format_element("code", escape_html(rule.id.value), "rule-id"),
     )
-    details = _code(finding.place) if finding.place else ""
+    details = _format_code(finding.place) if finding.place else ""
     if finding.message:
-        details += element("p", text(finding.message), "doctor-error")
-    details += _facts(finding)
-    body = element("div", details, "found") + element("div", rule_advice(rule, "Fix"), "advice")
-    return element("article", head + element("div", body, "columns"), f"doctor-card {kind}")
+        details += format_element("p", escape_html(finding.message), "doctor-error")
+    details += _format_facts(finding)
+    body = format_element("div", details, "found") + format_element(
+        "div", format_rule_advice(rule, "Fix"), "advice"
+    )
+    return format_element(
+        "article", head + format_element("div", body, "columns"), f"doctor-card {kind}"
+    )
 
 
-def _code(location: CodePlace) -> str:
-    location_markup = element("b", text(location.text))
+def _format_code(location: CodeLocation) -> str:
+    location_markup = format_element("b", escape_html(location.text))
     if location.function:
-        location_markup += element("span", f" in {text(location.function)}")
+        location_markup += format_element("span", f" in {escape_html(location.function)}")
     if not location.lines:
-        return element("div", location_markup, "where")
+        return format_element("div", location_markup, "where")
     rows = [
-        element(
+        format_element(
             "span",
-            element("i", text(number)) + text(line or " "),
+            format_element("i", escape_html(number)) + escape_html(line or " "),
             "hit" if number == location.line else "",
         )
         for number, line in enumerate(location.lines, location.first)
     ]
-    return element("div", location_markup, "where") + element(
+    return format_element("div", location_markup, "where") + format_element(
         # Focusable, because it may scroll horizontally.
         "pre",
         "".join(rows),
@@ -133,67 +141,81 @@ def _code(location: CodePlace) -> str:
     )
 
 
-def _facts(finding: Finding) -> str:
+def _format_facts(finding: Finding) -> str:
     rows = [
         ("Operator", finding.op),
         ("Stream", finding.stream),
         ("Thread", finding.thread),
         ("Occurrences per step", None if finding.calls is None else format_count(finding.calls)),
-        *((evidence.name, evidence_text(evidence)) for evidence in finding.evidence),
-        ("Evidence", _SEEN[finding.seen]),
+        *((evidence.name, format_evidence_value(evidence)) for evidence in finding.evidence),
+        ("Evidence", _EVIDENCE_LABELS[finding.seen]),
     ]
     cells = "".join(
-        element("dt", _label(name)) + element("dd", text(value))
+        format_element("dt", _format_label(name)) + format_element("dd", escape_html(value))
         for name, value in rows
         if value is not None
     )
-    return element("dl", cells)
+    return format_element("dl", cells)
 
 
-def _label(name: str) -> str:
+def _format_label(name: str) -> str:
     """Format a name as a label; leading code, such as ``len(losses) before a step``, is kept."""
     code, _, remainder = name.partition(" ")
     if code.isidentifier():
-        return text(name[:1].upper() + name[1:])
-    return element("code", text(code)) + text(f" {remainder}" if remainder else "")
+        return escape_html(name[:1].upper() + name[1:])
+    return format_element("code", escape_html(code)) + escape_html(
+        f" {remainder}" if remainder else ""
+    )
 
 
-def _outputs(diagnosis: Diagnosis) -> str:
+def _format_outputs(diagnosis: Diagnosis) -> str:
     outputs = diagnosis.report.outputs
     if not outputs:
         return ""
     differing = [check for check in outputs if check.differing]
     equal = [check for check in outputs if not check.differing]
-    rows = [_output(check) for check in differing[:_SHOWN_OUTPUTS]]
+    rows = [_format_output(check) for check in differing[:_MAX_OUTPUTS]]
     more = len(differing) - len(rows)
-    rows += [_equal_outputs(equal)] if len(equal) > 1 else map(_output, equal)
-    heading = element("h2", "Replay compared with an eager step", "doctor-part")
-    note = element(
+    rows += [_format_equal_outputs(equal)] if len(equal) > 1 else map(_format_output, equal)
+    heading = format_element("h2", "Replay compared with an eager step", "doctor-part")
+    note = format_element(
         "p",
         "Both started from the same memory and random state; then all their resulting tensors "
-        "were compared." + (f" Not shown: {counted(more, 'more tensor')}." if more else ""),
+        "were compared." + (f" Not shown: {pluralize(more, 'more tensor')}." if more else ""),
         "muted",
     )
-    head = "".join(element("th", name, scope="col") for name in ("Tensor", "Shape", "Difference"))
-    lines = element("tr", head) + "".join(
-        element("tr", "".join(element("td", cell) for cell in cells)) for cells in rows
+    head = "".join(
+        format_element("th", name, scope="col") for name in ("Tensor", "Shape", "Difference")
     )
-    return heading + note + element("div", element("table", lines, "doctor-table"), "scroll")
+    lines = format_element("tr", head) + "".join(
+        format_element("tr", "".join(format_element("td", cell) for cell in cells))
+        for cells in rows
+    )
+    return (
+        heading
+        + note
+        + format_element("div", format_element("table", lines, "doctor-table"), "scroll")
+    )
 
 
-def _output(check: OutputCheck) -> list[str]:
+def _format_output(check: OutputCheck) -> list[str]:
     shape = f"{check.dtype} {list(check.shape)}"
-    return [text(check.name), text(shape), text(difference_text(check))]
+    return [
+        escape_html(check.name),
+        escape_html(shape),
+        escape_html(describe_output_difference(check)),
+    ]
 
 
-def _equal_outputs(equal: list[OutputCheck]) -> list[str]:
+def _format_equal_outputs(equal: list[OutputCheck]) -> list[str]:
     items = "".join(
-        element("li", text(f"{check.name}: {check.dtype} {list(check.shape)}")) for check in equal
+        format_element("li", escape_html(f"{check.name}: {check.dtype} {list(check.shape)}"))
+        for check in equal
     )
-    summary = element("summary", text(counted(len(equal), "tensor")))
+    summary = format_element("summary", escape_html(pluralize(len(equal), "tensor")))
     shapes = len({(check.dtype, check.shape) for check in equal})
     return [
-        element("details", summary + element("ul", items)),
-        text(counted(shapes, "shape")),
-        text(difference_text(equal[0])),
+        format_element("details", summary + format_element("ul", items)),
+        escape_html(pluralize(shapes, "shape")),
+        escape_html(describe_output_difference(equal[0])),
     ]

@@ -9,13 +9,13 @@ from typing import Final
 import click
 
 from graphviz_dash.bundle.baseline import read_baseline
-from graphviz_dash.cli.loading import loaded_experiment
+from graphviz_dash.cli.loading import open_experiment
 from graphviz_dash.cli.text.output import print_json
-from graphviz_dash.errors import printable
-from graphviz_dash.features.gate.document import gate_document
-from graphviz_dash.features.gate.gate import GateResult, baseline_of, gate
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.gate.document import build_gate_document
+from graphviz_dash.features.gate.gate import GateResult, build_baseline, check_gate
 from graphviz_dash.features.gate.markdown import (
-    summary,
+    format_summary,
     write_baseline,
     write_summary,
 )
@@ -96,42 +96,45 @@ def gate_command(
     if target is not None:
         if file is not None or as_json:
             raise click.UsageError("--write-baseline produces no result to write")
-        _write(experiments, target)
+        _write_baseline_file(experiments, target)
         return
     if len(experiments) > 1:
         raise click.UsageError("only one EXPERIMENT can be gated; several build a baseline")
     to_stdout = file is not None and str(file) == "-"
     if to_stdout and as_json:
         raise click.UsageError("--summary - and --json both use stdout")
-    result = _gate(experiments[0], baseline or Path(), limit)
+    result = _gate_experiment(experiments[0], baseline or Path(), limit)
     if file is not None and not to_stdout:
         write_summary(result, file)
     if as_json:
-        print_json("gate", gate_document(result))
+        print_json("gate", build_gate_document(result))
     elif to_stdout:
-        click.echo(summary(result), nl=False)
+        click.echo(format_summary(result), nl=False)
     else:
         print_gate(result)
     if not result.passed:
         raise click.exceptions.Exit(1)
 
 
-def _write(experiments: tuple[Path, ...], target: Path) -> None:
-    baseline = baseline_of([loaded_experiment(path) for path in experiments])
+def _write_baseline_file(experiments: tuple[Path, ...], target: Path) -> None:
+    baseline = build_baseline([open_experiment(path) for path in experiments])
     write_baseline(baseline, target)
     for recording in baseline.recordings:
         for run in recording.runs:
             contents = ", ".join((*run.series, *run.counts)) or "nothing to compare"
             failed = f"; {run.failure}" if run.failure is not None else ""
-            click.echo(printable(f"{recording.name}/{run.name}: {contents}{failed}"), err=True)
-    click.echo(printable(str(target)))
+            click.echo(
+                escape_control_characters(f"{recording.name}/{run.name}: {contents}{failed}"),
+                err=True,
+            )
+    click.echo(escape_control_characters(str(target)))
 
 
-def _gate(experiment: Path, baseline_path: Path, limit: float) -> GateResult:
-    baseline = _baseline(baseline_path)
-    return gate(loaded_experiment(experiment), baseline, baseline_path, limit)
+def _gate_experiment(experiment: Path, baseline_path: Path, limit: float) -> GateResult:
+    baseline = _load_baseline(baseline_path)
+    return check_gate(open_experiment(experiment), baseline, baseline_path, limit)
 
 
-def _baseline(path: Path) -> Baseline:
+def _load_baseline(path: Path) -> Baseline:
     """Read a baseline from its file, or build one from the experiment in a folder."""
-    return baseline_of([loaded_experiment(path)]) if path.is_dir() else read_baseline(path)
+    return build_baseline([open_experiment(path)]) if path.is_dir() else read_baseline(path)

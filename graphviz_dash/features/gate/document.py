@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from graphviz_dash.exports.documents.values import Sentence, number
+from graphviz_dash.exports.documents.values import Sentence, simplify_number
 from graphviz_dash.features.gate.gate import GateResult
-from graphviz_dash.features.gate.gated import GatedFigure
+from graphviz_dash.features.gate.gated import MetricChange
 
 
-class GatedDocument(TypedDict):
+class GatedMetricDocument(TypedDict):
     """A metric of a run compared with its baseline."""
 
     run: str
@@ -40,14 +40,14 @@ class GateDocument(TypedDict):
     experiment: str
     baseline: str
     recordings: int
-    metrics: list[GatedDocument]
+    metrics: list[GatedMetricDocument]
     failed_runs: list[BrokenRunDocument]
     differences: list[Sentence]
     notes: list[Sentence]
     host: Sentence | None
 
 
-def gate_document(result: GateResult) -> GateDocument:
+def build_gate_document(result: GateResult) -> GateDocument:
     """Build the document of a regression check."""
     return {
         "passed": result.passed,
@@ -55,25 +55,25 @@ def gate_document(result: GateResult) -> GateDocument:
         "experiment": result.experiment,
         "baseline": result.baseline,
         "recordings": result.recordings,
-        "metrics": [_gated_document(figure) for figure in result.figures],
-        "failed_runs": [{"run": broken.run, "text": broken.text} for broken in result.broken],
+        "metrics": [_build_gated_metric_document(figure) for figure in result.changes],
+        "failed_runs": [{"run": broken.run, "text": broken.text} for broken in result.failures],
         "differences": list(result.differences),
         "notes": list(result.notes),
-        "host": result.host,
+        "host": result.host_warning,
     }
 
 
-def _gated_document(figure: GatedFigure) -> GatedDocument:
+def _build_gated_metric_document(figure: MetricChange) -> GatedMetricDocument:
     return {
         "run": figure.run,
         "metric": figure.metric.id,
         "key": figure.key,
         "unit": figure.metric.unit.value,
-        "before": number(figure.before),
-        "current": number(figure.now),
+        "before": simplify_number(figure.baseline),
+        "current": simplify_number(figure.current),
         "change": figure.change,
         "low": figure.low,
         "high": figure.high,
-        "exact": figure.exact,
+        "exact": figure.is_exact,
         "verdict": figure.verdict.value,
     }

@@ -10,25 +10,25 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.loop.family_report import FamilyReport, loop_report
-from graphviz_dash.analysis.loop.keys import numbers_text
-from graphviz_dash.features.gate.gated import GatedFigure, TimeSeries, hold_times
+from graphviz_dash.analysis.loop.family_report import FamilyReport, build_loop_report
+from graphviz_dash.analysis.loop.keys import format_numbers
+from graphviz_dash.features.gate.gated import MetricChange, TimeSeries, compare_times
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.baseline import BaselineKey, BaselineRun
-from graphviz_dash.units import counted
+from graphviz_dash.units import pluralize
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
 
-METRIC: Final = "loop_replay"
+REPLAY_METRIC: Final = "loop_replay"
 """Gated per key: median of the sampled replays of its graphs."""
 
-_FEWEST: Final = 8
+_MIN_SAMPLES: Final = 8
 """Minimum number of replays; resampling seven misses the true median in more than 1% of cases."""
 
-_MOST_NAMED: Final = 8
+_MAX_LISTED_KEYS: Final = 8
 
-_Keys: TypeAlias = Mapping[tuple[str, tuple[int, ...]], BaselineKey]
+_KeysById: TypeAlias = Mapping[tuple[str, tuple[int, ...]], BaselineKey]
 
 
 def record_keys(run: Run) -> tuple[BaselineKey, ...]:
@@ -36,7 +36,7 @@ def record_keys(run: Run) -> tuple[BaselineKey, ...]:
 
     If families share a name, the one with the most steps is used.
     """
-    report = loop_report(run)
+    report = build_loop_report(run)
     if isinstance(report, Missing):
         return ()
     families: dict[str, FamilyReport] = {}
@@ -55,59 +55,61 @@ def record_keys(run: Run) -> tuple[BaselineKey, ...]:
     )
 
 
-class HeldKeys(Struct, frozen=True):
+class KeyComparison(Struct, frozen=True):
     """Keys of a run compared with the baseline's."""
 
-    figures: tuple[GatedFigure, ...]
+    changes: tuple[MetricChange, ...]
     """Changes of keys that both sides have, by family and key."""
     notes: tuple[str, ...]
     """Skipped keys, with the reason."""
 
 
-def hold_keys(run: BaselineRun, befores: Sequence[BaselineRun], limit: float) -> HeldKeys:
+def compare_keys(run: BaselineRun, baselines: Sequence[BaselineRun], limit: float) -> KeyComparison:
     """Compare the replays of each key with the slowest recording of ``befores``.
 
     A key on one side only is not a failure.
     """
-    current = _by_key(run.keys)
-    earlier = [_renamed(_by_key(before.keys), current) for before in befores]
+    current = _index_by_key(run.keys)
+    earlier = [_rename_family(_index_by_key(before.keys), current) for before in baselines]
     names = sorted({name for keys in (current, *earlier) for name in keys})
-    figures: list[GatedFigure] = []
+    figures: list[MetricChange] = []
     missing_keys: list[str] = []
     new_keys: list[str] = []
     undersampled_keys: list[str] = []
     for name in names:
         earlier_keys = [keys[name] for keys in earlier if name in keys]
         if name not in current:
-            missing_keys.append(_text(earlier_keys[0]))
+            missing_keys.append(_format_key(earlier_keys[0]))
             continue
         if not earlier_keys:
-            new_keys.append(_text(current[name]))
+            new_keys.append(_format_key(current[name]))
             continue
-        timed = [key for key in earlier_keys if len(key.replay_ns) >= _FEWEST]
-        if len(current[name].replay_ns) < _FEWEST or not timed:
-            undersampled_keys.append(_text(current[name]))
+        timed = [key for key in earlier_keys if len(key.replay_ns) >= _MIN_SAMPLES]
+        if len(current[name].replay_ns) < _MIN_SAMPLES or not timed:
+            undersampled_keys.append(_format_key(current[name]))
             continue
-        series = [_series(key) for key in timed]
+        series = [_build_series(key) for key in timed]
         slowest = max(series, key=lambda candidate: candidate.median)
-        now = _series(current[name])
-        change = hold_times(run.name, METRIC, slowest, now, limit, _text(current[name]))
+        now = _build_series(current[name])
+        change = compare_times(
+            run.name, REPLAY_METRIC, slowest, now, limit, _format_key(current[name])
+        )
         if not isinstance(change, Missing):
             figures.append(change)
-    return HeldKeys(
-        tuple(figures), tuple(_notes(run.name, missing_keys, new_keys, undersampled_keys))
+    return KeyComparison(
+        tuple(figures), tuple(_format_notes(run.name, missing_keys, new_keys, undersampled_keys))
     )
 
 
-def _series(key: BaselineKey) -> TimeSeries:
-    return TimeSeries((key.replay_ns,), neighbours_alike=False)
+def _build_series(key: BaselineKey) -> TimeSeries:
+    return TimeSeries((key.replay_ns,), is_correlated=False)
 
 
-def _by_key(keys: Sequence[BaselineKey]) -> _Keys:
+def _index_by_key(keys: Sequence[BaselineKey]) -> _KeysById:
     return {(key.family, key.key): key for key in keys}
 
 
-def _renamed(before: _Keys, now: _Keys) -> _Keys:
+def _rename_family(before: _KeysById, now: _KeysById) -> _KeysById:
     """Return ``before`` with the current family name if both sides have a single family.
 
     Unlabelled families are named after the capturing line, which may move.
@@ -121,17 +123,21 @@ def _renamed(before: _Keys, now: _Keys) -> _Keys:
     return {(name, numbers): key for (_, numbers), key in before.items()}
 
 
-def _text(key: BaselineKey) -> str:
-    return f"{key.family}, {numbers_text(key.axes, key.key)}"
+def _format_key(key: BaselineKey) -> str:
+    return f"{key.family}, {format_numbers(key.axes, key.key)}"
 
 
-def _notes(run: str, gone: Sequence[str], new: Sequence[str], few: Sequence[str]) -> Iterator[str]:
+def _format_notes(
+    run: str, missing: Sequence[str], new: Sequence[str], undersampled: Sequence[str]
+) -> Iterator[str]:
     for keys, reason in (
-        (gone, "only in the baseline"),
+        (missing, "only in the baseline"),
         (new, "missing from the baseline"),
-        (few, f"with fewer than {_FEWEST} timed replays on one side"),
+        (undersampled, f"with fewer than {_MIN_SAMPLES} timed replays on one side"),
     ):
         if keys:
-            listed = "; ".join(keys[:_MOST_NAMED])
-            more = f" and {len(keys) - _MOST_NAMED} more" if len(keys) > _MOST_NAMED else ""
-            yield f"{run}: {counted(len(keys), 'key')} {reason}: {listed}{more}"
+            listed = "; ".join(keys[:_MAX_LISTED_KEYS])
+            more = (
+                f" and {len(keys) - _MAX_LISTED_KEYS} more" if len(keys) > _MAX_LISTED_KEYS else ""
+            )
+            yield f"{run}: {pluralize(len(keys), 'key')} {reason}: {listed}{more}"

@@ -11,7 +11,10 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.metrics.registry import METRICS, Metric
-from graphviz_dash.analysis.sample_statistics import independent_medians, resampled_process_medians
+from graphviz_dash.analysis.sample_statistics import (
+    compute_resampled_process_medians,
+    draw_independent_medians,
+)
 from graphviz_dash.model.absence import Fact, Missing
 
 TAIL_PROBABILITY: Final = 0.005
@@ -23,7 +26,7 @@ Stricter than the 95% intervals of a comparison, because a gate tests many metri
 _RESAMPLES: Final = 1_000
 _SEED: Final = 20_261_123
 
-LEAST_NS: Final = 1_000
+MIN_REGRESSION_NS: Final = 1_000
 """Smallest increase of a median that can be a regression, in ns.
 
 Clock, cache and interpreter noise reach this size.
@@ -34,22 +37,22 @@ class Verdict(StrEnum):
     """Verdict on one metric."""
 
     WORSE = "worse"
-    UNSURE = "unsure"
+    INCONCLUSIVE = "unsure"
     """Too noisy to exclude a regression beyond the limit."""
-    WITHIN = "within the limit"
+    WITHIN_LIMIT = "within the limit"
     BETTER = "better"
 
 
-class GatedFigure(Struct, frozen=True):
+class MetricChange(Struct, frozen=True):
     """One metric of one run compared with the baseline; lower is better."""
 
     run: str
     """Name of the run."""
     metric: Metric
     """Gated metric."""
-    before: float
+    baseline: float
     """Baseline value in the metric's unit; the worst of several recordings."""
-    now: float
+    current: float
     """Value in the experiment."""
     change: float | None
     """(now - before) / before; None if before is 0."""
@@ -63,7 +66,7 @@ class GatedFigure(Struct, frozen=True):
     """Family and key of the graphs; None if the value covers the whole run."""
 
     @property
-    def exact(self) -> bool:
+    def is_exact(self) -> bool:
         """True for a count, which has no spread."""
         return self.low is None
 
@@ -78,7 +81,7 @@ class TimeSeries(Struct, frozen=True):
 
     processes: Sequence[Sequence[int]]
     """Iterations by process; at least one process."""
-    neighbours_alike: bool = True
+    is_correlated: bool = True
     """True if consecutive iterations are correlated; False for sparse samples of one process."""
 
     @property
@@ -86,15 +89,15 @@ class TimeSeries(Struct, frozen=True):
         """Median over the iterations of all processes."""
         return float(np.median(self._values))
 
-    def resampled_medians(self, stream: int) -> Floats:
+    def resample_medians(self, stream: int) -> Floats:
         """Compute medians of bootstrap resamples, shape (resamples,).
 
         Draws processes, then blocks of iterations. Each ``stream`` is independent.
         """
-        if self.neighbours_alike:
-            return resampled_process_medians(self.processes, stream)
+        if self.is_correlated:
+            return compute_resampled_process_medians(self.processes, stream)
         generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
-        return independent_medians(self._values, _RESAMPLES, generator)
+        return draw_independent_medians(self._values, _RESAMPLES, generator)
 
     @property
     def _values(self) -> Floats:
@@ -102,35 +105,42 @@ class TimeSeries(Struct, frozen=True):
         return np.concatenate(parts)
 
 
-def hold_count(run: str, metric: str, before: float, now: float, limit: float) -> GatedFigure:
+def compare_count(
+    run: str, metric: str, baseline: float, current: float, limit: float
+) -> MetricChange:
     """Compare one exact value with the baseline."""
     # Rounding keeps 105 within 5% of 100.
-    allowed = round(before * (1 + limit), 6)
-    below_limit = Verdict.BETTER if now < before else Verdict.WITHIN
-    verdict = Verdict.WORSE if now > allowed else below_limit
-    change = (now - before) / before if before else None
-    return GatedFigure(run, METRICS[metric], before, now, change, None, None, verdict)
+    allowed = round(baseline * (1 + limit), 6)
+    below_limit = Verdict.BETTER if current < baseline else Verdict.WITHIN_LIMIT
+    verdict = Verdict.WORSE if current > allowed else below_limit
+    change = (current - baseline) / baseline if baseline else None
+    return MetricChange(run, METRICS[metric], baseline, current, change, None, None, verdict)
 
 
-def hold_times(
-    run: str, metric: str, before: TimeSeries, now: TimeSeries, limit: float, key: str | None = None
-) -> GatedFigure | Missing:
+def compare_times(
+    run: str,
+    metric: str,
+    baseline: TimeSeries,
+    current: TimeSeries,
+    limit: float,
+    key: str | None = None,
+) -> MetricChange | Missing:
     """Compare one time with the baseline, by bootstraps of both medians."""
-    current_ns, baseline_ns = now.median, before.median
-    baseline_medians = before.resampled_medians(0)
-    current_medians = now.resampled_medians(1)
+    current_ns, baseline_ns = current.median, baseline.median
+    baseline_medians = baseline.resample_medians(0)
+    current_medians = current.resample_medians(1)
     if bool(np.any(baseline_medians <= 0)):
         return Missing(Fact.STEP_TIMES, "half of the baseline's iterations lasted 0 ns")
     # A long series has fewer resamples than a short one.
     draws = min(len(baseline_medians), len(current_medians))
-    low, high = _change_interval(baseline_medians[:draws], current_medians[:draws])
-    if low > limit and current_ns - baseline_ns > LEAST_NS:
+    low, high = _compute_change_interval(baseline_medians[:draws], current_medians[:draws])
+    if low > limit and current_ns - baseline_ns > MIN_REGRESSION_NS:
         verdict = Verdict.WORSE
-    elif high > limit and baseline_ns * high > LEAST_NS:
-        verdict = Verdict.UNSURE
+    elif high > limit and baseline_ns * high > MIN_REGRESSION_NS:
+        verdict = Verdict.INCONCLUSIVE
     else:
-        verdict = Verdict.BETTER if high < 0 else Verdict.WITHIN
-    return GatedFigure(
+        verdict = Verdict.BETTER if high < 0 else Verdict.WITHIN_LIMIT
+    return MetricChange(
         run,
         METRICS[metric],
         baseline_ns,
@@ -143,7 +153,9 @@ def hold_times(
     )
 
 
-def _change_interval(befores: Floats, nows: Floats) -> tuple[float, float]:
-    ratios = nows / befores - 1
+def _compute_change_interval(
+    baseline_medians: Floats, current_medians: Floats
+) -> tuple[float, float]:
+    ratios = current_medians / baseline_medians - 1
     low, high = np.percentile(ratios, (100 * TAIL_PROBABILITY, 100 * (1 - TAIL_PROBABILITY)))
     return float(low), float(high)

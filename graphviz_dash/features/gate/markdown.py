@@ -9,20 +9,20 @@ from typing import Final
 
 import msgspec
 
-from graphviz_dash.errors import InputError, printable
-from graphviz_dash.exports.files import replacing
-from graphviz_dash.features.gate.gate import GateResult, limit_text
-from graphviz_dash.features.gate.gated import GatedFigure, Verdict
+from graphviz_dash.errors import InputError, escape_control_characters
+from graphviz_dash.exports.files import replace_file
+from graphviz_dash.features.gate.gate import GateResult, format_limit
+from graphviz_dash.features.gate.gated import MetricChange, Verdict
 from graphviz_dash.model.baseline import Baseline
-from graphviz_dash.units import counted, format_count, significant
+from graphviz_dash.units import format_count, pluralize, round_significant
 
-_LONGEST: Final = 300
+_MAX_CHARS: Final = 300
 """Maximum number of characters shown of a name or message from a file."""
 
 _MARKS: Final = {
     Verdict.WORSE: "❌ worse",
-    Verdict.UNSURE: "⚠️ inconclusive",
-    Verdict.WITHIN: "within the limit",
+    Verdict.INCONCLUSIVE: "⚠️ inconclusive",
+    Verdict.WITHIN_LIMIT: "within the limit",
     Verdict.BETTER: "better",
 }
 
@@ -36,94 +36,102 @@ def write_baseline(baseline: Baseline, file: Path) -> None:
     """
     if file.suffix == ".gz":
         raise InputError(file, "a name of a compressed file", "a name such as baseline.json")
-    with replacing(file) as target:
+    with replace_file(file) as target:
         target.write(msgspec.json.encode(baseline) + b"\n")
 
 
 def write_summary(result: GateResult, file: Path) -> None:
-    """Write :func:`summary`, replacing an existing file.
+    """Write :func:`format_summary`, replacing an existing file.
 
     Raises:
         InputError: no file can be written there.
     """
-    with replacing(file) as target:
-        target.write(summary(result).encode())
+    with replace_file(file) as target:
+        target.write(format_summary(result).encode())
 
 
-def summary(result: GateResult) -> str:
+def format_summary(result: GateResult) -> str:
     """Format the result as Markdown for GitHub and GitLab.
 
     Names and messages come from files, so they are code spans: no markup, links or mentions.
     """
-    parts = [f"### {'✅' if result.passed else '❌'} CUDA graph gate: {verdict_text(result)}", ""]
-    parts += [f"{code(result.experiment)} compared with {_against(result)}.", ""]
-    for broken in result.broken:
-        parts.append(f"- ❌ {code(broken.run)}: {code(broken.text)}")
-    if result.broken:
+    parts = [
+        f"### {'✅' if result.passed else '❌'} CUDA graph gate: {describe_verdict(result)}",
+        "",
+    ]
+    parts += [
+        f"{format_code_span(result.experiment)} compared with {_describe_baseline(result)}.",
+        "",
+    ]
+    for broken in result.failures:
+        parts.append(f"- ❌ {format_code_span(broken.run)}: {format_code_span(broken.text)}")
+    if result.failures:
         parts.append("")
-    parts += _table(result)
-    if result.unsure:
+    parts += _generate_table(result)
+    if result.inconclusive:
         parts += [
             "⚠️ inconclusive: too noisy to exclude a regression of more than "
-            f"{limit_text(result.limit)}. Use more iterations or a quieter machine.",
+            f"{format_limit(result.limit)}. Use more iterations or a quieter machine.",
             "",
         ]
-    if result.host is not None:
-        parts += [result.host, ""]
+    if result.host_warning is not None:
+        parts += [result.host_warning, ""]
     if result.differences:
         parts += ["Differences from the baseline:", ""]
-        parts += [f"- {code(text)}" for text in result.differences]
+        parts += [f"- {format_code_span(text)}" for text in result.differences]
         parts.append("")
     if result.notes:
         parts += ["Not gated:", ""]
-        parts += [f"- {code(text)}" for text in result.notes]
+        parts += [f"- {format_code_span(text)}" for text in result.notes]
         parts.append("")
     return "\n".join(parts)
 
 
-def verdict_text(result: GateResult) -> str:
+def describe_verdict(result: GateResult) -> str:
     """Summarize the outcome in a few words."""
-    limit = limit_text(result.limit)
-    metrics = counted(len(result.figures), "metric")
+    limit = format_limit(result.limit)
+    metrics = pluralize(len(result.changes), "metric")
     if result.passed:
-        if not result.figures:
+        if not result.changes:
             return "passed, but there was no metric to compare"
         inconclusive = (
-            f" ({format_count(len(result.unsure))} inconclusive)" if result.unsure else ""
+            f" ({format_count(len(result.inconclusive))} inconclusive)"
+            if result.inconclusive
+            else ""
         )
         return f"passed, no significant regression above {limit} in {metrics}{inconclusive}"
     failures = []
-    if result.worse:
+    if result.regressions:
         failures.append(
-            f"{format_count(len(result.worse))} of {metrics} regressed by more than {limit}"
+            f"{format_count(len(result.regressions))} of {metrics} regressed by more than {limit}"
         )
-    if result.broken:
-        failures.append(f"{format_count(len(result.broken))} failed or missing")
+    if result.failures:
+        failures.append(f"{format_count(len(result.failures))} failed or missing")
     return f"failed, {' and '.join(failures)}"
 
 
-def change_text(figure: GatedFigure) -> str:
+def format_change(figure: MetricChange) -> str:
     """Format the change with its sign; an en dash if the baseline is 0."""
-    return "–" if figure.change is None else _percent(figure.change)
+    return "–" if figure.change is None else _format_signed_percent(figure.change)
 
 
-def interval_text(figure: GatedFigure) -> str:
+def format_interval(figure: MetricChange) -> str:
     """Format the 99% interval of the change, or "exact"."""
     if figure.low is None or figure.high is None:
         return "exact"
-    return f"{_percent(figure.low)} to {_percent(figure.high)}"
+    return f"{_format_signed_percent(figure.low)} to {_format_signed_percent(figure.high)}"
 
 
-def in_order(figures: Iterable[GatedFigure]) -> list[GatedFigure]:
+def sort_by_verdict(figures: Iterable[MetricChange]) -> list[MetricChange]:
     """Sort by verdict: regressions first, then inconclusive metrics."""
     return sorted(figures, key=lambda metric: list(Verdict).index(metric.verdict))
 
 
-def code(text: object, *, cell: bool = False) -> str:
+def format_code_span(text: object, *, cell: bool = False) -> str:
     """Format any text as a Markdown code span; ``cell`` escapes bars for use in a table."""
-    shown = printable(str(text)).strip() or "(empty)"
-    if len(shown) > _LONGEST:
-        shown = f"{shown[: _LONGEST - 1]}…"
+    shown = escape_control_characters(str(text)).strip() or "(empty)"
+    if len(shown) > _MAX_CHARS:
+        shown = f"{shown[: _MAX_CHARS - 1]}…"
     # A fence one longer than the longest run of backticks inside.
     runs = re.findall(r"`+", shown)
     fence = "`" * (max(map(len, runs), default=0) + 1)
@@ -131,31 +139,34 @@ def code(text: object, *, cell: bool = False) -> str:
     return f"{fence}{pad}{shown}{pad}{fence}".replace("|", r"\|" if cell else "|")
 
 
-def _table(result: GateResult) -> Iterator[str]:
-    if not result.figures:
+def _generate_table(result: GateResult) -> Iterator[str]:
+    if not result.changes:
         return
     yield "| run | metric | baseline | current | change | 99% interval | |"
     yield "| --- | --- | ---: | ---: | ---: | ---: | --- |"
-    for figure in in_order(result.figures):
+    for figure in sort_by_verdict(result.changes):
         cells = (
-            code(figure.run, cell=True),
-            figure.title if figure.key is None else code(figure.title, cell=True),
-            figure.metric.format(figure.before),
-            figure.metric.format(figure.now),
-            change_text(figure),
-            interval_text(figure),
+            format_code_span(figure.run, cell=True),
+            figure.title if figure.key is None else format_code_span(figure.title, cell=True),
+            figure.metric.format(figure.baseline),
+            figure.metric.format(figure.current),
+            format_change(figure),
+            format_interval(figure),
             _MARKS[figure.verdict],
         )
         yield f"| {' | '.join(cells)} |"
     yield ""
 
 
-def _against(result: GateResult) -> str:
+def _describe_baseline(result: GateResult) -> str:
     count = result.recordings
     suffix = f", the worst of {count} recordings" if count > 1 else ""
-    return f"the baseline {code(result.baseline)}{suffix}; limit: {limit_text(result.limit)} worse"
+    return (
+        f"the baseline {format_code_span(result.baseline)}{suffix}; limit: "
+        f"{format_limit(result.limit)} worse"
+    )
 
 
-def _percent(change: float) -> str:
-    text = f"{significant(abs(change) * 100, 2)}%"
+def _format_signed_percent(change: float) -> str:
+    text = f"{round_significant(abs(change) * 100, 2)}%"
     return text if not change else f"{'+' if change > 0 else '−'}{text}"

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import click
 
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-from graphviz_dash.errors import printable
+from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.gate.gate import GateResult
 from graphviz_dash.features.gate.markdown import (
-    change_text,
-    in_order,
-    interval_text,
-    verdict_text,
+    describe_verdict,
+    format_change,
+    format_interval,
+    sort_by_verdict,
 )
 
 
 def print_gate(result: GateResult) -> None:
     """Print the verdict, each gated metric, and ungated items."""
-    click.echo(printable(f"{result.experiment}: {verdict_text(result)}"))
-    for broken in result.broken:
-        click.echo(printable(f"  {broken.run}: {broken.text}"))
-    if result.figures:
+    click.echo(escape_control_characters(f"{result.experiment}: {describe_verdict(result)}"))
+    for broken in result.failures:
+        click.echo(escape_control_characters(f"  {broken.run}: {broken.text}"))
+    if result.changes:
         click.echo()
-        table = plain_table(
+        table = create_table(
             "run", "figure", "baseline", "now", "change", "99% interval", "", right=(2, 3, 4, 5)
         )
-        for figure in in_order(result.figures):
+        for figure in sort_by_verdict(result.changes):
             table.add_row(
-                cell(figure.run),
-                cell(figure.title),
-                cell(figure.metric.format(figure.before)),
-                cell(figure.metric.format(figure.now)),
-                cell(change_text(figure)),
-                cell(interval_text(figure)),
-                cell(figure.verdict.value),
+                build_cell(figure.run),
+                build_cell(figure.title),
+                build_cell(figure.metric.format(figure.baseline)),
+                build_cell(figure.metric.format(figure.current)),
+                build_cell(format_change(figure)),
+                build_cell(format_interval(figure)),
+                build_cell(figure.verdict.value),
             )
         print_table(table)
-    if result.host is not None:
-        click.echo(f"\n{result.host}")
+    if result.host_warning is not None:
+        click.echo(f"\n{result.host_warning}")
     for title, lines in (
         ("Different from the baseline", result.differences),
         ("Not gated", result.notes),
@@ -45,4 +45,4 @@ def print_gate(result: GateResult) -> None:
         if lines:
             print_heading(title)
             for line in lines:
-                click.echo(printable(f"  {line}"))
+                click.echo(escape_control_characters(f"  {line}"))

@@ -5,34 +5,34 @@ from __future__ import annotations
 from typing import Final
 
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
-from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
-from graphviz_dash.analysis.nodes.needless_edges import NeedlessEdges
-from graphviz_dash.units import counted, format_count, format_ns, format_percent
+from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, MeasuredGraph
+from graphviz_dash.analysis.nodes.needless_edges import RedundantEdges
+from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 
-def concurrency_sentences(concurrency: Concurrency) -> tuple[str, ...]:
+def describe_concurrency(concurrency: Concurrency) -> tuple[str, ...]:
     """Describe the concurrency of a measured graph."""
-    measured, needless = concurrency.measured, concurrency.needless
-    shown = int((measured.p50 != NOT_SEEN).sum())
+    measured, needless = concurrency.measured, concurrency.redundant
+    shown = int((measured.p50 != UNTRACED).sum())
     path = measured.path.length
     duration = (
         f"A replay lasts {format_ns(measured.span_ns)} from its first start to its last end "
-        f"(median of {counted(measured.replays, 'replay')} in the {measured.source})."
+        f"(median of {pluralize(measured.replays, 'replay')} in the {measured.source})."
     )
     if len(measured.nodes) == 1:
         return (f"The graph has one node and no dependencies. {duration}",)
     return (
         f"The critical path lasts {format_ns(path)}, over {format_count(len(measured.path.nodes))} "
-        f"of {counted(shown, 'node')} in the trace. With these kernels and dependencies, the "
+        f"of {pluralize(shown, 'node')} in the trace. With these kernels and dependencies, the "
         f"graph cannot be faster on any number of streams. {duration}",
-        _streams(measured),
-        _about_gaps(measured),
-        _about_edges(measured, needless),
+        _describe_streams(measured),
+        _describe_gaps(measured),
+        _describe_edges(measured, needless),
     )
 
 
-def _about_gaps(measured: MeasuredGraph) -> str:
-    if measured.stitched:
+def _describe_gaps(measured: MeasuredGraph) -> str:
+    if measured.is_stitched:
         return (
             "Gaps between nodes are unknown: the trace combines the times of several replays, so "
             "durations include the gaps."
@@ -45,8 +45,8 @@ def _about_gaps(measured: MeasuredGraph) -> str:
     )
 
 
-def _streams(measured: MeasuredGraph) -> str:
-    on = f"on {counted(measured.streams, 'stream')}"
+def _describe_streams(measured: MeasuredGraph) -> str:
+    on = f"on {pluralize(measured.streams, 'stream')}"
     last = measured.schedules[-1]
     if last.streams == 1:
         return f"Its dependencies form a chain: no two nodes can run concurrently. It ran {on}."
@@ -55,44 +55,48 @@ def _streams(measured: MeasuredGraph) -> str:
         for schedule in measured.schedules[:-1]
     )
     return (
-        f"Its dependencies allow {measured.available:.2f} concurrent nodes on average; "
-        f"{measured.achieved:.2f} ran concurrently, {on}, while the GPU was busy. "
+        f"Its dependencies allow {measured.available_concurrency:.2f} concurrent nodes on average; "
+        f"{measured.achieved_concurrency:.2f} ran concurrently, {on}, while the GPU was busy. "
         f"List scheduling reaches the critical path on {last.streams} streams. Fewer streams: "
         f"{fewer}. "
         "Kernels that share the GPU run longer than alone, so these are lower bounds."
     )
 
 
-_BY_MEANING: Final = (
+_REDUNDANT_BACKWARD_EDGES: Final = (
     "parts of one backward operator (gradients of the operands of a product and of its bias) that "
     "do not use each other's results"
 )
 
 
-def _about_edges(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
-    if needless.unknown is None:
-        return _by_meaning(measured, needless)
+def _describe_edges(measured: MeasuredGraph, needless: RedundantEdges) -> str:
+    if needless.unknown_nodes is None:
+        return _describe_edges_by_meaning(measured, needless)
     count = len(needless.edges)
-    by_memory = count - needless.by_meaning
-    more = f", {format_count(needless.by_meaning)} more connect {_BY_MEANING}"
+    by_memory = count - needless.operator_only_count
+    more = (
+        f", {format_count(needless.operator_only_count)} more connect {_REDUNDANT_BACKWARD_EDGES}"
+    )
     unknown = (
-        f" {format_count(needless.unknown)} nodes keep their order because the memory they access "
+        f" {format_count(needless.unknown_nodes)} nodes keep their order because the memory "
+        "they access "
         "is unknown."
-        if needless.unknown
+        if needless.unknown_nodes
         else ""
     )
     joining = format_count(by_memory) if by_memory else "none"
     return (
         f"It has {format_count(len(measured.edges))} edges, of which {joining} connect nodes "
         f"that share no memory, according to the addresses among their arguments"
-        f"{more if needless.by_meaning else ''}. "
-        f"{_without(measured, needless)}Nodes that only read the same memory count as dependent. "
+        f"{more if needless.operator_only_count else ''}. "
+        f"{_describe_without_redundant_edges(measured, needless)}Nodes that only read the same "
+        "memory count as dependent. "
         f"Memory that a kernel reaches through pointers stored in memory is not visible."
         f"{unknown}"
     )
 
 
-def _by_meaning(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
+def _describe_edges_by_meaning(measured: MeasuredGraph, needless: RedundantEdges) -> str:
     unknown = (
         "The edges that carry data are unknown: the topology has stream order, and the bundle does "
         "not record the memory that its nodes access."
@@ -101,11 +105,12 @@ def _by_meaning(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
         return f"{unknown} By the meaning of its operators, no edge is redundant."
     return (
         f"{unknown} By the meaning of its operators, {format_count(len(needless.edges))} edges are "
-        f"redundant: {_BY_MEANING}. {_without(measured, needless)}".rstrip()
+        f"redundant: {_REDUNDANT_BACKWARD_EDGES}. "
+        f"{_describe_without_redundant_edges(measured, needless)}".rstrip()
     )
 
 
-def _without(measured: MeasuredGraph, needless: NeedlessEdges) -> str:
+def _describe_without_redundant_edges(measured: MeasuredGraph, needless: RedundantEdges) -> str:
     """Describe the graph without its redundant edges; empty if it has none."""
     if not needless.edges:
         return ""

@@ -28,7 +28,7 @@ _UNKNOWN: Final = {
 }
 
 
-def finding_text(finding: LaunchFinding) -> str:
+def format_finding(finding: LaunchFinding) -> str:
     """Format a violated or unverified rule of device launches."""
     if finding.rule is LaunchRule.KINDS and finding.kind is not None:
         kind = finding.kind.value
@@ -37,4 +37,4 @@ def finding_text(finding: LaunchFinding) -> str:
         return f"its nodes are on devices {', '.join(map(str, finding.devices))}"
     if finding.rule is LaunchRule.ONE_DEVICE:
         return f"the bundle does not record the device of {finding.unknown_nodes:,} of its nodes"
-    return (_VIOLATED if finding.violated else _UNKNOWN)[finding.rule]
+    return (_VIOLATED if finding.is_violated else _UNKNOWN)[finding.rule]

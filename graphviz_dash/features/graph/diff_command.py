@@ -6,16 +6,16 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.analysis.loop.keys import graph_keys
-from graphviz_dash.analysis.nodes.node_table import NodeTable, node_table
+from graphviz_dash.analysis.loop.keys import list_graph_names
+from graphviz_dash.analysis.nodes.node_table import NodeTable, build_table
 from graphviz_dash.bundle.read import is_bundle
-from graphviz_dash.cli.loading import loaded_run
+from graphviz_dash.cli.loading import open_run
 from graphviz_dash.cli.text.output import (
     print_json,
 )
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.graph.diff.graph_pair import pair_graphs
-from graphviz_dash.features.graph.diff_document import DiffSide, graph_pair_document
+from graphviz_dash.features.graph.diff.graph_pair import compare_graphs
+from graphviz_dash.features.graph.diff_document import DiffSide, build_graph_pair_document
 from graphviz_dash.features.graph.text.diff import print_graph_pair
 from graphviz_dash.model.run import Run
 
@@ -41,28 +41,28 @@ def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> 
     predicts from the documented rules whether cudaGraphExecUpdate accepts B for an executable of A,
     and shows the driver's result if it was recorded.
     """
-    first = _side(a)
-    second = _side(b, first.run)
-    pair = pair_graphs(first.run, first.graph, second.run, second.graph)
-    tables = _table(first), _table(second)
+    first = _resolve_side(a)
+    second = _resolve_side(b, first.run)
+    pair = compare_graphs(first.run, first.graph, second.run, second.graph)
+    tables = _build_node_table(first), _build_node_table(second)
     if as_json:
-        print_json("diff", graph_pair_document(first, second, pair, tables))
+        print_json("diff", build_graph_pair_document(first, second, pair, tables))
     else:
         print_graph_pair(first, second, pair, tables, count)
-    if exit_code and not pair.diff.same:
+    if exit_code and not pair.diff.is_same:
         raise click.exceptions.Exit(1)
 
 
-def _side(text: str, loaded: Run | None = None) -> DiffSide:
+def _resolve_side(text: str, loaded: Run | None = None) -> DiffSide:
     """Resolve an argument; ``loaded`` is a run that need not be loaded again."""
     path, graph = Path(text), ""
     if not is_bundle(path) and ":" in text:
         before, _, graph = text.rpartition(":")
         path = Path(before)
     path = path.absolute()
-    run = loaded if loaded is not None and loaded.path == path else loaded_run(path)
+    run = loaded if loaded is not None and loaded.path == path else open_run(path)
     graph_ids = [graph_of_run.id for graph_of_run in run.graphs if graph_of_run.parent is None]
-    by_name = {name: graph_id for graph_id, name in graph_keys(run.loop).items()}
+    by_name = {name: graph_id for graph_id, name in list_graph_names(run.loop).items()}
     graph = by_name.get(graph, graph)
     if not graph_ids:
         raise InputError(text, "a run without a captured graph", "a run with one")
@@ -77,5 +77,5 @@ def _side(text: str, loaded: Run | None = None) -> DiffSide:
     return DiffSide(run, graph or graph_ids[0])
 
 
-def _table(side: DiffSide) -> NodeTable:
-    return node_table(side.run, side.graph)
+def _build_node_table(side: DiffSide) -> NodeTable:
+    return build_table(side.run, side.graph)

@@ -8,10 +8,17 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeTable
-from graphviz_dash.exports.documents.values import Count, FilePath, Ns, Sentence, number, shown
+from graphviz_dash.exports.documents.values import (
+    Count,
+    FilePath,
+    Ns,
+    Sentence,
+    display_path,
+    simplify_number,
+)
 from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, NodeDiff
 from graphviz_dash.features.graph.diff.graph_pair import GraphPair
-from graphviz_dash.features.graph.diff_narrative import diff_sentence
+from graphviz_dash.features.graph.diff_narrative import summarize_graph_diff
 from graphviz_dash.model.run import Run
 
 
@@ -24,10 +31,10 @@ class DiffSide(Struct, frozen=True):
     @property
     def name(self) -> str:
         """Name that the diff command accepts."""
-        return f"{shown(self.run.path)}:{self.graph}"
+        return f"{display_path(self.run.path)}:{self.graph}"
 
 
-def medians(
+def read_medians(
     node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None
 ) -> tuple[float | None, float | None]:
     """Return the median GPU time of the node in both graphs, in ns; None if unavailable."""
@@ -132,26 +139,27 @@ class GraphPairDocument(TypedDict):
     update: UpdateDocument
 
 
-def graph_pair_document(
+def build_graph_pair_document(
     first: DiffSide, second: DiffSide, pair: GraphPair, tables: tuple[NodeTable, NodeTable]
 ) -> GraphPairDocument:
     """Build the document of two graphs."""
     return {
-        "sentence": diff_sentence(pair.diff),
-        "identical": pair.diff.same,
-        "a": _side_document(first),
-        "b": _side_document(second),
+        "sentence": summarize_graph_diff(pair.diff),
+        "identical": pair.diff.is_same,
+        "a": _build_side_document(first),
+        "b": _build_side_document(second),
         "graphs": [
-            _diff_document(diff, tables if diff is pair.diff else None) for diff in pair.diff.whole
+            _build_diff_document(diff, tables if diff is pair.diff else None)
+            for diff in pair.diff.levels
         ],
-        "update": _update_document(pair),
+        "update": _build_update_document(pair),
     }
 
 
-def _side_document(side: DiffSide) -> GraphSideDocument:
+def _build_side_document(side: DiffSide) -> GraphSideDocument:
     graph = next(captured for captured in side.run.graphs if captured.id == side.graph)
     return {
-        "path": shown(side.run.path),
+        "path": display_path(side.run.path),
         "graph": graph.id,
         "name": graph.name,
         "nodes": len(graph.nodes),
@@ -159,38 +167,38 @@ def _side_document(side: DiffSide) -> GraphSideDocument:
     }
 
 
-def _diff_document(
+def _build_diff_document(
     diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None
 ) -> GraphDiffDocument:
     nodes: list[NodeChangeDocument] = []
     for node in diff.nodes:
         if node.change is Change.SAME:
             continue
-        before, after = medians(node, tables)
+        before, after = read_medians(node, tables)
         nodes.append(
             {
                 "change": node.change.value,
                 "a": node.a,
                 "b": node.b,
                 "label": node.label,
-                "moved": node.moved,
+                "moved": node.is_moved,
                 "fields": [
                     {
                         "field": difference.field,
-                        "before": difference.before,
-                        "after": difference.after,
+                        "before": difference.old,
+                        "after": difference.new,
                     }
                     for difference in node.fields
                 ],
-                "median_a": number(before),
-                "median_b": number(after),
+                "median_a": simplify_number(before),
+                "median_b": simplify_number(after),
             }
         )
     return {
         "a": diff.a.id,
         "b": diff.b.id,
-        "node_counts": {change.value: n for change, n in diff.node_counts().items()},
-        "edge_counts": {change.value: n for change, n in diff.edge_counts().items()},
+        "node_counts": {change.value: n for change, n in diff.count_nodes().items()},
+        "edge_counts": {change.value: n for change, n in diff.count_edges().items()},
         "nodes": nodes,
         "edges": [
             {
@@ -204,11 +212,11 @@ def _diff_document(
     }
 
 
-def _update_document(pair: GraphPair) -> UpdateDocument:
-    violation, recorded = pair.prediction.violation, pair.recorded
+def _build_update_document(pair: GraphPair) -> UpdateDocument:
+    violation, recorded = pair.prediction.violation, pair.recorded_update
     return {
         "predicted": {
-            "accepted": pair.prediction.accepted,
+            "accepted": pair.prediction.is_accepted,
             "result": violation.result.value if violation else None,
             "graph": violation.graph if violation else None,
             "node": violation.node if violation else None,
@@ -226,5 +234,5 @@ def _update_document(pair: GraphPair) -> UpdateDocument:
         }
         if recorded is not None
         else None,
-        "prediction_correct": pair.agreed,
+        "prediction_correct": pair.is_prediction_correct,
     }

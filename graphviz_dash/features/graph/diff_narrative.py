@@ -6,36 +6,36 @@ from collections.abc import Iterable
 from statistics import median
 from typing import Final
 
-from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.attribution.graph_identity import GraphIdentity
-from graphviz_dash.analysis.comparison.unseen_graphs import unseen_graphs
-from graphviz_dash.analysis.failures import failure_text
+from graphviz_dash.analysis.comparison.unseen_graphs import find_unseen_graphs
+from graphviz_dash.analysis.failures import format_failure
 from graphviz_dash.analysis.graph.change import Change
-from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, Launchable
-from graphviz_dash.features.graph.device_launch import finding_text
+from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, DeviceLaunchVerdict
+from graphviz_dash.features.graph.device_launch import format_finding
 from graphviz_dash.features.graph.diff.creation_order import OrderEffect
 from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, NodeDiff
 from graphviz_dash.features.graph.diff.update_prediction import UpdatePrediction, UpdateResult
 from graphviz_dash.model.absence import Fact
-from graphviz_dash.model.graph import DriverAnswer
+from graphviz_dash.model.graph import DriverResult
 from graphviz_dash.model.run import GraphUpdate, Pass, Run
-from graphviz_dash.narrative.low_confidence import low_confidence_notes
-from graphviz_dash.units import counted, format_count, format_ns, format_percent
+from graphviz_dash.narrative.low_confidence import describe_low_confidence
+from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 _MAKE_GRAPHS: Final = (Pass.CLEAN, Pass.CAPTURE, Pass.RECORDED)
 """Passes that produce a run's graphs."""
 
 
-def graph_title(graph: GraphIdentity) -> str:
+def format_graph_title(graph: GraphIdentity) -> str:
     """Format a title such as "bs 64 · 15 replays · graph-3". Without a name in the workload, use
     the shape of the first input."""
     shape = "×".join(map(str, graph.input_shape)) if graph.input_shape else ""
     key = graph.name or (f"input {shape}" if shape else "")
-    replays = "" if graph.replays is None else counted(graph.replays, "replay")
+    replays = "" if graph.replays is None else pluralize(graph.replays, "replay")
     return " · ".join(part for part in (key, replays, graph.id) if part)
 
 
-def uncompared_sentence(diff: GraphDiff) -> str:
+def describe_uncompared_properties(diff: GraphDiff) -> str:
     """List the properties that a graph difference ignores."""
     nodes = (*diff.a.nodes, *diff.b.nodes)
     if any(node.operands is not None for node in nodes):
@@ -46,24 +46,24 @@ def uncompared_sentence(diff: GraphDiff) -> str:
     return "Not compared: kernel argument values and addresses, which bundles do not contain."
 
 
-def diff_sentence(diff: GraphDiff) -> str:
+def summarize_graph_diff(diff: GraphDiff) -> str:
     """Count the differences: "2 nodes added, 1 changed; 3 edges added, 1 removed"."""
-    if diff.reordered:
+    if diff.is_reordered:
         return "The two graphs are identical but were created in a different order."
-    if diff.same:
+    if diff.is_same:
         return "The two graphs are identical."
     parts = [
         text
-        for noun, counts in (("node", diff.node_counts()), ("edge", diff.edge_counts()))
-        if (text := _counted(noun, counts))
+        for noun, counts in (("node", diff.count_nodes()), ("edge", diff.count_edges()))
+        if (text := _count_changes(noun, counts))
     ]
-    inside = sum(not body.same for body in diff.bodies)
+    inside = sum(not body.is_same for body in diff.bodies)
     if inside:
         parts.append(f"{format_count(inside)} bod{'y differs' if inside == 1 else 'ies differ'}")
     return "; ".join(parts) + "."
 
 
-def _counted(noun: str, counts: dict[Change, int]) -> str:
+def _count_changes(noun: str, counts: dict[Change, int]) -> str:
     shown = [
         f"{format_count(count)} {change.value}"
         for change, count in counts.items()
@@ -77,7 +77,7 @@ def _counted(noun: str, counts: dict[Change, int]) -> str:
     return ", ".join([f"{number} {noun}{plural} {verb}", *others])
 
 
-def prediction_sentence(prediction: UpdatePrediction) -> str:
+def describe_update_prediction(prediction: UpdatePrediction) -> str:
     """Predict the result of cudaGraphExecUpdate from its documented rules."""
     violation = prediction.violation
     if violation is not None:
@@ -88,10 +88,10 @@ def prediction_sentence(prediction: UpdatePrediction) -> str:
     return "accepted"
 
 
-def answer_sentence(update: GraphUpdate) -> str:
+def describe_update_result(update: GraphUpdate) -> str:
     """Format the driver's result, and the call's time compared with re-instantiation."""
     result = "accepted" if update.answer.result == UpdateResult.SUCCESS else "refused"
-    detail = "" if result == "accepted" else f", {_where(update.answer)}"
+    detail = "" if result == "accepted" else f", {_format_result(update.answer)}"
     if not update.update_ns or not update.instantiate_ns:
         return result + detail
     update_ns, instantiate_ns = median(update.update_ns), median(update.instantiate_ns)
@@ -99,61 +99,63 @@ def answer_sentence(update: GraphUpdate) -> str:
     return f"{result}{detail}; {cost} (medians of {format_count(len(update.update_ns))})"
 
 
-def launch_sentence(check: DeviceLaunch) -> str:
+def describe_device_launch(check: DeviceLaunch) -> str:
     """Describe whether a graph can be launched from the device, with the first reason if not."""
     match check.verdict:
-        case Launchable.YES:
+        case DeviceLaunchVerdict.YES:
             return "yes"
-        case Launchable.NO:
+        case DeviceLaunchVerdict.NO:
             first, more = check.violations[0], len(check.violations) - 1
-        case Launchable.UNKNOWN:
+        case DeviceLaunchVerdict.UNKNOWN:
             first, more = check.unknown[0], len(check.unknown) - 1
     where = f"{first.graph}" if first.node is None else f"node {first.node} of {first.graph}"
     others = f", and {format_count(more)} more" if more else ""
-    return f"{check.verdict.value}, {where}: {finding_text(first)}{others}"
+    return f"{check.verdict.value}, {where}: {format_finding(first)}{others}"
 
 
-def launch_answer(answer: DriverAnswer) -> str:
+def format_device_launch_result(answer: DriverResult) -> str:
     """Format the driver's result for instantiation with device launch."""
-    return "yes" if answer.result == "SUCCESS" else f"no, {_where(answer)}"
+    return "yes" if answer.result == "SUCCESS" else f"no, {_format_result(answer)}"
 
 
-def _where(answer: DriverAnswer) -> str:
+def _format_result(answer: DriverResult) -> str:
     node = "" if answer.node is None else f" at node {answer.node} of {answer.graph}"
     return f"{answer.result}{node}"
 
 
-def node_changes(node: NodeDiff) -> str:
+def format_node_changes(node: NodeDiff) -> str:
     """Format the different parameters and a changed position in one line; empty if there are
     none."""
-    changed = [f"{change.field} {change.before} to {change.after}" for change in node.fields]
-    return ", ".join([*changed, *(["depends on other nodes"] if node.moved else [])])
+    changed = [f"{change.field} {change.old} to {change.new}" for change in node.fields]
+    return ", ".join([*changed, *(["depends on other nodes"] if node.is_moved else [])])
 
 
-def order_sentence(effect: OrderEffect) -> str:
+def describe_order_effect(effect: OrderEffect) -> str:
     """Describe the effect of the creation order on the step."""
     before, after = effect.step_ns
     text = (
         f"{effect.slower} and {effect.faster} contain the same graph, created in a different "
         f"order: {format_ns(before)} and {format_ns(after)} per step (clean)"
     )
-    if effect.hidden is None:
+    if effect.hidden_copy_shares is None:
         return f"{text}."
-    least, most = (format_percent(share) for share in effect.hidden)
+    least, most = (format_percent(share) for share in effect.hidden_copy_shares)
     return f"{text}, with {least} and {most} of the copy time hidden behind kernels (traced)."
 
 
-def why_no_graph(runs: Iterable[Run]) -> list[str]:
+def explain_missing_graphs(runs: Iterable[Run]) -> list[str]:
     """Explain why ``runs`` contain no graph, and list graph launches in their traces."""
     reasons = []
     for run in runs:
         failed = [
-            failure_text(run.name, failure)
+            format_failure(run.name, failure)
             for failure in run.manifest.failures
             if failure.during in _MAKE_GRAPHS
         ]
-        reasons += failed or [f"{run.name}: {why_missing(run, Fact.GRAPHS).reason}"]
-        unseen = unseen_graphs(run, None)
+        reasons += failed or [f"{run.name}: {explain_missing(run, Fact.GRAPHS).reason}"]
+        unseen = find_unseen_graphs(run, None)
         if unseen is not None:
-            reasons += [f"{run.name}: {note.sentence}" for note in low_confidence_notes((unseen,))]
+            reasons += [
+                f"{run.name}: {note.sentence}" for note in describe_low_confidence((unseen,))
+            ]
     return reasons

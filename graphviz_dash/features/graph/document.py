@@ -6,23 +6,26 @@ from collections import Counter
 from typing import TypedDict
 
 from graphviz_dash.analysis.graph.device_launch import LaunchFinding
-from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
-from graphviz_dash.analysis.nodes.node_table import NodeTable, nodes_by_duration
-from graphviz_dash.analysis.replays.alignment_accuracy import agreement
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, get_p99_and_slack
+from graphviz_dash.analysis.nodes.node_table import NodeTable, sort_nodes_by_duration
+from graphviz_dash.analysis.replays.alignment_accuracy import measure_agreement
 from graphviz_dash.exports.documents.values import (
     Count,
     Fraction,
     Ns,
     Ratio,
     Sentence,
-    number,
-    reason_of,
+    get_reason,
+    simplify_number,
 )
-from graphviz_dash.features.graph.concurrency import concurrency_sentences
-from graphviz_dash.features.graph.device_launch import finding_text
+from graphviz_dash.features.graph.concurrency import describe_concurrency
+from graphviz_dash.features.graph.device_launch import format_finding
 from graphviz_dash.features.graph.diff.graph_pair import check_device_launch
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
-from graphviz_dash.features.prediction.stream_document import ParallelDocument, parallel_document
+from graphviz_dash.features.prediction.stream_document import (
+    ParallelDocument,
+    build_parallel_document,
+)
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
@@ -65,7 +68,7 @@ class ScheduleDocument(TypedDict):
     length: Ns
 
 
-class NeedlessDocument(TypedDict):
+class RedundantEdgesDocument(TypedDict):
     """Redundant edges; ``unknown`` is the number of nodes with unknown memory."""
 
     edges: Count
@@ -88,7 +91,7 @@ class ConcurrencyDocument(TypedDict):
     achieved: Ratio
     streams: Count
     schedules: list[ScheduleDocument]
-    redundant_edges: NeedlessDocument
+    redundant_edges: RedundantEdgesDocument
     sentences: list[Sentence]
 
 
@@ -101,7 +104,7 @@ class DeviceFindingDocument(TypedDict):
     node: int | None
 
 
-class DriverAnswerDocument(TypedDict):
+class DriverResultDocument(TypedDict):
     """Result returned by the driver."""
 
     result: str
@@ -115,7 +118,7 @@ class DeviceLaunchDocument(TypedDict):
     verdict: str
     violations: list[DeviceFindingDocument]
     unknown: list[DeviceFindingDocument]
-    driver: DriverAnswerDocument | None
+    driver: DriverResultDocument | None
 
 
 class AttributionDocument(TypedDict):
@@ -175,12 +178,12 @@ class GraphDocument(TypedDict):
     longest_nodes: list[TimedNodeDocument]
 
 
-def agreement_document(run: Run) -> AgreementDocument | None:
+def build_agreement_document(run: Run) -> AgreementDocument | None:
     """Build the agreement with a run's node ids; None for a run without a node-id pass."""
     node_ids = run.node_ids
     if node_ids is None:
         return None
-    accuracy = agreement(run)
+    accuracy = measure_agreement(run)
     return {
         "source": node_ids.source,
         "steps": node_ids.steps,
@@ -202,8 +205,8 @@ def agreement_document(run: Run) -> AgreementDocument | None:
     }
 
 
-def _concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
-    measured, needless = concurrency.measured, concurrency.needless
+def _build_concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
+    measured, needless = concurrency.measured, concurrency.redundant
     return {
         "replays": measured.replays,
         "critical_path": measured.path.length,
@@ -215,8 +218,8 @@ def _concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
         "span": measured.span_ns,
         "busy": measured.busy_ns,
         "lost_time": measured.lost_ns,
-        "available": measured.available,
-        "achieved": measured.achieved,
+        "available": measured.available_concurrency,
+        "achieved": measured.achieved_concurrency,
         "streams": measured.streams,
         "schedules": [
             {"streams": schedule.streams, "length": schedule.length}
@@ -224,21 +227,21 @@ def _concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
         ],
         "redundant_edges": {
             "edges": len(needless.edges),
-            "by_operators": needless.by_meaning,
+            "by_operators": needless.operator_only_count,
             "critical_path": needless.path_ns,
-            "unknown": needless.unknown,
+            "unknown": needless.unknown_nodes,
         },
-        "sentences": list(concurrency_sentences(concurrency)),
+        "sentences": list(describe_concurrency(concurrency)),
     }
 
 
-def _device_launch_document(run: Run, graph: CapturedGraph) -> DeviceLaunchDocument:
+def _build_device_launch_document(run: Run, graph: CapturedGraph) -> DeviceLaunchDocument:
     check = check_device_launch(run, graph.id)
     driver_result = graph.device_launch
     return {
         "verdict": check.verdict.value,
-        "violations": [_finding_document(finding) for finding in check.violations],
-        "unknown": [_finding_document(finding) for finding in check.unknown],
+        "violations": [_build_finding_document(finding) for finding in check.violations],
+        "unknown": [_build_finding_document(finding) for finding in check.unknown],
         "driver": {
             "result": driver_result.result,
             "graph": driver_result.graph,
@@ -249,16 +252,16 @@ def _device_launch_document(run: Run, graph: CapturedGraph) -> DeviceLaunchDocum
     }
 
 
-def _finding_document(finding: LaunchFinding) -> DeviceFindingDocument:
+def _build_finding_document(finding: LaunchFinding) -> DeviceFindingDocument:
     return {
         "rule": finding.rule,
-        "reason": finding_text(finding),
+        "reason": format_finding(finding),
         "graph": finding.graph,
         "node": finding.node,
     }
 
 
-def graph_document(
+def build_graph_document(
     run: Run,
     table: NodeTable,
     concurrency: Concurrency | Missing | None,
@@ -278,9 +281,11 @@ def graph_document(
         "edges": len(graph.edges),
         "kinds": dict(Counter(node.kind.value for node in graph.nodes).most_common()),
         "disabled": [node.index for node in graph.nodes if node.enabled is False],
-        "device_launch": _device_launch_document(run, graph) if graph.parent is None else None,
+        "device_launch": _build_device_launch_document(run, graph)
+        if graph.parent is None
+        else None,
         "attribution": {
-            "attributed": table.attributed,
+            "attributed": table.attributed_nodes,
             "launches": table.capture_launches,
             "methods": dict(Counter(row.origin.method for row in table.rows).most_common()),
         },
@@ -293,19 +298,19 @@ def graph_document(
         },
         "concurrency": None
         if concurrency is None or isinstance(concurrency, Missing)
-        else _concurrency_document(concurrency),
+        else _build_concurrency_document(concurrency),
         "concurrency_reason": concurrency.reason if isinstance(concurrency, Missing) else None,
         "parallel": None
         if parallel is None or isinstance(parallel, Missing)
-        else parallel_document(parallel),
-        "parallel_reason": reason_of(parallel),
+        else build_parallel_document(parallel),
+        "parallel_reason": get_reason(parallel),
         "longest_nodes": [
             {
                 "index": row.node.index,
                 "kind": row.node.kind.value,
                 "name": row.node.label,
                 "category": row.category.value,
-                "median": number(row.times.median_ns),
+                "median": simplify_number(row.times.median_ns),
                 "p99": spread[0],
                 "slack": spread[1],
                 "samples": row.times.samples,
@@ -314,8 +319,8 @@ def graph_document(
                 "source": row.origin.source,
             }
             for row, spread in (
-                (row, p99_and_slack(concurrency, table, row))
-                for row in nodes_by_duration(table)[:count]
+                (row, get_p99_and_slack(concurrency, table, row))
+                for row in sort_nodes_by_duration(table)[:count]
             )
         ],
     }

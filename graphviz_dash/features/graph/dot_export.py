@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.nodes.whole_graph import GraphBody, WholeGraph
-from graphviz_dash.dot_text import quoted
-from graphviz_dash.exports.files import replacing
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, GraphBody
+from graphviz_dash.dot_text import quote_dot
+from graphviz_dash.exports.files import replace_file
 from graphviz_dash.model.graph import EdgeType, GraphEdge, NodeKind
 from graphviz_dash.units import format_ns
 
@@ -26,7 +26,7 @@ _SHAPES = {
 }
 
 
-def export_dot(whole: WholeGraph, title: str, file: Path) -> None:
+def export_dot(whole: ExpandedGraph, title: str, file: Path) -> None:
     """Write a graph and its nested graphs as DOT.
 
     Node labels hold name, operator and median time; tooltips hold the full name, module and source.
@@ -37,50 +37,52 @@ def export_dot(whole: WholeGraph, title: str, file: Path) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    with replacing(file) as target:
-        target.write(as_dot(whole, title))
+    with replace_file(file) as target:
+        target.write(format_dot(whole, title))
 
 
-def as_dot(whole: WholeGraph, title: str) -> bytes:
+def format_dot(whole: ExpandedGraph, title: str) -> bytes:
     """Return the content written by ``export_dot``."""
-    return b"".join(line.encode() + b"\n" for line in _lines(whole, title))
+    return b"".join(line.encode() + b"\n" for line in _generate_lines(whole, title))
 
 
-def _lines(whole: WholeGraph, title: str) -> Iterator[str]:
-    yield f"digraph {quoted(title)} {{"
+def _generate_lines(whole: ExpandedGraph, title: str) -> Iterator[str]:
+    yield f"digraph {quote_dot(title)} {{"
     yield '  node [fontname="Helvetica", fontsize=10, shape=ellipse];'
     if whole.bodies:
         yield '  compound=true; graph [fontname="Helvetica", fontsize=10];'
-    yield from _nodes(whole, whole.top, "  ")
+    yield from _generate_nodes(whole, whole.root_nodes, "  ")
     for edge in whole.table.graph.edges:
-        style = _edge(edge)
+        style = _format_edge_attributes(edge)
         yield f"  n{edge.source} -> n{edge.target}{f' [{style}]' if style else ''};"
     for holder, bodies in whole.bodies.items():
         for body in bodies:
             if body.nodes:
-                attributes = f"style=dotted, lhead={_cluster(body)}"
+                attributes = f"style=dotted, lhead={_format_cluster_name(body)}"
                 yield f"  n{holder} -> n{body.nodes[0]} [{attributes}];"
     yield "}"
 
 
-def _nodes(whole: WholeGraph, row_indices: tuple[int, ...], indent: str) -> Iterator[str]:
+def _generate_nodes(
+    whole: ExpandedGraph, row_indices: tuple[int, ...], indent: str
+) -> Iterator[str]:
     for row_index in row_indices:
-        row, index = whole.table.rows[row_index], whole.owner[row_index][1]
-        yield f"{indent}n{row_index} [{_attributes(row, index)}];"
+        row, index = whole.table.rows[row_index], whole.owners[row_index][1]
+        yield f"{indent}n{row_index} [{_format_node_attributes(row, index)}];"
         for body in whole.bodies.get(row_index, ()):
-            yield f"{indent}subgraph {_cluster(body)} {{"
-            label = quoted(f"{row.node.label}: {body.title} ({body.graph})")
+            yield f"{indent}subgraph {_format_cluster_name(body)} {{"
+            label = quote_dot(f"{row.node.label}: {body.title} ({body.graph})")
             yield f"{indent}  style=dashed; label={label};"
-            yield from _nodes(whole, body.nodes, indent + "  ")
+            yield from _generate_nodes(whole, body.nodes, indent + "  ")
             yield f"{indent}}}"
 
 
-def _cluster(body: GraphBody) -> str:
+def _format_cluster_name(body: GraphBody) -> str:
     """Return a name that Graphviz draws a frame for."""
-    return quoted(f"cluster {body.graph}")
+    return quote_dot(f"cluster {body.graph}")
 
 
-def _attributes(row: NodeRow, index: int) -> str:
+def _format_node_attributes(row: NodeRow, index: int) -> str:
     node, origin = row.node, row.origin
     name = node.label if len(node.label) <= _LABEL_CHARS else f"{node.label[: _LABEL_CHARS - 1]}…"
     parts = [f"{index}: {name}"]
@@ -90,15 +92,15 @@ def _attributes(row: NodeRow, index: int) -> str:
         parts.append(format_ns(row.times.median_ns))
     details = [node.label, origin.module, origin.source]
     # A DOT line break, inserted between texts that are already quoted.
-    label = "\\n".join(quoted(part)[1:-1] for part in parts)
-    tooltip = "\\n".join(quoted(part)[1:-1] for part in details if part)
+    label = "\\n".join(quote_dot(part)[1:-1] for part in parts)
+    tooltip = "\\n".join(quote_dot(part)[1:-1] for part in details if part)
     attributes = [f'label="{label}"', f'tooltip="{tooltip}"']
     if node.kind in _SHAPES:
         attributes.append(f"shape={_SHAPES[node.kind]}")
     return ", ".join(attributes)
 
 
-def _edge(edge: GraphEdge) -> str:
+def _format_edge_attributes(edge: GraphEdge) -> str:
     style = ["style=dashed"] if edge.type is EdgeType.PROGRAMMATIC else []
     if edge.from_port or edge.to_port:
         style.append(f'label="{edge.from_port}:{edge.to_port}"')

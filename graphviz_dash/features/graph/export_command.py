@@ -6,31 +6,33 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.analysis.nodes.concurrency import run_concurrency
-from graphviz_dash.analysis.nodes.measured_graph import measure_graph, node_timing_replays
-from graphviz_dash.analysis.nodes.node_table import node_tables
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
-from graphviz_dash.cli.exporting.files import output_option, print_file
-from graphviz_dash.cli.loading import loaded_run
+from graphviz_dash.analysis.nodes.concurrency import analyze_run
+from graphviz_dash.analysis.nodes.measured_graph import find_timing_replays, measure_graph
+from graphviz_dash.analysis.nodes.node_table import build_tables
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graph
+from graphviz_dash.cli.exporting.files import OUTPUT_OPTION, print_file
+from graphviz_dash.cli.loading import open_run
 from graphviz_dash.errors import InputError
-from graphviz_dash.exports.tables import node_frame, write_table
+from graphviz_dash.exports.tables import build_node_frame, write_table
 from graphviz_dash.features.graph.dot_export import export_dot
-from graphviz_dash.features.prediction.analysis.data_graph import data_graph
+from graphviz_dash.features.prediction.analysis.data_graph import build_data_graph
 from graphviz_dash.features.prediction.analysis.stream_prediction import (
-    run_parallel,
-    step_operators,
+    find_step_operators,
+    predict_run_parallel,
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
-from graphviz_dash.units import counted
+from graphviz_dash.units import pluralize
 
-_GRAPH = click.option("--graph", "graph_id", help="Id of the graph [default: the first graph].")
+_GRAPH_OPTION = click.option(
+    "--graph", "graph_id", help="Id of the graph [default: the first graph]."
+)
 
 
 @click.command(short_help="Captured graph in the DOT language.")
 @click.argument("run", type=click.Path(path_type=Path))
-@output_option
-@_GRAPH
+@OUTPUT_OPTION
+@_GRAPH_OPTION
 @click.option(
     "--by-data",
     is_flag=True,
@@ -38,54 +40,56 @@ _GRAPH = click.option("--graph", "graph_id", help="Id of the graph [default: the
 )
 def dot(run: Path, file: Path, graph_id: str | None, by_data: bool) -> None:
     """Write a captured graph of a RUN in the DOT language, with nested graphs as clusters."""
-    loaded = loaded_run(run)
-    graph = _whole(loaded, graph_id)
+    loaded = open_run(run)
+    graph = _build_whole_graph(loaded, graph_id)
     if by_data:
-        graph = _by_data(loaded, graph)
+        graph = _select_data_dependencies(loaded, graph)
     table = graph.table
     export_dot(graph, f"{run.name} {table.graph.id}", file)
     print_file(
-        file, f"{counted(len(table.rows), 'node')}, {counted(len(table.graph.edges), 'edge')}"
+        file, f"{pluralize(len(table.rows), 'node')}, {pluralize(len(table.graph.edges), 'edge')}"
     )
 
 
 @click.command(short_help="Nodes of a captured graph as a table.")
 @click.argument("run", type=click.Path(path_type=Path))
-@output_option
-@_GRAPH
+@OUTPUT_OPTION
+@_GRAPH_OPTION
 def nodes(run: Path, file: Path, graph_id: str | None) -> None:
     """Write the nodes of a captured graph of a RUN and of its nested graphs as .csv or .parquet."""
-    loaded = loaded_run(run)
-    whole = _whole(loaded, graph_id)
+    loaded = open_run(run)
+    whole = _build_whole_graph(loaded, graph_id)
     graph = next(captured for captured in loaded.graphs if captured.id == whole.table.graph.id)
-    measured = measure_graph(graph, loaded.graphs, node_timing_replays(loaded))
-    summary = write_table(node_frame(whole, measured), file)
+    measured = measure_graph(graph, loaded.graphs, find_timing_replays(loaded))
+    summary = write_table(build_node_frame(whole, measured), file)
     print_file(file, f"{summary.rows:,} nodes, {len(summary.columns)} columns")
 
 
-def _by_data(run: Run, whole: WholeGraph) -> WholeGraph:
+def _select_data_dependencies(run: Run, whole: ExpandedGraph) -> ExpandedGraph:
     """Return the graph with only its data dependencies."""
     graph_id = whole.table.graph.id
-    tables = list(node_tables(run).values())
-    concurrency = run_concurrency(run, tables)[graph_id]
-    prediction = run_parallel(run, {graph_id: concurrency}, tables, step_operators(run))[graph_id]
+    tables = list(build_tables(run).values())
+    concurrency = analyze_run(run, tables)[graph_id]
+    prediction = predict_run_parallel(
+        run, {graph_id: concurrency}, tables, find_step_operators(run)
+    )[graph_id]
     expected = "a graph with traced replays"
     if isinstance(concurrency, Missing):
         raise InputError(run.path, concurrency.reason, expected)
     if isinstance(prediction, Missing):
         raise InputError(run.path, prediction.reason, expected)
-    data = data_graph(whole, concurrency.measured, prediction.work)
+    data = build_data_graph(whole, concurrency.measured, prediction.work)
     if data is None:
         raise InputError(
             run.path, f"{graph_id} contains other graphs", "a graph without nested graphs"
         )
-    return data.whole
+    return data.full_graph
 
 
-def _whole(run: Run, graph_id: str | None) -> WholeGraph:
+def _build_whole_graph(run: Run, graph_id: str | None) -> ExpandedGraph:
     graph_ids = [graph.id for graph in run.graphs]
     if not graph_ids:
         raise InputError(run.path, "a run without a captured graph", "a run of a graphed mode")
     if graph_id is not None and graph_id not in graph_ids:
         raise InputError(run.path, f"no graph {graph_id!r}", f"one of {', '.join(graph_ids)}")
-    return whole_graph(run, graph_id or graph_ids[0])
+    return expand_graph(run, graph_id or graph_ids[0])

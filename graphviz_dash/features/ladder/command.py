@@ -6,22 +6,25 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.analysis.loop.copied_sizes import copies_may_tell
+from graphviz_dash.analysis.loop.copied_sizes import can_infer_sizes
 from graphviz_dash.analysis.loop.family_report import (
     FamilyReport,
     LoopReport,
-    loop_report,
+    build_loop_report,
 )
 from graphviz_dash.bundle.read import is_bundle
-from graphviz_dash.cli.light import light_experiment
+from graphviz_dash.cli.light import load_light_experiment
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.ladder.analysis.ladder_advice import advise, ladder_basis
-from graphviz_dash.features.ladder.analysis.ladder_inputs import ladder_data
+from graphviz_dash.features.ladder.analysis.ladder_advice import (
+    build_ladder_basis,
+    recommend_ladder,
+)
+from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
 from graphviz_dash.features.ladder.analysis.ladder_problem import Budget
-from graphviz_dash.features.ladder.document import ladder_document
+from graphviz_dash.features.ladder.document import build_ladder_document
 from graphviz_dash.features.ladder.text import print_ladder
-from graphviz_dash.ingest.load import load_run, with_replay_trace
+from graphviz_dash.ingest.load import add_replay_trace, load_run
 from graphviz_dash.ingest.traffic import read_traffic
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
@@ -77,29 +80,32 @@ def ladder_command(
     too. From measured graph times and requested sizes, prints the best sizes within the budgets,
     their gain over the captured sizes, and the cost of a request above the largest size.
     """
-    report = _report(experiment, name)
-    chosen = _family(experiment, report, family)
+    report = _load_loop_report(experiment, name)
+    chosen = _select_family(experiment, report, family)
     requests = None if traffic is None else read_traffic(traffic)
     budget = Budget(graphs, memory, None if startup is None else round(startup * 1e9))
-    data = ladder_data(report, chosen, requests)
-    advice = data if isinstance(data, Missing) else advise(ladder_basis(data), budget)
+    data = build_ladder_data(report, chosen, requests)
+    advice = (
+        data if isinstance(data, Missing) else recommend_ladder(build_ladder_basis(data), budget)
+    )
     if as_json:
         source = None if traffic is None else traffic.name
-        print_json("ladder", ladder_document(report, chosen, advice, source))
+        print_json("ladder", build_ladder_document(report, chosen, advice, source))
     else:
         print_ladder(report, chosen, advice, count)
 
 
-def _report(path: Path, name: str | None) -> LoopReport:
+def _load_loop_report(path: Path, name: str | None) -> LoopReport:
     """Return the loop of the run ``name``, or of the run with the most steps."""
-    runs = _runs(path)
+    runs = _load_runs(path)
     if name is not None:
         runs = [run for run in runs if run.name == name]
         if not runs:
-            listed = ", ".join(run.name for run in _runs(path))
+            listed = ", ".join(run.name for run in _load_runs(path))
             raise InputError(path, f"no run {name!r}", f"one of {listed}")
     reports = [
-        loop_report(with_replay_trace(run) if copies_may_tell(run.loop) else run) for run in runs
+        build_loop_report(add_replay_trace(run) if can_infer_sizes(run.loop) else run)
+        for run in runs
     ]
     loops = [report for report in reports if not isinstance(report, Missing)]
     if not loops:
@@ -117,13 +123,13 @@ def _report(path: Path, name: str | None) -> LoopReport:
     return max(loops, key=lambda report: report.steps_seen)
 
 
-def _runs(path: Path) -> list[Run]:
+def _load_runs(path: Path) -> list[Run]:
     if is_bundle(path):
         return [load_run(path.absolute(), traces=False)]
-    return list(light_experiment(path).experiment.runs)
+    return list(load_light_experiment(path).experiment.runs)
 
 
-def _family(path: Path, report: LoopReport, name: str | None) -> FamilyReport:
+def _select_family(path: Path, report: LoopReport, name: str | None) -> FamilyReport:
     if name is None:
         return next(
             (candidate for candidate in report.families if candidate.has_sizes), report.families[0]

@@ -8,10 +8,17 @@ import math
 from typing import TypedDict
 
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
-from graphviz_dash.exports.documents.values import Bytes, Count, Ns, Sentence, number, reason_of
+from graphviz_dash.exports.documents.values import (
+    Bytes,
+    Count,
+    Ns,
+    Sentence,
+    get_reason,
+    simplify_number,
+)
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
-from graphviz_dash.features.ladder.analysis.ladder_problem import LadderUse
-from graphviz_dash.features.ladder.narrative import advice_sentence, ceiling_sentence
+from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost
+from graphviz_dash.features.ladder.narrative import describe_advice, describe_ceiling
 from graphviz_dash.model.absence import Missing
 
 
@@ -112,7 +119,7 @@ class LadderDocument(TypedDict):
     reason: Sentence | None
 
 
-def ladder_document(
+def build_ladder_document(
     report: LoopReport,
     family: FamilyReport,
     advice: LadderAdvice | Missing,
@@ -127,17 +134,17 @@ def ladder_document(
         "family": family.family.name,
         "axes": list(family.family.axes),
         "families": [other.family.name for other in report.families],
-        "members": _members(family),
+        "members": _build_members(family),
         "real_sizes": {how.value: count for how, count in family.real_sizes},
-        "losses": _losses(family),
-        "step_time": number(family.step_ns),
+        "losses": _build_losses(family),
+        "step_time": simplify_number(family.step_ns),
         "traffic": traffic,
-        "advice": None if isinstance(advice, Missing) else _advice(advice),
-        "reason": reason_of(advice),
+        "advice": None if isinstance(advice, Missing) else _build_advice(advice),
+        "reason": get_reason(advice),
     }
 
 
-def _members(family: FamilyReport) -> list[MemberDocument]:
+def _build_members(family: FamilyReport) -> list[MemberDocument]:
     return [
         {
             "key": None if member.member.key is None else list(member.member.key),
@@ -145,11 +152,11 @@ def _members(family: FamilyReport) -> list[MemberDocument]:
             "size": member.size,
             "graphs": list(member.member.graphs),
             "steps": member.steps,
-            "gpu_time": number(member.gpu.median) if member.gpu else None,
+            "gpu_time": simplify_number(member.gpu.median) if member.gpu else None,
             "gpu_samples": len(member.gpu_ns),
             "capture_time": member.capture_ns,
             "first_launch_time": member.first_launch_ns,
-            "own_memory": member.own_bytes,
+            "own_memory": member.exclusive_bytes,
             "pool_growth": member.pool_added_bytes,
             "executable_memory": member.executable_bytes,
         }
@@ -157,7 +164,7 @@ def _members(family: FamilyReport) -> list[MemberDocument]:
     ]
 
 
-def _losses(family: FamilyReport) -> list[SizeLossDocument]:
+def _build_losses(family: FamilyReport) -> list[SizeLossDocument]:
     if isinstance(family.losses, Missing):
         return []
     return [
@@ -172,50 +179,52 @@ def _losses(family: FamilyReport) -> list[SizeLossDocument]:
     ]
 
 
-def _advice(advice: LadderAdvice) -> AdviceDocument:
+def _build_advice(advice: LadderAdvice) -> AdviceDocument:
     ceiling = advice.ceiling
     return {
         "graphs": advice.budget.graphs,
         "memory": advice.budget.memory_bytes,
         "startup": advice.budget.startup_ns,
         "requests": advice.requests,
-        "current": _use(advice, advice.today, advice.today_use),
-        "best": _use(advice, advice.ladder.sizes, advice.use),
+        "current": _build_use(advice, advice.current_sizes, advice.current_use),
+        "best": _build_use(advice, advice.ladder.sizes, advice.use),
         "lower_bound": round(advice.ladder.bound_ns),
         "interpolated": list(advice.interpolated),
         "gain": {
-            "value": _finite(advice.gain_ns),
-            "low": round(advice.gain.low),
-            "high": None if advice.gain.high is None else _finite(advice.gain.high),
+            "value": _round_finite(advice.gain_ns),
+            "low": round(advice.gain_interval.low),
+            "high": None
+            if advice.gain_interval.high is None
+            else _round_finite(advice.gain_interval.high),
         },
         "is_significant": advice.is_better,
         "ceiling": {
             "size": ceiling.size,
-            "replay_time": number(ceiling.replay_ns),
-            "above_time": number(ceiling.above_ns),
+            "replay_time": simplify_number(ceiling.replay_ns),
+            "above_time": simplify_number(ceiling.fallback_ns),
             "requests_above": ceiling.requests_above,
             "largest_request": ceiling.largest_request,
-            "raised_time": number(ceiling.raised_ns),
-            "raised_gain": number(ceiling.raised_gain_ns),
+            "raised_time": simplify_number(ceiling.extended_ns),
+            "raised_gain": simplify_number(ceiling.extended_gain_ns),
         },
         "by_count": [(count, round(time)) for count, time in advice.curve],
-        "sentence": advice_sentence(advice),
-        "ceiling_sentence": ceiling_sentence(advice),
+        "sentence": describe_advice(advice),
+        "ceiling_sentence": describe_ceiling(advice),
     }
 
 
-def _use(advice: LadderAdvice, sizes: tuple[int, ...], use: LadderUse) -> LadderUseDocument:
+def _build_use(advice: LadderAdvice, sizes: tuple[int, ...], use: LadderCost) -> LadderUseDocument:
     return {
         "sizes": list(sizes),
-        "time": _finite(use.total_ns),
+        "time": _round_finite(use.total_ns),
         "padding": round(use.padding_ns),
-        "fallback": _finite(use.fallback_ns),
+        "fallback": _round_finite(use.fallback_ns),
         "fallbacks": round(use.fallbacks),
         "memory": round(use.memory_bytes),
         "startup": round(use.startup_ns),
-        "rate": advice.rate(use),
+        "rate": advice.compute_throughput(use),
     }
 
 
-def _finite(value: float) -> int | None:
+def _round_finite(value: float) -> int | None:
     return round(value) if math.isfinite(value) else None

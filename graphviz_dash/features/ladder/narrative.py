@@ -13,10 +13,10 @@ from graphviz_dash.analysis.loop.family_report import (
     MemberReport,
     NodeBytes,
 )
-from graphviz_dash.analysis.loop.keys import key_text
+from graphviz_dash.analysis.loop.keys import format_key
 from graphviz_dash.analysis.loop.loop_columns import SizeSource
 from graphviz_dash.analysis.loop.padding import PaddingCost, PaddingEffect
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
 from graphviz_dash.features.ladder.analysis.segments import PieceKind, SegmentedStep
@@ -24,12 +24,12 @@ from graphviz_dash.features.ladder.analysis.size_comparison import SizeCompariso
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod
 from graphviz_dash.units import (
-    counted,
     format_bytes,
     format_count,
     format_ns,
     format_percent,
-    significant,
+    pluralize,
+    round_significant,
 )
 
 KEY_METHODS: Final = {
@@ -48,11 +48,11 @@ SIZE_SOURCES: Final = {
 }
 """Source of a step's real size."""
 
-_LISTED: Final = 12
+_MAX_LISTED_SIZES: Final = 12
 """Maximum number of sizes listed in a sentence."""
 
 
-def node_bytes_words(node_bytes: NodeBytes) -> str:
+def format_node_bytes(node_bytes: NodeBytes) -> str:
     """Memory of executable graphs per node, with its source."""
     source = (
         f"measured on {format_count(node_bytes.graphs)} graphs at instantiation"
@@ -65,36 +65,36 @@ def node_bytes_words(node_bytes: NodeBytes) -> str:
     )
 
 
-def pool_method(node_bytes: NodeBytes) -> str:
+def describe_memory_method(node_bytes: NodeBytes) -> str:
     """Method of the memory estimate of a set of sizes."""
     return (
-        f"Memory: the pool memory that each graph keeps, {node_bytes_words(node_bytes)}, and the "
+        f"Memory: the pool memory that each graph keeps, {format_node_bytes(node_bytes)}, and the "
         "pool growth for the largest size, taken from the captures that enlarged the pool."
     )
 
 
-def member_title(family: GraphFamily, member: FamilyMember) -> str:
+def format_member_title(family: GraphFamily, member: FamilyMember) -> str:
     """Name of a member among the graphs of its family: "decode, batch 64"."""
-    return printable(f"{family.name}, {key_text(family, member)}")
+    return escape_control_characters(f"{family.name}, {format_key(family, member)}")
 
 
-def loop_sentence(report: LoopReport) -> str:
+def summarize_loop(report: LoopReport) -> str:
     """Summarize the families, graphs and steps of a program."""
     graphs = len({graph for family in report.families for graph in family.graphs})
     replays = sum(family.replays for family in report.families)
     fallbacks = sum(family.fallbacks for family in report.families)
-    families = counted(len(report.families), "family")
+    families = pluralize(len(report.families), "family")
     if len(report.families) != 1:
         families = f"{len(report.families)} families"
-    text = f"{counted(graphs, 'graph')} in {families}, {counted(replays, 'step')} replayed"
+    text = f"{pluralize(graphs, 'graph')} in {families}, {pluralize(replays, 'step')} replayed"
     if fallbacks:
-        text += f", {counted(fallbacks, 'step')} without a matching graph"
+        text += f", {pluralize(fallbacks, 'step')} without a matching graph"
     if report.engine:
-        text += f"; keys and sizes from {printable(report.engine)}"
+        text += f"; keys and sizes from {escape_control_characters(report.engine)}"
     return f"{text}."
 
 
-def sizes_sentence(family: FamilyReport) -> str:
+def describe_real_sizes(family: FamilyReport) -> str:
     """Describe the known real sizes and their source; empty if none is known."""
     if not family.real_sizes:
         return ""
@@ -110,33 +110,34 @@ def sizes_sentence(family: FamilyReport) -> str:
     scope = (
         "every step"
         if known_steps == steps
-        else f"{format_count(known_steps)} of {counted(steps, 'step')}"
+        else f"{format_count(known_steps)} of {pluralize(steps, 'step')}"
     )
     return f"Real sizes are known for {scope}: {sources}."
 
 
-def loss_sentence(family: FamilyReport) -> str:
+def describe_losses(family: FamilyReport) -> str:
     """Describe the cost of padding and fallbacks."""
     if isinstance(family.padding, Missing):
         return f"Padding cost is not available: {family.padding.reason}."
     losses = () if isinstance(family.losses, Missing) else family.losses
     fallback = family.fallback_ns
     fallbacks = sum(loss.fallbacks for loss in losses)
-    text = _padding_text(family.padding)
+    text = _describe_padding(family.padding)
     if fallbacks and fallback is None:
         text += (
-            f"; the cost of {counted(fallbacks, 'fallback step')} is unknown because no step of a "
+            f"; the cost of {pluralize(fallbacks, 'fallback step')} is unknown because no step "
+            "of a "
             "known size was timed (the profiler slows down those of the traced window)"
         )
     elif fallbacks and fallback is not None:
         text += (
-            f"; {counted(fallbacks, 'fallback step')} took {format_ns(abs(fallback))} "
+            f"; {pluralize(fallbacks, 'fallback step')} took {format_ns(abs(fallback))} "
             f"{'more' if fallback >= 0 else 'less'} than graphs of the same size would"
         )
-    return f"{text}. {faster_sentence(family)}".strip()
+    return f"{text}. {describe_faster_sizes(family)}".strip()
 
 
-def faster_sentence(family: FamilyReport) -> str:
+def describe_faster_sizes(family: FamilyReport) -> str:
     """Describe requests that run faster in a larger graph than at their exact size, beyond the
     variation between replays. Empty if there are none."""
     if isinstance(family.losses, Missing):
@@ -165,12 +166,12 @@ def faster_sentence(family: FamilyReport) -> str:
     )
 
 
-def _padding_text(padding: PaddingCost) -> str:
+def _describe_padding(padding: PaddingCost) -> str:
     """Describe the padding cost over all steps of a family."""
-    steps, per_step = counted(padding.steps, "step"), _padding_of_a_step(padding)
-    if padding.effect is PaddingEffect.LOSES:
+    steps, per_step = pluralize(padding.steps, "step"), _format_padding_per_step(padding)
+    if padding.effect is PaddingEffect.COST:
         return f"Padding cost: {format_ns(padding.total_ns)} of GPU time over {steps}, {per_step}"
-    if padding.effect is PaddingEffect.SAVES:
+    if padding.effect is PaddingEffect.GAIN:
         return (
             f"Padding saved GPU time over {steps} because replays of the padded sizes are faster: "
             f"{per_step}"
@@ -178,47 +179,51 @@ def _padding_text(padding: PaddingCost) -> str:
     return f"Padding over {steps} made no significant difference: {per_step}"
 
 
-def _padding_of_a_step(padding: PaddingCost) -> str:
+def _format_padding_per_step(padding: PaddingCost) -> str:
     low, high = padding.spread.low, padding.spread.high or padding.spread.low
     return f"{format_ns(padding.step_ns)} per step (95%: {format_ns(low)} to {format_ns(high)})"
 
 
-def advice_sentence(advice: LadderAdvice) -> str:
+def describe_advice(advice: LadderAdvice) -> str:
     """Describe whether other sizes are better, and by how much."""
-    today = advice.today_use
+    today = advice.current_use
     if not math.isfinite(today.total_ns):
         return (
-            f"{counted(len(advice.today), 'size')} today leave "
-            f"{counted(int(today.fallbacks), 'request')} without a graph, and no fallback step was "
-            f"timed; {_sizes(advice)} cover all requests."
+            f"{pluralize(len(advice.current_sizes), 'size')} today leave "
+            f"{pluralize(int(today.fallbacks), 'request')} without a graph, and no fallback "
+            "step was "
+            f"timed; {_format_ladder(advice)} cover all requests."
         )
-    if advice.ladder.sizes == advice.today:
+    if advice.ladder.sizes == advice.current_sizes:
         return (
-            f"No set of sizes is better: today's {_sizes(advice)} are the best {_within(advice)}."
+            f"No set of sizes is better: today's {_format_ladder(advice)} are the best "
+            f"{_format_budget(advice)}."
         )
     if abs(advice.gain_ns) < 1:
-        return f"No set of sizes is faster; {_sizes(advice)} are equally fast."
+        return f"No set of sizes is faster; {_format_ladder(advice)} are equally fast."
     if advice.gain_ns < 0:
         return (
-            f"No set of sizes {_within(advice)} is as fast as today's: the best, {_sizes(advice)}, "
+            f"No set of sizes {_format_budget(advice)} is as fast as today's: the best, "
+            f"{_format_ladder(advice)}, "
             f"add {format_ns(-advice.gain_ns)} per request."
         )
     if not advice.is_better:
-        low, high = format_ns(advice.gain.low), format_ns(advice.gain.high)
+        low, high = format_ns(advice.gain_interval.low), format_ns(advice.gain_interval.high)
         return (
-            f"No significant improvement: {_sizes(advice)} would save "
+            f"No significant improvement: {_format_ladder(advice)} would save "
             f"{format_ns(advice.gain_ns)} per request (95% interval {low} to {high})."
         )
     share = advice.gain_ns / (today.total_ns / advice.requests)
     return (
-        f"{_sizes(advice).capitalize()} instead of {_listed(advice.today)} save "
-        f"{format_ns(advice.gain_ns)} per request (95%: {format_ns(advice.gain.low)} to "
-        f"{format_ns(advice.gain.high)}), {format_percent(share)} of its GPU time."
+        f"{_format_ladder(advice).capitalize()} instead of {_list_sizes(advice.current_sizes)} "
+        "save "
+        f"{format_ns(advice.gain_ns)} per request (95%: {format_ns(advice.gain_interval.low)} to "
+        f"{format_ns(advice.gain_interval.high)}), {format_percent(share)} of its GPU time."
     )
 
 
-def _within(advice: LadderAdvice) -> str:
-    limits = [counted(advice.budget.graphs or 0, "size")]
+def _format_budget(advice: LadderAdvice) -> str:
+    limits = [pluralize(advice.budget.graphs or 0, "size")]
     if advice.budget.memory_bytes is not None:
         limits.append(format_bytes(advice.budget.memory_bytes))
     if advice.budget.startup_ns is not None:
@@ -226,65 +231,67 @@ def _within(advice: LadderAdvice) -> str:
     return f"within {' and '.join(limits)}"
 
 
-def _sizes(advice: LadderAdvice) -> str:
+def _format_ladder(advice: LadderAdvice) -> str:
     sizes = advice.ladder.sizes
     if not sizes:
         return "no graphs"
-    return f"the sizes {_listed(sizes)}" if len(sizes) <= _LISTED else _listed(sizes)
+    return (
+        f"the sizes {_list_sizes(sizes)}" if len(sizes) <= _MAX_LISTED_SIZES else _list_sizes(sizes)
+    )
 
 
-def _listed(sizes: tuple[int, ...]) -> str:
-    is_long = len(sizes) > _LISTED
-    return counted(len(sizes), "size") if is_long else ", ".join(map(format_count, sizes))
+def _list_sizes(sizes: tuple[int, ...]) -> str:
+    is_long = len(sizes) > _MAX_LISTED_SIZES
+    return pluralize(len(sizes), "size") if is_long else ", ".join(map(format_count, sizes))
 
 
-def sizes_text(sizes: tuple[int, ...]) -> str:
+def format_sizes(sizes: tuple[int, ...]) -> str:
     """All capture sizes in the form that an engine accepts: "1, 2, 4"."""
     return ", ".join(map(str, sizes)) or "none"
 
 
-def ceiling_sentence(advice: LadderAdvice) -> str:
+def describe_ceiling(advice: LadderAdvice) -> str:
     """Describe the cost of a request above the largest size; empty if there is no size."""
     ceiling = advice.ceiling
     if ceiling.replay_ns is None:
         return ""
-    if ceiling.above_ns is None:
+    if ceiling.fallback_ns is None:
         largest = format_count(ceiling.size)
         return f"A request above {largest} has no graph, and no fallback step was timed."
-    times = ceiling.above_ns / ceiling.replay_ns
+    times = ceiling.fallback_ns / ceiling.replay_ns
     # Only the time of the next size; larger sizes may take much more, or less.
     text = (
         f"A request of {format_count(ceiling.size + 1)}, one above the largest graph, takes "
-        f"{format_ns(ceiling.above_ns)} without a graph, {significant(times)} times the "
+        f"{format_ns(ceiling.fallback_ns)} without a graph, {round_significant(times)} times the "
         f"{format_ns(ceiling.replay_ns)} of that graph"
     )
     if not ceiling.requests_above:
         return f"{text}; no request is larger than the graph."
     text += (
-        f"; {counted(ceiling.requests_above, 'request')} of {format_count(advice.requests)} "
+        f"; {pluralize(ceiling.requests_above, 'request')} of {format_count(advice.requests)} "
         f"{'is' if ceiling.requests_above == 1 else 'are'} above it"
     )
-    if ceiling.raised_ns is not None and (ceiling.raised_gain_ns or 0) > 0:
+    if ceiling.extended_ns is not None and (ceiling.extended_gain_ns or 0) > 0:
         text += (
             f". A graph for {format_count(ceiling.largest_request)} would take about "
-            f"{format_ns(ceiling.raised_ns)}, extrapolated from the two largest sizes, and "
-            f"save {format_ns(ceiling.raised_gain_ns)} per request: capture it and measure"
+            f"{format_ns(ceiling.extended_ns)}, extrapolated from the two largest sizes, and "
+            f"save {format_ns(ceiling.extended_gain_ns)} per request: capture it and measure"
         )
     return f"{text}."
 
 
-def interpolation_sentence(advice: LadderAdvice) -> str:
+def describe_interpolation(advice: LadderAdvice) -> str:
     """List the sizes that were not captured; empty if all were."""
     if not advice.interpolated:
         return ""
     return (
         "Not captured or not timed, so interpolated between neighbours: "
-        f"{sizes_text(advice.interpolated)}. Kernel selection may differ there: capture them "
+        f"{format_sizes(advice.interpolated)}. Kernel selection may differ there: capture them "
         "and measure."
     )
 
 
-def bound_sentence(advice: LadderAdvice) -> str:
+def describe_bound(advice: LadderAdvice) -> str:
     """Bound the distance of the sizes from the optimum; empty if they are optimal."""
     ladder = advice.ladder
     if ladder.is_best:
@@ -293,7 +300,7 @@ def bound_sentence(advice: LadderAdvice) -> str:
     return f"The search ended early: no set of sizes is more than {format_percent(gap)} better."
 
 
-def step_sentence(family: FamilyReport) -> str:
+def describe_step_times(family: FamilyReport) -> str:
     """Describe the source of times and the step time outside the replay."""
     text = (
         "GPU times are medians of sampled replays with their quartiles, interpolated linearly "
@@ -304,19 +311,21 @@ def step_sentence(family: FamilyReport) -> str:
     return text
 
 
-def changes_sentence(changes: Sequence[KernelChange]) -> str:
+def describe_kernel_changes(changes: Sequence[KernelChange]) -> str:
     """List the sizes at which kernel selection changes."""
     if not changes:
         return "All sizes run the same kernels (by name)."
-    ranges = ", ".join(f"{c.before.size:,} to {c.after.size:,}" for c in changes[:6])
+    ranges = ", ".join(f"{c.smaller.size:,} to {c.larger.size:,}" for c in changes[:6])
     more = f" and {len(changes) - 6} more" if len(changes) > 6 else ""
     return f"Kernel selection changes at {ranges}{more}."
 
 
-def costs_sentence(family: FamilyReport) -> str:
+def describe_family_costs(family: FamilyReport) -> str:
     """Describe the one-time and memory cost of a family's graphs."""
     members = family.members
-    private = sum((member.own_bytes or 0) + (member.executable_bytes or 0) for member in members)
+    private = sum(
+        (member.exclusive_bytes or 0) + (member.executable_bytes or 0) for member in members
+    )
     added = sum(member.pool_added_bytes or 0 for member in members)
     capture = sum(member.capture_ns for member in members)
     first_launch = sum(member.first_launch_ns or 0 for member in members)
@@ -327,12 +336,12 @@ def costs_sentence(family: FamilyReport) -> str:
     )
 
 
-def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
+def build_family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
     """Build the tiles of a family: label, value, note."""
     members = family.members
     # Without known keys, members are groups of similar graphs.
     keys = (
-        [counted(family.key_count, "key")]
+        [pluralize(family.key_count, "key")]
         if any(member.member.method for member in members)
         else []
     )
@@ -340,13 +349,13 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
         (
             "Graphs",
             format_count(len(family.graphs)),
-            ", ".join((*keys, printable(family.family.name))),
+            ", ".join((*keys, escape_control_characters(family.family.name))),
         ),
         ("Steps", format_count(family.replays), "replayed"),
     ]
     if not isinstance(family.padding, Missing):
         fallback = family.fallback_ns
-        cells.append(_padding_tile(family.padding, members))
+        cells.append(_build_padding_tile(family.padding, members))
         cells.append(
             (
                 "Fallbacks",
@@ -366,18 +375,20 @@ def family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
     return cells
 
 
-def _padding_tile(padding: PaddingCost, members: Sequence[MemberReport]) -> tuple[str, str, str]:
-    title, note = "Padding cost", _padding_of_a_step(padding)
-    if padding.effect is PaddingEffect.SAVES:
+def _build_padding_tile(
+    padding: PaddingCost, members: Sequence[MemberReport]
+) -> tuple[str, str, str]:
+    title, note = "Padding cost", _format_padding_per_step(padding)
+    if padding.effect is PaddingEffect.GAIN:
         return title, "none", f"larger sizes are faster: {note}"
-    if padding.effect is PaddingEffect.NEITHER:
+    if padding.effect is PaddingEffect.NO_DIFFERENCE:
         return title, "not significant", note
     replayed = sum(member.gpu.median * member.steps for member in members if member.gpu)
     share = format_percent(padding.total_ns / replayed) if replayed else "–"
     return title, share, f"of {format_ns(replayed)} GPU time, {note}"
 
 
-def segments_sentence(family: FamilyReport) -> str:
+def describe_segments(family: FamilyReport) -> str:
     """Describe the most frequent segmented step and its time outside replays."""
     member = max(
         family.members, key=lambda candidate: (candidate.steps, len(candidate.member.graphs))
@@ -385,8 +396,11 @@ def segments_sentence(family: FamilyReport) -> str:
     graphs = member.member.graphs
     step = "A step"
     if len(family.members) > 1:
-        step = f"The most frequent step, {printable(key_text(family.family, member.member))},"
-    text = f"{step} replays {counted(len(graphs), 'graph')}"
+        step = (
+            "The most frequent step, "
+            f"{escape_control_characters(format_key(family.family, member.member))},"
+        )
+    text = f"{step} replays {pluralize(len(graphs), 'graph')}"
     if len(set(graphs)) < len(graphs):
         text += f", {format_count(len(set(graphs)))} distinct"
     if member.gpu:
@@ -403,35 +417,37 @@ def segments_sentence(family: FamilyReport) -> str:
     return f"{text}."
 
 
-def strip_sentence(step: SegmentedStep) -> str:
+def describe_segmented_step(step: SegmentedStep) -> str:
     """Describe the composition of the drawn step."""
     parts = [
-        f"{format_percent(step.share(kind))} {words}"
+        f"{format_percent(step.compute_share(kind))} {words}"
         for kind, words in (
             (PieceKind.REPLAY, "replays"),
             (PieceKind.EAGER, "eager work between them"),
             (PieceKind.IDLE, "idle"),
         )
-        if step.share(kind)
+        if step.compute_share(kind)
     ]
     return (
         f"Traced step {step.step}, of median length: {format_ns(step.duration_ns)} under the "
-        f"profiler with {counted(step.replays, 'replay')}: {', '.join(parts)}."
+        f"profiler with {pluralize(step.replays, 'replay')}: {', '.join(parts)}."
     )
 
 
-def comparison_sentence(compared: SizeComparison) -> list[str]:
+def describe_size_comparison(compared: SizeComparison) -> list[str]:
     """Describe the padding and startup cost of each run's family, one sentence per run."""
     sentences = []
     for run, family in compared.families.items():
-        graphs = counted(len(family.graphs), "graph")
-        text = f"{printable(run)}: {graphs} for {counted(family.key_count, 'key')}"
+        graphs = pluralize(len(family.graphs), "graph")
+        text = (
+            f"{escape_control_characters(run)}: {graphs} for {pluralize(family.key_count, 'key')}"
+        )
         padding = family.padding
         if not isinstance(padding, Missing):
             text += {
-                PaddingEffect.LOSES: f"; padding costs {format_ns(padding.step_ns)} per step",
-                PaddingEffect.SAVES: f"; padding saves {format_ns(-padding.step_ns)} per step",
-                PaddingEffect.NEITHER: "; padding makes no significant difference",
+                PaddingEffect.COST: f"; padding costs {format_ns(padding.step_ns)} per step",
+                PaddingEffect.GAIN: f"; padding saves {format_ns(-padding.step_ns)} per step",
+                PaddingEffect.NO_DIFFERENCE: "; padding makes no significant difference",
             }[padding.effect]
             if family.fallbacks:
                 share = family.fallbacks / padding.steps

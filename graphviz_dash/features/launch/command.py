@@ -7,19 +7,19 @@ from pathlib import Path
 import click
 
 from graphviz_dash.bundle.launch import LAUNCH_FILE, is_launch, read_launch
-from graphviz_dash.bundle.references import published_launch, reference_launches
-from graphviz_dash.cli.loading import loaded_experiment
+from graphviz_dash.bundle.references import find_reference_launches, read_published_launch
+from graphviz_dash.cli.loading import open_experiment
 from graphviz_dash.cli.text.output import (
     print_json,
 )
-from graphviz_dash.exports.documents.values import shown
+from graphviz_dash.exports.documents.values import display_path
 from graphviz_dash.features.launch.analysis.launch_comparison import (
-    beside_published,
     compare_launches,
+    compare_published,
 )
-from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, launch_costs
-from graphviz_dash.features.launch.document import launch_document
-from graphviz_dash.features.launch.own_graphs import print_observers, print_own
+from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, analyze_launch_costs
+from graphviz_dash.features.launch.document import build_launch_document
+from graphviz_dash.features.launch.own_graphs import print_observers, print_own_graphs
 from graphviz_dash.features.launch.text import (
     print_launch_comparison,
     print_published,
@@ -51,18 +51,20 @@ def launch_command(
     experiments: dict[str, Experiment] = {}
     for path in paths:
         if is_launch(path) or path.name == LAUNCH_FILE or not path.is_dir():
-            recordings[shown(path)] = launch_costs(read_launch(path))
+            recordings[display_path(path)] = analyze_launch_costs(read_launch(path))
         else:
-            experiments[shown(path)] = loaded_experiment(path)
+            experiments[display_path(path)] = open_experiment(path)
     references = dict(recordings)
     if experiments:
-        shipped = reference_launches()
-        references |= {name: launch_costs(read_launch(path)) for name, path in shipped.items()}
+        shipped = find_reference_launches()
+        references |= {
+            name: analyze_launch_costs(read_launch(path)) for name, path in shipped.items()
+        }
     comparison = compare_launches(recordings)
-    publication = published_launch() if published else None
-    rows = beside_published(publication, recordings) if publication else ()
+    publication = read_published_launch() if published else None
+    rows = compare_published(publication, recordings) if publication else ()
     if as_json:
-        document = launch_document(
+        document = build_launch_document(
             recordings, comparison, experiments, references, publication, rows
         )
         print_json("launch", document)
@@ -75,5 +77,5 @@ def launch_command(
     if publication is not None:
         print_published(publication, rows, list(recordings))
     for name, experiment in experiments.items():
-        print_own(name, experiment, references)
+        print_own_graphs(name, experiment, references)
         print_observers(experiment)

@@ -18,15 +18,22 @@ from graphviz_dash.features.launch.analysis.launch_fit import AddedTime, GrowthF
 from graphviz_dash.features.launch.analysis.observer_effect import (
     MeasureEffect,
     ObserverEffect,
-    observer_effect,
+    compute_observer_effect,
 )
-from graphviz_dash.features.launch.analysis.own_graphs import GraphShape, OwnGraph, own_graphs
+from graphviz_dash.features.launch.analysis.own_graphs import (
+    GraphShape,
+    ProgramGraph,
+    list_program_graphs,
+)
 from graphviz_dash.features.launch.narrative import (
-    comparison_sentence,
-    costs_sentence,
-    own_graph_sentence,
+    describe_launch_comparison,
+    describe_launch_costs,
+    describe_own_graph,
 )
-from graphviz_dash.features.launch.observer_narrative import effect_sentence, missing_observers
+from graphviz_dash.features.launch.observer_narrative import (
+    describe_observer_effect,
+    list_missing_observers,
+)
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
 from graphviz_dash.model.run import Experiment, Run
@@ -169,7 +176,7 @@ class ExpectedTimeDocument(TypedDict):
     within_measured_sizes: bool
 
 
-class OwnGraphDocument(TypedDict):
+class CapturedGraphDocument(TypedDict):
     """A captured graph of an experiment."""
 
     run: str
@@ -219,7 +226,7 @@ class ExperimentLaunchDocument(TypedDict):
     """Captured graphs of an experiment, and the profiler overhead of its runs."""
 
     path: FilePath
-    graphs: list[OwnGraphDocument]
+    graphs: list[CapturedGraphDocument]
     observers: list[ObserversDocument]
 
 
@@ -232,7 +239,7 @@ class LaunchDocument(TypedDict):
     experiments: list[ExperimentLaunchDocument]
 
 
-def launch_document(
+def build_launch_document(
     recordings: Mapping[str, LaunchCosts],
     comparison: LaunchComparison | None,
     experiments: Mapping[str, Experiment],
@@ -242,54 +249,59 @@ def launch_document(
 ) -> LaunchDocument:
     """Build the document of recordings, their comparison, published times and captured graphs."""
     return {
-        "recordings": [_recording(path, costs) for path, costs in recordings.items()],
-        "comparison": None if comparison is None else _comparison(comparison),
-        "published": None if publication is None else _published(publication, rows),
+        "recordings": [_build_recording(path, costs) for path, costs in recordings.items()],
+        "comparison": None if comparison is None else _build_comparison(comparison),
+        "published": None if publication is None else _build_publication(publication, rows),
         "experiments": [
             {
                 "path": path,
-                "graphs": [_own(graph) for graph in own_graphs(experiment, references)],
-                "observers": [_observed(run) for run in experiment.runs],
+                "graphs": [
+                    _build_captured_graph(graph)
+                    for graph in list_program_graphs(experiment, references)
+                ],
+                "observers": [_build_observers_of_run(run) for run in experiment.runs],
             }
             for path, experiment in experiments.items()
         ],
     }
 
 
-def _observed(run: Run) -> ObserversDocument:
-    effect = observer_effect(run)
+def _build_observers_of_run(run: Run) -> ObserversDocument:
+    effect = compute_observer_effect(run)
     if isinstance(effect, Missing):
         return {"run": run.name, "reason": effect.reason}
-    return _observers(effect)
+    return _build_observers(effect)
 
 
-def _recording(path: str, costs: LaunchCosts) -> RecordingDocument:
+def _build_recording(path: str, costs: LaunchCosts) -> RecordingDocument:
     recording = costs.recording
     return {
         "path": path,
-        "sentence": costs_sentence(costs),
+        "sentence": describe_launch_costs(costs),
         "gpu": recording.environment.gpu_name,
         "driver": recording.environment.driver,
         "created": recording.created,
         "trials": recording.trials,
         "complete": recording.complete,
-        "constant_time": costs.constant,
+        "constant_time": costs.is_constant,
         "process_trials": recording.process_trials,
-        "fits": _fits(costs.lines),
-        "chain_fits": {_family_key(family): _fits(fits) for family, fits in costs.chains.items()},
-        "root": _added_time(costs.root) if costs.root is not None else None,
-        "other_kinds": {kind: _added_time(extra) for kind, extra in costs.others.items()},
-        "call": None if costs.call is None else _median(costs.call),
-        "clock": None if costs.clock is None else _median(costs.clock),
-        "rows": [_topology(row) for row in costs.rows],
+        "fits": _build_fits(costs.lines),
+        "chain_fits": {
+            _format_family_key(family): _build_fits(fits) for family, fits in costs.chains.items()
+        },
+        "root": _build_added_time(costs.root) if costs.root is not None else None,
+        "other_kinds": {kind: _build_added_time(extra) for kind, extra in costs.others.items()},
+        "call": None if costs.call is None else _build_median(costs.call),
+        "clock": None if costs.clock is None else _build_median(costs.clock),
+        "rows": [_build_topology(row) for row in costs.rows],
     }
 
 
-def _family_key(family: ChainFamily) -> str:
+def _format_family_key(family: ChainFamily) -> str:
     return f"{family.width} chains, {'one root' if family.single_root else 'a root each'}"
 
 
-def _topology(row: TopologyCosts) -> TopologyDocument:
+def _build_topology(row: TopologyCosts) -> TopologyDocument:
     topology = row.topology
     return {
         "width": topology.width,
@@ -297,12 +309,14 @@ def _topology(row: TopologyCosts) -> TopologyDocument:
         "single_root": topology.single_root,
         "other_kind": topology.other,
         "nodes": topology.nodes,
-        "measures": {measure.value: _timing(timing) for measure, timing in row.timings.items()},
+        "measures": {
+            measure.value: _build_timing(timing) for measure, timing in row.timings.items()
+        },
         "absent": {measure.value: reason for measure, reason in row.absent.items()},
     }
 
 
-def _median(summary: Summary) -> MedianDocument:
+def _build_median(summary: Summary) -> MedianDocument:
     spread = summary.spread
     return {
         "median": summary.median,
@@ -312,40 +326,40 @@ def _median(summary: Summary) -> MedianDocument:
     }
 
 
-def _added_time(extra: AddedTime) -> AddedTimeDocument:
-    return {"ns": extra.ns, "interval": _ends(extra.interval)}
+def _build_added_time(extra: AddedTime) -> AddedTimeDocument:
+    return {"ns": extra.ns, "interval": _list_ends(extra.interval)}
 
 
-def _ends(spread: Spread) -> list[float | None]:
+def _list_ends(spread: Spread) -> list[float | None]:
     return [spread.low, spread.high]
 
 
-def _fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> dict[str, GrowthDocument]:
+def _build_fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> dict[str, GrowthDocument]:
     return {
         measure.value: {
             "base": fit.base_ns,
-            "base_interval": _ends(fit.base_interval),
+            "base_interval": _list_ends(fit.base_interval),
             "slope": fit.slope_ns,
-            "slope_interval": _ends(fit.slope_interval),
+            "slope_interval": _list_ends(fit.slope_interval),
             "knee": fit.knee,
-            "knee_interval": _ends(fit.knee_interval),
+            "knee_interval": _list_ends(fit.knee_interval),
         }
         for measure, fit in fits.items()
     }
 
 
-def _timing(timing: Timing) -> TimingDocument:
+def _build_timing(timing: Timing) -> TimingDocument:
     return {
-        **_median(timing.summary),
-        "min": timing.shortest,
+        **_build_median(timing.summary),
+        "min": timing.minimum,
         "p5": timing.spread.low,
         "p95": timing.spread.high,
     }
 
 
-def _comparison(comparison: LaunchComparison) -> LaunchComparisonDocument:
+def _build_comparison(comparison: LaunchComparison) -> LaunchComparisonDocument:
     return {
-        "sentence": comparison_sentence(comparison),
+        "sentence": describe_launch_comparison(comparison),
         "differences": [
             {
                 "width": difference.topology.width,
@@ -357,14 +371,16 @@ def _comparison(comparison: LaunchComparison) -> LaunchComparisonDocument:
                 "ratios": list(difference.ratios),
                 "largest_gap": difference.largest_gap,
                 "spread": difference.spread,
-                "within_spread": difference.within,
+                "within_spread": difference.is_within_spread,
             }
             for difference in comparison.differences
         ],
     }
 
 
-def _published(publication: PublishedLaunch, rows: Sequence[PublishedTime]) -> PublicationDocument:
+def _build_publication(
+    publication: PublishedLaunch, rows: Sequence[PublishedTime]
+) -> PublicationDocument:
     return {
         "title": publication.title,
         "address": publication.address,
@@ -376,8 +392,8 @@ def _published(publication: PublishedLaunch, rows: Sequence[PublishedTime]) -> P
                 "measure": row.measure.value,
                 "chains": row.chains,
                 "length": row.length,
-                "toolkit_11_8": row.before,
-                "toolkit_12_6": row.after,
+                "toolkit_11_8": row.older_ns,
+                "toolkit_12_6": row.newer_ns,
                 "source": row.source,
                 "medians": dict(row.medians),
             }
@@ -386,33 +402,35 @@ def _published(publication: PublishedLaunch, rows: Sequence[PublishedTime]) -> P
     }
 
 
-def _own(own: OwnGraph) -> OwnGraphDocument:
+def _build_captured_graph(graph: ProgramGraph) -> CapturedGraphDocument:
     return {
-        "run": own.run,
-        "graph": own.graph,
-        "name": own.name,
-        "nodes": own.nodes,
-        "sentence": own_graph_sentence(own),
-        "shape": None if own.shape is None else _shape(own.shape),
-        "measures": {measure.value: _timing(timing) for measure, timing in own.timings.items()},
-        "absent": {measure.value: reason for measure, reason in own.absent.items()},
+        "run": graph.run,
+        "graph": graph.graph,
+        "name": graph.name,
+        "nodes": graph.nodes,
+        "sentence": describe_own_graph(graph),
+        "shape": None if graph.shape is None else _build_shape(graph.shape),
+        "measures": {
+            measure.value: _build_timing(timing) for measure, timing in graph.timings.items()
+        },
+        "absent": {measure.value: reason for measure, reason in graph.absent.items()},
         "expected": None
-        if isinstance(own.expected, Missing)
+        if isinstance(graph.chain_times, Missing)
         else {
             measure.value: {
                 "reference": expected.reference,
                 "ns": expected.ns,
                 "with_roots": expected.with_roots,
-                "measured_over_expected": expected.measured,
-                "within_measured_sizes": expected.within,
+                "measured_over_expected": expected.ratio,
+                "within_measured_sizes": expected.is_in_range,
             }
-            for measure, expected in own.expected.items()
+            for measure, expected in graph.chain_times.items()
         },
-        "reason": own.expected.reason if isinstance(own.expected, Missing) else None,
+        "reason": graph.chain_times.reason if isinstance(graph.chain_times, Missing) else None,
     }
 
 
-def _shape(shape: GraphShape) -> GraphShapeDocument:
+def _build_shape(shape: GraphShape) -> GraphShapeDocument:
     return {
         "nodes": shape.nodes,
         "edges": shape.edges,
@@ -421,17 +439,17 @@ def _shape(shape: GraphShape) -> GraphShapeDocument:
         "leaves": shape.leaves,
         "depth": shape.depth,
         "width": shape.width,
-        "linear_share": shape.share,
-        "longest_chain": shape.longest,
+        "linear_share": shape.chained_share,
+        "longest_chain": shape.longest_chain,
     }
 
 
-def _observers(effect: ObserverEffect) -> ObserversDocument:
+def _build_observers(effect: ObserverEffect) -> ObserversDocument:
     return {
         "run": effect.run,
-        "sentence": effect_sentence(effect),
+        "sentence": describe_observer_effect(effect),
         "noise": {measure.value: ratio for measure, ratio in effect.noise.items()},
-        "missing_observers": list(missing_observers(effect)),
+        "missing_observers": list(list_missing_observers(effect)),
         "rows": [
             {
                 "observer": row.observer.value,
@@ -439,7 +457,8 @@ def _observers(effect: ObserverEffect) -> ObserversDocument:
                 "steps": row.steps,
                 "records_per_step": row.records,
                 "effects": {
-                    name: _effect(effect_of_row) for name, effect_of_row in row.effects.items()
+                    name: _build_effect(effect_of_row)
+                    for name, effect_of_row in row.effects.items()
                 },
                 "absent": {measure.value: reason for measure, reason in row.absent.items()},
             }
@@ -448,10 +467,10 @@ def _observers(effect: ObserverEffect) -> ObserversDocument:
     }
 
 
-def _effect(effect: MeasureEffect) -> MeasureEffectDocument:
+def _build_effect(effect: MeasureEffect) -> MeasureEffectDocument:
     return {
         "median": effect.value,
         "ratio": effect.ratio,
-        "interval": None if effect.interval is None else _ends(effect.interval),
-        "beyond_noise": effect.beyond,
+        "interval": None if effect.interval is None else _list_ends(effect.interval),
+        "beyond_noise": effect.is_significant,
     }

@@ -14,11 +14,11 @@ from graphviz_dash.features.launch.analysis.launch_costs import (
 )
 from graphviz_dash.features.launch.analysis.launch_fit import RESAMPLES, AddedTime
 from graphviz_dash.features.launch.analysis.launch_verdict import LaunchVerdict, Verdict
-from graphviz_dash.features.launch.analysis.own_graphs import OwnGraph
+from graphviz_dash.features.launch.analysis.own_graphs import ProgramGraph
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.launch import LaunchMeasure, Topology
 from graphviz_dash.model.run import Environment
-from graphviz_dash.units import counted, format_count, format_ns, format_percent, format_ratio
+from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio, pluralize
 
 MEASURE_MEANINGS: Final = {
     LaunchMeasure.CAPTURE: "from the start of the stream capture to its end",
@@ -76,7 +76,7 @@ waiting kernel is timed by events on the GPU, without any CPU time.
 """
 
 
-def metrics_chapter() -> str:
+def build_metrics_chapter() -> str:
     """Build the chapter of docs/metrics.md on launch costs."""
     lines = [_CHAPTER]
     lines += [
@@ -94,7 +94,7 @@ def metrics_chapter() -> str:
     return "".join(lines)
 
 
-def topology_name(topology: Topology) -> str:
+def format_topology(topology: Topology) -> str:
     """Name such as "chain of 100", "4 parallel chains of 10, one root", "chain of 100, one
     Host"."""
     if topology.width == 1:
@@ -105,66 +105,71 @@ def topology_name(topology: Topology) -> str:
     return name if topology.other is None else f"{name}, one {topology.other}"
 
 
-def family_name(family: ChainFamily) -> str:
+def format_chain_family(family: ChainFamily) -> str:
     """Name such as "4 parallel chains" or "4 parallel chains, one root"."""
     return f"{family.width} parallel chains{', one root' if family.single_root else ''}"
 
 
-def costs_sentence(costs: LaunchCosts) -> str:
+def describe_launch_costs(costs: LaunchCosts) -> str:
     """Describe how launch time grows with graph size, compared with separate kernel launches."""
     repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     stream = costs.lines.get(LaunchMeasure.STREAM_CPU)
     gpu = costs.recording.environment.gpu_name
     if repeat is None:
         return f"Too few linear chains were measured on {gpu} to determine how launch time grows."
-    growth = "constant" if costs.constant else "growing"
+    growth = "constant" if costs.is_constant else "growing"
     knee = f" up to {format_count(repeat.knee)} nodes" if repeat.knee else ""
     text = (
         f"{gpu} launches linear chains in {growth} time: a repeat launch uses "
         f"{format_ns(repeat.base_ns)} of CPU time{knee} and {repeat.slope_ns:.2f} ns (95%: "
-        f"{interval_text(repeat.slope_interval)}) more per "
+        f"{format_interval(repeat.slope_interval)}) more per "
         f"{'further ' if repeat.knee else ''}node"
     )
     if stream is None:
         return f"{text}."
     size = 1000
-    ratio = stream.at(size) / repeat.at(size)
+    ratio = stream.evaluate(size) / repeat.evaluate(size)
     return (
-        f"{text}; at {format_count(size)} nodes that is {format_ns(repeat.at(size))} instead of "
-        f"{format_ns(stream.at(size))} kernel by kernel, {ratio:,.0f} times less. Each of those "
+        f"{text}; at {format_count(size)} nodes that is {format_ns(repeat.evaluate(size))} "
+        "instead of "
+        f"{format_ns(stream.evaluate(size))} kernel by kernel, {ratio:,.0f} times less. Each of "
+        "those "
         "launches is a cuda-python call. A C++ program launches faster, so its graphs save "
         "less."
     )
 
 
-def machine_sentence(recorded: Environment, machines: Iterable[Environment]) -> str:
+def describe_machines(recorded: Environment, machines: Iterable[Environment]) -> str:
     """Name the machine of a recording and the other GPUs of the runs."""
-    measured = f"Measured on {_machine(recorded)}"
+    measured = f"Measured on {_format_machine(recorded)}"
     others = dict.fromkeys(
-        _machine(machine)
+        _format_machine(machine)
         for machine in machines
         if (machine.gpu_name, machine.driver) != (recorded.gpu_name, recorded.driver)
     )
     if not others:
         return f"{measured}."
     return (
-        f"{measured}. The runs here are from {_listed(list(others))}, whose launches may differ: "
+        f"{measured}. The runs here are from {_list_names(list(others))}, whose launches may "
+        "differ: "
         "measure them there with graphviz-dash bench launch."
     )
 
 
-def _machine(machine: Environment) -> str:
+def _format_machine(machine: Environment) -> str:
     article = "an " if machine.gpu else ""
     return f"{article}{machine.gpu_name} with driver {machine.driver or 'unknown'}"
 
 
-def extra_sentences(costs: LaunchCosts) -> list[str]:
+def describe_extra_costs(costs: LaunchCosts) -> list[str]:
     """Describe the launch cost of roots, other node kinds and Python, one sentence each."""
     lines = []
     if costs.root is not None:
-        lines.append(f"An extra root adds {_extra(costs.root)} to the CPU time of a launch.")
+        lines.append(
+            f"An extra root adds {_format_added_time(costs.root)} to the CPU time of a launch."
+        )
     lines += [
-        f"A {kind} node in the middle of a chain of kernels adds {_extra(extra)}."
+        f"A {kind} node in the middle of a chain of kernels adds {_format_added_time(extra)}."
         for kind, extra in costs.others.items()
     ]
     if costs.call is not None and costs.clock is not None:
@@ -176,25 +181,25 @@ def extra_sentences(costs: LaunchCosts) -> list[str]:
     return lines
 
 
-def _extra(extra: AddedTime) -> str:
-    return f"{format_ns(extra.ns)} (95%: {interval_text(extra.interval)})"
+def _format_added_time(extra: AddedTime) -> str:
+    return f"{format_ns(extra.ns)} (95%: {format_interval(extra.interval)})"
 
 
-def interval_text(spread: Spread) -> str:
+def format_interval(spread: Spread) -> str:
     """Format both ends of a spread of times."""
     return f"{format_ns(spread.low)} to {format_ns(spread.high)}"
 
 
-def comparison_sentence(comparison: LaunchComparison) -> str:
+def describe_launch_comparison(comparison: LaunchComparison) -> str:
     """Count the medians within their spread."""
-    within = sum(difference.within for difference in comparison.differences)
+    within = sum(difference.is_within_spread for difference in comparison.differences)
     return (
         f"{format_count(within)} of {format_count(len(comparison.differences))} medians differ by "
         "no more than their spread."
     )
 
 
-def untimed_sentences(graphs: Iterable[OwnGraph]) -> list[str]:
+def describe_untimed_measures(graphs: Iterable[ProgramGraph]) -> list[str]:
     """List untimed measures of graphs, one sentence per run and reason."""
     missing: dict[tuple[str, str], tuple[set[LaunchMeasure], dict[str, None]]] = {}
     for graph in graphs:
@@ -203,20 +208,23 @@ def untimed_sentences(graphs: Iterable[OwnGraph]) -> list[str]:
             measures.add(measure)
             names[graph.name] = None
     return [
-        f"Not timed for {run} ({_listed(names)}): {_titles(measures)}. Reason: {reason}."
+        (
+            f"Not timed for {run} ({_list_names(names)}): {_format_measure_titles(measures)}. "
+            f"Reason: {reason}."
+        )
         for (run, reason), (measures, names) in missing.items()
     ]
 
 
-def _titles(measures: Collection[LaunchMeasure]) -> str:
+def _format_measure_titles(measures: Collection[LaunchMeasure]) -> str:
     return "; ".join(MEASURE_TITLES[measure] for measure in LaunchMeasure if measure in measures)
 
 
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(names) if len(names) <= 3 else counted(len(names), "graph")
+def _list_names(names: Collection[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else pluralize(len(names), "graph")
 
 
-def verdicts_sentence(graphs: Sequence[OwnGraph]) -> str:
+def summarize_verdicts(graphs: Sequence[ProgramGraph]) -> str:
     """Compare launches of one or more graphs with expectations, in one sentence."""
     known = [(graph, graph.verdict) for graph in graphs if not isinstance(graph.verdict, Missing)]
     missing = [graph.verdict.reason for graph in graphs if isinstance(graph.verdict, Missing)]
@@ -230,63 +238,66 @@ def verdicts_sentence(graphs: Sequence[OwnGraph]) -> str:
             (graph, verdict_of) for graph, verdict_of in known if verdict_of.verdict is verdict
         ]
         if matching:
-            names = _listed(
+            names = _list_names(
                 [
-                    f"{graph.name} of {graph.run}, {_ratios(verdict_of)}"
+                    f"{graph.name} of {graph.run}, {_format_ratio_range(verdict_of)}"
                     for graph, verdict_of in matching
                 ]
             )
             parts.append(f"{verdict.value}: {names}")
     if missing:
-        parts.append(f"unknown: {counted(len(missing), 'graph')} ({reasons})")
+        parts.append(f"unknown: {pluralize(len(missing), 'graph')} ({reasons})")
     lead = "Repeat launches: " if len(graphs) > 1 else "Its repeat launch is "
     return f"{lead}{'; '.join(parts)}."
 
 
-def verdict_text(own: OwnGraph, *, why: bool = True) -> str:
+def format_launch_verdict(own: ProgramGraph, *, with_reason: bool = True) -> str:
     """Compare a graph's repeat launch with the prediction. Omits the reason for a missing verdict
     unless ``why``."""
     verdict = own.verdict
     if isinstance(verdict, Missing):
-        reason = f": {verdict.reason}" if why else ""
+        reason = f": {verdict.reason}" if with_reason else ""
         return f"Whether that is as fast as expected is unknown{reason}."
-    usual = verdict.usual
+    usual = verdict.reference_ratios
     return (
-        f"Expected: {format_ns(verdict.foretold_ns)} (95%: {interval_text(verdict.foretold)}), the "
+        f"Expected: {format_ns(verdict.predicted_ns)} (95%: "
+        f"{format_interval(verdict.predicted_interval)}), the "
         f"sum of costs that synthetic graphs of {verdict.reference} had for the same numbers of "
-        f"nodes, roots and node kinds. It is {verdict.verdict.value}: {_ratios(verdict)} of that; "
+        f"nodes, roots and node kinds. It is {verdict.verdict.value}: "
+        f"{_format_ratio_range(verdict)} of that; "
         f"the recording's own graphs range from {format_ratio(usual.low)} to "
         f"{format_ratio(usual.high or usual.low)}."
     )
 
 
-def _ratios(verdict: LaunchVerdict) -> str:
-    high = verdict.range.high or verdict.range.low
-    ends = f"{format_ratio(verdict.range.low)} to {format_ratio(high)}"
+def _format_ratio_range(verdict: LaunchVerdict) -> str:
+    high = verdict.ratio_range.high or verdict.ratio_range.low
+    ends = f"{format_ratio(verdict.ratio_range.low)} to {format_ratio(high)}"
     return f"{format_ratio(verdict.ratio)} ({ends})"
 
 
-def own_graph_sentences(graphs: Sequence[OwnGraph], most: int) -> list[str]:
+def describe_own_graphs(graphs: Sequence[ProgramGraph], most: int) -> list[str]:
     """Describe launches of ``graphs``, and the ``most`` largest in detail. Reasons appear once."""
     largest = sorted(graphs, key=lambda graph: graph.nodes, reverse=True)[:most]
     return [
-        verdicts_sentence(graphs),
-        *(own_graph_sentence(graph, why=False) for graph in largest),
+        summarize_verdicts(graphs),
+        *(describe_own_graph(graph, with_reason=False) for graph in largest),
     ]
 
 
-def own_graph_sentence(own: OwnGraph, *, why: bool = True) -> str:
+def describe_own_graph(own: ProgramGraph, *, with_reason: bool = True) -> str:
     """Describe a graph and compare its launch with a chain of its size. ``why`` adds the reason for
     a missing verdict."""
-    intro = f"{own.name} of {own.run}: {counted(own.nodes, 'node')}"
+    intro = f"{own.name} of {own.run}: {pluralize(own.nodes, 'node')}"
     if own.shape is not None:
         shape = own.shape
-        if shape.line:
+        if shape.is_line:
             intro += ", one linear chain"
         else:
-            roots = counted(shape.roots, "root")
+            roots = pluralize(shape.roots, "root")
             intro += (
-                f", {format_percent(shape.share)} of them on linear chains, {roots}, at most "
+                f", {format_percent(shape.chained_share)} of them on linear chains, {roots}, at "
+                "most "
                 f"{format_count(shape.width)} side by side"
             )
     launch = own.timings.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
@@ -294,14 +305,16 @@ def own_graph_sentence(own: OwnGraph, *, why: bool = True) -> str:
         untimed = own.absent[LaunchMeasure.REPEAT_LAUNCH_CPU]
         return f"{intro}. Its repeat launch was not timed separately: {untimed}."
     text = f"{intro}. A repeat launch uses {format_ns(launch.summary.median)} of CPU time"
-    if isinstance(own.expected, Missing):
-        is_repeated = isinstance(own.verdict, Missing) and own.verdict.reason == own.expected.reason
-        reason = "" if is_repeated and not why else f": {own.expected.reason}"
+    if isinstance(own.chain_times, Missing):
+        is_repeated = (
+            isinstance(own.verdict, Missing) and own.verdict.reason == own.chain_times.reason
+        )
+        reason = "" if is_repeated and not with_reason else f": {own.chain_times.reason}"
         return f"{text}; the time of a chain of its size is unknown{reason}."
     chain = own.chain
     if chain is None:
         return f"{text}."
-    beyond = "" if chain.within else ", extrapolated beyond the measured sizes"
+    beyond = "" if chain.is_in_range else ", extrapolated beyond the measured sizes"
     roots_count = 0 if own.shape is None else own.shape.roots
     with_roots = (
         f"; with {format_count(roots_count)} roots it would use {format_ns(chain.with_roots)}"
@@ -309,6 +322,7 @@ def own_graph_sentence(own: OwnGraph, *, why: bool = True) -> str:
         else ""
     )
     return (
-        f"{text}, {format_ratio(chain.measured)} the time of a linear chain of equally many empty "
-        f"kernels ({format_ns(chain.ns)}{beyond}){with_roots}. {verdict_text(own, why=why)}"
+        f"{text}, {format_ratio(chain.ratio)} the time of a linear chain of equally many empty "
+        f"kernels ({format_ns(chain.ns)}{beyond}){with_roots}. "
+        f"{format_launch_verdict(own, with_reason=with_reason)}"
     )

@@ -48,16 +48,16 @@ MEASURE_TITLES: Final = {
 """Title and definition of each measure, in display order."""
 
 
-def effect_sentence(effect: ObserverEffect) -> str:
+def describe_observer_effect(effect: ObserverEffect) -> str:
     """Describe the unobserved step time and the slowdown under each observer."""
-    alone = effect.row(Observer.NONE)
+    alone = effect.get_row(Observer.NONE)
     if alone is None or StepMeasure.STEP not in alone.effects:
         return f"{effect.run} was not timed with nothing attached."
     action = "launch" if effect.launches_graphs else "issue"
     slowdowns = [
         f"under {OBSERVER_TITLES[row.observer]}, it takes "
-        f"{_times(row.effects[StepMeasure.LAUNCH])} to {action} and "
-        f"{_times(row.effects[StepMeasure.STEP])} in total"
+        f"{_format_slowdown(row.effects[StepMeasure.LAUNCH])} to {action} and "
+        f"{_format_slowdown(row.effects[StepMeasure.STEP])} in total"
         for row in effect.rows
         if row.observer not in (Observer.NONE, Observer.STOPPED)
     ]
@@ -71,14 +71,14 @@ def effect_sentence(effect: ObserverEffect) -> str:
     return f"{summary} In comparison, {'; '.join(slowdowns)}."
 
 
-def _times(effect: MeasureEffect) -> str:
-    if effect.beyond is False:
+def _format_slowdown(effect: MeasureEffect) -> str:
+    if effect.is_significant is False:
         return "as long"
     return f"{format_ratio(effect.ratio)} as long"
 
 
-def missing_observers(effect: ObserverEffect) -> tuple[str, ...]:
+def list_missing_observers(effect: ObserverEffect) -> tuple[str, ...]:
     """List untested observers with the reason: "CUDA events: the driver has none"."""
     return tuple(
-        f"{OBSERVER_TITLES[observer]}: {reason}" for observer, reason in effect.without.items()
+        f"{OBSERVER_TITLES[observer]}: {reason}" for observer, reason in effect.untested.items()
     )

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import click
 
 from graphviz_dash.cli.text.output import (
-    ABSENT,
-    cell,
-    plain_table,
+    ABSENT_TEXT,
+    build_cell,
+    create_table,
     print_heading,
     print_table,
 )
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.launch.analysis.launch_comparison import (
     LaunchComparison,
     PublishedTime,
@@ -22,12 +22,12 @@ from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts
 from graphviz_dash.features.launch.analysis.launch_fit import GrowthFit
 from graphviz_dash.features.launch.narrative import (
     MEASURE_TITLES,
-    comparison_sentence,
-    costs_sentence,
-    extra_sentences,
-    family_name,
-    interval_text,
-    topology_name,
+    describe_extra_costs,
+    describe_launch_comparison,
+    describe_launch_costs,
+    format_chain_family,
+    format_interval,
+    format_topology,
 )
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
 from graphviz_dash.units import format_count, format_ns, format_ratio
@@ -37,47 +37,49 @@ def print_recording(path: str, costs: LaunchCosts) -> None:
     """Print a recording: growth of each measure with graph size, and every median."""
     recording = costs.recording
     machine = recording.environment
-    click.echo(printable(costs_sentence(costs)))
+    click.echo(escape_control_characters(describe_launch_costs(costs)))
     status = "" if recording.complete else ", interrupted"
     click.echo(
-        printable(
+        escape_control_characters(
             f"{path}: {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
             f"{machine.cuda_runtime}, {recording.created[:10]}, {recording.trials} trials{status}"
         )
     )
-    for text in extra_sentences(costs):
+    for text in describe_extra_costs(costs):
         click.echo(text)
     print_heading("Growth along a linear chain")
     _print_fits(costs.lines)
     for family, fits in costs.chains.items():
-        print_heading(f"Growth over {family_name(family)}, by total nodes")
+        print_heading(f"Growth over {format_chain_family(family)}, by total nodes")
         _print_fits(fits)
     print_heading("Medians")
     measures = [
         measure for measure in LaunchMeasure if any(measure in row.timings for row in costs.rows)
     ]
     headings = ["graph", *(MEASURE_TITLES[measure] for measure in measures)]
-    table = plain_table(*headings, right=range(1, len(headings)))
+    table = create_table(*headings, right=range(1, len(headings)))
     for row in costs.rows:
-        values = (row.median(measure) for measure in measures)
-        texts = (ABSENT if value is None else format_ns(value) for value in values)
-        table.add_row(cell(topology_name(row.topology)), *(cell(text) for text in texts))
+        values = (row.get_median(measure) for measure in measures)
+        texts = (ABSENT_TEXT if value is None else format_ns(value) for value in values)
+        table.add_row(
+            build_cell(format_topology(row.topology)), *(build_cell(text) for text in texts)
+        )
     print_table(table)
 
 
 def _print_fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> None:
     headings = ("measure", "base", "95%", "per node", "95%", "from node", "95%")
-    table = plain_table(*headings, right=(1, 3, 5))
+    table = create_table(*headings, right=(1, 3, 5))
     for measure, fit in fits.items():
         knees = fit.knee_interval
         table.add_row(
-            cell(MEASURE_TITLES[measure]),
-            cell(format_ns(fit.base_ns)),
-            cell(interval_text(fit.base_interval), "dim"),
-            cell(f"{fit.slope_ns:.2f} ns"),
-            cell(interval_text(fit.slope_interval), "dim"),
-            cell(format_count(fit.knee)),
-            cell(f"{knees.low:,.0f} to {knees.high or 0:,.0f}", "dim"),
+            build_cell(MEASURE_TITLES[measure]),
+            build_cell(format_ns(fit.base_ns)),
+            build_cell(format_interval(fit.base_interval), "dim"),
+            build_cell(f"{fit.slope_ns:.2f} ns"),
+            build_cell(format_interval(fit.slope_interval), "dim"),
+            build_cell(format_count(fit.knee)),
+            build_cell(f"{knees.low:,.0f} to {knees.high or 0:,.0f}", "dim"),
         )
     print_table(table)
 
@@ -85,26 +87,29 @@ def _print_fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> None:
 def print_launch_comparison(comparison: LaunchComparison) -> None:
     """Print the medians of several recordings side by side."""
     print_heading("Medians and their ratios to the first recording")
-    click.echo(printable(comparison_sentence(comparison)))
+    click.echo(escape_control_characters(describe_launch_comparison(comparison)))
     names = comparison.names
     headings = ["measure", "graph"]
     for name in names:
         headings += [name] if name is names[0] else [name, ""]
     headings += ["difference", "spread", ""]
-    table = plain_table(*headings, right=range(2, len(headings) - 1))
+    table = create_table(*headings, right=range(2, len(headings) - 1))
     for difference in comparison.differences:
-        cells = [cell(MEASURE_TITLES[difference.measure]), cell(topology_name(difference.topology))]
+        cells = [
+            build_cell(MEASURE_TITLES[difference.measure]),
+            build_cell(format_topology(difference.topology)),
+        ]
         for column, (median, ratio) in enumerate(
             zip(difference.medians, difference.ratios, strict=True)
         ):
-            cells.append(cell(format_ns(median)))
+            cells.append(build_cell(format_ns(median)))
             if column:
-                cells.append(cell(format_ratio(ratio)))
+                cells.append(build_cell(format_ratio(ratio)))
         cells += [
-            cell(format_ns(difference.largest_gap), "dim"),
-            cell(format_ns(difference.spread), "dim"),
+            build_cell(format_ns(difference.largest_gap), "dim"),
+            build_cell(format_ns(difference.spread), "dim"),
         ]
-        table.add_row(*cells, cell("within" if difference.within else "outside"))
+        table.add_row(*cells, build_cell("within" if difference.is_within_spread else "outside"))
     print_table(table)
 
 
@@ -113,9 +118,9 @@ def print_published(
 ) -> None:
     """Print published times next to the recordings ``names``."""
     print_heading(f"Published: {publication.title}")
-    click.echo(printable(f"{publication.authors}; {publication.address}"))
+    click.echo(escape_control_characters(f"{publication.authors}; {publication.address}"))
     click.echo(
-        printable(
+        escape_control_characters(
             f"On {publication.gpu}, {publication.cpu}, with toolkits {publication.older} and "
             f"{publication.newer}; {publication.read_as}."
         )
@@ -129,22 +134,23 @@ def print_published(
         *names,
         "from",
     ]
-    table = plain_table(*headings, right=range(1, len(headings) - 1))
+    table = create_table(*headings, right=range(1, len(headings) - 1))
     for row in rows:
         medians = [
-            ABSENT if (median := row.medians[name]) is None else format_ns(median) for name in names
+            ABSENT_TEXT if (median := row.medians[name]) is None else format_ns(median)
+            for name in names
         ]
         table.add_row(
-            cell(MEASURE_TITLES[row.measure]),
-            cell(format_count(row.chains)),
-            cell(format_count(row.length)),
+            build_cell(MEASURE_TITLES[row.measure]),
+            build_cell(format_count(row.chains)),
+            build_cell(format_count(row.length)),
             *(
-                cell(ABSENT if time is None else format_ns(time))
-                for time in (row.before, row.after)
+                build_cell(ABSENT_TEXT if time is None else format_ns(time))
+                for time in (row.older_ns, row.newer_ns)
             ),
-            *(cell(text) for text in medians),
-            cell(row.source, "dim"),
+            *(build_cell(text) for text in medians),
+            build_cell(row.source, "dim"),
         )
     print_table(table)
     for statement in publication.statements:
-        click.echo(printable(statement))
+        click.echo(escape_control_characters(statement))

@@ -8,53 +8,53 @@ from typing import Any, Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.analysis.memory.allocator import AllocatorUse
-from graphviz_dash.analysis.memory.pools import ByteUse, PoolMap
+from graphviz_dash.analysis.memory.allocator import AllocatorState
+from graphviz_dash.analysis.memory.pools import ByteCategory, PoolMap
 from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
 from graphviz_dash.charts.figures.theme import (
-    dress,
-    dress_bars,
-    keep_rows,
-    label_end,
-    row_tick_room,
+    add_end_label,
+    apply_bar_theme,
+    apply_theme,
+    compute_row_tick_width,
+    set_row_margins,
 )
-from graphviz_dash.charts.palette import MEMORY
-from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.charts.palette import MEMORY_SHADES
+from graphviz_dash.charts.shades import Theme, get_colour
 from graphviz_dash.features.memory.comparison import MemoryComparison
 from graphviz_dash.units import format_bytes, format_percent, format_signed_bytes
 
-_PATTERN: Final = {MemoryPart.SHARED: "x", MemoryPart.UNUSED: "/", MemoryPart.CACHE: "\\"}
+_PATTERNS: Final = {MemoryPart.SHARED: "x", MemoryPart.UNUSED: "/", MemoryPart.CACHE: "\\"}
 """Hatching of memory that is reserved but unused at the displayed time."""
 
-_USES: Final = {
-    ByteUse.ONE: MemoryPart.EXCLUSIVE,
-    ByteUse.SHARED: MemoryPart.SHARED,
-    ByteUse.WORKSPACE: MemoryPart.WORKSPACES,
-    ByteUse.MODEL: MemoryPart.GRADIENTS,
+_USE_PARTS: Final = {
+    ByteCategory.EXCLUSIVE: MemoryPart.EXCLUSIVE,
+    ByteCategory.SHARED: MemoryPart.SHARED,
+    ByteCategory.WORKSPACE: MemoryPart.WORKSPACES,
+    ByteCategory.MODEL: MemoryPart.GRADIENTS,
 }
 """Colours of pool uses; model tensors in pools are mostly gradients."""
 
-_MOST_ROWS: Final = 60
+_MAX_ROWS: Final = 60
 """Maximum number of graphs on a map; more rows would be thinner than their names."""
 
-_FEW_SEGMENTS: Final = 24
+_MAX_SEGMENT_LINES: Final = 24
 """Maximum number of segments with a line at the start of each."""
 
-_MAP_ROW: Final = 18
+_MAP_ROW_HEIGHT: Final = 18
 """Height of a graph's row on the map, in pixels."""
 
-_FEW_GRAPHS: Final = 12
+_MAX_NAMED_GRAPHS: Final = 12
 """Maximum number of graphs with a name at each row."""
 
 
-def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go.Figure | None:
+def draw_memory(result: MemoryComparison, theme: Theme, *, outside: bool) -> go.Figure | None:
     """Draw a bar per run, divided into parts; ``outside`` includes memory outside the allocator.
     None if no run has a memory pass."""
     reports = result.reports
     if not reports:
         return None
     parts = [part for part in MemoryPart if outside or part is not MemoryPart.OUTSIDE]
-    longest = max(_sum(report, parts) for report in reports)
+    longest = max(_sum_parts(report, parts) for report in reports)
     size, unit = (1 << 30, "GiB") if longest >= 4 << 30 else (1 << 20, "MiB")
     labels = [escape(report.run) for report in reports]
     figure = go.Figure()
@@ -67,23 +67,23 @@ def memory_chart(result: MemoryComparison, theme: Theme, *, outside: bool) -> go
             y=labels,
             x=[value / size for value in values],
             orientation="h",
-            marker=_marker(part, theme),
-            hovertemplate=[_hover(part, report, result) for report in reports],
+            marker=_build_marker(part, theme),
+            hovertemplate=[_format_hover(part, report, result) for report in reports],
         )
     for report, label in zip(reports, labels, strict=True):
-        total = _sum(report, parts)
-        label_end(figure, total / size, label, format_bytes(total))
+        total = _sum_parts(report, parts)
+        add_end_label(figure, total / size, label, format_bytes(total))
     figure.update_layout(barmode="stack", bargap=0.34)
     title = f"{unit} at the peak of a step (memory pass)"
-    return dress_bars(figure, theme, 67 + 44 * len(reports), title, longest / size, labels)
+    return apply_bar_theme(figure, theme, 67 + 44 * len(reports), title, longest / size, labels)
 
 
-def _sum(report: MemoryReport, parts: list[MemoryPart]) -> int:
+def _sum_parts(report: MemoryReport, parts: list[MemoryPart]) -> int:
     return sum(report.parts[part] for part in parts)
 
 
-def _hover(part: MemoryPart, report: MemoryReport, result: MemoryComparison) -> str:
-    change = result.difference(report.run)
+def _format_hover(part: MemoryPart, report: MemoryReport, result: MemoryComparison) -> str:
+    change = result.get_difference(report.run)
     comparison = (
         f"<br>{format_signed_bytes(change.parts[part])} compared with {escape(change.baseline)}"
         if change
@@ -96,7 +96,7 @@ def _hover(part: MemoryPart, report: MemoryReport, result: MemoryComparison) -> 
     )
 
 
-_ALLOCATOR: Final[tuple[tuple[str, str, MemoryPart], ...]] = (
+_ALLOCATOR_PARTS: Final[tuple[tuple[str, str, MemoryPart], ...]] = (
     ("allocated, default pool", "default_allocated", MemoryPart.TENSORS),
     ("allocated, private pools", "pools_allocated", MemoryPart.EXCLUSIVE),
     ("free, private pools", "pools_free", MemoryPart.UNUSED),
@@ -105,7 +105,7 @@ _ALLOCATOR: Final[tuple[tuple[str, str, MemoryPart], ...]] = (
 """Parts in the allocator's statistics with their labels and colours."""
 
 
-def allocator_chart(uses: Sequence[AllocatorUse], theme: Theme) -> go.Figure | None:
+def draw_allocator(uses: Sequence[AllocatorState], theme: Theme) -> go.Figure | None:
     """Draw a bar per run, divided by the allocator's statistics; None without statistics."""
     longest = max((use.reserved for use in uses), default=0)
     if not longest:
@@ -113,7 +113,7 @@ def allocator_chart(uses: Sequence[AllocatorUse], theme: Theme) -> go.Figure | N
     size, unit = (1 << 30, "GiB") if longest >= 4 << 30 else (1 << 20, "MiB")
     labels = [escape(use.run) for use in uses]
     figure = go.Figure()
-    for name, field, part in _ALLOCATOR:
+    for name, field, part in _ALLOCATOR_PARTS:
         values: list[int] = [getattr(use, field) for use in uses]
         if not any(values):
             continue
@@ -122,23 +122,23 @@ def allocator_chart(uses: Sequence[AllocatorUse], theme: Theme) -> go.Figure | N
             y=labels,
             x=[value / size for value in values],
             orientation="h",
-            marker=_marker(part, theme),
+            marker=_build_marker(part, theme),
             hovertemplate=[
                 f"{name}<br>{format_bytes(value)}<extra>{label}</extra>"
                 for value, label in zip(values, labels, strict=True)
             ],
         )
     for use, label in zip(uses, labels, strict=True):
-        label_end(figure, use.reserved / size, label, format_bytes(use.reserved))
+        add_end_label(figure, use.reserved / size, label, format_bytes(use.reserved))
     figure.update_layout(barmode="stack", bargap=0.34)
     title = f"{unit} reserved at exit"
-    return dress_bars(figure, theme, 67 + 44 * len(uses), title, longest / size, labels)
+    return apply_bar_theme(figure, theme, 67 + 44 * len(uses), title, longest / size, labels)
 
 
-def _marker(part: MemoryPart, theme: Theme) -> dict[str, object]:
+def _build_marker(part: MemoryPart, theme: Theme) -> dict[str, object]:
     """Build the style of a part; unused memory is hatched."""
-    colour = shade(MEMORY[part], theme)
-    shape = _PATTERN.get(part)
+    colour = get_colour(MEMORY_SHADES[part], theme)
+    shape = _PATTERNS.get(part)
     return {
         "color": "rgba(0,0,0,0)" if shape else colour,
         "line": {"width": 1 if shape else 0, "color": colour},
@@ -148,14 +148,14 @@ def _marker(part: MemoryPart, theme: Theme) -> dict[str, object]:
     }
 
 
-def pool_map_chart(pool: PoolMap, theme: Theme) -> go.Figure | None:
+def draw_pool_map(pool: PoolMap, theme: Theme) -> go.Figure | None:
     """Draw a row per graph over the bytes of its pool: exclusive, shared, workspaces and model
     tensors. None for a pool without graphs; the first 60 graphs otherwise."""
-    rows = pool.rows[:_MOST_ROWS]
+    rows = pool.rows[:_MAX_ROWS]
     if not rows:
         return None
     figure = go.Figure()
-    for use, part in _USES.items():
+    for use, part in _USE_PARTS.items():
         spans = [
             (row.graph, begin, end)
             for row in rows
@@ -170,7 +170,7 @@ def pool_map_chart(pool: PoolMap, theme: Theme) -> go.Figure | None:
             x=[(end - begin) / (1 << 20) for _, begin, end in spans],
             base=[begin / (1 << 20) for _, begin, _ in spans],
             orientation="h",
-            marker={"color": shade(MEMORY[part], theme), "line": {"width": 0}},
+            marker={"color": get_colour(MEMORY_SHADES[part], theme), "line": {"width": 0}},
             hovertemplate=[
                 f"{use.value}<br>{format_bytes(end - begin)} at {format_bytes(begin)} of the pool"
                 f"<extra>{escape(graph)}</extra>"
@@ -179,27 +179,27 @@ def pool_map_chart(pool: PoolMap, theme: Theme) -> go.Figure | None:
         )
     figure.update_layout(barmode="overlay", bargap=0.18, showlegend=True)
     names = [escape(row.graph) for row in rows]
-    dress(figure, theme, 112 + max(_MAP_ROW * len(rows), 60))
-    keep_rows(figure, row_tick_room(names))
+    apply_theme(figure, theme, 112 + max(_MAP_ROW_HEIGHT * len(rows), 60))
+    set_row_margins(figure, compute_row_tick_width(names))
     figure.update_yaxes(
         categoryorder="array",
         categoryarray=names,
         autorange="reversed",
         showgrid=False,
         ticksuffix="  ",
-        dtick=1 if len(rows) <= 2 * _FEW_GRAPHS else None,
+        dtick=1 if len(rows) <= 2 * _MAX_NAMED_GRAPHS else None,
     )
     figure.update_xaxes(
         title_text="MiB of the pool, segments concatenated",
         range=[0, pool.size / (1 << 20)],
         tickformat=",",
     )
-    segments = pool.starts[1:] if len(pool.starts) <= _FEW_SEGMENTS else ()
-    figure.update_layout(shapes=[_upright(start / (1 << 20)) for start in segments])
+    segments = pool.starts[1:] if len(pool.starts) <= _MAX_SEGMENT_LINES else ()
+    figure.update_layout(shapes=[_build_vertical_line(start / (1 << 20)) for start in segments])
     return figure
 
 
-def _upright(at: float) -> dict[str, Any]:
+def _build_vertical_line(at: float) -> dict[str, Any]:
     """Build a vertical line over the height of the axes, ten times as fast as ``add_vline``."""
     line = {"width": 0.5, "dash": "dot"}
     return {

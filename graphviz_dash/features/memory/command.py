@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.cli.loading import loaded_experiment
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.cli.loading import open_experiment
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.features.memory.comparison import compare_memory
-from graphviz_dash.features.memory.document import memory_document
+from graphviz_dash.features.memory.document import build_memory_document
 from graphviz_dash.features.memory.text import print_memory
 
 
@@ -36,9 +36,9 @@ def memory_command(experiment: Path, baseline: str | None, count: int, as_json: 
     Prints the device memory of each run in parts that add up, the difference to the baseline, and
     the exclusive and shared parts of each graph's private pool.
     """
-    loaded = loaded_experiment(experiment)
-    result = compare_memory(compare(loaded, baseline))
+    loaded = open_experiment(experiment)
+    result = compare_memory(compare_runs(loaded, baseline))
     if as_json:
-        print_json("memory", memory_document(loaded, result, count))
+        print_json("memory", build_memory_document(loaded, result, count))
     else:
         print_memory(result, count)

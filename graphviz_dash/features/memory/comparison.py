@@ -10,8 +10,8 @@ from msgspec import Struct
 from graphviz_dash.analysis.memory.report import (
     MemoryDifference,
     MemoryReport,
-    memory_difference,
-    memory_report,
+    build_memory_report,
+    compare_reports,
 )
 from graphviz_dash.model.absence import Missing
 
@@ -26,24 +26,24 @@ class MemoryComparison(Struct, frozen=True):
     """Reports of the runs that have one."""
     differences: tuple[MemoryDifference, ...]
     """Differences of the runs that have a comparable baseline."""
-    without: Mapping[str, Missing]
+    missing: Mapping[str, Missing]
     """Reasons for missing reports, by run name."""
 
     def __getitem__(self, run: str) -> MemoryReport:
         """Return the report of a run (KeyError if it has none)."""
         return {report.run: report for report in self.reports}[run]
 
-    def difference(self, run: str) -> MemoryDifference | None:
+    def get_difference(self, run: str) -> MemoryDifference | None:
         """Return the difference of a run from its baseline, or None if not comparable."""
         return {change.run: change for change in self.differences}.get(run)
 
 
 def compare_memory(comparison: Comparison) -> MemoryComparison:
     """Compare the memory of every run of ``comparison`` with the same baselines."""
-    results = {run.name: memory_report(run.run) for run in comparison.runs}
+    results = {run.name: build_memory_report(run.run) for run in comparison.runs}
     reports = {name: report for name, report in results.items() if isinstance(report, MemoryReport)}
     differences = tuple(
-        memory_difference(reports[run.name], reports[run.baseline])
+        compare_reports(reports[run.name], reports[run.baseline])
         for run in comparison.runs
         if run.name in reports and run.baseline in reports
     )

@@ -7,9 +7,9 @@ from typing import TypedDict
 from graphviz_dash.analysis.memory.pools import GraphFootprint, PoolBreakdown
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryReport
 from graphviz_dash.exports.documents.figures import ExperimentDocument
-from graphviz_dash.exports.documents.values import Bytes, Count, Fraction, Sentence, shown
+from graphviz_dash.exports.documents.values import Bytes, Count, Fraction, Sentence, display_path
 from graphviz_dash.features.memory.comparison import MemoryComparison
-from graphviz_dash.features.memory.narrative import memory_sentence
+from graphviz_dash.features.memory.narrative import describe_memory_cost
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import MemoryStage
 from graphviz_dash.model.run import Experiment
@@ -84,46 +84,48 @@ class MemoryDocument(TypedDict):
     unavailable: dict[str, Sentence]
 
 
-def memory_document(experiment: Experiment, result: MemoryComparison, count: int) -> MemoryDocument:
+def build_memory_document(
+    experiment: Experiment, result: MemoryComparison, count: int
+) -> MemoryDocument:
     """Build the memory document; ``count`` limits the graphs per run."""
     return {
-        "experiment": {"name": experiment.name, "path": shown(experiment.path)},
-        "sentence": memory_sentence(result),
-        "runs": [_run(result, report, count) for report in result.reports],
-        "unavailable": {name: missing.reason for name, missing in result.without.items()},
+        "experiment": {"name": experiment.name, "path": display_path(experiment.path)},
+        "sentence": describe_memory_cost(result),
+        "runs": [_build_run(result, report, count) for report in result.reports],
+        "unavailable": {name: missing.reason for name, missing in result.missing.items()},
     }
 
 
-def _run(result: MemoryComparison, report: MemoryReport, count: int) -> RunMemoryDocument:
-    change = result.difference(report.run)
+def _build_run(result: MemoryComparison, report: MemoryReport, count: int) -> RunMemoryDocument:
+    change = result.get_difference(report.run)
     largest = sorted(report.graphs, key=lambda graph: -graph.footprint)[:count]
     return {
         "name": report.run,
         "mode": report.mode.value,
         "total": report.total,
-        "process_only": report.alone,
+        "process_only": report.is_process_only,
         "reserved": report.reserved,
         "parts": {part.value: size for part, size in report.parts.items()},
         "baseline": change.baseline if change else None,
-        "change": change.own if change else None,
+        "change": change.process_bytes if change else None,
         "part_changes": {part.value: size for part, size in change.parts.items()}
         if change
         else None,
-        "activation_overhead": None if change is None else _overhead(change),
-        "stages": [_stage(stage) for stage in report.stages],
-        "pools": [_pool(pool) for pool in report.pools],
-        "graphs": [_graph(graph) for graph in largest],
+        "activation_overhead": None if change is None else _read_overhead(change),
+        "stages": [_build_stage(stage) for stage in report.stages],
+        "pools": [_build_pool(pool) for pool in report.pools],
+        "graphs": [_build_graph(graph) for graph in largest],
         "total_graphs": len(report.graphs),
         "method": report.method,
     }
 
 
-def _overhead(change: MemoryDifference) -> float | None:
+def _read_overhead(change: MemoryDifference) -> float | None:
     overhead = change.activation_overhead
     return None if isinstance(overhead, Missing) else overhead
 
 
-def _stage(stage: MemoryStage) -> MemoryStageDocument:
+def _build_stage(stage: MemoryStage) -> MemoryStageDocument:
     return {
         "stage": stage.stage.value,
         "peak_allocated": stage.peak_allocated_bytes,
@@ -135,7 +137,7 @@ def _stage(stage: MemoryStage) -> MemoryStageDocument:
     }
 
 
-def _pool(pool: PoolBreakdown) -> PoolDocument:
+def _build_pool(pool: PoolBreakdown) -> PoolDocument:
     return {
         "id": list(pool.id),
         "segments": pool.segments,
@@ -149,14 +151,14 @@ def _pool(pool: PoolBreakdown) -> PoolDocument:
     }
 
 
-def _graph(graph: GraphFootprint) -> GraphMemoryDocument:
+def _build_graph(graph: GraphFootprint) -> GraphMemoryDocument:
     return {
         "id": graph.graph,
         "pool": list(graph.pool) if graph.pool is not None else None,
         "footprint": graph.footprint,
         "exclusive": graph.exclusive,
         "shared": graph.shared,
-        "retained": graph.kept,
+        "retained": graph.live_after_capture,
         "peak": graph.peak,
         "allocations": graph.allocations,
         "instantiate_device": graph.instantiate_device,

@@ -6,17 +6,17 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.memory.allocator import AllocatorUse
+from graphviz_dash.analysis.memory.allocator import AllocatorState
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
-from graphviz_dash.errors import printable
-from graphviz_dash.guidance.gaps import with_memory_pass
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.guidance.gaps import build_memory_command
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import (
-    counted,
     format_bytes,
     format_percent,
     format_signed_bytes,
     format_signed_percent,
+    pluralize,
 )
 
 if TYPE_CHECKING:
@@ -71,49 +71,60 @@ PUBLISHED_OVERHEAD: Final = (
 """Published activation overhead of mode partial; docs/gpt-training.md has the source."""
 
 
-def memory_sentence(comparison: MemoryComparison) -> str:
+def describe_memory_cost(comparison: MemoryComparison) -> str:
     """Describe the memory cost of graphs; printable."""
     reports, differences = comparison.reports, comparison.differences
     if not reports:
         return "No run has a memory pass"
     baselines = list(dict.fromkeys(change.baseline for change in differences))
-    uses = [_use(comparison[name]) for name in baselines or [report.run for report in reports]]
+    uses = [
+        _format_use(comparison[name]) for name in baselines or [report.run for report in reports]
+    ]
     if not differences:
         return "; ".join(uses)
     if len(baselines) == 1:
-        costs = [f"{printable(change.run)} {_cost(change)}" for change in differences]
+        costs = [
+            f"{escape_control_characters(change.run)} {_format_cost(change)}"
+            for change in differences
+        ]
         return f"{uses[0]}; compared with it: {', '.join(costs)}"
     costs = [
-        f"{printable(change.run)} {_cost(change)} compared with {printable(change.baseline)}"
+        (
+            f"{escape_control_characters(change.run)} {_format_cost(change)} compared with "
+            f"{escape_control_characters(change.baseline)}"
+        )
         for change in differences
     ]
     return f"{', '.join(uses)}; {', '.join(costs)}"
 
 
-def _use(report: MemoryReport) -> str:
-    if report.alone:
-        return f"{printable(report.run)} uses {format_bytes(report.total)} of device memory"
-    return f"{printable(report.run)} reserves {format_bytes(report.reserved)}"
+def _format_use(report: MemoryReport) -> str:
+    if report.is_process_only:
+        return (
+            f"{escape_control_characters(report.run)} uses {format_bytes(report.total)} of "
+            "device memory"
+        )
+    return f"{escape_control_characters(report.run)} reserves {format_bytes(report.reserved)}"
 
 
-def _cost(change: MemoryDifference) -> str:
+def _format_cost(change: MemoryDifference) -> str:
     overhead = change.activation_overhead
     share = (
         ""
         if isinstance(overhead, Missing)
         else f" (its activations {format_signed_percent(overhead)})"
     )
-    return f"{format_signed_bytes(change.own)}{share}"
+    return f"{format_signed_bytes(change.process_bytes)}{share}"
 
 
-def allocator_sentence(use: AllocatorUse) -> str:
+def describe_allocator(use: AllocatorState) -> str:
     """Describe the allocator's statistics of a run, with the graph pools first."""
-    text = f"{printable(use.run)} reserves {format_bytes(use.reserved)} at exit"
+    text = f"{escape_control_characters(use.run)} reserves {format_bytes(use.reserved)} at exit"
     if use.pools:
         text += (
-            f", {format_bytes(use.private)} of it "
-            f"({format_percent(use.private / use.reserved)}) in "
-            f"{counted(use.pools, 'private pool')} for {counted(use.graphs, 'graph')}, with "
+            f", {format_bytes(use.private_reserved)} of it "
+            f"({format_percent(use.private_reserved / use.reserved)}) in "
+            f"{pluralize(use.pools, 'private pool')} for {pluralize(use.graphs, 'graph')}, with "
             f"{format_bytes(use.pools_allocated)} allocated between replays"
         )
     if use.peak_allocated is not None:
@@ -121,7 +132,7 @@ def allocator_sentence(use: AllocatorUse) -> str:
     return f"{text}."
 
 
-def allocator_hint(runs: Sequence[Run]) -> str:
+def get_allocator_hint(runs: Sequence[Run]) -> str:
     """Explain how to record the memory of ``runs`` without a memory pass or statistics."""
     hint = "graphviz-dash collect --workload records a memory pass of each mode."
     if any(run.manifest.sources for run in runs):
@@ -132,12 +143,12 @@ def allocator_hint(runs: Sequence[Run]) -> str:
     return hint
 
 
-def memory_pass_hint(runs: Sequence[Run]) -> tuple[str, str]:
+def build_memory_pass_hint(runs: Sequence[Run]) -> tuple[str, str]:
     """Return the instruction and command for a memory pass of ``runs``; empty if they have no
     command."""
     if any(run.mode.is_recorded or run.manifest.sources for run in runs):
         return "graphviz-dash collect --workload records one for each mode.", ""
     return (
         "To record one for each mode, run on a machine with a CUDA GPU:",
-        printable(shlex.join(with_memory_pass(runs))),
+        escape_control_characters(shlex.join(build_memory_command(runs))),
     )

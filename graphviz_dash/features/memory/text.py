@@ -6,17 +6,17 @@ import click
 
 from graphviz_dash.analysis.memory.pools import PoolBreakdown
 from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-from graphviz_dash.errors import printable
+from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.memory.comparison import MemoryComparison
-from graphviz_dash.features.memory.narrative import PUBLISHED_OVERHEAD, memory_sentence
+from graphviz_dash.features.memory.narrative import PUBLISHED_OVERHEAD, describe_memory_cost
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.units import counted, format_bytes, format_count, format_signed_bytes
+from graphviz_dash.units import format_bytes, format_count, format_signed_bytes, pluralize
 
 
 def print_memory(result: MemoryComparison, count: int) -> None:
     """Print the memory breakdown of each run, and its pools with ``count`` graphs per run."""
-    click.echo(memory_sentence(result))
+    click.echo(describe_memory_cost(result))
     by_layer = {report.run for report in result.reports if report.mode.captures_layers}
     if any(
         change.run in by_layer and not isinstance(change.activation_overhead, Missing)
@@ -31,10 +31,10 @@ def print_memory(result: MemoryComparison, count: int) -> None:
             _print_pool(report, pool)
         if report.graphs and count:
             _print_graphs(report, count)
-    if result.without:
+    if result.missing:
         print_heading("Missing data")
-        for name, missing in result.without.items():
-            click.echo(printable(f"  {name}: {missing.reason}"))
+        for name, missing in result.missing.items():
+            click.echo(escape_control_characters(f"  {name}: {missing.reason}"))
 
 
 def _print_parts(result: MemoryComparison) -> None:
@@ -42,32 +42,32 @@ def _print_parts(result: MemoryComparison) -> None:
     headings = [""]
     for report in result.reports:
         headings.append(report.run)
-        if result.difference(report.run):
+        if result.get_difference(report.run):
             headings.append("change")
-    table = plain_table(*headings, right=range(1, len(headings)))
+    table = create_table(*headings, right=range(1, len(headings)))
     for part in MemoryPart:
         if not any(report.parts[part] for report in result.reports):
             continue
-        cells = [cell(part.value)]
+        cells = [build_cell(part.value)]
         for report in result.reports:
-            cells.append(cell(format_bytes(report.parts[part])))
-            if change := result.difference(report.run):
-                cells.append(cell(format_signed_bytes(change.parts[part]), "dim"))
+            cells.append(build_cell(format_bytes(report.parts[part])))
+            if change := result.get_difference(report.run):
+                cells.append(build_cell(format_signed_bytes(change.parts[part]), "dim"))
         table.add_row(*cells)
     table.add_section()
     for title in ("reserved", "device memory"):
-        cells = [cell(title, "bold")]
+        cells = [build_cell(title, "bold")]
         for report in result.reports:
             size = report.reserved if title == "reserved" else report.total
-            cells.append(cell(format_bytes(size), "bold"))
-            if change := result.difference(report.run):
+            cells.append(build_cell(format_bytes(size), "bold"))
+            if change := result.get_difference(report.run):
                 growth = change.reserved if title == "reserved" else change.total
-                cells.append(cell(format_signed_bytes(growth), "bold"))
+                cells.append(build_cell(format_signed_bytes(growth), "bold"))
         table.add_row(*cells)
     print_table(table)
     click.echo()
     click.echo("At the peak of a step, from the memory pass: docs/memory.md defines each part.")
-    if not all(report.alone for report in result.reports):
+    if not all(report.is_process_only for report in result.reports):
         click.echo(
             "The driver did not list the processes: memory outside the allocator may belong to "
             "other processes."
@@ -77,18 +77,20 @@ def _print_parts(result: MemoryComparison) -> None:
 def _print_stages(result: MemoryComparison) -> None:
     print_heading("Peak reserved by the allocator, by stage")
     names = [report.run for report in result.reports]
-    table = plain_table("", *names, right=range(1, len(names) + 1))
+    table = create_table("", *names, right=range(1, len(names) + 1))
     stages = result.reports[0].stages
     for index, stage in enumerate(stages):
         peaks = [report.stages[index].peak_reserved_bytes for report in result.reports]
-        table.add_row(cell(stage.stage.value), *(cell(format_bytes(peak)) for peak in peaks))
+        table.add_row(
+            build_cell(stage.stage.value), *(build_cell(format_bytes(peak)) for peak in peaks)
+        )
     print_table(table)
 
 
 def _print_pool(report: MemoryReport, pool: PoolBreakdown) -> None:
     print_heading(
         f"{report.run}, pool {pool.id[0]}-{pool.id[1]}: {format_bytes(pool.reserved)} in "
-        f"{counted(pool.segments, 'segment')} for {counted(len(pool.graphs), 'graph')}"
+        f"{pluralize(pool.segments, 'segment')} for {pluralize(len(pool.graphs), 'graph')}"
     )
     parts = {
         "one graph": pool.exclusive,
@@ -98,20 +100,26 @@ def _print_pool(report: MemoryReport, pool: PoolBreakdown) -> None:
         **{owner.value: size for owner, size in pool.owned.items()},
     }
     listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in parts.items() if size)
-    click.echo(printable(f"  {listed}"))
+    click.echo(escape_control_characters(f"  {listed}"))
 
 
 def _print_graphs(report: MemoryReport, count: int) -> None:
     largest = sorted(report.graphs, key=lambda graph: -graph.footprint)[:count]
-    table = plain_table(
+    table = create_table(
         "graph", "uses", "exclusive", "shared", "kept", "peak", "allocations", right=range(1, 7)
     )
     for graph in largest:
-        sizes = (graph.footprint, graph.exclusive, graph.shared, graph.kept, graph.peak)
+        sizes = (
+            graph.footprint,
+            graph.exclusive,
+            graph.shared,
+            graph.live_after_capture,
+            graph.peak,
+        )
         table.add_row(
-            cell(graph.graph),
-            *(cell(format_bytes(size)) for size in sizes),
-            cell(format_count(graph.allocations)),
+            build_cell(graph.graph),
+            *(build_cell(format_bytes(size)) for size in sizes),
+            build_cell(format_count(graph.allocations)),
         )
     click.echo()
     print_table(table)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.cli.loading import loaded_experiment
-from graphviz_dash.errors import GraphvizDashError, printable
+from graphviz_dash.cli.loading import open_experiment
+from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.exports.files import ExportSummary
 from graphviz_dash.features.perfetto.trace.chrome import export_chrome
 from graphviz_dash.features.perfetto.trace.perfetto import export_perfetto
@@ -42,7 +42,7 @@ def perfetto(experiment: Path, file: Path, form: str | None, check: bool) -> Non
     is_json = form == "json" or (form is None and file.name.lower().endswith(_JSON_SUFFIXES))
     if check and is_json:
         raise click.UsageError("--check reads native traces, not JSON")
-    loaded = loaded_experiment(experiment)
+    loaded = open_experiment(experiment)
     if is_json:
         _print_summary(export_chrome(loaded, file))
         return
@@ -72,7 +72,7 @@ def _print_summary(summary: ExportSummary) -> None:
         )
     for name, reason in summary.skipped:
         click.echo(f"omitted {name}: {reason}", err=True)
-    click.echo(printable(str(summary.path)))
+    click.echo(escape_control_characters(str(summary.path)))
 
 
 def _print_check(summary: ExportSummary, check: TraceCheck) -> None:

@@ -11,16 +11,16 @@ from graphviz_dash import __version__
 from graphviz_dash.analysis.prediction.calibration import (
     CalibrationSource,
     RecordedWorkload,
+    build_recorded_workload,
     calibrate,
-    recorded_workload,
 )
 from graphviz_dash.bundle.calibration import write_calibration
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-from graphviz_dash.errors import InputError, printable
+from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
+from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.ingest.load import find_experiments, load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.calibration import Calibration
-from graphviz_dash.units import counted, format_ns
+from graphviz_dash.units import format_ns, pluralize
 
 
 @click.command("calibrate")
@@ -45,15 +45,15 @@ def calibrate_command(folder: Path, output: Path, checks: Path | None) -> None:
     an eager and a graph run of one machine. Prints the error of each workload when it is predicted
     from the others.
     """
-    recorded, source = _recordings(folder)
-    checked = _recordings(checks)[0] if checks else []
+    recorded, source = _collect_recordings(folder)
+    checked = _collect_recordings(checks)[0] if checks else []
     calibration = calibrate(recorded, source, checked)
     write_calibration(output, calibration)
-    _print(calibration)
+    _print_calibration(calibration)
     click.echo(f"Written to {output}", err=True)
 
 
-def _recordings(folder: Path) -> tuple[list[RecordedWorkload], CalibrationSource]:
+def _collect_recordings(folder: Path) -> tuple[list[RecordedWorkload], CalibrationSource]:
     """Collect the usable workloads under a folder and their source.
 
     Raises:
@@ -63,9 +63,11 @@ def _recordings(folder: Path) -> tuple[list[RecordedWorkload], CalibrationSource
     machines, dates = [], []
     for path in find_experiments(folder):
         experiment = load_experiment(path)
-        workload = recorded_workload(experiment)
+        workload = build_recorded_workload(experiment)
         if isinstance(workload, Missing):
-            click.echo(printable(f"Omitted: {path.name}: {workload.reason}"), err=True)
+            click.echo(
+                escape_control_characters(f"Omitted: {path.name}: {workload.reason}"), err=True
+            )
             continue
         recorded.append(workload)
         machines.append(experiment.runs[0].manifest.environment)
@@ -86,21 +88,21 @@ def _recordings(folder: Path) -> tuple[list[RecordedWorkload], CalibrationSource
     return recorded, CalibrationSource(gpu, machines[0], max(dates), __version__, now)
 
 
-def _print(calibration: Calibration) -> None:
+def _print_calibration(calibration: Calibration) -> None:
     print_heading("Each workload, predicted from the others")
-    table = plain_table(
+    table = create_table(
         "workload", "nodes", "streams", "measured", "predicted", "error", right=range(1, 6)
     )
     for sample in calibration.samples:
         table.add_row(
-            cell(sample.name),
-            cell(sample.nodes),
-            cell(sample.streams),
-            cell(format_ns(sample.step_ns)),
-            cell(format_ns(round(sample.predicted_ns))),
-            cell(f"{sample.predicted_ns / sample.step_ns - 1:+.1%}"),
+            build_cell(sample.name),
+            build_cell(sample.nodes),
+            build_cell(sample.streams),
+            build_cell(format_ns(sample.step_ns)),
+            build_cell(format_ns(round(sample.predicted_ns))),
+            build_cell(f"{sample.predicted_ns / sample.step_ns - 1:+.1%}"),
         )
     print_table(table)
     click.echo()
     scored = calibration.checks or calibration.samples
-    click.echo(f"Of {counted(len(scored), 'workload')}, 90% are within their intervals.")
+    click.echo(f"Of {pluralize(len(scored), 'workload')}, 90% are within their intervals.")

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.analysis.prediction.evaluation import predict_run, run_to_predict_from
+from graphviz_dash.analysis.prediction.evaluation import predict_run, select_prediction_run
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.bundle.calibration import read_calibration
 from graphviz_dash.bundle.read import is_bundle
-from graphviz_dash.cli.loading import loaded_experiment, loaded_run, loaded_trace
+from graphviz_dash.cli.loading import open_experiment, open_run, open_run_trace
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.prediction.document import prediction_document
+from graphviz_dash.features.prediction.document import build_prediction_document
 from graphviz_dash.features.prediction.text import print_prediction
-from graphviz_dash.guidance.narrative import why_no_trace
+from graphviz_dash.guidance.narrative import explain_missing_trace
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.calibration import Calibration
 from graphviz_dash.model.run import Run
@@ -45,34 +45,34 @@ def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool)
     eager run. No graph and no GPU are needed. Prints the graphed step time and the speedup with
     intervals, the break-even, capture blockers, and the modules that merit a separate graph.
     """
-    calibration = read_calibration(file) if file else shipped_calibration()
-    prediction = _prediction(trace, calibration)
+    calibration = read_calibration(file) if file else load_shipped_calibration()
+    prediction = _predict_path(trace, calibration)
     if isinstance(prediction, Missing):
         raise InputError(trace, prediction.reason, "a torch.profiler trace with an eager step")
     if as_json:
-        print_json("predict", prediction_document(prediction, file is None))
+        print_json("predict", build_prediction_document(prediction, file is None))
         return
     print_prediction(prediction, modules, file is None)
 
 
-def _prediction(path: Path, calibration: Calibration) -> Prediction | Missing:
+def _predict_path(path: Path, calibration: Calibration) -> Prediction | Missing:
     """Predict from the eager trace, run or experiment at ``path``."""
     if not path.is_dir():
-        return predict(loaded_trace(path), calibration)
+        return predict(open_run_trace(path), calibration)
     if is_bundle(path):
-        return predict_run(_traced(loaded_run(path)), calibration)
-    run = run_to_predict_from(loaded_experiment(path).runs)
+        return predict_run(_require_trace(open_run(path)), calibration)
+    run = select_prediction_run(open_experiment(path).runs)
     if run is None:
         raise InputError(path, "no eager run", "an experiment with an eager run, a run, or a trace")
-    return predict_run(_traced(run), calibration)
+    return predict_run(_require_trace(run), calibration)
 
 
-def _traced(run: Run) -> Run:
+def _require_trace(run: Run) -> Run:
     if run.replay_trace is None:
         raise InputError(
             run.path,
             "no trace of its steps",
             "a run with a traced pass",
-            " ".join(why_no_trace([run])),
+            " ".join(explain_missing_trace([run])),
         )
     return run

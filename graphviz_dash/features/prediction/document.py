@@ -14,16 +14,16 @@ from graphviz_dash.exports.documents.values import (
     Fraction,
     Ns,
     Sentence,
-    number,
-    reason_of,
+    get_reason,
+    simplify_number,
 )
-from graphviz_dash.features.prediction.analysis.eager_bounds import eager_bounds
+from graphviz_dash.features.prediction.analysis.eager_bounds import compute_eager_bounds
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.prediction import (
-    not_checked_texts,
-    prediction_verdict,
-    seen_text,
-    warning_texts,
+    format_evidence,
+    format_prediction_verdict,
+    list_unchecked,
+    list_warnings,
 )
 
 
@@ -197,13 +197,13 @@ class PredictionDocument(TypedDict):
     warnings: list[Sentence]
 
 
-def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocument:
+def build_prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocument:
     """Build the prediction with its reasons; ``shipped`` marks a built-in calibration."""
     machine = prediction.calibration.environment
     modules = prediction.modules
     return {
         "trace": prediction.source,
-        "verdict": prediction_verdict(prediction),
+        "verdict": format_prediction_verdict(prediction),
         "outcome": prediction.recommendation.value,
         "calibration": {
             "shipped": shipped,
@@ -214,72 +214,75 @@ def prediction_document(prediction: Prediction, shipped: bool) -> PredictionDocu
             "workloads": len(prediction.calibration.samples),
             "checks": len(prediction.calibration.checks),
         },
-        "eager_step": {"value": number(prediction.eager_ns), "basis": prediction.eager_side.value},
-        "graphed_step": _estimate_document(prediction.step_ns),
-        "graphed_interval": _estimate_document(prediction.interval_ns),
-        "speedup": _optional(prediction.speedup),
-        "saving": _optional(prediction.saving_ns),
+        "eager_step": {
+            "value": simplify_number(prediction.eager_ns),
+            "basis": prediction.eager_side.value,
+        },
+        "graphed_step": _build_estimate_document(prediction.step_ns),
+        "graphed_interval": _build_estimate_document(prediction.interval_ns),
+        "speedup": _build_optional_estimate(prediction.speedup),
+        "saving": _build_optional_estimate(prediction.saving_ns),
         "on_streams": [
             {
                 "streams": bounds.streams,
                 "low": round(bounds.low_ns),
-                "value": number(bounds.value_ns),
+                "value": simplify_number(bounds.value_ns),
                 "high": round(bounds.high_ns),
             }
-            for bounds in eager_bounds(prediction)
+            for bounds in compute_eager_bounds(prediction)
         ],
-        "speedup_reason": reason_of(prediction.speedup),
-        "idle": _idle_document(prediction),
+        "speedup_reason": get_reason(prediction.speedup),
+        "idle": _build_idle_document(prediction),
         "one_off": {
-            "total": number(prediction.one_off_ns),
-            "parts": [{"part": name, "ns": number(ns)} for name, ns in prediction.one_off],
+            "total": simplify_number(prediction.one_off_ns),
+            "parts": [{"part": name, "ns": simplify_number(ns)} for name, ns in prediction.one_off],
         },
-        "break_even": _optional(prediction.break_even),
-        "break_even_reason": reason_of(prediction.break_even),
-        "breakdown": _reasons_document(prediction),
-        "blockers": [blocker_document(blocker) for blocker in prediction.blockers],
-        "not_checked": list(not_checked_texts(prediction)),
+        "break_even": _build_optional_estimate(prediction.break_even),
+        "break_even_reason": get_reason(prediction.break_even),
+        "breakdown": _build_reasons_document(prediction),
+        "blockers": [build_blocker_document(blocker) for blocker in prediction.blockers],
+        "not_checked": list(list_unchecked(prediction)),
         "modules": None
         if isinstance(modules, Missing)
-        else [_module_document(module) for module in modules.modules],
-        "module_source": None if isinstance(modules, Missing) else modules.by,
+        else [_build_module_document(module) for module in modules.modules],
+        "module_source": None if isinstance(modules, Missing) else modules.source,
         "modules_reason": modules.reason if isinstance(modules, Missing) else None,
-        "warnings": list(warning_texts(prediction)),
+        "warnings": list(list_warnings(prediction)),
     }
 
 
-def _idle_document(prediction: Prediction) -> IdleDocument:
+def _build_idle_document(prediction: Prediction) -> IdleDocument:
     idle = prediction.idle
     return {
         "total": round(idle.total_ns),
-        "remaining": round(prediction.kept_ns),
+        "remaining": round(prediction.remaining_idle_ns),
         "parts": [
             {
                 "cause": part.cause.value,
                 "ns": round(part.ns),
                 "share": part.ns / idle.total_ns,
                 "removed": part.cause is IdleCause.LAUNCHING,
-                "main_contributor": part.by,
+                "main_contributor": part.source,
             }
             for part in idle.parts
         ],
     }
 
 
-def _reasons_document(prediction: Prediction) -> ReasonsDocument:
+def _build_reasons_document(prediction: Prediction) -> ReasonsDocument:
     step, replay = prediction.step, prediction.replay
     return {
         "kernels": step.count("kernel"),
         "copies": step.count("memcpy"),
         "sets": step.count("memset"),
-        "streams": step.streams,
+        "streams": step.stream_count,
         "steps": len(step.steps),
         "matching_steps": len(step.matching),
         "step_method": step.method.value,
         "traced_step": step.step_ns,
         "busy": step.busy_ns,
         "work": step.work_ns,
-        "idle": number(prediction.idle_ns),
+        "idle": simplify_number(prediction.idle_ns),
         "replay": {
             "work": round(replay.work_ns),
             "contention_time": round(replay.slowed_ns),
@@ -294,7 +297,7 @@ def _reasons_document(prediction: Prediction) -> ReasonsDocument:
     }
 
 
-def blocker_document(blocker: Blocker) -> BlockerDocument:
+def build_blocker_document(blocker: Blocker) -> BlockerDocument:
     """Build the document of a capture blocker."""
     return {
         "rule": blocker.rule.id.value,
@@ -304,7 +307,7 @@ def blocker_document(blocker: Blocker) -> BlockerDocument:
         "op": blocker.op,
         "module": blocker.module,
         "source": blocker.source,
-        "observation": seen_text(blocker.seen),
+        "observation": format_evidence(blocker.evidence),
         "count_per_step": blocker.count,
         "cpu_time": blocker.cpu_ns,
         "steps": blocker.steps,
@@ -312,7 +315,7 @@ def blocker_document(blocker: Blocker) -> BlockerDocument:
     }
 
 
-def _module_document(module: ModulePrediction) -> ModuleDocument:
+def _build_module_document(module: ModulePrediction) -> ModuleDocument:
     return {
         "name": module.name or None,
         "kernels": module.kernels,
@@ -325,9 +328,13 @@ def _module_document(module: ModulePrediction) -> ModuleDocument:
     }
 
 
-def _optional(value: Estimate | Missing) -> EstimateDocument | None:
-    return None if isinstance(value, Missing) else _estimate_document(value)
+def _build_optional_estimate(value: Estimate | Missing) -> EstimateDocument | None:
+    return None if isinstance(value, Missing) else _build_estimate_document(value)
 
 
-def _estimate_document(value: Estimate) -> EstimateDocument:
-    return {"value": number(value.value), "low": number(value.low), "high": number(value.high)}
+def _build_estimate_document(value: Estimate) -> EstimateDocument:
+    return {
+        "value": simplify_number(value.value),
+        "low": simplify_number(value.low),
+        "high": simplify_number(value.high),
+    }

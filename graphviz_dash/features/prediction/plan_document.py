@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from graphviz_dash.exports.documents.values import Bytes, Count, Ns, Sentence, number
-from graphviz_dash.features.prediction.analysis.measured import attempt_ns
-from graphviz_dash.features.prediction.stream_narrative import plan_sentences
+from graphviz_dash.exports.documents.values import Bytes, Count, Ns, Sentence, simplify_number
+from graphviz_dash.features.prediction.analysis.measured import compute_attempt_ns
+from graphviz_dash.features.prediction.stream_narrative import describe_plan
 from graphviz_dash.model.parallel import Attempt, ParallelPlan
 
 
@@ -50,14 +50,14 @@ class ParallelPlanDocument(TypedDict):
     sentences: list[Sentence]
 
 
-def plan_document(name: str, plan: ParallelPlan) -> ParallelPlanDocument:
+def build_plan_document(name: str, plan: ParallelPlan) -> ParallelPlanDocument:
     """Build the plan of the run ``name``."""
     check = plan.check
     return {
         "verdict": plan.verdict.value,
         "chosen_streams": plan.chosen,
-        "single_stream": _attempt(plan.line),
-        "attempts": [_attempt(attempt) for attempt in plan.attempts],
+        "single_stream": _build_attempt(plan.line),
+        "attempts": [_build_attempt(attempt) for attempt in plan.attempts],
         "memory_limit": plan.memory_limit_bytes,
         "check": {
             "replays": check.replays,
@@ -70,16 +70,16 @@ def plan_document(name: str, plan: ParallelPlan) -> ParallelPlanDocument:
         },
         "operators": len(plan.operators),
         "opaque": sum(operator.opaque for operator in plan.operators),
-        "sentences": list(plan_sentences(name, plan)),
+        "sentences": list(describe_plan(name, plan)),
     }
 
 
-def _attempt(attempt: Attempt) -> AttemptDocument:
+def _build_attempt(attempt: Attempt) -> AttemptDocument:
     return {
         "streams": attempt.streams,
         "edges": attempt.edges,
         "predicted": attempt.expected_ns,
-        "measured": number(attempt_ns(attempt)),
+        "measured": simplify_number(compute_attempt_ns(attempt)),
         "replays": len(attempt.replays_ns),
         "predicted_memory": attempt.expected_bytes,
         "memory": attempt.memory_bytes,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TypedDict
 
 from graphviz_dash.exports.documents.values import Count, Fraction, Ns, Ratio, Sentence
-from graphviz_dash.features.prediction.analysis.contention import contentions
+from graphviz_dash.features.prediction.analysis.contention import find_contentions
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
-from graphviz_dash.features.prediction.stream_narrative import parallel_notes, parallel_verdict
+from graphviz_dash.features.prediction.stream_narrative import (
+    describe_parallel_verdict,
+    list_parallel_notes,
+)
 
 _MOST_CONTENTIONS = 20
 
@@ -52,16 +55,16 @@ class ParallelDocument(TypedDict):
     sentences: list[Sentence]
 
 
-def parallel_document(prediction: ParallelPrediction) -> ParallelDocument:
+def build_parallel_document(prediction: ParallelPrediction) -> ParallelDocument:
     """Build the prediction for one graph."""
-    is_parallel = prediction.plan.streams > 1
+    is_parallel = prediction.plan.stream_count > 1
     return {
-        "single_stream": round(prediction.line_ns),
+        "single_stream": round(prediction.captured_ns),
         "basis": prediction.basis.value,
         "dependency_source": prediction.work.source.value,
-        "verdict": prediction.outlook.value,
+        "verdict": prediction.verdict.value,
         "critical_path": round(prediction.path_ns),
-        "capacity": round(prediction.least.capacity_ns),
+        "capacity": round(prediction.lower_bound.capacity_ns),
         "rows": [
             {
                 "streams": row.streams,
@@ -78,11 +81,11 @@ def parallel_document(prediction: ParallelPrediction) -> ParallelDocument:
                 "node": entry.node,
                 "contention_time": round(entry.slowed_ns),
                 "share": entry.share,
-                "concurrent_nodes": list(entry.beside),
+                "concurrent_nodes": list(entry.concurrent_nodes),
             }
-            for entry in contentions(prediction, _MOST_CONTENTIONS)
+            for entry in find_contentions(prediction, _MOST_CONTENTIONS)
         ],
         "nodes": [node for group in prediction.work.nodes for node in group] if is_parallel else [],
         "stream": list(prediction.plan.stream) if is_parallel else [],
-        "sentences": [parallel_verdict(prediction), *parallel_notes(prediction)],
+        "sentences": [describe_parallel_verdict(prediction), *list_parallel_notes(prediction)],
     }

@@ -5,42 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.prediction.analysis.eager_bounds import EagerBounds
 from graphviz_dash.features.prediction.analysis.measured import (
     LargerPlan,
-    attempt_ns,
-    attempt_speedup,
-    chain_share,
-    chosen_attempt,
-    larger_plans,
+    compute_attempt_ns,
+    compute_attempt_speedup,
+    compute_chain_share,
+    find_larger_plans,
+    select_attempt,
 )
 from graphviz_dash.features.prediction.analysis.needs import NodeNeed
 from graphviz_dash.features.prediction.analysis.stream_prediction import (
-    LineBasis,
-    OnStreams,
-    Outlook,
+    BaselineBasis,
     ParallelPrediction,
+    ParallelVerdict,
+    StreamPrediction,
 )
 from graphviz_dash.features.prediction.analysis.work import NeedSource
 from graphviz_dash.model.parallel import Attempt, ParallelCheck, ParallelPlan, Verdict
-from graphviz_dash.planning.operators import Need
+from graphviz_dash.planning.operators import DependencyKind
 from graphviz_dash.units import (
-    counted,
     format_bytes,
     format_count,
     format_ns,
     format_percent,
     format_ratio,
+    pluralize,
 )
 
 STREAM_HEADINGS: Final = ("streams", "predicted", "90% from", "to", "speedup")
 
-_BASIS: Final = {
-    LineBasis.CLEAN: "the clean step",
-    LineBasis.TRACED: "a traced replay, lengthened by the profiler",
+_BASIS_NAMES: Final = {
+    BaselineBasis.CLEAN: "the clean step",
+    BaselineBasis.TRACED: "a traced replay, lengthened by the profiler",
 }
-_SOURCE: Final = {
+_DEPENDENCY_SOURCES: Final = {
     NeedSource.OPERATORS: (
         "Dependencies come from the recorded reads and writes of the step's operators."
     ),
@@ -55,50 +55,52 @@ _SOURCE: Final = {
         "extends to the lower bound of the GPU's work."
     ),
 }
-_AS_KNOWN: Final = {
+_SOURCE_CAVEATS: Final = {
     NeedSource.OPERATORS: "",
     NeedSource.MEMORY: ", judging by its memory",
     NeedSource.MEANING: ", judging by its edges",
 }
-_REASON: Final = {
-    Outlook.CHAIN: "nearly all of it is sequential",
-    Outlook.FULL: "each of the concurrent kernels fills the GPU alone",
-    Outlook.CROSSINGS: ("concurrent kernels are shorter than the cost of switching streams"),
+_VERDICT_REASONS: Final = {
+    ParallelVerdict.CHAIN: "nearly all of it is sequential",
+    ParallelVerdict.FULL: "each of the concurrent kernels fills the GPU alone",
+    ParallelVerdict.CROSSINGS: (
+        "concurrent kernels are shorter than the cost of switching streams"
+    ),
 }
 
 
-def parallel_verdict(prediction: ParallelPrediction) -> str:
+def describe_parallel_verdict(prediction: ParallelPrediction) -> str:
     """Describe in one sentence whether several streams would help."""
     best = prediction.best
-    if prediction.outlook is not Outlook.FASTER:
-        caveat = _AS_KNOWN[prediction.work.source]
+    if prediction.verdict is not ParallelVerdict.FASTER:
+        caveat = _SOURCE_CAVEATS[prediction.work.source]
         return (
             f"Several streams would bring no worthwhile gain{caveat}: "
-            f"{_REASON[prediction.outlook]}."
+            f"{_VERDICT_REASONS[prediction.verdict]}."
         )
-    low = prediction.line_ns / (best.step.high or best.step.value)
-    high = prediction.line_ns / (best.step.low or best.step.value)
+    low = prediction.captured_ns / (best.step.high or best.step.value)
+    high = prediction.captured_ns / (best.step.low or best.step.value)
     return (
-        f"Captured on {counted(best.streams, 'stream')} with only the required dependencies, "
+        f"Captured on {pluralize(best.streams, 'stream')} with only the required dependencies, "
         f"it would take {format_ns(round(best.step.value))} instead of "
-        f"{format_ns(round(prediction.line_ns))}: {format_ratio(best.speedup)} as fast "
+        f"{format_ns(round(prediction.captured_ns))}: {format_ratio(best.speedup)} as fast "
         f"({format_ratio(low)} to {format_ratio(high)})."
     )
 
 
-def parallel_sentences(
+def describe_parallel(
     name: str, plan: ParallelPlan | None, prediction: ParallelPrediction
 ) -> tuple[str, ...]:
     """Describe the effect of several streams on a graph of run ``name``, or the results of ``plan``
     if it was captured so."""
     if plan is not None:
-        return plan_sentences(name, plan)
-    return (parallel_verdict(prediction), *parallel_notes(prediction))
+        return describe_plan(name, plan)
+    return (describe_parallel_verdict(prediction), *list_parallel_notes(prediction))
 
 
-def parallel_notes(prediction: ParallelPrediction) -> tuple[str, ...]:
+def list_parallel_notes(prediction: ParallelPrediction) -> tuple[str, ...]:
     """Describe the basis, the bounds and the contention cost of the prediction."""
-    least, schedule = prediction.least, prediction.plan.schedule
+    least, schedule = prediction.lower_bound, prediction.plan.schedule
     path, capacity = format_ns(round(prediction.path_ns)), format_ns(round(least.capacity_ns))
     if prediction.work.source is NeedSource.OPERATORS:
         bound = (
@@ -113,11 +115,11 @@ def parallel_notes(prediction: ParallelPrediction) -> tuple[str, ...]:
             f"{capacity}."
         )
     notes = [
-        f"As captured it takes {format_ns(round(prediction.line_ns))}: "
-        f"{_BASIS[prediction.basis]}. {bound}",
-        _SOURCE[prediction.work.source],
+        f"As captured it takes {format_ns(round(prediction.captured_ns))}: "
+        f"{_BASIS_NAMES[prediction.basis]}. {bound}",
+        _DEPENDENCY_SOURCES[prediction.work.source],
     ]
-    if prediction.plan.streams > 1 and round(schedule.slowed_ns):
+    if prediction.plan.stream_count > 1 and round(schedule.slowed_ns):
         share = schedule.slowed_ns / schedule.total_ns if schedule.total_ns else 0.0
         notes.append(
             f"On the critical path, kernels are slowed by {format_ns(round(schedule.slowed_ns))} "
@@ -126,7 +128,7 @@ def parallel_notes(prediction: ParallelPrediction) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def stream_row(row: OnStreams) -> tuple[str, str, str, str, str]:
+def build_stream_row(row: StreamPrediction) -> tuple[str, str, str, str, str]:
     """Build a row of one stream count, under STREAM_HEADINGS."""
     step = row.step
     bounds = [
@@ -142,23 +144,28 @@ def stream_row(row: OnStreams) -> tuple[str, str, str, str, str]:
     )
 
 
-_NEED: Final = {
-    Need.READ_AFTER_WRITE: "reads its output",
-    Need.WRITE_AFTER_READ: "overwrites its input",
-    Need.WRITE_AFTER_WRITE: "overwrites its output",
-    Need.OPAQUE: "keeps its order: one of them may have effects beyond its arguments",
-    Need.COLLECTIVE: "keeps its order: all ranks must issue collectives in the same order",
+_NEED_DESCRIPTIONS: Final = {
+    DependencyKind.READ_AFTER_WRITE: "reads its output",
+    DependencyKind.WRITE_AFTER_READ: "overwrites its input",
+    DependencyKind.WRITE_AFTER_WRITE: "overwrites its output",
+    DependencyKind.OPAQUE: "keeps its order: one of them may have effects beyond its arguments",
+    DependencyKind.COLLECTIVE: (
+        "keeps its order: all ranks must issue collectives in the same order"
+    ),
 }
 
 
-def need_text(need: NodeNeed) -> str:
+def format_need(need: NodeNeed) -> str:
     """Describe why a node depends on another."""
     if need.need is not None:
         tensor = need.storage
         if tensor is None:
-            return _NEED[need.need]
+            return _NEED_DESCRIPTIONS[need.need]
         shape = ", ".join(map(str, tensor.shape))
-        return f"{_NEED[need.need]}: {tensor.dtype} [{shape}], {format_bytes(tensor.bytes)}"
+        return (
+            f"{_NEED_DESCRIPTIONS[need.need]}: {tensor.dtype} [{shape}], "
+            f"{format_bytes(tensor.bytes)}"
+        )
     if need.shared_bytes is not None:
         return f"both can reach {format_bytes(need.shared_bytes)}"
     return "same operator, or as captured"
@@ -166,12 +173,12 @@ def need_text(need: NodeNeed) -> str:
 
 EAGER_HEADINGS: Final = ("streams", "lower bound", "estimate", "upper bound")
 
-_EAGER_OBSERVE: Final = (
+_EAGER_HINT: Final = (
     "`graphviz-dash collect --modes eager,graph,parallel` records the dependencies."
 )
 
 
-def eager_note(bounds: Sequence[EagerBounds]) -> str:
+def describe_eager_bounds(bounds: Sequence[EagerBounds]) -> str:
     """Describe the basis of the rows."""
     lower_bound = (
         "An eager trace does not record dependencies between operators. The lower bound assumes "
@@ -181,24 +188,24 @@ def eager_note(bounds: Sequence[EagerBounds]) -> str:
         return (
             f"{lower_bound}. The upper bound is a single stream. Nothing is estimated because no "
             "operator with a known data flow, such as the backward of a product, was found. "
-            f"{_EAGER_OBSERVE}"
+            f"{_EAGER_HINT}"
         )
     return (
         f"{lower_bound}. The estimate runs the parts of a product's backward concurrently, "
         "as they need the incoming gradient and not each other, and keeps the order of everything "
         "else. "
-        f"The upper bound holds for 90% of tested plans. {_EAGER_OBSERVE}"
+        f"The upper bound holds for 90% of tested plans. {_EAGER_HINT}"
     )
 
 
-def eager_row(bounds: EagerBounds) -> tuple[str, str, str, str]:
+def build_eager_row(bounds: EagerBounds) -> tuple[str, str, str, str]:
     """Build a row of one stream count, under EAGER_HEADINGS."""
     value = "–" if bounds.value_ns is None else format_ns(round(bounds.value_ns))
     low, high = (format_ns(round(ns)) for ns in (bounds.low_ns, bounds.high_ns))
     return str(bounds.streams), low, value, high
 
 
-_NO_SLOWER: Final = 1.02
+_MAX_SLOWDOWN: Final = 1.02
 """Time ratio to the line up to which a small workspace is worth trying."""
 
 ATTEMPT_HEADINGS: Final = (
@@ -212,7 +219,7 @@ ATTEMPT_HEADINGS: Final = (
     "of which workspaces",
 )
 
-_VERDICT: Final = {
+_PLAN_REASONS: Final = {
     Verdict.CHAIN: "each operator depends on the previous one in nearly all of the step",
     Verdict.FULL: "each of the concurrent kernels fills the GPU alone",
     Verdict.MEMORY: "the faster plans use more memory",
@@ -220,18 +227,23 @@ _VERDICT: Final = {
 }
 
 
-def plan_sentences(name: str, plan: ParallelPlan) -> tuple[str, ...]:
+def describe_plan(name: str, plan: ParallelPlan) -> tuple[str, ...]:
     """Describe the result of the plan of run ``name``, its cost and its check."""
-    chosen = chosen_attempt(plan)
-    line_ns = (chosen and chosen.line_ns) or attempt_ns(plan.line)
-    plan_ns = None if chosen is None else attempt_ns(chosen)
+    chosen = select_attempt(plan)
+    line_ns = (chosen and chosen.line_ns) or compute_attempt_ns(plan.line)
+    plan_ns = None if chosen is None else compute_attempt_ns(chosen)
     if plan.verdict is not Verdict.FASTER or chosen is None or not line_ns or not plan_ns:
-        reason = _VERDICT.get(plan.verdict, "no plan was timed")
+        reason = _PLAN_REASONS.get(plan.verdict, "no plan was timed")
         limit = ""
         if plan.verdict is Verdict.MEMORY and plan.memory_limit_bytes is not None:
             limit = f" within {format_bytes(plan.memory_limit_bytes)}"
-        outcome = f"{printable(name)}: one stream is as good{limit}: {reason}."
-        return (outcome, *_bounds(plan), *_for_more_memory(plan), _check(plan.check))
+        outcome = f"{escape_control_characters(name)}: one stream is as good{limit}: {reason}."
+        return (
+            outcome,
+            *_describe_bounds(plan),
+            *_describe_larger_plans(plan),
+            _describe_check(plan.check),
+        )
     memory = ""
     if chosen.memory_bytes is not None and plan.line.memory_bytes is not None:
         memory = (
@@ -240,17 +252,18 @@ def plan_sentences(name: str, plan: ParallelPlan) -> tuple[str, ...]:
         )
     error = chosen.expected_ns / plan_ns - 1
     return (
-        f"{printable(name)}: on {counted(chosen.streams, 'stream')} a replay takes "
+        f"{escape_control_characters(name)}: on {pluralize(chosen.streams, 'stream')} a replay "
+        "takes "
         f"{format_ns(round(plan_ns))} instead of {format_ns(round(line_ns))} on one: "
         f"{format_ratio(line_ns / plan_ns)} as fast; prediction {format_ns(chosen.expected_ns)} "
-        f"(error {error:+.1%}).{memory}{_fitted(plan, chosen)}",
-        *_bounds(plan),
-        *_for_more_memory(plan),
-        _check(plan.check),
+        f"(error {error:+.1%}).{memory}{_describe_workspace(plan, chosen)}",
+        *_describe_bounds(plan),
+        *_describe_larger_plans(plan),
+        _describe_check(plan.check),
     )
 
 
-def _fitted(plan: ParallelPlan, chosen: Attempt) -> str:
+def _describe_workspace(plan: ParallelPlan, chosen: Attempt) -> str:
     """Describe the workspace of its streams if it is smaller than cuBLAS's setting."""
     if plan.fitted_bytes is None or not chosen.wide_streams:
         return ""
@@ -264,8 +277,8 @@ def _fitted(plan: ParallelPlan, chosen: Attempt) -> str:
     )
 
 
-def _bounds(plan: ParallelPlan) -> tuple[str, ...]:
-    share = chain_share(plan)
+def _describe_bounds(plan: ParallelPlan) -> tuple[str, ...]:
+    share = compute_chain_share(plan)
     if not share or plan.verdict is Verdict.CHAIN:
         return ()
     return (
@@ -274,20 +287,22 @@ def _bounds(plan: ParallelPlan) -> tuple[str, ...]:
     )
 
 
-def _for_more_memory(plan: ParallelPlan) -> tuple[str, ...]:
+def _describe_larger_plans(plan: ParallelPlan) -> tuple[str, ...]:
     """Describe the gain from more memory and alternatives."""
-    larger = larger_plans(plan)
+    larger = find_larger_plans(plan)
     if not larger:
         return ()
     first, last = larger[0], larger[-1]
-    options = [_larger(plan, first)] + ([_larger(plan, last)] if last is not first else [])
+    options = [_format_larger_plan(plan, first)] + (
+        [_format_larger_plan(plan, last)] if last is not first else []
+    )
     sentences = [f"With more memory: {'; '.join(options)}."]
-    narrow_ns, line_ns = plan.narrow_line_ns, attempt_ns(plan.line)
+    narrow_ns, line_ns = plan.narrow_line_ns, compute_attempt_ns(plan.line)
     uses_full_workspace = plan.fitted_bytes is None
-    if uses_full_workspace and narrow_ns and line_ns and narrow_ns <= _NO_SLOWER * line_ns:
+    if uses_full_workspace and narrow_ns and line_ns and narrow_ns <= _MAX_SLOWDOWN * line_ns:
         wide = sum(operator.wide and operator.nodes > 0 for operator in plan.operators)
         sentences.append(
-            f"{counted(wide, 'operator')} of the step {'runs' if wide == 1 else 'run'} different "
+            f"{pluralize(wide, 'operator')} of the step {'runs' if wide == 1 else 'run'} different "
             "kernels with less cuBLAS workspace than the default, so each stream with any "
             "of them needs all of it. With a small workspace, one stream takes "
             f"{format_ns(narrow_ns)}: "
@@ -298,21 +313,21 @@ def _for_more_memory(plan: ParallelPlan) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _larger(plan: ParallelPlan, plan_option: LargerPlan) -> str:
+def _format_larger_plan(plan: ParallelPlan, plan_option: LargerPlan) -> str:
     line = plan.line.memory_bytes
     times = f", {format_ratio(plan_option.memory_bytes / line)} of one stream" if line else ""
     verb = "takes" if plan_option.measured else "should take"
     return (
-        f"on {counted(plan_option.streams, 'stream')} it {verb} "
+        f"on {pluralize(plan_option.streams, 'stream')} it {verb} "
         f"{format_ns(round(plan_option.time_ns))} ({format_ratio(plan_option.speedup)} as fast as "
         f"one stream) and {format_bytes(plan_option.memory_bytes)}{times}"
     )
 
 
-def _check(check: ParallelCheck) -> str:
+def _describe_check(check: ParallelCheck) -> str:
     if not check.replays:
         return "Not checked against eager steps."
-    tensors = counted(check.tensors, "tensor")
+    tensors = pluralize(check.tensors, "tensor")
     if check.bitwise_replays == check.replays:
         equal = f"equal in every bit ({tensors} each)"
     else:
@@ -322,22 +337,22 @@ def _check(check: ParallelCheck) -> str:
             f"differ by {check.eager_difference:.1e}"
         )
     return (
-        f"Checked on {counted(check.replays, 'replay')} with changed inputs, "
+        f"Checked on {pluralize(check.replays, 'replay')} with changed inputs, "
         f"{format_count(check.delayed_replays)} of them with kernels delayed at random and "
         f"{format_count(check.loaded_replays)} next to other work: {equal}."
     )
 
 
-def attempt_row(plan: ParallelPlan, attempt: Attempt) -> tuple[str, ...]:
+def build_attempt_row(plan: ParallelPlan, attempt: Attempt) -> tuple[str, ...]:
     """Build the row of a tested or predicted plan, under ATTEMPT_HEADINGS."""
-    time_ns, speedup = attempt_ns(attempt), attempt_speedup(plan, attempt)
+    time_ns, speedup = compute_attempt_ns(attempt), compute_attempt_speedup(plan, attempt)
     sizes = [
         "–" if size is None else format_bytes(size)
         for size in (attempt.memory_bytes, attempt.workspace_bytes)
     ]
     if attempt.memory_bytes is None and attempt.expected_bytes is not None:
         sizes[0] = f"{format_bytes(attempt.expected_bytes)} predicted"
-    chosen = chosen_attempt(plan)
+    chosen = select_attempt(plan)
     mark = ", chosen" if attempt is chosen else ""
     return (
         f"{attempt.streams}{mark}",
@@ -350,7 +365,7 @@ def attempt_row(plan: ParallelPlan, attempt: Attempt) -> tuple[str, ...]:
     )
 
 
-def plan_caption(plan: ParallelPlan) -> str:
+def describe_plan_origin(plan: ParallelPlan) -> str:
     """Describe how the plans were made."""
     memory_limit = (
         "any amount of memory"
@@ -367,6 +382,6 @@ def plan_caption(plan: ParallelPlan) -> str:
         else ""
     )
     return (
-        f"{counted(len(plan.operators), 'operator')}, planned with {memory_limit}; each plan is "
+        f"{pluralize(len(plan.operators), 'operator')}, planned with {memory_limit}; each plan is "
         f"predicted, and the best few are captured and timed.{fixed_order}{wrong}"
     )

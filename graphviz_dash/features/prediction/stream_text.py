@@ -6,21 +6,21 @@ import click
 
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-from graphviz_dash.features.prediction.analysis.eager_bounds import eager_bounds
-from graphviz_dash.features.prediction.analysis.measured import attempts_by_streams
+from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
+from graphviz_dash.features.prediction.analysis.eager_bounds import compute_eager_bounds
+from graphviz_dash.features.prediction.analysis.measured import sort_attempts
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
 from graphviz_dash.features.prediction.stream_narrative import (
     ATTEMPT_HEADINGS,
     EAGER_HEADINGS,
     STREAM_HEADINGS,
-    attempt_row,
-    eager_note,
-    eager_row,
-    parallel_sentences,
-    plan_caption,
-    plan_sentences,
-    stream_row,
+    build_attempt_row,
+    build_eager_row,
+    build_stream_row,
+    describe_eager_bounds,
+    describe_parallel,
+    describe_plan,
+    describe_plan_origin,
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
@@ -33,24 +33,24 @@ def print_parallel_plans(result: Comparison) -> None:
         if plan is None:
             continue
         print_heading(f"{run.name}: the step on several streams")
-        for sentence in plan_sentences(run.name, plan):
+        for sentence in describe_plan(run.name, plan):
             click.echo(f"  {sentence}")
-        table = plain_table(*ATTEMPT_HEADINGS, right=range(len(ATTEMPT_HEADINGS)))
-        for attempt in attempts_by_streams(plan):
-            table.add_row(*map(cell, attempt_row(plan, attempt)))
+        table = create_table(*ATTEMPT_HEADINGS, right=range(len(ATTEMPT_HEADINGS)))
+        for attempt in sort_attempts(plan):
+            table.add_row(*map(build_cell, build_attempt_row(plan, attempt)))
         print_table(table)
-        click.echo(f"  {plan_caption(plan)}")
+        click.echo(f"  {describe_plan_origin(plan)}")
 
 
 def print_eager_bounds(prediction: Prediction) -> None:
     """Print bounds of the predicted graph of an eager step on several streams."""
     print_heading("Graph on several streams, estimated from the eager trace")
-    table = plain_table(*EAGER_HEADINGS, right=range(len(EAGER_HEADINGS)))
-    bounds = eager_bounds(prediction)
+    table = create_table(*EAGER_HEADINGS, right=range(len(EAGER_HEADINGS)))
+    bounds = compute_eager_bounds(prediction)
     for bound in bounds:
-        table.add_row(*map(cell, eager_row(bound)))
+        table.add_row(*map(build_cell, build_eager_row(bound)))
     print_table(table)
-    click.echo(f"  {eager_note(bounds)}")
+    click.echo(f"  {describe_eager_bounds(bounds)}")
 
 
 def print_parallel(run: Run, prediction: ParallelPrediction | Missing) -> None:
@@ -59,12 +59,12 @@ def print_parallel(run: Run, prediction: ParallelPrediction | Missing) -> None:
     if isinstance(prediction, Missing):
         click.echo(f"  on several streams: {prediction.reason}")
         return
-    outcome, *notes = parallel_sentences(run.name, run.parallel, prediction)
+    outcome, *notes = describe_parallel(run.name, run.parallel, prediction)
     click.echo(f"  {outcome}")
     if len(prediction.rows) > 1 and run.parallel is None:
-        table = plain_table(*STREAM_HEADINGS, right=range(5))
+        table = create_table(*STREAM_HEADINGS, right=range(5))
         for row in prediction.rows:
-            table.add_row(*map(cell, stream_row(row)))
+            table.add_row(*map(build_cell, build_stream_row(row)))
         print_table(table)
     for note in notes:
         click.echo(f"  {note}")

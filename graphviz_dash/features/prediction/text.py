@@ -7,23 +7,23 @@ import click
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.prediction.uncertainty import Estimate
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-from graphviz_dash.errors import printable
+from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.prediction.stream_text import print_eager_bounds, print_parallel_plans
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.prediction import (
     IDLE_HEADINGS,
-    blocker_certainty,
-    blocker_facts,
-    idle_method,
-    idle_rows,
-    idle_text,
-    not_checked_texts,
-    one_off_text,
-    prediction_reasons,
-    prediction_verdict,
-    scored_text,
-    warning_texts,
+    build_idle_rows,
+    describe_idle_method,
+    format_blocker_certainty,
+    format_blocker_facts,
+    format_idle_time,
+    format_one_off_cost,
+    format_prediction_score,
+    format_prediction_verdict,
+    list_prediction_reasons,
+    list_unchecked,
+    list_warnings,
 )
 from graphviz_dash.units import format_count, format_ns, format_ratio
 
@@ -31,8 +31,8 @@ from graphviz_dash.units import format_count, format_ns, format_ratio
 def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> None:
     """Print a prediction with ``modules`` of its modules. ``shipped`` is true for the included
     calibration."""
-    click.echo(printable(prediction_verdict(prediction)))
-    click.echo(_used(prediction, shipped))
+    click.echo(escape_control_characters(format_prediction_verdict(prediction)))
+    click.echo(_format_calibration(prediction, shipped))
     _print_figures(prediction)
     print_eager_bounds(prediction)
     _print_notes(prediction)
@@ -49,14 +49,14 @@ def print_scored_predictions(result: Comparison) -> None:
     for run in result.runs:
         if not isinstance(run.prediction, Missing):
             print_heading(f"{run.name}: prediction and measurement")
-            click.echo(f"  {scored_text(run.prediction, run['step_time'].value)}")
+            click.echo(f"  {format_prediction_score(run.prediction, run['step_time'].value)}")
     print_parallel_plans(result)
 
 
-def _used(prediction: Prediction, shipped: bool) -> str:
+def _format_calibration(prediction: Prediction, shipped: bool) -> str:
     machine = prediction.calibration.environment
     origin = "the included calibration" if shipped else "the given calibration"
-    return printable(
+    return escape_control_characters(
         f"Calibration ({origin}): {prediction.calibration.gpu.name}, driver "
         f"{machine.driver or 'unknown'}, torch {machine.torch}, recorded "
         f"{prediction.calibration.recorded[:10]} from {len(prediction.calibration.samples)} "
@@ -66,40 +66,43 @@ def _used(prediction: Prediction, shipped: bool) -> str:
 
 def _print_figures(prediction: Prediction) -> None:
     print_heading("Predicted")
-    table = plain_table("", "", "90% from", "to", right=(1, 2, 3))
+    table = create_table("", "", "90% from", "to", right=(1, 2, 3))
 
-    def row(title: str, value: Estimate, show: object) -> None:
+    def add_row(title: str, value: Estimate, show: object) -> None:
         assert callable(show)
         interval = ("", "")
         if value.low is not None:
             interval = show(value.low), "never" if value.high is None else show(value.high)
-        table.add_row(cell(title), cell(show(value.value)), *map(cell, interval))
+        table.add_row(build_cell(title), build_cell(show(value.value)), *map(build_cell, interval))
 
     # Without marked steps, the total is not a step.
-    is_full_trace = prediction.is_of_whole_trace
+    is_full_trace = prediction.covers_whole_trace
     eager = "Full trace" if is_full_trace else "Eager step"
     graphed = "All work with CUDA graphs" if is_full_trace else "Graphed step"
     table.add_row(
-        cell(f"{eager}, {prediction.eager_side.value}"),
-        cell(format_ns(prediction.eager_ns)),
+        build_cell(f"{eager}, {prediction.eager_side.value}"),
+        build_cell(format_ns(prediction.eager_ns)),
         "",
         "",
     )
-    row(graphed, prediction.step_ns, format_ns)
-    row(f"{graphed}, back to back", prediction.interval_ns, format_ns)
-    if prediction.kept_ns >= 1:
+    add_row(graphed, prediction.step_ns, format_ns)
+    add_row(f"{graphed}, back to back", prediction.interval_ns, format_ns)
+    if prediction.remaining_idle_ns >= 1:
         table.add_row(
-            cell("Remaining idle time"), cell(format_ns(round(prediction.kept_ns))), "", ""
+            build_cell("Remaining idle time"),
+            build_cell(format_ns(round(prediction.remaining_idle_ns))),
+            "",
+            "",
         )
     if not isinstance(prediction.speedup, Missing):
-        row("Speedup", prediction.speedup, format_ratio)
+        add_row("Speedup", prediction.speedup, format_ratio)
     if not isinstance(prediction.saving_ns, Missing):
-        row("Saving per step", prediction.saving_ns, format_ns)
+        add_row("Saving per step", prediction.saving_ns, format_ns)
     if not isinstance(prediction.break_even, Missing):
-        row("Break-even replays", prediction.break_even, format_count)
+        add_row("Break-even replays", prediction.break_even, format_count)
     print_table(table)
     click.echo()
-    click.echo(f"  One-time cost: {one_off_text(prediction)}.")
+    click.echo(f"  One-time cost: {format_one_off_cost(prediction)}.")
     if isinstance(prediction.break_even, Missing):
         click.echo(f"  No break-even: {prediction.break_even.reason}.")
 
@@ -108,25 +111,27 @@ def _print_idle(prediction: Prediction) -> None:
     idle = prediction.idle
     if not idle.parts:
         return
-    print_heading(f"GPU idle time, {idle_text(prediction)}")
-    table = plain_table(*IDLE_HEADINGS, right=(1, 2))
-    for row in idle_rows(idle):
-        table.add_row(*map(cell, row))
+    print_heading(f"GPU idle time, {format_idle_time(prediction)}")
+    table = create_table(*IDLE_HEADINGS, right=(1, 2))
+    for row in build_idle_rows(idle):
+        table.add_row(*map(build_cell, row))
     print_table(table)
-    click.echo(f"  {idle_method(prediction)}")
+    click.echo(f"  {describe_idle_method(prediction)}")
 
 
 def _print_reasons(prediction: Prediction) -> None:
     print_heading("Breakdown")
-    for reason in prediction_reasons(prediction):
+    for reason in list_prediction_reasons(prediction):
         click.echo(f"  - {reason}")
 
 
-def print_blockers_of(result: Comparison) -> None:
+def print_predicted_blockers(result: Comparison) -> None:
     """Print capture blockers of the run without a graph; nothing without such a run or its
     prediction."""
-    if result.predicted is not None and not isinstance(result.predicted.outlook, Missing):
-        print_blockers(result.predicted.outlook)
+    if result.predicted_run is not None and not isinstance(
+        result.predicted_run.graph_prediction, Missing
+    ):
+        print_blockers(result.predicted_run.graph_prediction)
 
 
 def print_blockers(prediction: Prediction) -> None:
@@ -136,13 +141,15 @@ def print_blockers(prediction: Prediction) -> None:
     else:
         print_heading("Capture blockers")
     for number, blocker in enumerate(prediction.blockers, 1):
-        certainty = blocker_certainty(blocker)
+        certainty = format_blocker_certainty(blocker)
         click.echo(
-            printable(f"  {number}. {certainty}: {blocker.rule.title} [{blocker.rule.id.value}]")
+            escape_control_characters(
+                f"  {number}. {certainty}: {blocker.rule.title} [{blocker.rule.id.value}]"
+            )
         )
-        click.echo(printable(f"     {blocker_facts(blocker, prediction)}"))
+        click.echo(escape_control_characters(f"     {format_blocker_facts(blocker, prediction)}"))
         click.echo(f"     fix: {blocker.rule.advice}")
-    for text in not_checked_texts(prediction):
+    for text in list_unchecked(prediction):
         click.echo(f"  Not available: {text}")
 
 
@@ -153,25 +160,29 @@ def _print_parts(prediction: Prediction, limit: int) -> None:
         return
     modules = prediction.modules.modules
     shown = modules[:limit]
-    print_heading(f"Single modules, {len(shown)} of {len(modules)}, by {prediction.modules.by}")
+    print_heading(f"Single modules, {len(shown)} of {len(modules)}, by {prediction.modules.source}")
     headings = ("module", "kernels", "eager time", "GPU busy", "graphs", "graphed", "saved")
-    table = plain_table(*headings, right=range(1, 7))
+    table = create_table(*headings, right=range(1, 7))
     for module in shown:
         table.add_row(
-            cell(module.name or "(no module)"),
-            cell(format_count(module.kernels)),
-            *(cell(format_ns(value)) for value in (module.eager_ns, module.busy_ns)),
-            cell(format_count(module.graphs)),
-            *(cell(format_ns(value)) for value in (module.graphed_ns, module.saving_ns)),
+            build_cell(module.name or "(no module)"),
+            build_cell(format_count(module.kernels)),
+            *(build_cell(format_ns(value)) for value in (module.eager_ns, module.busy_ns)),
+            build_cell(format_count(module.graphs)),
+            *(build_cell(format_ns(value)) for value in (module.graphed_ns, module.saving_ns)),
         )
     print_table(table)
     for module in shown:
         if module.blockers:
-            click.echo(printable(f"  {module.name}: {module.blockers} of the findings above"))
+            click.echo(
+                escape_control_characters(
+                    f"  {module.name}: {module.blockers} of the findings above"
+                )
+            )
 
 
 def _print_notes(prediction: Prediction) -> None:
-    if warning_texts(prediction):
+    if list_warnings(prediction):
         print_heading("Low-confidence metrics")
-        for text in warning_texts(prediction):
-            click.echo(printable(f"  - {text}"))
+        for text in list_warnings(prediction):
+            click.echo(escape_control_characters(f"  - {text}"))

@@ -10,64 +10,90 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.charts.figures.axes import TimeUnit, time_unit
-from graphviz_dash.charts.figures.theme import SYMBOLS, dress, dress_bars, label_end
-from graphviz_dash.charts.palette import CATEGORY, MODULES
-from graphviz_dash.charts.shades import IDLE, WARNING, Shade, Theme, shade
+from graphviz_dash.charts.figures.axes import TimeUnit, choose_time_unit
+from graphviz_dash.charts.figures.theme import (
+    MARKER_SYMBOLS,
+    add_end_label,
+    apply_bar_theme,
+    apply_theme,
+)
+from graphviz_dash.charts.palette import CATEGORY_SHADES, MODULE_SHADES
+from graphviz_dash.charts.shades import IDLE, WARNING, Shade, Theme, get_colour
 from graphviz_dash.units import format_ns, format_percent
 
-RANK_COLOURS: Final = MODULES
+RANK_COLOURS: Final = MODULE_SHADES
 """Colours of ranks, in order. With more ranks, colours repeat and marker shapes differ."""
 
-MOST_COLLECTIVES: Final = 64
+MAX_COLLECTIVES: Final = 64
 """Maximum number of drawn collectives: those with the largest skew, in step order."""
 
 
-def rank_colour(number: int, theme: Theme) -> str:
+def get_rank_colour(number: int, theme: Theme) -> str:
     """Return the colour of rank ``number``."""
-    return shade(RANK_COLOURS[number % len(RANK_COLOURS)], theme)
+    return get_colour(RANK_COLOURS[number % len(RANK_COLOURS)], theme)
 
 
-def rank_steps_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
+def draw_rank_steps(mode: ModeRanks, theme: Theme) -> go.Figure | None:
     """Draw a bar per rank: a traced step divided into other work, exposed transfer, exposed wait
     and GPU idle time. None if no rank is traced."""
     rows = [row for row in mode.ranks if row.step and row.busy is not None]
     if not rows:
         return None
     longest = max(max(row.step or 0.0, row.busy or 0.0) for row in rows)
-    unit = time_unit(longest)
+    unit = choose_time_unit(longest)
     figure = go.Figure()
     labels = [escape(f"rank {row.rank}") for row in rows]
-    communication = CATEGORY[Category.COMMUNICATION]
-    _bar(figure, "computing", rows, labels, unit, _computing, CATEGORY[Category.GEMM], theme)
-    _bar(figure, "transferring", rows, labels, unit, _transferring, communication, theme)
-    _bar(figure, "waiting for a rank", rows, labels, unit, _waiting, communication, theme, "x")
-    _bar(figure, "GPU idle", rows, labels, unit, _idle, IDLE, theme, "/")
+    communication = CATEGORY_SHADES[Category.COMMUNICATION]
+    _add_bar(
+        figure,
+        "computing",
+        rows,
+        labels,
+        unit,
+        _get_compute_ns,
+        CATEGORY_SHADES[Category.GEMM],
+        theme,
+    )
+    _add_bar(
+        figure, "transferring", rows, labels, unit, _get_exposed_transfer_ns, communication, theme
+    )
+    _add_bar(
+        figure,
+        "waiting for a rank",
+        rows,
+        labels,
+        unit,
+        _get_exposed_wait_ns,
+        communication,
+        theme,
+        "x",
+    )
+    _add_bar(figure, "GPU idle", rows, labels, unit, _get_idle_ns, IDLE, theme, "/")
     for row, label in zip(rows, labels, strict=True):
         end = max(row.step or 0.0, row.busy or 0.0) / unit.ns
-        label_end(figure, end, label, format_ns(row.step))
+        add_end_label(figure, end, label, format_ns(row.step))
     figure.update_layout(barmode="stack", bargap=0.34)
     title = f"{unit.name} per step under the profiler"
-    return dress_bars(figure, theme, 49 + 42 * len(rows), title, longest / unit.ns, labels)
+    return apply_bar_theme(figure, theme, 49 + 42 * len(rows), title, longest / unit.ns, labels)
 
 
-def _computing(row: RankRow) -> float:
+def _get_compute_ns(row: RankRow) -> float:
     return row.compute or 0.0
 
 
-def _transferring(row: RankRow) -> float:
-    return max((row.exposed or 0.0) - _waiting(row), 0.0)
+def _get_exposed_transfer_ns(row: RankRow) -> float:
+    return max((row.exposed or 0.0) - _get_exposed_wait_ns(row), 0.0)
 
 
-def _waiting(row: RankRow) -> float:
+def _get_exposed_wait_ns(row: RankRow) -> float:
     return row.exposed_wait or 0.0
 
 
-def _idle(row: RankRow) -> float:
+def _get_idle_ns(row: RankRow) -> float:
     return max((row.step or 0.0) - (row.busy or 0.0), 0.0)
 
 
-def _bar(
+def _add_bar(
     figure: go.Figure,
     name: str,
     rows: list[RankRow],
@@ -81,7 +107,7 @@ def _bar(
     values = [part(row) for row in rows]
     if not any(values):
         return
-    bar_colour = shade(colour, theme)
+    bar_colour = get_colour(colour, theme)
     marker: dict[str, object] = {"color": bar_colour, "line": {"width": 0}}
     if pattern:
         marker = {
@@ -103,10 +129,10 @@ def _bar(
     )
 
 
-def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
+def draw_arrivals(mode: ModeRanks, theme: Theme) -> go.Figure | None:
     """Draw the arrival of each rank at each collective after the first rank: medians with quartiles
     over a band of clock uncertainty. None without collectives."""
-    rows = drawn_collectives(mode)
+    rows = select_collectives(mode)
     if not rows:
         return None
     figure = go.Figure()
@@ -114,11 +140,11 @@ def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
     highest = max(
         uncertainty, *(summary.spread.high or 0 for row in rows for summary in row.arrival)
     )
-    unit = time_unit(highest)
+    unit = choose_time_unit(highest)
     figure.add_hrect(
         y0=0,
         y1=uncertainty / unit.ns,
-        fillcolor=shade(WARNING, theme),
+        fillcolor=get_colour(WARNING, theme),
         opacity=0.14,
         line_width=0,
     )
@@ -134,7 +160,7 @@ def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
             marker={
                 "symbol": "square",
                 "size": 13,
-                "color": shade(WARNING, theme),
+                "color": get_colour(WARNING, theme),
                 "opacity": 0.3,
             },
         )
@@ -151,7 +177,7 @@ def arrivals_chart(mode: ModeRanks, theme: Theme) -> go.Figure | None:
         tickformat=",",
         range=[-0.05 * highest / unit.ns, 1.08 * max(highest, 1.0) / unit.ns],
     )
-    return dress(figure, theme, 300)
+    return apply_theme(figure, theme, 300)
 
 
 def _add_arrivals(
@@ -163,7 +189,7 @@ def _add_arrivals(
     theme: Theme,
 ) -> None:
     """Add arrivals of one rank at each collective: medians with quartiles."""
-    colour = rank_colour(number, theme)
+    colour = get_rank_colour(number, theme)
     count = len(mode.ranks)
     # Side by side, so that equal arrivals do not hide each other.
     shift = 0.5 * (number - (count - 1) / 2) / max(count, 1)
@@ -175,45 +201,45 @@ def _add_arrivals(
         marker={
             "size": 9,
             "color": colour,
-            "symbol": SYMBOLS[number % len(SYMBOLS)],
+            "symbol": MARKER_SYMBOLS[number % len(MARKER_SYMBOLS)],
             "line": {"width": 0},
         },
         error_y={
             "type": "data",
             "symmetric": False,
-            "array": [_above(row, number) / unit.ns for row in rows],
-            "arrayminus": [_below(row, number) / unit.ns for row in rows],
+            "array": [_get_upper_error(row, number) / unit.ns for row in rows],
+            "arrayminus": [_get_lower_error(row, number) / unit.ns for row in rows],
             "color": colour,
             "thickness": 1.4,
             "width": 3,
         },
-        hovertemplate=[_arrival(mode, row, number) for row in rows],
+        hovertemplate=[_format_arrival(mode, row, number) for row in rows],
     )
 
 
-def drawn_collectives(mode: ModeRanks) -> list[CollectiveRow]:
+def select_collectives(mode: ModeRanks) -> list[CollectiveRow]:
     """Select the drawn collectives: all, or the MOST_COLLECTIVES with the largest skew."""
-    widest = sorted(mode.collectives, key=lambda row: -row.skew.median)[:MOST_COLLECTIVES]
+    widest = sorted(mode.collectives, key=lambda row: -row.skew.median)[:MAX_COLLECTIVES]
     return sorted(widest, key=lambda row: row.ordinal)
 
 
-def _above(row: CollectiveRow, number: int) -> float:
+def _get_upper_error(row: CollectiveRow, number: int) -> float:
     summary = row.arrival[number]
     return max((summary.spread.high or 0.0) - summary.median, 0.0)
 
 
-def _below(row: CollectiveRow, number: int) -> float:
+def _get_lower_error(row: CollectiveRow, number: int) -> float:
     summary = row.arrival[number]
     return max(summary.median - summary.spread.low, 0.0)
 
 
-def _arrival(mode: ModeRanks, row: CollectiveRow, number: int) -> str:
+def _format_arrival(mode: ModeRanks, row: CollectiveRow, number: int) -> str:
     origin = row.origin.module or row.origin.op or ""
     lines = [
         f"{row.kind.value} {row.ordinal + 1}" + (f", {escape(origin[:80])}" if origin else ""),
         f"arrives {format_ns(round(row.arrival[number].median))} after the first",
         f"waits {format_ns(round(row.wait[number].median))}, then "
         f"{format_ns(round(row.transfer.median))} of transfer",
-        f"last in {row.last[number]} of {row.skew.spread.samples} steps",
+        f"last in {row.last_counts[number]} of {row.skew.spread.samples} steps",
     ]
     return "<br>".join(lines) + f"<extra>rank {mode.ranks[number].rank}</extra>"

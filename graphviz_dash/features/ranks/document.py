@@ -8,9 +8,13 @@ from typing import TypedDict
 from graphviz_dash.analysis.ranks.clocks import RankClock
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.analysis.sample_statistics import Summary
-from graphviz_dash.exports.documents.figures import FigureDocument, figure_document
-from graphviz_dash.exports.documents.values import Bytes, Count, Ns, Sentence, number
-from graphviz_dash.features.ranks.narrative import difference_text, rank_notes, rank_sentence
+from graphviz_dash.exports.documents.figures import FigureDocument, build_figure_document
+from graphviz_dash.exports.documents.values import Bytes, Count, Ns, Sentence, simplify_number
+from graphviz_dash.features.ranks.narrative import (
+    describe_graph_difference,
+    describe_ranks,
+    list_rank_caveats,
+)
 
 
 class SummaryDocument(TypedDict):
@@ -40,7 +44,7 @@ class GraphDifferenceDocument(TypedDict):
     difference: Sentence | None
 
 
-class LatenessDocument(TypedDict):
+class ArrivalDelayDocument(TypedDict):
     """Number of late arrivals of a rank at collectives, and the delay of the others."""
 
     count: Count
@@ -64,7 +68,7 @@ class RankDocument(TypedDict):
     busy: Ns | None
     wait: Ns | None
     transfer: Ns | None
-    arrival_delay: LatenessDocument | None
+    arrival_delay: ArrivalDelayDocument | None
 
 
 class CollectiveRankDocument(TypedDict):
@@ -114,59 +118,60 @@ class ModeRanksDocument(TypedDict):
     collectives: list[CollectiveDocument]
 
 
-def ranks_document(modes: Sequence[ModeRanks]) -> list[ModeRanksDocument]:
+def build_ranks_document(modes: Sequence[ModeRanks]) -> list[ModeRanksDocument]:
     """Build the document of the ranks of each mode, described in docs/cli.md."""
     return [
         {
             "name": mode.name,
             "mode": mode.mode.value,
-            "sentence": rank_sentence(mode),
+            "sentence": describe_ranks(mode),
             "reason": mode.reason,
-            "missing": list(mode.missing),
-            "notes": list(rank_notes(mode)),
+            "missing": list(mode.missing_ranks),
+            "notes": list(list_rank_caveats(mode)),
             "steps": mode.steps,
             "unmatched": mode.unmatched,
             "kinds": {kind.value: count for kind, count in mode.kinds.items()},
-            "skew": _summary(mode.skew),
-            "uncertainty": number(mode.uncertainty),
-            "clocks": [_clock(clock) for clock in mode.clocks],
+            "skew": _build_summary(mode.skew),
+            "uncertainty": simplify_number(mode.uncertainty),
+            "clocks": [_build_clock(clock) for clock in mode.clocks],
             "graphs": [
-                {"rank": other.rank, "difference": difference_text(other)} for other in mode.graphs
+                {"rank": other.rank, "difference": describe_graph_difference(other)}
+                for other in mode.graphs
             ],
-            "ranks": [_rank(mode, row) for row in mode.ranks],
-            "collectives": [_collective(mode, row) for row in mode.collectives],
+            "ranks": [_build_rank(mode, row) for row in mode.ranks],
+            "collectives": [_build_collective(mode, row) for row in mode.collectives],
         }
         for mode in modes
     ]
 
 
-def _rank(mode: ModeRanks, row: RankRow) -> RankDocument:
-    late = next((lateness for lateness in mode.lateness if lateness.rank == row.rank), None)
+def _build_rank(mode: ModeRanks, row: RankRow) -> RankDocument:
+    late = next((lateness for lateness in mode.arrival_delays if lateness.rank == row.rank), None)
     return {
         "run": row.name,
         "rank": row.rank,
         "device": row.device,
-        "step_time": figure_document(row.step_time),
-        "launch_cpu_time": figure_document(row.launch_cpu_time),
-        "compute": number(row.compute),
-        "communication": number(row.communication),
-        "exposed": number(row.exposed),
-        "busy": number(row.busy),
-        "wait": number(row.wait),
-        "transfer": number(row.transfer),
+        "step_time": build_figure_document(row.step_time),
+        "launch_cpu_time": build_figure_document(row.launch_cpu_time),
+        "compute": simplify_number(row.compute),
+        "communication": simplify_number(row.communication),
+        "exposed": simplify_number(row.exposed),
+        "busy": simplify_number(row.busy),
+        "wait": simplify_number(row.wait),
+        "transfer": simplify_number(row.transfer),
         "arrival_delay": {
             "count": late.count,
-            "beyond_uncertainty": late.clear,
-            "total": number(late.total),
-            "due_to_compute": number(late.work),
-            "due_to_idle": number(late.idle),
+            "beyond_uncertainty": late.significant_count,
+            "total": simplify_number(late.total_ns),
+            "due_to_compute": simplify_number(late.work_ns),
+            "due_to_idle": simplify_number(late.idle_ns),
         }
         if late is not None
         else None,
     }
 
 
-def _collective(mode: ModeRanks, row: CollectiveRow) -> CollectiveDocument:
+def _build_collective(mode: ModeRanks, row: CollectiveRow) -> CollectiveDocument:
     return {
         "ordinal": row.ordinal,
         "kind": row.kind.value,
@@ -177,41 +182,41 @@ def _collective(mode: ModeRanks, row: CollectiveRow) -> CollectiveDocument:
         "source": row.origin.source,
         "method": row.origin.method,
         "bytes": row.origin.bytes,
-        "bandwidth": number(row.bandwidth),
-        "skew": _summary(row.skew),
-        "transfer": _summary(row.transfer),
+        "bandwidth": simplify_number(row.bandwidth),
+        "skew": _build_summary(row.skew),
+        "transfer": _build_summary(row.transfer),
         "ranks": [
             {
                 "rank": rank.rank,
-                "arrival": _summary(arrival),
-                "wait": _summary(wait),
+                "arrival": _build_summary(arrival),
+                "wait": _build_summary(wait),
                 "times_last": last,
             }
             for rank, arrival, wait, last in zip(
-                mode.ranks, row.arrival, row.wait, row.last, strict=True
+                mode.ranks, row.arrival, row.wait, row.last_counts, strict=True
             )
         ],
     }
 
 
-def _clock(clock: RankClock) -> RankClockDocument:
+def _build_clock(clock: RankClock) -> RankClockDocument:
     return {
         "rank": clock.rank,
         "offset": clock.offset,
-        "spread": number(clock.spread),
-        "bound": number(clock.bound),
+        "spread": simplify_number(clock.spread),
+        "bound": simplify_number(clock.bound),
         "samples": clock.samples,
     }
 
 
-def _summary(summary: Summary | None) -> SummaryDocument | None:
+def _build_summary(summary: Summary | None) -> SummaryDocument | None:
     if summary is None:
         return None
     spread = summary.spread
     return {
-        "median": number(summary.median),
-        "low": number(spread.low),
-        "high": number(spread.high),
+        "median": simplify_number(summary.median),
+        "low": simplify_number(spread.low),
+        "high": simplify_number(spread.high),
         "kind": spread.kind.value,
         "samples": spread.samples,
     }

@@ -14,27 +14,27 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column, encode
-from graphviz_dash.analysis.metrics.kernel_table import kernel_uses
-from graphviz_dash.analysis.replays.replays import launched_rows
-from graphviz_dash.analysis.trace.collectives import collective_kind
-from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
+from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.metrics.kernel_table import compute_kernel_uses
+from graphviz_dash.analysis.replays.replays import group_launched_rows
+from graphviz_dash.analysis.trace.collectives import get_collective_kind
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.lanes import link_launches
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, span_union_ns, steps
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps, measure_span_union
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
-MOST_KERNELS: Final = 50
+MAX_KERNELS: Final = 50
 """Maximum number of kernels per summary, longest first."""
 
-SLOW_BY: Final = 0.05
+SLOW_THRESHOLD: Final = 0.05
 """Minimum relative excess over the median of all ranks for a slow rank."""
 
-AWAITED_BY: Final = 0.5
+STRAGGLER_RATIO: Final = 0.5
 """Maximum ratio of a straggler's exposed communication to the median."""
 
-AWAITED_SHARE: Final = 0.05
+STRAGGLER_STEP_SHARE: Final = 0.05
 """Minimum difference of a straggler's communication to the median, as a fraction of a step."""
 
 SLOW_DEVIATIONS: Final = 5.0
@@ -120,7 +120,7 @@ class SlowRank(Struct, frozen=True):
     """Excess time of that kernel per step."""
 
 
-class AwaitedRank(Struct, frozen=True):
+class StragglerRank(Struct, frozen=True):
     """The rank with the shortest communication, for which the others wait."""
 
     name: str
@@ -132,24 +132,24 @@ class AwaitedRank(Struct, frozen=True):
     """Exposed communication per step of the median rank."""
 
 
-class OddGraph(Struct, frozen=True):
+class DivergentGraph(Struct, frozen=True):
     """A graph that not all ranks replay."""
 
     graph: str
     """Digest of its replays."""
-    first: str
+    first_name: str
     """Name of the first kernel, copy or set of a replay."""
     kernels: int
     """Rows per replay."""
-    owners: int
+    owner_count: int
     """Number of ranks that replay it."""
-    lacking: bool
+    lists_missing: bool
     """True if ``ranks`` lists the ranks without it, because most have it."""
     ranks: tuple[str, ...]
     """Names of the runs with it, or of those without it."""
 
 
-class FleetAnswer(Struct, frozen=True):
+class FleetFindings(Struct, frozen=True):
     """Findings for the ranks of one job in one mode."""
 
     mode: str | None
@@ -162,11 +162,11 @@ class FleetAnswer(Struct, frozen=True):
     """Median step time of the ranks; None without steps."""
     slow: tuple[SlowRank, ...]
     """Ranks with slow own work."""
-    awaited: AwaitedRank | None
+    straggler: StragglerRank | None
     """The rank for which the others wait; None if there is none."""
-    graphs: int
+    graph_count: int
     """Number of distinct graphs."""
-    odd: tuple[OddGraph, ...]
+    divergent: tuple[DivergentGraph, ...]
     """Graphs that only some ranks have."""
     launch_bound: tuple[float, float, float, float] | None
     """Launch-bound fraction of a step: minimum, median, 95th percentile and maximum of the ranks.
@@ -183,7 +183,7 @@ class FleetAnswer(Struct, frozen=True):
     """Number of ranks without GPU records, which GPU findings exclude."""
 
 
-def summarise(
+def summarise_rank(
     trace: Trace,
     name: str,
     source: str,
@@ -193,23 +193,23 @@ def summarise(
     job: str | None = None,
 ) -> RankSummary:
     """Summarise one rank's trace. ``job`` identifies ranks that ran together."""
-    traced_steps = steps(trace)
+    traced_steps = find_steps(trace)
     gpu = trace.gpu
-    begin = column(gpu, "ts")
-    end = begin + np.maximum(column(gpu, "dur"), 0)
-    communicates = _communicates(trace)
-    bound = _launch_bound(trace, begin, end, traced_steps)
+    begin = get_column(gpu, "ts")
+    end = begin + np.maximum(get_column(gpu, "dur"), 0)
+    communicates = _find_communication(trace)
+    bound = _measure_launch_bound(trace, begin, end, traced_steps)
     rows: TableRows = []
     compute, exposed = [], []
     for step in traced_steps:
         step_rows = step.gpu_rows
         computing = step_rows[~communicates[step_rows]]
-        busy = span_union_ns(step, begin[computing], end[computing])
+        busy = measure_span_union(step, begin[computing], end[computing])
         compute.append(busy)
         exposed.append(step.busy_ns - busy)
     problems = [problem.code for problem in trace.info.problems]
     # Without GPU records, times and kernels are unknown, not zero.
-    gpu_steps = traced_steps if missing_gpu_work(trace) is None else ()
+    gpu_steps = traced_steps if find_missing_gpu_work(trace) is None else ()
     names = trace.info.device_names
     rows.append(
         {
@@ -223,37 +223,47 @@ def summarise(
             "events": trace.info.events,
             "steps": len(traced_steps),
             "marked": bool(traced_steps) and traced_steps[0].method is not StepMethod.WHOLE,
-            "step_ns": _median([step.duration_ns for step in traced_steps]),
-            "step_p95_ns": _p95([step.duration_ns for step in traced_steps]),
-            "busy_ns": _median([step.busy_ns for step in gpu_steps]),
-            "compute_ns": _median(compute[: len(gpu_steps)]),
-            "communication_ns": _median(exposed[: len(gpu_steps)]),
-            "launch_bound_ns": _median(bound[: len(gpu_steps)]),
-            "kernels": _median([step.kernels for step in gpu_steps]),
-            "graph_launches": _median([step.graph_launches for step in traced_steps]),
-            "other_launches": _median([s.kernel_launches + s.copy_calls for s in traced_steps]),
-            "incomplete": bool(trace.info.incomplete),
+            "step_ns": _compute_median([step.duration_ns for step in traced_steps]),
+            "step_p95_ns": _compute_p95([step.duration_ns for step in traced_steps]),
+            "busy_ns": _compute_median([step.busy_ns for step in gpu_steps]),
+            "compute_ns": _compute_median(compute[: len(gpu_steps)]),
+            "communication_ns": _compute_median(exposed[: len(gpu_steps)]),
+            "launch_bound_ns": _compute_median(bound[: len(gpu_steps)]),
+            "kernels": _compute_median([step.kernels for step in gpu_steps]),
+            "graph_launches": _compute_median([step.graph_launches for step in traced_steps]),
+            "other_launches": _compute_median(
+                [s.kernel_launches + s.copy_calls for s in traced_steps]
+            ),
+            "incomplete": bool(trace.info.completeness_problems),
             "problems": " ".join(problems),
         }
     )
-    return RankSummary(rows, _graphs(trace, name, rank), _kernels(trace, traced_steps, name, rank))
+    return RankSummary(
+        rows,
+        _summarise_graphs(trace, name, rank),
+        _summarise_kernels(trace, traced_steps, name, rank),
+    )
 
 
-def _median(values: list[int]) -> float | None:
+def _compute_median(values: list[int]) -> float | None:
     return float(np.median(values)) if values else None
 
 
-def _p95(values: list[int]) -> float | None:
+def _compute_p95(values: list[int]) -> float | None:
     return float(np.percentile(values, 95)) if values else None
 
 
-def _communicates(trace: Trace) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _find_communication(trace: Trace) -> np.ndarray[Any, np.dtype[np.bool_]]:
     codes, names = encode(trace.gpu["name"])
-    is_collective = np.array([collective_kind(name) is not None for name in names], dtype=np.bool_)
+    is_collective = np.array(
+        [get_collective_kind(name) is not None for name in names], dtype=np.bool_
+    )
     return is_collective[codes] if len(names) else np.zeros(trace.gpu.height, np.bool_)
 
 
-def _launch_bound(trace: Trace, begin: Ints, end: Ints, traced_steps: Sequence[Step]) -> list[int]:
+def _measure_launch_bound(
+    trace: Trace, begin: Ints, end: Ints, traced_steps: Sequence[Step]
+) -> list[int]:
     """Return per step how long the GPU was idle before the call that launched the next work ended.
 
     Only the first row of a graph waits for its launch; rows with an unknown call wait for none.
@@ -263,15 +273,15 @@ def _launch_bound(trace: Trace, begin: Ints, end: Ints, traced_steps: Sequence[S
     first = min(int(begin[0]), traced_steps[0].start)
     busy_until = np.concatenate(([first], np.maximum.accumulate(end)[:-1]))
     link = link_launches(
-        column(trace.gpu, "correlation"), column(trace.runtime, "correlation")
+        get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
     ).launch
-    called = column(trace.runtime, "ts") + np.maximum(column(trace.runtime, "dur"), 0)
+    called = get_column(trace.runtime, "ts") + np.maximum(get_column(trace.runtime, "dur"), 0)
     until = np.where(link >= 0, np.minimum(begin, called[link]), busy_until)
     idle = until > busy_until
     starts, ends = busy_until[idle], until[idle]  # disjoint, because each precedes a row
     before = np.concatenate(([0], np.cumsum(ends - starts)))
 
-    def idle_until(moments: Ints) -> Ints:
+    def compute_idle_until(moments: Ints) -> Ints:
         over = np.searchsorted(ends, moments)
         begun = np.append(starts, moments.max(initial=0))[over]
         return np.asarray(before[over] + np.maximum(moments - begun, 0), dtype=np.int64)
@@ -279,16 +289,19 @@ def _launch_bound(trace: Trace, begin: Ints, end: Ints, traced_steps: Sequence[S
     edges = np.array([(step.span_start, step.span_end) for step in traced_steps], np.int64).reshape(
         -1, 2
     )
-    return [int(idle_ns) for idle_ns in idle_until(edges[:, 1]) - idle_until(edges[:, 0])]
+    return [
+        int(idle_ns)
+        for idle_ns in compute_idle_until(edges[:, 1]) - compute_idle_until(edges[:, 0])
+    ]
 
 
-def _graphs(trace: Trace, name: str, rank: int | None) -> TableRows:
-    launches, _ = launched_rows(trace)
+def _summarise_graphs(trace: Trace, name: str, rank: int | None) -> TableRows:
+    launches, _ = group_launched_rows(trace)
     if not launches:
         return []
-    looks = _looks(trace)
-    begin = column(trace.gpu, "ts")
-    end = begin + np.maximum(column(trace.gpu, "dur"), 0)
+    looks = _hash_rows(trace)
+    begin = get_column(trace.gpu, "ts")
+    end = begin + np.maximum(get_column(trace.gpu, "dur"), 0)
     spans: dict[str, list[int]] = {}
     first: dict[str, Ints] = {}
     for rows in launches:
@@ -304,19 +317,19 @@ def _graphs(trace: Trace, name: str, rank: int | None) -> TableRows:
             "graph": ident,
             "kernels": len(first[ident]),
             "replays": len(durations),
-            "span_ns": _median(durations),
+            "span_ns": _compute_median(durations),
             "first": names[int(first[ident][0])],
         }
         for ident, durations in spans.items()
     ]
 
 
-def _looks(trace: Trace) -> np.ndarray[Any, np.dtype[np.uint64]]:
+def _hash_rows(trace: Trace) -> np.ndarray[Any, np.dtype[np.uint64]]:
     """Return a hash of each row's appearance, equal in every trace and process."""
     gpu = trace.gpu
     kinds, kind_names = encode(gpu["kind"])
     names, name_texts = encode(gpu["name"])
-    shapes = [column(gpu, dimension) for dimension in _SHAPE]
+    shapes = [get_column(gpu, dimension) for dimension in _SHAPE_COLUMNS]
     table = np.stack([kinds.astype(np.int64), names.astype(np.int64), *shapes], axis=1)
     distinct, which = np.unique(table, axis=0, return_inverse=True)
     numbers = [
@@ -326,16 +339,16 @@ def _looks(trace: Trace) -> np.ndarray[Any, np.dtype[np.uint64]]:
     return np.frombuffer(b"".join(numbers), dtype="<u8")[which.reshape(-1)]
 
 
-_SHAPE: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "bytes")
+_SHAPE_COLUMNS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z", "bytes")
 
 
-def _kernels(
+def _summarise_kernels(
     trace: Trace, traced_steps: tuple[Step, ...], name: str, rank: int | None
 ) -> TableRows:
     if not traced_steps:
         return []
-    uses = kernel_uses(trace, traced_steps)
-    longest = sorted(uses.items(), key=lambda item: -item[1].total_ns)[:MOST_KERNELS]
+    uses = compute_kernel_uses(trace, traced_steps)
+    longest = sorted(uses.items(), key=lambda item: -item[1].total_ns)[:MAX_KERNELS]
     return [
         {
             "name": name,
@@ -348,9 +361,9 @@ def _kernels(
     ]
 
 
-def fleet_answers(
+def analyse_fleet(
     ranks: pl.LazyFrame, graphs: pl.LazyFrame, kernels: pl.LazyFrame
-) -> tuple[FleetAnswer, ...]:
+) -> tuple[FleetFindings, ...]:
     """Analyse the tables of a fleet separately for each mode and job."""
     modes = ranks.select("mode", "job").unique(maintain_order=True).collect().rows()
     findings = []
@@ -358,7 +371,7 @@ def fleet_answers(
         group_ranks = ranks.filter(pl.col("mode").eq_missing(mode), pl.col("job").eq_missing(job))
         names = group_ranks.select("name")
         findings.append(
-            _answer(
+            _analyse_group(
                 (mode, job),
                 group_ranks,
                 graphs.join(names, on="name", how="semi"),
@@ -368,12 +381,12 @@ def fleet_answers(
     return tuple(findings)
 
 
-def _answer(
+def _analyse_group(
     mode_and_job: tuple[str | None, str | None],
     ranks: pl.LazyFrame,
     graphs: pl.LazyFrame,
     kernels: pl.LazyFrame,
-) -> FleetAnswer:
+) -> FleetFindings:
     share = pl.col("launch_bound_ns") / pl.col("step_ns")
     overall = ranks.select(
         count=pl.len(),
@@ -389,18 +402,18 @@ def _answer(
         incomplete=pl.col("incomplete").sum(),
         without=(pl.col("busy_ns").is_null() & (pl.col("steps") > 0)).sum(),
     ).collect().row(0, named=True)  # fmt: skip
-    odd, count = _odd(ranks, graphs)
+    odd, count = _find_divergent_graphs(ranks, graphs)
     bound = tuple(overall[key] for key in ("least", "half", "most", "worst"))
     is_timed = len(bound) == 4 and None not in bound
-    return FleetAnswer(
+    return FleetFindings(
         mode=mode_and_job[0],
         job=mode_and_job[1],
         ranks=overall["count"],
         step_ns=overall["step"],
-        slow=_slow(ranks, kernels),
-        awaited=_awaited(ranks),
-        graphs=count,
-        odd=odd,
+        slow=_find_slow_ranks(ranks, kernels),
+        straggler=_find_straggler(ranks),
+        graph_count=count,
+        divergent=odd,
         launch_bound=(bound[0], bound[1], bound[2], bound[3]) if is_timed else None,
         launch_bound_worst=overall["worst_name"] if is_timed else None,
         unmarked=overall["unmarked"] or 0,
@@ -409,7 +422,7 @@ def _answer(
     )
 
 
-def _slow(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
+def _find_slow_ranks(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
     """Find ranks with slow own work.
 
     In a step that ends together, the slow rank does not have the longest step: the others wait
@@ -420,13 +433,13 @@ def _slow(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
     deviation = (compute_ns - middle).abs().median()
     slow = (
         ranks.select("name", "rank", "compute_ns", middle=middle, deviation=deviation)
-        .filter(compute_ns > pl.col("middle") * (1 + SLOW_BY))
+        .filter(compute_ns > pl.col("middle") * (1 + SLOW_THRESHOLD))
         .filter(compute_ns > pl.col("middle") + SLOW_DEVIATIONS * pl.col("deviation"))
     )
     # Waiting for other ranks is not a rank's own work.
     names = kernels.select(pl.col("kernel").unique()).collect()["kernel"].to_list()
     kernels = kernels.filter(
-        pl.col("kernel").is_in([name for name in names if collective_kind(name) is None])
+        pl.col("kernel").is_in([name for name in names if get_collective_kind(name) is None])
     )
     usual = kernels.group_by("kernel").agg(usual=pl.col("total_ns").median())
     excess = (
@@ -453,23 +466,25 @@ def _slow(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:
     )
 
 
-def _awaited(ranks: pl.LazyFrame) -> AwaitedRank | None:
+def _find_straggler(ranks: pl.LazyFrame) -> StragglerRank | None:
     waits = pl.col("communication_ns")
     least = (
         ranks.select("name", "rank", "step_ns", waits, median=waits.median(), count=pl.len())
         .filter(pl.col("count") > 1)
         .sort("communication_ns", "name", nulls_last=True)
         .head(1)
-        .filter(waits < AWAITED_BY * pl.col("median"))
-        .filter(pl.col("median") - waits >= AWAITED_SHARE * pl.col("step_ns"))
+        .filter(waits < STRAGGLER_RATIO * pl.col("median"))
+        .filter(pl.col("median") - waits >= STRAGGLER_STEP_SHARE * pl.col("step_ns"))
         .collect()
     )
     for row in least.iter_rows(named=True):
-        return AwaitedRank(row["name"], row["rank"], row["communication_ns"], row["median"])
+        return StragglerRank(row["name"], row["rank"], row["communication_ns"], row["median"])
     return None
 
 
-def _odd(ranks: pl.LazyFrame, graphs: pl.LazyFrame) -> tuple[tuple[OddGraph, ...], int]:
+def _find_divergent_graphs(
+    ranks: pl.LazyFrame, graphs: pl.LazyFrame
+) -> tuple[tuple[DivergentGraph, ...], int]:
     by_graph = graphs.group_by("graph").agg(
         owners=pl.col("name").unique().sort(),
         first=pl.col("first").first(),
@@ -483,11 +498,13 @@ def _odd(ranks: pl.LazyFrame, graphs: pl.LazyFrame) -> tuple[tuple[OddGraph, ...
     )
     odd = counted.filter(pl.col("count") < pl.col("all"))
     all_names = set(ranks.select("name").collect()["name"].to_list()) if odd.height else set()
-    return tuple(_odd_graph(row, all_names) for row in odd.iter_rows(named=True)), counted.height
+    return tuple(
+        _build_divergent_graph(row, all_names) for row in odd.iter_rows(named=True)
+    ), counted.height
 
 
-def _odd_graph(row: dict[str, Any], every: set[str]) -> OddGraph:
+def _build_divergent_graph(row: dict[str, Any], all_names: set[str]) -> DivergentGraph:
     owners = row["owners"]
-    lacking = 2 * len(owners) > len(every)
-    listed = tuple(sorted(every - set(owners))) if lacking else tuple(owners)
-    return OddGraph(row["graph"], row["first"], row["kernels"], len(owners), lacking, listed)
+    lacking = 2 * len(owners) > len(all_names)
+    listed = tuple(sorted(all_names - set(owners))) if lacking else tuple(owners)
+    return DivergentGraph(row["graph"], row["first"], row["kernels"], len(owners), lacking, listed)

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.cli.loading import executor_options
+from graphviz_dash.cli.loading import add_executor_options
 from graphviz_dash.cli.text.output import print_json
-from graphviz_dash.errors import printable
-from graphviz_dash.features.ranks.fleet_document import fleet_document
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.ranks.fleet_document import build_fleet_document
 from graphviz_dash.features.ranks.fleet_import import (
-    answers,
     collect_fleet,
+    compute_answers,
     is_fleet,
     read_fleet,
     write_fleet,
 )
 from graphviz_dash.features.ranks.fleet_text import print_fleet_answer
 from graphviz_dash.importers.locations import find_locations, is_address
-from graphviz_dash.importers.tasks import executor_for
-from graphviz_dash.units import counted
+from graphviz_dash.importers.tasks import create_executor
+from graphviz_dash.units import pluralize
 
-_SHOWN = 20
+_MAX_SHOWN = 20
 
 
 @click.command("fleet")
@@ -35,7 +35,7 @@ _SHOWN = 20
     metavar="DIR",
     help="Store the tables in DIR as Parquet; passing DIR later re-queries them.",
 )
-@executor_options
+@add_executor_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def fleet_command(
     places: tuple[str, ...],
@@ -54,27 +54,29 @@ def fleet_command(
         fleet = read_fleet(Path(first))
     else:
         locations = find_locations(places)
-        fleet = collect_fleet(locations, lambda: executor_for(scheduler, workers), announce=_tell)
+        fleet = collect_fleet(
+            locations, lambda: create_executor(scheduler, workers), announce=_show_progress
+        )
     if output is not None:
         write_fleet(fleet, output)
-    fleet_answers = answers(fleet)
+    fleet_answers = compute_answers(fleet)
     if as_json:
         failures = [(failed.source, failed.reason) for failed in fleet.failed]
-        print_json("fleet", fleet_document(fleet_answers, failures))
+        print_json("fleet", build_fleet_document(fleet_answers, failures))
         return
     for index, answer in enumerate(fleet_answers):
         if index:
             click.echo()
         print_fleet_answer(answer)
-    for failed in fleet.failed[:_SHOWN]:
+    for failed in fleet.failed[:_MAX_SHOWN]:
         reason = failed.reason
         if not reason.startswith(failed.source):
             reason = f"{failed.source}: {reason}"
-        click.echo(printable(f"could not read: {reason}"), err=True)
+        click.echo(escape_control_characters(f"could not read: {reason}"), err=True)
     if fleet.failed:
-        click.echo(f"{counted(len(fleet.failed), 'file')} could not be read", err=True)
+        click.echo(f"{pluralize(len(fleet.failed), 'file')} could not be read", err=True)
 
 
-def _tell(done: int, of: int) -> None:
+def _show_progress(done: int, of: int) -> None:
     if sys.stderr.isatty():
         click.echo(f"\r{done:,} of {of:,} read", nl=done == of, err=True)

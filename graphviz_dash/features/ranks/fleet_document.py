@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from graphviz_dash.exports.documents.values import Count, Fraction, Ns, Sentence
-from graphviz_dash.features.ranks.fleet import FleetAnswer
+from graphviz_dash.features.ranks.fleet import FleetFindings
 
 
 class LaunchBoundDocument(TypedDict):
@@ -30,7 +30,7 @@ class SlowRankDocument(TypedDict):
     kernel_excess: Ns | None
 
 
-class AwaitedRankDocument(TypedDict):
+class StragglerRankDocument(TypedDict):
     """The rank that the others wait for; ``communication`` is its communication-only time per step,
     including waits.
     """
@@ -41,7 +41,7 @@ class AwaitedRankDocument(TypedDict):
     median: Ns
 
 
-class OddGraphDocument(TypedDict):
+class DivergentGraphDocument(TypedDict):
     """A graph that not all ranks replay; with ``missing``, ``runs`` are the ranks without it."""
 
     graph: str
@@ -64,12 +64,12 @@ class FleetModeDocument(TypedDict):
     ranks_without_gpu_work: Count
     launch_bound: LaunchBoundDocument | None
     slow_ranks: list[SlowRankDocument]
-    straggler: AwaitedRankDocument | None
+    straggler: StragglerRankDocument | None
     graphs: Count
-    divergent_graphs: list[OddGraphDocument]
+    divergent_graphs: list[DivergentGraphDocument]
 
 
-class UnreadSourceDocument(TypedDict):
+class UnreadableSourceDocument(TypedDict):
     """A source that could not be read."""
 
     source: str
@@ -80,20 +80,20 @@ class FleetDocument(TypedDict):
     """Results for the traces of many ranks."""
 
     modes: list[FleetModeDocument]
-    failed: list[UnreadSourceDocument]
+    failed: list[UnreadableSourceDocument]
 
 
-def fleet_document(
-    answers: Sequence[FleetAnswer], failures: Sequence[tuple[str, str]]
+def build_fleet_document(
+    answers: Sequence[FleetFindings], failures: Sequence[tuple[str, str]]
 ) -> FleetDocument:
     """Build the results by mode, with the unreadable sources and their errors."""
     return {
-        "modes": [_answer_document(answer) for answer in answers],
+        "modes": [_build_mode_document(answer) for answer in answers],
         "failed": [{"source": source, "reason": reason} for source, reason in failures],
     }
 
 
-def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
+def _build_mode_document(answer: FleetFindings) -> FleetModeDocument:
     bound = answer.launch_bound
     return {
         "mode": answer.mode,
@@ -124,23 +124,23 @@ def _answer_document(answer: FleetAnswer) -> FleetModeDocument:
             for row in answer.slow
         ],
         "straggler": None
-        if answer.awaited is None
+        if answer.straggler is None
         else {
-            "name": answer.awaited.name,
-            "rank": answer.awaited.rank,
-            "communication": answer.awaited.communication_ns,
-            "median": answer.awaited.median_ns,
+            "name": answer.straggler.name,
+            "rank": answer.straggler.rank,
+            "communication": answer.straggler.communication_ns,
+            "median": answer.straggler.median_ns,
         },
-        "graphs": answer.graphs,
+        "graphs": answer.graph_count,
         "divergent_graphs": [
             {
                 "graph": odd.graph,
-                "first_kernel": odd.first,
+                "first_kernel": odd.first_name,
                 "rows": odd.kernels,
-                "ranks_with_graph": odd.owners,
-                "missing": odd.lacking,
+                "ranks_with_graph": odd.owner_count,
+                "missing": odd.lists_missing,
                 "runs": list(odd.ranks),
             }
-            for odd in answer.odd
+            for odd in answer.divergent
         ],
     }

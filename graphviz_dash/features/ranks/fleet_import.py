@@ -12,34 +12,38 @@ from typing import Any, Final
 import polars as pl
 from msgspec import Struct
 
-from graphviz_dash.bundle.document import write_beside
-from graphviz_dash.bundle.read import checked_file, read_manifest
+from graphviz_dash.bundle.document import write_atomically
+from graphviz_dash.bundle.read import check_file, read_manifest
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ranks.fleet import (
     TABLES,
-    FleetAnswer,
+    FleetFindings,
     RankSummary,
-    fleet_answers,
-    summarise,
+    analyse_fleet,
+    summarise_rank,
 )
-from graphviz_dash.importers.environment import job_name, recorded_at, work_device
-from graphviz_dash.importers.group import run_name, stem
-from graphviz_dash.importers.locations import Location, local_copy
+from graphviz_dash.importers.environment import (
+    find_main_device,
+    format_job_name,
+    get_recording_time,
+)
+from graphviz_dash.importers.group import build_run_name, strip_extensions
+from graphviz_dash.importers.locations import Location, provide_local_copy
 from graphviz_dash.importers.tasks import run_all
-from graphviz_dash.ingest.formats.registry import SourceKind, recognised_format
+from graphviz_dash.ingest.formats.registry import SourceKind, detect_format
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.kineto.trace_head import read_head
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.ingest.parquet import UNREADABLE
+from graphviz_dash.ingest.parquet import PARQUET_ERRORS
 from graphviz_dash.model.run import FileRole, Manifest
 
-CHECKSUMS: Final = "SHA256SUMS"
+CHECKSUM_FILE: Final = "SHA256SUMS"
 """Checksum file next to the tables, in the format of sha256sum. Detects damage before Polars reads
 the files, because some damaged files crash it."""
-FAILED: Final = pl.Schema({"source": pl.String, "reason": pl.String})
+FAILED_SCHEMA: Final = pl.Schema({"source": pl.String, "reason": pl.String})
 
 
-class Unread(Struct, frozen=True):
+class UnreadableSource(Struct, frozen=True):
     """A file or bundle without a summary."""
 
     source: str
@@ -54,7 +58,7 @@ class Fleet(Struct, frozen=True):
     """Tables of a fleet and unreadable files."""
 
     tables: dict[str, pl.DataFrame]
-    failed: tuple[Unread, ...]
+    failed: tuple[UnreadableSource, ...]
 
 
 class _Task(Struct, frozen=True):
@@ -76,18 +80,18 @@ def collect_fleet(
     Raises:
         InputError: No trace among them.
     """
-    readable = [location for location in locations if not location.unreadable]
+    readable = [location for location in locations if not location.problem]
     tasks = [
         _Task(location, name, limits)
-        for location, name in zip(readable, _names(readable), strict=True)
+        for location, name in zip(readable, _build_names(readable), strict=True)
     ]
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in TABLES}
     failed = [
-        Unread(location.address, location.unreadable)
+        UnreadableSource(location.address, location.problem)
         for location in locations
-        if location.unreadable
+        if location.problem
     ]
-    for done, result in enumerate(run_all(_summary, tasks, make, _failed), 1):
+    for done, result in enumerate(run_all(_summarise_location, tasks, make, _build_failure), 1):
         announce(done, len(tasks))
         if isinstance(result, RankSummary):
             for name in TABLES:
@@ -105,9 +109,9 @@ def collect_fleet(
     return Fleet(tables, tuple(sorted(failed, key=lambda unread: unread.source)))
 
 
-def _names(locations: Sequence[Location]) -> list[str]:
+def _build_names(locations: Sequence[Location]) -> list[str]:
     """Name each location by the shortest suffix of its address that distinguishes all."""
-    parts = [_parts(location) for location in locations]
+    parts = [_split_address(location) for location in locations]
     names: list[str] = []
     for depth in range(1, max(map(len, parts), default=1) + 1):
         names = ["/".join(segments[-depth:]) for segments in parts]
@@ -116,33 +120,35 @@ def _names(locations: Sequence[Location]) -> list[str]:
     return names
 
 
-def _parts(location: Location) -> list[str]:
+def _split_address(location: Location) -> list[str]:
     *parents, last = location.address.rpartition("://")[2].strip("/").split("/")
-    return [*parents, last if location.bundle else run_name(stem(Path(last)))]
+    return [*parents, last if location.is_bundle else build_run_name(strip_extensions(Path(last)))]
 
 
-def _summary(task: _Task) -> RankSummary | Unread:
+def _summarise_location(task: _Task) -> RankSummary | UnreadableSource:
     location = task.location
     with (
         tempfile.TemporaryDirectory(prefix="graphviz-dash-fleet-") as scratch,
-        local_copy(location, Path(scratch)) as local_path,
+        provide_local_copy(location, Path(scratch)) as local_path,
     ):
-        if not location.bundle:
-            return _of_trace(local_path, task)
+        if not location.is_bundle:
+            return _summarise_trace(local_path, task)
         manifest = read_manifest(local_path)
         entry = next((e for e in manifest.files if e.role is FileRole.REPLAY_TRACE), None)
         if entry is None:
-            return Unread(location.address, "a bundle without a replay trace", no_trace=True)
+            return UnreadableSource(
+                location.address, "a bundle without a replay trace", no_trace=True
+            )
         world = manifest.group.world_size if manifest.group else None
-        trace = read_trace(checked_file(local_path, entry), task.limits)
+        trace = read_trace(check_file(local_path, entry), task.limits)
         gpu = manifest.environment.gpu.name if manifest.environment.gpu else None
-        job = _job(manifest, task.name, job_name(world, gpu, None))
-        return summarise(
+        job = _get_job_name(manifest, task.name, format_job_name(world, gpu, None))
+        return summarise_rank(
             trace, task.name, location.address, manifest.rank, world, manifest.mode.value, job
         )
 
 
-def _job(manifest: Manifest, name: str, machine: str | None) -> str | None:
+def _get_job_name(manifest: Manifest, name: str, machine: str | None) -> str | None:
     """Return the job name shared by the ranks of bundle ``name``.
 
     For a recorded program it includes the run's name, because two programs on one ``machine`` are
@@ -160,24 +166,24 @@ def _job(manifest: Manifest, name: str, machine: str | None) -> str | None:
     return ", ".join(filter(None, (program, machine)))
 
 
-def _of_trace(file: Path, task: _Task) -> RankSummary | Unread:
+def _summarise_trace(file: Path, task: _Task) -> RankSummary | UnreadableSource:
     address = task.location.address
-    row = recognised_format(file, task.limits)
+    row = detect_format(file, task.limits)
     if row is None:
-        return Unread(address, "a file of unknown kind", no_trace=True)
+        return UnreadableSource(address, "a file of unknown kind", no_trace=True)
     if row.kind is not SourceKind.KINETO:
-        return Unread(address, f"a {row.kind.value}", no_trace=True)
+        return UnreadableSource(address, f"a {row.kind.value}", no_trace=True)
     trace = read_trace(file, task.limits)
     head = read_head(file, task.limits)
     number, world = (head.rank.rank, head.rank.world_size) if head.rank else (None, None)
-    device = work_device(trace)
+    device = find_main_device(trace)
     gpu = head.devices[device].name if device < len(head.devices) else None
-    job = job_name(world, gpu, recorded_at(trace))
-    return summarise(trace, task.name, address, number, world, job=job)
+    job = format_job_name(world, gpu, get_recording_time(trace))
+    return summarise_rank(trace, task.name, address, number, world, job=job)
 
 
-def _failed(task: _Task, reason: str) -> Unread:
-    return Unread(task.location.address, reason)
+def _build_failure(task: _Task, reason: str) -> UnreadableSource:
+    return UnreadableSource(task.location.address, reason)
 
 
 def write_fleet(fleet: Fleet, folder: Path) -> None:
@@ -187,7 +193,7 @@ def write_fleet(fleet: Fleet, folder: Path) -> None:
         OSError: Writing failed; names the file.
     """
     failed = [{"source": unread.source, "reason": unread.reason} for unread in fleet.failed]
-    tables = {**fleet.tables, "failed": pl.DataFrame(failed, schema=FAILED, orient="row")}
+    tables = {**fleet.tables, "failed": pl.DataFrame(failed, schema=FAILED_SCHEMA, orient="row")}
     folder.mkdir(parents=True, exist_ok=True)
     checksums = []
     for name, table in tables.items():
@@ -195,9 +201,9 @@ def write_fleet(fleet: Fleet, folder: Path) -> None:
         buffer = io.BytesIO()
         table.write_parquet(buffer)
         content = buffer.getvalue()
-        write_beside(folder / f"{name}.parquet", content)
+        write_atomically(folder / f"{name}.parquet", content)
         checksums.append(f"{sha256(content).hexdigest()}  {name}.parquet\n")
-    write_beside(folder / CHECKSUMS, "".join(checksums).encode())
+    write_atomically(folder / CHECKSUM_FILE, "".join(checksums).encode())
 
 
 def is_fleet(folder: Path) -> bool:
@@ -214,27 +220,27 @@ def read_fleet(folder: Path) -> Fleet:
     tables = {}
     expected = "a table written by graphviz-dash fleet"
     try:
-        checksums = (folder / CHECKSUMS).read_bytes().split(b"\n")
+        checksums = (folder / CHECKSUM_FILE).read_bytes().split(b"\n")
     except OSError as error:
         expected = "tables written by this version of graphviz-dash fleet"
         advice = "re-run the query on the traces"
-        raise InputError(folder / CHECKSUMS, str(error), expected, advice) from error
-    for name, schema in {**TABLES, "failed": FAILED}.items():
+        raise InputError(folder / CHECKSUM_FILE, str(error), expected, advice) from error
+    for name, schema in {**TABLES, "failed": FAILED_SCHEMA}.items():
         file = folder / f"{name}.parquet"
         try:
             content = file.read_bytes()
             if f"{sha256(content).hexdigest()}  {name}.parquet".encode() not in checksums:
-                raise InputError(file, f"it does not match {CHECKSUMS}", expected)
+                raise InputError(file, f"it does not match {CHECKSUM_FILE}", expected)
             tables[name] = pl.read_parquet(content)
-        except UNREADABLE as error:
+        except PARQUET_ERRORS as error:
             raise InputError(file, str(error), expected) from error
         if tables[name].schema != schema:
             raise InputError(file, "unexpected columns", "a table of this version")
     failed = tables.pop("failed")
-    return Fleet(tables, tuple(Unread(*row) for row in failed.iter_rows()))
+    return Fleet(tables, tuple(UnreadableSource(*row) for row in failed.iter_rows()))
 
 
-def answers(fleet: Fleet) -> tuple[FleetAnswer, ...]:
+def compute_answers(fleet: Fleet) -> tuple[FleetFindings, ...]:
     """Analyse the tables, separately for each mode."""
     tables = fleet.tables
-    return fleet_answers(tables["ranks"].lazy(), tables["graphs"].lazy(), tables["kernels"].lazy())
+    return analyse_fleet(tables["ranks"].lazy(), tables["graphs"].lazy(), tables["kernels"].lazy())

@@ -6,68 +6,75 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.ranks.ranks import CollectiveRow, Lateness, ModeRanks, RankRow
-from graphviz_dash.errors import printable
+from graphviz_dash.analysis.ranks.ranks import ArrivalDelay, CollectiveRow, ModeRanks, RankRow
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ranks.chart import (
-    MOST_COLLECTIVES,
-    arrivals_chart,
-    drawn_collectives,
-    rank_steps_chart,
+    MAX_COLLECTIVES,
+    draw_arrivals,
+    draw_rank_steps,
+    select_collectives,
 )
 from graphviz_dash.features.ranks.narrative import (
-    clock_sentence,
-    latest,
-    rank_notes,
-    rank_sentence,
-    widest,
-    within,
+    describe_clock_alignment,
+    describe_ranks,
+    find_latest_rank,
+    find_widest_collective,
+    format_uncertainty,
+    list_rank_caveats,
 )
-from graphviz_dash.narrative.numbers import spread_text
+from graphviz_dash.narrative.numbers import format_spread
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, theme
-from graphviz_dash.ui.page.markup import element, show, table, text
-from graphviz_dash.ui.page.navigation import link
-from graphviz_dash.ui.page.widgets import failure_notes, tiles
-from graphviz_dash.ui.state.results import comparison, ranks
+from graphviz_dash.ui.page.frame import (
+    SelectedExperiment,
+    draw_figure,
+    get_theme,
+    load_selected_experiment,
+)
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
+from graphviz_dash.ui.page.navigation import show_link
+from graphviz_dash.ui.page.widgets import format_failures, format_tiles
+from graphviz_dash.ui.state.results import get_comparison, get_ranks
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
 
-_MOST_IN_TIMELINE: Final = 8
-_ABSENT: Final = format_count(None)
+_MAX_IN_TIMELINE: Final = 8
+_MISSING: Final = format_count(None)
 
 
 def render() -> None:
     """Render the page."""
-    chosen = chosen_experiment()
-    modes = ranks(chosen.key)
+    chosen = load_selected_experiment()
+    modes = get_ranks(chosen.key)
     if not modes:
-        _no_ranks(chosen)
+        _show_no_ranks(chosen)
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
-        mode = _mode(modes)
+        mode = _select_mode(modes)
     with title:
-        show(
-            element("h1", text(chosen.entry.name)),
-            element("p", text(f"{rank_sentence(mode)}."), "sentence"),
+        show_markup(
+            format_element("h1", escape_html(chosen.entry.name)),
+            format_element("p", escape_html(f"{describe_ranks(mode)}."), "sentence"),
         )
-    show(failure_notes(comparison(chosen.key)), _tiles(mode), _notes(mode))
-    steps = rank_steps_chart(mode, theme())
+    show_markup(
+        format_failures(get_comparison(chosen.key)), _format_tiles(mode), _format_notes(mode)
+    )
+    steps = draw_rank_steps(mode, get_theme())
     if steps is not None:
         st.header("Traced step breakdown per rank", anchor=False)
-        draw(steps, "rank-steps")
-    arrivals = arrivals_chart(mode, theme())
+        draw_figure(steps, "rank-steps")
+    arrivals = draw_arrivals(mode, get_theme())
     if arrivals is not None:
         st.header("Arrival at each collective", anchor=False)
-        draw(arrivals, "arrivals")
-        drawn_count = len(drawn_collectives(mode))
+        draw_figure(arrivals, "arrivals")
+        drawn_count = len(select_collectives(mode))
         omitted = len(mode.collectives) - drawn_count
         st.caption(
             f"Medians and quartiles over {format_count(mode.steps)} traced steps. "
-            + (f"Showing the {MOST_COLLECTIVES} with the largest skew. " if omitted else "")
-            + clock_sentence(mode)
+            + (f"Showing the {MAX_COLLECTIVES} with the largest skew. " if omitted else "")
+            + describe_clock_alignment(mode)
         )
     st.header("Ranks", anchor=False)
-    show(element("div", _ranks(mode), "scroll"))
+    show_markup(format_element("div", _format_ranks(mode), "scroll"))
     st.caption(
         "Step time and launch CPU time come from the clean pass; other times are medians per "
         "traced step. A collective waits until the last rank has arrived, and then transfers. "
@@ -77,37 +84,37 @@ def render() -> None:
     )
     if mode.collectives:
         st.header("Collectives of the step", anchor=False)
-        _collectives(mode)
-        _links(chosen, mode)
+        _show_collectives(mode)
+        _show_links(chosen, mode)
 
 
-def _mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
+def _select_mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
     """Return the selected mode, by default the last one with collectives, usually a graphed one."""
     names = [mode.name for mode in modes]
     measured = [mode.name for mode in modes if mode.collectives]
     if len(names) == 1:
         return modes[0]
-    name = url_state.choose("mode", "Mode", names, default=(measured or names)[-1])
+    name = url_state.select_option("mode", "Mode", names, default=(measured or names)[-1])
     return modes[names.index(name)]
 
 
-def _no_ranks(chosen: Chosen) -> None:
-    show(
-        element("h1", text(chosen.entry.name)),
-        element(
+def _show_no_ranks(chosen: SelectedExperiment) -> None:
+    show_markup(
+        format_element("h1", escape_html(chosen.entry.name)),
+        format_element(
             "div",
-            element("h2", "No ranks in this experiment")
-            + element("p", text(f"Each run of {chosen.entry.name} has one process."))
-            + element(
+            format_element("h2", "No ranks in this experiment")
+            + format_element("p", escape_html(f"Each run of {chosen.entry.name} has one process."))
+            + format_element(
                 "p",
                 "To compare ranks, start the collector with torchrun, one process per GPU:",
             )
-            + element(
+            + format_element(
                 "pre",
                 "torchrun --nproc-per-node 2 -m collectors --workload tp-transformer "
                 "\\\n    --modes eager,graph -o experiments/tp-transformer",
             )
-            + element(
+            + format_element(
                 "p",
                 "For your own workload, pass its factory. torch.distributed's default process "
                 "group is initialised when it is called.",
@@ -118,8 +125,8 @@ def _no_ranks(chosen: Chosen) -> None:
     )
 
 
-def _tiles(mode: ModeRanks) -> str:
-    slowest, worst, late = mode.slowest, widest(mode), latest(mode)
+def _format_tiles(mode: ModeRanks) -> str:
+    slowest, worst, late = mode.slowest, find_widest_collective(mode), find_latest_rank(mode)
     cells: list[tuple[str, str, str]] = []
     if slowest is not None:
         cells.append(
@@ -150,7 +157,7 @@ def _tiles(mode: ModeRanks) -> str:
         cells.append(
             (
                 "Delay of the last rank",
-                format_ns(round(late.total)),
+                format_ns(round(late.total_ns)),
                 f"per step, rank {late.rank}",
             )
         )
@@ -159,61 +166,63 @@ def _tiles(mode: ModeRanks) -> str:
         cells.append(
             (
                 "Clock uncertainty",
-                within(mode.uncertainty),
+                format_uncertainty(mode.uncertainty),
                 f"at worst {format_ns(round(bound))}",
             )
         )
-    return tiles(cells)
+    return format_tiles(cells)
 
 
-def _notes(mode: ModeRanks) -> str:
-    notes = list(rank_notes(mode))
+def _format_notes(mode: ModeRanks) -> str:
+    notes = list(list_rank_caveats(mode))
     if mode.reason is not None:
         notes.insert(0, f"Skew not available: {mode.reason}.")
-    listed = "".join(element("li", text(note)) for note in notes)
-    matching = [graph for graph in mode.graphs if graph.first is None]
+    listed = "".join(format_element("li", escape_html(note)) for note in notes)
+    matching = [graph for graph in mode.graphs if graph.first_difference is None]
     agreement = ""
     if matching and len(matching) == len(mode.graphs):
-        agreement = element(
+        agreement = format_element(
             "p",
             "The captured graphs of all ranks have the same kinds, names, launch shapes and edges.",
             "muted",
         )
-    return (element("ul", listed, "notes") if listed else "") + agreement
+    return (format_element("ul", listed, "notes") if listed else "") + agreement
 
 
-def _ranks(mode: ModeRanks) -> str:
+def _format_ranks(mode: ModeRanks) -> str:
     head = [
         *("", "GPU", "Step time", "Launch CPU", "Compute", "Communication", "Exposed"),
         *("Waits", "Transfers", "Last in", "Late", "Due to compute", "Due to idle"),
     ]
-    late = {lateness.rank: lateness for lateness in mode.lateness}
-    total_count = sum(lateness.count for lateness in mode.lateness)
-    rows = [_row(row, late.get(row.rank), total_count) for row in mode.ranks]
-    return table(head, [(text(mode.name), rows)], "figures runs")
+    late = {lateness.rank: lateness for lateness in mode.arrival_delays}
+    total_count = sum(lateness.count for lateness in mode.arrival_delays)
+    rows = [_format_row(row, late.get(row.rank), total_count) for row in mode.ranks]
+    return format_table(head, [(escape_html(mode.name), rows)], "figures runs")
 
 
-def _row(row: RankRow, late: Lateness | None, whole: int) -> list[str]:
-    step = element("span", text(row.step_time.text), "num")
-    spread = spread_text(row.step_time)
+def _format_row(row: RankRow, late: ArrivalDelay | None, total_count: int) -> list[str]:
+    step = format_element("span", escape_html(row.step_time.text), "num")
+    spread = format_spread(row.step_time)
     times = (row.compute, row.communication, row.exposed, row.wait, row.transfer)
-    lost = (None, None, None) if late is None else (late.total, late.work, late.idle)
+    lost = (None, None, None) if late is None else (late.total_ns, late.work_ns, late.idle_ns)
     return [
-        element("span", text(f"rank {row.rank}"), title=row.name),
-        _number(_ABSENT if row.device is None else str(row.device)),
-        step + (element("span", text(spread), "spread") if spread else ""),
-        _number(row.launch_cpu_time.text),
-        *(_number(format_ns(time)) for time in times),
-        _number(format_percent(late.count / whole) if late and whole else _ABSENT),
-        *(_number(format_ns(None if time is None else round(time))) for time in lost),
+        format_element("span", escape_html(f"rank {row.rank}"), title=row.name),
+        _format_number(_MISSING if row.device is None else str(row.device)),
+        step + (format_element("span", escape_html(spread), "spread") if spread else ""),
+        _format_number(row.launch_cpu_time.text),
+        *(_format_number(format_ns(time)) for time in times),
+        _format_number(
+            format_percent(late.count / total_count) if late and total_count else _MISSING
+        ),
+        *(_format_number(format_ns(None if time is None else round(time))) for time in lost),
     ]
 
 
-def _number(value: str) -> str:
-    return element("span", text(value), "num")
+def _format_number(value: str) -> str:
+    return format_element("span", escape_html(value), "num")
 
 
-def _collectives(mode: ModeRanks) -> None:
+def _show_collectives(mode: ModeRanks) -> None:
     rows = mode.collectives
     st.dataframe(
         {
@@ -226,11 +235,11 @@ def _collectives(mode: ModeRanks) -> None:
             "Transfer (µs)": [row.transfer.median / 1e3 for row in rows],
             "Message": [format_bytes(row.origin.bytes) for row in rows],
             "GB/s": [None if row.bandwidth is None else row.bandwidth / 1e9 for row in rows],
-            "Mostly last": [_mostly_last(mode, row) for row in rows],
+            "Mostly last": [_find_mostly_last(mode, row) for row in rows],
             "Node": [row.origin.node for row in rows],
-            "Module": [printable(row.origin.module or "") for row in rows],
-            "Operator": [printable(row.origin.op or "") for row in rows],
-            "Source": [printable(row.origin.source or "") for row in rows],
+            "Module": [escape_control_characters(row.origin.module or "") for row in rows],
+            "Operator": [escape_control_characters(row.origin.op or "") for row in rows],
+            "Source": [escape_control_characters(row.origin.source or "") for row in rows],
             "Origin source": [row.origin.method for row in rows],
         },
         column_config={
@@ -241,7 +250,7 @@ def _collectives(mode: ModeRanks) -> None:
         },
         hide_index=True,
         height="content" if len(rows) <= 12 else 460,
-        placeholder=_ABSENT,
+        placeholder=_MISSING,
         alt="Collectives of the step",
     )
     st.caption(
@@ -252,17 +261,17 @@ def _collectives(mode: ModeRanks) -> None:
     )
 
 
-def _mostly_last(mode: ModeRanks, row: CollectiveRow) -> str:
+def _find_mostly_last(mode: ModeRanks, row: CollectiveRow) -> str:
     """Return the rank that was last most often, with its count."""
-    max_count = max(row.last)
-    total = sum(row.last)
-    if row.last.count(max_count) > 1:
+    max_count = max(row.last_counts)
+    total = sum(row.last_counts)
+    if row.last_counts.count(max_count) > 1:
         return "none"
-    return f"rank {mode.ranks[row.last.index(max_count)].rank}, {max_count} of {total}"
+    return f"rank {mode.ranks[row.last_counts.index(max_count)].rank}, {max_count} of {total}"
 
 
-def _links(chosen: Chosen, mode: ModeRanks) -> None:
-    worst = widest(mode)
+def _show_links(chosen: SelectedExperiment, mode: ModeRanks) -> None:
+    worst = find_widest_collective(mode)
     query = {"experiment": chosen.entry.name}
     first = mode.ranks[0]
     with st.container(horizontal=True, gap="small", key="links-ranks"):
@@ -273,6 +282,6 @@ def _links(chosen: Chosen, mode: ModeRanks) -> None:
                 "node": str(worst.origin.node),
             }
             title = f"Collective {worst.ordinal + 1} (largest skew) in the graph"
-            link("graph", title, query | node)
-        names = [row.name for row in mode.ranks[:_MOST_IN_TIMELINE]]
-        link("timeline", "These ranks in the timeline", query | {"runs": names})
+            show_link("graph", title, query | node)
+        names = [row.name for row in mode.ranks[:_MAX_IN_TIMELINE]]
+        show_link("timeline", "These ranks in the timeline", query | {"runs": names})

@@ -7,9 +7,19 @@ from collections.abc import Sequence
 import click
 
 from graphviz_dash.analysis.ranks.ranks import ModeRanks
-from graphviz_dash.cli.text.output import ABSENT, cell, plain_table, print_heading, print_table
-from graphviz_dash.errors import printable
-from graphviz_dash.features.ranks.narrative import clock_sentence, rank_notes, rank_sentence
+from graphviz_dash.cli.text.output import (
+    ABSENT_TEXT,
+    build_cell,
+    create_table,
+    print_heading,
+    print_table,
+)
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.ranks.narrative import (
+    describe_clock_alignment,
+    describe_ranks,
+    list_rank_caveats,
+)
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 
@@ -19,26 +29,28 @@ def print_ranks(modes: Sequence[ModeRanks]) -> None:
         return
     print_heading("Ranks")
     for mode in modes:
-        click.echo(f"  {rank_sentence(mode)}.")
+        click.echo(f"  {describe_ranks(mode)}.")
     click.echo()
     headings = (
         *("run", "rank", "step time", "launch CPU", "compute", "communication", "exposed"),
         *("waits", "transfers", "last"),
     )
-    table = plain_table(*headings, right=range(1, len(headings)))
+    table = create_table(*headings, right=range(1, len(headings)))
     for mode in modes:
-        lateness_by_rank = {lateness.rank: lateness for lateness in mode.lateness}
-        arrivals = sum(lateness.count for lateness in mode.lateness)
+        lateness_by_rank = {lateness.rank: lateness for lateness in mode.arrival_delays}
+        arrivals = sum(lateness.count for lateness in mode.arrival_delays)
         for row in mode.ranks:
             late = lateness_by_rank.get(row.rank)
             times = (row.compute, row.communication, row.exposed, row.wait, row.transfer)
             table.add_row(
-                cell(row.name),
-                cell(row.rank),
-                cell(row.step_time.text),
-                cell(row.launch_cpu_time.text),
-                *(cell(format_ns(time)) for time in times),
-                cell(format_percent(late.count / arrivals) if late and arrivals else ABSENT),
+                build_cell(row.name),
+                build_cell(row.rank),
+                build_cell(row.step_time.text),
+                build_cell(row.launch_cpu_time.text),
+                *(build_cell(format_ns(time)) for time in times),
+                build_cell(
+                    format_percent(late.count / arrivals) if late and arrivals else ABSENT_TEXT
+                ),
             )
         table.add_section()
     print_table(table)
@@ -50,6 +62,8 @@ def print_ranks(modes: Sequence[ModeRanks]) -> None:
     for mode in modes:
         kinds = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in mode.kinds.items())
         if kinds:
-            click.echo(f"  {mode.name}: per step {kinds}. {clock_sentence(mode)}".rstrip())
-        for note in rank_notes(mode):
-            click.echo(printable(f"  {mode.name}: {note}"))
+            click.echo(
+                f"  {mode.name}: per step {kinds}. {describe_clock_alignment(mode)}".rstrip()
+            )
+        for note in list_rank_caveats(mode):
+            click.echo(escape_control_characters(f"  {mode.name}: {note}"))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
-from graphviz_dash.charts.figures.axes import time_unit
-from graphviz_dash.charts.figures.theme import dress_bars, label_end
+from graphviz_dash.charts.figures.axes import choose_time_unit
+from graphviz_dash.charts.figures.theme import add_end_label, apply_bar_theme
 from graphviz_dash.charts.palette import REMAINDER, RUN
-from graphviz_dash.charts.shades import BLUE, IDLE, Theme, shade
+from graphviz_dash.charts.shades import BLUE, IDLE, Theme, get_colour
 from graphviz_dash.features.torch_compile.narrative import PART_MEANINGS
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_ns, format_percent
@@ -25,7 +25,7 @@ _LINE: Final = 16
 _TICKS: Final = 4
 
 
-def step_parts_chart(report: CompileReport, theme: Theme) -> go.Figure | None:
+def draw_step_parts(report: CompileReport, theme: Theme) -> go.Figure | None:
     """Draw the GPU busy time, and hatched idle time, of each part; None if the step's time is
     unknown."""
     time = report.time
@@ -38,10 +38,10 @@ def step_parts_chart(report: CompileReport, theme: Theme) -> go.Figure | None:
         parts = [time_part for time_part in time.parts if time_part.part is part]
         if parts:
             busy = sum(time_part.busy_ns for time_part in parts)
-            idle = sum(time.clean_idle(time_part, total_ns) for time_part in parts)
+            idle = sum(time.compute_clean_idle_ns(time_part, total_ns) for time_part in parts)
             rows.append((part.value, position, busy, idle, PART_MEANINGS[part]))
             position += busy + idle
-    remainder_ns = time.remainder(total_ns)
+    remainder_ns = time.compute_remainder_ns(total_ns)
     rows.append(
         (
             "remainder",
@@ -51,24 +51,24 @@ def step_parts_chart(report: CompileReport, theme: Theme) -> go.Figure | None:
             "Difference between the step and the sum of its parts.",
         )
     )
-    unit = time_unit(round(total_ns))
+    unit = choose_time_unit(round(total_ns))
     names = [*(row[0] for row in rows), "step"]
     figure = go.Figure()
     for is_busy in (True, False):
-        _bars(figure, rows, unit.ns, theme, is_busy=is_busy, whole=total_ns)
+        _add_bars(figure, rows, unit.ns, theme, is_busy=is_busy, total_ns=total_ns)
     figure.add_bar(
         y=["step"],
         x=[total_ns / unit.ns],
         base=[0],
         orientation="h",
-        marker={"color": shade(RUN, theme)},
+        marker={"color": get_colour(RUN, theme)},
         hovertemplate=f"step<br>{format_ns(total_ns)}<extra></extra>",
     )
     for name, start, busy, idle, _ in rows:
-        label_end(figure, (start + busy + idle) / unit.ns, name, format_ns(busy + idle))
-    label_end(figure, total_ns / unit.ns, "step", format_ns(total_ns))
+        add_end_label(figure, (start + busy + idle) / unit.ns, name, format_ns(busy + idle))
+    add_end_label(figure, total_ns / unit.ns, "step", format_ns(total_ns))
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
-    dress_bars(
+    apply_bar_theme(
         figure,
         theme,
         72 + _ROW * len(names),
@@ -86,18 +86,18 @@ def step_parts_chart(report: CompileReport, theme: Theme) -> go.Figure | None:
     return figure
 
 
-def _bars(
+def _add_bars(
     figure: go.Figure,
     rows: list[tuple[str, float, float, float, str]],
     unit_ns: float,
     theme: Theme,
     *,
     is_busy: bool,
-    whole: float,
+    total_ns: float,
 ) -> None:
     """Add the bars of GPU work, or of idle time after it."""
     colour = [
-        shade(REMAINDER if name == "remainder" else BLUE if is_busy else IDLE, theme)
+        get_colour(REMAINDER if name == "remainder" else BLUE if is_busy else IDLE, theme)
         for name, *_ in rows
     ]
     length = [busy if is_busy else idle for _, _, busy, idle, _ in rows]
@@ -118,7 +118,8 @@ def _bars(
         },
         hovertemplate=[
             f"{meaning}<br>{'GPU busy' if is_busy else 'GPU idle'}: "
-            f"{format_ns(value)}, {format_percent(value / whole if whole else 0.0)} of the step"
+            f"{format_ns(value)}, {format_percent(value / total_ns if total_ns else 0.0)} of "
+            "the step"
             "<extra></extra>"
             for (_, _, _, _, meaning), value in zip(rows, length, strict=True)
         ],

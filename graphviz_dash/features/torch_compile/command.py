@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from graphviz_dash.cli.loading import loaded_run
+from graphviz_dash.cli.loading import open_run
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.torch_compile.analysis.report import compile_report
-from graphviz_dash.features.torch_compile.document import compile_document
+from graphviz_dash.features.torch_compile.analysis.report import build_compile_report
+from graphviz_dash.features.torch_compile.document import build_compile_document
 from graphviz_dash.features.torch_compile.text import print_compiled
 from graphviz_dash.model.absence import Missing
 
@@ -33,7 +33,7 @@ def compile_command(run: Path, count: int, as_json: bool) -> None:
     Prints the step time breakdown, the causes that prevent a single replay with line and expected
     saving, and the program tree from user functions to recorded graphs.
     """
-    report = compile_report(loaded_run(Path(os.path.abspath(run))))
+    report = build_compile_report(open_run(Path(os.path.abspath(run))))
     if isinstance(report, Missing):
         raise InputError(
             run,
@@ -42,6 +42,6 @@ def compile_command(run: Path, count: int, as_json: bool) -> None:
             "Record it with graphviz-dash collect -- python ..., or in mode compile.",
         )
     if as_json:
-        print_json("compile", compile_document(report))
+        print_json("compile", build_compile_document(report))
     else:
         print_compiled(report, count)

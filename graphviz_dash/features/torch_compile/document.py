@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypedDict
 
-from graphviz_dash.exports.documents.values import Count, Ns, Sentence, number, reason_of
+from graphviz_dash.exports.documents.values import Count, Ns, Sentence, get_reason, simplify_number
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
-from graphviz_dash.features.torch_compile.analysis.program_tree import Box
+from graphviz_dash.features.torch_compile.analysis.program_tree import TreeBox
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport
 from graphviz_dash.features.torch_compile.analysis.rule_outcomes import CompileRuleOutcome
 from graphviz_dash.features.torch_compile.analysis.step_time import StepTime
-from graphviz_dash.features.torch_compile.narrative import METHOD, compile_sentence
+from graphviz_dash.features.torch_compile.narrative import STEP_TIME_METHOD, summarize_compilation
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import COMPILE_RULES
@@ -100,7 +100,7 @@ class CompileDocument(TypedDict):
     sources: dict[str, str | None]
 
 
-def compile_document(report: CompileReport) -> CompileDocument:
+def build_compile_document(report: CompileReport) -> CompileDocument:
     """Build the document of one run."""
     time, step_ns = report.time, report.step_ns
     timed = None if isinstance(time, Missing) else time
@@ -108,27 +108,29 @@ def compile_document(report: CompileReport) -> CompileDocument:
     return {
         "run": report.run,
         "torch": report.compilation.torch,
-        "sentence": compile_sentence(report),
-        "step": number(clean_ns),
-        "step_reason": reason_of(step_ns),
+        "sentence": summarize_compilation(report),
+        "step": simplify_number(clean_ns),
+        "step_reason": get_reason(step_ns),
         "traced_step": None if timed is None else timed.traced_ns,
-        "remainder": None if timed is None or clean_ns is None else timed.remainder(clean_ns),
-        "method": METHOD,
-        "parts": [] if timed is None else _parts(timed, clean_ns),
-        "parts_reason": reason_of(time),
-        "causes": [cause_document(cause) for cause in report.causes],
-        "rules": compile_rule_documents(report.rules),
-        "program": _program(report),
+        "remainder": None
+        if timed is None or clean_ns is None
+        else timed.compute_remainder_ns(clean_ns),
+        "method": STEP_TIME_METHOD,
+        "parts": [] if timed is None else _build_parts(timed, clean_ns),
+        "parts_reason": get_reason(time),
+        "causes": [build_cause_document(cause) for cause in report.causes],
+        "rules": build_compile_rule_documents(report.rules),
+        "program": _build_program(report),
         "sources": {source.fact.value: source.source for source in report.compilation.sources},
     }
 
 
-def _parts(time: StepTime, step_ns: float | None) -> list[StepPartDocument]:
+def _build_parts(time: StepTime, step_ns: float | None) -> list[StepPartDocument]:
     return [
         {
             "part": part.part.value,
             "compilation": part.frame,
-            "clean": None if step_ns is None else time.clean(part, step_ns),
+            "clean": None if step_ns is None else time.compute_clean_ns(part, step_ns),
             "traced_busy": part.busy_ns,
             "traced_idle": part.idle_ns,
         }
@@ -136,22 +138,22 @@ def _parts(time: StepTime, step_ns: float | None) -> list[StepPartDocument]:
     ]
 
 
-def cause_document(cause: CompileCause) -> CompileCauseDocument:
+def build_cause_document(cause: CompileCause) -> CompileCauseDocument:
     """Build the document of one cause."""
-    rule, saving = COMPILE_RULES[cause.rule], cause.saves_range
+    rule, saving = COMPILE_RULES[cause.rule], cause.gain_range
     return {
         "rule": rule.id.value,
         "title": rule.title,
         "reason": cause.reason,
-        "lines": [_line(line) for line in cause.lines],
+        "lines": [_build_line(line) for line in cause.lines],
         "compilations": list(cause.frames),
-        "occurrences": cause.times,
-        "saving": None if isinstance(cause.saves_ns, Missing) else cause.saves_ns,
+        "occurrences": cause.count,
+        "saving": None if isinstance(cause.gain_ns, Missing) else cause.gain_ns,
         "saving_low": None if saving is None else saving.low_ns,
         "saving_high": None if saving is None else saving.high_ns,
-        "saving_is_significant": None if saving is None else saving.is_clear,
-        "saving_reason": reason_of(cause.saves_ns),
-        "one_time_cost": cause.once_ns,
+        "saving_is_significant": None if saving is None else saving.is_significant,
+        "saving_reason": get_reason(cause.gain_ns),
+        "one_time_cost": cause.one_time_ns,
         "details": list(cause.details),
         "advice": rule.advice,
         "example": rule.right,
@@ -160,7 +162,7 @@ def cause_document(cause: CompileCause) -> CompileCauseDocument:
     }
 
 
-def compile_rule_documents(
+def build_compile_rule_documents(
     outcomes: Sequence[CompileRuleOutcome],
 ) -> list[CompileRuleDocument]:
     """Build the documents of the rule outcomes."""
@@ -175,13 +177,13 @@ def compile_rule_documents(
     ]
 
 
-def _line(line: UserLine) -> UserLineDocument:
+def _build_line(line: UserLine) -> UserLineDocument:
     return {"file": line.file, "line": line.line, "function": line.function, "code": line.code}
 
 
-def _program(report: CompileReport) -> list[CompiledBoxDocument]:
+def _build_program(report: CompileReport) -> list[CompiledBoxDocument]:
     rows: list[CompiledBoxDocument] = []
-    pending: list[tuple[Box, str | None]] = [(box, None) for box in reversed(report.tree.roots)]
+    pending: list[tuple[TreeBox, str | None]] = [(box, None) for box in reversed(report.tree.roots)]
     while pending:
         box, parent = pending.pop()
         rows.append(

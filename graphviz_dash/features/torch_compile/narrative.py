@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
-from graphviz_dash.errors import printable
-from graphviz_dash.guidance.gaps import with_compilation
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.guidance.gaps import build_compilation_command
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import CompilationFact
 from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRuleId
-from graphviz_dash.units import counted, format_ns
+from graphviz_dash.units import format_ns, pluralize
 
 if TYPE_CHECKING:
     from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
@@ -32,7 +32,7 @@ PART_MEANINGS: Final[Mapping[StepPart, str]] = {
 }
 """Meaning of each part of a step's time."""
 
-METHOD: Final = (
+STEP_TIME_METHOD: Final = (
     "GPU work is as long as in the trace, and a graph launch as long as a clean one. The rest of "
     "the step without a profiler is idle time, split in the same proportions as in the trace"
 )
@@ -47,27 +47,27 @@ SAVING_METHOD: Final = (
 """Method and confidence of a saving."""
 
 
-def compile_sentence(report: CompileReport) -> str:
+def summarize_compilation(report: CompileReport) -> str:
     """Summarize the compilation of a step and its first fix."""
     compilation = report.compilation
-    counts = [counted(len(compilation.frames), "compilation")] if compilation.frames else []
+    counts = [pluralize(len(compilation.frames), "compilation")] if compilation.frames else []
     if compilation.breaks:
         counts.append(
-            counted(
+            pluralize(
                 len({graph_break.lines[:1] for graph_break in compilation.breaks}), "graph break"
             )
         )
     if report.replays is not None:
-        counts.append(f"{counted(round(report.replays), 'graph launch')} per step")
+        counts.append(f"{pluralize(round(report.replays), 'graph launch')} per step")
     summary = f"{', '.join(counts)}." if counts else "The step runs compiled code."
     if not compilation.sources:
         return (
             f"{summary} Graph breaks and recompiles were not recorded: the trace shows only times."
         )
     saving = next(
-        (cause for cause in report.causes if not isinstance(cause.saves_ns, Missing)), None
+        (cause for cause in report.causes if not isinstance(cause.gain_ns, Missing)), None
     )
-    if not report.causes and _asked_for_no_graphs(report):
+    if not report.causes and _has_graphs_disabled(report):
         return (
             f'{summary} CUDA graphs were not enabled: torch.compile(mode="reduce-overhead") '
             "enables them."
@@ -76,15 +76,20 @@ def compile_sentence(report: CompileReport) -> str:
         return f"{summary} No recorded cause prevents CUDA graphs."
     cause = saving or report.causes[0]
     if cause.rule is CompileRuleId.RECOMPILING:
-        compile_time = f", {format_ns(cause.once_ns)} of compile time" if cause.once_ns else ""
-        title = f"{cause_title(cause)}{_place(cause)}"
+        compile_time = (
+            f", {format_ns(cause.one_time_ns)} of compile time" if cause.one_time_ns else ""
+        )
+        title = f"{get_cause_title(cause)}{_format_location(cause)}"
         return (
             f"{summary} No recorded cause slows every step. One-time cost: {title}{compile_time}."
         )
-    return f"{summary} Fix first: {cause_title(cause)}{_place(cause)}{_saving(report, cause)}."
+    return (
+        f"{summary} Fix first: "
+        f"{get_cause_title(cause)}{_format_location(cause)}{_format_step_saving(report, cause)}."
+    )
 
 
-def _asked_for_no_graphs(report: CompileReport) -> bool:
+def _has_graphs_disabled(report: CompileReport) -> bool:
     """Return whether torch's records are complete but show no graphs."""
     compilation = report.compilation
     facts = {source.fact for source in compilation.sources if source.source is not None}
@@ -97,7 +102,7 @@ def _asked_for_no_graphs(report: CompileReport) -> bool:
     return CompilationFact.SKIPS in facts and not recorded and not replayed
 
 
-def unexplained_hint(run: Run, runs: Sequence[Run]) -> tuple[str, str]:
+def build_compile_log_hint(run: Run, runs: Sequence[Run]) -> tuple[str, str]:
     """Return a hint and a command that records graph breaks, recompiles and their causes for
     ``run``. The command is empty if no command alone suffices."""
     if run.manifest.sources:
@@ -108,60 +113,64 @@ def unexplained_hint(run: Run, runs: Sequence[Run]) -> tuple[str, str]:
         )
     return (
         "For graph breaks, recompiles and their causes, run on a machine with a CUDA GPU:",
-        printable(shlex.join(with_compilation(run, runs))),
+        escape_control_characters(shlex.join(build_compilation_command(run, runs))),
     )
 
 
-def cause_title(cause: CompileCause) -> str:
+def get_cause_title(cause: CompileCause) -> str:
     """Return the title of the rule that a cause breaks."""
     return COMPILE_RULES[cause.rule].title
 
 
-def cause_place(cause: CompileCause) -> str:
+def get_cause_location(cause: CompileCause) -> str:
     """Return the source line of a cause; empty if unknown."""
     if cause.lines:
-        return printable(cause.lines[0].text)
-    return printable(cause.details[0]) if cause.details and ":" in cause.details[0] else ""
-
-
-def saving_text(cause: CompileCause) -> str:
-    """Format the saving from a fix, or the reason why it is unavailable."""
-    if isinstance(cause.saves_ns, Missing):
-        return f"not available: {cause.saves_ns.reason}"
-    interval = cause.saves_range
-    if interval is None:
-        return f"{format_ns(cause.saves_ns)} per step"
-    ends = f"{format_ns(interval.low_ns)} to {format_ns(interval.high_ns)}"
-    if interval.is_clear:
-        return f"{format_ns(cause.saves_ns)} per step ({ends})"
+        return escape_control_characters(cause.lines[0].text)
     return (
-        f"{format_ns(cause.saves_ns)} per step ({ends}), within noise: processes differ by "
-        f"{format_ns(interval.differs_ns)}"
+        escape_control_characters(cause.details[0])
+        if cause.details and ":" in cause.details[0]
+        else ""
     )
 
 
-def saving_badge(cause: CompileCause) -> str:
+def format_saving(cause: CompileCause) -> str:
+    """Format the saving from a fix, or the reason why it is unavailable."""
+    if isinstance(cause.gain_ns, Missing):
+        return f"not available: {cause.gain_ns.reason}"
+    interval = cause.gain_range
+    if interval is None:
+        return f"{format_ns(cause.gain_ns)} per step"
+    ends = f"{format_ns(interval.low_ns)} to {format_ns(interval.high_ns)}"
+    if interval.is_significant:
+        return f"{format_ns(cause.gain_ns)} per step ({ends})"
+    return (
+        f"{format_ns(cause.gain_ns)} per step ({ends}), within noise: processes differ by "
+        f"{format_ns(interval.process_variance_ns)}"
+    )
+
+
+def format_saving_badge(cause: CompileCause) -> str:
     """Format the saving from a fix in a few words."""
-    if isinstance(cause.saves_ns, Missing):
+    if isinstance(cause.gain_ns, Missing):
         return "one-time"
-    if cause.saves_range is not None and not cause.saves_range.is_clear:
+    if cause.gain_range is not None and not cause.gain_range.is_significant:
         return "within noise"
-    return f"saves {format_ns(cause.saves_ns)} per step"
+    return f"saves {format_ns(cause.gain_ns)} per step"
 
 
-def _place(cause: CompileCause) -> str:
-    location = cause_place(cause)
+def _format_location(cause: CompileCause) -> str:
+    location = get_cause_location(cause)
     return f", {location}" if location else ""
 
 
-def _saving(report: CompileReport, cause: CompileCause) -> str:
-    if isinstance(cause.saves_ns, Missing) or isinstance(report.step_ns, Missing):
+def _format_step_saving(report: CompileReport, cause: CompileCause) -> str:
+    if isinstance(cause.gain_ns, Missing) or isinstance(report.step_ns, Missing):
         return ""
-    interval = cause.saves_range
-    saved, step = format_ns(cause.saves_ns), format_ns(report.step_ns)
+    interval = cause.gain_range
+    saved, step = format_ns(cause.gain_ns), format_ns(report.step_ns)
     if interval is None:
         return f", which would save {saved} of {step}"
-    if interval.is_clear:
+    if interval.is_significant:
         ends = f"{format_ns(interval.low_ns)} to {format_ns(interval.high_ns)}"
         return f", which would save {saved} ({ends}) of {step}"
     return f", which would save {saved} of {step}, within the noise between processes"

@@ -16,7 +16,7 @@ import msgspec
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.formats.text import read_json
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.ingest.names import demangled
+from graphviz_dash.ingest.names import demangle_names
 from graphviz_dash.model.graph import (
     CapturedGraph,
     Count,
@@ -30,10 +30,10 @@ from graphviz_dash.model.graph import (
 )
 from graphviz_dash.model.node_ids import GraphIds
 
-READ_BY: Final = "torch.cuda.CUDAGraph.get_graph_data"
+SOURCE_API: Final = "torch.cuda.CUDAGraph.get_graph_data"
 
 _EXPECTED: Final = "a result of torch.cuda.CUDAGraph.get_graph_data"
-_LOW_HALF: Final = (1 << 32) - 1
+_LOW_MASK: Final = (1 << 32) - 1
 _DEPENDENCY_BYTES: Final = 64
 _KINDS: Final = {
     "kernel": NodeKind.KERNEL,
@@ -48,7 +48,7 @@ _KINDS: Final = {
     "mem_free": NodeKind.MEM_FREE,
 }
 # For other kinds, torch writes the printed enumerator of cuda-python.
-_OTHERS: Final = (
+_KIND_FRAGMENTS: Final = (
     ("Conditional", NodeKind.CONDITIONAL),
     ("SemaphoresSignal", NodeKind.SEMAPHORE_SIGNAL),
     ("SemaphoreSignal", NodeKind.SEMAPHORE_SIGNAL),
@@ -88,12 +88,12 @@ def read_graph_data(path: Path, limits: Limits = DEFAULT_LIMITS) -> tuple[Captur
     """Read the graph in the JSON file at ``path``, and the ids of its executable graph.
 
     Raises:
-        InputError: As in :func:`graph_data`, or not JSON.
+        InputError: As in :func:`convert_graph_data`, or not JSON.
     """
-    return _graph(read_json(path, limits, _Data, _EXPECTED), path, limits)
+    return _build_graph(read_json(path, limits, _Data, _EXPECTED), path, limits)
 
 
-def graph_data(
+def convert_graph_data(
     value: Any, path: Path, limits: Limits = DEFAULT_LIMITS
 ) -> tuple[CapturedGraph, GraphIds]:
     """Convert ``value``, read from ``path``, to a graph and the ids of its executable graph.
@@ -107,7 +107,7 @@ def graph_data(
         data = msgspec.convert(value, _Data)
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(path, str(error), _EXPECTED) from error
-    return _graph(data, path, limits)
+    return _build_graph(data, path, limits)
 
 
 def _check_size(value: Any, path: Path, limits: Limits) -> None:
@@ -116,19 +116,19 @@ def _check_size(value: Any, path: Path, limits: Limits) -> None:
     if not isinstance(nodes, list):
         return
     if len(nodes) > limits.nodes:
-        raise limits.refuse(path, "nodes", f"{len(nodes):,} nodes")
+        raise limits.build_error(path, "nodes", f"{len(nodes):,} nodes")
     lists = (node.get("dependencies") for node in nodes if isinstance(node, dict))
     count = sum(len(part) for part in lists if isinstance(part, list))
     if count * _DEPENDENCY_BYTES > limits.memory_bytes:
-        raise limits.refuse(path, "memory_bytes", f"{count:,} dependencies")
+        raise limits.build_error(path, "memory_bytes", f"{count:,} dependencies")
 
 
-def _graph(data: _Data, path: Path, limits: Limits) -> tuple[CapturedGraph, GraphIds]:
+def _build_graph(data: _Data, path: Path, limits: Limits) -> tuple[CapturedGraph, GraphIds]:
     if not data.nodes:
         raise InputError(path, "a graph without nodes", _EXPECTED)
     if len(data.nodes) > limits.nodes:
-        raise limits.refuse(path, "nodes", f"{len(data.nodes):,} nodes")
-    names = demangled({node.kernel_name for node in data.nodes if node.kernel_name})
+        raise limits.build_error(path, "nodes", f"{len(data.nodes):,} nodes")
+    names = demangle_names({node.kernel_name for node in data.nodes if node.kernel_name})
     events: dict[int, int] = {}
     nodes, edges = [], []
     for position, node in enumerate(data.nodes):
@@ -136,27 +136,27 @@ def _graph(data: _Data, path: Path, limits: Limits) -> tuple[CapturedGraph, Grap
             raise InputError(
                 path, f"node {node.index} at position {position}", "nodes in index order"
             )
-        kind = _kind(node.node_type)
+        kind = _parse_kind(node.node_type)
         if kind is None:
             raise InputError(path, f"a node of type {node.node_type!r}", _EXPECTED)
-        nodes.append(GraphNode(position, kind, _params(node, kind, names, events)))
+        nodes.append(GraphNode(position, kind, _build_params(node, kind, names, events)))
         for source in node.dependencies:
             if source >= len(data.nodes) or source == position:
                 found = f"node {position}, which depends on node {source}"
                 raise InputError(path, found, "dependencies on other nodes of the graph")
             edges.append(GraphEdge(source, position))
-    graph = CapturedGraph("graph-0", tuple(nodes), tuple(dict.fromkeys(edges)), READ_BY)
-    ids = tuple(node.node_id & _LOW_HALF for node in data.nodes)
+    graph = CapturedGraph("graph-0", tuple(nodes), tuple(dict.fromkeys(edges)), SOURCE_API)
+    ids = tuple(node.node_id & _LOW_MASK for node in data.nodes)
     return graph, GraphIds("graph-0", (data.exec_graph_id,), ids)
 
 
-def _kind(word: str) -> NodeKind | None:
+def _parse_kind(word: str) -> NodeKind | None:
     if word in _KINDS:
         return _KINDS[word]
-    return next((kind for part, kind in _OTHERS if part in word), None)
+    return next((kind for part, kind in _KIND_FRAGMENTS if part in word), None)
 
 
-def _params(
+def _build_params(
     node: _Node, kind: NodeKind, names: dict[str, str], events: dict[int, int]
 ) -> Params | None:
     if kind is NodeKind.KERNEL and node.kernel_name:

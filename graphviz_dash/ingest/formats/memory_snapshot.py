@@ -45,14 +45,14 @@ def read_memory_snapshot(path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryU
     """Read the snapshot in the JSON file at ``path``.
 
     Raises:
-        InputError: As in :func:`memory_use`, or not JSON.
+        InputError: As in :func:`convert_memory_use`, or not JSON.
     """
     # Before torch 2.0, a snapshot is a list of segments.
     value = read_json(path, limits, _Snapshot | list[_Segment], _EXPECTED)  # type: ignore[arg-type]
-    return _memory_use(_Snapshot(value) if isinstance(value, list) else value)
+    return _build_memory_use(_Snapshot(value) if isinstance(value, list) else value)
 
 
-def memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryUse:
+def convert_memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryUse:
     """Convert ``value``, read from ``path``, to current bytes by pool and peaks.
 
     Peaks come from the recorded history. None without a history, or with several devices.
@@ -67,21 +67,21 @@ def memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) -> Memor
         snapshot = msgspec.convert(value, _Snapshot)
     except (msgspec.ValidationError, RecursionError) as error:
         raise InputError(path, str(error), _EXPECTED) from error
-    return _memory_use(snapshot)
+    return _build_memory_use(snapshot)
 
 
-def _memory_use(snapshot: _Snapshot) -> MemoryUse:
+def _build_memory_use(snapshot: _Snapshot) -> MemoryUse:
     allocated = sum(segment.allocated_size for segment in snapshot.segments)
     reserved = sum(segment.total_size for segment in snapshot.segments)
     # Several devices have separate histories, with peaks at different times.
     recorded = [trace for trace in snapshot.device_traces if trace]
     history = recorded[0][::-1] if len(recorded) == 1 else []
     return MemoryUse(
-        peak_allocated_bytes=_peak(allocated, history, _ALLOCATED),
-        peak_reserved_bytes=_peak(reserved, history, _RESERVED),
+        peak_allocated_bytes=_compute_peak(allocated, history, _ALLOCATED),
+        peak_reserved_bytes=_compute_peak(reserved, history, _RESERVED),
         allocated_bytes=allocated,
         reserved_bytes=reserved,
-        pools=tuple(_pools(snapshot.segments)),
+        pools=tuple(_iter_pools(snapshot.segments)),
     )
 
 
@@ -93,12 +93,12 @@ def _check_size(value: Any, path: Path, limits: Limits) -> None:
     parts = [value.get("segments"), *(traces if isinstance(traces, list) else [])]
     count = sum(len(part) for part in parts if isinstance(part, list | tuple))
     if count > limits.events:
-        raise limits.refuse(path, "events", f"{count:,} segments and events")
+        raise limits.build_error(path, "events", f"{count:,} segments and events")
     if count * _EVENT_BYTES > limits.memory_bytes:
-        raise limits.refuse(path, "memory_bytes", f"{count:,} segments and events")
+        raise limits.build_error(path, "memory_bytes", f"{count:,} segments and events")
 
 
-def _peak(now: int, latest_first: list[_Event], signs: dict[str, int]) -> int | None:
+def _compute_peak(now: int, latest_first: list[_Event], signs: dict[str, int]) -> int | None:
     """Compute the maximum of the recorded history, walking back from ``now``."""
     changes = [signs[event.action] * event.size for event in latest_first if event.action in signs]
     if not changes:
@@ -110,7 +110,7 @@ def _peak(now: int, latest_first: list[_Event], signs: dict[str, int]) -> int | 
     return highest
 
 
-def _pools(segments: list[_Segment]) -> Iterator[PoolUse]:
+def _iter_pools(segments: list[_Segment]) -> Iterator[PoolUse]:
     by_pool: dict[PoolId, list[_Segment]] = {}
     for segment in segments:
         by_pool.setdefault(segment.segment_pool_id, []).append(segment)

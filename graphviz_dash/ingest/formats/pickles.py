@@ -19,16 +19,16 @@ from graphviz_dash.ingest.formats.text import read_bytes
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 
 _EXPECTED: Final = "a pickle of plain data: numbers, texts, lists, tuples, sets and dictionaries"
-_LONGEST_INTEGER: Final = 1 << 512
+_MAX_INTEGER: Final = 1 << 512
 _MARK: Final = object()
-_KEYS: Final = frozenset({int, float, bool, str, bytes, type(None)})
+_KEY_TYPES: Final = frozenset({int, float, bool, str, bytes, type(None)})
 """Allowed types of keys and set elements. Tuples are excluded: a tuple's hash covers its elements,
 so a hundred bytes can cause unbounded work."""
 
 _OPERATION_BYTES: Final = 100
 """Approximate memory of one operation's value, including its place in a container."""
 
-_VALUES: Final = frozenset(
+_VALUE_OPCODES: Final = frozenset(
     {
         "INT",
         "BININT",
@@ -53,17 +53,17 @@ _VALUES: Final = frozenset(
     }
 )
 _CONSTANTS: Final = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-_EMPTY: Final[dict[str, Callable[[], Any]]] = {
+_EMPTY_CONTAINERS: Final[dict[str, Callable[[], Any]]] = {
     "EMPTY_LIST": list,
     "EMPTY_DICT": dict,
     "EMPTY_SET": set,
     "EMPTY_TUPLE": tuple,
 }
-_TUPLES: Final = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-_ADDED: Final = frozenset({"SETITEM", "SETITEMS", "APPEND", "APPENDS", "ADDITEMS"})
-_IGNORED: Final = frozenset({"PROTO", "FRAME"})
-_STORE: Final = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
-_FETCH: Final = frozenset({"GET", "BINGET", "LONG_BINGET"})
+_TUPLE_SIZES: Final = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+_ADD_OPCODES: Final = frozenset({"SETITEM", "SETITEMS", "APPEND", "APPENDS", "ADDITEMS"})
+_IGNORED_OPCODES: Final = frozenset({"PROTO", "FRAME"})
+_STORE_OPCODES: Final = frozenset({"PUT", "BINPUT", "LONG_BINPUT"})
+_FETCH_OPCODES: Final = frozenset({"GET", "BINGET", "LONG_BINGET"})
 
 
 def read_pickle(path: Path, limits: Limits = DEFAULT_LIMITS) -> Any:
@@ -73,25 +73,25 @@ def read_pickle(path: Path, limits: Limits = DEFAULT_LIMITS) -> Any:
         InputError: Not a pickle, truncated, an operation beyond plain data, or more than ``limits``
             allow; ``limits.events`` limits the opcodes.
     """
-    machine = _Machine(path, limits)
+    machine = _PickleMachine(path, limits)
     max_operations = limits.memory_bytes // _OPERATION_BYTES
     content = io.BytesIO(read_bytes(path, limits))
     try:
         for number, (opcode, argument, position) in enumerate(pickletools.genops(content)):
             if number >= limits.events:
-                raise limits.refuse(path, "events", "a pickle with more operations")
+                raise limits.build_error(path, "events", "a pickle with more operations")
             if number >= max_operations:
-                raise limits.refuse(path, "memory_bytes", "a pickle with more operations")
+                raise limits.build_error(path, "memory_bytes", "a pickle with more operations")
             if opcode.name == "STOP":
-                return machine.result()
-            machine.step(opcode.name, argument, position or 0)
+                return machine.get_result()
+            machine.execute_opcode(opcode.name, argument, position or 0)
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
         # Raised for pickles that no pickler wrote. InputError is none of these.
         raise InputError(path, f"a damaged pickle ({error})", _EXPECTED) from error
     raise InputError(path, "a truncated pickle", _EXPECTED)
 
 
-class _Machine:
+class _PickleMachine:
     """Stack and memo of a pickle, for opcodes that create plain data."""
 
     def __init__(self, path: Path, limits: Limits) -> None:
@@ -101,84 +101,84 @@ class _Machine:
         self._memo: dict[int, Any] = {}
         self._depths: dict[int, tuple[int, Any]] = {}  # of nested tuples by id, which stay alive
 
-    def result(self) -> Any:
+    def get_result(self) -> Any:
         """Return the final value."""
         if len(self._stack) != 1 or self._stack[0] is _MARK:
             raise InputError(self._path, "a pickle without a single value", _EXPECTED)
         return self._stack[0]
 
-    def step(self, name: str, argument: Any, at: int) -> None:
+    def execute_opcode(self, name: str, argument: Any, position: int) -> None:
         """Execute one opcode.
 
         KeyError, IndexError, TypeError or ValueError if it is invalid at this point.
         """
         stack = self._stack
-        if name in _VALUES:
-            stack.append(self._checked(argument))
-        elif name in _STORE:
-            self._memo[argument] = self._top()
-        elif name in _FETCH:
+        if name in _VALUE_OPCODES:
+            stack.append(self._check_value(argument))
+        elif name in _STORE_OPCODES:
+            self._memo[argument] = self._get_top()
+        elif name in _FETCH_OPCODES:
             stack.append(self._memo[argument])
         elif name == "MEMOIZE":
-            self._memo[len(self._memo)] = self._top()
+            self._memo[len(self._memo)] = self._get_top()
         elif name == "MARK":
             stack.append(_MARK)
-        elif name in _EMPTY:
-            stack.append(_EMPTY[name]())
+        elif name in _EMPTY_CONTAINERS:
+            stack.append(_EMPTY_CONTAINERS[name]())
         elif name in _CONSTANTS:
             stack.append(_CONSTANTS[name])
-        elif name in _TUPLES:
-            count = _TUPLES[name]
-            stack.append(self._tuple([self._pop() for _ in range(count)][::-1]))
-        elif name not in _IGNORED:
-            self._container(name, at)
+        elif name in _TUPLE_SIZES:
+            count = _TUPLE_SIZES[name]
+            stack.append(self._build_tuple([self._pop_value() for _ in range(count)][::-1]))
+        elif name not in _IGNORED_OPCODES:
+            self._execute_container_opcode(name, position)
 
-    def _container(self, name: str, at: int) -> None:
-        if name in _ADDED:
-            self._add(name)
+    def _execute_container_opcode(self, name: str, position: int) -> None:
+        if name in _ADD_OPCODES:
+            self._add_to_container(name)
             return
         stack = self._stack
         match name:
             case "DICT":
-                stack.append(_pairs(self._marked()))
+                stack.append(_build_dict(self._pop_to_mark()))
             case "LIST":
-                stack.append(self._marked())
+                stack.append(self._pop_to_mark())
             case "TUPLE":
-                stack.append(self._tuple(self._marked()))
+                stack.append(self._build_tuple(self._pop_to_mark()))
             case "FROZENSET":
-                stack.append(frozenset(_hashable(self._marked())))
+                stack.append(frozenset(_check_keys(self._pop_to_mark())))
             case "POP":
                 stack.pop()
             case "POP_MARK":
-                self._marked()
+                self._pop_to_mark()
             case "DUP":
-                stack.append(self._top())
+                stack.append(self._get_top())
             case _:
                 raise InputError(
                     self._path,
-                    f"the operation {name} at byte {at:,}, which could run code",
+                    f"the operation {name} at byte {position:,}, which could run code",
                     _EXPECTED,
                     "Pickles are only read as data and never executed.",
                 )
 
-    def _add(self, name: str) -> None:
+    def _add_to_container(self, name: str) -> None:
         if name == "SETITEM":
-            value, key = self._pop(), self._pop()
-            _hashable((key,))
-            self._of(dict)[key] = value
+            value, key = self._pop_value(), self._pop_value()
+            _check_keys((key,))
+            self._get_container(dict)[key] = value
         elif name == "APPEND":
-            value = self._pop()
-            self._of(list).append(value)
+            value = self._pop_value()
+            self._get_container(list).append(value)
         else:
-            items = self._marked()
+            items = self._pop_to_mark()
             if name == "SETITEMS":
-                self._of(dict).update(_pairs(items))
+                self._get_container(dict).update(_build_dict(items))
             elif name == "APPENDS":
-                self._of(list).extend(items)
+                self._get_container(list).extend(items)
             else:
-                self._of(set).update(_hashable(items))
+                self._get_container(set).update(_check_keys(items))
 
-    def _tuple(self, items: list[Any]) -> tuple[Any, ...]:
+    def _build_tuple(self, items: list[Any]) -> tuple[Any, ...]:
         """Create a tuple from ``items``, unless tuples are nested too deeply.
 
         C code that compares or frees deeply nested tuples would overflow the stack.
@@ -188,37 +188,37 @@ class _Machine:
         if depths:
             depth = 1 + max(depths)
             if depth > self._limits.nesting:
-                raise self._limits.refuse(self._path, "nesting", "tuples nested too deeply")
+                raise self._limits.build_error(self._path, "nesting", "tuples nested too deeply")
             self._depths[id(value)] = (depth, value)
         return value
 
-    def _checked(self, value: Any) -> Any:
+    def _check_value(self, value: Any) -> Any:
         if isinstance(value, str | bytes | bytearray):
             if len(value) > self._limits.string_length:
                 found = f"a text of {len(value):,} characters"
-                raise self._limits.refuse(self._path, "string_length", found)
-        elif isinstance(value, int) and abs(value) >= _LONGEST_INTEGER:
+                raise self._limits.build_error(self._path, "string_length", found)
+        elif isinstance(value, int) and abs(value) >= _MAX_INTEGER:
             raise ValueError("a number out of range")
         return value
 
-    def _top(self) -> Any:
+    def _get_top(self) -> Any:
         value = self._stack[-1]
         if value is _MARK:
             raise ValueError("a mark instead of a value")
         return value
 
-    def _pop(self) -> Any:
-        value = self._top()
+    def _pop_value(self) -> Any:
+        value = self._get_top()
         self._stack.pop()
         return value
 
-    def _of(self, kind: type[Any]) -> Any:
-        value = self._top()
+    def _get_container(self, kind: type[Any]) -> Any:
+        value = self._get_top()
         if type(value) is not kind:
             raise ValueError(f"a {type(value).__name__} instead of a {kind.__name__}")
         return value
 
-    def _marked(self) -> list[Any]:
+    def _pop_to_mark(self) -> list[Any]:
         """Pop and return the values since the last mark, and the mark."""
         stack = self._stack
         mark = len(stack) - 1
@@ -231,15 +231,15 @@ class _Machine:
         return items
 
 
-def _pairs(items: list[Any]) -> dict[Any, Any]:
+def _build_dict(items: list[Any]) -> dict[Any, Any]:
     if len(items) % 2:
         raise ValueError("a key without a value")
-    return dict(zip(_hashable(items[::2]), items[1::2], strict=True))
+    return dict(zip(_check_keys(items[::2]), items[1::2], strict=True))
 
 
-def _hashable(keys: Sequence[Any]) -> Sequence[Any]:
+def _check_keys(keys: Sequence[Any]) -> Sequence[Any]:
     """Return ``keys``, or raise ValueError unless all are scalars."""
     for key in keys:
-        if type(key) not in _KEYS:
+        if type(key) not in _KEY_TYPES:
             raise ValueError(f"a {type(key).__name__} as a key")
     return keys

@@ -17,11 +17,11 @@ from msgspec import Struct
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.formats.debug_dot import read_debug_dot
-from graphviz_dash.ingest.formats.graph_data import graph_data, read_graph_data
-from graphviz_dash.ingest.formats.memory_snapshot import memory_use, read_memory_snapshot
+from graphviz_dash.ingest.formats.graph_data import convert_graph_data, read_graph_data
+from graphviz_dash.ingest.formats.memory_snapshot import convert_memory_use, read_memory_snapshot
 from graphviz_dash.ingest.formats.nsight import convert_nsight
 from graphviz_dash.ingest.formats.pickles import read_pickle
-from graphviz_dash.ingest.formats.torch_trace import HEAD, read_torch_trace
+from graphviz_dash.ingest.formats.torch_trace import HEAD_PATTERN, read_torch_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
@@ -34,7 +34,7 @@ _SQLITE: Final = b"SQLite format 3\0"
 _PICKLE: Final = re.compile(rb"\x80[\x02-\x05]")
 _DOT: Final = re.compile(rb"\s*(?:strict\s+)?digraph\b")
 _JSON: Final = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
-_EVENTS: Final = b'"traceEvents"'
+_EVENTS_KEY: Final = b'"traceEvents"'
 _GRAPH_KEY: Final = re.compile(rb'"exec_graph_id"\s*:')
 _SNAPSHOT_KEY: Final = re.compile(rb'"(?:device_traces|segments)"\s*:\s*\[')
 _EXPECTED: Final = (
@@ -91,7 +91,7 @@ class ForeignFormat(Struct, frozen=True):
     """Reading method in the manifest. None if the bundle contains the file unchanged."""
 
 
-def recognised_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat | None:
+def detect_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat | None:
     """Detect the format of the file at ``path`` from its first decompressed bytes. None if
     unsupported.
 
@@ -107,13 +107,13 @@ def recognised_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFor
     return next((row for row in FORMATS if row.sniff(head)), None)
 
 
-def foreign_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat:
+def require_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat:
     """Detect the format of a file.
 
     Raises:
-        InputError: As in :func:`recognised_format`, or a file of unknown kind.
+        InputError: As in :func:`detect_format`, or a file of unknown kind.
     """
-    row = recognised_format(path, limits)
+    row = detect_format(path, limits)
     if row is None:
         advice = ""
         if path.suffix in (".nsys-rep", ".qdrep"):
@@ -136,7 +136,7 @@ def read_foreign(
             memory allow.
     """
     try:
-        return foreign_format(path, limits).read(path, scratch, limits)
+        return require_format(path, limits).read(path, scratch, limits)
     except MemoryError as error:
         found = "a file that needs more memory than available"
         raise InputError(path, found, "a smaller file") from error
@@ -144,7 +144,7 @@ def read_foreign(
         raise InputError(path, "a file nested too deeply", "a flatter file") from error
 
 
-def reading_method(kind: SourceKind) -> str | None:
+def get_reading_method(kind: SourceKind) -> str | None:
     """Return the manifest's reading method of ``kind``. None if files are stored unchanged."""
     return next(row.method for row in FORMATS if row.kind is kind)
 
@@ -193,9 +193,9 @@ def _read_torch_trace(path: Path, _: Path, limits: Limits) -> tuple[ForeignConte
 def _read_pickle(path: Path, _: Path, limits: Limits) -> tuple[ForeignContent, ...]:
     value = read_pickle(path, limits)
     if isinstance(value, dict) and "exec_graph_id" in value:
-        graph, ids = graph_data(value, path, limits)
+        graph, ids = convert_graph_data(value, path, limits)
         return (ForeignContent(SourceKind.GRAPH_DATA, graphs=(graph,), ids=ids),)
-    memory = memory_use(value, path, limits)
+    memory = convert_memory_use(value, path, limits)
     return (ForeignContent(SourceKind.MEMORY_SNAPSHOT, memory=memory),)
 
 
@@ -224,19 +224,21 @@ FORMATS: Final = (
     ),
     ForeignFormat(
         SourceKind.GRAPH_DATA,
-        lambda head: _is_json(head) and _EVENTS not in head and bool(_GRAPH_KEY.search(head)),
+        lambda head: _is_json(head) and _EVENTS_KEY not in head and bool(_GRAPH_KEY.search(head)),
         _read_graph_data,
         "parsed",
     ),
     ForeignFormat(
         SourceKind.MEMORY_SNAPSHOT,
-        lambda head: _is_json(head) and _EVENTS not in head and bool(_SNAPSHOT_KEY.search(head)),
+        lambda head: (
+            _is_json(head) and _EVENTS_KEY not in head and bool(_SNAPSHOT_KEY.search(head))
+        ),
         _read_memory_snapshot,
         "read as plain data",
     ),
     ForeignFormat(
         SourceKind.TORCH_TRACE,
-        lambda head: HEAD.match(head) is not None,
+        lambda head: HEAD_PATTERN.match(head) is not None,
         _read_torch_trace,
         "read as a log",
     ),

@@ -13,7 +13,7 @@ from graphviz_dash.ingest.limits import Limits
 
 T = TypeVar("T")
 
-MOST_BYTES: Final = 1 << 30
+MAX_BYTES: Final = 1 << 30
 """Size limit independent of other limits, because the content is held in memory."""
 
 _EXPANSION_FROM_BYTES: Final = 4 << 20
@@ -31,7 +31,7 @@ def read_bytes(path: Path, limits: Limits) -> bytes:
     Raises:
         InputError: Unreadable, damaged, or more than the limits allow.
     """
-    max_bytes = min(MOST_BYTES, limits.memory_bytes // 4)
+    max_bytes = min(MAX_BYTES, limits.memory_bytes // 4)
     parts = []
     remaining = max_bytes
     with ByteStream(path, limits, expansion_from=_EXPANSION_FROM_BYTES) as stream:
@@ -67,7 +67,7 @@ def read_json(path: Path, limits: Limits, kind: type[T], expected: str) -> T:
     values = containers + data.count(b",")
     needed = len(data) + containers * _CONTAINER_BYTES + values * _VALUE_BYTES
     if needed > limits.memory_bytes:
-        raise limits.refuse(path, "memory_bytes", f"JSON of {values:,} values")
+        raise limits.build_error(path, "memory_bytes", f"JSON of {values:,} values")
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -13,27 +13,27 @@ from typing import Any, Final
 
 import msgspec
 
-from graphviz_dash.bundle.compile_log import STRUCTURED, CompileLog
-from graphviz_dash.bundle.compile_stacks import shorter
+from graphviz_dash.bundle.compile_log import STRUCTURED_SOURCE, CompileLog
+from graphviz_dash.bundle.compile_stacks import strip_folders
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.model.compilation import Compilation, CompilationFact, FactSource
 
-HEAD: Final = re.compile(rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+\] \{\"")
+HEAD_PATTERN: Final = re.compile(rb"[VDIWEC]\d{4} \d\d:\d\d:\d\d\.\d+ \d+ \S+\] \{\"")
 """Start of such a file."""
 
 _RECORD: Final = re.compile(r"[VDIWEC]\d{4} [\d:.]+ \d+ \S+\] (?P<json>\{.*)$")
 _EXPECTED: Final = "the records of a TORCH_TRACE log"
-_MOST_PAYLOAD: Final = 4 << 20
-_TOLD: Final = (
+_MAX_PAYLOAD_BYTES: Final = 4 << 20
+_AVAILABLE_FACTS: Final = (
     CompilationFact.FRAMES,
     CompilationFact.BREAKS,
     CompilationFact.RECOMPILES,
     CompilationFact.GRAPHS,
     CompilationFact.SKIPS,
 )
-_NOT_TOLD: Final = "not in TORCH_TRACE logs; use graphviz-dash collect -- python ..."
+_UNAVAILABLE_REASON: Final = "not in TORCH_TRACE logs; use graphviz-dash collect -- python ..."
 
 
 def read_torch_trace(path: Path, limits: Limits) -> Compilation:
@@ -43,19 +43,21 @@ def read_torch_trace(path: Path, limits: Limits) -> Compilation:
     Raises:
         InputError: No record, or more than the limits allow.
     """
-    log = CompileLog(shorter)
+    log = CompileLog(strip_folders)
     count = 0
-    for metadata, payload in _records(path, limits):
+    for metadata, payload in _iter_records(path, limits):
         count += 1
         if count > limits.events:
-            raise limits.refuse(path, "events", "more records")
+            raise limits.build_error(path, "events", "more records")
         log.record(metadata, payload)
     if not count:
         raise InputError(path, "no record", _EXPECTED)
     return Compilation(
         torch=log.torch,
         sources=tuple(
-            FactSource(fact, STRUCTURED) if fact in _TOLD else FactSource(fact, None, _NOT_TOLD)
+            FactSource(fact, STRUCTURED_SOURCE)
+            if fact in _AVAILABLE_FACTS
+            else FactSource(fact, None, _UNAVAILABLE_REASON)
             for fact in CompilationFact
         ),
         frames=tuple(log.frames.values()),
@@ -66,39 +68,39 @@ def read_torch_trace(path: Path, limits: Limits) -> Compilation:
     )
 
 
-def _records(path: Path, limits: Limits) -> Iterator[tuple[dict[str, Any], str]]:
+def _iter_records(path: Path, limits: Limits) -> Iterator[tuple[dict[str, Any], str]]:
     """Yield JSON and payload of each record. Payloads are truncated to 4 MiB."""
     metadata: dict[str, Any] | None = None
     payload: list[str] = []
     size = 0
-    for line in _lines(path, limits):
+    for line in _iter_lines(path, limits):
         if line.startswith("\t"):
             size += len(line)
-            if size <= _MOST_PAYLOAD:
+            if size <= _MAX_PAYLOAD_BYTES:
                 payload.append(line[1:])
             continue
         if metadata is not None:
             yield metadata, "\n".join(payload)
         record = _RECORD.match(line)
-        metadata, payload, size = _json(record["json"]) if record else None, [], 0
+        metadata, payload, size = _parse_json(record["json"]) if record else None, [], 0
     if metadata is not None:
         yield metadata, "\n".join(payload)
 
 
-def _json(text: str) -> dict[str, Any] | None:
+def _parse_json(text: str) -> dict[str, Any] | None:
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
 
 
-def _lines(path: Path, limits: Limits) -> Iterator[str]:
+def _iter_lines(path: Path, limits: Limits) -> Iterator[str]:
     remainder = b""
     with ByteStream(path, limits) as stream:
         while data := stream.read():
             *lines, remainder = (remainder + data).split(b"\n")
             yield from (line.decode("utf-8", "replace") for line in lines)
             if len(remainder) > limits.event_bytes:
-                raise limits.refuse(path, "event_bytes", "a longer line")
+                raise limits.build_error(path, "event_bytes", "a longer line")
     if remainder:
         yield remainder.decode("utf-8", "replace")

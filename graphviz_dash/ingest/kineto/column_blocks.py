@@ -29,13 +29,13 @@ class Block(NamedTuple):
     """Number of rows."""
     base: int
     """Lower bound of the values."""
-    above: npt.NDArray[Any] | None
+    offsets: npt.NDArray[Any] | None
     """Differences to ``base``. None if all values equal ``base``."""
-    gaps: bool
-    """True if 0 in ``above`` represents :data:`ABSENT`."""
+    has_absent: bool
+    """True if 0 in ``above`` represents :data:`ABSENT_TEXT`."""
 
 
-def narrowed(values: Ints) -> Block:
+def compress_values(values: Ints) -> Block:
     """Compress ``values``, which are not empty, to a block. May keep a reference to ``values``."""
     rows = len(values)
     minimum, maximum = int(values.min()), int(values.max())
@@ -55,7 +55,7 @@ def narrowed(values: Ints) -> Block:
     return Block(rows, 0, values, False)
 
 
-def widened(blocks: Sequence[Block], out: Ints | None = None) -> Ints:
+def expand_blocks(blocks: Sequence[Block], out: Ints | None = None) -> Ints:
     """Expand ``blocks`` to one array, using ``out`` if given."""
     if out is None:
         out = np.empty(sum(block.rows for block in blocks), np.int64)

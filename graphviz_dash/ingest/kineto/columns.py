@@ -10,8 +10,14 @@ from typing import Final
 
 import numpy as np
 
-from graphviz_dash.ingest.kineto.column_blocks import Block, Ints, narrowed, widened
-from graphviz_dash.ingest.kineto.events import ABSENT, UNUSABLE, Args, Event, UnusableEventError
+from graphviz_dash.ingest.kineto.column_blocks import Block, Ints, compress_values, expand_blocks
+from graphviz_dash.ingest.kineto.events import (
+    ABSENT,
+    UNUSABLE_EVENT,
+    Args,
+    Event,
+    UnusableEventError,
+)
 from graphviz_dash.ingest.kineto.table_columns import (
     ABSENT_BYTES,
     READ_ARGS,
@@ -42,7 +48,7 @@ KINDS: Final = ("kernel", "memcpy", "memset")
 _KERNEL, _MEMCPY, _MEMSET = range(3)
 
 # Kineto's categories, including those of torch before 1.12.
-_TABLE_OF: Final = {
+_TABLE_BY_CATEGORY: Final = {
     "kernel": "gpu",
     "Kernel": "gpu",
     "gpu_memcpy": "gpu",
@@ -62,7 +68,7 @@ _TABLE_OF: Final = {
     "python_function": "python",
     "Python": "python",
 }
-_KIND_OF: Final = {
+_KIND_BY_CATEGORY: Final = {
     "kernel": _KERNEL,
     "Kernel": _KERNEL,
     "gpu_memcpy": _MEMCPY,
@@ -71,10 +77,12 @@ _KIND_OF: Final = {
     "Memset": _MEMSET,
 }
 _PHASES: Final = {"M": "metadata", "i": "instant", "I": "instant", "C": "counter"}
-_NUMBER_OF: Final = {category: list(SCHEMAS).index(table) for category, table in _TABLE_OF.items()}
-_LARGEST_DEVICE: Final = (1 << 31) - 1
+_TABLE_NUMBERS: Final = {
+    category: list(SCHEMAS).index(table) for category, table in _TABLE_BY_CATEGORY.items()
+}
+_MAX_DEVICE: Final = (1 << 31) - 1
 _NO_TABLE: Final = len(SCHEMAS)
-_TEXTS: Final = ("input_dims", "input_types")
+_TEXT_COLUMNS: Final = ("input_dims", "input_types")
 _NO_SHAPE: Final = (ABSENT, ABSENT, ABSENT)
 
 
@@ -105,9 +113,9 @@ class EventColumns:
             without_table = self._stage(events)
         except UnusableEventError:
             self._discard()
-            causes = self._causes(events)
+            causes = self._find_causes(events)
             self.unusable.update(causes.values())
-            usable = [UNUSABLE if at in causes else event for at, event in enumerate(events)]
+            usable = [UNUSABLE_EVENT if at in causes else event for at, event in enumerate(events)]
             without_table = self._stage(usable)
         for table in self.tables.values():
             table.commit()
@@ -120,23 +128,23 @@ class EventColumns:
         Raises:
             NeedsExactTimesError, UnusableEventError: As in :meth:`TableColumns.times`.
         """
-        number_of = _NUMBER_OF.get
+        number_of = _TABLE_NUMBERS.get
         numbers = bytes(
             [number_of(event.cat, _NO_TABLE) if event.ph == "X" else _NO_TABLE for event in events]
         )
         for number, (name, table) in enumerate(self.tables.items()):
-            chosen, indices = _chosen(events, numbers, number)
-            table.begin(len(chosen))
+            chosen, indices = _select_events(events, numbers, number)
+            table.start_piece(len(chosen))
             if chosen:
-                table.put("event_index", indices)
+                table.stage_column("event_index", indices)
                 _FILL[name](table, chosen, self.exact)
-        return _chosen(events, numbers, _NO_TABLE)[0]
+        return _select_events(events, numbers, _NO_TABLE)[0]
 
     def _discard(self) -> None:
         for table in self.tables.values():
             table.discard()
 
-    def _causes(self, events: list[Event], first: int = 0) -> dict[int, str]:
+    def _find_causes(self, events: list[Event], first: int = 0) -> dict[int, str]:
         """Find the reasons of unusable events, by index, by bisection because they are rare."""
         try:
             self._stage(events)
@@ -148,12 +156,14 @@ class EventColumns:
         finally:
             self._discard()
         half = len(events) // 2
-        return self._causes(events[:half], first) | self._causes(events[half:], first + half)
+        return self._find_causes(events[:half], first) | self._find_causes(
+            events[half:], first + half
+        )
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Finish after the last piece."""
         for table in self.tables.values():
-            table.settle()
+            table.finish()
 
     def _count_skipped(self, events: list[Event]) -> None:
         seen = Counter([event.cat for event in events])
@@ -162,7 +172,7 @@ class EventColumns:
         self.skipped.update(seen)
 
 
-def _chosen(events: list[Event], numbers: bytes, number: int) -> tuple[list[Event], bytes]:
+def _select_events(events: list[Event], numbers: bytes, number: int) -> tuple[list[Event], bytes]:
     """Select the events with this number, and their packed indices."""
     if number not in numbers:
         return [], b""
@@ -172,7 +182,7 @@ def _chosen(events: list[Event], numbers: bytes, number: int) -> tuple[list[Even
     ).tobytes()
 
 
-def joined(parts: Sequence[EventColumns], owners: Sequence[int]) -> EventColumns:
+def merge_columns(parts: Sequence[EventColumns], owners: Sequence[int]) -> EventColumns:
     """Merge the pieces of ``parts``. ``owners`` is the part of each piece, in file order. Consumes
     ``parts``."""
     merged = EventColumns(parts[0].where, exact=parts[0].exact)
@@ -183,24 +193,24 @@ def joined(parts: Sequence[EventColumns], owners: Sequence[int]) -> EventColumns
     first_events = np.fromiter(accumulate(merged.events[:-1], initial=0), np.int64, len(owners))
     pieces = np.argsort(np.array(owners), kind="stable")  # one part after the other
     for name in SCHEMAS:
-        merged.tables[name] = _joined([part.tables[name] for part in parts], pieces)
-        merged.tables[name].first = first_events[pieces]
+        merged.tables[name] = _merge_tables([part.tables[name] for part in parts], pieces)
+        merged.tables[name].first_events = first_events[pieces]
     return merged
 
 
-def span_of(tables: Iterable[TableColumns]) -> tuple[int, int]:
+def compute_span(tables: Iterable[TableColumns]) -> tuple[int, int]:
     """Compute the start of the first event and the end of the last one, in ns. ``tables`` must have
     rows."""
     starts, ends = [], []
     for table in tables:
-        ts = widened(table.blocks["ts"])
+        ts = expand_blocks(table.blocks["ts"])
         starts.append(int(ts.min()))
-        ts += widened(table.blocks["dur"])
+        ts += expand_blocks(table.blocks["dur"])
         ends.append(int(ts.max()))
     return min(starts), max(ends)
 
 
-def _joined(tables: Sequence[TableColumns], pieces: Ints) -> TableColumns:
+def _merge_tables(tables: Sequence[TableColumns], pieces: Ints) -> TableColumns:
     """Merge tables. ``pieces`` are the file positions of the tables' pieces, one table after the
     other."""
     merged, *others = tables
@@ -209,7 +219,7 @@ def _joined(tables: Sequence[TableColumns], pieces: Ints) -> TableColumns:
         new_codes = {
             "name": np.frombuffer(merged.names.encode(table.names.values), np.int64),
             **dict.fromkeys(
-                _TEXTS, np.frombuffer(merged.texts.encode(table.texts.values), np.int64)
+                _TEXT_COLUMNS, np.frombuffer(merged.texts.encode(table.texts.values), np.int64)
             ),
         }
         for column, blocks in table.blocks.items():
@@ -217,20 +227,20 @@ def _joined(tables: Sequence[TableColumns], pieces: Ints) -> TableColumns:
             merged.blocks[column] += (
                 blocks
                 if column_codes is None
-                else [_renumbered(block, column_codes) for block in blocks]
+                else [_remap_codes(block, column_codes) for block in blocks]
             )
         merged.rows += table.rows
     if others:
-        merged.file_order = _file_order(np.array(merged.rows, np.int64), pieces)
+        merged.file_order = _compute_file_order(np.array(merged.rows, np.int64), pieces)
     return merged
 
 
-def _renumbered(block: Block, meanings: Ints) -> Block:
-    codes = np.maximum(widened([block]), -1)  # the last one is for absent values
-    return narrowed(np.append(meanings, ABSENT)[codes])
+def _remap_codes(block: Block, meanings: Ints) -> Block:
+    codes = np.maximum(expand_blocks([block]), -1)  # the last one is for absent values
+    return compress_values(np.append(meanings, ABSENT)[codes])
 
 
-def _file_order(rows: Ints, pieces: Ints) -> Ints:
+def _compute_file_order(rows: Ints, pieces: Ints) -> Ints:
     """Compute the file order of rows, from the number of ``rows`` of each piece and its position in
     the file."""
     starts = np.cumsum(rows) - rows
@@ -241,92 +251,94 @@ def _file_order(rows: Ints, pieces: Ints) -> Ints:
     return order
 
 
-def _gpu(table: TableColumns, events: list[Event], exact: bool) -> None:
+def _fill_gpu(table: TableColumns, events: list[Event], exact: bool) -> None:
     args = [event.args for event in events]
-    table.times(events, exact=exact)
-    table.put("kind", pack("q", [_KIND_OF[event.cat] for event in events]))
+    table.stage_times(events, exact=exact)
+    table.stage_column("kind", pack("q", [_KIND_BY_CATEGORY[event.cat] for event in events]))
     # Old traces identify device and stream only by the process and thread of their lanes.
     for column, thread in (("device", "pid"), ("stream", "tid")):
-        packed = table.integers(READ_ARGS[column](args), column)
-        if (missing := _missing(packed)).size:
-            fallback = table.integers(READ_EVENT[thread](events), thread)
-            packed = _replaced(packed, missing, np.frombuffer(fallback, np.int64)[missing])
-        if column == "device" and np.abs(np.frombuffer(packed, np.int64)).max() > _LARGEST_DEVICE:
+        packed = table.pack_integers(READ_ARGS[column](args), column)
+        if (missing := _find_missing(packed)).size:
+            fallback = table.pack_integers(READ_EVENT[thread](events), thread)
+            packed = _replace_values(packed, missing, np.frombuffer(fallback, np.int64)[missing])
+        if column == "device" and np.abs(np.frombuffer(packed, np.int64)).max() > _MAX_DEVICE:
             raise UnusableEventError("a device out of range")
-        table.put(column, packed)
-    table.arguments(args, "correlation", "shared", "registers", "bytes")
-    _external_ids(table, args)
+        table.stage_column(column, packed)
+    table.stage_arguments(args, "correlation", "shared", "registers", "bytes")
+    _add_external_ids(table, args)
     for name, shapes in (("grid", [a.grid for a in args]), ("block", [a.block for a in args])):
-        for axis, extent in zip("xyz", _extents(shapes, name), strict=True):
-            table.put(f"{name}_{axis}", extent.tobytes())
-    graph, node = _graph_ids(args)
-    table.put("graph_id", graph)
-    table.put("graph_node_id", node)
+        for axis, extent in zip("xyz", _split_extents(shapes, name), strict=True):
+            table.stage_column(f"{name}_{axis}", extent.tobytes())
+    graph, node = _pack_graph_ids(args)
+    table.stage_column("graph_id", graph)
+    table.stage_column("graph_node_id", node)
 
 
-def _runtime(table: TableColumns, events: list[Event], exact: bool) -> None:
+def _fill_runtime(table: TableColumns, events: list[Event], exact: bool) -> None:
     args = [event.args for event in events]
-    table.times(events, exact=exact)
-    table.threads(events)
-    table.arguments(args, "correlation")
-    _external_ids(table, args)
+    table.stage_times(events, exact=exact)
+    table.stage_threads(events)
+    table.stage_arguments(args, "correlation")
+    _add_external_ids(table, args)
 
 
-def _ops(table: TableColumns, events: list[Event], exact: bool) -> None:
+def _fill_ops(table: TableColumns, events: list[Event], exact: bool) -> None:
     args = [event.args for event in events]
-    table.times(events, exact=exact)
-    table.threads(events)
-    table.arguments(args, "sequence", "forward_tid")
-    _external_ids(table, args)
-    dims = table.raws([arg.input_dims for arg in args])
-    if (missing := _missing(dims)).size:
-        older = table.raws([args[row].old_input_dims for row in missing.tolist()])
-        dims = _replaced(dims, missing, np.frombuffer(older, np.int64))
-    table.put("input_dims", dims)
-    table.put("input_types", table.raws([arg.input_types for arg in args]))
+    table.stage_times(events, exact=exact)
+    table.stage_threads(events)
+    table.stage_arguments(args, "sequence", "forward_tid")
+    _add_external_ids(table, args)
+    dims = table.encode_raw_values([arg.input_dims for arg in args])
+    if (missing := _find_missing(dims)).size:
+        older = table.encode_raw_values([args[row].old_input_dims for row in missing.tolist()])
+        dims = _replace_values(dims, missing, np.frombuffer(older, np.int64))
+    table.stage_column("input_dims", dims)
+    table.stage_column("input_types", table.encode_raw_values([arg.input_types for arg in args]))
 
 
-def _annotations(table: TableColumns, events: list[Event], exact: bool) -> None:
-    table.times(events, exact=exact)
-    table.threads(events)
+def _fill_annotations(table: TableColumns, events: list[Event], exact: bool) -> None:
+    table.stage_times(events, exact=exact)
+    table.stage_threads(events)
 
 
-def _python(table: TableColumns, events: list[Event], exact: bool) -> None:
-    table.times(events, exact=exact)
-    table.threads(events)
-    table.arguments([event.args for event in events], "python_id", "python_parent_id")
+def _fill_python(table: TableColumns, events: list[Event], exact: bool) -> None:
+    table.stage_times(events, exact=exact)
+    table.stage_threads(events)
+    table.stage_arguments([event.args for event in events], "python_id", "python_parent_id")
 
 
 _FILL: Final = {
-    "gpu": _gpu,
-    "runtime": _runtime,
-    "ops": _ops,
-    "annotations": _annotations,
-    "python": _python,
+    "gpu": _fill_gpu,
+    "runtime": _fill_runtime,
+    "ops": _fill_ops,
+    "annotations": _fill_annotations,
+    "python": _fill_python,
 }
 
 
-def _external_ids(table: TableColumns, args: Sequence[Args]) -> None:
+def _add_external_ids(table: TableColumns, args: Sequence[Args]) -> None:
     """Add the External id, or its name in older versions of torch."""
-    packed = table.integers(READ_ARGS["external_id"](args), "external_id")
-    if (missing := _missing(packed)).size:
+    packed = table.pack_integers(READ_ARGS["external_id"](args), "external_id")
+    if (missing := _find_missing(packed)).size:
         older = READ_ARGS["old_external_id"]([args[row] for row in missing.tolist()])
-        older_packed = table.integers(older, "external_id")
-        packed = _replaced(packed, missing, np.frombuffer(older_packed, np.int64))
-    table.put("external_id", packed)
+        older_packed = table.pack_integers(older, "external_id")
+        packed = _replace_values(packed, missing, np.frombuffer(older_packed, np.int64))
+    table.stage_column("external_id", packed)
 
 
-def _missing(packed: bytes) -> Ints:
+def _find_missing(packed: bytes) -> Ints:
     return np.flatnonzero(np.frombuffer(packed, np.int64) == ABSENT)
 
 
-def _replaced(packed: bytes, indices: Ints, values: Ints) -> bytes:
+def _replace_values(packed: bytes, indices: Ints, values: Ints) -> bytes:
     numbers = np.frombuffer(packed, np.int64).copy()
     numbers[indices] = values
     return numbers.tobytes()
 
 
-def _extents(shapes: Sequence[tuple[int, int, int] | str | None], attribute: str) -> list[Ints]:
+def _split_extents(
+    shapes: Sequence[tuple[int, int, int] | str | None], attribute: str
+) -> list[Ints]:
     """Split grids or blocks into three columns, with ABSENT for missing ones."""
     extents = [_NO_SHAPE if isinstance(shape, str) else shape or _NO_SHAPE for shape in shapes]
     try:
@@ -336,7 +348,7 @@ def _extents(shapes: Sequence[tuple[int, int, int] | str | None], attribute: str
     return list(np.frombuffer(flat, np.int64).reshape(-1, 3).T)
 
 
-def _graph_ids(args: Sequence[Args]) -> tuple[bytes, bytes]:
+def _pack_graph_ids(args: Sequence[Args]) -> tuple[bytes, bytes]:
     """Pack graph and node ids as the bits of unsigned numbers, with ABSENT for missing ones.
 
     Kineto writes 0 for work outside graphs, and a node either as its number within the graph or as

@@ -17,15 +17,15 @@ _SPARSE: Final = 8  # ids of a process are close together: use a byte per id up 
 _SMALL: Final = 1 << 16
 
 
-def among(ids: pl.Series, reference: pl.Series) -> pl.Series:
+def test_membership(ids: pl.Series, reference: pl.Series) -> pl.Series:
     """Test which ``ids`` are in ``reference``. False for null."""
     present = ids.is_not_null().to_numpy()
     members = np.zeros(len(ids), np.bool_)
-    members[present] = _within(ids.drop_nulls().to_numpy(), reference.drop_nulls().to_numpy())
+    members[present] = _is_in(ids.drop_nulls().to_numpy(), reference.drop_nulls().to_numpy())
     return pl.Series(members)
 
 
-def _within(values: Ints, reference: Ints) -> Flags:
+def _is_in(values: Ints, reference: Ints) -> Flags:
     """Compute np.isin, which is ten times slower since numpy 2.3."""
     if not len(reference):
         return np.zeros(len(values), np.bool_)
@@ -42,14 +42,14 @@ def _within(values: Ints, reference: Ints) -> Flags:
     return inside
 
 
-def repeated(ids: pl.Series) -> tuple[pl.Series, int]:
+def find_repeated(ids: pl.Series) -> tuple[pl.Series, int]:
     """Find the distinct repeated ``ids`` and the number of their rows, ignoring null."""
     distinct, counts = np.unique(ids.drop_nulls().to_numpy(), return_counts=True)
     is_repeated = counts > 1
     return pl.Series(distinct[is_repeated], dtype=pl.Int64), int(counts[is_repeated].sum())
 
 
-class Calls:
+class CallIntervals:
     """Start of the first call and return of the last call, by correlation id of ``runtime``.
 
     ``begin`` and ``end``: for each of ``work``, the rows of ``gpu`` that have a call, in order.
@@ -61,7 +61,7 @@ class Calls:
         work_ids = gpu["correlation"].fill_null(ABSENT).to_numpy()
         if not len(ids):
             self.work: Ints = np.empty(0, np.int64)
-            self.begin: Ints = self.work
+            self.start: Ints = self.work
             self.end: Ints = self.work
             return
         order = np.argsort(ids, kind="stable")
@@ -72,6 +72,6 @@ class Calls:
         indices[indices == len(ids)] = 0
         self.work = np.flatnonzero(ids[indices] == work_ids)
         ts = identified["ts"].to_numpy()[order]
-        self.begin = np.minimum.reduceat(ts, starts)[indices[self.work]]
+        self.start = np.minimum.reduceat(ts, starts)[indices[self.work]]
         ts += identified["dur"].to_numpy()[order]
         self.end = np.maximum.reduceat(ts, starts)[indices[self.work]]

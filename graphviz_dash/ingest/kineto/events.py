@@ -20,15 +20,15 @@ ABSENT: Final = -(1 << 63)
 NO_TIME: Final = math.nan
 NO_RAW: Final = Raw(b"")
 
-_LARGEST = 1e25
+_MAX_NUMBER = 1e25
 _INT64 = 1 << 63
 _UNSIGNED = ("graph_id", "graph_node_id")
-_OF_WORK = frozenset(
+_GPU_ARGUMENTS = frozenset(
     ("device", "stream", "grid", "block", "shared", "registers", "bytes", *_UNSIGNED)
 )
 """Arguments kept for GPU work only. Elsewhere these names have other meanings."""
 
-_OR_TEXT = frozenset(("stream", "grid", "bytes"))
+_TEXT_ARGUMENTS = frozenset(("stream", "grid", "bytes"))
 """Arguments whose text is decoded too, to stay in the fast path."""
 
 GPU_CATEGORIES: Final = frozenset(
@@ -122,24 +122,24 @@ class _ExactEvent(Event, gc=False):
     dur: Decimal = Decimal("NaN")
 
 
-_fast = msgspec.json.Decoder(list[_FastEvent])
-_exact = msgspec.json.Decoder(list[_ExactEvent])
+_fast_decoder = msgspec.json.Decoder(list[_FastEvent])
+_exact_decoder = msgspec.json.Decoder(list[_ExactEvent])
 
 
-def _number(text: str) -> float | Decimal:
+def _parse_number(text: str) -> float | Decimal:
     """Parse a number exactly. Huge numbers become floats, because Decimal traps such exponents."""
     value = float(text)
-    return Decimal(text) if abs(value) < _LARGEST else value
+    return Decimal(text) if abs(value) < _MAX_NUMBER else value
 
 
-_untyped = msgspec.json.Decoder(float_hook=_number)
+_untyped_decoder = msgspec.json.Decoder(float_hook=_parse_number)
 
 
 class UnusableEventError(Exception):
     """Invalid value of an event, with a description. The event is omitted and counted."""
 
 
-UNUSABLE: Final = Event(cat="unusable")
+UNUSABLE_EVENT: Final = Event(cat="unusable")
 """Placeholder for an omitted event."""
 
 
@@ -156,30 +156,30 @@ class EventDecoder:
         self.unreadable: Counter[str] = Counter()
         self.unusable: Counter[str] = Counter()
 
-    def strict(self, piece: bytes) -> list[Event]:
+    def decode_strictly(self, piece: bytes) -> list[Event]:
         """Decode a JSON array of events. Raises DecodeError or UnicodeDecodeError."""
-        decoder = _exact if self.exact else _fast
+        decoder = _exact_decoder if self.exact else _fast_decoder
         try:
             events: list[Event] = decoder.decode(piece)  # type: ignore[assignment]
         except msgspec.ValidationError:
             # Later text may not be JSON. Then this raises, because the cut was wrong.
-            events = list(map(self._event, _items(_untyped.decode(piece))))
+            events = list(map(self._convert_event, _check_items(_untyped_decoder.decode(piece))))
         return events
 
-    def lenient(self, piece: bytes) -> list[Event]:
+    def decode_leniently(self, piece: bytes) -> list[Event]:
         """Decode like :meth:`strict`, but accept NaN, Infinity, raw control characters and invalid
         UTF-8. Raises JSONDecodeError for other text."""
         text = piece.decode("utf-8", "replace")
-        items = _items(json.loads(text, strict=False, parse_float=_number))
-        return list(map(self._event, items))
+        items = _check_items(json.loads(text, strict=False, parse_float=_parse_number))
+        return list(map(self._convert_event, items))
 
-    def unchecked(self, piece: bytes) -> list[Event] | None:
+    def decode_unchecked(self, piece: bytes) -> list[Event] | None:
         """Decode a piece cut at a likely position. None if the cut was wrong, or if the problem
         requires reading the complete document."""
         try:
             if not piece.isascii():
                 piece.decode()
-            return self.strict(piece)
+            return self.decode_strictly(piece)
         except (UnicodeDecodeError, RecursionError):
             return None
         except msgspec.DecodeError:
@@ -187,42 +187,42 @@ class EventDecoder:
         if _CONTROL.search(piece):
             return None
         try:
-            return self.lenient(piece)  # NaN and similar
+            return self.decode_leniently(piece)  # NaN and similar
         except (ValueError, RecursionError):
             return None
 
-    def _event(self, item: Any) -> Event:
+    def _convert_event(self, item: Any) -> Event:
         try:
-            return self._read(item)
+            return self._read_event(item)
         except UnusableEventError as error:
             self.unusable[str(error)] += 1
-            return UNUSABLE
+            return UNUSABLE_EVENT
 
-    def _read(self, item: Any) -> Event:
+    def _read_event(self, item: Any) -> Event:
         if not isinstance(item, dict):
             raise UnusableEventError("not an object")
         args = item.get("args")
         return Event(
-            ph=_text(item, "ph"),
-            cat=_text(item, "cat"),
-            name=_text(item, "name"),
-            pid=_thread(item.get("pid")),
-            tid=_thread(item.get("tid")),
-            ts=_time(item, "ts"),
-            dur=_time(item, "dur"),
-            args=self._args(args, item.get("cat")) if isinstance(args, dict) else NO_ARGS,
+            ph=_read_text(item, "ph"),
+            cat=_read_text(item, "cat"),
+            name=_read_text(item, "name"),
+            pid=_convert_thread(item.get("pid")),
+            tid=_convert_thread(item.get("tid")),
+            ts=_read_time(item, "ts"),
+            dur=_read_time(item, "dur"),
+            args=self._read_args(args, item.get("cat")) if isinstance(args, dict) else NO_ARGS,
         )
 
-    def _args(self, args: dict[str, Any], category: object) -> Args:
+    def _read_args(self, args: dict[str, Any], category: object) -> Args:
         values: dict[str, Any] = {}
         for name, attribute in _ARGUMENTS.items():
             value = args.get(name)
-            if value is None or (attribute in _OF_WORK and category not in GPU_CATEGORIES):
+            if value is None or (attribute in _GPU_ARGUMENTS and category not in GPU_CATEGORIES):
                 continue
-            if isinstance(value, str) and attribute in _OR_TEXT:
-                values[attribute] = _without_surrogates(value)
+            if isinstance(value, str) and attribute in _TEXT_ARGUMENTS:
+                values[attribute] = _replace_surrogates(value)
                 continue
-            converted = _reader(attribute)(value)
+            converted = _get_converter(attribute)(value)
             if converted is None:
                 self.unreadable[name] += 1
             elif (
@@ -236,16 +236,16 @@ class EventDecoder:
         return Args(**values)
 
 
-def _text(item: dict[str, Any], key: str) -> str:
+def _read_text(item: dict[str, Any], key: str) -> str:
     value = item.get(key, "")
     if isinstance(value, str):
-        return _without_surrogates(value)
+        return _replace_surrogates(value)
     if value is None:
         return ""
     raise UnusableEventError(f"no text as {key}")
 
 
-def _time(item: dict[str, Any], key: str) -> int | float | Decimal:
+def _read_time(item: dict[str, Any], key: str) -> int | float | Decimal:
     value = item.get(key, NO_TIME)
     # Times of events without a table are not checked.
     if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
@@ -258,12 +258,12 @@ def _time(item: dict[str, Any], key: str) -> int | float | Decimal:
 _ARGUMENTS = {info.encode_name: info.name for info in msgspec.structs.fields(Args)}
 
 
-def _items(decoded: Any) -> list[Any]:
+def _check_items(decoded: Any) -> list[Any]:
     assert isinstance(decoded, list)  # the text starts with a bracket
     return decoded
 
 
-def _integer(value: Any) -> int | None:
+def _convert_integer(value: Any) -> int | None:
     """Convert a number or its text to an integer. None for other values."""
     if isinstance(value, str):
         try:
@@ -271,37 +271,37 @@ def _integer(value: Any) -> int | None:
         except ValueError:
             return None
     if isinstance(value, float | Decimal):
-        if not abs(float(value)) < _LARGEST:  # NaN and Infinity too
+        if not abs(float(value)) < _MAX_NUMBER:  # NaN and Infinity too
             return None
         integer = int(value)
         return integer if value == integer else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _shape(value: Any) -> tuple[int, int, int] | None:
+def _convert_shape(value: Any) -> tuple[int, int, int] | None:
     if not isinstance(value, list) or len(value) != 3:
         return None
-    x, y, z = map(_integer, value)
+    x, y, z = map(_convert_integer, value)
     return None if x is None or y is None or z is None else (x, y, z)
 
 
-def _raw(value: Any) -> Raw:
+def _convert_raw(value: Any) -> Raw:
     return Raw(json.dumps(value, default=str).encode())
 
 
-def _reader(attribute: str) -> Callable[[Any], object]:
+def _get_converter(attribute: str) -> Callable[[Any], object]:
     if attribute in ("grid", "block"):
-        return _shape
-    return _raw if attribute.startswith(("input", "old_input")) else _integer
+        return _convert_shape
+    return _convert_raw if attribute.startswith(("input", "old_input")) else _convert_integer
 
 
-def _thread(value: Any) -> ThreadId:
+def _convert_thread(value: Any) -> ThreadId:
     if isinstance(value, int | str) and not isinstance(value, bool):
         return value
     return ABSENT
 
 
-def _without_surrogates(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which JSON can escape but UTF-8 cannot encode, by U+FFFD."""
     try:
         text.encode()

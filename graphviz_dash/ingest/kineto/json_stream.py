@@ -26,23 +26,23 @@ from graphviz_dash.ingest.limits import Limits
 T = TypeVar("T")
 
 _CUT = re.compile(rb'}(?=\s*,\s*{\s*["}])')
-_BETWEEN = re.compile(rb"\s*,\s*")
+_SEPARATOR = re.compile(rb"\s*,\s*")
 _ARRAY_END = re.compile(rb"}\s*\]")
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"|["\[\]{}]', re.DOTALL)
 _VALUE = re.compile(rb"\s*:\s*(\S)")
 _SPACE = b" \t\r\n"
 _CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 _BOM = b"\xef\xbb\xbf"
-_IMPORT_IT = "Import an Nsight Systems report first: graphviz-dash import FILE -o FOLDER."
+_IMPORT_ADVICE = "Import an Nsight Systems report first: graphviz-dash import FILE -o FOLDER."
 _WINDOWS = (4 << 10, 64 << 10)  # windows at the end of a piece that are searched for cuts
-_TRIES = 6  # maximum cuts to try, each at the cost of decoding a piece
-_LONGEST_WORD = 400  # maximum length of a number or word that the end of a chunk may cut
-_END_TRIES = 64  # maximum array ends to try; each "} ]" in the fields after the array counts
+_MAX_CUTS = 6  # maximum cuts to try, each at the cost of decoding a piece
+_MAX_WORD_LENGTH = 400  # maximum length of a number or word that the end of a chunk may cut
+_MAX_ENDS = 64  # maximum array ends to try; each "} ]" in the fields after the array counts
 
 Decode = Callable[[bytes], list[T]]
-NOT_JSON = (msgspec.DecodeError, UnicodeDecodeError)
+STRICT_ERRORS = (msgspec.DecodeError, UnicodeDecodeError)
 """Exceptions of a strict decoder for text that is not JSON."""
-NOT_EVEN_ALMOST_JSON = (ValueError,)
+LENIENT_ERRORS = (ValueError,)
 """Exceptions of a lenient decoder from the standard library (JSONDecodeError is one)."""
 
 
@@ -51,7 +51,7 @@ class ArrayReader(Generic[T]):
 
     A document that is itself an array is read as such an array without fields.
 
-    ``strict`` decodes most pieces and raises :data:`NOT_JSON`; ``lenient`` decodes pieces that
+    ``strict`` decodes most pieces and raises :data:`STRICT_ERRORS`; ``lenient`` decodes pieces that
     ``strict`` rejects at every cut.
 
     ``span`` is the byte range of the last piece in the decompressed document. After iteration,
@@ -80,13 +80,13 @@ class ArrayReader(Generic[T]):
         self.span = (0, 0)
         self.hand_over: Callable[[memoryview], bool] | None = None
         self._buffer = b""
-        self._before = 0  # bytes of the document before self._buffer
-        self._bare = False
+        self._position = 0  # bytes of the document before self._buffer
+        self._is_bare_array = False
 
     @property
     def read_bytes(self) -> int:
         """Decompressed bytes of the document read so far."""
-        return self._before
+        return self._position
 
     def __iter__(self) -> Iterator[list[T] | None]:
         """Yield the elements piece by piece, in order, and None for pieces handed over.
@@ -95,40 +95,40 @@ class ArrayReader(Generic[T]):
             InputError: No such array, a document damaged before it, or too large an element.
         """
         try:
-            self._buffer = self._enter()
+            self._buffer = self._read_to_array()
         except _DamagedError as error:
-            raise self.refused(self._stream.damage or error.damage) from error
+            raise self.build_error(self._stream.damage or error.damage) from error
         try:
-            yield from self._pieces()
-            last = self._last(self._buffer)
-            self.span = (self._before, self._before + len(self._buffer))
-            self._before += len(self._buffer)
+            yield from self._iter_pieces()
+            last = self._decode_last(self._buffer)
+            self.span = (self._position, self._position + len(self._buffer))
+            self._position += len(self._buffer)
             self.damage = self._stream.damage
         except _DamagedError as error:
             self.damage = self._stream.damage or error.damage
-            last = self._salvaged()
+            last = self._recover_elements()
         yield last
 
-    def refused(self, damage: Damage) -> InputError:
+    def build_error(self, damage: Damage) -> InputError:
         """Build the error for a document without a usable array."""
-        advice = _ADVICE_CUT if damage.cut else _ADVICE_DAMAGED
+        advice = _TRUNCATION_ADVICE if damage.is_truncated else _DAMAGE_ADVICE
         return InputError(self._path, damage.description, "a complete JSON document", advice)
 
-    def _pieces(self) -> Iterator[list[T] | None]:
+    def _iter_pieces(self) -> Iterator[list[T] | None]:
         """Yield all but the last elements, which remain in the buffer with the text after them."""
         wanted = 0
         while self._read_until(wanted):
-            piece = self._handed(self._buffer) or self._piece(self._buffer)
+            piece = self._hand_over_piece(self._buffer) or self._decode_piece(self._buffer)
             if piece is None:
                 # One long element, or damage: try again with twice the data, so that the total work
                 # stays proportional to the input.
                 if len(self._buffer) > self._limits.event_bytes:
-                    raise self._too_long()
+                    raise self._build_length_error()
                 wanted = 2 * len(self._buffer)
                 continue
             items, next_start = piece
-            self.span = (self._before, self._before + next_start)
-            self._before += next_start
+            self.span = (self._position, self._position + next_start)
+            self._position += next_start
             self._buffer = self._buffer[next_start:]
             wanted = 0
             yield items
@@ -151,56 +151,56 @@ class ArrayReader(Generic[T]):
         finally:
             self._buffer = b"".join(blocks)
 
-    def _handed(self, buffer: bytes) -> tuple[None, int] | None:
+    def _hand_over_piece(self, buffer: bytes) -> tuple[None, int] | None:
         """Hand over a piece and return the next element's position. None if not handed over."""
         if self.hand_over is None:
             return None
-        near = _near_cuts(buffer)
+        near = _find_near_cuts(buffer)
         if not near or not self.hand_over(memoryview(buffer)[: near[0]]):
             return None
-        return None, _next_element(buffer, near[0])
+        return None, _find_next_element(buffer, near[0])
 
-    def _salvaged(self) -> list[T]:
+    def _recover_elements(self) -> list[T]:
         """Recover the complete elements in the buffer before its damage, and the complete fields if
         the array ended before it."""
         # latin-1 keeps all positions, and JSON's own characters are ASCII.
         text = self._buffer.decode("latin-1")
         try:
-            end, closed = _whole_elements(text)
+            end, closed = _find_complete_elements(text)
         except RecursionError as error:
-            raise self._too_deep() from error
-        items = self._salvaged_items(end)
+            raise self._build_nesting_error() from error
+        items = self._decode_recovered(end)
         if closed is not None and (items or not end):
-            self._take(_whole_fields(text, closed))
-        self.span = (self._before, self._before + end)
-        self._before += end if items else 0
+            self._add_fields(_parse_complete_fields(text, closed))
+        self.span = (self._position, self._position + end)
+        self._position += end if items else 0
         return items
 
-    def _salvaged_items(self, end: int) -> list[T]:
+    def _decode_recovered(self, end: int) -> list[T]:
         if end == 0:
             return []
-        items = self._decoded(self._buffer, end)
-        return items or self._decoded_leniently(self._buffer, end) or []
+        items = self._decode_strictly(self._buffer, end)
+        return items or self._decode_leniently(self._buffer, end) or []
 
-    def _enter(self) -> bytes:
+    def _read_to_array(self) -> bytes:
         """Read up to the first element and return the text after the array's bracket."""
         buffer = self._stream.read()
         if buffer.startswith(_BOM):
             buffer = buffer[len(_BOM) :]
-            self._before = len(_BOM)
+            self._position = len(_BOM)
         while not buffer.strip(_SPACE):
             data = self._stream.read()
             if not data and self._stream.damage:
                 raise _DamagedError(self._stream.damage)
             if not data:
                 raise InputError(self._path, "an empty file", "a Kineto trace")
-            self._before += len(buffer)
+            self._position += len(buffer)
             buffer = data
         first = buffer.lstrip(_SPACE)[:1]
         if first == b"[":
-            self._bare = True
+            self._is_bare_array = True
             array_start = buffer.index(b"[") + 1
-            self._before += array_start
+            self._position += array_start
             return buffer[array_start:]
         if first != b"{":
             start = buffer.lstrip(_SPACE)[:16]
@@ -208,7 +208,7 @@ class ArrayReader(Generic[T]):
                 self._path,
                 f"not a JSON object: it starts with {start!r}",
                 "a Kineto trace, a JSON object with an array traceEvents",
-                _IMPORT_IT if start.startswith(b"SQLite format 3") else "",
+                _IMPORT_ADVICE if start.startswith(b"SQLite format 3") else "",
             )
         return self._scan_fields(buffer)
 
@@ -228,27 +228,27 @@ class ArrayReader(Generic[T]):
                     depth += 1
                     if depth > self._limits.nesting:
                         found = f"JSON nested more than {self._limits.nesting} deep"
-                        raise self._limits.refuse(self._path, "nesting", found)
+                        raise self._limits.build_error(self._path, "nesting", found)
                 elif text in (b"}", b"]"):
                     depth -= 1
                     if depth == 0:
-                        raise self._no_array(buffer[: token.end()])
+                        raise self._build_no_array_error(buffer[: token.end()])
                 elif depth == 1 and text == wanted:
                     value = _VALUE.match(buffer, token.end())
                     if value is None and not buffer[token.end() :].strip(_SPACE + b":"):
                         resume_at = start  # the value has not been read yet
                         break
                     if value is not None:
-                        return self._open(buffer, start, value)
+                        return self._open_array(buffer, start, value)
             if len(buffer) > self._limits.event_bytes:
-                raise self._too_long()
+                raise self._build_length_error()
             more = self._stream.read(max(1, len(buffer)))
             if not more:
-                raise self._damaged(buffer, "")
+                raise self._build_damage_error(buffer, "")
             position = resume_at
             buffer += more
 
-    def _open(self, buffer: bytes, key_at: int, value: re.Match[bytes]) -> bytes:
+    def _open_array(self, buffer: bytes, key_at: int, value: re.Match[bytes]) -> bytes:
         if value[1] != b"[":
             raise InputError(
                 self._path,
@@ -257,46 +257,46 @@ class ArrayReader(Generic[T]):
             )
         head = buffer[:key_at].rstrip(_SPACE).removesuffix(b",") + b"}"
         try:
-            self._take(_fields(head))
-        except NOT_EVEN_ALMOST_JSON as error:
-            raise self._damaged(buffer, "") from error
+            self._add_fields(_parse_object(head))
+        except LENIENT_ERRORS as error:
+            raise self._build_damage_error(buffer, "") from error
         except RecursionError as error:
-            raise self._too_deep() from error
-        self._before += value.end()
+            raise self._build_nesting_error() from error
+        self._position += value.end()
         return buffer[value.end() :]
 
-    def _piece(self, buffer: bytes) -> tuple[list[T], int] | None:
+    def _decode_piece(self, buffer: bytes) -> tuple[list[T], int] | None:
         """Decode the elements up to the last valid cut and return them with the position of the
         next element.
 
         None if ``buffer`` has no valid cut yet, or the array ends in it.
         """
-        near = _near_cuts(buffer)
+        near = _find_near_cuts(buffer)
         for cut in near:
-            items = self._decoded(buffer, cut)
+            items = self._decode_strictly(buffer, cut)
             if items is not None:
-                return items, _next_element(buffer, cut)
+                return items, _find_next_element(buffer, cut)
         # The text contains NaN or similar, or all these cuts are inside one element.
-        for cut in chain(near[:1], _scanned_cuts(buffer)):
-            items = self._decoded(buffer, cut)
+        for cut in chain(near[:1], _scan_cuts(buffer)):
+            items = self._decode_strictly(buffer, cut)
             if items is None:
-                items = self._decoded_leniently(buffer, cut)
+                items = self._decode_leniently(buffer, cut)
             if items is not None:
-                return items, _next_element(buffer, cut)
+                return items, _find_next_element(buffer, cut)
         self._check_prefix(buffer)
         return None
 
-    def _decoded(self, buffer: bytes, cut: int) -> list[T] | None:
+    def _decode_strictly(self, buffer: bytes, cut: int) -> list[T] | None:
         try:
-            items = self._strict(_closed(buffer, cut))
-        except NOT_JSON:
+            items = self._strict(_close_array(buffer, cut))
+        except STRICT_ERRORS:
             return None
         except RecursionError as error:
-            raise self._too_deep() from error
-        self._look(buffer, cut)
+            raise self._build_nesting_error() from error
+        self._check_encoding(buffer, cut)
         return items
 
-    def _look(self, buffer: bytes, end: int) -> None:
+    def _check_encoding(self, buffer: bytes, end: int) -> None:
         """Record if accepted text contains invalid UTF-8. Strict decoders ignore it in skipped
         values."""
         if not self.repaired and not buffer.isascii():
@@ -305,18 +305,18 @@ class ArrayReader(Generic[T]):
             except UnicodeDecodeError:
                 self.repaired = True
 
-    def _decoded_leniently(self, buffer: bytes, cut: int) -> list[T] | None:
+    def _decode_leniently(self, buffer: bytes, cut: int) -> list[T] | None:
         try:
-            items = self._lenient(_closed(buffer, cut))
+            items = self._lenient(_close_array(buffer, cut))
         except RecursionError as error:
-            raise self._too_deep() from error
+            raise self._build_nesting_error() from error
         except ValueError:
             return None
-        self._look_closely(buffer, cut)
+        self._check_characters(buffer, cut)
         return items
 
-    def _look_closely(self, buffer: bytes, end: int) -> None:
-        self._look(buffer, end)
+    def _check_characters(self, buffer: bytes, end: int) -> None:
+        self._check_encoding(buffer, end)
         self.repaired = self.repaired or _CONTROL.search(buffer, 0, end) is not None
 
     def _check_prefix(self, buffer: bytes) -> None:
@@ -325,98 +325,100 @@ class ArrayReader(Generic[T]):
         try:
             json.JSONDecoder(strict=False).raw_decode(text)
         except RecursionError as error:
-            raise self._too_deep() from error
+            raise self._build_nesting_error() from error
         except json.JSONDecodeError as error:
             # Incomplete text fails at its end or at an open string; a truncated word or number
             # fails at its start.
             open_string = error.msg.startswith("Unterminated string")
-            if not open_string and len(text[error.pos :].strip()) > _LONGEST_WORD:
-                raise self._damaged(buffer, "[") from error
+            if not open_string and len(text[error.pos :].strip()) > _MAX_WORD_LENGTH:
+                raise self._build_damage_error(buffer, "[") from error
         except ValueError as error:  # a number of thousands of digits
-            raise self._damaged(buffer, "[") from error
+            raise self._build_damage_error(buffer, "[") from error
 
-    def _last(self, buffer: bytes) -> list[T]:
+    def _decode_last(self, buffer: bytes) -> list[T]:
         """Decode the remaining elements and the fields after the array."""
         empty = buffer.lstrip(_SPACE).startswith(b"]")
         ends = (
             [buffer.index(b"]") + 1]
             if empty
-            else [match.end() for match in _ARRAY_END.finditer(buffer)][: -_END_TRIES - 1 : -1]
+            else [match.end() for match in _ARRAY_END.finditer(buffer)][: -_MAX_ENDS - 1 : -1]
         )
         for end in ends:
-            fields = self._parsed_tail(buffer[end:])
+            fields = self._parse_tail(buffer[end:])
             if fields is None:
                 continue
             try:
                 items = self._strict(b"[" + buffer[:end])
-            except NOT_JSON:
+            except STRICT_ERRORS:
                 continue
             except RecursionError as error:
-                raise self._too_deep() from error
-            self._take(fields)
-            self._look_closely(buffer, len(buffer))
+                raise self._build_nesting_error() from error
+            self._add_fields(fields)
+            self._check_characters(buffer, len(buffer))
             return items
-        return self._last_leniently(buffer)
+        return self._decode_last_leniently(buffer)
 
-    def _last_leniently(self, buffer: bytes) -> list[T]:
+    def _decode_last_leniently(self, buffer: bytes) -> list[T]:
         text = "[" + buffer.decode("utf-8", "replace")
         try:
             _, end = json.JSONDecoder(strict=False).raw_decode(text)
         except RecursionError as error:
-            raise self._too_deep() from error
+            raise self._build_nesting_error() from error
         except ValueError as error:
-            raise self._damaged(buffer, "[") from error
+            raise self._build_damage_error(buffer, "[") from error
         tail = text[end:]
-        fields = self._parsed_tail(tail.encode())
+        fields = self._parse_tail(tail.encode())
         if fields is None:
-            raise self._damaged_tail(tail, self._before + len(text[1:end].encode()))
+            raise self._build_tail_error(tail, self._position + len(text[1:end].encode()))
         items = self._lenient(text[:end].encode())
-        self._take(fields)
-        self._look_closely(buffer, len(buffer))
+        self._add_fields(fields)
+        self._check_characters(buffer, len(buffer))
         return items
 
-    def _parsed_tail(self, tail: bytes) -> dict[str, Any] | None:
+    def _parse_tail(self, tail: bytes) -> dict[str, Any] | None:
         """Parse the fields in ``tail``, the text after the array. None if invalid."""
         text = tail.strip(_SPACE)
-        if self._bare:
+        if self._is_bare_array:
             return None if text else {}
         if text[:1] == b",":
             text = text[1:]
         elif text != b"}":
             return None
         try:
-            parsed = _fields(b"{" + text)
-        except NOT_EVEN_ALMOST_JSON:
+            parsed = _parse_object(b"{" + text)
+        except LENIENT_ERRORS:
             return None
         except RecursionError as error:
-            raise self._too_deep() from error
+            raise self._build_nesting_error() from error
         return parsed
 
-    def _take(self, fields: dict[str, Any]) -> None:
+    def _add_fields(self, fields: dict[str, Any]) -> None:
         if self._key in fields:
             raise InputError(self._path, f"duplicate {self._key}", f"one array {self._key}")
         self.fields.update(fields)
 
-    def _no_array(self, document: bytes) -> Exception:
+    def _build_no_array_error(self, document: bytes) -> Exception:
         found = f"a JSON object without {self._key}"
         try:
-            keys = list(_fields(document))
-        except (*NOT_EVEN_ALMOST_JSON, RecursionError):
-            return self._damaged(document, "")
+            keys = list(_parse_object(document))
+        except (*LENIENT_ERRORS, RecursionError):
+            return self._build_damage_error(document, "")
         key_list = ", ".join(repr(key[:40]) for key in islice(keys, 5))
         found += f" (it has {key_list})" if key_list else " (it is empty)"
         return InputError(self._path, found, "a Kineto trace from torch.profiler")
 
-    def _too_long(self) -> InputError:
+    def _build_length_error(self) -> InputError:
         found = f"an event or field of more than {self._limits.event_bytes:,} bytes"
-        return self._limits.refuse(self._path, "event_bytes", found)
+        return self._limits.build_error(self._path, "event_bytes", found)
 
-    def _too_deep(self) -> InputError:
-        return self._limits.refuse(self._path, "nesting", "JSON nested too deeply to be decoded")
+    def _build_nesting_error(self) -> InputError:
+        return self._limits.build_error(
+            self._path, "nesting", "JSON nested too deeply to be decoded"
+        )
 
-    def _damaged_tail(self, tail: str, before: int) -> Exception:
+    def _build_tail_error(self, tail: str, before: int) -> Exception:
         fields = tail.lstrip()
-        if self._bare or fields[:1] not in (",", ""):
+        if self._is_bare_array or fields[:1] not in (",", ""):
             extra_text = fields.removeprefix("}").lstrip()
             position = before + len(tail.encode()) - len(extra_text.encode())
             description = (
@@ -424,19 +426,21 @@ class ArrayReader(Generic[T]):
             )
             return _DamagedError(Damage(False, description))
         before += len(tail) - len(fields) + len(fields[:1])
-        return self._damaged(fields[1:].encode(), "{", before)
+        return self._build_damage_error(fields[1:].encode(), "{", before)
 
-    def _damaged(self, buffer: bytes, opening: str, before: int | None = None) -> Exception:
+    def _build_damage_error(
+        self, buffer: bytes, opening: str, before: int | None = None
+    ) -> Exception:
         """Describe the problem with ``buffer``, which follows ``before`` bytes of the document.
         ``opening`` makes it the start of a document."""
-        before = self._before if before is None else before
+        before = self._position if before is None else before
         text = opening + buffer.decode("utf-8", "replace")
         try:
             _, end = json.JSONDecoder(strict=False).raw_decode(text.lstrip())
         except json.JSONDecodeError as error:
             end, reason = error.pos, error.msg
         except RecursionError:
-            return self._too_deep()
+            return self._build_nesting_error()
         except ValueError:  # Python rejects such integers
             return _DamagedError(Damage(False, "a number of thousands of digits"))
         else:
@@ -464,60 +468,62 @@ class _DamagedError(Exception):
         self.damage = damage
 
 
-_ADVICE_CUT = "The trace was truncated while it was written or copied. Record or copy it again."
-_ADVICE_DAMAGED = "The trace was changed after it was written. Record or copy it again."
+_TRUNCATION_ADVICE = (
+    "The trace was truncated while it was written or copied. Record or copy it again."
+)
+_DAMAGE_ADVICE = "The trace was changed after it was written. Record or copy it again."
 _DECODER = json.JSONDecoder(strict=False)
 
 
-def _skipped(text: str, at: int) -> int | None:
+def _skip_space(text: str, at: int) -> int | None:
     """Return the next position after white space. None at the end."""
     while at < len(text) and text[at] in " \t\r\n":
         at += 1
     return at if at < len(text) else None
 
 
-def element_spans(piece: bytes) -> Iterator[tuple[int, int]]:
+def iter_element_spans(piece: bytes) -> Iterator[tuple[int, int]]:
     """Yield start and end of each element in ``piece``, a part of an array. Ends at the array's end
     or at invalid JSON."""
     text = piece.decode("latin-1")
-    position = _skipped(text, 0)
+    position = _skip_space(text, 0)
     while position is not None and text[position] != "]":
         try:
             _, end = _DECODER.raw_decode(text, position)
         except ValueError:
             return
         yield position, end
-        position = _skipped(text, end)
+        position = _skip_space(text, end)
         if position is not None and text[position] == ",":
-            position = _skipped(text, position + 1)
+            position = _skip_space(text, position + 1)
 
 
-def _whole_elements(text: str) -> tuple[int, int | None]:
+def _find_complete_elements(text: str) -> tuple[int, int | None]:
     """Find the end of the last complete element of an array's text, and the position after the
     array. The position is None if the array does not end. Raises RecursionError if nested too
     deeply."""
     end = 0
-    position = _skipped(text, 0)
+    position = _skip_space(text, 0)
     while position is not None and text[position] != "]":
         try:
             _, element_end = _DECODER.raw_decode(text, position)
         except ValueError:
             return end, None
-        position = _skipped(text, element_end)
+        position = _skip_space(text, element_end)
         if position is None or text[position] not in ",]":
             # A number may continue; elements that end with a bracket or quote are complete.
             return (element_end if text[element_end - 1] in '}]"' else end), None
         end = element_end
         if text[position] == ",":
-            position = _skipped(text, position + 1)
+            position = _skip_space(text, position + 1)
     return end, None if position is None else position + 1
 
 
-def _whole_fields(text: str, at: int) -> dict[str, Any]:
+def _parse_complete_fields(text: str, at: int) -> dict[str, Any]:
     """Parse the fields after a comma at ``at`` that precede a comma or the end of the object, so
     that no number is truncated. ``text`` contains bytes as characters."""
     fields: dict[str, Any] = {}
-    position = _skipped(text, at)
+    position = _skip_space(text, at)
     while position is not None and text[position] == ",":
         try:
             field = _FIELD.match(text, position)
@@ -525,7 +531,7 @@ def _whole_fields(text: str, at: int) -> dict[str, Any]:
             key = json.loads(field[1]) if field else ""
         except (ValueError, RecursionError):
             break
-        position = _skipped(text, end)
+        position = _skip_space(text, end)
         if field is None or position is None or text[position] not in ",}":
             break
         fields[key] = value
@@ -535,17 +541,17 @@ def _whole_fields(text: str, at: int) -> dict[str, Any]:
 _FIELD = re.compile(r',\s*("(?:[^"\\]|\\.)*")\s*:\s*')
 
 
-def _near_cuts(buffer: bytes) -> list[int]:
+def _find_near_cuts(buffer: bytes) -> list[int]:
     """Find the last likely cuts, last one first, which is nearly always right."""
     cuts: list[int] = []
     for window in _WINDOWS:
         cuts = [match.end() for match in _CUT.finditer(buffer, max(0, len(buffer) - window))]
-        if len(cuts) >= _TRIES:
+        if len(cuts) >= _MAX_CUTS:
             break
-    return cuts[: -_TRIES - 1 : -1]
+    return cuts[: -_MAX_CUTS - 1 : -1]
 
 
-def _scanned_cuts(buffer: bytes) -> Iterator[int]:
+def _scan_cuts(buffer: bytes) -> Iterator[int]:
     """Find the position after the last complete element by counting all brackets outside strings.
     Yields nothing if there is none, or if the array ends in ``buffer``. Much slower than a near
     cut."""
@@ -567,21 +573,21 @@ def _scanned_cuts(buffer: bytes) -> Iterator[int]:
         yield cut
 
 
-def _closed(buffer: bytes, cut: int) -> bytes:
+def _close_array(buffer: bytes, cut: int) -> bytes:
     return b"".join((b"[", memoryview(buffer)[:cut], b"]"))
 
 
-def _next_element(buffer: bytes, cut: int) -> int:
-    separator = _BETWEEN.match(buffer, cut)
+def _find_next_element(buffer: bytes, cut: int) -> int:
+    separator = _SEPARATOR.match(buffer, cut)
     assert separator is not None  # matched by the pattern of the cut
     return separator.end()
 
 
-def _fields(text: bytes) -> dict[str, Any]:
+def _parse_object(text: bytes) -> dict[str, Any]:
     """Parse a JSON object, including NaN and Infinity. Raises ValueError for other text."""
     try:
         parsed = msgspec.json.decode(text)
-    except NOT_JSON:
+    except STRICT_ERRORS:
         parsed = json.loads(text.decode("utf-8", "replace"), strict=False)
     if not isinstance(parsed, dict):
         raise ValueError("not a JSON object")

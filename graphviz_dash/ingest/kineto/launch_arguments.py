@@ -14,16 +14,16 @@ from typing import Any
 import polars as pl
 
 from graphviz_dash.ingest.byte_stream import ByteStream
-from graphviz_dash.ingest.kineto.json_stream import element_spans
+from graphviz_dash.ingest.kineto.json_stream import iter_element_spans
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.ingest.names import demangled
+from graphviz_dash.ingest.names import demangle_names
 from graphviz_dash.model.graph import Dim3, KernelParams
 from graphviz_dash.model.trace import EventOffsets, Trace
 
-_LARGEST = (1 << 31) - 1
+_MAX_VALUE = (1 << 31) - 1
 
 
-def launched_kernels(
+def read_launched_kernels(
     trace: Trace, rows: Sequence[int], limits: Limits = DEFAULT_LIMITS
 ) -> dict[int, KernelParams]:
     """Read the kernels launched by the calls at ``rows`` of the runtime table, by row.
@@ -38,15 +38,15 @@ def launched_kernels(
     event_index = trace.offsets.rows["runtime"]
     row_at = {int(event_index[row]): row for row in rows}
     kernels = {}
-    for index, event in _events(trace.offsets, sorted(row_at), limits):
-        kernel = _kernel(event.get("args"), limits)
+    for index, event in _iter_events(trace.offsets, sorted(row_at), limits):
+        kernel = _parse_kernel(event.get("args"), limits)
         if kernel is not None:
             kernels[row_at[index]] = kernel
-    texts = demangled({kernel.name for kernel in kernels.values()})
-    return {row: _named(kernel, texts[kernel.name]) for row, kernel in kernels.items()}
+    texts = demangle_names({kernel.name for kernel in kernels.values()})
+    return {row: _set_demangled_name(kernel, texts[kernel.name]) for row, kernel in kernels.items()}
 
 
-def _events(
+def _iter_events(
     offsets: EventOffsets, wanted: list[int], limits: Limits
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the events at the ascending indices ``wanted`` of traceEvents."""
@@ -65,7 +65,7 @@ def _events(
             stream.skip(start - position)
             text = stream.read(end - start)
             position = end
-            for number, (element_start, element_end) in enumerate(element_spans(text), first):
+            for number, (element_start, element_end) in enumerate(iter_element_spans(text), first):
                 if number != index:
                     continue
                 event = json.loads(
@@ -78,32 +78,32 @@ def _events(
                     break
 
 
-def _kernel(args: object, limits: Limits) -> KernelParams | None:
+def _parse_kernel(args: object, limits: Limits) -> KernelParams | None:
     if not isinstance(args, dict):
         return None
     name = args.get("kernel")
     if not isinstance(name, str) or not name or len(name) > limits.string_length:
         return None
     shared = args.get("shared memory")
-    is_size = isinstance(shared, int) and not isinstance(shared, bool) and 0 <= shared <= _LARGEST
+    is_size = isinstance(shared, int) and not isinstance(shared, bool) and 0 <= shared <= _MAX_VALUE
     return KernelParams(
         name=name,
         demangled=name,
-        grid=_dim3(args.get("grid")),
-        block=_dim3(args.get("block")),
+        grid=_parse_dim3(args.get("grid")),
+        block=_parse_dim3(args.get("block")),
         dynamic_shared=shared if is_size else None,
     )
 
 
-def _dim3(value: object) -> Dim3 | None:
+def _parse_dim3(value: object) -> Dim3 | None:
     if not isinstance(value, list) or len(value) != 3:
         return None
-    if not all(type(extent) is int and 0 <= extent <= _LARGEST for extent in value):
+    if not all(type(extent) is int and 0 <= extent <= _MAX_VALUE for extent in value):
         return None
     return value[0], value[1], value[2]
 
 
-def _named(kernel: KernelParams, demangled_name: str) -> KernelParams:
+def _set_demangled_name(kernel: KernelParams, demangled_name: str) -> KernelParams:
     return KernelParams(
         name=kernel.name,
         demangled=demangled_name,

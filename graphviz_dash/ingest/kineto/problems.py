@@ -14,16 +14,16 @@ import polars as pl
 
 from graphviz_dash.ingest.byte_stream import Damage
 from graphviz_dash.ingest.kineto.column_blocks import Flags, Ints
-from graphviz_dash.ingest.kineto.correlations import Calls, among, repeated
+from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, test_membership
 from graphviz_dash.ingest.kineto.events import ABSENT
-from graphviz_dash.ingest.kineto.stitched import stitched_replays
-from graphviz_dash.ingest.kineto.stray_work import work_without_launches
+from graphviz_dash.ingest.kineto.stitched import find_stitched_replays
+from graphviz_dash.ingest.kineto.stray_work import find_stray_work
 from graphviz_dash.model.trace import TraceProblem
-from graphviz_dash.units import counted, format_ns
+from graphviz_dash.units import format_ns, pluralize
 
 # cudaLaunchHostFunc runs on the CPU.
-_SINGLE = re.compile(r"(cuda|cu|hip|hipModule|hipExt|hipExtModule)Launch(?!HostFunc)")
-_LAUNCH = re.compile(rf"{_SINGLE.pattern}|(cuda|cu|hip)GraphLaunch")
+_SINGLE_LAUNCH = re.compile(r"(cuda|cu|hip|hipModule|hipExt|hipExtModule)Launch(?!HostFunc)")
+_LAUNCH = re.compile(rf"{_SINGLE_LAUNCH.pattern}|(cuda|cu|hip)GraphLaunch")
 _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)StreamEndCapture")
 _GRAPH = re.compile(r"(cuda|cu|hip)GraphLaunch")
@@ -55,27 +55,33 @@ def find_problems(
                 "one microsecond.",
             )
         )
-    problems.extend(_repeated_steps(annotations["name"]))
-    problems.extend(_overlaps(gpu, slack))
-    names = _Names(runtime["name"])
+    problems.extend(_find_repeated_steps(annotations["name"]))
+    problems.extend(_find_overlaps(gpu, slack))
+    names = _RowNames(runtime["name"])
     runtime = runtime.select("ts", "dur", "pid", "correlation")
-    launches = _rows(runtime, is_launch := names.which(_LAUNCH))
-    is_outside = _outside_captures(launches, runtime, names)
-    uncaptured, is_graph = _rows(launches, is_outside), names.which(_GRAPH)[is_launch][is_outside]
-    without_work = ~among(uncaptured["correlation"], gpu["correlation"]).to_numpy()
-    missing, graphs = _rows(uncaptured, without_work), _rows(uncaptured, is_graph & without_work)
-    problems.extend(_launches_without_work(uncaptured, missing))
-    single = _rows(launches, names.which(_SINGLE)[is_launch])
-    problems.extend(_shared_correlations(launches, single, gpu))
-    problems.extend(work_without_launches(gpu, runtime, missing, graphs, cupti_version))
-    problems.extend(stitched_replays(gpu, _rows(uncaptured, is_graph)))
-    calls = Calls(runtime, gpu)
-    problems.extend(_early_starts(calls, gpu, slack))
-    problems.extend(_late_ends(calls, runtime, names, gpu, slack))
+    launches = _select_rows(runtime, is_launch := names.find_matching(_LAUNCH))
+    is_outside = _find_outside_captures(launches, runtime, names)
+    uncaptured, is_graph = (
+        _select_rows(launches, is_outside),
+        names.find_matching(_GRAPH)[is_launch][is_outside],
+    )
+    without_work = ~test_membership(uncaptured["correlation"], gpu["correlation"]).to_numpy()
+    missing, graphs = (
+        _select_rows(uncaptured, without_work),
+        _select_rows(uncaptured, is_graph & without_work),
+    )
+    problems.extend(_find_launches_without_work(uncaptured, missing))
+    single = _select_rows(launches, names.find_matching(_SINGLE_LAUNCH)[is_launch])
+    problems.extend(_find_shared_correlations(launches, single, gpu))
+    problems.extend(find_stray_work(gpu, runtime, missing, graphs, cupti_version))
+    problems.extend(find_stitched_replays(gpu, _select_rows(uncaptured, is_graph)))
+    calls = CallIntervals(runtime, gpu)
+    problems.extend(_find_early_starts(calls, gpu, slack))
+    problems.extend(_find_late_ends(calls, runtime, names, gpu, slack))
     return tuple(problems)
 
 
-def missing_rest(
+def build_truncation_problem(
     damage: Damage, *, events: int, read_bytes: int, end: int, base_time: bool
 ) -> TraceProblem:
     """Describe a file that could not be read to its end.
@@ -84,20 +90,20 @@ def missing_rest(
     start.
     """
     description = (
-        f"{damage.description}. The trace contains the {counted(events, 'event')} before this "
+        f"{damage.description}. The trace contains the {pluralize(events, 'event')} before this "
         f"point: {read_bytes:,} bytes of JSON over {format_ns(end)}. Later events are missing from "
         "all figures. Events are not written in the order of time, so the missing ones may be "
         "from any moment"
     )
     if not base_time:
         description += ". The time of day is missing too"
-    if damage.cut:
+    if damage.is_truncated:
         return TraceProblem("cut-off", f"The trace is truncated: {description}.")
     description += ". Values shortly before the damage may be wrong"
     return TraceProblem("damaged", f"The trace is damaged: {description}.")
 
 
-def unreadable_text() -> TraceProblem:
+def build_text_problem() -> TraceProblem:
     """Describe text that no JSON writer produces."""
     return TraceProblem(
         "text-damaged",
@@ -107,7 +113,7 @@ def unreadable_text() -> TraceProblem:
     )
 
 
-class _Names:
+class _RowNames:
     """Names of rows. Many rows share few names, so each name is matched once."""
 
     def __init__(self, names: pl.Series) -> None:
@@ -122,18 +128,18 @@ class _Names:
         texts = names.gather(row[self._used]).to_list() if len(names) else []
         self._texts = [text or "" for text in texts]
 
-    def which(self, pattern: re.Pattern[str]) -> Flags:
+    def find_matching(self, pattern: re.Pattern[str]) -> Flags:
         """Find the rows with a matching name."""
         matching = np.zeros(self._count, np.bool_)
         matching[self._used] = [pattern.match(text) is not None for text in self._texts]
         return matching[self._codes]
 
 
-def _rows(frame: pl.DataFrame, wanted: Flags) -> pl.DataFrame:
+def _select_rows(frame: pl.DataFrame, wanted: Flags) -> pl.DataFrame:
     return frame if wanted.all() else frame.filter(pl.Series(wanted))
 
 
-def _repeated_steps(names: pl.Series) -> Iterator[TraceProblem]:
+def _find_repeated_steps(names: pl.Series) -> Iterator[TraceProblem]:
     counts = Counter(names.to_list())
     marks = [count for name, count in counts.items() if name and _STEP.match(name)]
     max_count = max(marks, default=0)
@@ -148,8 +154,8 @@ def _repeated_steps(names: pl.Series) -> Iterator[TraceProblem]:
         )
 
 
-def _overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
-    if not _touching(gpu, slack):
+def _find_overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
+    if not _has_overlap(gpu, slack):
         return
     ordered = gpu.select("device", "stream", "ts", end=pl.col("ts") + pl.col("dur")).sort(
         "device", "stream", "ts", maintain_order=True
@@ -159,13 +165,13 @@ def _overlaps(gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
     if early.height:
         yield TraceProblem(
             "stream-overlap",
-            f"{counted(early.height, 'slice')} on the GPU start before the previous one on the "
+            f"{pluralize(early.height, 'slice')} on the GPU start before the previous one on the "
             f"stream ends, by up to {format_ns(early['by'].max())}: "  # type: ignore[arg-type]
             "sums of durations exceed the GPU's busy time.",
         )
 
 
-def _touching(gpu: pl.DataFrame, slack: int) -> bool:
+def _has_overlap(gpu: pl.DataFrame, slack: int) -> bool:
     """Test if any slice starts before the previous one on its stream ends. Otherwise none overlaps
     any earlier slice, because slices are sorted by start."""
     device, stream = (gpu[name].fill_null(ABSENT).to_numpy() for name in ("device", "stream"))
@@ -178,73 +184,80 @@ def _touching(gpu: pl.DataFrame, slack: int) -> bool:
     return bool((same_stream & (end[:-1] - ts[1:] > slack)).any())
 
 
-def _launches_without_work(launches: pl.DataFrame, missing: pl.DataFrame) -> Iterator[TraceProblem]:
+def _find_launches_without_work(
+    launches: pl.DataFrame, missing: pl.DataFrame
+) -> Iterator[TraceProblem]:
     if missing.height:
         yield TraceProblem(
             "launch-without-work",
-            f"{missing.height:,} of {counted(launches.height, 'launch')} have no GPU work in the "
+            f"{missing.height:,} of {pluralize(launches.height, 'launch')} have no GPU work in the "
             "trace, so GPU time and kernel counts are too low.",
         )
 
 
-def _outside_captures(launches: pl.DataFrame, runtime: pl.DataFrame, names: _Names) -> Flags:
+def _find_outside_captures(
+    launches: pl.DataFrame, runtime: pl.DataFrame, names: _RowNames
+) -> Flags:
     """Find the launches outside captures, which did more than add a node."""
     starts = launches["ts"].to_numpy()
     is_inside = np.zeros(len(starts), np.bool_)
-    for start, end in _capture_intervals(runtime["ts"].to_numpy(), names):
+    for start, end in _find_capture_intervals(runtime["ts"].to_numpy(), names):
         is_inside |= (starts >= start) & (starts <= end)
     return ~is_inside
 
 
-def _capture_intervals(starts: Ints, names: _Names) -> list[tuple[int, int]]:
-    begins = starts[names.which(_BEGIN_CAPTURE)].tolist()
-    ends = starts[names.which(_END_CAPTURE)].tolist()
+def _find_capture_intervals(starts: Ints, names: _RowNames) -> list[tuple[int, int]]:
+    begins = starts[names.find_matching(_BEGIN_CAPTURE)].tolist()
+    ends = starts[names.find_matching(_END_CAPTURE)].tolist()
     last_start = int(starts.max(initial=0))
     return [
         (begin, min((end for end in ends if end >= begin), default=last_start)) for begin in begins
     ]
 
 
-def _shared_correlations(
+def _find_shared_correlations(
     launches: pl.DataFrame, single: pl.DataFrame, gpu: pl.DataFrame
 ) -> Iterator[TraceProblem]:
     """Report correlation ids shared by launches. ``single``: launches of one kernel each."""
-    numbers, rows = repeated(launches["correlation"])
+    numbers, rows = find_repeated(launches["correlation"])
     if rows:
         yield TraceProblem(
             "duplicate-correlation",
-            f"{rows:,} launches share {counted(len(numbers), 'correlation id')}, so their kernels "
+            f"{rows:,} launches share {pluralize(len(numbers), 'correlation id')}, so their "
+            "kernels "
             "cannot be assigned reliably.",
         )
-    repeated_ids, _ = repeated(gpu["correlation"].filter(gpu["kind"] == "kernel"))
-    count = int(among(single["correlation"], repeated_ids).sum())
+    repeated_ids, _ = find_repeated(gpu["correlation"].filter(gpu["kind"] == "kernel"))
+    count = int(test_membership(single["correlation"], repeated_ids).sum())
     if count:
         yield TraceProblem(
             "several-kernels-per-launch",
-            f"{counted(count, 'launch')} of a single kernel have several kernels in the trace, "
+            f"{pluralize(count, 'launch')} of a single kernel have several kernels in the trace, "
             "which may belong to a graph launch with a wrong correlation id.",
         )
 
 
-def _early_starts(calls: Calls, gpu: pl.DataFrame, slack: int) -> Iterator[TraceProblem]:
+def _find_early_starts(
+    calls: CallIntervals, gpu: pl.DataFrame, slack: int
+) -> Iterator[TraceProblem]:
     # If calls share an id, the first may explain the start.
-    lead_ns = calls.begin - gpu["ts"].to_numpy()[calls.work]
+    lead_ns = calls.start - gpu["ts"].to_numpy()[calls.work]
     early = lead_ns[lead_ns > slack]
     if early.size:
         yield TraceProblem(
             "starts-before-launch",
-            f"{counted(early.size, 'slice')} on the GPU start before their launch call, by up to "
+            f"{pluralize(early.size, 'slice')} on the GPU start before their launch call, by up to "
             f"{format_ns(int(early.max()))}: CPU and GPU clocks differ, and launch "
             "delays are inaccurate.",
         )
 
 
-def _late_ends(
-    calls: Calls, runtime: pl.DataFrame, names: _Names, gpu: pl.DataFrame, slack: int
+def _find_late_ends(
+    calls: CallIntervals, runtime: pl.DataFrame, names: _RowNames, gpu: pl.DataFrame, slack: int
 ) -> Iterator[TraceProblem]:
     """Report work that ends after the return of a call that waits for it. Only if one process uses
     one GPU, because such a call waits for one GPU."""
-    waits = _rows(runtime, names.which(_DEVICE_SYNC))
+    waits = _select_rows(runtime, names.find_matching(_DEVICE_SYNC))
     if not waits.height or gpu["device"].n_unique() != 1 or runtime["pid"].n_unique() != 1:
         return
     start, end = waits["ts"].to_numpy(), (waits["ts"] + waits["dur"]).to_numpy()
@@ -255,7 +268,7 @@ def _late_ends(
     if (late > slack).any():
         yield TraceProblem(
             "ends-after-wait",
-            f"{counted(int((late > slack).sum()), 'slice')} on the GPU end after a call that "
+            f"{pluralize(int((late > slack).sum()), 'slice')} on the GPU end after a call that "
             f"waits for them returned, by up to {format_ns(int(late.max()))}: CPU and GPU "
             "clocks differ, and launch delays and waits are inaccurate.",
         )

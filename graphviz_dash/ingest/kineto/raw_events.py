@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
-from graphviz_dash.ingest.kineto.json_stream import element_spans
+from graphviz_dash.ingest.kineto.json_stream import iter_element_spans
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.trace import Trace
 
@@ -35,7 +35,7 @@ class RawEvent(Struct, frozen=True):
     """Decoded fields."""
 
 
-def raw_event(trace: Trace, table: str, row: int, limits: Limits = DEFAULT_LIMITS) -> RawEvent:
+def read_raw_event(trace: Trace, table: str, row: int, limits: Limits = DEFAULT_LIMITS) -> RawEvent:
     """Read the event of row ``row`` of ``table`` (gpu, runtime, ops, annotations or python).
 
     A plain file is read only at that position; a compressed one is decompressed up to it.
@@ -53,7 +53,7 @@ def raw_event(trace: Trace, table: str, row: int, limits: Limits = DEFAULT_LIMIT
     with ByteStream(offsets.path, limits) as stream:
         stream.skip(piece_info["start"])
         piece = stream.read(piece_info["end"] - piece_info["start"])
-    spans = islice(element_spans(piece), index - piece_info["first"], None)
+    spans = islice(iter_element_spans(piece), index - piece_info["first"], None)
     start, end = next(spans, (0, 0))
     text = piece[start:end]
     fields = json.loads(text.decode("utf-8", "replace"), strict=False) if text else None

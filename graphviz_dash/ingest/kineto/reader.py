@@ -24,20 +24,24 @@ from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.kineto import workers
 from graphviz_dash.ingest.kineto.columns import (
     EventColumns,
-    joined,
-    span_of,
+    compute_span,
+    merge_columns,
 )
 from graphviz_dash.ingest.kineto.events import GPU_CATEGORIES, Event, EventDecoder
 from graphviz_dash.ingest.kineto.json_stream import ArrayReader
-from graphviz_dash.ingest.kineto.problems import find_problems, missing_rest, unreadable_text
-from graphviz_dash.ingest.kineto.table_columns import LATEST_NS, NeedsExactTimesError
-from graphviz_dash.ingest.kineto.tables import frames
+from graphviz_dash.ingest.kineto.problems import (
+    build_text_problem,
+    build_truncation_problem,
+    find_problems,
+)
+from graphviz_dash.ingest.kineto.table_columns import MAX_TIME_NS, NeedsExactTimesError
+from graphviz_dash.ingest.kineto.tables import build_frames
 from graphviz_dash.ingest.kineto.workers import DeclinedError, Workers
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo, TraceProblem
-from graphviz_dash.units import counted
+from graphviz_dash.units import pluralize
 
-_MOST_CATEGORIES = 64
+_MAX_CATEGORIES = 64
 """Maximum number of categories counted by name; others are counted together."""
 
 
@@ -57,7 +61,7 @@ def read_trace(
         path: The file.
         limits: Limits for reading.
         processes: Number of processes for a large file, with the same result. None for
-            :func:`graphviz_dash.ingest.kineto.workers.processes`.
+            :func:`graphviz_dash.ingest.kineto.workers.get_process_count`.
 
     Raises:
         InputError: File not found, damaged before the first slice, not a trace, no usable events,
@@ -65,11 +69,11 @@ def read_trace(
         WorkerError: A process was terminated.
     """
     exact = False
-    with _no_collection():
+    with _disable_garbage_collection():
         while True:
             try:
-                with _Reading(path, limits, exact=exact, processes=processes) as reading:
-                    return reading.run()
+                with _TraceReading(path, limits, exact=exact, processes=processes) as reading:
+                    return reading.read()
             except NeedsExactTimesError:
                 # Nearly always raised in the first piece: such traces have no baseTimeNanoseconds.
                 exact = True
@@ -83,7 +87,7 @@ def read_trace(
                 raise InputError(path, found, "a smaller one") from error
 
 
-class _Reading:
+class _TraceReading:
     """One pass over one file."""
 
     def __init__(self, path: Path, limits: Limits, *, exact: bool, processes: int | None) -> None:
@@ -92,13 +96,13 @@ class _Reading:
         self.exact = exact
         self.decoder = EventDecoder()
         self.decoder.exact = exact
-        self.own = EventColumns(path, exact=exact)
+        self.own_columns = EventColumns(path, exact=exact)
         self.own_events = 0
         self.spans: list[tuple[int, int]] = []  # bytes of each piece
-        self.owners: list[int] = []  # 0 for this process, otherwise the worker's number
-        self.most_workers = (workers.processes() if processes is None else processes) - 1
+        self.piece_owners: list[int] = []  # 0 for this process, otherwise the worker's number
+        self.max_workers = (workers.get_process_count() if processes is None else processes) - 1
         self.workers: Workers | None = None
-        self._handed_to = 0
+        self._last_worker = 0
 
     def __enter__(self) -> Self:
         return self
@@ -112,114 +116,118 @@ class _Reading:
         if self.workers is not None:
             self.workers.close()
 
-    def run(self) -> Trace:
+    def read(self) -> Trace:
         with ByteStream(self.path, self.limits) as stream:
             reader = ArrayReader(
-                stream, "traceEvents", self.decoder.strict, self.decoder.lenient, self.limits
+                stream,
+                "traceEvents",
+                self.decoder.decode_strictly,
+                self.decoder.decode_leniently,
+                self.limits,
             )
             try:
-                self._read(reader, stream)
+                self._read_pieces(reader, stream)
             except InputError as error:
                 if self.workers is None:
                     raise
                 # The error may result from a wrong cut, and only a single process knows which event
                 # caused it.
                 raise DeclinedError(inexact=False) from error
-        self.own.settle()
-        self.own.unusable += self.decoder.unusable
-        parts = [self.own]
+        self.own_columns.finish()
+        self.own_columns.unusable += self.decoder.unusable
+        parts = [self.own_columns]
         unreadable = Counter(self.decoder.unreadable)
         if self.workers is not None:
             for columns, worker_unreadable in self.workers.finish():
                 parts.append(columns)
                 unreadable.update(worker_unreadable)
             self.workers.close()  # their data has been copied
-        return self._finish(reader, parts, unreadable)
+        return self._build_trace(reader, parts, unreadable)
 
-    def _read(self, reader: ArrayReader[Event], stream: ByteStream) -> None:
+    def _read_pieces(self, reader: ArrayReader[Event], stream: ByteStream) -> None:
         for events in reader:
             self.spans.append(reader.span)
-            self.owners.append(self._handed_to if events is None else 0)
+            self.piece_owners.append(self._last_worker if events is None else 0)
             if events is not None:
-                self.own.add(events)
+                self.own_columns.add(events)
                 self.own_events += len(events)
-            self._check()
+            self._check_limit()
             bytes_read, size = stream.progress
-            if self.workers is None and self.most_workers > 0:
+            if self.workers is None and self.max_workers > 0:
                 remaining = reader.read_bytes * (size - bytes_read) // max(bytes_read, 1)
-                if remaining >= workers.WORTHWHILE_BYTES:
-                    self.workers = Workers(self.path, self.most_workers, exact=self.exact)
+                if remaining >= workers.MIN_PARALLEL_BYTES:
+                    self.workers = Workers(self.path, self.max_workers, exact=self.exact)
                     reader.hand_over = self._hand_over
 
     def _hand_over(self, piece: memoryview) -> bool:
         assert self.workers is not None
-        worker_number = self.workers.offer(piece)
+        worker_number = self.workers.send_piece(piece)
         if worker_number is None:
             return False
-        self._handed_to = worker_number + 1
+        self._last_worker = worker_number + 1
         return True
 
-    def _check(self) -> None:
+    def _check_limit(self) -> None:
         events = self.own_events + (self.workers.events if self.workers is not None else 0)
         if events > self.limits.events:
             found = f"more than {self.limits.events:,} events"
-            raise self.limits.refuse(self.path, "events", found)
+            raise self.limits.build_error(self.path, "events", found)
 
-    def _finish(
+    def _build_trace(
         self, reader: ArrayReader[Event], parts: list[EventColumns], unreadable: Counter[str]
     ) -> Trace:
         fields = reader.fields
-        columns = joined(parts, self.owners)
+        columns = merge_columns(parts, self.piece_owners)
         events = sum(columns.events)
         tables_with_rows = [table for table in columns.tables.values() if any(table.rows)]
         if not tables_with_rows and reader.damage is not None:
-            raise reader.refused(reader.damage)
+            raise reader.build_error(reader.damage)
         if not tables_with_rows:
-            causes = f"; {_listed(columns.unusable)}" if columns.unusable else ""
-            number = counted(events, "event")
+            causes = f"; {_format_causes(columns.unusable)}" if columns.unusable else ""
+            number = pluralize(events, "event")
             raise InputError(
                 self.path,
                 f"traceEvents without any slice of a CPU or GPU ({number}{causes})",
                 "a Kineto trace from torch.profiler",
             )
-        origin, end = span_of(tables_with_rows)
+        origin, end = compute_span(tables_with_rows)
         whole_microseconds = all(
             table.whole_microseconds for table in tables_with_rows
         )  # as in torch before 2.4
-        cupti_version = _integer_field(fields, "cupti_version", self.path)
+        cupti_version = _read_integer_field(fields, "cupti_version", self.path)
         find = partial(
             find_problems, whole_microseconds=whole_microseconds, cupti_version=cupti_version
         )
-        tables, rows, problems = frames(columns.tables, origin, self.limits, find)
+        tables, rows, problems = build_frames(columns.tables, origin, self.limits, find)
         info = TraceInfo(
             source=self.path.name,
             events=events,
-            skipped=_most_skipped(columns.skipped),
-            origin_ns=(_integer_field(fields, "baseTimeNanoseconds", self.path) or 0) + origin,
+            skipped=_select_most_skipped(columns.skipped),
+            origin_ns=(_read_integer_field(fields, "baseTimeNanoseconds", self.path) or 0) + origin,
             end_ns=end - origin,
             cupti_version=cupti_version,
-            cuda_runtime_version=_integer_field(fields, "cuda_runtime_version", self.path),
-            cuda_driver_version=_integer_field(fields, "cuda_driver_version", self.path),
-            device_names=_device_names(fields),
+            cuda_runtime_version=_read_integer_field(fields, "cuda_runtime_version", self.path),
+            cuda_driver_version=_read_integer_field(fields, "cuda_driver_version", self.path),
+            device_names=_read_device_names(fields),
             with_stack=bool(fields.get("with_stack")),
             record_shapes=bool(fields.get("record_shapes")),
             problems=(
-                *_missing(reader, events, end - origin),
+                *_find_missing(reader, events, end - origin),
                 *problems,
-                *_unusable(columns.unusable),
-                *_begin_end_events(columns.skipped),
-                *_unreadable(unreadable),
+                *_find_unusable(columns.unusable),
+                *_find_begin_end_events(columns.skipped),
+                *_find_unreadable(unreadable),
             ),
         )
-        offsets = EventOffsets(self.path, _pieces(columns.events, self.spans), rows)
+        offsets = EventOffsets(self.path, _build_pieces(columns.events, self.spans), rows)
         return Trace(info=info, **tables, offsets=offsets)
 
 
-def _missing(reader: ArrayReader[Event], events: int, end: int) -> Iterator[TraceProblem]:
+def _find_missing(reader: ArrayReader[Event], events: int, end: int) -> Iterator[TraceProblem]:
     """Report data missing because of truncation or damage."""
     damage = reader.damage
     if damage is not None:
-        yield missing_rest(
+        yield build_truncation_problem(
             damage,
             events=events,
             read_bytes=reader.read_bytes,
@@ -227,37 +235,37 @@ def _missing(reader: ArrayReader[Event], events: int, end: int) -> Iterator[Trac
             base_time="baseTimeNanoseconds" in reader.fields,
         )
     if reader.repaired:
-        yield unreadable_text()
+        yield build_text_problem()
 
 
-def _listed(causes: Counter[str]) -> str:
+def _format_causes(causes: Counter[str]) -> str:
     return ", ".join(f"{cause} ({number:,})" for cause, number in sorted(causes.items()))
 
 
-def _unusable(causes: Counter[str]) -> Iterator[TraceProblem]:
+def _find_unusable(causes: Counter[str]) -> Iterator[TraceProblem]:
     if causes:
         count = causes.total()
         yield TraceProblem(
             "event-unusable",
-            f"{counted(count, 'event')} cannot be used: {_listed(causes)}. "
+            f"{pluralize(count, 'event')} cannot be used: {_format_causes(causes)}. "
             f"{'It is' if count == 1 else 'They are'} missing from all figures.",
         )
 
 
-def _begin_end_events(skipped: Counter[str]) -> Iterator[TraceProblem]:
+def _find_begin_end_events(skipped: Counter[str]) -> Iterator[TraceProblem]:
     """Report GPU work that is not recorded as slices; all slices of these categories are in a
     table."""
     count = sum(number for category, number in skipped.items() if category in GPU_CATEGORIES)
     if count:
         yield TraceProblem(
             "work-not-as-slices",
-            f"{counted(count, 'event')} of GPU work are not slices but, for example, begin and "
+            f"{pluralize(count, 'event')} of GPU work are not slices but, for example, begin and "
             "end events (phases B and E), which Kineto does not write. They are skipped and "
             "missing from all figures.",
         )
 
 
-def _unreadable(arguments: Counter[str]) -> Iterator[TraceProblem]:
+def _find_unreadable(arguments: Counter[str]) -> Iterator[TraceProblem]:
     if arguments:
         names = ", ".join(sorted(arguments))
         yield TraceProblem(
@@ -267,28 +275,30 @@ def _unreadable(arguments: Counter[str]) -> Iterator[TraceProblem]:
         )
 
 
-def _most_skipped(skipped: Counter[str]) -> dict[str, int]:
+def _select_most_skipped(skipped: Counter[str]) -> dict[str, int]:
     """Keep the categories with the most events and sum up the others."""
     ranked = sorted(skipped.items(), key=lambda item: (-item[1], item[0]))
     result: Counter[str] = Counter()
-    for label, number in ranked[:_MOST_CATEGORIES]:
+    for label, number in ranked[:_MAX_CATEGORIES]:
         result[label[:80]] += number
-    other_count = sum(number for _, number in ranked[_MOST_CATEGORIES:])
+    other_count = sum(number for _, number in ranked[_MAX_CATEGORIES:])
     return dict(result) | ({"other": result["other"] + other_count} if other_count else {})
 
 
-def _pieces(events: list[int], spans: list[tuple[int, int]]) -> pl.DataFrame:
+def _build_pieces(events: list[int], spans: list[tuple[int, int]]) -> pl.DataFrame:
     first_events = accumulate(events[:-1], initial=0)
     starts, ends = zip(*spans, strict=True)
-    return pl.DataFrame({"first": list(first_events), "start": starts, "end": ends}, schema=PIECES)
+    return pl.DataFrame(
+        {"first": list(first_events), "start": starts, "end": ends}, schema=PIECES_SCHEMA
+    )
 
 
-PIECES: Final = pl.Schema({"first": pl.Int64, "start": pl.Int64, "end": pl.Int64})
+PIECES_SCHEMA: Final = pl.Schema({"first": pl.Int64, "start": pl.Int64, "end": pl.Int64})
 """Columns of ``EventOffsets.pieces``."""
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def _disable_garbage_collection() -> Iterator[None]:
     """Disable garbage collection, which would repeatedly visit millions of live objects."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -299,16 +309,16 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _integer_field(fields: dict[str, Any], name: str, path: Path) -> int | None:
+def _read_integer_field(fields: dict[str, Any], name: str, path: Path) -> int | None:
     value = fields.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 2 * LATEST_NS:
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > 2 * MAX_TIME_NS:
         raise InputError(path, f"{name} is {str(value)[:40]!r}", "a 64-bit integer")
     return value
 
 
-def _device_names(fields: dict[str, Any]) -> tuple[str, ...]:
+def _read_device_names(fields: dict[str, Any]) -> tuple[str, ...]:
     """Return the names of the devices in order, omitting empty ones (from ROCm)."""
     devices = fields.get("deviceProperties")
     if not isinstance(devices, list):

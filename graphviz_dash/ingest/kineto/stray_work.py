@@ -13,16 +13,16 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from graphviz_dash.ingest.kineto.correlations import among
+from graphviz_dash.ingest.kineto.correlations import test_membership
 from graphviz_dash.model.trace import TraceProblem
-from graphviz_dash.units import counted
+from graphviz_dash.units import pluralize
 
-_SOUND_SESSIONS = 130101
+_FIXED_CUPTI_VERSION = 130101
 """CUPTI version (CUDA 13.1 Update 1) since which further profiling sessions of a process have
 correct correlation ids for graph launches, according to its release notes."""
 
 
-def work_without_launches(
+def find_stray_work(
     gpu: pl.DataFrame,
     runtime: pl.DataFrame,
     missing: pl.DataFrame,
@@ -38,23 +38,23 @@ def work_without_launches(
     kernels = gpu.filter(gpu["kind"] == "kernel").drop_nulls("correlation")
     if not len(call_ids):
         return
-    stray = kernels.filter(~among(kernels["correlation"], call_ids))
+    stray = kernels.filter(~test_membership(kernels["correlation"], call_ids))
     if not stray.height:
         return
     gpu_launched = stray.filter(pl.col("correlation") == 0)
-    early = _from_before(stray, gpu, call_ids, missing)
+    early = _select_earlier_work(stray, gpu, call_ids, missing)
     unexplained = stray.height - gpu_launched.height - early.height
     if early.height:
         yield TraceProblem(
             "work-from-before",
-            f"{counted(early.height, 'kernel')} of {kernels.height:,} were launched before the "
+            f"{pluralize(early.height, 'kernel')} of {kernels.height:,} were launched before the "
             "trace started, while the GPU was still busy. Their correlation ids precede those of "
             "all calls in the trace. They count in no step.",
         )
     if gpu_launched.height:
         yield TraceProblem(
             "work-of-no-call",
-            f"{counted(gpu_launched.height, 'kernel')} of {kernels.height:,} have correlation "
+            f"{pluralize(gpu_launched.height, 'kernel')} of {kernels.height:,} have correlation "
             "id 0, which marks work started by the GPU itself: bodies of conditional nodes, or "
             "kernels launched by kernels. Their launches were not recorded, so counts and sums by "
             "launch exclude them.",
@@ -62,18 +62,18 @@ def work_without_launches(
     if unexplained:
         yield TraceProblem(
             "work-without-launch",
-            f"{counted(unexplained, 'kernel')} of {kernels.height:,} belong to no call in the "
+            f"{pluralize(unexplained, 'kernel')} of {kernels.height:,} belong to no call in the "
             "trace, and not all were launched before it started. Records of calls were dropped, "
             "or the profiler does not record such calls. Launch counts and delays exclude them.",
         )
-    yield from _later_session(stray, graphs, cupti_version)
+    yield from _find_wrong_ids(stray, graphs, cupti_version)
 
 
-def _later_session(
+def _find_wrong_ids(
     stray: pl.DataFrame, graphs: pl.DataFrame, cupti_version: int | None
 ) -> Iterator[TraceProblem]:
     """Report wrong ids: kernels without a launch after graph launches without work."""
-    if not graphs.height or cupti_version is None or cupti_version >= _SOUND_SESSIONS:
+    if not graphs.height or cupti_version is None or cupti_version >= _FIXED_CUPTI_VERSION:
         return
     if stray.filter(pl.col("ts") >= graphs["ts"].min()).height:
         single = graphs.height == 1
@@ -88,7 +88,7 @@ def _later_session(
         )
 
 
-def _from_before(
+def _select_earlier_work(
     stray: pl.DataFrame, gpu: pl.DataFrame, call_ids: pl.Series, missing: pl.DataFrame
 ) -> pl.DataFrame:
     """Select the stray kernels proven to be launched before the first call. Kernels after a launch
@@ -102,7 +102,7 @@ def _from_before(
     stream_columns = ["device", "stream"]
     first_starts = (
         gpu.select(*stream_columns, "ts")
-        .filter(among(gpu["correlation"], call_ids))
+        .filter(test_membership(gpu["correlation"], call_ids))
         .group_by(stream_columns)
         .agg(begin=pl.col("ts").min())
     )

@@ -16,17 +16,17 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from graphviz_dash.ingest.kineto.column_blocks import Block, Ints, narrowed, widened
+from graphviz_dash.ingest.kineto.column_blocks import Block, Ints, compress_values, expand_blocks
 from graphviz_dash.ingest.kineto.events import ABSENT, Args, Event, UnusableEventError
 
 FLOAT_EXACT_US: Final = float(1 << 43)
 """Limit in microseconds (101 days) below which a float is exact to the nanosecond. Kineto's
 baseTimeNanoseconds keeps times below it; epoch microseconds are above."""
 
-LATEST_NS: Final = 1 << 61
+MAX_TIME_NS: Final = 1 << 61
 """Maximum time or duration (73 years), so that no sum of two overflows."""
 
-_LATEST_US: Final = LATEST_NS // 1000
+_MAX_TIME_US: Final = MAX_TIME_NS // 1000
 _BLOCK_BYTES: Final = 128 << 10  # of a column: 16,384 rows
 ABSENT_BYTES: Final = struct.pack("q", ABSENT)
 _Unit: TypeAlias = Callable[[Ints], Ints]
@@ -58,7 +58,7 @@ class NeedsExactTimesError(Exception):
     """Times are too large for floats; the piece must be decoded again with decimals."""
 
 
-class Codes:
+class TextCodes:
     """Codes from 0 for distinct strings, or for JSON text of arguments as bytes.
 
     Empty bytes represent a missing argument, with code ABSENT.
@@ -92,89 +92,89 @@ class TableColumns:
         self.where = where
         self.blocks: defaultdict[str, list[Block]] = defaultdict(list)
         self.rows: list[int] = []
-        self.names = Codes()
-        self.texts = Codes()
+        self.names = TextCodes()
+        self.texts = TextCodes()
         self.whole_microseconds = True  # true while all times are integers
-        self.first: Ints | None = None
+        self.first_events: Ints | None = None
         self.file_order: Ints | None = None
         self._staged: list[tuple[str, bytes, _Unit | None]] = []  # the columns of a piece
         self._staged_rows = 0
-        self._whole_before = True
-        self._waiting: defaultdict[str, bytearray] = defaultdict(bytearray)  # until a block is full
+        self._previous_whole_microseconds = True
+        self._pending: defaultdict[str, bytearray] = defaultdict(bytearray)  # until a block is full
         self._units: dict[str, _Unit | None] = {}  # of waiting values
 
-    def begin(self, rows: int) -> None:
+    def start_piece(self, rows: int) -> None:
         """Start a piece of ``rows`` rows."""
         self._staged_rows = rows
-        self._whole_before = self.whole_microseconds
+        self._previous_whole_microseconds = self.whole_microseconds
 
-    def put(self, column: str, packed: bytes, unit: _Unit | None = None) -> None:
+    def stage_column(self, column: str, packed: bytes, unit: _Unit | None = None) -> None:
         """Stage the piece's values of ``column``, packed as 64-bit numbers in ``unit``."""
         self._staged.append((column, packed, unit))
 
     def discard(self) -> None:
         """Discard the staged piece."""
         self._staged.clear()
-        self.whole_microseconds = self._whole_before
+        self.whole_microseconds = self._previous_whole_microseconds
 
     def commit(self) -> None:
         """Add the staged piece to the table."""
         for column, packed, unit in self._staged:
-            self._append(column, packed, unit)
+            self._append_values(column, packed, unit)
         self._staged.clear()
         self.rows.append(self._staged_rows)
 
-    def _append(self, column: str, packed: bytes, unit: _Unit | None) -> None:
+    def _append_values(self, column: str, packed: bytes, unit: _Unit | None) -> None:
         if self._units.setdefault(column, unit) is not unit:
-            self._settle(column)
+            self._finish_block(column)
             self._units[column] = unit
-        waiting = self._waiting[column]
+        waiting = self._pending[column]
         waiting += packed
         if len(waiting) >= _BLOCK_BYTES:
-            self._settle(column)
+            self._finish_block(column)
 
-    def settle(self) -> None:
+    def finish(self) -> None:
         """Convert waiting values to blocks, after the last piece."""
-        for column in list(self._waiting):
-            self._settle(column)
+        for column in list(self._pending):
+            self._finish_block(column)
 
-    def column(self, name: str, out: Ints | None = None) -> Ints:
+    def expand_column(self, name: str, out: Ints | None = None) -> Ints:
         """Expand a column, piece by piece, in ``out`` if given, and release its blocks."""
-        return widened(self.blocks.pop(name, []), out)
+        return expand_blocks(self.blocks.pop(name, []), out)
 
-    def times(self, events: Sequence[Event], *, exact: bool) -> None:
+    def stage_times(self, events: Sequence[Event], *, exact: bool) -> None:
         """Stage ts, dur and names.
 
         Raises:
             NeedsExactTimesError: A float time is too large for nanoseconds.
             UnusableEventError: A time is missing or out of range, or a duration is negative.
         """
-        self._time(events, "ts", exact)
-        self._time(events, "dur", exact)
-        self.put("name", self.names.encode([event.name for event in events]))
+        self._stage_time(events, "ts", exact)
+        self._stage_time(events, "dur", exact)
+        self.stage_column("name", self.names.encode([event.name for event in events]))
 
-    def threads(self, events: Sequence[Event]) -> None:
+    def stage_threads(self, events: Sequence[Event]) -> None:
         """Stage pid and tid."""
         for column in ("pid", "tid"):
-            self.put(column, self.integers(READ_EVENT[column](events), column))
+            self.stage_column(column, self.pack_integers(READ_EVENT[column](events), column))
 
-    def arguments(self, args: Sequence[Args], *columns: str) -> None:
+    def stage_arguments(self, args: Sequence[Args], *columns: str) -> None:
         """Stage integer arguments, in columns named like attributes of :class:`Args`."""
         for column in columns:
-            self.put(column, self.integers(READ_ARGS[column](args), column))
+            self.stage_column(column, self.pack_integers(READ_ARGS[column](args), column))
 
-    def integers(self, values: list[Any], attribute: str) -> bytes:
+    def pack_integers(self, values: list[Any], attribute: str) -> bytes:
         """Pack ``values`` as int64. Text without a number and None become ABSENT."""
         try:
             return pack("q", values)
         except struct.error:
             pass
         try:
-            return pack("q", [_number(value) for value in values])
+            return pack("q", [_convert_number(value) for value in values])
         except struct.error as error:
             raise UnusableEventError(f"a {attribute} out of range") from error
 
-    def raws(self, values: list[Any]) -> bytes:
+    def encode_raw_values(self, values: list[Any]) -> bytes:
         """Encode arguments kept as JSON text, with ABSENT for missing ones."""
         concatenated = b"\0".join(values)  # a third faster than bytes(value) for each
         if len(concatenated) == len(values) - 1:
@@ -184,36 +184,41 @@ class TableColumns:
             texts = list(map(bytes, values))
         return self.texts.encode(texts)
 
-    def _settle(self, column: str) -> None:
-        waiting = self._waiting.pop(column, None)
+    def _finish_block(self, column: str) -> None:
+        waiting = self._pending.pop(column, None)
         unit = self._units.pop(column, None)
         if waiting:
             values = np.frombuffer(waiting, np.int64)
-            self.blocks[column].append(narrowed(values if unit is None else unit(values)))
+            self.blocks[column].append(compress_values(values if unit is None else unit(values)))
 
-    def _time(self, events: Sequence[Event], field: str, exact: bool) -> None:
+    def _stage_time(self, events: Sequence[Event], field: str, exact: bool) -> None:
         """Stage a time or duration. Raises as :meth:`times`."""
-        packed, unit = self._packed_times(events, field, exact)
+        packed, unit = self._pack_times(events, field, exact)
         if field == "dur":
-            values = np.frombuffer(packed, np.float64 if unit is _of_decimals else np.int64)
+            values = np.frombuffer(packed, np.float64 if unit is _convert_floats else np.int64)
             if values.min() < 0:
                 durations = np.frombuffer(packed, np.int64)
                 if (durations if unit is None else unit(durations)).min() < 0:
                     raise UnusableEventError("a negative duration")
-        self.put(field, packed, unit)
+        self.stage_column(field, packed, unit)
 
-    def _packed_times(
+    def _pack_times(
         self, events: Sequence[Event], field: str, exact: bool
     ) -> tuple[bytes, _Unit | None]:
         raw = READ_EVENT[field](events)
         if exact:
-            return self._decimal_times(raw, field).tobytes(), None
+            return self._convert_decimal_times(raw, field).tobytes(), None
         if self.whole_microseconds:
             try:
                 packed = pack("q", raw)
                 microseconds = np.frombuffer(packed, np.int64)
-                if -_LATEST_US < int(microseconds.min()) <= int(microseconds.max()) < _LATEST_US:
-                    return packed, _of_microseconds
+                if (
+                    -_MAX_TIME_US
+                    < int(microseconds.min())
+                    <= int(microseconds.max())
+                    < _MAX_TIME_US
+                ):
+                    return packed, _convert_microseconds
             except struct.error:
                 self.whole_microseconds = False
         try:
@@ -223,31 +228,31 @@ class TableColumns:
         values = np.frombuffer(packed, np.float64)
         sizes = np.abs(values)
         if float(sizes.max()) < FLOAT_EXACT_US:
-            return packed, _of_decimals
-        out_of_range = ~(sizes < LATEST_NS / 1000)  # true for NaN too, which marks a missing time
+            return packed, _convert_floats
+        out_of_range = ~(sizes < MAX_TIME_NS / 1000)  # true for NaN too, which marks a missing time
         if out_of_range.any():
             missing = np.isnan(values[out_of_range.argmax()])
             raise UnusableEventError(f"no {field}" if missing else f"a {field} out of range")
         if all(type(value) is int for value in raw):
-            return pack("q", raw), _of_microseconds
+            return pack("q", raw), _convert_microseconds
         raise NeedsExactTimesError
 
-    def _decimal_times(self, raw: list[Any], field: str) -> Ints:
+    def _convert_decimal_times(self, raw: list[Any], field: str) -> Ints:
         self.whole_microseconds = False
         out = np.empty(len(raw), np.int64)
         for row, value in enumerate(raw):
-            if not abs(float(value)) < LATEST_NS / 1000:
+            if not abs(float(value)) < MAX_TIME_NS / 1000:
                 missing = value != value  # noqa: PLR0124
                 raise UnusableEventError(f"no {field}" if missing else f"a {field} out of range")
             out[row] = round(Decimal(value) * 1000)
         return out
 
 
-def _of_microseconds(values: Ints) -> Ints:
+def _convert_microseconds(values: Ints) -> Ints:
     return values * 1000
 
 
-def _of_decimals(values: Ints) -> Ints:
+def _convert_floats(values: Ints) -> Ints:
     """Convert floats in microseconds below FLOAT_EXACT_US to nanoseconds."""
     floats = values.view(np.float64)
     # Converted in two parts: rounding the product of a whole time would add an error of up to a
@@ -263,7 +268,7 @@ def pack(kind: str, values: Sequence[Any]) -> bytes:
     return struct.pack(f"{len(values)}{kind}", *values)
 
 
-def _number(value: Any) -> int:
+def _convert_number(value: Any) -> int:
     if isinstance(value, int):
         return value
     if isinstance(value, str):

@@ -30,13 +30,13 @@ TYPES: dict[str, Any] = {
 
 _THREADS: Final = 2  # two of five tables are large; numpy and Polars release the GIL
 
-_IN_FILE_ORDER: Final = ("gpu", "runtime")
+_FILE_ORDER_TABLES: Final = ("gpu", "runtime")
 """Tables whose rows with equal ts keep the file's order. In the others longer rows come first, so
 that enclosing rows precede enclosed ones."""
 
 
-def frames(
-    tables: dict[str, TableColumns], origin: int, limits: Limits, look: Callable[..., T]
+def build_frames(
+    tables: dict[str, TableColumns], origin: int, limits: Limits, find: Callable[..., T]
 ) -> tuple[dict[str, pl.DataFrame], dict[str, pl.Series], T]:
     """Build the tables, sorted by ts, with times since ``origin``.
 
@@ -48,40 +48,41 @@ def frames(
     """
     with ThreadPoolExecutor(_THREADS) as pool:
         futures = {
-            name: pool.submit(_frame, name, table, origin, limits) for name, table in tables.items()
+            name: pool.submit(_build_frame, name, table, origin, limits)
+            for name, table in tables.items()
         }
-        problems = look(*(futures[name].result()[0] for name in ("gpu", "runtime", "annotations")))
+        problems = find(*(futures[name].result()[0] for name in ("gpu", "runtime", "annotations")))
     finished = {name: futures[name].result() for name in SCHEMAS}
     rows = {name: rows for name, (_, rows) in finished.items()}
     return {name: frame for name, (frame, _) in finished.items()}, rows, problems
 
 
-def _frame(
+def _build_frame(
     name: str, table: TableColumns, origin: int, limits: Limits
 ) -> tuple[pl.DataFrame, pl.Series]:
-    ts = table.column("ts") - origin
-    dur = table.column("dur")
-    order = _order(ts, None if name in _IN_FILE_ORDER else dur, table.file_order)
+    ts = table.expand_column("ts") - origin
+    dur = table.expand_column("dur")
+    order = _sort_rows(ts, None if name in _FILE_ORDER_TABLES else dur, table.file_order)
     # Reused for each column, because new memory costs more than the work on it. Final columns have
     # their own memory, which Polars uses without a copy.
     scratch = None if order is None else np.empty_like(ts)
     columns = []
     for column, kind in (SCHEMAS[name] | {"event_index": "int64"}).items():
         times = {"ts": ts, "dur": dur}.get(column)
-        values = table.column(column, scratch) if times is None else times
-        if column == "event_index" and table.first is not None:
-            values += np.repeat(table.first, table.rows)  # in traceEvents, not in the piece
+        values = table.expand_column(column, scratch) if times is None else times
+        if column == "event_index" and table.first_events is not None:
+            values += np.repeat(table.first_events, table.rows)  # in traceEvents, not in the piece
         if order is not None:
             values = values[order]
-        columns.append(_series(table, column, kind, values, limits))
+        columns.append(_build_series(table, column, kind, values, limits))
     return pl.DataFrame(columns[:-1]), columns[-1]
 
 
-def _order(ts: Ints, dur: Ints | None, file_order: Ints | None) -> Ints | None:
+def _sort_rows(ts: Ints, dur: Ints | None, file_order: Ints | None) -> Ints | None:
     """Sort rows by ts, then by descending ``dur`` if given, then by file order. None if already
     sorted."""
     if file_order is not None:
-        suborder = _order(ts[file_order], None if dur is None else dur[file_order], None)
+        suborder = _sort_rows(ts[file_order], None if dur is None else dur[file_order], None)
         return file_order if suborder is None else file_order[suborder]
     is_rising = ts[1:] > ts[:-1]
     if is_rising.all():
@@ -98,17 +99,19 @@ def _order(ts: Ints, dur: Ints | None, file_order: Ints | None) -> Ints | None:
     return order
 
 
-def _series(table: TableColumns, name: str, kind: str, values: Ints, limits: Limits) -> pl.Series:
+def _build_series(
+    table: TableColumns, name: str, kind: str, values: Ints, limits: Limits
+) -> pl.Series:
     if name == "kind":
         return pl.Series(KINDS, dtype=TYPES[kind]).gather(pl.Series(values)).alias(name)
     if kind in ("string", "categorical"):
         strings = (
-            _names(table.names.values, table.where, limits)
+            _build_names(table.names.values, table.where, limits)
             if name == "name"
-            else _texts(table.texts.values, table.where, limits)
+            else _build_texts(table.texts.values, table.where, limits)
         )
-        return strings.cast(TYPES[kind]).gather(_nullable(name, values)).alias(name)
-    series = _nullable(name, values)
+        return strings.cast(TYPES[kind]).gather(_build_nullable(name, values)).alias(name)
+    series = _build_nullable(name, values)
     if kind == "int64":
         return series
     if kind == "uint64":
@@ -120,7 +123,7 @@ def _series(table: TableColumns, name: str, kind: str, values: Ints, limits: Lim
         raise InputError(table.where, found, f"{kind} numbers") from error
 
 
-def _nullable(name: str, values: Ints) -> pl.Series:
+def _build_nullable(name: str, values: Ints) -> pl.Series:
     absent = values == ABSENT
     if not absent.any():
         return pl.Series(name, values)
@@ -129,34 +132,36 @@ def _nullable(name: str, values: Ints) -> pl.Series:
     return pl.Series(name, values).set(pl.Series(absent), None)
 
 
-def _names(names: Sequence[str], where: object, limits: Limits) -> pl.Series:
+def _build_names(names: Sequence[str], where: object, limits: Limits) -> pl.Series:
     max_length = max(map(len, names), default=0)
     if max_length > limits.string_length:
-        raise limits.refuse(str(where), "string_length", f"a name of {max_length:,} characters")
+        raise limits.build_error(
+            str(where), "string_length", f"a name of {max_length:,} characters"
+        )
     return pl.Series(names, dtype=pl.String)
 
 
-def _texts(recorded: Sequence[bytes], where: object, limits: Limits) -> pl.Series:
+def _build_texts(recorded: Sequence[bytes], where: object, limits: Limits) -> pl.Series:
     """Convert distinct recorded JSON values to single-line text."""
     texts = []
     for raw in recorded:
         if len(raw) > limits.string_length:
             found = f"shapes of {len(raw):,} characters"
-            raise limits.refuse(str(where), "string_length", found)
-        if raw.count(b"[") > limits.nesting and _depth(raw) > limits.nesting:
-            raise limits.refuse(str(where), "nesting", "shapes nested too deeply")
+            raise limits.build_error(str(where), "string_length", found)
+        if raw.count(b"[") > limits.nesting and _compute_depth(raw) > limits.nesting:
+            raise limits.build_error(str(where), "nesting", "shapes nested too deeply")
         line = msgspec.json.format(raw, indent=0) if b"\n" in raw else raw
         texts.append(line.decode("utf-8", "replace"))
     return pl.Series(texts, dtype=pl.String)
 
 
-def _depth(raw: bytes) -> int:
+def _compute_depth(raw: bytes) -> int:
     """Compute the nesting depth of ``raw``, including brackets in strings."""
     deepest = depth = 0
-    for byte in raw.translate(None, _NO_BRACKETS):
+    for byte in raw.translate(None, _NON_BRACKETS):
         depth += 1 if byte in b"[{" else -1
         deepest = max(deepest, depth)
     return deepest
 
 
-_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_NON_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))

@@ -14,11 +14,11 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 
-_PART: Final = 1 << 20
-_NAMES: Final = ("deviceProperties", "distributedInfo")
-_FIELD: Final = re.compile(rf'"({"|".join(_NAMES)})"\s*:\s*')
+_PART_BYTES: Final = 1 << 20
+_FIELD_NAMES: Final = ("deviceProperties", "distributedInfo")
+_FIELD: Final = re.compile(rf'"({"|".join(_FIELD_NAMES)})"\s*:\s*')
 _DECODER: Final = json.JSONDecoder(strict=False)
-_LARGEST: Final = (1 << 63) - 1
+_MAX_COUNT: Final = (1 << 63) - 1
 
 
 class Device(msgspec.Struct, frozen=True):
@@ -64,28 +64,28 @@ def read_head(path: Path, limits: Limits = DEFAULT_LIMITS) -> TraceHead:
         InputError: The file is unreadable.
     """
     with ByteStream(path, limits) as stream:
-        head = stream.read(_PART)
-        fields = _fields(head.partition(b'"traceEvents"')[0])
-        if len(fields) < len(_NAMES):
+        head = stream.read(_PART_BYTES)
+        fields = _parse_fields(head.partition(b'"traceEvents"')[0])
+        if len(fields) < len(_FIELD_NAMES):
             with suppress(InputError):  # truncated or damaged: fields after the events are lost
-                fields = _fields(_tail(stream, head)) | fields
+                fields = _parse_fields(_read_tail(stream, head)) | fields
     devices = fields.get("deviceProperties")
     listed = devices if isinstance(devices, list) else []
     return TraceHead(
-        tuple(_device(device) for device in listed if isinstance(device, dict)),
-        _rank(fields.get("distributedInfo")),
+        tuple(_build_device(device) for device in listed if isinstance(device, dict)),
+        _build_rank(fields.get("distributedInfo")),
     )
 
 
-def _tail(stream: ByteStream, head: bytes) -> bytes:
+def _read_tail(stream: ByteStream, head: bytes) -> bytes:
     """Read the final part of ``stream``, after ``head``."""
     current, previous = head, b""
-    while part := stream.read(_PART):
+    while part := stream.read(_PART_BYTES):
         current, previous = part, current
-    return (previous + current)[-_PART:]
+    return (previous + current)[-_PART_BYTES:]
 
 
-def _fields(part: bytes) -> dict[str, Any]:
+def _parse_fields(part: bytes) -> dict[str, Any]:
     text = part.decode("utf-8", "replace")
     fields: dict[str, Any] = {}
     for field in _FIELD.finditer(text):
@@ -96,27 +96,30 @@ def _fields(part: bytes) -> dict[str, Any]:
     return fields
 
 
-def _device(fields: dict[str, Any]) -> Device:
-    major, minor = _count(fields.get("computeMajor")), _count(fields.get("computeMinor"))
+def _build_device(fields: dict[str, Any]) -> Device:
+    major, minor = (
+        _check_count(fields.get("computeMajor")),
+        _check_count(fields.get("computeMinor")),
+    )
     name = fields.get("name")
     return Device(
         name[:200] if isinstance(name, str) and name else None,
         None if major is None or minor is None else (major, minor),
-        _count(fields.get("totalGlobalMem")),
-        _count(fields.get("numSms")),
+        _check_count(fields.get("totalGlobalMem")),
+        _check_count(fields.get("numSms")),
     )
 
 
-def _rank(fields: object) -> Rank | None:
+def _build_rank(fields: object) -> Rank | None:
     if not isinstance(fields, dict):
         return None
-    rank, world = _count(fields.get("rank")), _count(fields.get("world_size"))
+    rank, world = _check_count(fields.get("rank")), _check_count(fields.get("world_size"))
     if rank is None or world is None or world < 2 or rank >= world:
         return None
     version = fields.get("nccl_version")
     return Rank(rank, world, version[:40] if isinstance(version, str) else None)
 
 
-def _count(value: object) -> int | None:
-    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+def _check_count(value: object) -> int | None:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT
     return value if is_count and isinstance(value, int) else None

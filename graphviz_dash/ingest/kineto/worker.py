@@ -2,7 +2,7 @@
 
 ``python -m graphviz_dash.ingest.kineto.worker FD SLOT_BYTES SLOTS EXACT``: FD is a shared memory
 file with SLOTS pieces of at most SLOT_BYTES. stdin receives :data:`ORDER` messages with slot and
-length of a piece, each answered on stdout by :data:`ANSWER`. Slot -1 ends the work: the columns are
+length of a piece, each answered on stdout by :data:`REPLY`. Slot -1 ends the work: the columns are
 written to the file after the slots, and their description (:class:`Result` in MessagePack, after
 its length) to stdout.
 """
@@ -23,10 +23,10 @@ from graphviz_dash.ingest.kineto.events import EventDecoder
 from graphviz_dash.ingest.kineto.table_columns import NeedsExactTimesError
 
 ORDER: Final = struct.Struct("=iq")
-ANSWER: Final = struct.Struct("=iq")
+REPLY: Final = struct.Struct("=iq")
 """TAKEN, DECLINED or INEXACT, and the number of events in the piece."""
 
-TAKEN, DECLINED, INEXACT = range(3)
+ADDED, DECLINED, INEXACT = range(3)
 """The piece was added; it is invalid; its times require decimals."""
 
 LENGTH: Final = struct.Struct("=q")
@@ -89,40 +89,40 @@ def main() -> None:
         while len(order := orders.read(ORDER.size)) == ORDER.size:
             slot, length = ORDER.unpack(order)
             if slot < 0:
-                _finish(columns, decoder, fd, slot_bytes * slots, answers)
+                _write_result(columns, decoder, fd, slot_bytes * slots, answers)
                 return
             start = slot * slot_bytes
             piece = memory[start : start + length]
-            answers.write(ANSWER.pack(*_taken(columns, decoder, piece)))
+            answers.write(REPLY.pack(*_add_piece(columns, decoder, piece)))
             answers.flush()
 
 
-def _taken(columns: EventColumns, decoder: EventDecoder, piece: bytes) -> tuple[int, int]:
-    events = decoder.unchecked(piece)
+def _add_piece(columns: EventColumns, decoder: EventDecoder, piece: bytes) -> tuple[int, int]:
+    events = decoder.decode_unchecked(piece)
     if events is None:
         return DECLINED, 0
     try:
         columns.add(events)
     except NeedsExactTimesError:
         return INEXACT, 0
-    return TAKEN, len(events)
+    return ADDED, len(events)
 
 
-def _finish(
-    columns: EventColumns, decoder: EventDecoder, fd: int, begin: int, answers: BinaryIO
+def _write_result(
+    columns: EventColumns, decoder: EventDecoder, fd: int, start: int, answers: BinaryIO
 ) -> None:
-    columns.settle()
+    columns.finish()
     tables = {}
-    position = begin
+    position = start
     for name, table in columns.tables.items():
         block_results: dict[str, list[BlockResult]] = {}
         for column in sorted(table.blocks):
             block_results[column] = []
             for rows, base, offsets, gaps in table.blocks.pop(column):
                 width = 0 if offsets is None else offsets.itemsize
-                block_results[column].append(BlockResult(rows, base, width, gaps, position - begin))
+                block_results[column].append(BlockResult(rows, base, width, gaps, position - start))
                 if offsets is not None:
-                    _write(fd, offsets.data.cast("B"), position)
+                    _write_fully(fd, offsets.data.cast("B"), position)
                     position += -(-offsets.nbytes // 8) * 8
         tables[name] = TableResult(
             table.rows,
@@ -143,10 +143,10 @@ def _finish(
     answers.flush()
 
 
-def _write(fd: int, data: memoryview, at: int) -> None:
+def _write_fully(fd: int, data: memoryview, position: int) -> None:
     written = 0
     while written < len(data):
-        written += os.pwrite(fd, data[written:], at + written)
+        written += os.pwrite(fd, data[written:], position + written)
 
 
 if __name__ == "__main__":

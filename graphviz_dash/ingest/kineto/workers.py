@@ -21,25 +21,25 @@ from typing import IO, Final
 import msgspec
 import numpy as np
 
-from graphviz_dash.errors import WorkerError, printable
+from graphviz_dash.errors import WorkerError, escape_control_characters
 from graphviz_dash.ingest.kineto import worker
 from graphviz_dash.ingest.kineto.column_blocks import Block
 from graphviz_dash.ingest.kineto.columns import EventColumns
 from graphviz_dash.ingest.kineto.table_columns import TableColumns
 from graphviz_dash.ingest.kineto.worker import (
-    ANSWER,
     LENGTH,
     ORDER,
+    REPLY,
     BlockResult,
     Result,
     TableResult,
 )
-from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, module_path
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, get_module_path
 
-WORTHWHILE_BYTES: Final = 24 << 20
+MIN_PARALLEL_BYTES: Final = 24 << 20
 """Minimum remaining JSON in bytes that justifies worker processes, which start in 0.2 s."""
 
-_MOST: Final = 6  # one process splits as fast as about five decode
+_MAX_PROCESSES: Final = 6  # one process splits as fast as about five decode
 _SLOTS: Final = 8  # keeps a worker busy while this process decodes a piece
 _SLOT_BYTES: Final = 1 << 20
 _ENVIRONMENT: Final = {"OPENBLAS_NUM_THREADS": "1"}
@@ -57,13 +57,13 @@ class DeclinedError(Exception):
         self.inexact = inexact
 
 
-def processes() -> int:
+def get_process_count() -> int:
     """Return the number of processes for reading a large trace, including this one."""
     setting = os.environ.get(PROCESSES_VARIABLE, "")
     if setting.isdecimal() and int(setting):
         return int(setting)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(cores or 1, _MOST)
+    return min(cores or 1, _MAX_PROCESSES)
 
 
 class Workers:
@@ -73,19 +73,19 @@ class Workers:
     def __init__(self, path: Path, count: int, *, exact: bool) -> None:
         self.path = path
         self.events = 0  # of completed pieces
-        self._team: list[_Worker] = []
+        self._workers: list[_Worker] = []
         if not _POSIX:  # file descriptors cannot be inherited
             return
         try:
             for _ in range(count):
-                self._team.append(_Worker(path, exact))
+                self._workers.append(_Worker(path, exact))
         except OSError:
             self.close()
 
     def __len__(self) -> int:
-        return len(self._team)
+        return len(self._workers)
 
-    def offer(self, piece: memoryview) -> int | None:
+    def send_piece(self, piece: memoryview) -> int | None:
         """Pass ``piece``, elements with separators, to a worker.
 
         Returns the number of the worker, or None if all are busy.
@@ -96,38 +96,38 @@ class Workers:
         """
         if len(piece) + 2 > _SLOT_BYTES:
             return None
-        self._listen(0)
-        for number, member in enumerate(self._team):
+        self._receive_answers(0)
+        for number, member in enumerate(self._workers):
             if member.free:
-                member.hand(piece)
+                member.send_piece(piece)
                 return number
         return None
 
-    def confirm(self) -> None:
+    def wait_for_pieces(self) -> None:
         """Wait until all pieces are processed. Raises as :meth:`offer`."""
-        while any(member.busy for member in self._team):
-            self._listen(None)
+        while any(member.busy for member in self._workers):
+            self._receive_answers(None)
 
     def finish(self) -> list[tuple[EventColumns, dict[str, int]]]:
         """Return the columns of each worker and its invalid arguments by name. Raises as
         :meth:`offer`."""
-        self.confirm()
-        for member in self._team:
-            member.order(-1, 0)
-        return [member.result() for member in self._team]
+        self.wait_for_pieces()
+        for member in self._workers:
+            member.send_order(-1, 0)
+        return [member.receive_result() for member in self._workers]
 
     def close(self) -> None:
         """Kill the workers."""
-        for member in self._team:
+        for member in self._workers:
             member.close()
-        self._team.clear()
+        self._workers.clear()
 
-    def _listen(self, seconds: float | None) -> None:
-        busy = [member for member in self._team if member.busy]
+    def _receive_answers(self, seconds: float | None) -> None:
+        busy = [member for member in self._workers if member.busy]
         ready_answers, _, _ = select.select([member.answers for member in busy], [], [], seconds)
         for member in busy:
             if member.answers in ready_answers:
-                self.events += member.answered()
+                self.events += member.receive_answer()
 
 
 class _Worker:
@@ -136,7 +136,7 @@ class _Worker:
         self.free = list(range(_SLOTS))
         self.busy: list[int] = []
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # closed by close
-        self._fd = _nameless_file(_SLOTS * _SLOT_BYTES)
+        self._fd = _create_shared_file(_SLOTS * _SLOT_BYTES)
         self._memory = mmap.mmap(self._fd, _SLOTS * _SLOT_BYTES)
         numbers = (self._fd, _SLOT_BYTES, _SLOTS, int(exact))
         self._process = subprocess.Popen(
@@ -146,7 +146,7 @@ class _Worker:
             stderr=self._errors,
             bufsize=0,  # select does not see buffered data
             pass_fds=(self._fd,),
-            env=os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(module_path())},
+            env=os.environ | _ENVIRONMENT | {"PYTHONPATH": os.pathsep.join(get_module_path())},
             process_group=0,  # this process handles interrupts from the terminal
         )
         assert self._process.stdin is not None
@@ -154,7 +154,7 @@ class _Worker:
         self._orders = self._process.stdin
         self.answers = self._process.stdout
 
-    def hand(self, piece: memoryview) -> None:
+    def send_piece(self, piece: memoryview) -> None:
         slot = self.free.pop()
         start = slot * _SLOT_BYTES
         end = start + len(piece) + 1
@@ -162,23 +162,23 @@ class _Worker:
         self._memory[start + 1 : end] = piece
         self._memory[end : end + 1] = b"]"
         self.busy.append(slot)
-        self.order(slot, len(piece) + 2)
+        self.send_order(slot, len(piece) + 2)
 
-    def order(self, slot: int, length: int) -> None:
+    def send_order(self, slot: int, length: int) -> None:
         try:
             self._orders.write(ORDER.pack(slot, length))
         except BrokenPipeError as error:
-            raise self._ended() from error
+            raise self._build_exit_error() from error
 
-    def answered(self) -> int:
+    def receive_answer(self) -> int:
         """Receive the answer for the oldest pending piece and return its number of events."""
-        status, events = ANSWER.unpack(self._read(ANSWER.size))
+        status, events = REPLY.unpack(self._read(REPLY.size))
         self.free.append(self.busy.pop(0))
-        if status != worker.TAKEN:
+        if status != worker.ADDED:
             raise DeclinedError(inexact=status == worker.INEXACT)
         return int(events)
 
-    def result(self) -> tuple[EventColumns, dict[str, int]]:
+    def receive_result(self) -> tuple[EventColumns, dict[str, int]]:
         (length,) = LENGTH.unpack(self._read(LENGTH.size))
         result = msgspec.msgpack.decode(self._read(length), type=Result)
         columns = EventColumns(self.path, exact=False)
@@ -188,7 +188,7 @@ class _Worker:
         size = os.fstat(self._fd).st_size
         memory = mmap.mmap(self._fd, size, access=mmap.ACCESS_READ)
         for name, table in columns.tables.items():
-            _fill(table, result.tables[name], memory)
+            _fill_table(table, result.tables[name], memory)
         return columns, result.unreadable
 
     def close(self) -> None:
@@ -205,16 +205,16 @@ class _Worker:
         while len(data) < size:
             chunk = self.answers.read(size - len(data))
             if not chunk:
-                raise self._ended()
+                raise self._build_exit_error()
             data += chunk
         return bytes(data)
 
-    def _ended(self) -> WorkerError:
+    def _build_exit_error(self) -> WorkerError:
         code = self._process.wait()
         self._errors.seek(0)
         last_line = self._errors.read().decode("utf-8", "replace").strip().rpartition("\n")[2]
-        cause = f"by signal {_signal_name(-code)}" if code < 0 else f"with exit code {code}"
-        message = f" ({printable(last_line[:200])})" if last_line else ""
+        cause = f"by signal {_format_signal(-code)}" if code < 0 else f"with exit code {code}"
+        message = f" ({escape_control_characters(last_line[:200])})" if last_line else ""
         return WorkerError(
             f"{self.path}: a process reading it ended {cause}{message}. If memory ran out, set "
             f"{PROCESSES_VARIABLE}=1 in the environment to read with one process, which needs "
@@ -222,7 +222,7 @@ class _Worker:
         )
 
 
-def _nameless_file(size: int) -> int:
+def _create_shared_file(size: int) -> int:
     """Create an unnamed file of ``size`` bytes in memory, or otherwise a temporary file."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("graphviz-dash")
@@ -233,23 +233,23 @@ def _nameless_file(size: int) -> int:
     return fd
 
 
-def _signal_name(number: int) -> str:
+def _format_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
         return str(number)
 
 
-def _fill(table: TableColumns, result: TableResult, memory: mmap.mmap) -> None:
+def _fill_table(table: TableColumns, result: TableResult, memory: mmap.mmap) -> None:
     table.rows = result.rows
     table.whole_microseconds = result.whole_microseconds
     table.names.encode(result.names)
     table.texts.encode(result.texts)
     for column, blocks in result.columns.items():
-        table.blocks[column] = [_block(block, memory) for block in blocks]
+        table.blocks[column] = [_load_block(block, memory) for block in blocks]
 
 
-def _block(result: BlockResult, memory: mmap.mmap) -> Block:
+def _load_block(result: BlockResult, memory: mmap.mmap) -> Block:
     if not result.width:
         return Block(result.rows, result.base, None, result.gaps)
     # Blocks of 8 bytes per row contain the numbers themselves, which may be negative.

@@ -127,7 +127,7 @@ class ProgramData(msgspec.Struct, frozen=True):
     """Time per step in ns."""
     causes: list[int]
     """Number of problems to fix."""
-    whole: float
+    step_ns: float
     """Step time in ns; 0 if unknown."""
     colour: str
     """Colouring: time or cause."""
@@ -135,11 +135,11 @@ class ProgramData(msgspec.Struct, frozen=True):
     """Box selected by the page."""
 
 
-def both_themes(colour: Shade) -> tuple[str, str]:
+def get_theme_colours(colour: Shade) -> tuple[str, str]:
     """Return the light and the dark value of a colour."""
     return colour.light, colour.dark
 
 
-def as_data(data: DagData | TimelineData | PerfettoData | ProgramData) -> Any:
+def to_plain_data(data: DagData | TimelineData | PerfettoData | ProgramData) -> Any:
     """Convert to the plain values that Streamlit sends."""
     return msgspec.to_builtins(data)

@@ -15,7 +15,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from graphviz_dash.errors import InputError, printable
+from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.ui.state.store import UnknownKeyError
 
 _KEY: Final = re.compile(r"[0-9a-f]{32}")
@@ -27,7 +27,7 @@ class BadParameterError(ValueError):
     """A request parameter is missing or invalid."""
 
 
-def answering(
+def wrap_handler(
     handler: Callable[[Request], msgspec.Struct | Response],
 ) -> Callable[[Request], Response]:
     """Wrap ``handler`` as an endpoint that returns JSON, also for errors.
@@ -38,18 +38,18 @@ def answering(
     def endpoint(request: Request) -> Response:
         try:
             result = handler(request)
-            return result if isinstance(result, Response) else _json(result, 200)
+            return result if isinstance(result, Response) else _make_json_response(result, 200)
         except BadParameterError as problem:
-            return _error(400, "bad-parameter", str(problem))
+            return _make_error_response(400, "bad-parameter", str(problem))
         except UnknownKeyError as problem:
-            return _error(404, "not-found", str(problem.args[0]))
+            return _make_error_response(404, "not-found", str(problem.args[0]))
         except InputError as problem:
-            return _error(422, "unreadable", str(problem))
+            return _make_error_response(422, "unreadable", str(problem))
 
     return endpoint
 
 
-def _json(body: object, status: int) -> Response:
+def _make_json_response(body: object, status: int) -> Response:
     return Response(
         msgspec.json.encode(body),
         status_code=status,
@@ -58,12 +58,12 @@ def _json(body: object, status: int) -> Response:
     )
 
 
-def _error(status: int, code: str, message: str) -> Response:
-    text = printable(message)[:600]
-    return _json({"error": {"code": code, "message": text}}, status)
+def _make_error_response(status: int, code: str, message: str) -> Response:
+    text = escape_control_characters(message)[:600]
+    return _make_json_response({"error": {"code": code, "message": text}}, status)
 
 
-def one(request: Request, name: str) -> str:
+def get_parameter(request: Request, name: str) -> str:
     """Return the value of a parameter that must occur once."""
     values = request.query_params.getlist(name)
     if len(values) != 1:
@@ -71,26 +71,26 @@ def one(request: Request, name: str) -> str:
     return values[0]
 
 
-def experiment_key(request: Request, name: str = "experiment") -> str:
+def parse_experiment_key(request: Request, name: str = "experiment") -> str:
     """Return the parameter ``name`` as a key of the store."""
-    key = one(request, name)
+    key = get_parameter(request, name)
     if not _KEY.fullmatch(key):
         raise BadParameterError(f"{name}: not a key")
     return key
 
 
-def checked_name(text: str) -> str:
+def check_run_name(text: str) -> str:
     """Check the name of a run."""
     if not text or len(text) > _MAX_NAME:
         raise BadParameterError(f"run: expected a name of 1 to {_MAX_NAME} characters")
     return text
 
 
-def integer(request: Request, name: str, least: int, most: int) -> int:
+def parse_integer(request: Request, name: str, minimum: int, maximum: int) -> int:
     """Parse a parameter as an integer within bounds."""
-    text = one(request, name)
-    if not _INTEGER.fullmatch(text) or not least <= int(text) <= most:
+    text = get_parameter(request, name)
+    if not _INTEGER.fullmatch(text) or not minimum <= int(text) <= maximum:
         raise BadParameterError(
-            f"{name}: {text[:40]!r}, expected an integer from {least} to {most}"
+            f"{name}: {text[:40]!r}, expected an integer from {minimum} to {maximum}"
         )
     return int(text)

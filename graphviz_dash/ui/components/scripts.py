@@ -11,35 +11,35 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["one_script"]
+__all__ = ["join_modules"]
 
 _IMPORT: Final = re.compile(r'^import (\{[\w\s,]*\}) from "(\.\.?/[\w./-]+\.js)";$', re.MULTILINE)
 _EXPORT: Final = re.compile(
     r"^export (?=(?:(?:async )?function\*?|class|const) (\w+))", re.MULTILINE
 )
 _COMMENT: Final = re.compile(r"^ *(?:/\*\*(?:(?!\*/).)*\*/|//.*?)\n", re.MULTILINE | re.DOTALL)
-_OTHER: Final = re.compile(r"^(?:import\b|export (?!default)).*", re.MULTILINE)
+_UNSUPPORTED: Final = re.compile(r"^(?:import\b|export (?!default)).*", re.MULTILINE)
 
 
-def one_script(entry: Path) -> str:
+def join_modules(entry: Path) -> str:
     """Join ``entry`` and its imports into one module with the default export of the entry.
 
     Raises:
         ValueError: an import cycle, or an unsupported form of import or export.
     """
     modules: dict[Path, str] = {}
-    _collect(entry.resolve(), modules, ())
+    _collect_modules(entry.resolve(), modules, ())
     *imported, main = modules.items()
     names = {path: f"module{number}" for number, path in enumerate(modules)}
     parts = [
-        f"const {names[path]} = (() => {{\n{_body(path, text, names)}"
+        f"const {names[path]} = (() => {{\n{_convert_module(path, text, names)}"
         f"return {{ {', '.join(_EXPORT.findall(text))} }};\n}})();\n"
         for path, text in imported
     ]
-    return "".join([*parts, _body(*main, names)])
+    return "".join([*parts, _convert_module(*main, names)])
 
 
-def _collect(path: Path, modules: dict[Path, str], importers: tuple[Path, ...]) -> None:
+def _collect_modules(path: Path, modules: dict[Path, str], importers: tuple[Path, ...]) -> None:
     """Add the module at ``path`` to ``modules``, after its imports."""
     if path in importers:
         raise ValueError(f"{path.name}: import cycle through {importers[-1].name}")
@@ -47,18 +47,18 @@ def _collect(path: Path, modules: dict[Path, str], importers: tuple[Path, ...]) 
         return
     text = path.read_text(encoding="utf-8")
     for _, target in _IMPORT.findall(text):
-        _collect((path.parent / target).resolve(), modules, (*importers, path))
+        _collect_modules((path.parent / target).resolve(), modules, (*importers, path))
     modules[path] = text
 
 
-def _body(path: Path, text: str, names: dict[Path, str]) -> str:
+def _convert_module(path: Path, text: str, names: dict[Path, str]) -> str:
     """Return a module with imports as constants, and without ``export`` and comments."""
 
     def constant(statement: re.Match[str]) -> str:
         return f"const {statement[1]} = {names[(path.parent / statement[2]).resolve()]};"
 
     body = _COMMENT.sub("", _EXPORT.sub("", _IMPORT.sub(constant, text)))
-    unsupported = _OTHER.search(body)
+    unsupported = _UNSUPPORTED.search(body)
     if unsupported:
         raise ValueError(f"{path.name}: unsupported form: {unsupported.group()!r}")
     return body

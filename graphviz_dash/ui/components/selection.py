@@ -11,16 +11,16 @@ from msgspec import Struct
 T = TypeVar("T")
 
 
-class _Memory(Struct, Generic[T]):
+class _SelectionState(Struct, Generic[T]):
     """The last state of a session: click, selection of the page, and result."""
 
     click: object
-    asked: T | None
-    outcome: T | None
+    page_selection: T | None
+    selection: T | None
 
 
-def latest_selection(
-    slot: str, click: Any, asked: T | None, read: Callable[[dict[str, Any]], T | None]
+def resolve_selection(
+    slot: str, click: Any, page_selection: T | None, decode: Callable[[dict[str, Any]], T | None]
 ) -> T | None:
     """Return the newer selection: the ``click`` decoded by ``read``, or ``asked`` by the page.
 
@@ -29,12 +29,12 @@ def latest_selection(
     """
     if not isinstance(click, dict):
         st.session_state.pop(slot, None)
-        return asked
-    memory: _Memory[T] | None = st.session_state.get(slot)
+        return page_selection
+    memory: _SelectionState[T] | None = st.session_state.get(slot)
     if memory is None or click != memory.click:
-        memory = _Memory(click, asked, read(click))
-    elif asked != memory.asked:
+        memory = _SelectionState(click, page_selection, decode(click))
+    elif page_selection != memory.page_selection:
         # None counts too: going back in the browser's history clears the selection.
-        memory = _Memory(click, asked, asked)
+        memory = _SelectionState(click, page_selection, page_selection)
     st.session_state[slot] = memory
-    return memory.outcome
+    return memory.selection

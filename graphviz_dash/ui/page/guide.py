@@ -7,7 +7,7 @@ import streamlit as st
 from graphviz_dash.ui.page.registry import PAGES
 
 
-def help_panel() -> None:
+def show_help_panel() -> None:
     """Show the purpose of each page and the meaning of marks."""
     with (
         st.container(key="help", width="content"),

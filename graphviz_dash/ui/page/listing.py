@@ -9,20 +9,20 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.ui.page.markup import plain
-from graphviz_dash.ui.state.catalogue import Catalogue, Entry, catalogue
+from graphviz_dash.ui.page.markup import escape_markdown
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry, list_experiments
 from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
-_VERSIONS: Final = "versions-shown"
+_SHOWN_VERSIONS: Final = "versions-shown"
 """Session key: store key, and so the version, of each experiment shown."""
 _LISTED: Final = "experiments-listed"
 """Session key: experiments at the last listing."""
-_DAMAGE_TOLD: Final = "damage-told"
+_REPORTED_DAMAGE: Final = "damage-told"
 """Session key: traces whose damaged cache was already reported."""
-_MOST_NAMED: Final = 3
+_MAX_NAMES: Final = 3
 
 
-def visitor() -> str:
+def get_visitor() -> str:
     """Return the visitor id from the browser's cookie, or a random id for this session."""
     named = st.context.headers.get(VISITOR_HEADER)
     if named is not None:
@@ -31,43 +31,43 @@ def visitor() -> str:
     return session
 
 
-def listing() -> Catalogue:
+def get_listing() -> Catalogue:
     """Return the experiments under the server's folders and the visitor's uploads."""
-    return catalogue(visitor())
+    return list_experiments(get_visitor())
 
 
-def tell_changes(entries: Sequence[Entry]) -> None:
+def toast_changes(entries: Sequence[Entry]) -> None:
     """Announce which ``entries`` changed since this session last showed them."""
-    versions: dict[str, str] = st.session_state.setdefault(_VERSIONS, {})
+    versions: dict[str, str] = st.session_state.setdefault(_SHOWN_VERSIONS, {})
     changed = [entry.name for entry in entries if versions.get(entry.name, entry.key) != entry.key]
     versions |= {entry.name: entry.key for entry in entries}
-    _tell(changed, "changed on disk; showing the current version")
+    _toast(changed, "changed on disk; showing the current version")
 
 
-def tell_arrivals(listed: Catalogue) -> None:
+def toast_arrivals(listed: Catalogue) -> None:
     """Announce experiments added or deleted since this session last listed them."""
     names = {entry.name for entry in listed.entries.values() if not entry.is_upload}
     before: set[str] = st.session_state.get(_LISTED, names)
     st.session_state[_LISTED] = names
-    _tell(sorted(names - before), "added")
-    _tell(sorted(before - names), "deleted")
+    _toast(sorted(names - before), "added")
+    _toast(sorted(before - names), "deleted")
 
 
-def tell_damage(entry: Entry) -> None:
+def toast_damaged_caches(entry: Entry) -> None:
     """Announce traces with a damaged cache, once per session."""
     # Imports the table reader, which the first page does not need.
-    from graphviz_dash.ingest.cache import damaged_below
+    from graphviz_dash.ingest.cache import find_damaged
 
-    reported: set[Path] = st.session_state.setdefault(_DAMAGE_TOLD, set())
-    damaged = [path for path in damaged_below(entry.path) if path not in reported]
+    reported: set[Path] = st.session_state.setdefault(_REPORTED_DAMAGE, set())
+    damaged = [path for path in find_damaged(entry.path) if path not in reported]
     reported.update(damaged)
     files = [str(path.relative_to(entry.path.resolve())) for path in damaged]
-    _tell(files, "had a damaged cache and was read again from the trace")
+    _toast(files, "had a damaged cache and was read again from the trace")
 
 
-def _tell(names: Sequence[str], what: str) -> None:
+def _toast(names: Sequence[str], message: str) -> None:
     if not names:
         return
-    more = len(names) - _MOST_NAMED
-    shown = ", ".join(plain(name) for name in names[:_MOST_NAMED])
-    st.toast(f"{shown}{f' and {more} more' if more > 0 else ''} {what}.", duration="long")
+    more = len(names) - _MAX_NAMES
+    shown = ", ".join(escape_markdown(name) for name in names[:_MAX_NAMES])
+    st.toast(f"{shown}{f' and {more} more' if more > 0 else ''} {message}.", duration="long")

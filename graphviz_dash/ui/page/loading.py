@@ -9,20 +9,20 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.model.run import Experiment
-from graphviz_dash.progress import watched
-from graphviz_dash.ui.page.markup import plain
+from graphviz_dash.progress import watch
+from graphviz_dash.ui.page.markup import escape_markdown
 from graphviz_dash.ui.state.store import STORE
 
-_PATIENCE: Final = 0.7
+_DELAY_SECONDS: Final = 0.7
 """Seconds before the progress bar appears."""
 
-_BETWEEN: Final = 0.25
+_UPDATE_SECONDS: Final = 0.25
 """Seconds between updates of the bar; each sends a message to the browser."""
 
 _STOPPED: Final = "reading-stopped"
 
 
-def experiment_read(key: str, name: str) -> Experiment | None:
+def load_experiment(key: str, name: str) -> Experiment | None:
     """Load the experiment ``key`` called ``name``; None if the visitor stopped loading.
 
     Leaving the page stops loading too: Streamlit ends the script at its next message.
@@ -36,24 +36,24 @@ def experiment_read(key: str, name: str) -> Experiment | None:
     # Always present, so that later elements keep their position and components their state.
     slot = st.container(key="reading")
     if STORE.is_loaded(key):
-        return STORE.experiment(key)
+        return STORE.load_experiment_of_key(key)
     bar_slot = slot.empty()
     with (
         slot,
-        st.spinner(f"Loading {plain(name)}", show_time=True),
-        watched(_Bar(bar_slot, key).tell),
+        st.spinner(f"Loading {escape_markdown(name)}", show_time=True),
+        watch(_ProgressBar(bar_slot, key).update),
     ):
-        experiment = STORE.experiment(key)
+        experiment = STORE.load_experiment_of_key(key)
     bar_slot.empty()
     return experiment
 
 
-def read_button() -> None:
+def show_load_button() -> None:
     """Show a button that restarts loading."""
-    st.button("Load", key="read-anew", on_click=_go_on)
+    st.button("Load", key="read-anew", on_click=_resume)
 
 
-def _go_on() -> None:
+def _resume() -> None:
     del st.session_state[_STOPPED]
 
 
@@ -61,26 +61,26 @@ def _stop(key: str) -> None:
     st.session_state[_STOPPED] = key
 
 
-class _Bar:
+class _ProgressBar:
     """Progress bar that appears once loading takes a while."""
 
     def __init__(self, container: DeltaGenerator, key: str) -> None:
-        self._place = container
+        self._container = container
         self._key = key
-        self._begun = time.monotonic()
-        self._next = self._begun + _PATIENCE
+        self._start = time.monotonic()
+        self._next = self._start + _DELAY_SECONDS
         self._bar: DeltaGenerator | None = None
 
-    def tell(self, share: float) -> None:
+    def update(self, share: float) -> None:
         now = time.monotonic()
         if now < self._next:
             return
-        self._next = now + _BETWEEN
+        self._next = now + _UPDATE_SECONDS
         if self._bar is None:
-            with self._place.container():
+            with self._container.container():
                 self._bar = st.progress(0.0)
                 st.button("Stop loading", key="stop-reading", on_click=_stop, args=(self._key,))
         text = f"{share:.0%}"
         if share > 0.02:
-            text += f", {(now - self._begun) * (1 - share) / share:,.0f} s left"
+            text += f", {(now - self._start) * (1 - share) / share:,.0f} s left"
         self._bar.progress(min(share, 1.0), text)

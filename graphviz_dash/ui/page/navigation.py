@@ -13,7 +13,7 @@ from msgspec import Struct
 from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.markup import element, text
+from graphviz_dash.ui.page.markup import escape_html, format_element
 from graphviz_dash.ui.page.registry import PAGES
 
 NAMES: Final = tuple(PAGES)
@@ -35,52 +35,52 @@ class _Bar(Struct):
     def draw(self) -> None:
         """Draw the links with the current page states."""
         links_of = (
-            lead(
+            link_markup(
                 name,
-                title_of(name),
-                url_state.leading_to(name) if name != "overview" else {},
+                get_title(name),
+                url_state.get_link_parameters(name) if name != "overview" else {},
                 kind="dim" if name in self.reasons else "",
                 reason=self.reasons.get(name, ""),
                 is_current=name == self.current,
             )
             for name in PAGES
         )
-        self.slot.html(element("nav", "".join(links_of), "pages"), width="content")
+        self.slot.html(format_element("nav", "".join(links_of), "pages"), width="content")
 
 
-def page(name: str) -> Any:
+def get_page(name: str) -> Any:
     """Return the st.Page called ``name``, which is also its path."""
     # With an icon the browser would request the tab icon from another host.
     shown = partial(_render, name)
-    return st.Page(shown, title=title_of(name), url_path=name, default=name == "overview")
+    return st.Page(shown, title=get_title(name), url_path=name, default=name == "overview")
 
 
 def _render(name: str) -> None:
     """Import and render a page; pages are imported on demand."""
-    import_module(module_of(name)).render()
+    import_module(get_module_name(name)).render()
 
 
-def module_of(name: str) -> str:
+def get_module_name(name: str) -> str:
     """The module of the page called ``name``."""
     return f"graphviz_dash.{PAGES[name].module}"
 
 
-def pages() -> list[Any]:
+def list_pages() -> list[Any]:
     """Return all pages in navigation order."""
-    return [page(name) for name in NAMES]
+    return [get_page(name) for name in NAMES]
 
 
-def title_of(name: str) -> str:
+def get_title(name: str) -> str:
     """What the page called ``name`` is called in the navigation."""
     return PAGES[name].title
 
 
-def name_of(current: Any) -> str:
+def get_page_name(current: Any) -> str:
     """Return the name of a page from st.navigation; the default page's path is empty."""
     return current.url_path or "overview"
 
 
-def links(current: str) -> None:
+def draw_links(current: str) -> None:
     """Draw a link to each page.
 
     Unlike Streamlit's navigation they keep the state: Streamlit drops the address's parameters and
@@ -91,18 +91,18 @@ def links(current: str) -> None:
     bar.draw()
 
 
-def carry(name: str, values: Mapping[str, str | None]) -> None:
+def carry_parameters(name: str, values: Mapping[str, str | None]) -> None:
     """Set parameters of the address of the page ``name`` for the next visit; None removes one.
 
     Updates the navigation bar as well.
     """
-    url_state.carry(name, values)
+    url_state.carry_parameters(name, values)
     bar: _Bar | None = st.session_state.get(_BAR)
     if bar is not None:
         bar.draw()
 
 
-def dim(reasons: Mapping[str, str]) -> None:
+def dim_links(reasons: Mapping[str, str]) -> None:
     """Dim the navigation links to pages without content, by name, with the reason."""
     bar: _Bar | None = st.session_state.get(_BAR)
     if bar is not None and reasons:
@@ -110,7 +110,7 @@ def dim(reasons: Mapping[str, str]) -> None:
         bar.draw()
 
 
-def lead(
+def link_markup(
     name: str,
     label: str,
     query: Mapping[str, str | list[str]],
@@ -126,17 +126,17 @@ def lead(
     document. A script that :mod:`graphviz_dash.app.hosting.document` puts on the page follows it.
     """
     parameters = urlencode(query, doseq=True)
-    icon_markup = element("i", "", **{"data-icon": PAGES[name].icon, "aria-hidden": "true"})
+    icon_markup = format_element("i", "", **{"data-icon": PAGES[name].icon, "aria-hidden": "true"})
     path = "./" if name == "overview" else f"./{name}"
     attributes = {"href": f"{path}?{parameters}" if parameters else path}
     if reason:
         attributes["title"] = reason
     if is_current:
         attributes["aria-current"] = "page"
-    content = (icon_markup if icon else "") + element("span", text(label))
-    return element("a", content, f"to-page {kind}".rstrip(), **attributes)
+    content = (icon_markup if icon else "") + format_element("span", escape_html(label))
+    return format_element("a", content, f"to-page {kind}".rstrip(), **attributes)
 
 
-def link(name: str, label: str, query: Mapping[str, str | list[str]]) -> None:
+def show_link(name: str, label: str, query: Mapping[str, str | list[str]]) -> None:
     """Show a link to the page ``name``."""
-    st.html(lead(name, label, query), width="content")
+    st.html(link_markup(name, label, query), width="content")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from graphviz_dash.ui.page.navigation import link
-from graphviz_dash.ui.state.catalogue import Catalogue, pair_name
+from graphviz_dash.ui.page.navigation import show_link
+from graphviz_dash.ui.state.catalogue import Catalogue, format_pair_name
 
 
-def pair_panel(listed: Catalogue) -> None:
+def show_pair_panel(listed: Catalogue) -> None:
     """Show a picker of two runs with a link to their comparison."""
     with st.popover("Compare two runs", icon=":material/compare:"):
-        runs = list(listed.runs())
+        runs = list(listed.list_runs())
         if len(runs) < 2:
             st.caption("Only one run.")
             return
@@ -19,4 +19,4 @@ def pair_panel(listed: Catalogue) -> None:
         others = [run for run in runs if run != first]
         second = st.selectbox("Compare with", others, key="pair-run")
         st.caption("Runs may come from different experiments.")
-        link("compare", "Compare", {"experiment": pair_name(first, second)})
+        show_link("compare", "Compare", {"experiment": format_pair_name(first, second)})

@@ -4,7 +4,8 @@ Widgets are set from the address before they are drawn, and write all their chan
 So each change is one history entry, and links, reloads and Back work without further code.
 
 Messages of browser and script may cross: one may arrive after the user has moved on.
-:func:`arrive`, :func:`widget_of` and :func:`while_here` keep the address that the user moved to.
+:func:`sync_address`, :func:`build_widget_arguments` and :func:`only_on_this_page` keep the address
+that the user moved to.
 """
 
 from __future__ import annotations
@@ -15,36 +16,36 @@ from typing import Any, Final, ParamSpec, TypeAlias
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from graphviz_dash.ui.page.markup import plain
+from graphviz_dash.ui.page.markup import escape_markdown
 
 P = ParamSpec("P")
 
 Parameters: TypeAlias = dict[str, list[str]]
 
 EXPERIMENT: Final = "experiment"
-_VISITED: Final = "addresses"
+_ADDRESSES: Final = "addresses"
 """Session key: parameters of each page when it was last seen."""
-_TOLD: Final = "told-address"
+_SENT_ADDRESS: Final = "told-address"
 """Session key: parameters last sent to the browser."""
 _PAGE: Final = "page"
 """Session key: page of the last run, as Streamlit names it."""
-_MOST_SEGMENTS: Final = 6
-_MOST_LISTED: Final = 200
+_MAX_SEGMENTS: Final = 6
+_MAX_LISTED: Final = 200
 
 
-def parameters() -> Parameters:
+def get_parameters() -> Parameters:
     """Return all parameters of the address."""
     return {name: st.query_params.get_all(name) for name in st.query_params}
 
 
-def value(name: str) -> str | None:
+def get_value(name: str) -> str | None:
     """Return the last value of a parameter; None if absent."""
     return st.query_params.get(name)
 
 
-def change(values: Mapping[str, str | Sequence[str] | None]) -> None:
+def set_parameters(values: Mapping[str, str | Sequence[str] | None]) -> None:
     """Set parameters, or remove those that are None, as one history entry."""
-    before = parameters()
+    before = get_parameters()
     after = dict(before)
     for name, new in values.items():
         if new is None:
@@ -52,10 +53,10 @@ def change(values: Mapping[str, str | Sequence[str] | None]) -> None:
         else:
             after[name] = [new] if isinstance(new, str) else list(new)
     if after != before:
-        _tell(after)
+        _send_address(after)
 
 
-def arrive() -> None:
+def sync_address() -> None:
     """Start a run of a page.
 
     Resends the address if the browser last received another one: after a link or Back, an earlier
@@ -63,32 +64,32 @@ def arrive() -> None:
     """
     context = get_script_run_ctx()
     st.session_state[_PAGE] = context.page_script_hash if context is not None else None
-    address = parameters()
-    if st.session_state.get(_TOLD) != address:
-        _tell(address)
+    address = get_parameters()
+    if st.session_state.get(_SENT_ADDRESS) != address:
+        _send_address(address)
 
 
-def _tell(address: Parameters) -> None:
-    st.session_state[_TOLD] = address
+def _send_address(address: Parameters) -> None:
+    st.session_state[_SENT_ADDRESS] = address
     st.query_params.from_dict(address)
 
 
-def while_here(act: Callable[P, None]) -> Callable[P, None]:
+def only_on_this_page(act: Callable[P, None]) -> Callable[P, None]:
     """Wrap a callback so that it runs only while the user is on this page and experiment.
 
     A drawing or table stays in the browser until the next page arrives. Its events until then must
     not change the address of the next page.
     """
-    page, experiment_here = st.session_state.get(_PAGE), value(EXPERIMENT)
+    page, experiment_here = st.session_state.get(_PAGE), get_value(EXPERIMENT)
 
-    def act_here(*args: P.args, **kwargs: P.kwargs) -> None:
-        if _asked_page() == page and value(EXPERIMENT) == experiment_here:
+    def act_if_current(*args: P.args, **kwargs: P.kwargs) -> None:
+        if _get_requested_page() == page and get_value(EXPERIMENT) == experiment_here:
             act(*args, **kwargs)
 
-    return act_here
+    return act_if_current
 
 
-def _asked_page() -> str | None:
+def _get_requested_page() -> str | None:
     """Return the page that is about to run.
 
     The request may also carry a selection from the previous page; without a page it means the same
@@ -99,16 +100,16 @@ def _asked_page() -> str | None:
     return requested or st.session_state.get(_PAGE)
 
 
-def remember(page: str) -> None:
+def remember_address(page: str) -> None:
     """Store the address of ``page`` for links back to it."""
-    visited: dict[str, Parameters] = st.session_state.setdefault(_VISITED, {})
-    visited[page] = parameters()
+    visited: dict[str, Parameters] = st.session_state.setdefault(_ADDRESSES, {})
+    visited[page] = get_parameters()
 
 
-def carry(page: str, values: Mapping[str, str | None]) -> None:
+def carry_parameters(page: str, values: Mapping[str, str | None]) -> None:
     """Set parameters of ``page`` for the next visit; None removes one."""
-    visited: dict[str, Parameters] = st.session_state.setdefault(_VISITED, {})
-    name = value(EXPERIMENT)
+    visited: dict[str, Parameters] = st.session_state.setdefault(_ADDRESSES, {})
+    name = get_value(EXPERIMENT)
     if name is None:
         return
     previous = visited.get(page, {})
@@ -120,70 +121,70 @@ def carry(page: str, values: Mapping[str, str | None]) -> None:
     visited[page] = carried
 
 
-def experiment() -> str | None:
+def get_experiment() -> str | None:
     """Return the experiment in the address, else the last one of this session."""
-    requested = value(EXPERIMENT)
+    requested = get_value(EXPERIMENT)
     if requested is not None:
         st.session_state["last-experiment"] = requested
     last: str | None = st.session_state.get("last-experiment")
     return last
 
 
-def leading_to(page: str) -> Parameters:
+def get_link_parameters(page: str) -> Parameters:
     """Return the parameters of a link to ``page``: its last ones, if for the same experiment."""
-    name = experiment()
-    visited: dict[str, Parameters] = st.session_state.get(_VISITED, {})
+    name = get_experiment()
+    visited: dict[str, Parameters] = st.session_state.get(_ADDRESSES, {})
     previous = visited.get(page, {})
     if name is None:
         return {}
     return previous if previous.get(EXPERIMENT) == [name] else {EXPERIMENT: [name]}
 
 
-def chosen(name: str, options: Sequence[str], *, default: str | None = None) -> str:
+def get_option(name: str, options: Sequence[str], *, default: str | None = None) -> str:
     """Return the option in the address, else ``default``, else the first of ``options``."""
-    requested = value(name)
+    requested = get_value(name)
     if requested is not None and requested in options:
         return requested
     return options[0] if default is None or default not in options else default
 
 
-def widget_of(name: str, shown: object, pick: Callable[[Any], None]) -> dict[str, Any]:
+def build_widget_arguments(name: str, shown: object, pick: Callable[[Any], None]) -> dict[str, Any]:
     """Return arguments of the widget for the parameter ``name``, set to ``shown`` from the address.
 
     ``pick`` is called with the user's choice. A browser that has not seen a run yet sends stale
     widget values with its messages. If the address has another value, the next widget gets a new
     key; messages of replaced widgets and of other pages are ignored.
     """
-    key = _key(name)
+    key = _get_widget_key(name)
     if st.session_state.get(key, shown) != shown:
-        st.session_state[_count(name)] += 1
-        key = _key(name)
+        st.session_state[_get_counter_key(name)] += 1
+        key = _get_widget_key(name)
     st.session_state[key] = shown
     page = st.session_state.get(_PAGE)
-    return {"key": key, "on_change": _changed, "args": (name, key, page, pick)}
+    return {"key": key, "on_change": _handle_change, "args": (name, key, page, pick)}
 
 
-def _key(name: str) -> str:
-    return f"choice-{name}-{st.session_state.setdefault(_count(name), 0)}"
+def _get_widget_key(name: str) -> str:
+    return f"choice-{name}-{st.session_state.setdefault(_get_counter_key(name), 0)}"
 
 
-def _count(name: str) -> str:
+def _get_counter_key(name: str) -> str:
     return f"widgets-{name}"
 
 
-def _changed(name: str, key: str, page: str | None, pick: Callable[[Any], None]) -> None:
-    if key == _key(name) and page == _asked_page():
+def _handle_change(name: str, key: str, page: str | None, pick: Callable[[Any], None]) -> None:
+    if key == _get_widget_key(name) and page == _get_requested_page():
         pick(st.session_state.get(key))
 
 
-def choose(
+def select_option(
     name: str,
     label: str,
     options: Sequence[str],
     *,
     default: str | None = None,
     clears: Sequence[str] = (),
-    **looks: Any,
+    **widget_options: Any,
 ) -> str:
     """Show a picker for one of ``options``: segments if few, otherwise a list.
 
@@ -191,29 +192,31 @@ def choose(
     dependent parameters ``clears``.
     """
     standard = options[0] if default is None or default not in options else default
-    shown = chosen(name, options, default=standard)
+    shown = get_option(name, options, default=standard)
 
     def pick(new: Any) -> None:
         kept = new if isinstance(new, str) and new != standard else None
-        change({name: kept} | dict.fromkeys(clears))
+        set_parameters({name: kept} | dict.fromkeys(clears))
 
-    arguments = widget_of(name, shown, pick)
-    if looks or len(options) > _MOST_SEGMENTS:
-        st.selectbox(label, options, **arguments, **looks)
+    arguments = build_widget_arguments(name, shown, pick)
+    if widget_options or len(options) > _MAX_SEGMENTS:
+        st.selectbox(label, options, **arguments, **widget_options)
     else:
-        st.segmented_control(label, options, required=True, format_func=plain, **arguments)
+        st.segmented_control(
+            label, options, required=True, format_func=escape_markdown, **arguments
+        )
     return shown
 
 
-def choose_number(name: str, label: str, count: int, otherwise: str, help_text: str) -> str:
+def select_number(name: str, label: str, count: int, default: str, help_text: str) -> str:
     """Show a picker for a number below ``count``, or ``otherwise`` as the default.
 
     Uses a list, or a field if the list would be long. Returns the choice.
     """
-    if count <= _MOST_LISTED:
-        numbers = [otherwise, *(str(number) for number in range(count))]
-        return choose(name, label, numbers, width=120, help=help_text)
-    parameter = value(name) or ""
+    if count <= _MAX_LISTED:
+        numbers = [default, *(str(number) for number in range(count))]
+        return select_option(name, label, numbers, width=120, help=help_text)
+    parameter = get_value(name) or ""
     picked = (
         int(parameter)
         if parameter.isascii() and parameter.isdigit() and int(parameter) < count
@@ -221,7 +224,7 @@ def choose_number(name: str, label: str, count: int, otherwise: str, help_text: 
     )
 
     def pick(new: Any) -> None:
-        change({name: None if new is None else str(int(new))})
+        set_parameters({name: None if new is None else str(int(new))})
 
     st.number_input(
         label,
@@ -229,39 +232,39 @@ def choose_number(name: str, label: str, count: int, otherwise: str, help_text: 
         max_value=count - 1,
         step=1,
         value=None,
-        placeholder=otherwise,
+        placeholder=default,
         help=help_text,
         width=150,
-        **widget_of(name, picked, pick),
+        **build_widget_arguments(name, picked, pick),
     )
-    return otherwise if picked is None else str(picked)
+    return default if picked is None else str(picked)
 
 
-def choose_several(
+def select_several(
     name: str, label: str, options: Sequence[str], default: Sequence[str]
 ) -> list[str]:
     """Show a picker for some of ``options``; ``default`` if the address has none."""
-    requested = parameters().get(name, [])
+    requested = get_parameters().get(name, [])
     selected = [option for option in options if option in requested] or list(default)
 
     def pick(new: Any) -> None:
-        change({name: None if not new or set(new) == set(default) else list(new)})
+        set_parameters({name: None if not new or set(new) == set(default) else list(new)})
 
     st.pills(
         label,
         options,
         selection_mode="multi",
-        format_func=plain,
-        **widget_of(name, selected, pick),
+        format_func=escape_markdown,
+        **build_widget_arguments(name, selected, pick),
     )
     return selected
 
 
-def search(name: str, label: str, placeholder: str) -> str:
+def show_search_field(name: str, label: str, placeholder: str) -> str:
     """Show a search field and return its text in lower case."""
 
     def pick(new: Any) -> None:
-        change({name: new or None})
+        set_parameters({name: new or None})
 
     typed: str = st.text_input(
         label,
@@ -270,6 +273,6 @@ def search(name: str, label: str, placeholder: str) -> str:
         label_visibility="collapsed",
         width=340,
         max_chars=200,
-        **widget_of(name, value(name) or "", pick),
+        **build_widget_arguments(name, get_value(name) or "", pick),
     )
     return typed.strip().lower()

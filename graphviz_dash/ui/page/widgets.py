@@ -7,49 +7,55 @@ from typing import Final
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.comparison.verdict import Outcome
-from graphviz_dash.analysis.failures import cause_text, when
+from graphviz_dash.analysis.failures import format_cause, format_failed_stage
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.answer import answer, answer_text
-from graphviz_dash.narrative.doctor import report_verdict
-from graphviz_dash.narrative.experiment import difference_text
-from graphviz_dash.narrative.headline import names_in_common, outcome_text
+from graphviz_dash.narrative.answer import build_answer, format_answer
+from graphviz_dash.narrative.doctor import format_report_verdict
+from graphviz_dash.narrative.experiment import describe_run_differences
+from graphviz_dash.narrative.headline import format_outcome, join_names
 from graphviz_dash.narrative.prediction import (
-    blocker_text,
-    predicted_gain,
-    predicted_times,
-    prediction_verdict,
+    format_blocker,
+    format_predicted_gain,
+    format_predicted_times,
+    format_prediction_verdict,
 )
-from graphviz_dash.narrative.summary import signed_text
-from graphviz_dash.ui.page.markup import element, text
+from graphviz_dash.narrative.summary import format_change
+from graphviz_dash.ui.page.markup import escape_html, format_element
 from graphviz_dash.units import format_ns, format_percent, format_ratio
 
 ARROW: Final = "\N{RIGHTWARDS ARROW}"
 
 
-def facts(pairs: Iterable[tuple[str, str]]) -> str:
+def format_facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Format labels with values side by side."""
-    return element(
+    return format_element(
         "div",
         "".join(
-            element("div", element("span", text(label)) + element("b", text(value)))
+            format_element(
+                "div",
+                format_element("span", escape_html(label))
+                + format_element("b", escape_html(value)),
+            )
             for label, value in pairs
         ),
         "facts",
     )
 
 
-def tiles(cells: Iterable[tuple[str, str, str]], doubted: Container[str] = ()) -> str:
+def format_tiles(cells: Iterable[tuple[str, str, str]], doubted: Container[str] = ()) -> str:
     """Format tiles of label, value and note; values of the labels ``doubted`` are struck out."""
-    return element(
+    return format_element(
         "div",
         "".join(
-            element(
+            format_element(
                 "div",
-                element("span", text(label), "label")
-                + element("span", text(value), "value doubted" if label in doubted else "value")
-                + element("span", text(note), "note"),
+                format_element("span", escape_html(label), "label")
+                + format_element(
+                    "span", escape_html(value), "value doubted" if label in doubted else "value"
+                )
+                + format_element("span", escape_html(note), "note"),
                 "tile",
             )
             for label, value, note in cells
@@ -58,51 +64,62 @@ def tiles(cells: Iterable[tuple[str, str, str]], doubted: Container[str] = ()) -
     )
 
 
-def failure_notes(comparison: Comparison) -> str:
+def format_failures(comparison: Comparison) -> str:
     """Format failures with their code location; identical failures of several runs are merged."""
     grouped: dict[tuple[str, str | None, str], list[str]] = {}
     for run in comparison.runs:
         for failure in run.failures:
-            note = (when(failure), failure.location, cause_text(failure))
+            note = (format_failed_stage(failure), failure.location, format_cause(failure))
             grouped.setdefault(note, []).append(run.name)
     return "".join(
-        element(
+        format_element(
             "div",
-            f"<b>{text(names_in_common(names))} failed</b> {text(during)}"
-            + (f" at <code>{text(location)}</code>" if location else "")
-            + f"<br>{text(cause)}",
+            f"<b>{escape_html(join_names(names))} failed</b> {escape_html(during)}"
+            + (f" at <code>{escape_html(location)}</code>" if location else "")
+            + f"<br>{escape_html(cause)}",
             "failed",
         )
         for (during, location, cause), names in grouped.items()
     )
 
 
-def doctor_notes(comparison: Comparison) -> str:
+def format_doctor_verdicts(comparison: Comparison) -> str:
     """Format the verdict of each doctor report with findings."""
     return "".join(
-        element("div", f"<b>{text(name)}</b>: {text(report_verdict(report))}", "failed")
+        format_element(
+            "div",
+            f"<b>{escape_html(name)}</b>: {escape_html(format_report_verdict(report))}",
+            "failed",
+        )
         for name, report in comparison.examinations
     )
 
 
-def incomplete_notes(runs: Iterable[Run]) -> str:
+def format_incomplete_traces(runs: Iterable[Run]) -> str:
     """Format the data missing from the traces of ``runs``."""
     return "".join(
-        element(
+        format_element(
             "div",
-            f"<b>A trace of {text(run.name)} is incomplete</b><br>{text(problem.text)}",
+            (
+                f"<b>A trace of {escape_html(run.name)} is "
+                f"incomplete</b><br>{escape_html(problem.text)}"
+            ),
             "failed",
             role="note",
         )
         for run in runs
-        for problem in run.incomplete
+        for problem in run.completeness_problems
     )
 
 
-def difference_note(first: Run, second: Run) -> str:
+def format_differences(first: Run, second: Run) -> str:
     """Format differences of two runs besides graphs; empty if there are none."""
-    differs = difference_text(first, second)
-    return element("ul", element("li", text(differs)), "notes", role="note") if differs else ""
+    differs = describe_run_differences(first, second)
+    return (
+        format_element("ul", format_element("li", escape_html(differs)), "notes", role="note")
+        if differs
+        else ""
+    )
 
 
 _HERO: Final = {
@@ -114,13 +131,13 @@ _HERO: Final = {
 """CSS classes of the large speedup; wrong results are struck out."""
 
 
-def hero(best: RunComparison) -> str:
+def format_hero(best: RunComparison) -> str:
     """Format the outcome of ``best`` as one large value with its meaning."""
     speedup, saving = best.speedup, best.saving.value
     step_ns = best.step.value or 0.0
     slower = best.outcome is Outcome.SLOWER
     figure = speedup.metric.format(1 / (speedup.value or 1.0)) if slower else speedup.text
-    verdict = outcome_text(best)
+    verdict = format_outcome(best)
     times = (
         ""
         if saving is None
@@ -128,33 +145,38 @@ def hero(best: RunComparison) -> str:
     )
     if times and best.run.recording:
         times += ", as recorded"
-    return element(
+    return format_element(
         "div",
-        element("span", text(figure), _HERO.get(best.outcome, "big"))
-        + element(
-            "span", element("b", text(verdict)) + element("small", text(times), "mono"), "what"
+        format_element("span", escape_html(figure), _HERO.get(best.outcome, "big"))
+        + format_element(
+            "span",
+            format_element("b", escape_html(verdict))
+            + format_element("small", escape_html(times), "mono"),
+            "what",
         ),
         "hero",
     )
 
 
-def predicted_hero(prediction: Prediction) -> str:
+def format_predicted_hero(prediction: Prediction) -> str:
     """Format the predicted gain as one large value with its interval and blockers."""
     stops = [blocker for blocker in prediction.blockers if blocker.certain]
     more = f", and {len(stops) - 1} more" if len(stops) > 1 else ""
-    blockers = f"Blocks capture: {blocker_text(stops[0])}{more}" if stops else ""
-    blocker_markup = element("small", text(blockers)) if blockers else ""
+    blockers = f"Blocks capture: {format_blocker(stops[0])}{more}" if stops else ""
+    blocker_markup = format_element("small", escape_html(blockers)) if blockers else ""
     speedup = prediction.speedup
     if isinstance(speedup, Missing):
-        return element("p", text(prediction_verdict(prediction)), "uncompared")
-    summary = f"predicted with CUDA graphs: {predicted_gain(prediction)}"
-    return element(
+        return format_element("p", escape_html(format_prediction_verdict(prediction)), "uncompared")
+    summary = f"predicted with CUDA graphs: {format_predicted_gain(prediction)}"
+    return format_element(
         "div",
-        element("span", text(format_ratio(speedup.value)), "big predicted")
-        + element(
+        format_element("span", escape_html(format_ratio(speedup.value)), "big predicted")
+        + format_element(
             "span",
-            element("b", text(summary))
-            + element("small", text(f"{predicted_times(prediction)} per step"), "mono")
+            format_element("b", escape_html(summary))
+            + format_element(
+                "small", escape_html(f"{format_predicted_times(prediction)} per step"), "mono"
+            )
             + blocker_markup,
             "what",
         ),
@@ -162,21 +184,21 @@ def predicted_hero(prediction: Prediction) -> str:
     )
 
 
-def uncompared(result: Comparison, *, reading: bool) -> str:
+def format_uncompared(result: Comparison, *, reading: bool) -> str:
     """Format the prediction, or the reason that nothing was compared.
 
     Failures have a separate note. While ``reading``, the traces may still provide the reason.
     """
-    predicted = result.predicted
-    if predicted is not None and not isinstance(predicted.outlook, Missing):
-        return predicted_hero(predicted.outlook)
+    predicted = result.predicted_run
+    if predicted is not None and not isinstance(predicted.graph_prediction, Missing):
+        return format_predicted_hero(predicted.graph_prediction)
     if any(run.failures for run in result.runs):
         return ""
-    reason = "Loading the traces…" if reading else answer_text(answer(result))
-    return element("p", text(reason), "uncompared")
+    reason = "Loading the traces…" if reading else format_answer(build_answer(result))
+    return format_element("p", escape_html(reason), "uncompared")
 
 
-def why(result: Comparison, best: RunComparison | None, *, reading: bool = False) -> str:
+def format_changes(result: Comparison, best: RunComparison | None, *, reading: bool = False) -> str:
     """Format the changes from the baseline to ``best`` and their cost.
 
     Without a comparison only the baseline's values. While ``reading``, placeholders keep the
@@ -188,37 +210,42 @@ def why(result: Comparison, best: RunComparison | None, *, reading: bool = False
     elif len(result.runs) == 1:
         base = result.runs[0]
     pairs = [
-        ("Launches", _change(base, best, "launches")),
-        ("Launch CPU time", _change(base, best, "launch_cpu_time")),
-        ("GPU idle", _arrow(_idle(base), _idle(best) if best else None, compared=best is not None)),
+        ("Launches", _format_change(base, best, "launches")),
+        ("Launch CPU time", _format_change(base, best, "launch_cpu_time")),
+        (
+            "GPU idle",
+            _format_arrow(
+                _format_idle(base), _format_idle(best) if best else None, compared=best is not None
+            ),
+        ),
     ]
     if best is not None:
         replays, memory = best["break_even"], best["peak_reserved_change"]
         if replays.value is not None:
             pairs.append(("Break-even after", f"{replays.text} replays"))
         if memory.value is not None:
-            pairs.append(("Peak memory", signed_text(memory)))
+            pairs.append(("Peak memory", format_change(memory)))
     if reading:
         pairs = [(label, value or "…") for label, value in pairs]
-    return facts((label, value) for label, value in pairs if value)
+    return format_facts((label, value) for label, value in pairs if value)
 
 
-def _change(base: RunComparison | None, best: RunComparison | None, metric: str) -> str:
+def _format_change(base: RunComparison | None, best: RunComparison | None, metric: str) -> str:
     before = base[metric].text if base and base[metric].value is not None else None
     after = best[metric].text if best and best[metric].value is not None else None
-    return _arrow(before, after, compared=best is not None)
+    return _format_arrow(before, after, compared=best is not None)
 
 
-def _arrow(before: str | None, after: str | None, *, compared: bool) -> str:
+def _format_arrow(before: str | None, after: str | None, *, compared: bool) -> str:
     """Format both sides; an unknown side is a dash."""
     if not compared or not (before or after):
         return before or after or ""
     return f"{before or '–'} {ARROW} {after or '–'}"
 
 
-def _idle(run: RunComparison | None) -> str | None:
-    if run is None or isinstance(run.where, Missing):
+def _format_idle(run: RunComparison | None) -> str | None:
+    if run is None or isinstance(run.time_by_category, Missing):
         return None
-    where = run.where
+    where = run.time_by_category
     # The traced work exceeds the clean step, so the idle time is unknown.
     return "unknown" if where.idle_fraction is None else format_percent(where.idle_fraction)

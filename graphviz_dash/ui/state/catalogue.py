@@ -11,9 +11,9 @@ from typing import Final
 from msgspec import Struct
 
 from graphviz_dash.bundle.launch import find_launches
-from graphviz_dash.bundle.references import reference_launches
+from graphviz_dash.bundle.references import find_reference_launches
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.load import look_for_experiments, run_folders
+from graphviz_dash.ingest.load import list_run_folders, search_experiments
 from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.ui.state.uploads import UPLOADS
@@ -45,7 +45,7 @@ class Entry(Struct, frozen=True, dict=True):
         """
         if self.pair is not None:
             return None
-        return self.path.name if self.is_upload else as_typed(self.path)
+        return self.path.name if self.is_upload else format_folder(self.path)
 
     @cached_property
     def key(self) -> str:
@@ -60,48 +60,48 @@ class Catalogue(Struct, frozen=True):
     roots: tuple[Path, ...]
     problems: tuple[str, ...]
 
-    def entry(self, name: str) -> Entry | None:
-        """Return the experiment, or the pair named by :func:`pair_name`; None if not found."""
+    def find_entry(self, name: str) -> Entry | None:
+        """Return the experiment or the pair with this name; None if there is none."""
         if name in self.entries:
             return self.entries[name]
         parts = name.split(_VERSUS)
         for split in range(1, len(parts)):
-            first = self._run(_VERSUS.join(parts[:split]))
-            second = self._run(_VERSUS.join(parts[split:]))
+            first = self._find_run(_VERSUS.join(parts[:split]))
+            second = self._find_run(_VERSUS.join(parts[split:]))
             if first is not None and second is not None:
                 return Entry(name, first.parent, pair=(first, second))
         return None
 
-    def runs(self) -> dict[str, Path]:
+    def list_runs(self) -> dict[str, Path]:
         """Return all run folders by ``experiment/run`` without reading them."""
         return {
             f"{entry.name}/{folder.name}": folder
             for entry in self.entries.values()
-            for folder in run_folders(entry.path)
+            for folder in list_run_folders(entry.path)
         }
 
-    def _run(self, name: str) -> Path | None:
+    def _find_run(self, name: str) -> Path | None:
         """Return the folder of the run ``experiment/run``; only listed names are valid."""
         experiment, _, run = name.rpartition("/")
         entry = self.entries.get(experiment)
         if entry is None:
             return None
-        return next((folder for folder in run_folders(entry.path) if folder.name == run), None)
+        return next((folder for folder in list_run_folders(entry.path) if folder.name == run), None)
 
 
-def as_typed(folder: Path) -> str:
+def format_folder(folder: Path) -> str:
     """Format a folder relative to the server's start folder."""
     here = Path(os.environ.get(STARTED_IN_VARIABLE) or Path.cwd())
     return str(folder.relative_to(here)) if folder.is_relative_to(here) else str(folder)
 
 
-def pair_name(first: str, second: str) -> str:
+def format_pair_name(first: str, second: str) -> str:
     """Return the name of a pair of runs, each ``experiment/run``, baseline first."""
     return f"{first}{_VERSUS}{second}"
 
 
 @cache
-def roots() -> tuple[Path, ...]:
+def get_roots() -> tuple[Path, ...]:
     """Return the folders to search.
 
     The command line has precedence over PATHS_VARIABLE, then the samples in the working folder,
@@ -115,39 +115,39 @@ def roots() -> tuple[Path, ...]:
     return tuple(path.resolve() for path in folders)
 
 
-def catalogue(visitor: str) -> Catalogue:
+def list_experiments(visitor: str) -> Catalogue:
     """List the experiments of ``visitor``, searching the folders again."""
     entries: dict[str, Entry] = {}
     problems = []
-    uploads = UPLOADS.folder(visitor)
+    uploads = UPLOADS.get_folder(visitor)
     # Uploads first.
-    for root in (*([] if uploads is None else [uploads]), *roots()):
+    for root in (*([] if uploads is None else [uploads]), *get_roots()):
         try:
             # Uploads contain no links.
-            found = look_for_experiments(root, links=root != uploads)
+            found = search_experiments(root, links=root != uploads)
         except InputError as error:
             problems.append(str(error))
             continue
         problems += found.problems
         for path in found.experiments:
-            name = _name(path, root, entries)
+            name = _build_unique_name(path, root, entries)
             entries[name] = Entry(name, path, is_upload=root == uploads)
-    return Catalogue(entries, roots(), tuple(problems))
+    return Catalogue(entries, get_roots(), tuple(problems))
 
 
-def launches() -> dict[str, Path]:
+def list_launches() -> dict[str, Path]:
     """Return the recordings of launch costs by name: under the folders, and built in."""
     recordings: dict[str, Path] = {}
-    for root in roots():
+    for root in get_roots():
         for path in find_launches(root):
             name = path.relative_to(root).as_posix() if path != root else path.name
             recordings.setdefault(name, path)
     seen = {path.resolve() for path in recordings.values()}
-    shipped = reference_launches()
+    shipped = find_reference_launches()
     return recordings | {name: path for name, path in shipped.items() if path.resolve() not in seen}
 
 
-def _name(path: Path, root: Path, entries: dict[str, Entry]) -> str:
+def _build_unique_name(path: Path, root: Path, entries: dict[str, Entry]) -> str:
     """Return the path below the root, with a number if two roots contain the same."""
     name = path.relative_to(root).as_posix() if path != root else path.name
     number = 2

@@ -17,7 +17,7 @@ class HeldUploads:
         self._lock = threading.Lock()
         self._sizes: defaultdict[str, dict[str, int]] = defaultdict(dict)
 
-    def take(self, visitor: str, path: str, size: int) -> bool:
+    def register(self, visitor: str, path: str, size: int) -> bool:
         """Register a file and return True, or return False if it exceeds a limit."""
         with self._lock:
             total = sum(sum(held.values()) for held in self._sizes.values())
@@ -27,7 +27,7 @@ class HeldUploads:
             self._sizes[visitor][path] = size
             return True
 
-    def drop(self, visitor: str, path: str) -> None:
+    def unregister(self, visitor: str, path: str) -> None:
         """Unregister a file."""
         with self._lock:
             self._sizes[visitor].pop(path, None)
@@ -38,4 +38,4 @@ class HeldUploads:
             self._sizes.pop(visitor, None)
 
 
-HELD: Final = HeldUploads()
+HELD_UPLOADS: Final = HeldUploads()

@@ -8,22 +8,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from graphviz_dash.bundle.schema import MANIFEST
+from graphviz_dash.bundle.schema import MANIFEST_FILE
 
 _TRACES: Final = "traces"
 _DIGEST_BYTES: Final = 16
 
 
-def identity_of(experiment: Path) -> bytes:
+def compute_identity(experiment: Path) -> bytes:
     """Compute a digest of an experiment's run names and of its manifests and traces.
 
     Uses inode, size and modification time. The digest changes when a run is added, removed or
     rewritten, or a trace grows. A missing folder has a digest, too.
     """
     digest = hashlib.blake2b(digest_size=_DIGEST_BYTES)
-    for name in sorted(entry.name for entry in _entries(experiment)):
+    for name in sorted(entry.name for entry in _list_entries(experiment)):
         run = experiment / name
-        for file in (run / MANIFEST, *sorted(map(Path, _entries(run / _TRACES)))):
+        for file in (run / MANIFEST_FILE, *sorted(map(Path, _list_entries(run / _TRACES)))):
             try:
                 status = file.stat()
             except OSError:
@@ -33,7 +33,7 @@ def identity_of(experiment: Path) -> bytes:
     return digest.digest()
 
 
-def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+def _list_entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     """Yield the visible entries of ``folder``; none if it is not a folder."""
     try:
         with os.scandir(folder) as entries:

@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-from graphviz_dash.errors import GraphvizDashError, printable
-from graphviz_dash.progress import CancelledError, subtask, watched
+from graphviz_dash.errors import GraphvizDashError, escape_control_characters
+from graphviz_dash.progress import CancelledError, report_subtask, watch
 
 Task = tuple[str, Callable[[], object]]
 """Description for the user, and the function to call."""
@@ -29,14 +29,14 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
-class Standing(msgspec.Struct, frozen=True):
+class JobStatus(msgspec.Struct, frozen=True):
     """Status of a job."""
 
     state: State
     """State of the job."""
-    what: str
+    task: str
     """Description of the current task; empty when done."""
-    share: float
+    progress: float
     """Completed share of all tasks, 0 to 1."""
     problem: str | None = None
     """Error message; None unless failed."""
@@ -52,7 +52,7 @@ class Job:
         self._tasks = tasks
         self._stop = threading.Event()
         self._ended = threading.Event()
-        self._standing = Standing(State.RUNNING, tasks[0][0] if tasks else "", 0.0)
+        self._status = JobStatus(State.RUNNING, tasks[0][0] if tasks else "", 0.0)
         self._thread = threading.Thread(target=self._run, name="graphviz-dash job", daemon=True)
 
     def start(self) -> None:
@@ -60,50 +60,53 @@ class Job:
         self._thread.start()
 
     @property
-    def standing(self) -> Standing:
+    def status(self) -> JobStatus:
         """Current status."""
-        return self._standing
+        return self._status
 
     @property
-    def ended(self) -> bool:
+    def is_ended(self) -> bool:
         """True once the job has stopped for any reason."""
-        return self._standing.state is not State.RUNNING
+        return self._status.state is not State.RUNNING
 
     def cancel(self) -> None:
         """Request cancellation; the status changes soon after."""
         self._stop.set()
 
-    def wait(self, seconds: float) -> Standing:
+    def wait(self, seconds: float) -> JobStatus:
         """Wait until the job has ended, at most ``seconds``, and return its status."""
         self._ended.wait(seconds)
-        return self._standing
+        return self._status
 
     def _run(self) -> None:
         try:
             for number, (what, act) in enumerate(self._tasks):
-                with watched(partial(self._saw, what)), subtask(number, len(self._tasks)):
+                with (
+                    watch(partial(self._report_progress, what)),
+                    report_subtask(number, len(self._tasks)),
+                ):
                     act()
-            self._standing = Standing(State.DONE, "", 1.0)
+            self._status = JobStatus(State.DONE, "", 1.0)
         except CancelledError:
-            self._standing = msgspec.structs.replace(self._standing, state=State.CANCELLED)
+            self._status = msgspec.structs.replace(self._status, state=State.CANCELLED)
         except (GraphvizDashError, KeyError) as error:
-            problem = printable(str(error))[:600]
-            self._standing = msgspec.structs.replace(
-                self._standing, state=State.FAILED, problem=problem
+            problem = escape_control_characters(str(error))[:600]
+            self._status = msgspec.structs.replace(
+                self._status, state=State.FAILED, problem=problem
             )
         finally:
-            if self._standing.state is State.RUNNING:
-                self._standing = msgspec.structs.replace(
-                    self._standing, state=State.FAILED, problem="ended unexpectedly"
+            if self._status.state is State.RUNNING:
+                self._status = msgspec.structs.replace(
+                    self._status, state=State.FAILED, problem="ended unexpectedly"
                 )
             # Release the tasks' data, which may be closed long before this job is dropped.
             self._tasks = ()
             self._ended.set()
 
-    def _saw(self, what: str, share: float) -> None:
+    def _report_progress(self, what: str, share: float) -> None:
         if self._stop.is_set():
             raise CancelledError
-        self._standing = Standing(State.RUNNING, what, min(max(share, 0.0), 1.0))
+        self._status = JobStatus(State.RUNNING, what, min(max(share, 0.0), 1.0))
 
 
 class Jobs:
@@ -113,20 +116,20 @@ class Jobs:
         self._lock = threading.Lock()
         self._jobs: dict[Hashable, Job] = {}
 
-    def begin(self, slot: Hashable, tasks: Sequence[Task], *, again: bool = False) -> Job:
+    def start(self, slot: Hashable, tasks: Sequence[Task], *, restart: bool = False) -> Job:
         """Return the job of ``slot``, starting it if there is none.
 
         ``again`` restarts a cancelled or failed job.
         """
         with self._lock:
             job = self._jobs.get(slot)
-            ended = job is not None and job.standing.state in (State.CANCELLED, State.FAILED)
-            if job is None or (again and ended):
+            ended = job is not None and job.status.state in (State.CANCELLED, State.FAILED)
+            if job is None or (restart and ended):
                 job = self._jobs[slot] = Job(tasks)
                 job.start()
             return job
 
-    def of(self, slot: Hashable) -> Job | None:
+    def get_job(self, slot: Hashable) -> Job | None:
         """Return the job of ``slot``; None if never started."""
         with self._lock:
             return self._jobs.get(slot)
@@ -134,7 +137,7 @@ class Jobs:
     def clear(self) -> None:
         """Drop all ended jobs, so that their work can be restarted."""
         with self._lock:
-            for slot in [k for k, job in self._jobs.items() if job.ended]:
+            for slot in [k for k, job in self._jobs.items() if job.is_ended]:
                 del self._jobs[slot]
 
 

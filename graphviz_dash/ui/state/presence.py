@@ -10,25 +10,25 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from graphviz_dash.ui.state.held_uploads import HELD
+from graphviz_dash.ui.state.held_uploads import HELD_UPLOADS
 
 GRACE_S: Final = 60.0
 """Seconds that a visitor may be without a page, for example during a reload."""
 
 
-def _after_grace(act: Callable[[], None]) -> None:
+def _schedule_after_grace(act: Callable[[], None]) -> None:
     """Run ``act`` in a thread after the grace period; call it in the server's event loop."""
     loop = asyncio.get_running_loop()
     loop.call_later(GRACE_S, loop.run_in_executor, None, act)
 
 
-class Presence:
+class OpenPages:
     """Open pages by visitor."""
 
     def __init__(
         self,
         left: Callable[[str], None],
-        after_grace: Callable[[Callable[[], None]], None] = _after_grace,
+        after_grace: Callable[[Callable[[], None]], None] = _schedule_after_grace,
     ) -> None:
         self._left = left
         self._after_grace = after_grace
@@ -36,7 +36,7 @@ class Presence:
         self._pages: Counter[str] = Counter()
 
     @contextmanager
-    def page(self, visitor: str) -> Iterator[None]:
+    def register_page(self, visitor: str) -> Iterator[None]:
         """Register a page of ``visitor`` while the block runs.
 
         After the last page and the grace period, ``left(visitor)`` is called unless the visitor
@@ -51,9 +51,9 @@ class Presence:
                 self._pages[visitor] -= 1
                 is_last = not self._pages[visitor]
             if is_last:
-                self._after_grace(partial(self._look, visitor))
+                self._after_grace(partial(self._check_visitor, visitor))
 
-    def _look(self, visitor: str) -> None:
+    def _check_visitor(self, visitor: str) -> None:
         with self._lock:
             if self._pages.get(visitor) != 0:
                 return
@@ -61,15 +61,15 @@ class Presence:
         self._left(visitor)
 
 
-def _left(visitor: str) -> None:
-    HELD.release(visitor)
+def _release_visitor(visitor: str) -> None:
+    HELD_UPLOADS.release(visitor)
     # Imports the upload reader, which the first response does not need.
     from graphviz_dash.ui.state.uploads import UPLOADS
 
-    UPLOADS.leave(visitor)
+    UPLOADS.remove_visitor(visitor)
 
 
-PRESENCE: Final = Presence(_left)
+OPEN_PAGES: Final = OpenPages(_release_visitor)
 
 
 VISITOR_HEADER: Final = "x-graphviz-dash-visitor"

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from graphviz_dash.bundle.staging import Staging, remove_leftovers
+from graphviz_dash.bundle.staging import Staging, remove_abandoned_folders
 from graphviz_dash.server_settings import SCRATCH_NAME
 
 
@@ -30,7 +30,7 @@ class Scratch:
                 self._staging = Staging(Path(tempfile.gettempdir()), SCRATCH_NAME)
             return self._staging.path
 
-    def subfolder(self, name: str) -> Path:
+    def create_subfolder(self, name: str) -> Path:
         """Create the subfolder ``name`` if necessary and return it."""
         folder = self.folder / name
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -50,7 +50,7 @@ class Scratch:
 
 def remove_scratch_of_killed() -> None:
     """Delete folders of killed servers of this user."""
-    remove_leftovers(Path(tempfile.gettempdir()), SCRATCH_NAME)
+    remove_abandoned_folders(Path(tempfile.gettempdir()), SCRATCH_NAME)
 
 
 SCRATCH: Final = Scratch()

@@ -23,9 +23,9 @@ from msgspec.structs import replace
 
 from graphviz_dash.ingest.load import load_experiment, load_outlines, load_pair
 from graphviz_dash.model.run import Experiment, Run
-from graphviz_dash.process_memory import give_back, own_memory
-from graphviz_dash.server_settings import memory_bound
-from graphviz_dash.ui.state.identity import identity_of
+from graphviz_dash.process_memory import get_own_memory, release_free_memory
+from graphviz_dash.server_settings import get_memory_limit
+from graphviz_dash.ui.state.identity import compute_identity
 from graphviz_dash.ui.state.scratch import SCRATCH
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ COMPARISON: Final = "comparison"
 
 
 _KEY_BYTES: Final = 16
-_LOOK_THROUGH_S: Final = 60.0
+_FULL_COLLECTION_S: Final = 60.0
 
 
 class UnknownKeyError(KeyError):
@@ -49,7 +49,7 @@ class ClosedError(UnknownKeyError):
         super().__init__("This experiment changed on disk or was deleted. Reload the page.")
 
 
-class _Collection:
+class _DeferredCollection:
     """Garbage collection, deferred while something is built.
 
     Built values are kept, have no cycles and contain hundreds of thousands of objects. Scanning
@@ -70,10 +70,10 @@ class _Collection:
         self._lock = threading.Lock()
         self._builders = 0
         self._clock = clock
-        self._looked_through = clock()
+        self._last_full_collection = clock()
 
     @contextmanager
-    def put_off(self) -> Iterator[None]:
+    def defer(self) -> Iterator[None]:
         """Disable collection in all threads while the block runs."""
         with self._lock:
             self._builders += 1
@@ -84,16 +84,16 @@ class _Collection:
             with self._lock:
                 self._builders -= 1
                 if not self._builders:
-                    if self._clock() - self._looked_through >= _LOOK_THROUGH_S:
-                        self._looked_through = self._clock()
+                    if self._clock() - self._last_full_collection >= _FULL_COLLECTION_S:
+                        self._last_full_collection = self._clock()
                         gc.unfreeze()
                     gc.collect()
                     gc.freeze()
-                    give_back()
+                    release_free_memory()
                     gc.enable()
 
 
-COLLECTION: Final = _Collection()
+COLLECTION: Final = _DeferredCollection()
 
 
 class Store:
@@ -109,12 +109,12 @@ class Store:
 
     def __init__(
         self,
-        most_bytes: int | None = None,
-        taken: Callable[[], int | None] = own_memory,
+        max_bytes: int | None = None,
+        get_used_bytes: Callable[[], int | None] = get_own_memory,
     ) -> None:
-        self._most_bytes = memory_bound() if most_bytes is None else most_bytes
-        self._taken = taken
-        self._asked: dict[Hashable, int] = {}
+        self._max_bytes = get_memory_limit() if max_bytes is None else max_bytes
+        self._get_used_bytes = get_used_bytes
+        self._last_used: dict[Hashable, int] = {}
         self._clock = itertools.count()
         self._lock = threading.Lock()
         self._building: dict[tuple[Hashable, ...], threading.Lock] = {}
@@ -130,7 +130,7 @@ class Store:
         It is loaded on first use. Data of earlier versions is dropped.
         """
         resolved = path.resolve()
-        version = identity_of(resolved)
+        version = compute_identity(resolved)
         identity = repr((str(resolved), version)).encode()
         key = hashlib.blake2b(identity, key=self._secret, digest_size=_KEY_BYTES).hexdigest()
         with self._lock:
@@ -146,7 +146,7 @@ class Store:
         first, second = (path.resolve() for path in pair)
         # Not a real folder; it represents both runs.
         name = Path(f"{first} vs {second}")
-        versions = [identity_of(path.parent) for path in (first, second)]
+        versions = [compute_identity(path.parent) for path in (first, second)]
         identity = repr((str(first), str(second), versions)).encode()
         key = hashlib.blake2b(identity, key=self._secret, digest_size=_KEY_BYTES).hexdigest()
         with self._lock:
@@ -179,122 +179,124 @@ class Store:
         self._drop((key,))
         SCRATCH.remove_subfolder(key)
 
-    def experiment(self, key: str) -> Experiment:
+    def load_experiment_of_key(self, key: str) -> Experiment:
         """Return the experiment of ``key``.
 
         Raises:
             ClosedError: the key is not or no longer registered.
             InputError: its folder has no readable bundles.
         """
-        path = self._path(key)
-        return self._once((key, "experiment"), lambda: self._whole(key, path))
+        path = self._get_path(key)
+        return self._build_once((key, "experiment"), lambda: self._load_whole(key, path))
 
-    def bare(self, key: str) -> Experiment:
+    def load_without_traces(self, key: str) -> Experiment:
         """Return the experiment without its traces, which loads much faster.
 
         Raises like :meth:`experiment`.
         """
         if self.is_loaded(key):
-            whole = self.experiment(key)
+            whole = self.load_experiment_of_key(key)
             runs = [
-                replace(run, capture_trace=None, further_captures=(), replay_trace=None)
+                replace(run, capture_trace=None, additional_capture_traces=(), replay_trace=None)
                 for run in whole.runs
             ]
             return replace(whole, runs=tuple(runs))
-        path = self._path(key)
-        return self._once((key, "bare"), lambda: self._without_traces(key, path))
+        path = self._get_path(key)
+        return self._build_once((key, "bare"), lambda: self._load_without_traces(key, path))
 
-    def outlines(self, key: str) -> tuple[Run, ...]:
+    def load_outlines_of_key(self, key: str) -> tuple[Run, ...]:
         """Return the runs of ``key`` with only their recording and loop.
 
         This loads much faster than thousands of graphs. Raises like :meth:`experiment`.
         """
-        path = self._path(key)
-        if self._pair(key) is not None:
-            return self.bare(key).runs
-        return self._once((key, "outlines"), lambda: load_outlines(path))
+        path = self._get_path(key)
+        if self._get_pair(key) is not None:
+            return self.load_without_traces(key).runs
+        return self._build_once((key, "outlines"), lambda: load_outlines(path))
 
-    def loops(self, key: str) -> tuple[Run, ...]:
+    def load_loops(self, key: str) -> tuple[Run, ...]:
         """Return the :meth:`outlines` that have the loop of a program."""
-        return tuple(run for run in self.outlines(key) if run.loop and run.recording)
+        return tuple(run for run in self.load_outlines_of_key(key) if run.loop and run.recording)
 
-    def _without_traces(self, key: str, path: Path) -> Experiment:
-        pair = self._pair(key)
+    def _load_without_traces(self, key: str, path: Path) -> Experiment:
+        pair = self._get_pair(key)
         if pair is not None:
             return load_pair(pair, traces=False)
         return load_experiment(path, traces=False)
 
-    def _whole(self, key: str, path: Path) -> Experiment:
-        pair = self._pair(key)
+    def _load_whole(self, key: str, path: Path) -> Experiment:
+        pair = self._get_pair(key)
         whole = load_experiment(path) if pair is None else load_pair(pair)
         # The version without traces has a second copy of the graphs.
         self._drop((key, "bare"))
         return whole
 
-    def _pair(self, key: str) -> tuple[Path, Path] | None:
+    def _get_pair(self, key: str) -> tuple[Path, Path] | None:
         with self._lock:
             return self._pairs.get(key)
 
-    def _path(self, key: str) -> Path:
+    def _get_path(self, key: str) -> Path:
         with self._lock:
             path = self._paths.get(key)
         if path is None:
             raise ClosedError
         return path
 
-    def run(self, key: str, name: str) -> Run:
+    def get_run(self, key: str, name: str) -> Run:
         """Return the run ``name`` of the experiment.
 
         Raises:
             UnknownKeyError: no such run.
         """
-        for run in self.experiment(key).runs:
+        for run in self.load_experiment_of_key(key).runs:
             if run.name == name:
                 return run
         raise UnknownKeyError(name)
 
-    def derived(self, key: str, what: Hashable, build: Callable[[Experiment], T]) -> T:
+    def derive(self, key: str, slot: Hashable, build: Callable[[Experiment], T]) -> T:
         """Return ``build(experiment)``, computed once per ``what`` and cached."""
-        experiment = self.experiment(key)
-        return self._once((key, "derived", what), lambda: build(experiment))
+        experiment = self.load_experiment_of_key(key)
+        return self._build_once((key, "derived", slot), lambda: build(experiment))
 
-    def derived_bare(self, key: str, what: Hashable, build: Callable[[Experiment], T]) -> T:
+    def derive_without_traces(
+        self, key: str, slot: Hashable, build: Callable[[Experiment], T]
+    ) -> T:
         """Like :meth:`derived`, from the experiment without traces, until they are loaded."""
-        experiment = self.bare(key)
-        return self._once((key, "bare", what), lambda: build(experiment))
+        experiment = self.load_without_traces(key)
+        return self._build_once((key, "bare", slot), lambda: build(experiment))
 
-    def derived_loops(self, key: str, what: Hashable, build: Callable[[], T]) -> T:
+    def derive_from_loops(self, key: str, slot: Hashable, build: Callable[[], T]) -> T:
         """Return ``build()``, computed once per ``what`` from :meth:`loops` and cached."""
-        self._path(key)
-        return self._once((key, "of loops", what), build)
+        self._get_path(key)
+        return self._build_once((key, "of loops", slot), build)
 
-    def has(self, key: str, what: Hashable) -> bool:
+    def has(self, key: str, slot: Hashable) -> bool:
         """Return True if the result of ``derived(key, what, ...)`` is cached."""
         with self._lock:
-            return (key, "derived", what) in self._values
+            return (key, "derived", slot) in self._values
 
-    def has_of_loops(self, key: str, what: Hashable) -> bool:
+    def has_from_loops(self, key: str, slot: Hashable) -> bool:
         """Return True if the result of ``derived_loops(key, what, ...)`` is cached."""
         with self._lock:
-            return (key, "of loops", what) in self._values
+            return (key, "of loops", slot) in self._values
 
     def is_loaded(self, key: str) -> bool:
         """Return True if the experiment of ``key`` is in memory."""
         with self._lock:
             return (key, "experiment") in self._values
 
-    def _drop(self, begin: tuple[str, ...]) -> None:
+    def _drop(self, prefix: tuple[str, ...]) -> None:
         with self._lock:
-            if len(begin) == 1:
-                self._asked.pop(begin[0], None)
+            if len(prefix) == 1:
+                self._last_used.pop(prefix[0], None)
             for slots in (self._values, self._building):
-                for slot in [k for k in slots if k[: len(begin)] == begin]:
+                for slot in [k for k in slots if k[: len(prefix)] == prefix]:
                     del slots[slot]
 
-    def _once(self, slot: tuple[str, *tuple[Hashable, ...]], build: Callable[[], T]) -> T:
+    def _build_once(self, slot: tuple[str, *tuple[Hashable, ...]], build: Callable[[], T]) -> T:
         # One lock per slot, so that two pages do not parse the same trace concurrently.
         with self._lock:
-            self._asked[slot[0]] = next(self._clock)
+            self._last_used[slot[0]] = next(self._clock)
             if slot in self._values:
                 return cast(T, self._values[slot])
             gate = self._building.setdefault(slot, threading.Lock())
@@ -302,29 +304,29 @@ class Store:
             with self._lock:
                 if slot in self._values:
                     return cast(T, self._values[slot])
-            with COLLECTION.put_off():
+            with COLLECTION.defer():
                 value = build()
             with self._lock:
                 # If closed meanwhile, it would never be dropped.
                 if slot[0] in self._paths:
                     self._values[slot] = value
-        self._make_room(slot[0])
+        self._free_memory(slot[0])
         return value
 
-    def _make_room(self, asked: str) -> None:
+    def _free_memory(self, current: str) -> None:
         """Drop least recently used experiments until memory use is below the limit.
 
         Keeps the experiment ``asked`` for.
         """
         with self._lock:
-            candidates = {slot[0] for slot in self._values} - {asked}
-            oldest = sorted(candidates, key=lambda key: self._asked.get(key, -1))
+            candidates = {slot[0] for slot in self._values} - {current}
+            oldest = sorted(candidates, key=lambda key: self._last_used.get(key, -1))
         for key in oldest:
-            used = self._taken()
-            if used is None or used <= self._most_bytes:
+            used = self._get_used_bytes()
+            if used is None or used <= self._max_bytes:
                 return
             self._drop((cast(str, key),))
-            give_back()
+            release_free_memory()
 
 
 STORE = Store()

@@ -22,14 +22,14 @@ from graphviz_dash.ui.state.store import STORE
 
 MAX_UPLOAD_BYTES: Final = 4 << 30
 """Total size of files uploaded together."""
-MAX_KEPT: Final = 20
+MAX_EXPERIMENTS: Final = 20
 """Maximum number of experiments per visitor."""
-MAX_KEPT_BYTES: Final = 4 << 30
+MAX_BYTES_PER_VISITOR: Final = 4 << 30
 """Total size of a visitor's experiments."""
 MAX_ALL_BYTES: Final = 16 << 30
 """Total size of all visitors' experiments, which also must leave the same size free on disk."""
 
-_AT_ONCE: Final = 4
+_MAX_READERS: Final = 4
 """Maximum number of uploads read concurrently; further uploads wait."""
 _CHUNK: Final = 1 << 20
 _FOLDER_NAME: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -41,10 +41,10 @@ class Uploads:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._folders: dict[str, Path] = {}
-        self._turns: dict[str, threading.Lock] = {}
-        self._readers = threading.BoundedSemaphore(_AT_ONCE)
+        self._locks: dict[str, threading.Lock] = {}
+        self._readers = threading.BoundedSemaphore(_MAX_READERS)
 
-    def folder(self, visitor: str) -> Path | None:
+    def get_folder(self, visitor: str) -> Path | None:
         """Return the folder of a visitor's experiments; None before the first upload."""
         with self._lock:
             return self._folders.get(visitor)
@@ -59,16 +59,16 @@ class Uploads:
             InputError: not a zip file, no run bundle in it, a damaged bundle, or a limit exceeded.
         """
         # Imports the table engine, which the first page does not need.
-        from graphviz_dash.importers.confined import unpack_confined
+        from graphviz_dash.importers.confined import unpack_sandboxed
 
         label = name[:120]
 
-        def unpacked(scratch: Path, experiment: Path) -> str:
-            (archive,) = _saved([(name, content)], scratch / "files")
-            title = unpack_confined(archive, experiment, label)
+        def unpack_archive(scratch: Path, experiment: Path) -> str:
+            (archive,) = _save_files([(name, content)], scratch / "files")
+            title = unpack_sandboxed(archive, experiment, label)
             return _FOLDER_NAME.sub("-", title or Path(label).stem).strip("-.")
 
-        return self._made(visitor, label, unpacked)
+        return self._create_experiment(visitor, label, unpack_archive)
 
     def import_files(self, visitor: str, files: Sequence[tuple[str, IO[bytes]]]) -> Path:
         """Import files as ``graphviz-dash import`` does and return the experiment folder.
@@ -78,84 +78,88 @@ class Uploads:
         Raises:
             InputError: an unreadable file, or a limit exceeded.
         """
-        from graphviz_dash.importers.confined import import_confined
+        from graphviz_dash.importers.confined import import_sandboxed
 
-        def imported(scratch: Path, experiment: Path) -> str:
-            return import_confined(_saved(files, scratch / "files"), experiment)
+        def import_saved(scratch: Path, experiment: Path) -> str:
+            return import_sandboxed(_save_files(files, scratch / "files"), experiment)
 
-        return self._made(visitor, files[0][0][:120], imported)
+        return self._create_experiment(visitor, files[0][0][:120], import_saved)
 
     def remove(self, visitor: str, experiment: Path) -> None:
         """Delete an experiment that ``visitor`` uploaded; other experiments are ignored."""
-        folder = self.folder(visitor)
+        folder = self.get_folder(visitor)
         if folder is not None and experiment.resolve().parent == folder.resolve():
-            _removed(experiment)
+            _remove_experiment(experiment)
 
-    def leave(self, visitor: str) -> None:
+    def remove_visitor(self, visitor: str) -> None:
         """Delete all uploads of ``visitor``, after uploads in progress."""
-        with self._turn(visitor):
+        with self._serialize(visitor):
             with self._lock:
                 folder = self._folders.pop(visitor, None)
             if folder is not None:
                 for experiment in folder.iterdir():
-                    _removed(experiment)
+                    _remove_experiment(experiment)
                 folder.rmdir()
         with self._lock:
-            self._turns.pop(visitor, None)
+            self._locks.pop(visitor, None)
 
-    def _made(self, visitor: str, label: str, make: Callable[[Path, Path], str]) -> Path:
+    def _create_experiment(
+        self, visitor: str, label: str, make: Callable[[Path, Path], str]
+    ) -> Path:
         """Create an experiment with ``make``, which gets scratch and target folders and returns a
         name.
         """
-        with self._turn(visitor), self._readers:
-            folder = self._folder(visitor)
-            if len(list(folder.iterdir())) >= MAX_KEPT:
-                raise _too_much(label, f"the {MAX_KEPT + 1}. experiment", f"at most {MAX_KEPT}")
+        with self._serialize(visitor), self._readers:
+            folder = self._create_folder(visitor)
+            if len(list(folder.iterdir())) >= MAX_EXPERIMENTS:
+                raise _build_limit_error(
+                    label, f"the {MAX_EXPERIMENTS + 1}. experiment", f"at most {MAX_EXPERIMENTS}"
+                )
             with tempfile.TemporaryDirectory(prefix=".reading-", dir=folder) as scratch:
                 experiment = Path(scratch) / "experiment"
                 name = make(Path(scratch), experiment)
                 self._check_quota(folder, experiment, label)
-                target = _free(folder, name or "upload")
+                target = _find_free_folder(folder, name or "upload")
                 experiment.rename(target)
         return target
 
     def _check_quota(self, folder: Path, experiment: Path, label: str) -> None:
-        size = _size(experiment)
-        visitor_bytes = _kept(folder) + size
-        if visitor_bytes > MAX_KEPT_BYTES:
-            raise _too_much(label, *_sizes(visitor_bytes, MAX_KEPT_BYTES))
-        total_bytes = sum(map(_kept, folder.parent.iterdir())) + size
+        size = _count_bytes(experiment)
+        visitor_bytes = _count_kept_bytes(folder) + size
+        if visitor_bytes > MAX_BYTES_PER_VISITOR:
+            raise _build_limit_error(label, *_format_limit(visitor_bytes, MAX_BYTES_PER_VISITOR))
+        total_bytes = sum(map(_count_kept_bytes, folder.parent.iterdir())) + size
         limit = min(MAX_ALL_BYTES, shutil.disk_usage(folder).free)
         if total_bytes > limit:
-            raise _too_much(
+            raise _build_limit_error(
                 label,
-                *_sizes(total_bytes, limit),
+                *_format_limit(total_bytes, limit),
                 "Uploads of other visitors are deleted when they leave.",
             )
 
-    def _folder(self, visitor: str) -> Path:
+    def _create_folder(self, visitor: str) -> Path:
         with self._lock:
             if visitor not in self._folders:
                 # Do not use the visitor id, a value from the browser, as a folder name.
-                folder = SCRATCH.subfolder("uploads") / secrets.token_hex(16)
+                folder = SCRATCH.create_subfolder("uploads") / secrets.token_hex(16)
                 folder.mkdir(mode=0o700)
                 self._folders[visitor] = folder
             return self._folders[visitor]
 
     @contextmanager
-    def _turn(self, visitor: str) -> Iterator[None]:
+    def _serialize(self, visitor: str) -> Iterator[None]:
         with self._lock:
-            turn = self._turns.setdefault(visitor, threading.Lock())
+            turn = self._locks.setdefault(visitor, threading.Lock())
         with turn:
             yield
 
 
-def _removed(experiment: Path) -> None:
+def _remove_experiment(experiment: Path) -> None:
     STORE.close(experiment)
     shutil.rmtree(experiment, ignore_errors=True)
 
 
-def _free(folder: Path, name: str) -> Path:
+def _find_free_folder(folder: Path, name: str) -> Path:
     target = folder / name
     number = 2
     while target.exists():
@@ -164,23 +168,25 @@ def _free(folder: Path, name: str) -> Path:
     return target
 
 
-def _kept(visitors: Path) -> int:
-    return sum(_size(path) for path in visitors.iterdir() if not path.name.startswith("."))
+def _count_kept_bytes(visitors: Path) -> int:
+    return sum(_count_bytes(path) for path in visitors.iterdir() if not path.name.startswith("."))
 
 
-def _size(folder: Path) -> int:
+def _count_bytes(folder: Path) -> int:
     return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def _sizes(actual: int, most: int) -> tuple[str, str]:
-    return f"{actual / (1 << 30):.1f} GiB of uploads", f"at most {most / (1 << 30):.1f} GiB"
+def _format_limit(actual: int, limit: int) -> tuple[str, str]:
+    return f"{actual / (1 << 30):.1f} GiB of uploads", f"at most {limit / (1 << 30):.1f} GiB"
 
 
-def _too_much(label: str, actual: str, most: str, advice: str = "") -> InputError:
-    return InputError(label, actual, most, advice or "Remove an upload on the Overview page first.")
+def _build_limit_error(label: str, actual: str, limit: str, advice: str = "") -> InputError:
+    return InputError(
+        label, actual, limit, advice or "Remove an upload on the Overview page first."
+    )
 
 
-def _saved(files: Sequence[tuple[str, IO[bytes]]], folder: Path) -> list[Path]:
+def _save_files(files: Sequence[tuple[str, IO[bytes]]], folder: Path) -> list[Path]:
     """Save the files in ``folder`` under safe names.
 
     Raises:

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.attribution.attribution import (
-    BY_GAPS,
-    BY_ORDER,
+    GAP_ALIGNED,
     NOT_ATTRIBUTED,
-    attribute,
+    ORDER_ALIGNED,
+    attribute_graph,
 )
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.graph import GraphNode, NodeKind
@@ -24,10 +24,10 @@ from tests.builders import STEP, make_run
 
 def test_every_node_of_a_training_step(tmp_path: Path) -> None:
     run = load_run(make_run(tmp_path / "toy"))
-    found = attribute(run.graphs[0], run.capture_trace)
+    found = attribute_graph(run.graphs[0], run.capture_trace)
     assert (found.capture_launches, found.unmatched_launches) == (len(STEP), 0)
     for work, origin in zip(STEP, found.origins, strict=True):
-        assert (origin.method, origin.confidence) == (BY_ORDER, 1.0)
+        assert (origin.method, origin.confidence) == (ORDER_ALIGNED, 1.0)
         assert origin.launch_call == work.launch_call
         assert (origin.op, origin.op_path[-1]) == (work.op, work.op)
         assert origin.module == work.module
@@ -42,13 +42,13 @@ def test_every_node_of_a_training_step(tmp_path: Path) -> None:
 
 class TestNothingToGoBy:
     def test_no_trace(self) -> None:
-        found = attribute(graph_of([kernel(0)]))
+        found = attribute_graph(graph_of([kernel(0)]))
         assert found.origins[0].method == NOT_ATTRIBUTED
         assert found.origins[0].reason == "the capture was not traced"
         assert found.unmatched_nodes == 1
 
     def test_no_capture_in_the_trace(self) -> None:
-        found = attribute(graph_of([kernel(0)]), Scene().trace())
+        found = attribute_graph(graph_of([kernel(0)]), Scene().trace())
         assert found.origins[0].reason == "the trace contains no capture of this graph"
 
     def test_nodes_that_no_launch_makes(self) -> None:
@@ -56,9 +56,9 @@ class TestNothingToGoBy:
         scene.capture(100, 200)
         scene.launch(110)
         nodes = [GraphNode(0, NodeKind.EMPTY), kernel(1), GraphNode(2, NodeKind.EVENT_RECORD)]
-        found = attribute(graph_of(nodes), scene.trace())
+        found = attribute_graph(graph_of(nodes), scene.trace())
         assert found.origins[0].reason == "launches do not create nodes of kind Empty"
-        assert found.origins[1].method == BY_ORDER
+        assert found.origins[1].method == ORDER_ALIGNED
         assert found.origins[1].reason == "launched outside any operator"
         assert found.origins[2].reason == "launches do not create nodes of kind EventRecord"
         assert found.unmatched_nodes == 0
@@ -66,7 +66,7 @@ class TestNothingToGoBy:
     def test_a_graph_without_nodes(self) -> None:
         scene = Scene()
         scene.capture(100, 200)
-        assert attribute(graph_of([]), scene.trace()).origins == ()
+        assert attribute_graph(graph_of([]), scene.trace()).origins == ()
 
 
 class TestGaps:
@@ -84,8 +84,8 @@ class TestGaps:
             "cudaMemsetAsync" if n.kind is NodeKind.MEMSET else "cudaLaunchKernel" for n in nodes
         ]
         calls.insert(2, "cudaLaunchKernel")
-        found = attribute(graph_of(nodes), self._scene(calls).trace())
-        assert {origin.method for origin in found.origins} == {BY_GAPS}
+        found = attribute_graph(graph_of(nodes), self._scene(calls).trace())
+        assert {origin.method for origin in found.origins} == {GAP_ALIGNED}
         assert (found.unmatched_launches, found.unmatched_nodes) == (1, 0)
         assert [origin.confidence for origin in found.origins[:4]] == [0.9, 0.5, 0.5, 0.9]
         # Whatever lies beyond the doubt is right.
@@ -93,7 +93,7 @@ class TestGaps:
 
     def test_a_launch_that_is_missing_leaves_a_node_without_one(self) -> None:
         nodes = [kernel(0), memcpy(1), *(kernel(i) for i in range(2, 20))]
-        found = attribute(graph_of(nodes), self._scene(["cudaLaunchKernel"] * 19).trace())
+        found = attribute_graph(graph_of(nodes), self._scene(["cudaLaunchKernel"] * 19).trace())
         assert found.origins[1].method == NOT_ATTRIBUTED
         assert found.origins[1].reason == "no matching launch found in the capture"
         assert found.unmatched_nodes == 1
@@ -101,7 +101,9 @@ class TestGaps:
 
     def test_another_capture_altogether_is_no_match(self) -> None:
         calls = ["cudaMemcpyAsync"] * 20
-        found = attribute(graph_of([kernel(i) for i in range(20)]), self._scene(calls).trace())
+        found = attribute_graph(
+            graph_of([kernel(i) for i in range(20)]), self._scene(calls).trace()
+        )
         assert all(origin.method == NOT_ATTRIBUTED for origin in found.origins)
         assert "20 launches, which do not match 20 nodes" in str(found.origins[0].reason)
         assert found.unmatched_launches == 20
@@ -113,7 +115,7 @@ class TestGaps:
         call = {"k": "cudaLaunchKernel", "c": "cudaMemcpyAsync", "s": "cudaMemsetAsync"}
         nodes = [make[kind](index) for index, kind in enumerate(kinds)]
         left = [kind for index, kind in enumerate(kinds) if index != dropped % len(kinds)]
-        found = attribute(graph_of(nodes), self._scene([call[kind] for kind in left]).trace())
+        found = attribute_graph(graph_of(nodes), self._scene([call[kind] for kind in left]).trace())
         assert found.unmatched_nodes == 1
         places = []
         for kind, origin in zip(kinds, found.origins, strict=True):
@@ -136,5 +138,5 @@ def test_fifty_thousand_nodes() -> None:
         op = scene.op(EVALUATE if tid == ENGINE else "aten::mm", start + 5, start + 50, tid=tid)
         scene.launch(start + 20, tid=tid, external=op)
     graph, trace = graph_of([kernel(i) for i in range(count)]), scene.trace()
-    found = attribute(graph, trace)
+    found = attribute_graph(graph, trace)
     assert all(origin.source is not None for origin in found.origins)

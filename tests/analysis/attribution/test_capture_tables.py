@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.attribution.attribution import attribute
+from graphviz_dash.analysis.attribution.attribution import attribute_graph
 from graphviz_dash.model.marks import MODULE, SOURCE
 from tests.analysis.scenes import ENGINE, EVALUATE, Scene, graph_of, kernel
 
@@ -27,7 +27,7 @@ class TestForwardOperator:
         return scene
 
     def test_module_and_line_are_those_of_the_forward_operator(self) -> None:
-        origin = attribute(graph_of([kernel(0)]), self._scene().trace()).origins[0]
+        origin = attribute_graph(graph_of([kernel(0)]), self._scene().trace()).origins[0]
         assert origin.phase == "backward"
         assert (origin.module, origin.source) == ("Net.fc", "net.py:7")
         assert origin.source_method == "forward op"
@@ -40,14 +40,14 @@ class TestForwardOperator:
         scene.op("aten::other", 240, 260, tid=44, sequence=5, forward_tid=0)
         # The engine shows one more number that only the main thread has.
         scene.op(EVALUATE + "ReluBackward0", 550, 560, tid=ENGINE, sequence=6, forward_tid=1)
-        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
+        origin = attribute_graph(graph_of([kernel(0)]), scene.trace()).origins[0]
         assert origin.module == "Net.fc"
 
     def test_threads_that_cannot_be_told_apart_give_no_forward_operator(self) -> None:
         scene = self._scene()
         scene.mark(MODULE + "Other", 200, 300, tid=44)
         scene.op("aten::other", 240, 260, tid=44, sequence=5, forward_tid=0)
-        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
+        origin = attribute_graph(graph_of([kernel(0)]), scene.trace()).origins[0]
         assert origin.module is None
         assert (origin.source, origin.source_method) == ("train.py:9", "enclosing call")
 
@@ -55,7 +55,7 @@ class TestForwardOperator:
         scene = self._scene()
         add = scene.op(EVALUATE + "torch::autograd::AccumulateGrad", 720, 760, tid=ENGINE)
         scene.launch(730, tid=ENGINE, external=add)
-        origin = attribute(graph_of([kernel(0), kernel(1)]), scene.trace()).origins[1]
+        origin = attribute_graph(graph_of([kernel(0), kernel(1)]), scene.trace()).origins[1]
         assert origin.phase == "backward"
         assert origin.module is None
         assert (origin.source, origin.source_method) == ("train.py:9", "enclosing call")
@@ -69,6 +69,6 @@ class TestForwardOperator:
         scene.mark(SOURCE + "train.py:9", 500, 900)
         op = scene.op(EVALUATE + "MulBackward0", 600, 700, sequence=5, forward_tid=1)
         scene.launch(630, external=op)
-        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
+        origin = attribute_graph(graph_of([kernel(0)]), scene.trace()).origins[0]
         assert (origin.source, origin.source_method) == ("net.py:7", "forward op")
         assert origin.module == "Net.fc"

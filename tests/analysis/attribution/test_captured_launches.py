@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.attribution.attribution import BY_ORDER, attribute
-from graphviz_dash.analysis.attribution.captured_launches import launched_kind
+from graphviz_dash.analysis.attribution.attribution import ORDER_ALIGNED, attribute_graph
+from graphviz_dash.analysis.attribution.captured_launches import parse_launched_kind
 from graphviz_dash.model.graph import NodeKind
 from tests.analysis.scenes import ENGINE, Scene, graph_of, kernel, memset
 
@@ -35,7 +35,7 @@ from tests.analysis.scenes import ENGINE, Scene, graph_of, kernel, memset
     ],
 )
 def test_what_a_call_makes(call: str, kind: NodeKind | None) -> None:
-    assert launched_kind(call) is kind
+    assert parse_launched_kind(call) is kind
 
 
 class TestWhichLaunches:
@@ -48,7 +48,7 @@ class TestWhichLaunches:
         second = scene.op("aten::second", 130, 140, tid=ENGINE)
         scene.launch(135, tid=ENGINE, external=second)
         scene.launch(250)
-        found = attribute(graph_of([kernel(0), kernel(1)]), scene.trace())
+        found = attribute_graph(graph_of([kernel(0), kernel(1)]), scene.trace())
         assert [origin.op for origin in found.origins] == ["aten::first", "aten::second"]
         assert found.capture_launches == 2
 
@@ -60,9 +60,9 @@ class TestWhichLaunches:
         scene.work(kernel(0), 130, ran)
         mine = scene.op("aten::mine", 140, 150)
         scene.launch(145, external=mine)
-        found = attribute(graph_of([kernel(0)]), scene.trace())
+        found = attribute_graph(graph_of([kernel(0)]), scene.trace())
         assert found.origins[0].op == "aten::mine"
-        assert found.origins[0].method == BY_ORDER
+        assert found.origins[0].method == ORDER_ALIGNED
 
     def test_a_driver_call_within_a_runtime_call_counts_once(self) -> None:
         scene = Scene()
@@ -70,7 +70,7 @@ class TestWhichLaunches:
         scene.call("cudaLaunchKernelExC", 110, 10)
         scene.call("cuLaunchKernelEx", 112, 6)
         scene.call("cuLaunchKernel", 130, 6)
-        found = attribute(graph_of([kernel(0), kernel(1)]), scene.trace())
+        found = attribute_graph(graph_of([kernel(0), kernel(1)]), scene.trace())
         assert found.capture_launches == 2
         calls = [origin.launch_call for origin in found.origins]
         assert calls == ["cudaLaunchKernelExC", "cuLaunchKernel"]
@@ -84,7 +84,7 @@ class TestWhichLaunches:
             )
         trace = scene.trace()
         for number in (0, 1):
-            found = attribute(graph_of([kernel(0)], name=f"graph-{number}"), trace)
+            found = attribute_graph(graph_of([kernel(0)], name=f"graph-{number}"), trace)
             assert found.origins[0].op == f"aten::of_{number}"
 
     def test_without_ranges_the_capture_whose_launches_fit(self) -> None:
@@ -94,7 +94,7 @@ class TestWhichLaunches:
         scene.capture(200, 250, None)
         scene.call("cudaMemsetAsync", 210)
         scene.launch(220, external=scene.op("aten::sum", 215, 230))
-        found = attribute(graph_of([memset(0), kernel(1)]), scene.trace())
+        found = attribute_graph(graph_of([memset(0), kernel(1)]), scene.trace())
         assert found.origins[1].op == "aten::sum"
         assert found.origins[1].confidence == 1.0
 
@@ -103,6 +103,6 @@ class TestWhichLaunches:
         for start in (100, 200):
             scene.capture(start, start + 50, None)
             scene.launch(start + 10, external=scene.op("aten::sum", start + 5, start + 30))
-        found = attribute(graph_of([kernel(0)]), scene.trace())
+        found = attribute_graph(graph_of([kernel(0)]), scene.trace())
         assert found.origins[0].op is None
         assert found.origins[0].reason == "the trace contains several equal captures"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.attribution.attribution import attribute
-from graphviz_dash.analysis.attribution.origins import near
+from graphviz_dash.analysis.attribution.attribution import attribute_graph
+from graphviz_dash.analysis.attribution.origins import select_near
 from graphviz_dash.model.marks import MODULE
 from tests.analysis.frames import Frames
 from tests.analysis.scenes import Scene, graph_of, kernel
@@ -32,25 +32,25 @@ class TestNear:
     def test_what_runs_in_the_step_or_so_long_before_it(
         self, margin: int | None, kept: list[str]
     ) -> None:
-        found = near(self.frames().trace(), 4_000, 5_000, margin)
+        found = select_near(self.frames().trace(), 4_000, 5_000, margin)
         assert found.ops["name"].to_list() == kept
 
     def test_work_and_calls_keep_their_rows(self) -> None:
         frames = self.frames()
         frames.kernel("gemm", launched=150, ts=160, dur=5)
         trace = frames.trace()
-        found = near(trace, 4_000, 5_000)
+        found = select_near(trace, 4_000, 5_000)
         assert found.gpu is trace.gpu
         assert found.runtime is trace.runtime
 
     def test_nothing_is_near_in_an_empty_trace(self) -> None:
-        assert not len(near(Frames().trace(), 4_000, 5_000).ops)
+        assert not len(select_near(Frames().trace(), 4_000, 5_000).ops)
 
 
 class TestPhase:
     def _phase(self, scene: Scene) -> str:
         scene.capture(100, 1000)
-        return attribute(graph_of([kernel(0)]), scene.trace()).origins[0].phase
+        return attribute_graph(graph_of([kernel(0)]), scene.trace()).origins[0].phase
 
     def test_optimizer(self) -> None:
         scene = Scene()
@@ -108,7 +108,7 @@ class TestSource:
         for name, start in frames:
             scene.frame(name, start, 500)
         scene.launch(250, external=scene.op("aten::mm", 240, 260))
-        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
+        origin = attribute_graph(graph_of([kernel(0)]), scene.trace()).origins[0]
         assert (origin.source, origin.source_method) == (
             "collectors/workloads/mlp.py:35",
             "python stack",
@@ -129,7 +129,7 @@ class TestSource:
         for name, start, duration in frames:
             scene.frame(name, start, start + duration)
         scene.launch(250, external=scene.op("aten::mm", 240, 260))
-        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
+        origin = attribute_graph(graph_of([kernel(0)]), scene.trace()).origins[0]
         assert (origin.module, origin.source) == ("Transformer_0", "transformer_flux.py:268")
 
     def test_modules_and_the_model_s_line_of_python_stacks(self) -> None:
@@ -159,7 +159,7 @@ class TestSource:
         for at in (160, 430, 610):
             scene.launch(at, external=scene.op("aten::mm", at - 2, at + 5))
         graph = graph_of([kernel(0), kernel(1), kernel(2)])
-        found = attribute(graph, scene.trace()).origins
+        found = attribute_graph(graph, scene.trace()).origins
         assert [(origin.module, origin.source) for origin in found] == [
             ("Decoder_0.Attention_0.QKVLinear_0", "models/qwen3.py:167"),
             ("Decoder_0.MLP_0.UpLinear_0", "models/qwen2.py:94"),
@@ -173,7 +173,7 @@ class TestSource:
         # What called the module was the collector: that is no line of the workload.
         scene.frame("collectors/passes/modes.py(108): _graph_modules", 110, 500)
         scene.launch(250, external=scene.op("aten::mm", 240, 260))
-        origin = attribute(graph_of([kernel(0)]), scene.trace()).origins[0]
+        origin = attribute_graph(graph_of([kernel(0)]), scene.trace()).origins[0]
         assert origin.source is None
         assert "no collector range" in str(origin.reason)
 
@@ -182,4 +182,4 @@ class TestSource:
         scene.capture(100, 1000)
         scene.op("triton_op", 240, 260)
         scene.launch(250, external=4711)
-        assert attribute(graph_of([kernel(0)]), scene.trace()).origins[0].op == "triton_op"
+        assert attribute_graph(graph_of([kernel(0)]), scene.trace()).origins[0].op == "triton_op"

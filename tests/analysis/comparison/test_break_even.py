@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.comparison.break_even import FIRST_LAUNCH, BreakEven
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.break_even import FIRST_LAUNCH_PART, BreakEven
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.app.compare.charts.comparison import break_even_chart
+from graphviz_dash.app.compare.charts.comparison import draw_break_even
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.narrative.break_even import break_even_text
+from graphviz_dash.narrative.break_even import format_break_even
 from tests.experiments import LIFE_NS, make_experiment, make_run
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
 
 
 def compared(folder: Path) -> Comparison:
-    return compare(load_experiment(folder))
+    return compare_runs(load_experiment(folder))
 
 
 def break_even_of(result: Comparison, name: str) -> BreakEven:
@@ -60,16 +60,16 @@ class TestCurve:
     def test_it_crosses_zero_at_the_break_even(self, toy: Comparison) -> None:
         graph = break_even_of(toy, "graph")
         assert graph.replays == 8  # 2.4 ms over 300 µs
-        assert graph.saved(7)[1] < 0 <= graph.saved(8)[1]
-        assert graph.saved(0) == (-2_400_000,) * 3
-        assert graph.fewest <= graph.replays <= (graph.most or 0)
-        assert graph.discarded == 38  # 9 ms of warm-up more
+        assert graph.compute_net_saving(7)[1] < 0 <= graph.compute_net_saving(8)[1]
+        assert graph.compute_net_saving(0) == (-2_400_000,) * 3
+        assert graph.min_replays <= graph.replays <= (graph.max_replays or 0)
+        assert graph.replays_without_warmup == 38  # 9 ms of warm-up more
 
     def test_the_interval_widens_with_the_replays(self) -> None:
         graph = break_even_of(compared(SAMPLES / "mlp-train"), "graph")
-        widths = [high - low for low, _, high in map(graph.saved, (1, 10, 100))]
+        widths = [high - low for low, _, high in map(graph.compute_net_saving, (1, 10, 100))]
         assert widths == sorted(widths)
-        assert graph.saved(graph.most or 0)[0] >= 0
+        assert graph.compute_net_saving(graph.max_replays or 0)[0] >= 0
 
     def test_a_saving_that_may_be_none_has_no_end(self, tmp_path: Path) -> None:
         walls = [400_000 + 5_000 * (place * 8 % 21 - 10) for place in range(21)]
@@ -77,25 +77,25 @@ class TestCurve:
         make_run(tmp_path / "unsure", "callables", wall_ns=[wall - 10_000 for wall in walls[::-1]])
         callables = break_even_of(compared(tmp_path / "unsure"), "callables")
         assert callables.low_ns < 0
-        assert callables.most is None
-        assert "to never)" in break_even_text(callables)
+        assert callables.max_replays is None
+        assert "to never)" in format_break_even(callables)
 
     def test_a_first_launch_that_took_less_than_a_step_is_no_negative_cost(
         self, toy: Comparison
     ) -> None:
         graph = break_even_of(toy, "graph")
-        assert "(95%: 8)" in break_even_text(replace(graph, fewest=8, most=8))
-        parts = (*graph.parts[:-1], (FIRST_LAUNCH, -4_810.0))
-        told = break_even_text(replace(graph, parts=parts))
+        assert "(95%: 8)" in format_break_even(replace(graph, fewest=8, most=8))
+        parts = (*graph.parts[:-1], (FIRST_LAUNCH_PART, -4_810.0))
+        told = format_break_even(replace(graph, parts=parts))
         assert "instantiation 300 µs, first launch 4.81 µs less than a step. " in told
 
     def test_powers_of_ten(self, toy: Comparison) -> None:
-        assert break_even_of(toy, "graph").powers() == (1, 10, 100)
+        assert break_even_of(toy, "graph").list_replay_powers() == (1, 10, 100)
 
 
 class TestChart:
     def test_lines_and_band(self, toy: Comparison) -> None:
-        figure = break_even_chart(toy, toy["graph"], "light")
+        figure = draw_break_even(toy, toy["graph"], "light")
         assert figure is not None
         high, low, eager, graph = figure.data
         assert low.fill == "tonexty"

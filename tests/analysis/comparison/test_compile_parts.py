@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.compile_parts import CompileParts
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.narrative.equation import compile_parts_text
+from graphviz_dash.narrative.equation import describe_compile_savings
 from tests.experiments import make_experiment
 
 
@@ -20,7 +20,7 @@ from tests.experiments import make_experiment
 def toy(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     modes = ("eager", "graph", "compile-default", "compile")
     path = make_experiment(tmp_path_factory.mktemp("compiled") / "toy", modes)
-    return compare(load_experiment(path))
+    return compare_runs(load_experiment(path))
 
 
 def test_both_parts_add_up_to_what_is_saved(toy: Comparison) -> None:
@@ -38,27 +38,27 @@ def test_so_do_the_parts_of_the_equation(toy: Comparison) -> None:
     run = toy["compile"]
     parts, equation = run.compile_parts, run.waterfall
     compiled = toy["compile-default"].waterfall
-    assert isinstance(parts, CompileParts)
+    assert isinstance(parts, CompileSavings)
     assert isinstance(equation, Waterfall)
     assert isinstance(compiled, Waterfall)
-    assert parts.without_graphs == "compile-default"
-    assert parts.compiling == compiled.saved
-    assert parts.compiling + parts.graphs == equation.saved
+    assert parts.run_without_graphs == "compile-default"
+    assert parts.compilation == compiled.saved
+    assert parts.compilation + parts.graphs == equation.saved
 
 
 def test_it_is_said_in_a_sentence(toy: Comparison) -> None:
     run = toy["compile"]
-    said = compile_parts_text(run)
+    said = describe_compile_savings(run)
     assert said.startswith("compile, saved per step of eager: ")
     assert "by compilation alone, as in compile-default, and " in said
     assert run["compile_saving"].text in said
     assert run["graph_saving"].text in said
-    assert compile_parts_text(toy["graph"]) == ""
+    assert describe_compile_savings(toy["graph"]) == ""
 
 
 def test_other_modes_have_no_parts_and_say_why(toy: Comparison, tmp_path: Path) -> None:
     assert isinstance(toy["graph"].compile_parts, Missing)
-    alone = compare(load_experiment(make_experiment(tmp_path / "toy", ("eager", "compile"))))
+    alone = compare_runs(load_experiment(make_experiment(tmp_path / "toy", ("eager", "compile"))))
     missing = alone["compile"]["graph_saving"].missing
     assert missing is not None
     assert missing.fact is Fact.COMPILED_STEP

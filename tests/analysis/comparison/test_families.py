@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.relative_metrics import COMPILED
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.comparison.relative_metrics import COMPILE_METRICS
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.registry import METRICS, Source
 from graphviz_dash.analysis.metrics.throughput import THROUGHPUT
@@ -26,7 +26,7 @@ ELSEWHERE = {
         if metric.source in (Source.MEMORY_PASS, Source.RECORDED, Source.PREDICTED)
     ),
     *THROUGHPUT,
-    *COMPILED,
+    *COMPILE_METRICS,
     *("cpu_loop", "cpu_slowdown", "sm_clock"),
 }
 """Metrics of facts that these runs lack; test_memory, test_throughput, test_recorded, test_scored,
@@ -34,7 +34,7 @@ test_compile_parts and test_machine_state have those."""
 
 
 def values(run: RunComparison) -> dict[str, float | None]:
-    return {figure.metric.id: figure.value for figure in run.figures}
+    return {figure.metric.id: figure.value for figure in run.metrics}
 
 
 class TestFigures:
@@ -118,14 +118,14 @@ class TestFigures:
             graphed(clean=None, failures=(failure(),)),
             make_run("compile", clean=clean_timings([])),
         )
-        for run in (*both().runs, *compare(odd).runs):
-            assert [figure.metric.id for figure in run.figures] == list(METRICS)
-            for figure in run.figures:
+        for run in (*both().runs, *compare_runs(odd).runs):
+            assert [figure.metric.id for figure in run.metrics] == list(METRICS)
+            for figure in run.metrics:
                 assert (figure.value is None) != (figure.missing is None), figure
 
     def test_steps_and_spreads_are_of_the_series(self) -> None:
         run = eager(clean=clean_timings([100, 200, 300, 400, 500], launch=50))
-        found = compare(make_experiment(run)).runs[0]["step_time"]
+        found = compare_runs(make_experiment(run)).runs[0]["step_time"]
         assert found.value == 300
         assert found.spread is not None
         assert (found.spread.low, found.spread.high, found.spread.samples) == (200, 400, 5)
@@ -133,18 +133,18 @@ class TestFigures:
     def test_several_graphs_add_up(self) -> None:
         second = msgspec.structs.replace(LIFE, graph="graph-1")
         clean = clean_timings([125_000] * 40, lives=(LIFE, second))
-        found = compare(make_experiment(eager(), graphed(clean=clean)))["graph"]
+        found = compare_runs(make_experiment(eager(), graphed(clean=clean)))["graph"]
         assert found["capture_time"].value == 4_000_000
         assert found["one_off_cost"].value == 2 * (2_000_000 + 300_000 + 200_000) - 125_000
 
     def test_an_upload_that_is_unknown_is_absent_not_zero(self) -> None:
         life = msgspec.structs.replace(LIFE, upload_ns=None)
         clean = clean_timings([125_000] * 40, lives=(life,))
-        found = compare(make_experiment(eager(), graphed(clean=clean)))["graph"]
+        found = compare_runs(make_experiment(eager(), graphed(clean=clean)))["graph"]
         assert found["upload_time"].missing.reason == "the bundle lacks it for some graphs"
         assert found["one_off_cost"].value == 2_375_000
 
     def test_bodies_are_no_graphs_of_their_own(self) -> None:
         body = msgspec.structs.replace(GRAPH, id="graph-0.1", parent=("graph-0", 2))
-        found = compare(make_experiment(graphed(graphs=(GRAPH, body)))).runs[0]
+        found = compare_runs(make_experiment(graphed(graphs=(GRAPH, body)))).runs[0]
         assert (found["graphs"].value, found["graph_nodes"].value) == (1, 6)

@@ -6,20 +6,20 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.metrics.run_selection import (
-    family,
-    ran_eagerly,
-    usual_baseline,
+    get_family,
+    is_eager_recording,
+    select_baseline,
 )
 from graphviz_dash.analysis.metrics.thresholds import FEW_STEPS
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
 from graphviz_dash.model.run import Absent, ExecutionMode, Run
-from graphviz_dash.narrative.answer import answer_text, run_answer
-from graphviz_dash.narrative.headline import headline
-from graphviz_dash.narrative.low_confidence import low_confidence_notes
+from graphviz_dash.narrative.answer import build_run_answer, format_answer
+from graphviz_dash.narrative.headline import build_headline
+from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from tests.analysis.frames import make_experiment, make_run, steps_trace
 
 GRAPH = RecordedGraph("graph-0", ("train.py:9",), 5_000, 0, 3, 60, 4, False, True)
@@ -62,7 +62,7 @@ def both() -> tuple[Run, Run]:
 
 
 def test_a_step_is_the_total_and_the_drain_over_the_count() -> None:
-    (run,) = compare(make_experiment(recorded("graphed", recording(1_000)))).runs
+    (run,) = compare_runs(make_experiment(recorded("graphed", recording(1_000)))).runs
     # Forty steps of 1,000 ns as the CPU saw them, and as long again until the GPU was done.
     assert run["recorded_step"].value == 2_000
     assert run["recorded_step"].spread is None
@@ -70,7 +70,7 @@ def test_a_step_is_the_total_and_the_drain_over_the_count() -> None:
 
 
 def test_the_run_without_graphs_is_the_baseline() -> None:
-    result = compare(make_experiment(*both()))
+    result = compare_runs(make_experiment(*both()))
     assert result.baseline == "slow"
     graphed, slow = result["graphed"], result["slow"]
     assert slow.is_baseline
@@ -80,19 +80,19 @@ def test_the_run_without_graphs_is_the_baseline() -> None:
     assert graphed["recorded_replays"].value == 60
     assert graphed["speedup"].value is None
     assert result.best is graphed
-    assert "4.00x faster than slow" in headline(result)
+    assert "4.00x faster than slow" in build_headline(result)
     assert graphed.step.value == 2_000
-    assert graphed.where.step_ns == 2_000
-    assert answer_text(run_answer(graphed)).startswith(
+    assert graphed.time_by_category.step_ns == 2_000
+    assert format_answer(build_run_answer(graphed)).startswith(
         "Yes: graphed is 4.00x faster than slow, 2.00 µs instead of 8.00 µs per step"
     )
-    assert "program's loop, not from a clean pass" in answer_text(run_answer(graphed))
+    assert "program's loop, not from a clean pass" in format_answer(build_run_answer(graphed))
 
 
 def test_recorded_and_collected_runs_are_never_compared() -> None:
     graphed, _ = both()
     eager = make_run("eager", trace=steps_trace(5, 9_000, (("k", 700),), graph=False))
-    result = compare(make_experiment(eager, graphed))
+    result = compare_runs(make_experiment(eager, graphed))
     found = result["graphed"]["recorded_speedup"]
     assert found.value is None
     assert (
@@ -115,20 +115,20 @@ def test_recorded_and_collected_runs_are_never_compared() -> None:
 )
 def test_what_is_not_known_says_why(change: dict[str, object], reason: str) -> None:
     what = msgspec.structs.replace(recording(1_000), **change)
-    (run,) = compare(make_experiment(recorded("graphed", what))).runs
+    (run,) = compare_runs(make_experiment(recorded("graphed", what))).runs
     assert run["recorded_step"].value is None
     assert reason in run["recorded_step"].missing.reason
-    if isinstance(run.where, Missing):
-        assert reason in run.where.reason
+    if isinstance(run.time_by_category, Missing):
+        assert reason in run.time_by_category.reason
     else:  # where no step was timed without a profiler, the traced one is divided, and says so
-        assert run.where.profiled
+        assert run.time_by_category.profiled
 
 
 def test_few_steps_and_failed_captures_are_weak() -> None:
     failed = msgspec.structs.replace(GRAPH, nodes=None, problem="Error: no")
     what = recording(1_000, count=FEW_STEPS - 1, graphs=(failed,))
-    (run,) = compare(make_experiment(recorded("graphed", what))).runs
-    texts = {note.code: note.text for note in low_confidence_notes(run.low_confidence)}
+    (run,) = compare_runs(make_experiment(recorded("graphed", what))).runs
+    texts = {note.code: note.text for note in describe_low_confidence(run.low_confidence)}
     assert texts["few-recorded-steps"] == f"recorded step: only {FEW_STEPS - 1} steps"
     assert texts["capture-problem"] == "graph-0 at train.py:9: Error: no"
 
@@ -138,8 +138,8 @@ def test_a_mean_that_few_long_steps_make_up_is_told(rare: int, weak: bool) -> No
     what = msgspec.structs.replace(
         recording(10_000), step_ns=(10_000,) * 36 + (rare,) * 4, drain_ns=0
     )
-    (run,) = compare(make_experiment(recorded("server", what))).runs
-    texts = {note.code: note.text for note in low_confidence_notes(run.low_confidence)}
+    (run,) = compare_runs(make_experiment(recorded("server", what))).runs
+    texts = {note.code: note.text for note in describe_low_confidence(run.low_confidence)}
     assert ("uneven-steps" in texts) == weak
     if weak:
         assert "4 of 40 steps making up 90.9%; the median is 10.0 µs" in texts["uneven-steps"]
@@ -148,8 +148,10 @@ def test_a_mean_that_few_long_steps_make_up_is_told(rare: int, weak: bool) -> No
 @pytest.mark.parametrize(("seen", "note"), [(4, "1 of 5 graph launches"), (5, None)])
 def test_launches_of_graphs_that_were_not_seen_are_told(seen: int, note: str | None) -> None:
     graph = msgspec.structs.replace(GRAPH, window_replays=seen)
-    (run,) = compare(make_experiment(recorded("graphed", recording(1_000, graphs=(graph,))))).runs
-    texts = {note.code: note.text for note in low_confidence_notes(run.low_confidence)}
+    (run,) = compare_runs(
+        make_experiment(recorded("graphed", recording(1_000, graphs=(graph,))))
+    ).runs
+    texts = {note.code: note.text for note in describe_low_confidence(run.low_confidence)}
     assert ("unseen-graphs" in texts) == (note is not None)
     assert texts.get("unseen-graphs", "").startswith(note or "")
 
@@ -160,8 +162,8 @@ def test_a_rank_is_held_against_its_own_rank_of_the_same_program() -> None:
         for name, step, graphs in (("fast", 1_000, (GRAPH,)), ("plain", 3_000, ()))
         for rank in (0, 1)
     ]
-    assert [family(run) for run in runs] == ["fast", "fast", "plain", "plain"]
-    result = compare(make_experiment(*runs))
+    assert [get_family(run) for run in runs] == ["fast", "fast", "plain", "plain"]
+    result = compare_runs(make_experiment(*runs))
     assert [(run.name, run.baseline) for run in result.runs] == [
         ("plain-rank0", None),
         ("plain-rank1", None),
@@ -181,22 +183,24 @@ def test_the_recording_made_first_is_the_baseline_where_none_ran_eagerly() -> No
     first = made("b-unmended", 8, recording(4_000, graphs=(GRAPH,)))
     # Its compiled code lost its graphs: what was changed, not what it is compared with.
     mended = made("a-mended", 9, recording(1_000), Compilation(None, ()))
-    assert usual_baseline((mended, first)) == first
-    assert usual_baseline((mended, first, made("plain", 10, recording(5_000)))).name == "plain"
-    assert usual_baseline((mended,)) is None
+    assert select_baseline((mended, first)) == first
+    assert select_baseline((mended, first, made("plain", 10, recording(5_000)))).name == "plain"
+    assert select_baseline((mended,)) is None
     tenth = made("version-10", 8, recording(1_000, graphs=(GRAPH,)))
     second = made("version-2", 9, recording(4_000, graphs=(GRAPH,)))
-    assert usual_baseline((tenth, second)) == second
-    assert usual_baseline((tenth, made("version-b", 9, recording(4_000, graphs=(GRAPH,))))) == tenth
+    assert select_baseline((tenth, second)) == second
+    assert (
+        select_baseline((tenth, made("version-b", 9, recording(4_000, graphs=(GRAPH,))))) == tenth
+    )
     manifest = msgspec.structs.replace(
         first.manifest, workload=msgspec.structs.replace(first.manifest.workload, name="other.py")
     )
-    assert usual_baseline((mended, replace(first, manifest=manifest))) is None
+    assert select_baseline((mended, replace(first, manifest=manifest))) is None
 
 
 def test_a_run_that_replayed_something_did_not_run_eagerly() -> None:
     graphed, slow = both()
-    assert ran_eagerly(slow)
-    assert not ran_eagerly(graphed)
+    assert is_eager_recording(slow)
+    assert not is_eager_recording(graphed)
     earlier = msgspec.structs.replace(recording(1_000), earlier_replays=1)
-    assert not ran_eagerly(recorded("later", earlier))
+    assert not is_eager_recording(recorded("later", earlier))

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.sample_statistics import SpreadKind
 from tests.analysis.eager_and_graph import both, eager, graphed
@@ -21,7 +21,7 @@ from tests.analysis.frames import (
 class TestSpeedup:
     def test_the_interval_holds_the_ratio_and_narrows_with_agreement(self) -> None:
         noisy = [1_000_000 + 3_000 * (place * 7919 % 101) for place in range(100)]
-        run = compare(make_experiment(eager(clean=clean_timings(noisy)), graphed()))["graph"]
+        run = compare_runs(make_experiment(eager(clean=clean_timings(noisy)), graphed()))["graph"]
         speedup = run["speedup"]
         assert speedup.value is not None
         assert speedup.spread is not None
@@ -43,7 +43,7 @@ class TestSpeedup:
         life = msgspec.structs.replace(
             LIFE, capture_ns=capture, instantiate_ns=0, first_launch_ns=step + first
         )
-        found = compare(
+        found = compare_runs(
             make_experiment(
                 eager(clean=clean_timings([before] * 5), trace=None),
                 graphed(clean=clean_timings([step] * 5, lives=(life,)), trace=None),
@@ -59,13 +59,13 @@ class TestSpeedup:
 
     def test_no_saving_no_break_even(self) -> None:
         slow = graphed(clean=clean_timings([1_000_000] * 40, lives=(LIFE,)))
-        found = compare(make_experiment(eager(), slow))["graph"]["break_even"]
+        found = compare_runs(make_experiment(eager(), slow))["graph"]["break_even"]
         assert found.missing.reason == "a replay is not faster than a step of eager"
 
     def test_a_saving_that_may_be_none_leaves_break_even_open(self) -> None:
         near = [1_000_000 + (place % 10) * 20_000 for place in range(40)]
         before = [1_000_000 + (place % 10) * 20_100 for place in range(40)]
-        found = compare(
+        found = compare_runs(
             make_experiment(
                 eager(clean=clean_timings(before)),
                 graphed(clean=clean_timings(near, lives=(LIFE,))),
@@ -77,7 +77,9 @@ class TestSpeedup:
         assert found.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE
 
     def test_a_clock_that_saw_nothing_gives_no_speedup(self) -> None:
-        found = compare(make_experiment(eager(), graphed(clean=clean_timings([0] * 40))))["graph"]
+        found = compare_runs(make_experiment(eager(), graphed(clean=clean_timings([0] * 40))))[
+            "graph"
+        ]
         assert found["speedup"].value is None
         assert found["observer_effect"].value is None
 
@@ -86,7 +88,7 @@ class TestProcesses:
     def test_the_interval_covers_processes_that_do_not_agree(self) -> None:
         walls = ([900_000] * 8, [950_000] * 8, [1_000_000] * 8, [1_050_000] * 8, [1_100_000] * 8)
         runs = eager(clean=in_processes(*walls)), graphed(clean=in_processes(*[[125_000] * 8] * 5))
-        run = compare(make_experiment(*runs))["graph"]
+        run = compare_runs(make_experiment(*runs))["graph"]
         speedup, step = run["speedup"], run["step_time"]
         assert speedup.value == 8
         assert speedup.spread is not None
@@ -97,7 +99,9 @@ class TestProcesses:
         assert (step.spread.kind, step.spread.processes) == (SpreadKind.INTERVAL, 5)
 
     def test_against_one_process_it_is_of_one(self) -> None:
-        run = compare(make_experiment(eager(), graphed(clean=in_processes([125_000] * 8))))["graph"]
+        run = compare_runs(make_experiment(eager(), graphed(clean=in_processes([125_000] * 8))))[
+            "graph"
+        ]
         spread = run["speedup"].spread
         assert spread is not None
         assert spread.processes == 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.comparison.verdict import Outcome, outcome
-from graphviz_dash.analysis.metrics.run_metrics import Figure, absent, present
+from graphviz_dash.analysis.comparison.verdict import Outcome, decide_outcome
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
 from graphviz_dash.analysis.metrics.thresholds import MODEST_SPEEDUP, SLIGHT_SPEEDUP
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.model.absence import Fact, Missing
@@ -13,8 +13,8 @@ from graphviz_dash.model.absence import Fact, Missing
 NO_BASELINE = Missing(Fact.BASELINE, "no baseline")
 
 
-def speedup(value: float, low: float, high: float | None) -> Figure:
-    return present("speedup", value, Spread(low, high, SpreadKind.INTERVAL, 40))
+def speedup(value: float, low: float, high: float | None) -> MetricValue:
+    return make_value("speedup", value, Spread(low, high, SpreadKind.INTERVAL, 40))
 
 
 @pytest.mark.parametrize(
@@ -30,16 +30,23 @@ def speedup(value: float, low: float, high: float | None) -> Figure:
         (speedup(0.9, 0.8, 0.95), True, False, Outcome.SLOWER),
         (speedup(2.0, 1.9, 2.1), False, False, Outcome.WRONG_RESULT),
         (speedup(0.9, 0.8, 0.95), False, False, Outcome.SLOWER),
-        (present("recorded_speedup", 2.0), True, False, Outcome.FASTER),
-        (present("recorded_speedup", 0.5), True, False, Outcome.SLOWER),
+        (make_value("recorded_speedup", 2.0), True, False, Outcome.FASTER),
+        (make_value("recorded_speedup", 0.5), True, False, Outcome.SLOWER),
         (
-            absent("speedup", Missing(Fact.BASELINE, "no baseline")),
+            make_missing_value("speedup", Missing(Fact.BASELINE, "no baseline")),
             True,
             False,
             Outcome.NOT_COMPARED,
         ),
-        (absent("speedup", Missing(Fact.CLEAN_PASS, "it failed")), True, True, Outcome.FAILED),
+        (
+            make_missing_value("speedup", Missing(Fact.CLEAN_PASS, "it failed")),
+            True,
+            True,
+            Outcome.FAILED,
+        ),
     ],
 )
-def test_outcomes(figure: Figure, replays_match: bool, failed: bool, expected: Outcome) -> None:
-    assert outcome(figure, replays_match=replays_match, failed=failed) is expected
+def test_outcomes(
+    figure: MetricValue, replays_match: bool, failed: bool, expected: Outcome
+) -> None:
+    assert decide_outcome(figure, replays_match=replays_match, failed=failed) is expected

@@ -6,9 +6,9 @@ import random
 
 from graphviz_dash.analysis.attribution.attribution import Attribution, NodeOrigin
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.features.graph.folding.fold import fold
-from graphviz_dash.features.graph.folding.tree import FoldKind, Group, Leaf, groups
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
+from graphviz_dash.features.graph.folding.fold import fold_graph
+from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldKind, Leaf, index_groups
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind
 
 
@@ -35,8 +35,8 @@ def table(
     return build_node_table(graph, Attribution("g", origins, count, 0, 0), None)
 
 
-def tree(made: NodeTable) -> Group:
-    return fold(WholeGraph.of(made))
+def tree(made: NodeTable) -> FoldGroup:
+    return fold_graph(ExpandedGraph.from_table(made))
 
 
 def near_edges(count: int, chance: random.Random, density: float) -> list[tuple[int, int]]:
@@ -53,15 +53,15 @@ def line(count: int) -> list[tuple[int, int]]:
     return [(index, index + 1) for index in range(count - 1)]
 
 
-def leaves(group: Group) -> list[int]:
+def leaves(group: FoldGroup) -> list[int]:
     found = []
     for child in group.children:
         found += [child.node] if isinstance(child, Leaf) else leaves(child)
     return found
 
 
-def of_kind(root: Group, kind: FoldKind) -> list[Group]:
-    return [group for group in groups(root).values() if group.kind is kind]
+def of_kind(root: FoldGroup, kind: FoldKind) -> list[FoldGroup]:
+    return [group for group in index_groups(root).values() if group.kind is kind]
 
 
 LAYER = ("ln", "qkv", "attention", "project", "add", "ln2", "up", "gelu", "down", "add2")

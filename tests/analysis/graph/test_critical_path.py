@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from graphviz_dash.analysis.graph.critical_path import (
     CriticalPath,
     Dependencies,
-    critical_path,
-    list_schedule,
-    stream_schedules,
+    compute_stream_schedules,
+    find_critical_path,
+    simulate_schedule,
 )
 
 
@@ -23,8 +23,8 @@ def _edges(*pairs: tuple[int, int]) -> np.ndarray:  # type: ignore[type-arg]
 
 
 def _found(duration: list[int], *pairs: tuple[int, int]) -> tuple[Dependencies, CriticalPath]:
-    depend = Dependencies.of(len(duration), _edges(*pairs))
-    return depend, critical_path(depend, np.array(duration, dtype=np.int64))
+    depend = Dependencies.from_edges(len(duration), _edges(*pairs))
+    return depend, find_critical_path(depend, np.array(duration, dtype=np.int64))
 
 
 DIAMOND = ((0, 1), (0, 2), (1, 3), (2, 3))
@@ -52,7 +52,7 @@ def test_edges_may_lead_to_lower_numbers() -> None:
 
 def test_a_cycle_is_refused() -> None:
     with pytest.raises(ValueError, match="cycle"):
-        Dependencies.of(2, _edges((0, 1), (1, 0)))
+        Dependencies.from_edges(2, _edges((0, 1), (1, 0)))
 
 
 def test_nothing_has_no_path() -> None:
@@ -64,18 +64,22 @@ def test_nothing_has_no_path() -> None:
 def test_two_streams_are_enough_for_a_diamond() -> None:
     depend, found = _found([5, 10, 3, 2], *DIAMOND)
     duration = np.array([5, 10, 3, 2])
-    lengths = [(one.streams, one.length) for one in stream_schedules(depend, duration, found)]
+    lengths = [
+        (one.streams, one.length) for one in compute_stream_schedules(depend, duration, found)
+    ]
     assert lengths == [(1, 20), (2, 17)]
 
 
 def test_a_line_needs_one() -> None:
     depend, found = _found([5, 10], (0, 1))
-    assert [one.streams for one in stream_schedules(depend, np.array([5, 10]), found)] == [1]
+    assert [one.streams for one in compute_stream_schedules(depend, np.array([5, 10]), found)] == [
+        1
+    ]
 
 
 def test_independent_nodes_need_as_many_streams_as_they_are() -> None:
     depend, found = _found([7] * 9)
-    shown = stream_schedules(depend, np.full(9, 7), found)
+    shown = compute_stream_schedules(depend, np.full(9, 7), found)
     assert (shown[-1].streams, shown[-1].length) == (9, 7)
     assert shown[0].length == 63
 
@@ -126,9 +130,9 @@ def test_a_schedule_keeps_its_bounds(
 ) -> None:
     duration, pairs = made
     depend, found = _found(duration, *pairs)
-    length = list_schedule(depend, np.array(duration), found, streams).length
+    length = simulate_schedule(depend, np.array(duration), found, streams).length
     work = sum(duration)
     assert max(found.length, -(-work // streams)) <= length
     # Graham (1969).
     assert length <= found.length + (work - found.length) * (streams - 1) / streams + work / streams
-    assert stream_schedules(depend, np.array(duration), found)[-1].length == found.length
+    assert compute_stream_schedules(depend, np.array(duration), found)[-1].length == found.length

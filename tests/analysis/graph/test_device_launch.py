@@ -5,7 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, Launchable, device_launch
+from graphviz_dash.analysis.graph.device_launch import (
+    DeviceLaunch,
+    DeviceLaunchVerdict,
+    check_device_launch_rules,
+)
 from graphviz_dash.model.graph import (
     CapturedGraph,
     GraphNode,
@@ -42,7 +46,7 @@ def _check(
         (),
         "test",
     )
-    return device_launch([graph], machine)
+    return check_device_launch_rules([graph], machine)
 
 
 def test_kernels_copies_and_sets_of_one_device_are_launchable() -> None:
@@ -51,7 +55,7 @@ def test_kernels_copies_and_sets_of_one_device_are_launchable() -> None:
         (NodeKind.MEMCPY, COPY),
         (NodeKind.MEMSET, MemsetParams(0, 4, 1, 1, 4)),
     )
-    assert found.verdict is Launchable.YES
+    assert found.verdict is DeviceLaunchVerdict.YES
 
 
 @pytest.mark.parametrize(
@@ -62,7 +66,7 @@ def test_kernels_copies_and_sets_of_one_device_are_launchable() -> None:
 )
 def test_other_kinds_are_not(kind: NodeKind) -> None:
     found = _check((NodeKind.KERNEL, KERNEL), (kind, None))
-    assert found.verdict is Launchable.NO
+    assert found.verdict is DeviceLaunchVerdict.NO
     assert [(one.rule, one.graph, one.node) for one in found.violations] == [
         ("kinds", "graph-0", 1)
     ]
@@ -117,20 +121,26 @@ def test_a_violation_names_its_node(kind: NodeKind, params: Params, rule: str) -
 )
 def test_what_was_not_read_is_unknown(kind: NodeKind, params: Params | None, rule: str) -> None:
     found = _check((kind, params))
-    assert found.verdict is Launchable.UNKNOWN
+    assert found.verdict is DeviceLaunchVerdict.UNKNOWN
     assert [one.rule for one in found.unknown] == [rule]
 
 
 def test_a_copy_within_the_device_needs_no_word_on_pinning() -> None:
     unread = msgspec.structs.replace(COPY, pageable=None)
-    assert _check((NodeKind.MEMCPY, unread)).verdict is Launchable.YES
+    assert _check((NodeKind.MEMCPY, unread)).verdict is DeviceLaunchVerdict.YES
 
 
 @pytest.mark.parametrize(
     ("mps", "verdict"),
-    [(False, Launchable.YES), (True, Launchable.NO), (None, Launchable.UNKNOWN)],
+    [
+        (False, DeviceLaunchVerdict.YES),
+        (True, DeviceLaunchVerdict.NO),
+        (None, DeviceLaunchVerdict.UNKNOWN),
+    ],
 )
-def test_a_cooperative_launch_depends_on_mps(mps: bool | None, verdict: Launchable) -> None:
+def test_a_cooperative_launch_depends_on_mps(
+    mps: bool | None, verdict: DeviceLaunchVerdict
+) -> None:
     together = msgspec.structs.replace(KERNEL, cooperative=True)
     machine = msgspec.structs.replace(MACHINE, mps=mps)
     assert _check((NodeKind.KERNEL, together), machine=machine).verdict is verdict
@@ -139,11 +149,11 @@ def test_a_cooperative_launch_depends_on_mps(mps: bool | None, verdict: Launchab
 def test_all_nodes_must_be_on_one_device() -> None:
     several = msgspec.structs.replace(MACHINE, gpu_count=2)
     work = ((NodeKind.KERNEL, KERNEL), (NodeKind.KERNEL, KERNEL))
-    assert _check(*work, machine=several, devices=(1, 1)).verdict is Launchable.YES
+    assert _check(*work, machine=several, devices=(1, 1)).verdict is DeviceLaunchVerdict.YES
     apart = _check(*work, machine=several, devices=(0, 1))
     assert [one.rule for one in apart.violations] == ["one device"]
-    assert _check(*work, machine=several).verdict is Launchable.UNKNOWN
-    assert _check(*work, machine=several, devices=(1,)).verdict is Launchable.UNKNOWN
+    assert _check(*work, machine=several).verdict is DeviceLaunchVerdict.UNKNOWN
+    assert _check(*work, machine=several, devices=(1,)).verdict is DeviceLaunchVerdict.UNKNOWN
 
 
 def test_bodies_are_held_to_the_same_rules() -> None:
@@ -157,5 +167,5 @@ def test_bodies_are_held_to_the_same_rules() -> None:
         "test",
         ("graph-0", 0),
     )
-    found = device_launch([outer, inner], MACHINE)
+    found = check_device_launch_rules([outer, inner], MACHINE)
     assert [(one.graph, one.node) for one in found.violations] == [("graph-0.0", 1)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from graphviz_dash.analysis.graph.flatten import flat_variants, flatten
+from graphviz_dash.analysis.graph.flatten import flatten_graph, list_flat_variants
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 from tests.analysis.scenes import graph_of, kernel
 
@@ -25,15 +25,15 @@ def holding(kind: NodeKind) -> dict[str, CapturedGraph]:
 
 def test_a_graph_that_holds_none_is_as_it_is() -> None:
     graph = graph_of([kernel(0, "a"), kernel(1, "b")], [(0, 1)])
-    flat = flatten(graph, {graph.id: graph})
+    flat = flatten_graph(graph, {graph.id: graph})
     assert flat.graph is graph
-    assert (flat.owner, flat.index) == ([graph.id] * 2, [0, 1])
+    assert (flat.owners, flat.indices) == ([graph.id] * 2, [0, 1])
 
 
 def test_a_child_graph_lies_between_its_neighbours() -> None:
     graphs = holding(NodeKind.CHILD_GRAPH)
-    flat = flatten(graphs[OUTER], graphs)
-    index = {name: at for at, name in enumerate(zip(flat.owner, flat.index, strict=True))}
+    flat = flatten_graph(graphs[OUTER], graphs)
+    index = {name: at for at, name in enumerate(zip(flat.owners, flat.indices, strict=True))}
     edges = {(edge.source, edge.target) for edge in flat.graph.edges}
     end = index["", -1]
     assert (index[OUTER, 1], index[BODY, 0]) in edges
@@ -43,6 +43,6 @@ def test_a_child_graph_lies_between_its_neighbours() -> None:
 
 def test_a_conditional_node_runs_its_body_or_not() -> None:
     graphs = holding(NodeKind.CONDITIONAL)
-    ways = flat_variants(graphs[OUTER], graphs)
-    assert sorted(flat.owner.count(BODY) for flat in ways) == [0, 2]
+    ways = list_flat_variants(graphs[OUTER], graphs)
+    assert sorted(flat.owners.count(BODY) for flat in ways) == [0, 2]
     assert {flat.root for flat in ways} == {OUTER}

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from graphviz_dash.analysis.graph import memory_dependencies
 from graphviz_dash.analysis.graph.memory_dependencies import (
-    knows_memory,
-    memory_edges,
-    unknown_nodes,
+    count_unknown_nodes,
+    find_memory_edges,
+    has_operands,
 )
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind, Operand
 from tests.analysis.scenes import graph_of
@@ -35,7 +35,7 @@ def at(offset: int, size: int = 8, allocation: int = 0) -> Operand:
 
 
 def needed(graph: CapturedGraph, apart: dict[int, Pair] | None = None) -> set[Pair]:
-    found = memory_edges(graph, apart or {})
+    found = find_memory_edges(graph, apart or {})
     assert found is not None
     return {(source, target) for source, target in found.tolist()}
 
@@ -54,7 +54,7 @@ def test_a_node_that_does_not_tell_keeps_its_place() -> None:
     graph = touching((at(0),), (at(64),), None, (at(0),), (at(64),), None)
     assert needed(graph) >= {(0, 2), (1, 2), (2, 3), (2, 4), (3, 5), (4, 5)}
     assert (0, 1) not in needed(graph)
-    assert unknown_nodes(graph) == 2
+    assert count_unknown_nodes(graph) == 2
 
 
 def test_branches_stay_apart_and_what_was_before_a_fork_counts_for_both() -> None:
@@ -84,13 +84,13 @@ def test_too_many_branches_around_the_same_memory_are_not_looked_at(
     shared = (at(0),)
     wide = touching(*[shared] * 40, edges=[])
     assert needed(wide) == set()
-    monkeypatch.setattr(memory_dependencies, "_MOST_LOOKS", 40 * 40 - 1)
-    assert memory_edges(wide, {}) is None
+    monkeypatch.setattr(memory_dependencies, "_MAX_VISITS", 40 * 40 - 1)
+    assert find_memory_edges(wide, {}) is None
 
 
 def test_a_graph_whose_nodes_tell_nothing_is_known_not_to() -> None:
-    assert not knows_memory(touching(None, None))
-    assert knows_memory(touching(None, (at(0),)))
+    assert not has_operands(touching(None, None))
+    assert has_operands(touching(None, (at(0),)))
 
 
 def _order(graph: CapturedGraph, edges: set[Pair]) -> list[int]:

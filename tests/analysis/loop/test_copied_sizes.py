@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.loop.copied_sizes import copied_sizes, copies_may_tell
-from graphviz_dash.analysis.loop.family_report import LoopReport, loop_report
+from graphviz_dash.analysis.loop.copied_sizes import can_infer_sizes, infer_copied_sizes
+from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.analysis.loop.loop_columns import SizeSource
-from graphviz_dash.features.ladder.narrative import sizes_sentence
+from graphviz_dash.features.ladder.narrative import describe_real_sizes
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import (
     FamilyMember,
@@ -78,7 +78,7 @@ def server(
 def test_what_is_told_is_true(width: int, requests: list[int], ladder: set[int]) -> None:
     """Told or not: of sizes that have divisors in common another width may fit as well."""
     loop, trace = server(lambda real, _: [width * real], requests, [*sorted(ladder), 32])
-    sizes = copied_sizes(loop, trace)
+    sizes = infer_copied_sizes(loop, trace)
     assert sizes in ({}, dict(enumerate(requests)))
 
 
@@ -90,8 +90,8 @@ def other_copies(real: int, padded: int) -> Sequence[int]:
 @pytest.mark.parametrize("copies", [rows_alone, other_copies])
 def test_the_copies_in_one_place_tell(copies: Copies) -> None:
     loop, trace = server(copies)
-    assert copies_may_tell(loop)
-    assert copied_sizes(loop, trace) == dict(enumerate(REQUESTS))
+    assert can_infer_sizes(loop)
+    assert infer_copied_sizes(loop, trace) == dict(enumerate(REQUESTS))
 
 
 @pytest.mark.parametrize(
@@ -108,21 +108,21 @@ def test_the_copies_in_one_place_tell(copies: Copies) -> None:
 )  # fmt: skip
 def test_what_copies_do_not_tell_stays_unknown(copies: Copies, requests: Sequence[int]) -> None:
     loop, trace = server(copies, requests)
-    assert copied_sizes(loop, trace) == {}
+    assert infer_copied_sizes(loop, trace) == {}
 
 
 def test_two_widths_that_fit_tell_nothing() -> None:
     loop, trace = server(rows_alone, (128, 32, 8, 100), (2, 8, 32, 128))
-    assert copied_sizes(loop, trace) == {}
+    assert infer_copied_sizes(loop, trace) == {}
     loop, trace = server(rows_alone, (128, 32, 8, 100, 33), (2, 8, 32, 128))
-    assert copied_sizes(loop, trace) == {0: 128, 1: 32, 2: 8, 3: 100, 4: 33}
+    assert infer_copied_sizes(loop, trace) == {0: 128, 1: 32, 2: 8, 3: 100, 4: 33}
 
 
 def test_steps_in_several_threads_are_not_told() -> None:
     loop, trace = server(rows_alone)
     threads = tuple(number % 2 for number in range(len(REQUESTS)))
     steps = msgspec.structs.replace(loop.steps, thread=threads)
-    assert copied_sizes(msgspec.structs.replace(loop, steps=steps), trace) == {}
+    assert infer_copied_sizes(msgspec.structs.replace(loop, steps=steps), trace) == {}
 
 
 def test_the_shipped_server_without_its_labels() -> None:
@@ -130,19 +130,21 @@ def test_the_shipped_server_without_its_labels() -> None:
     run = load_run(SAMPLES / "recorded-server" / "vllm-sizes")
     assert run.loop is not None
     assert run.replay_trace is not None
-    assert not copies_may_tell(run.loop)
+    assert not can_infer_sizes(run.loop)
     real = run.loop.steps.real
     masked = msgspec.structs.replace(
         run.loop, steps=msgspec.structs.replace(run.loop.steps, **unknown(run.loop.steps))
     )
-    sizes = copied_sizes(masked, run.replay_trace)
+    sizes = infer_copied_sizes(masked, run.replay_trace)
     assert len(sizes) == 40
     assert all(real[row] == size for row, size in sizes.items())
-    report = loop_report(replace(run, loop=masked))
+    report = build_loop_report(replace(run, loop=masked))
     assert isinstance(report, LoopReport)
     (family,) = report.families
     assert family.real_sizes == ((SizeSource.COPIES, 40),)
-    assert sizes_sentence(family).startswith("Real sizes are known for 40 of 700 steps: copies")
+    assert describe_real_sizes(family).startswith(
+        "Real sizes are known for 40 of 700 steps: copies"
+    )
 
 
 def unknown(steps: LoopSteps) -> dict[str, tuple[None, ...]]:

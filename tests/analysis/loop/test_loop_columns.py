@@ -11,7 +11,7 @@ from graphviz_dash.analysis.loop.loop_columns import (
     NONE,
     SIZE_SOURCES,
     SizeSource,
-    loop_columns,
+    build_loop_columns,
 )
 from graphviz_dash.ingest.load import load_outlines
 from graphviz_dash.model.loop import SizeMethod, StepKind
@@ -31,7 +31,7 @@ def test_sizes_of_eager_passes_are_used_where_those_of_replays_are_known(tmp_pat
     known = msgspec.structs.replace(
         loop, steps=msgspec.structs.replace(loop.steps, size_method=tuple(by_shapes))
     )
-    columns = loop_columns(known)
+    columns = build_loop_columns(known)
     assert columns.real[columns.kind == FALLBACK].tolist() == [20, 30]
     shapes = SIZE_SOURCES.index(SizeSource.SHAPES)
     assert set(columns.size_source[columns.kind == FALLBACK].tolist()) == {shapes}
@@ -45,8 +45,8 @@ def test_sizes_of_eager_passes_are_used_where_those_of_replays_are_known(tmp_pat
         steps=msgspec.structs.replace(known.steps, real=tuple(without)),
         window_steps=(first, first + 1),
     )
-    assert set(loop_columns(unknown).real.tolist()) == {NONE}
+    assert set(build_loop_columns(unknown).real.tolist()) == {NONE}
 
     # Where copies tell those of the traced window, the sizes of its eager passes are used.
-    columns = loop_columns(unknown, {first + 1: 8})
+    columns = build_loop_columns(unknown, {first + 1: 8})
     assert (columns.real[[first, first + 1, second]]).tolist() == [20, 8, NONE]

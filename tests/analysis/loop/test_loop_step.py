@@ -7,15 +7,20 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.comparison.recorded_figures import recorded_figures, recorded_relative
-from graphviz_dash.analysis.loop.loop_step import loop_step_ns
+from graphviz_dash.analysis.comparison.recorded_figures import (
+    compute_recorded_metrics,
+    compute_relative_recorded_metrics,
+)
+from graphviz_dash.analysis.loop.loop_step import compute_loop_step_ns
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.run import Run
 from tests.loops import make_server, replay_ns
 
 
 def step_of(run: Run) -> float | None:
-    return {figure.metric.id: figure.value for figure in recorded_figures(run)}["recorded_step"]
+    return {figure.metric.id: figure.value for figure in compute_recorded_metrics(run)}[
+        "recorded_step"
+    ]
 
 
 def server(folder: Path, size: int, steps: int = 200, gpu_share: float = 1.0) -> Run:
@@ -43,11 +48,13 @@ def test_a_cpu_that_runs_ahead_tells_nothing(tmp_path: Path) -> None:
 def test_few_steps_tell_nothing(tmp_path: Path) -> None:
     run = server(tmp_path, 16, steps=20)
     assert run.loop is not None
-    assert loop_step_ns(run.loop) is None
+    assert compute_loop_step_ns(run.loop) is None
 
 
 def test_two_ladders_are_compared(tmp_path: Path) -> None:
     small, large = server(tmp_path, 16), server(tmp_path, 32)
-    told = {figure.metric.id: figure.value for figure in recorded_relative(large, small)}
+    told = {
+        figure.metric.id: figure.value for figure in compute_relative_recorded_metrics(large, small)
+    }
     before, after = (replay_ns(size) + 50_000 for size in (16, 32))
     assert told["recorded_speedup"] == pytest.approx(before / after)

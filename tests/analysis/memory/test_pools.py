@@ -5,7 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.memory.pools import graph_footprints, pool_breakdowns, segment_spans
+from graphviz_dash.analysis.memory.pools import (
+    compute_footprints,
+    compute_pool_breakdowns,
+    iter_segment_spans,
+)
 from graphviz_dash.model.memory import (
     Extent,
     GraphMemory,
@@ -16,14 +20,18 @@ from tests.analysis.memory_passes import GRAPHED, MIB, POOL
 
 
 def test_each_graph_has_its_share_of_the_pool() -> None:
-    first, second = graph_footprints(GRAPHED)
+    first, second = compute_footprints(GRAPHED)
     assert (first.footprint, first.exclusive, first.shared) == (30 * MIB, 20 * MIB, 10 * MIB)
     assert (second.footprint, second.exclusive, second.shared) == (44 * MIB, 34 * MIB, 10 * MIB)
-    assert (second.kept, second.peak, second.instantiate_device) == (9 * MIB, 20 * MIB, 2 * MIB)
+    assert (second.live_after_capture, second.peak, second.instantiate_device) == (
+        9 * MIB,
+        20 * MIB,
+        2 * MIB,
+    )
 
 
 def test_a_pool_adds_up_to_what_it_reserved() -> None:
-    (pool,) = pool_breakdowns(GRAPHED)
+    (pool,) = compute_pool_breakdowns(GRAPHED)
     assert (pool.id, pool.segments, pool.reserved) == (POOL, 2, 70 * MIB)
     assert pool.graphs == {"graph-0", "graph-1"}
     parts = (pool.exclusive, pool.shared, pool.unused, pool.workspaces, *pool.owned.values())
@@ -44,7 +52,7 @@ def test_stretches_divide_a_segment_without_gap_or_overlap(
         for number, one in enumerate(drawn)
     )
     found = MemoryPass("", 1, (), (), (), (PoolSegment(POOL, 100),), (), graphs)
-    pieces = list(segment_spans(found))
+    pieces = list(iter_segment_spans(found))
     assert [piece.begin for piece in pieces] == [0, *(piece.end for piece in pieces)][:-1]
     assert pieces[-1].end == 100
     for piece in pieces:

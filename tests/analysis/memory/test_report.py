@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport, memory_report
-from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport, build_memory_report
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.features.memory.comparison import compare_memory
-from graphviz_dash.features.memory.narrative import memory_sentence
+from graphviz_dash.features.memory.narrative import describe_memory_cost
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.memory import (
     Owner,
@@ -36,7 +36,7 @@ def with_memory(loaded: Experiment) -> Experiment:
 
 
 def report(run: Run) -> MemoryReport:
-    found = memory_report(run)
+    found = build_memory_report(run)
     assert isinstance(found, MemoryReport)
     return found
 
@@ -70,15 +70,15 @@ def test_the_parts_add_up_to_the_device(experiment: Experiment) -> None:
 
 
 def test_the_difference_is_the_sum_of_its_parts(experiment: Experiment) -> None:
-    result = compare_memory(compare(experiment))
-    change = result.difference("graph")
+    result = compare_memory(compare_runs(experiment))
+    change = result.get_difference("graph")
     assert change is not None
     assert change.baseline == "eager"
     assert change.total == 24 * MIB == sum(change.parts.values())
     # (4 + 41 + 10 + 6 + 2) of 40 MiB of activations.
     assert change.activation_overhead == pytest.approx((63 - 40) / 40)
-    assert result.difference("eager") is None
-    assert memory_sentence(result) == (
+    assert result.get_difference("eager") is None
+    assert describe_memory_cost(result) == (
         "eager uses 600 MiB of device memory; compared with it: graph +24.0 MiB (its activations "
         "+57.5%)"
     )
@@ -91,12 +91,12 @@ def test_without_the_process_only_what_the_allocator_holds_is_compared(
     crowded = replace(
         experiment.runs[1], memory_pass=msgspec.structs.replace(GRAPHED, stages=others)
     )
-    result = compare(replace(experiment, runs=(experiment.runs[0], crowded)))
+    result = compare_runs(replace(experiment, runs=(experiment.runs[0], crowded)))
     graph = result["graph"]
     assert graph["device_memory"].value is None
     assert "may use the device" in graph["device_memory_change"].missing.reason
     assert graph["iterate_reserved_change"].value == 20 * MIB
-    assert memory_sentence(compare_memory(result)) == (
+    assert describe_memory_cost(compare_memory(result)) == (
         "eager uses 600 MiB of device memory; compared with it: graph +20.0 MiB (its activations "
         "+57.5%)"
     )
@@ -104,10 +104,10 @@ def test_without_the_process_only_what_the_allocator_holds_is_compared(
 
 def test_a_bundle_without_the_pass_says_so(tmp_path: Path) -> None:
     make_experiment(tmp_path / "mlp")
-    result = compare_memory(compare(load_experiment(tmp_path / "mlp")))
+    result = compare_memory(compare_runs(load_experiment(tmp_path / "mlp")))
     assert result.reports == ()
-    assert memory_sentence(result) == "No run has a memory pass"
-    reasons = {missing.reason for missing in result.without.values()}
+    assert describe_memory_cost(result) == "No run has a memory pass"
+    reasons = {missing.reason for missing in result.missing.values()}
     assert reasons == {"the bundle has no memory pass"}
 
 
@@ -124,9 +124,9 @@ def test_rounding_is_no_overhead(experiment: Experiment) -> None:
             eager, memory_pass=msgspec.structs.replace(eager.memory_pass, at_peak=at_peak)
         )
 
-    def overhead(count: int) -> Figure:
+    def overhead(count: int) -> MetricValue:
         changed = replace(experiment, runs=(with_activations(count), graph))
-        return compare(changed)["graph"]["activation_overhead"]
+        return compare_runs(changed)["graph"]["activation_overhead"]
 
     assert overhead(2 * MIB).value == pytest.approx((63 - 2) / 2)
     assert overhead(MIB).missing.reason == (
@@ -137,10 +137,10 @@ def test_rounding_is_no_overhead(experiment: Experiment) -> None:
 
 
 def test_figures_come_with_reasons(experiment: Experiment) -> None:
-    graph = compare(experiment)["graph"]
+    graph = compare_runs(experiment)["graph"]
     assert graph["device_memory_change"].value == 24 * MIB
     assert graph["activation_overhead"].value == pytest.approx(0.575)
     assert graph["prepare_peak"].value == 150 * MIB
-    eager = compare(experiment)["eager"]
+    eager = compare_runs(experiment)["eager"]
     assert eager["device_memory_change"].missing.reason == "this run is the baseline"
     assert eager["pool_shared"].value == 0

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.metrics.graph_coverage import Coverage, Reason, StayedEager, coverage
-from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
-from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.analysis.metrics.graph_coverage import (
+    Coverage,
+    Reason,
+    StayedEager,
+    compute_coverage,
+)
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
+from graphviz_dash.analysis.trace.steps import find_steps
 from tests.analysis.frames import Frames
 
 ENGINE = "autograd::engine::evaluate_function: "
@@ -14,7 +19,7 @@ ENGINE = "autograd::engine::evaluate_function: "
 
 def covered(frames: Frames) -> Coverage:
     trace = frames.trace()
-    found = coverage(trace, steps(trace))
+    found = compute_coverage(trace, find_steps(trace))
     assert isinstance(found, Coverage)
     return found
 
@@ -142,21 +147,28 @@ class TestNone:
         frames.kernel("k", 0, 10, 10)
         trace = frames.trace()
         assert (
-            coverage(trace, steps(trace)).reason == "the trace marks no steps, as prof.step() does"
+            compute_coverage(trace, find_steps(trace)).reason
+            == "the trace marks no steps, as prof.step() does"
         )
 
     def test_without_gpu_work(self) -> None:
         frames = Frames()
         frames.step(0, 0, 100)
         trace = frames.trace()
-        assert coverage(trace, steps(trace)) == missing_gpu_work(trace)
+        assert compute_coverage(trace, find_steps(trace)) == find_missing_gpu_work(trace)
         frames.kernel("after the steps", launched=200, ts=210, dur=5)
         trace = frames.trace()
-        assert coverage(trace, steps(trace)).reason == "nothing ran on the GPU in the traced steps"
+        assert (
+            compute_coverage(trace, find_steps(trace)).reason
+            == "nothing ran on the GPU in the traced steps"
+        )
 
     def test_without_launches(self) -> None:
         frames = Frames()
         frames.step(0, 0, 100)
         frames.work("k", 10, 10)
         trace = frames.trace()
-        assert coverage(trace, steps(trace)).reason == "the trace links no GPU work to its launch"
+        assert (
+            compute_coverage(trace, find_steps(trace)).reason
+            == "the trace links no GPU work to its launch"
+        )

@@ -6,11 +6,11 @@ import dataclasses
 
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable, kernel_table
-from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
+from graphviz_dash.analysis.metrics.kernel_table import KernelRow, KernelTable, build_kernel_table
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.model.trace import STITCHED, TraceProblem
-from graphviz_dash.narrative.summary import unlisted_sentence
+from graphviz_dash.narrative.summary import explain_unlisted_kernels
 from tests.analysis.frames import Frames, make_experiment, make_run, steps_trace
 
 EAGER = steps_trace(4, 10_000, [("gemm", 100), ("tanh", 30), ("gemm", 100)], graph=False)
@@ -19,7 +19,7 @@ GRAPH = steps_trace(4, 10_000, [("gemm", 110), ("tanh", 20), ("other", 5)], grap
 
 def table() -> KernelTable:
     runs = make_experiment(make_run("eager", trace=EAGER), make_run("graph", trace=GRAPH))
-    return kernel_table(runs, "eager")
+    return build_kernel_table(runs, "eager")
 
 
 def row(found: KernelTable, name: str) -> KernelRow:
@@ -44,19 +44,19 @@ class TestUses:
             frames.kernel("always", index * 100 + 1, index * 100 + 10, 10 + index)
             if index < 2:
                 frames.kernel("seldom", index * 100 + 2, index * 100 + 30, 7)
-        found = kernel_table(make_experiment(make_run("eager", trace=frames.trace())))
+        found = build_kernel_table(make_experiment(make_run("eager", trace=frames.trace())))
         (always,), (seldom,) = row(found, "always").uses, row(found, "seldom").uses
         assert always is not None
         assert seldom is not None
         assert (always.count, always.total_ns, always.mean_ns) == (1, 12, 12)
         assert (seldom.count, seldom.total_ns, seldom.mean_ns, seldom.instances) == (0, 0, 7, 2)
-        assert found.has_seldom
+        assert found.has_rare_kernels
         assert [each.name for each in found.usual_rows] == ["always"]
-        assert unlisted_sentence(found).endswith(
+        assert explain_unlisted_kernels(found).endswith(
             "the sums fall short. 1 kernel with a median of 0 in every run is not listed."
         )
-        assert not unlisted_sentence(table())
-        assert not table().has_seldom
+        assert not explain_unlisted_kernels(table())
+        assert not table().has_rare_kernels
 
     def test_sets_are_one_thing_whatever_the_profiler_knows_of_them(self) -> None:
         runs = []
@@ -65,7 +65,7 @@ class TestUses:
             frames.step(0, 0, 100)
             frames.work(text, 10, 5, kind="memset", correlation=frames.call("cudaMemsetAsync", 1))
             runs.append(make_run(name, trace=frames.trace()))
-        (only,) = kernel_table(make_experiment(*runs), "eager").rows
+        (only,) = build_kernel_table(make_experiment(*runs), "eager").rows
         assert (only.name, only.category, only.changes) == ("Memset", Category.MEMORY, (0, 0))
 
     def test_a_kernel_and_a_copy_of_one_name_stay_apart(self) -> None:
@@ -73,7 +73,7 @@ class TestUses:
         frames.step(0, 0, 100)
         frames.kernel("same", 1, 10, 5)
         frames.work("same", 20, 5, kind="memcpy", correlation=frames.call("cudaMemcpyAsync", 2))
-        found = kernel_table(make_experiment(make_run("eager", trace=frames.trace())))
+        found = build_kernel_table(make_experiment(make_run("eager", trace=frames.trace())))
         assert sorted(one.kind for one in found.rows) == ["kernel", "memcpy"]
 
 
@@ -93,7 +93,7 @@ class TestChanges:
 
     def test_without_a_baseline_the_longest_comes_first(self) -> None:
         runs = make_experiment(make_run("graph", trace=GRAPH))
-        found = kernel_table(runs, "eager")
+        found = build_kernel_table(runs, "eager")
         assert found.baseline is None
         assert [one.name for one in found.rows] == ["gemm", "tanh", "other"]
         assert all(one.changes == (None,) for one in found.rows)
@@ -105,28 +105,28 @@ class TestChanges:
             make_run("eager", trace=steps_trace(2, 1_000, [("gemm", 100)], graph=False)),
             make_run("graph", trace=dataclasses.replace(trace, info=stitched)),
         ]
-        table = kernel_table(make_experiment(*runs), "eager")
-        assert table.against == (0, None)
-        assert not table.changes(1)
+        table = build_kernel_table(make_experiment(*runs), "eager")
+        assert table.reference_columns == (0, None)
+        assert not table.has_changes(1)
 
     def test_a_run_without_a_trace_has_a_reason_and_no_changes(self) -> None:
         runs = make_experiment(make_run("eager", trace=EAGER), make_run("graph"))
-        found = kernel_table(runs, "eager")
-        assert found.without == {"graph": "no traced pass"}
+        found = build_kernel_table(runs, "eager")
+        assert found.missing_reasons == {"graph": "no traced pass"}
         assert {one.changes for one in found.rows} == {(0, None)}
 
     def test_a_trace_without_steps_is_no_column(self) -> None:
         frames = Frames()
         frames.kernel("a", 1, 10, 5)
-        found = kernel_table(make_experiment(make_run("eager", trace=frames.trace())))
-        assert found.without == {"eager": "the trace marks no steps, as prof.step() does"}
+        found = build_kernel_table(make_experiment(make_run("eager", trace=frames.trace())))
+        assert found.missing_reasons == {"eager": "the trace marks no steps, as prof.step() does"}
         assert found.rows == ()
 
     def test_a_trace_without_a_gpu_says_so(self) -> None:
         frames = Frames()
         frames.step(0, 0, 100)
         trace = frames.trace()
-        missing = missing_gpu_work(trace)
+        missing = find_missing_gpu_work(trace)
         assert missing is not None
-        found = kernel_table(make_experiment(make_run("eager", trace=trace)))
-        assert found.without == {"eager": missing.reason}
+        found = build_kernel_table(make_experiment(make_run("eager", trace=trace)))
+        assert found.missing_reasons == {"eager": missing.reason}

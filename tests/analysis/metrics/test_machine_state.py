@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.metrics.machine_state import (
     BusyHost,
+    HostMismatch,
+    ProcessVariance,
     SlowGpu,
-    UnlikeHosts,
-    UnlikeProcesses,
-    cpu_loop,
-    machine_figures,
-    of_machine,
+    compute_cpu_loop,
+    compute_machine_metrics,
+    find_machine_caveats,
 )
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Run
@@ -32,13 +32,15 @@ def beside(*processes: tuple[tuple[int, ...], GpuClocks | None]) -> Run:
 
 
 def test_the_loop_is_told_by_its_median_and_its_mean_over_its_fastest() -> None:
-    loop = cpu_loop(beside(((100, 110), CLOCKS), ((120, 470), CLOCKS)))
+    loop = compute_cpu_loop(beside(((100, 110), CLOCKS), ((120, 470), CLOCKS)))
     assert loop is not None
     assert (loop.median_ns, loop.slowdown, loop.processes) == (115, 2.0, 2)
 
 
 def test_figures_are_there_or_have_a_reason() -> None:
-    figures = {figure.metric.id: figure for figure in machine_figures(beside(((5,), CLOCKS)))}
+    figures = {
+        figure.metric.id: figure for figure in compute_machine_metrics(beside(((5,), CLOCKS)))
+    }
     assert {name: figure.value for name, figure in figures.items()} == {
         "cpu_loop": 5,
         "cpu_slowdown": 1,
@@ -46,25 +48,27 @@ def test_figures_are_there_or_have_a_reason() -> None:
     }
     assert figures["sm_clock"].text == "1,980 MHz"
     for run, fact in ((eager(), Fact.MACHINE_STATE), (beside(((5,), None)), Fact.GPU_CLOCKS)):
-        missing = {figure.metric.id: figure.missing for figure in machine_figures(run)}["sm_clock"]
+        missing = {figure.metric.id: figure.missing for figure in compute_machine_metrics(run)}[
+            "sm_clock"
+        ]
         assert missing is not None
         assert missing.fact is fact
 
 
 def test_a_quiet_machine_raises_no_doubt() -> None:
     run = beside(((100, 101), CLOCKS), ((100, 102), CLOCKS))
-    assert list(of_machine(run, run)) == []
+    assert list(find_machine_caveats(run, run)) == []
 
 
 def test_a_busy_host_is_named() -> None:
-    (doubt,) = of_machine(beside(((100, 130), CLOCKS)), None)
+    (doubt,) = find_machine_caveats(beside(((100, 130), CLOCKS)), None)
     assert isinstance(doubt, BusyHost)
     assert "speedup" in doubt.metrics
 
 
 def test_hosts_that_are_not_as_fast_are_named() -> None:
     run, baseline = beside(((120, 120), CLOCKS)), beside(((100, 100), CLOCKS))
-    assert list(of_machine(run, baseline)) == [UnlikeHosts(120, 100, "eager")]
+    assert list(find_machine_caveats(run, baseline)) == [HostMismatch(120, 100, "eager")]
 
 
 @pytest.mark.parametrize(
@@ -78,16 +82,16 @@ def test_a_gpu_whose_clock_is_held_down_is_named(
     clocks: tuple[GpuClocks, ...], causes: tuple[str, ...]
 ) -> None:
     run = beside(*(((100,), state) for state in clocks))
-    assert list(of_machine(run, None)) == [SlowGpu(causes, 1_500, 1_980, 1_980)]
+    assert list(find_machine_caveats(run, None)) == [SlowGpu(causes, 1_500, 1_980, 1_980)]
 
 
 def test_processes_that_do_not_agree_are_named() -> None:
     run = eager(clean=in_processes([1_000_000] * 8, [1_200_000] * 8), trace=None)
-    (steps, intervals) = of_machine(run, None)
-    assert steps == UnlikeProcesses("step_time", (1_000_000, 1_200_000))
+    (steps, intervals) = find_machine_caveats(run, None)
+    assert steps == ProcessVariance("step_time", (1_000_000, 1_200_000))
     assert intervals.metrics == ("step_interval",)
 
 
 def test_it_is_among_what_makes_a_run_less_sure() -> None:
-    run = compare(make_experiment(beside(((100, 200), CLOCKS)), graphed())).runs[0]
+    run = compare_runs(make_experiment(beside(((100, 200), CLOCKS)), graphed())).runs[0]
     assert any(isinstance(doubt, BusyHost) for doubt in run.low_confidence)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from graphviz_dash.analysis.metrics.registry import METRICS, SECTIONS, Source, Unit
-from scripts.metrics_page import markdown
+from scripts.metrics_page import format_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == markdown(), "run: python -m scripts.metrics_page > docs/metrics.md"
+    assert PAGE.read_text() == format_page(), (
+        "run: python -m scripts.metrics_page > docs/metrics.md"
+    )
 
 
 def test_each_metric_has_its_heading_id_and_pass() -> None:
-    page = markdown()
+    page = format_page()
     for metric in METRICS.values():
         assert f"\n### {metric.title}\n\n`{metric.id}` · {metric.unit.value} · pass: " in page
         assert metric.formula in page

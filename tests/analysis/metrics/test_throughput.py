@@ -8,15 +8,20 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.metrics.run_metrics import present
-from graphviz_dash.analysis.metrics.throughput import PEAKS, THROUGHPUT, peak_of, throughput_figures
+from graphviz_dash.analysis.metrics.run_metrics import make_value
+from graphviz_dash.analysis.metrics.throughput import (
+    PEAKS,
+    THROUGHPUT,
+    compute_throughput,
+    get_peak,
+)
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Run, StepWork
 from tests.experiments import make_experiment
 
 WORK = StepWork(989 * 10**9, 8192, "bf16", "a formula")
-INTERVAL = present("step_interval", 2e6, Spread(1e6, 4e6, SpreadKind.QUARTILES, 50))
+INTERVAL = make_value("step_interval", 2e6, Spread(1e6, 4e6, SpreadKind.QUARTILES, 50))
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +42,7 @@ def stating(run: Run, work: StepWork | None, gpu: str = "NVIDIA H200") -> Run:
 
 
 def test_half_the_peak(run: Run) -> None:
-    found = {one.metric.id: one for one in throughput_figures(stating(run, WORK), INTERVAL)}
+    found = {one.metric.id: one for one in compute_throughput(stating(run, WORK), INTERVAL)}
     assert tuple(found) == THROUGHPUT
     assert found["model_flops_rate"].value == pytest.approx(989e9 / 2e-3)
     assert found["model_flops_rate"].text == "494 TFLOP/s"
@@ -49,26 +54,26 @@ def test_half_the_peak(run: Run) -> None:
 
 
 def test_a_workload_that_states_nothing_says_so(run: Run) -> None:
-    found = list(throughput_figures(stating(run, None), INTERVAL))
+    found = list(compute_throughput(stating(run, None), INTERVAL))
     reasons = {figure.missing.reason for figure in found}
     assert reasons == {"the workload does not state the FLOPs of a step"}
 
 
 def test_a_gpu_without_a_known_peak_has_a_rate_and_no_utilisation(run: Run) -> None:
     other = stating(run, WORK, "NVIDIA H200 NVL")
-    found = {one.metric.id: one for one in throughput_figures(other, INTERVAL)}
+    found = {one.metric.id: one for one in compute_throughput(other, INTERVAL)}
     assert found["model_flops_rate"].value is not None
     assert found["mfu"].missing.reason == "the bf16 peak of NVIDIA H200 NVL is unknown"
 
 
 def test_the_peak_of_an_h200() -> None:
-    peak = peak_of("NVIDIA H200", "bf16")
+    peak = get_peak("NVIDIA H200", "bf16")
     assert peak is not None
     assert peak.flops == 989e12
     assert all("data sheet" in one.source for one in PEAKS)
 
 
 def test_no_step_without_a_time(run: Run, tmp_path: Path) -> None:
-    interval = present("step_interval", 0.0)
-    found = list(throughput_figures(stating(run, WORK), interval))
+    interval = make_value("step_interval", 0.0)
+    found = list(compute_throughput(stating(run, WORK), interval))
     assert {one.missing.reason for one in found} == {"its back-to-back interval is 0"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, measure_graph
+from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, measure_graph
 from graphviz_dash.analysis.replays.replays import match_replays
 from graphviz_dash.model.absence import Fact, Missing
 from tests.analysis.forks import FORK, add_replay, measured_fork, measured_over
@@ -14,13 +14,13 @@ from tests.analysis.scenes import Scene
 def test_times_path_and_slack() -> None:
     found = measured_fork()
     assert found.replays == 3
-    assert found.p50.tolist() == [10, 40, 20, NOT_SEEN, 10]
+    assert found.p50.tolist() == [10, 40, 20, UNTRACED, 10]
     assert found.path.nodes == (0, 1, 4)
     assert found.path.length == 60
-    assert found.slack.tolist() == [0, 0, 20, NOT_SEEN, 0]
+    assert found.slack.tolist() == [0, 0, 20, UNTRACED, 0]
     assert found.work_ns == 80
     assert found.span_ns == 72
-    assert found.available == pytest.approx(80 / 60)
+    assert found.available_concurrency == pytest.approx(80 / 60)
     assert found.streams == 2
     assert [(one.streams, one.length) for one in found.schedules] == [(1, 80), (2, 60)]
 
@@ -37,7 +37,7 @@ def test_busy_time_counts_overlaps_once() -> None:
     found = measured_fork()
     # 10 for the first, 43 from 22 to 65, 10 for the last.
     assert found.busy_ns == 63
-    assert found.achieved == pytest.approx(80 / 63)
+    assert found.achieved_concurrency == pytest.approx(80 / 63)
 
 
 def test_a_replay_that_lacks_a_node_is_left_out() -> None:

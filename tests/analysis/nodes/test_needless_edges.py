@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from graphviz_dash.analysis.attribution.origins import NodeOrigin
-from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN
-from graphviz_dash.analysis.nodes.needless_edges import needless_edges
+from graphviz_dash.analysis.nodes.measured_graph import UNTRACED
+from graphviz_dash.analysis.nodes.needless_edges import find_redundant_edges
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind, Operand
 from tests.analysis.scenes import graph_of
 
@@ -25,7 +25,7 @@ def test_the_parts_of_a_products_backward_need_not_follow_each_other() -> None:
         None,
     ]
     edges = np.array([(0, 1), (1, 2), (2, 3), (3, 4)])
-    found = needless_edges(edges, np.array([1, 10, 20, 5, 1]), origins)
+    found = find_redundant_edges(edges, np.array([1, 10, 20, 5, 1]), origins)
     assert found.edges == ((1, 2), (2, 3))
     assert [group.parts for group in found.groups] == [((1,), (2,), (3,))]
     assert found.path_ns == 1 + 20 + 1
@@ -43,9 +43,9 @@ def _line(*offsets: int | None) -> CapturedGraph:
 
 def test_nodes_without_memory_in_common_need_not_follow_each_other() -> None:
     edges = np.array([(0, 1), (1, 2), (2, 3)])
-    found = needless_edges(edges, np.array([10, 20, 5, 1]), [None] * 4, _line(0, 64, 0, 64))
+    found = find_redundant_edges(edges, np.array([10, 20, 5, 1]), [None] * 4, _line(0, 64, 0, 64))
     assert found.edges == ((0, 1), (1, 2), (2, 3))
-    assert (found.by_meaning, found.unknown) == (0, 0)
+    assert (found.operator_only_count, found.unknown_nodes) == (0, 0)
     assert found.path_ns == 20 + 1
 
 
@@ -59,16 +59,16 @@ def test_memory_and_meaning_tell_together() -> None:
     ]
     edges = np.array([(0, 1), (1, 2), (2, 3), (3, 4)])
     graph = _line(0, 0, 0, 64, None)
-    found = needless_edges(edges, np.array([1, 10, 20, 50, 2]), origins, graph)
+    found = find_redundant_edges(edges, np.array([1, 10, 20, 50, 2]), origins, graph)
     assert found.edges == ((1, 2), (2, 3))
-    assert (found.by_meaning, found.unknown) == (1, 1)
+    assert (found.operator_only_count, found.unknown_nodes) == (1, 1)
     assert found.path_ns == 50 + 2
 
 
 def test_what_the_trace_does_not_show_still_keeps_the_order() -> None:
     """A call on the CPU between two kernels that share nothing."""
     graph = _line(0, None, 64)
-    found = needless_edges(np.array([(0, 2)]), np.array([10, NOT_SEEN, 5]), [None] * 3, graph)
+    found = find_redundant_edges(np.array([(0, 2)]), np.array([10, UNTRACED, 5]), [None] * 3, graph)
     assert found.edges == ()
     assert found.path_ns == 15
 
@@ -76,7 +76,7 @@ def test_what_the_trace_does_not_show_still_keeps_the_order() -> None:
 def test_two_kernels_of_one_product_stay_in_order() -> None:
     """Split products: nothing but the shapes tells two kernels of one from two products."""
     origins = [_origin("aten::mm", "MmBackward0", "[[2,3],[3,4]]")] * 2
-    found = needless_edges(np.array([(0, 1)]), np.array([10, 5]), origins)
+    found = find_redundant_edges(np.array([(0, 1)]), np.array([10, 5]), origins)
     assert found.edges == ()
     assert found.path_ns == 15
 
@@ -86,4 +86,4 @@ def test_other_operators_say_nothing() -> None:
         _origin("aten::mul", "MulBackward0", "[[2]]"),
         _origin("aten::mul", "MulBackward0", "[[3]]"),
     ]
-    assert needless_edges(np.array([(0, 1)]), np.array([1, 1]), origins).groups == ()
+    assert find_redundant_edges(np.array([(0, 1)]), np.array([1, 1]), origins).groups == ()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.attribution.attribution import attribute
-from graphviz_dash.analysis.nodes.node_table import build_node_table, node_table
+from graphviz_dash.analysis.attribution.attribution import attribute_graph
+from graphviz_dash.analysis.nodes.node_table import build_node_table, build_table
 from graphviz_dash.analysis.replays.replays import BY_BRANCH, BY_ORDER, UNMATCHED, match_replays
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.ingest.load import load_run
@@ -19,8 +19,8 @@ from tests.builders import STEP, fork_join, gpu_starts, make_run
 
 def test_a_training_step(tmp_path: Path) -> None:
     run = load_run(make_run(tmp_path / "toy", traced=4))
-    table = node_table(run, "graph-0")
-    assert table.attributed == table.capture_launches == len(STEP)
+    table = build_table(run, "graph-0")
+    assert table.attributed_nodes == table.capture_launches == len(STEP)
     assert table.replays == 4
     assert table.replay_kernels == table.matched_kernels == 4 * len(STEP)
     starts = gpu_starts(STEP, 0)
@@ -39,7 +39,7 @@ def test_a_training_step(tmp_path: Path) -> None:
 
 def test_parallel_branches(tmp_path: Path) -> None:
     work = fork_join()
-    table = node_table(load_run(make_run(tmp_path / "toy", work=work)), "graph-0")
+    table = build_table(load_run(make_run(tmp_path / "toy", work=work)), "graph-0")
     assert {row.times.method for row in table.rows} == {BY_BRANCH}
     assert [row.times.stream for row in table.rows] == [item.stream for item in work]
     assert table.matched_kernels == table.replay_kernels
@@ -56,24 +56,24 @@ def test_medians_and_extremes_are_those_of_the_samples() -> None:
                 start = 1000 * (number + 1) + 10 + 100 * node
                 scene.work(graph.nodes[node], start, correlation, dur=samples[number])
     matched = match_replays((graph,), scene.trace())
-    table = build_node_table(graph, attribute(graph), matched)
+    table = build_node_table(graph, attribute_graph(graph), matched)
     for node, samples in durations.items():
         times = table.rows[node].times
         assert times.samples == len(samples)
         assert times.median_ns == np.median(samples)
         assert (times.min_ns, times.max_ns) == (min(samples), max(samples))
         assert times.start_median_ns == 100 * node
-        assert matched.samples("graph-0", node).tolist() == samples
+        assert matched.get_samples("graph-0", node).tolist() == samples
     # In the last replay a row is missing, so the other one is less than certain there.
     assert table.rows[0].times.confidence == 0.9
-    assert table.attributed == 0
+    assert table.attributed_nodes == 0
 
 
 def test_a_node_that_no_trace_shows_has_no_times() -> None:
     graph = graph_of([kernel(0), memcpy(1), kernel(2, "z")])
     scene = Scene()
     scene.replay(graph, 100, [(0, 0, 7), (2, 10, 7)])
-    table = build_node_table(graph, attribute(graph), match_replays((graph,), scene.trace()))
+    table = build_node_table(graph, attribute_graph(graph), match_replays((graph,), scene.trace()))
     times = table.rows[1].times
     assert (times.method, times.samples, times.median_ns) == (UNMATCHED, 0, None)
     assert (table.replay_kernels, table.matched_kernels) == (2, 2)
@@ -81,13 +81,13 @@ def test_a_node_that_no_trace_shows_has_no_times() -> None:
 
 def test_without_traces_the_driver_s_facts_remain(tmp_path: Path) -> None:
     run = replace(load_run(make_run(tmp_path / "toy")), capture_trace=None, replay_trace=None)
-    table = node_table(run, "graph-0")
+    table = build_table(run, "graph-0")
     assert len(table.rows) == len(STEP)
-    assert table.replays == table.replay_kernels == table.attributed == 0
+    assert table.replays == table.replay_kernels == table.attributed_nodes == 0
     assert table.rows[0].origin.reason == "the capture was not traced"
     assert table.rows[0].times.samples == 0
 
 
 def test_a_graph_that_the_run_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(KeyError, match="graph-7"):
-        node_table(load_run(make_run(tmp_path / "toy")), "graph-7")
+        build_table(load_run(make_run(tmp_path / "toy")), "graph-7")

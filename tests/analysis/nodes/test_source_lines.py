@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphviz_dash.analysis.nodes.source_lines import source_lines
-from graphviz_dash.analysis.nodes.whole_graph import whole_graph
+from graphviz_dash.analysis.nodes.source_lines import list_source_lines
+from graphviz_dash.analysis.nodes.whole_graph import expand_graph
 from graphviz_dash.ingest.load import load_run
 
 
 def test_source_lines_hold_every_attributed_node_once() -> None:
-    whole = whole_graph(load_run(Path("sample_traces/fork-join/graph")), "graph-0")
-    lines = source_lines(whole)
+    whole = expand_graph(load_run(Path("sample_traces/fork-join/graph")), "graph-0")
+    lines = list_source_lines(whole)
     assert sum(line.nodes for line in lines) == sum(
         row.origin.source is not None for row in whole.table.rows
     )
@@ -25,6 +25,6 @@ def test_source_lines_hold_every_attributed_node_once() -> None:
 
 def test_lines_that_were_not_timed_have_no_time() -> None:
     run = load_run(Path("sample_traces/graph-update/graph"))
-    lines = source_lines(whole_graph(run, "graph-1"))
+    lines = list_source_lines(expand_graph(run, "graph-1"))
     assert lines
     assert {(line.work_ns, line.share) for line in lines} == {(None, None)}

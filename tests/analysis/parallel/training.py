@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from graphviz_dash.analysis.nodes.concurrency import Concurrency, run_concurrency
-from graphviz_dash.analysis.nodes.node_table import NodeTable, node_table
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, analyze_run
+from graphviz_dash.analysis.nodes.node_table import NodeTable, build_table
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.parallel import (
     Access,
@@ -36,8 +36,8 @@ Training: TypeAlias = tuple[Run, NodeTable, Concurrency]
 def training() -> Training:
     """The captured step of a transformer, 322 nodes in a line, and what was measured of it."""
     run = load_run(SAMPLES / "transformer-train" / "graph")
-    table = node_table(run, "graph-0")
-    concurrency = run_concurrency(run, [table])["graph-0"]
+    table = build_table(run, "graph-0")
+    concurrency = analyze_run(run, [table])["graph-0"]
     assert isinstance(concurrency, Concurrency)
     return run, table, concurrency
 

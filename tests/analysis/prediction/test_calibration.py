@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.prediction.calibration import (
     CalibrationSource,
     RecordedWorkload,
+    build_recorded_workload,
     calibrate,
-    predicted_times,
-    recorded_workload,
-    sample_errors,
+    compute_sample_errors,
+    predict_times,
 )
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
-from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, replay_time
-from graphviz_dash.analysis.prediction.uncertainty import error_scale
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, predict_replay
+from graphviz_dash.analysis.prediction.uncertainty import compute_error_scale
 from graphviz_dash.bundle.calibration import read_calibration, write_calibration
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
@@ -40,9 +40,9 @@ def recordings(folder: Path, noise: float = 0.0) -> list[RecordedWorkload]:
     for place in range(14):
         count = 5 + 12 * place
         trace = line_trace(folder / str(place), kernels=count, duration=900 + 400 * (place % 5))
-        step = eager_step(trace)
+        step = build_eager_step(trace)
         assert isinstance(step, EagerStep)
-        total = replay_time(step, CALIBRATION.terms, GPU.multiprocessors).total_ns
+        total = predict_replay(step, CALIBRATION.terms, GPU.multiprocessors).total_ns
         total *= 1 + noise * generator.standard_normal()
         found.append(
             RecordedWorkload(
@@ -82,25 +82,25 @@ def test_it_finds_the_terms_that_made_the_recordings(calibrated: Calibration) ->
     assert found.interval_fixed_ns == pytest.approx(1_000, abs=5)
     assert found.capture == pytest.approx((500_000, 1.0))
     assert found.instantiate_ns == pytest.approx((50_000, 3_000))
-    assert all(sum(sample_errors(sample)) < 0.002 for sample in found.samples)
+    assert all(sum(compute_sample_errors(sample)) < 0.002 for sample in found.samples)
 
 
 def test_its_errors_are_those_of_workloads_it_was_made_without(tmp_path: Path) -> None:
     recorded = recordings(tmp_path, noise=0.05)
     found = calibrate(recorded, SOURCE)
-    off = [sample_errors(sample)[0] for sample in found.samples]
+    off = [compute_sample_errors(sample)[0] for sample in found.samples]
     inside = [
         error <= half(found, sample) for error, sample in zip(off, found.samples, strict=True)
     ]
     assert sum(inside) == np.ceil(0.9 * (len(inside) + 1))
     # Of the workloads themselves it is closer: it has seen them.
-    own = [abs(predicted_times(one, found)[0] / one.step_ns - 1) for one in recorded]
+    own = [abs(predict_times(one, found)[0] / one.step_ns - 1) for one in recorded]
     assert np.mean(own) < np.mean(off)
 
 
 def half(calibration: Calibration, sample: CalibrationSample) -> float:
     """Half the interval of a sample's step time, as a part of the prediction."""
-    scale = error_scale(sample.sources, calibration.errors.weights)
+    scale = compute_error_scale(sample.sources, calibration.errors.weights)
     return scale * calibration.errors.step
 
 
@@ -121,7 +121,7 @@ def test_too_few_workloads_are_refused(exact: list[RecordedWorkload]) -> None:
 
 
 def test_an_experiment_tells_what_it_recorded(tmp_path: Path) -> None:
-    found = recorded_workload(load_experiment(make_experiment(tmp_path / "toy")))
+    found = build_recorded_workload(load_experiment(make_experiment(tmp_path / "toy")))
     assert isinstance(found, RecordedWorkload)
     assert found.name == "toy"
     assert found.step_ns == 100_000
@@ -130,7 +130,7 @@ def test_an_experiment_tells_what_it_recorded(tmp_path: Path) -> None:
 
 def test_an_experiment_without_a_graph_says_so(tmp_path: Path) -> None:
     make_run(tmp_path / "toy", "eager")
-    said = recorded_workload(load_experiment(tmp_path / "toy"))
+    said = build_recorded_workload(load_experiment(tmp_path / "toy"))
     assert said == Missing(Fact.CALIBRATION_SAMPLE, "it lacks an eager or a graph run")
 
 
@@ -143,7 +143,7 @@ def test_an_experiment_without_a_graph_says_so(tmp_path: Path) -> None:
 )
 def test_a_sample_is_told_or_says_why_not(sample: str, reason: str | None) -> None:
     """A doctor's report beside the runs is no graph run; a rank's step holds others' time."""
-    told = recorded_workload(load_experiment(SAMPLES / sample))
+    told = build_recorded_workload(load_experiment(SAMPLES / sample))
     assert (told.reason if isinstance(told, Missing) else None) == reason
 
 

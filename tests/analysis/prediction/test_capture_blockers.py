@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.prediction import capture_blockers as capture_blockers_module
-from graphviz_dash.analysis.prediction.capture_blockers import Blocker, capture_blockers
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
+from graphviz_dash.analysis.prediction.capture_blockers import Blocker, find_capture_blockers
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.doctor import RuleId
 from graphviz_dash.model.marks import MODULE, SOURCE, STEP
-from graphviz_dash.narrative.prediction import seen_text
+from graphviz_dash.narrative.prediction import format_evidence
 from tests.trace_builder import TraceBuilder
 
 STEP_NS = 200_000
@@ -102,9 +102,9 @@ def traced(
         trace.runtime("cudaDeviceSynchronize", at + 150_000, 3_000)
         trace.annotation(f"{STEP}{number}", at, 160_000)
     read = read_trace(trace.write(tmp_path / "trace.json"))
-    step = eager_step(read)
+    step = build_eager_step(read)
     assert isinstance(step, EagerStep)
-    return capture_blockers(read, step)
+    return find_capture_blockers(read, step)
 
 
 @pytest.mark.parametrize("extra", [nothing, from_pinned, asynchronous, adam_capturable])
@@ -127,7 +127,7 @@ def test_each_rule_is_found(tmp_path: Path, extra: Extra, rule: RuleId, seen: st
     (found,) = traced(tmp_path, extra)
     assert found.rule.id is rule
     assert found.certain
-    assert seen in seen_text(found.seen)
+    assert seen in format_evidence(found.evidence)
     assert (found.count, found.steps) == (1, 3)
     assert found.cpu_ns > 0
 
@@ -144,7 +144,7 @@ def test_a_few_steps_at_a_time_or_all_at_once_the_findings_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = traced(tmp_path, item, steps=7)
-    monkeypatch.setattr(capture_blockers_module, "_OPS_TOGETHER", 1)
+    monkeypatch.setattr(capture_blockers_module, "_OPS_PER_BATCH", 1)
     apart = traced(tmp_path, item, steps=7)
     assert apart == whole
     assert (whole[0].steps, whole[0].module, whole[0].source) == (7, "net.head", "train.py:7")
@@ -161,7 +161,7 @@ def test_steps_that_differ_are_told_with_the_place(tmp_path: Path) -> None:
     (found,) = traced(tmp_path, nothing, kernels=lambda step: 3 if step == 2 else 2)
     assert found.rule.id is RuleId.CONTROL_FLOW
     assert found.certain
-    assert seen_text(found.seen) == (
+    assert format_evidence(found.evidence) == (
         "1 of 3 steps differs: 4 operations instead of 3, first gemm in place of last"
     )
 
@@ -169,7 +169,7 @@ def test_steps_that_differ_are_told_with_the_place(tmp_path: Path) -> None:
 def test_a_first_step_that_differs_may_still_warm_up(tmp_path: Path) -> None:
     (found,) = traced(tmp_path, nothing, kernels=lambda step: 3 if step == 0 else 2)
     assert not found.certain
-    assert "may still warm up" in seen_text(found.seen)
+    assert "may still warm up" in format_evidence(found.evidence)
 
 
 def test_other_sizes_of_the_same_work_are_changing_shapes(tmp_path: Path) -> None:
@@ -181,9 +181,9 @@ def test_other_sizes_of_the_same_work_are_changing_shapes(tmp_path: Path) -> Non
         trace.kernel("gemm", at + 7_000, 2_000, correlation=correlation, grid=grid)
         trace.annotation(f"{STEP}{number}", at, 100_000)
     read = read_trace(trace.write(tmp_path / "trace.json"))
-    step = eager_step(read)
+    step = build_eager_step(read)
     assert isinstance(step, EagerStep)
-    (found,) = capture_blockers(read, step)
+    (found,) = find_capture_blockers(read, step)
     assert found.rule.id is RuleId.CHANGING_SHAPE
 
 
@@ -200,10 +200,10 @@ def test_a_step_on_another_stream_is_the_same_work(
             trace.kernel("gemm", begin, 2_000, correlation=correlation, stream=stream)
         trace.annotation(f"{STEP}{number}", at, 100_000)
     read = read_trace(trace.write(tmp_path / "trace.json"))
-    step = eager_step(read)
+    step = build_eager_step(read)
     assert isinstance(step, EagerStep)
     assert step.matching == (0, 2)
-    assert capture_blockers(read, step) == ()
+    assert find_capture_blockers(read, step) == ()
 
 
 def test_waiting_before_the_first_launch_and_behind_the_last_blocks_nothing(tmp_path: Path) -> None:
@@ -217,6 +217,6 @@ def test_waiting_before_the_first_launch_and_behind_the_last_blocks_nothing(tmp_
         trace.runtime("cudaDeviceSynchronize", at + 60_000, 3_000)
         trace.annotation(f"ProfilerStep#{step}", at, 100_000)
     read = read_trace(trace.write(tmp_path / "trace.json"))
-    step = eager_step(read)
+    step = build_eager_step(read)
     assert isinstance(step, EagerStep)
-    assert capture_blockers(read, step) == ()
+    assert find_capture_blockers(read, step) == ()

@@ -8,7 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step, exclusive_busy_ns
+from graphviz_dash.analysis.prediction.eager_step import (
+    EagerStep,
+    build_eager_step,
+    compute_exclusive_busy_ns,
+)
 from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Fact, Missing
@@ -41,7 +45,7 @@ def step_of(tmp_path: Path, *steps: list[Launch | str], slow: tuple[int, ...] = 
         end = launches(trace, at + 1_000, work, slow[number] if slow else 0)
         trace.annotation(f"{STEP}{number}", at, end + 1_000 - at)
         at = end + 5_000
-    found = eager_step(read_trace(trace.write(tmp_path / "trace.json")))
+    found = build_eager_step(read_trace(trace.write(tmp_path / "trace.json")))
     assert isinstance(found, EagerStep), found
     return found
 
@@ -65,14 +69,14 @@ class TestLikeSteps:
         found = step_of(tmp_path, [("a", 7, 50_000), ("b", 8, 50_000)])
         assert found.work_ns == 100_000
         assert found.busy_ns == 60_000
-        assert exclusive_busy_ns(found).tolist() == [50_000, 10_000]
+        assert compute_exclusive_busy_ns(found).tolist() == [50_000, 10_000]
 
 
 class TestStreams:
     def test_one_stream_waits_for_no_other(self, tmp_path: Path) -> None:
         found = step_of(tmp_path, ONE)
-        assert found.streams == 1
-        assert found.after == ((), (), ())
+        assert found.stream_count == 1
+        assert found.predecessors == ((), (), ())
 
     def test_a_fork_waits_for_the_main_stream_and_a_join_for_the_others(
         self, tmp_path: Path
@@ -94,7 +98,7 @@ class TestStreams:
         found = step_of(tmp_path, work)
         assert found.name == ("a", "b", "c", "d", "e", "f")
         assert found.lane.tolist() == [0, 1, 1, 2, 0, 0]
-        assert found.after == ((), (0,), (), (0,), (2, 3), ())
+        assert found.predecessors == ((), (0,), (), (0,), (2, 3), ())
         assert found.waits == 4
 
     def test_all_forks_at_once_are_given_to_the_streams_that_follow(self, tmp_path: Path) -> None:
@@ -105,7 +109,7 @@ class TestStreams:
             ("b", 20, 2_000),
             ("c", 21, 2_000),
         ]
-        assert step_of(tmp_path, work).after == ((), (0,), (0,))
+        assert step_of(tmp_path, work).predecessors == ((), (0,), (0,))
 
     def test_a_join_does_not_wait_twice_for_the_same_work(self, tmp_path: Path) -> None:
         work: list[Launch | str] = [
@@ -115,7 +119,7 @@ class TestStreams:
             "cudaStreamWaitEvent",
             ("c", 7, 2_000),
         ]
-        assert step_of(tmp_path, work).after == ((), (0,), ())
+        assert step_of(tmp_path, work).predecessors == ((), (0,), ())
 
 
 class TestAlone:
@@ -137,45 +141,45 @@ class TestAlone:
                 trace.kernel(other, begin + 1_000, beside, correlation=correlation, stream=30)
             begin += 20_000
         trace.annotation(f"{STEP}0", 0, begin)
-        step = eager_step(read_trace(trace.write(folder / "t.json")))
+        step = build_eager_step(read_trace(trace.write(folder / "t.json")))
         assert isinstance(step, EagerStep)
         return step
 
     def test_it_is_that_of_equal_work_that_ran_by_itself(self, tmp_path: Path) -> None:
         step = self.crowded(tmp_path, ("gemm", 8_000), ("gemm", 4_000), ("gemm", 4_000))
         assert step.duration.tolist() == [8_000, 6_000, 4_000, 4_000]
-        assert step.alone.tolist() == [4_000, 6_000, 4_000, 4_000]
+        assert step.exclusive_duration.tolist() == [4_000, 6_000, 4_000, 4_000]
 
     def test_collectives_keep_their_own(self, tmp_path: Path) -> None:
         name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
         step = self.crowded(tmp_path, (name, 8_000), (name, 4_000), (name, 4_000))
-        assert step.alone.tolist() == step.duration.tolist()
+        assert step.exclusive_duration.tolist() == step.duration.tolist()
 
     def test_persistent_kernels_look_alike_whatever_their_sizes(self, tmp_path: Path) -> None:
         step = self.crowded(tmp_path, ("gemm", 8_000), ("gemm", 4_000), ("gemm", 900))
-        assert step.alone.tolist() == step.duration.tolist()
+        assert step.exclusive_duration.tolist() == step.duration.tolist()
 
     def test_one_that_is_shorter_in_company_is_of_another_size(self, tmp_path: Path) -> None:
         kernels = ("gemm", 18_000), ("gemm", 6_000), ("gemm", 12_000)
         step = self.crowded(tmp_path, *kernels, count=2)
-        assert step.alone.tolist() == step.duration.tolist()
+        assert step.exclusive_duration.tolist() == step.duration.tolist()
 
     def test_beside_a_collective_it_runs_in_a_replay_too(self, tmp_path: Path) -> None:
         by = "deep_ep::internode::dispatch<false>"
         step = self.crowded(tmp_path, ("gemm", 8_000), ("gemm", 4_000), ("gemm", 4_000), by=by)
         assert step.duration.tolist() == [8_000, 6_000, 4_000, 4_000]
-        assert step.alone.tolist() == step.duration.tolist()
+        assert step.exclusive_duration.tolist() == step.duration.tolist()
 
     def test_without_equal_work_it_is_its_own(self, tmp_path: Path) -> None:
         step = self.crowded(tmp_path, ("gemm", 8_000), ("relu", 4_000))
-        assert step.alone.tolist() == step.duration.tolist()
+        assert step.exclusive_duration.tolist() == step.duration.tolist()
 
 
 class TestNoStep:
     def test_a_trace_without_gpu_work_says_so(self, tmp_path: Path) -> None:
         trace = TraceBuilder()
         trace.op("aten::add", 0, 1_000)
-        found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        found = build_eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert isinstance(found, Missing)
         assert "ProfilerActivity.CUDA" in found.reason
 
@@ -184,7 +188,7 @@ class TestNoStep:
         trace.runtime("cudaLaunchKernel", 0, 1_000)
         trace.runtime("cuLaunchKernel", 2_000, 1_000)
         trace.runtime("cudaStreamIsCapturing", 4_000, 1_000)
-        found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        found = build_eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert isinstance(found, Missing)
         assert "contains 2 launches but none of their GPU work" in found.reason
         assert "ProfilerActivity" not in found.reason
@@ -194,7 +198,7 @@ class TestNoStep:
 
         trace = TraceBuilder()
         trace.graph_launch(0, 5_000, [GpuWork("a", 9_000, 1_000), GpuWork("b", 11_000, 1_000)])
-        found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        found = build_eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert isinstance(found, Missing)
         assert "graph launches" in found.reason
 
@@ -205,7 +209,7 @@ class TestNoStep:
         end = launches(trace, 1_000, ONE)
         trace.graph_launch(end, 5_000, [GpuWork("a", end + 9_000, 1_000)])
         trace.annotation(f"{STEP}0", 0, end + 50_000)
-        step = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        step = build_eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert step == Missing(
             Fact.EAGER_STEP,
             "1 of its 4 kernels, memcpys and memsets (25.0%) come from graph launches, so it is "
@@ -217,7 +221,7 @@ class TestNoStep:
         for at in (0, 5_000):
             trace.kernel("a", 1_000 + at, 2_000, correlation=None)
         trace.annotation(f"{STEP}0", 0, 50_000)
-        step = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        step = build_eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert isinstance(step, EagerStep)
         assert step.launches.tolist() == [-1, -1]
 
@@ -230,7 +234,7 @@ class TestNoStep:
         trace = TraceBuilder()
         end = launches(trace, 1_000, capturing)
         trace.annotation(f"{STEP}0", 0, end + 1_000)
-        told = eager_step(read_trace(trace.write(tmp_path / "capture.json")))
+        told = build_eager_step(read_trace(trace.write(tmp_path / "capture.json")))
         assert told == Missing(
             Fact.EAGER_STEP,
             "its steps capture graphs, and work launched during a capture does not run",
@@ -242,7 +246,7 @@ class TestNoStep:
     def test_without_marks_the_whole_trace_is_the_step(self, tmp_path: Path) -> None:
         trace = TraceBuilder()
         launches(trace, 0, ONE)
-        found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        found = build_eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert isinstance(found, EagerStep)
         assert found.method is StepMethod.WHOLE
         assert len(found) == 3
@@ -254,7 +258,7 @@ class TestNoStep:
         for at in (0, 5_000):
             call = trace.runtime("cudaLaunchKernel", at, 1_000)
             trace.kernel("a", 30_000 + at, 4_000, correlation=call)
-        found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        found = build_eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert isinstance(found, EagerStep)
         assert found.name == ("from before", "a", "a")
         assert not found.overlapped.any()
@@ -270,6 +274,6 @@ def test_what_begins_before_the_one_ahead_has_ended_is_told(tmp_path: Path, earl
             begin = at + 10_000 + place * (5_000 - early)
             trace.kernel(name, begin, 5_000, correlation=correlation)
         trace.annotation(f"{STEP}{step}", at, 40_000)
-    found = eager_step(read_trace(trace.write(tmp_path / "t.json")))
+    found = build_eager_step(read_trace(trace.write(tmp_path / "t.json")))
     assert isinstance(found, EagerStep)
     assert np.array_equal(found.overlapped, [0, early])

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.prediction.evaluation import predict_run
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.sample_statistics import SpreadKind
 from graphviz_dash.ingest.load import load_experiment, load_pair
 from graphviz_dash.model.absence import Fact, Missing
@@ -27,7 +27,7 @@ def toy(tmp_path: Path) -> Path:
 
 
 def test_the_figures_are_the_prediction_and_how_far_it_is_off(toy: Path) -> None:
-    run = compare(load_experiment(toy))["graph"]
+    run = compare_runs(load_experiment(toy))["graph"]
     figure, off = run["predicted_step_time"], run["prediction_error"]
     assert not isinstance(run.prediction, Missing)
     assert figure.value == run.prediction.step_ns.value
@@ -42,18 +42,18 @@ def test_the_figures_are_the_prediction_and_how_far_it_is_off(toy: Path) -> None
 
 
 def test_only_a_graph_of_the_whole_step_is_predicted(toy: Path) -> None:
-    result = compare(load_experiment(toy))
+    result = compare_runs(load_experiment(toy))
     assert result["callables"].prediction.reason == "only graphs of the whole step are predicted"
     assert result["eager"]["predicted_step_time"].missing.reason == "this run is the baseline"
-    against_graph = compare(load_experiment(toy), "callables")["graph"]
+    against_graph = compare_runs(load_experiment(toy), "callables")["graph"]
     assert against_graph["predicted_step_time"].missing.reason == "callables is not an eager run"
 
 
 def test_the_graph_run_is_not_looked_at(toy: Path) -> None:
     """The same eager run predicts the same, whatever the graph run measured."""
-    before = compare(load_experiment(toy))["graph"].prediction
+    before = compare_runs(load_experiment(toy))["graph"].prediction
     eager = next(run for run in load_experiment(toy).runs if run.mode is ExecutionMode.EAGER)
-    alone = predict_run(eager, shipped_calibration())
+    alone = predict_run(eager, load_shipped_calibration())
     assert not isinstance(alone, Missing)
     assert not isinstance(before, Missing)
     assert (before.step_ns, before.speedup) == (alone.step_ns, alone.speedup)
@@ -80,7 +80,7 @@ def test_waiting_collectives_are_not_predicted() -> None:
 def test_the_trace_of_other_work_predicts_nothing() -> None:
     pair = load_pair((SAMPLES / "fork-join/eager", SAMPLES / "superset/graph"))
     eager, graph = pair.runs
-    run = compare(pair, eager.name)[graph.name]
+    run = compare_runs(pair, eager.name)[graph.name]
     missing = Missing(Fact.SAME_WORK, f"the trace of {eager.name} has different work, fork-join")
     assert run.prediction == missing
     assert run["predicted_step_time"].missing == missing

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.predict_public import AT_MOST, gaps_allow
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
-from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime, idle_time
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
+from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime, analyse_idle_time
 from graphviz_dash.analysis.prediction.predict import Prediction, Recommendation, predict
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.trace import Trace
-from graphviz_dash.narrative.prediction import prediction_verdict
+from graphviz_dash.narrative.prediction import format_prediction_verdict
 from tests.analysis.predictions import predicted
 from tests.samples import SAMPLES
 from tests.trace_builder import TraceBuilder
@@ -103,9 +103,9 @@ def a_trace(folder: Path, between: Between) -> Trace:
 
 
 def divided(trace: Trace) -> tuple[EagerStep, IdleTime]:
-    step = eager_step(trace)
+    step = build_eager_step(trace)
     assert isinstance(step, EagerStep)
-    return step, idle_time(trace, step)
+    return step, analyse_idle_time(trace, step)
 
 
 @pytest.mark.parametrize(
@@ -132,15 +132,15 @@ def test_the_cause_of_a_long_gap(
     largest = idle.parts[0]
     assert largest.cause is cause
     assert largest.ns > 0.95 * LONG_NS
-    assert (largest.by is None) if by is None else (by in (largest.by or ""))
+    assert (largest.source is None) if by is None else (by in (largest.source or ""))
 
 
 @pytest.mark.parametrize("between", [loader, blocking_copy, on_the_cpu])
 def test_what_a_graph_does_not_remove_bounds_the_speedup(tmp_path: Path, between: Between) -> None:
     found = predicted(a_trace(tmp_path, between))
     assert found.recommendation is not Recommendation.YES
-    assert found.kept_ns > 0.95 * LONG_NS
-    assert "of idle time remains with a graph" in prediction_verdict(found)
+    assert found.remaining_idle_ns > 0.95 * LONG_NS
+    assert "of idle time remains with a graph" in format_prediction_verdict(found)
 
 
 def test_a_copy_in_which_the_cpu_takes_part_is_no_launching(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_other_python_is_not_named_after_another_cause(tmp_path: Path) -> None:
         trace.annotation("enumerate(DataLoader)#__next__", at, LONG_NS - 2_000_000)
 
     _, idle = divided(a_trace(tmp_path, loads_first))
-    by = {part.cause: part.by for part in idle.parts}
+    by = {part.cause: part.source for part in idle.parts}
     assert by[IdleCause.DATA] == "enumerate(DataLoader)#__next__"
     assert by[IdleCause.OTHER] is None
 
@@ -209,8 +209,8 @@ def test_other_python_is_not_named_after_another_cause(tmp_path: Path) -> None:
 def test_launching_alone_bounds_nothing(tmp_path: Path) -> None:
     found = predicted(a_trace(tmp_path, many_launches))
     assert found.recommendation is Recommendation.YES
-    assert found.kept_ns < 0.01 * LONG_NS
-    assert "of idle time remains with a graph" not in prediction_verdict(found)
+    assert found.remaining_idle_ns < 0.01 * LONG_NS
+    assert "of idle time remains with a graph" not in format_prediction_verdict(found)
 
 
 def test_an_operator_that_loads_its_library_is_no_launching(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_an_operator_that_loads_its_library_is_no_launching(tmp_path: Path) -> N
         trace.kernel("conv", call + 5_000, 1_000, correlation=correlation)
 
     _, idle = divided(a_trace(tmp_path, first_call))
-    assert (idle.parts[0].cause, idle.parts[0].by) == (IdleCause.LOADING, "aten::conv2d")
+    assert (idle.parts[0].cause, idle.parts[0].source) == (IdleCause.LOADING, "aten::conv2d")
 
 
 @settings(max_examples=10, deadline=None)
@@ -276,7 +276,7 @@ def test_no_gain_exceeds_what_the_gaps_allow(
 @pytest.mark.parametrize("trace", sorted(SAMPLES.glob("*/eager/traces/replay.json.gz")))
 def test_no_gain_of_a_sample_exceeds_what_its_gaps_allow(trace: Path) -> None:
     read = read_trace(trace)
-    check_gain(read, predict(read, shipped_calibration()))
+    check_gain(read, predict(read, load_shipped_calibration()))
 
 
 def check_gain(trace: Trace, prediction: Prediction | Missing) -> None:

@@ -9,12 +9,12 @@ import pytest
 from graphviz_dash.analysis.prediction.predict import EagerSide, Recommendation, predict
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.prediction import (
-    not_checked_texts,
-    predicted_gain,
-    prediction_reasons,
-    prediction_verdict,
-    verdict_figure,
-    warning_texts,
+    format_predicted_gain,
+    format_prediction_verdict,
+    format_verdict_figure,
+    list_prediction_reasons,
+    list_unchecked,
+    list_warnings,
 )
 from tests.analysis.predictions import CALIBRATION, line_trace, predicted, with_terms
 from tests.experiments import clean_timings
@@ -25,8 +25,8 @@ class TestEagerSide:
         found = predicted(line_trace(tmp_path))
         assert found.eager_side is EagerSide.TRACED
         assert found.eager_ns == found.step.step_ns
-        assert any("under the profiler" in text for text in warning_texts(found))
-        assert "under the profiler" in prediction_verdict(found)
+        assert any("under the profiler" in text for text in list_warnings(found))
+        assert "under the profiler" in format_prediction_verdict(found)
 
     def test_against_a_step_under_the_profiler_there_is_no_interval(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, gap=20_000))
@@ -37,7 +37,7 @@ class TestEagerSide:
         assert found.saving_ns.low is None
         assert not isinstance(found.break_even, Missing)
         assert found.break_even.low is None
-        assert " to " not in prediction_verdict(found)
+        assert " to " not in format_prediction_verdict(found)
         # The graphed step is predicted as ever.
         assert found.step_ns.low is not None
 
@@ -48,10 +48,10 @@ class TestEagerSide:
         assert isinstance(found.saving_ns, Missing)
         assert isinstance(found.break_even, Missing)
         assert (found.step_ns.low, found.step_ns.high) == (None, None)
-        verdict = prediction_verdict(found)
+        verdict = format_prediction_verdict(found)
         assert verdict.startswith("No verdict per step: the trace marks no steps.")
         assert "40 kernels on 1 stream" in verdict
-        assert predicted_gain(found) == ""
+        assert format_predicted_gain(found) == ""
 
     def test_with_clean_timings_it_is_theirs_alone(self, tmp_path: Path) -> None:
         clean = clean_timings([60_000] * 20, 50_000, None)
@@ -59,8 +59,8 @@ class TestEagerSide:
         assert found.eager_side is EagerSide.CLEAN
         assert found.eager_ns == 60_000
         assert found.speedup.value == 60_000 / 28_000
-        assert not any("under the profiler" in text for text in warning_texts(found))
-        assert "under the profiler" not in "".join(prediction_reasons(found))
+        assert not any("under the profiler" in text for text in list_warnings(found))
+        assert "under the profiler" not in "".join(list_prediction_reasons(found))
 
     def test_the_interval_of_the_speedup_holds_that_of_the_step(self, tmp_path: Path) -> None:
         clean = clean_timings([60_000] * 20, 50_000, None)
@@ -74,11 +74,13 @@ class TestVerdict:
     def test_launch_bound_is_a_yes(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, gap=20_000))
         assert found.recommendation is Recommendation.YES
-        assert prediction_verdict(found).startswith("Yes: with CUDA graphs the step would be ")
+        assert format_prediction_verdict(found).startswith(
+            "Yes: with CUDA graphs the step would be "
+        )
 
     def test_compute_bound_is_hardly_worth_it(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, duration=9_600, gap=10_000))
-        assert found.recommendation is Recommendation.HARDLY
+        assert found.recommendation is Recommendation.MARGINAL
 
     def test_a_step_that_a_replay_would_not_beat_is_a_no(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, duration=9_600), with_terms(kernel=3_000.0))
@@ -98,14 +100,14 @@ class TestVerdict:
 class TestWarnings:
     def test_another_gpu_is_told(self, tmp_path: Path) -> None:
         trace = line_trace(tmp_path, device="NVIDIA L4")
-        (text,) = [text for text in warning_texts(predicted(trace)) if "L4" in text]
+        (text,) = [text for text in list_warnings(predicted(trace)) if "L4" in text]
         assert "bench predict" in text
-        assert not any("L4" in text for text in warning_texts(predicted(line_trace(tmp_path))))
+        assert not any("L4" in text for text in list_warnings(predicted(line_trace(tmp_path))))
 
     def test_few_steps_are_told(self, tmp_path: Path) -> None:
         found = predicted(line_trace(tmp_path, steps=1))
-        assert any("only 1 traced step" in text for text in warning_texts(found))
-        assert any("whether steps differ" in text for text in not_checked_texts(found))
+        assert any("only 1 traced step" in text for text in list_warnings(found))
+        assert any("whether steps differ" in text for text in list_unchecked(found))
 
     def test_a_trace_without_work_is_refused_with_a_reason(self, tmp_path: Path) -> None:
         found = predict(line_trace(tmp_path, kernels=0), CALIBRATION)
@@ -118,10 +120,10 @@ class TestWarnings:
 )
 def test_the_figure_of_a_verdict_stands_in_it(tmp_path: Path, change: dict[str, int]) -> None:
     found = predicted(line_trace(tmp_path, **change))
-    assert verdict_figure(found) in prediction_verdict(found)
+    assert format_verdict_figure(found) in format_prediction_verdict(found)
 
 
 def test_the_figure_of_a_verdict_that_refuses_stands_in_it(tmp_path: Path) -> None:
     found = predicted(line_trace(tmp_path, duration=9_600), with_terms(kernel=3_000.0))
     assert found.recommendation is Recommendation.NO
-    assert verdict_figure(found) in prediction_verdict(found)
+    assert format_verdict_figure(found) in format_prediction_verdict(found)

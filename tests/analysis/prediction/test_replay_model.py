@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
-from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, gpu_demand
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
+from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, compute_gpu_demand
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.marks import STEP
 from tests.analysis.predictions import TERMS, line_trace, predicted, with_terms
@@ -57,9 +57,9 @@ class TestDemand:
         shape = {"grid": (blocks, 1, 1), "block": (threads, 1, 1)}
         trace.kernel(name, 5_000, 2_000, correlation=correlation, **shape)
         trace.annotation(f"{STEP}0", 0, 10_000)
-        step = eager_step(read_trace(trace.write(folder / "t.json")))
+        step = build_eager_step(read_trace(trace.write(folder / "t.json")))
         assert isinstance(step, EagerStep)
-        return float(gpu_demand(step, 132, 10.0)[0])
+        return float(compute_gpu_demand(step, 132, 10.0)[0])
 
     def test_a_block_asks_for_one_multiprocessor_at_most(self, tmp_path: Path) -> None:
         assert self.of(tmp_path, "relu", 33, 1_024) == 33 / 132

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.prediction.calibration import sample_errors
+from graphviz_dash.analysis.prediction.calibration import compute_sample_errors
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
-from graphviz_dash.analysis.prediction.uncertainty import error_scale
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
+from graphviz_dash.analysis.prediction.uncertainty import compute_error_scale
 from graphviz_dash.model.calibration import CALIBRATION_VERSION
 
 
 def test_it_is_of_the_version_that_is_read_and_names_every_term() -> None:
-    calibration = shipped_calibration()
+    calibration = load_shipped_calibration()
     assert calibration.version == CALIBRATION_VERSION
     assert "H200" in calibration.gpu.name
     assert set(calibration.terms) == set(ReplayTerm)
 
 
 def test_intervals_hold_nine_of_ten_of_its_checks() -> None:
-    calibration = shipped_calibration()
+    calibration = load_shipped_calibration()
     weights = calibration.errors.weights
     inside = [
-        sample_errors(check)[0] <= error_scale(check.sources, weights) * calibration.errors.step
+        compute_sample_errors(check)[0]
+        <= compute_error_scale(check.sources, weights) * calibration.errors.step
         for check in calibration.checks
     ]
     assert len(inside) > 30
@@ -28,6 +29,6 @@ def test_intervals_hold_nine_of_ten_of_its_checks() -> None:
 
 
 def test_what_is_checked_plays_no_part_in_the_terms() -> None:
-    calibration = shipped_calibration()
+    calibration = load_shipped_calibration()
     names = {sample.name for sample in calibration.samples}
     assert not names.intersection(check.name for check in calibration.checks)

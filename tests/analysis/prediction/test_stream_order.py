@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.prediction.eager_step import EagerStep, eager_step
-from graphviz_dash.analysis.prediction.replay_model import item_dependencies
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
+from graphviz_dash.analysis.prediction.replay_model import find_item_dependencies
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.marks import STEP
 from graphviz_dash.planning.operations import Operation
@@ -86,15 +86,15 @@ class Program:
     def step(self, folder: Path) -> EagerStep:
         end = max([self.at, *self.ends]) + 1_000
         self.trace.annotation(f"{STEP}0", 0, end)
-        step = eager_step(read_trace(self.trace.write(folder / "trace.json")))
+        step = build_eager_step(read_trace(self.trace.write(folder / "trace.json")))
         assert isinstance(step, EagerStep), step
         return step
 
 
 def scheduled_ns(step: EagerStep) -> float:
     """What the step takes with nothing between its nodes, and a GPU that is never full."""
-    operations = [Operation(float(alone), 0.0) for alone in step.alone]
-    order = [[(source, 0.0) for source in set(sources)] for sources in item_dependencies(step)]
+    operations = [Operation(float(alone), 0.0) for alone in step.exclusive_duration]
+    order = [[(source, 0.0) for source in set(sources)] for sources in find_item_dependencies(step)]
     return simulate(operations, order).total_ns
 
 
@@ -122,7 +122,7 @@ class TestCollectives:
         program.collective(30_000)
         for _ in range(3):
             program.launch(MAIN, 50_000)
-        after = program.step(tmp_path).after
+        after = program.step(tmp_path).predecessors
         assert after[2:] == ((1,), (), ())
 
 
@@ -133,7 +133,7 @@ def test_streams_that_no_wait_orders_keep_the_order_in_which_they_ran(tmp_path: 
     program.launch(MAIN, 40_000)
     program.launch(20, 5_000)
     # The second kernel on the main stream ran beside the first on the other, which is allowed.
-    assert program.step(tmp_path).after == ((), (0,), (), (0,))
+    assert program.step(tmp_path).predecessors == ((), (0,), (), (0,))
 
 
 def test_what_stood_ready_until_another_stream_was_done_waited_for_it(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_what_stood_ready_until_another_stream_was_done_waited_for_it(tmp_path: 
     program.at += 10_000
     program.pending[20] = [0]
     program.launch(20, 30_000)
-    assert 0 in program.step(tmp_path).after[2]
+    assert 0 in program.step(tmp_path).predecessors[2]
 
 
 BLOCKS = st.one_of(

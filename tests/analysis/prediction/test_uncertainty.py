@@ -9,12 +9,12 @@ import pytest
 
 from graphviz_dash.analysis.prediction.uncertainty import (
     CONFIDENCE,
-    LEAST_SCALE,
-    OTHER_GPU,
+    MIN_SCALE,
+    OTHER_GPU_FACTOR,
     ErrorSource,
-    conformal_quantile,
-    error_scale,
-    error_sources,
+    compute_conformal_quantile,
+    compute_error_scale,
+    compute_error_sources,
 )
 from tests.analysis.predictions import line_trace, predicted
 
@@ -29,26 +29,26 @@ def width(low: float | None, value: float, high: float | None) -> float:
 def test_a_further_score_lies_below_the_quantile_nine_times_of_ten(count: int) -> None:
     generator = np.random.default_rng(7)
     scores = np.abs(generator.standard_normal((2_000, count + 1)))
-    inside = [score[-1] <= conformal_quantile(score[:-1].tolist()) for score in scores]
+    inside = [score[-1] <= compute_conformal_quantile(score[:-1].tolist()) for score in scores]
     assert np.mean(inside) == pytest.approx(CONFIDENCE, abs=0.05)
     assert np.mean(inside) >= CONFIDENCE - 0.01
 
 
 def test_few_scores_give_the_largest() -> None:
-    assert conformal_quantile([0.3, 0.1]) == 0.3
+    assert compute_conformal_quantile([0.3, 0.1]) == 0.3
 
 
 def test_what_makes_errors_makes_the_scale() -> None:
     weights = {ErrorSource.STREAMS: 0.07, ErrorSource.COPIES: 0.1}
-    assert error_scale(
+    assert compute_error_scale(
         {ErrorSource.STREAMS: 1.0, ErrorSource.COPIES: 0.5}, weights
     ) == pytest.approx(0.12)
-    assert error_scale({ErrorSource.KERNELS: 0.3}, weights) == LEAST_SCALE
+    assert compute_error_scale({ErrorSource.KERNELS: 0.3}, weights) == MIN_SCALE
 
 
 def test_the_sources_of_a_line_of_kernels(tmp_path: Path) -> None:
     step = predicted(line_trace(tmp_path, kernels=10)).step
-    sources = error_sources(step, 100_000)
+    sources = compute_error_sources(step, 100_000)
     assert sources[ErrorSource.KERNELS] == 0.1
     assert {sources[ErrorSource.HEAT], sources[ErrorSource.COPIES]} == {0}
     assert sources[ErrorSource.STREAMS] == 0
@@ -59,4 +59,4 @@ def test_on_another_gpu_intervals_are_wider(tmp_path: Path) -> None:
     other = predicted(line_trace(tmp_path / "other", device="NVIDIA L4")).step_ns
     assert own.value == other.value
     wider = width(other.low, other.value, other.high) / width(own.low, own.value, own.high)
-    assert wider == pytest.approx(OTHER_GPU)
+    assert wider == pytest.approx(OTHER_GPU_FACTOR)

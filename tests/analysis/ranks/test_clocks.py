@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.ranks.ranks import rank_comparison
+from graphviz_dash.analysis.ranks.ranks import compare_ranks
 from graphviz_dash.ingest.load import load_experiment
 from tests.analysis.ranks.compared import measured
 from tests.ranks import SLOW_RANK_1, make_ranks
@@ -28,5 +28,5 @@ def test_unlike_ends_widen_the_spread(tmp_path: Path) -> None:
     make_ranks(tmp_path / "tp", "graph", SLOW_RANK_1, only=[0])
     other = replace(SLOW_RANK_1, compute=((20_000, 20_000, 20_000), (20_500, 23_000, 24_500)))
     make_ranks(tmp_path / "tp", "graph", other, only=[1])
-    (found,) = rank_comparison(load_experiment(tmp_path / "tp"))
+    (found,) = compare_ranks(load_experiment(tmp_path / "tp"))
     assert found.uncertainty == pytest.approx(250, abs=30)

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.metrics.kernel_table import kernel_table
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.analysis.metrics.low_confidence import MuchCommunication
-from graphviz_dash.analysis.ranks.ranks import rank_comparison
+from graphviz_dash.analysis.ranks.ranks import compare_ranks
 from graphviz_dash.analysis.trace.collectives import Collective
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.narrative.headline import headline
-from graphviz_dash.narrative.low_confidence import low_confidence_notes
+from graphviz_dash.narrative.headline import build_headline
+from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from tests.analysis.ranks.compared import measured
 from tests.ranks import SLOW_RANK_1, Truth, make_ranks
 
@@ -39,22 +39,22 @@ def test_skew_wait_and_transfer_are_those_of_the_schedule(tmp_path: Path, mode: 
 
 def test_longer_work_is_the_cause_of_late_arrivals(tmp_path: Path) -> None:
     found = measured(tmp_path / "tp", SLOW_RANK_1)
-    late = {one.rank: one for one in found.lateness}
+    late = {one.rank: one for one in found.arrival_delays}
     # The first all-reduce of each step is a tie, which goes to the first rank.
-    assert late[1].count == late[1].clear == 8
-    assert late[1].total == 8_000
-    assert late[1].work == 8_000
-    assert late[1].idle == 0
-    assert late[0].clear == 0
-    assert late[0].total == 0
+    assert late[1].count == late[1].significant_count == 8
+    assert late[1].total_ns == 8_000
+    assert late[1].work_ns == 8_000
+    assert late[1].idle_ns == 0
+    assert late[0].significant_count == 0
+    assert late[0].total_ns == 0
 
 
 def test_idle_time_is_the_cause_of_late_arrivals(tmp_path: Path) -> None:
     truth = Truth(
         compute=((9_000, 9_000), (9_000, 9_000)), idle=((0, 0), (0, 4_000)), clock=(0, -7_777)
     )
-    late = {one.rank: one for one in measured(tmp_path / "tp", truth).lateness}
-    assert (late[1].total, late[1].work, late[1].idle) == (4_000, 0, 4_000)
+    late = {one.rank: one for one in measured(tmp_path / "tp", truth).arrival_delays}
+    assert (late[1].total_ns, late[1].work_ns, late[1].idle_ns) == (4_000, 0, 4_000)
 
 
 def test_three_ranks(tmp_path: Path) -> None:
@@ -62,16 +62,16 @@ def test_three_ranks(tmp_path: Path) -> None:
     found = measured(tmp_path / "tp", truth)
     assert [clock.offset for clock in found.clocks] == [0, -40, 999_999]
     assert [row.wait for row in found.ranks] == [3_000, 0, 2_000]
-    assert found.collectives[0].last == (0, 4, 0)
-    (late,) = [rank for rank in found.lateness if rank.total]
+    assert found.collectives[0].last_counts == (0, 4, 0)
+    (late,) = [rank for rank in found.arrival_delays if rank.total_ns]
     # Without it they would have waited for the third, 2 us shorter.
-    assert (late.rank, late.total, late.alone) == (1, 3_000, 2_000)
+    assert (late.rank, late.total_ns, late.caused_ns) == (1, 3_000, 2_000)
 
 
 def test_a_missing_rank_is_named(tmp_path: Path) -> None:
     make_ranks(tmp_path / "tp", "graph", SLOW_RANK_1, only=[1])
-    (found,) = rank_comparison(load_experiment(tmp_path / "tp"))
-    assert found.missing == (0,)
+    (found,) = compare_ranks(load_experiment(tmp_path / "tp"))
+    assert found.missing_ranks == (0,)
     assert found.reason == "only one of several ranks is available"
     assert found.ranks[0].communication == 24_000
     assert found.ranks[0].wait is None
@@ -80,7 +80,7 @@ def test_a_missing_rank_is_named(tmp_path: Path) -> None:
 def test_runs_without_ranks_have_no_comparison(tmp_path: Path) -> None:
     from tests.experiments import make_experiment
 
-    assert rank_comparison(load_experiment(make_experiment(tmp_path / "toy"))) == ()
+    assert compare_ranks(load_experiment(make_experiment(tmp_path / "toy"))) == ()
 
 
 def test_wait_under_other_work_is_not_exposed(tmp_path: Path) -> None:
@@ -98,13 +98,13 @@ def test_wait_under_other_work_is_not_exposed(tmp_path: Path) -> None:
 def test_the_slowest_rank_stands_for_its_mode(tmp_path: Path) -> None:
     make_ranks(tmp_path / "tp", "eager", walls=(400_000, 410_000))
     make_ranks(tmp_path / "tp", "graph", walls=(200_000, 100_000))
-    result = compare(load_experiment(tmp_path / "tp"))
+    result = compare_runs(load_experiment(tmp_path / "tp"))
     assert result.best is not None
     assert result.best.name == "graph-rank0"
     assert result.best.baseline == "eager-rank0"
     assert result["graph-rank1"].baseline == "eager-rank1"
-    assert headline(result).startswith("graph-rank0 is 2.00x faster than eager-rank0")
-    assert headline(result).endswith("; the slowest of 2 ranks")
+    assert build_headline(result).startswith("graph-rank0 is 2.00x faster than eager-rank0")
+    assert build_headline(result).endswith("; the slowest of 2 ranks")
 
 
 def test_kernels_change_against_the_own_rank(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_kernels_change_against_the_own_rank(tmp_path: Path) -> None:
     apart = replace(SLOW_RANK_1, idle=((1_000,) * 3, (1_000,) * 3))
     make_ranks(tmp_path / "tp", "eager", longer)
     make_ranks(tmp_path / "tp", "graph", apart)
-    table = kernel_table(load_experiment(tmp_path / "tp"), "eager-rank0")
-    assert table.against == (0, 1, 0, 1)
-    assert [table.changes(place) for place in range(4)] == [False, False, True, True]
+    table = build_kernel_table(load_experiment(tmp_path / "tp"), "eager-rank0")
+    assert table.reference_columns == (0, 1, 0, 1)
+    assert [table.has_changes(place) for place in range(4)] == [False, False, True, True]
     gemm = next(row for row in table.rows if row.category == "gemm")
     assert gemm.changes == (0, 0, 0, 68_000 - 150_000)
 
@@ -123,10 +123,10 @@ def test_kernels_change_against_the_own_rank(tmp_path: Path) -> None:
 def test_much_communication_is_told_for_it_may_be_waiting(tmp_path: Path) -> None:
     waiting = replace(SLOW_RANK_1, compute=((20_000,) * 3, (90_000,) * 3))
     make_ranks(tmp_path / "tp", "graph", waiting)
-    first, second = compare(load_experiment(tmp_path / "tp")).runs
+    first, second = compare_runs(load_experiment(tmp_path / "tp")).runs
     assert [
         note.text
-        for note in low_confidence_notes(first.low_confidence)
+        for note in describe_low_confidence(first.low_confidence)
         if note.code == "communication"
     ] == ["79.6% of its GPU busy time is communication, which may only be waiting for other ranks"]
     assert not any(isinstance(doubt, MuchCommunication) for doubt in second.low_confidence)
@@ -138,7 +138,7 @@ def test_much_communication_is_told_for_it_may_be_waiting(tmp_path: Path) -> Non
 
 
 def test_two_h200s() -> None:
-    eager, graph = rank_comparison(load_experiment(Path("sample_traces/tp-transformer")))
+    eager, graph = compare_ranks(load_experiment(Path("sample_traces/tp-transformer")))
     for found in (eager, graph):
         assert found.reason is None
         assert found.kinds == {Collective.ALL_REDUCE: 8}
@@ -150,7 +150,7 @@ def test_two_h200s() -> None:
     # Launched one by one under the profiler the ranks drift apart; one launch keeps them together.
     assert max(row.skew.median for row in graph.collectives) < 2_000
     assert min(row.skew.median for row in eager.collectives) > 100_000
-    assert [one.first for one in graph.graphs] == [None]
+    assert [one.first_difference for one in graph.graphs] == [None]
     modules = [row.origin.module for row in graph.collectives]
     forward = [
         f"Transformer.layers.{layer}.{part}"

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.arrays import column
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.arrays import get_column
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.ranks.waits import ALONE, rank_waits
+from graphviz_dash.analysis.ranks.waits import NO_MEETING, compute_rank_waits
 from graphviz_dash.analysis.step_comparison.waterfall import Cause, Waterfall
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment, Run
@@ -67,7 +67,7 @@ def _equation(comparison: Comparison, name: str) -> Waterfall:
 
 
 def test_waiting_for_a_rank_that_launches_late_is_no_kernel_time() -> None:
-    found = compare(_of(_eager(0, 7_990), _eager(1, 3_990)))
+    found = compare_runs(_of(_eager(0, 7_990), _eager(1, 3_990)))
     early, late = (_equation(found, f"graph-rank{rank}") for rank in (1, 0))
     # The trace has a wait of 4,000 for the other rank's CPU, which is twice as fast without the
     # profiler; both ranks transfer for 500.
@@ -76,13 +76,15 @@ def test_waiting_for_a_rank_that_launches_late_is_no_kernel_time() -> None:
     for one in (early, late):
         assert one.saved.total == one.before_ns - one.after_ns
         assert one.remainder_share < 0.05
-    assert dict(early.causes)[Cause.RANKS] == 2_000
-    assert Cause.RANKS not in dict(late.causes)
+    assert dict(early.saved_by_cause)[Cause.RANKS] == 2_000
+    assert Cause.RANKS not in dict(late.saved_by_cause)
     assert found["graph-rank1"]["rank_wait_removed"].value == 2_000
 
 
 def test_waiting_for_a_rank_that_works_for_longer_is_no_shorter_without_the_profiler() -> None:
-    found = compare(_of(_eager(0, 3_000, work=5_990, wall=7_700), _eager(1, 3_000, wall=7_700)))
+    found = compare_runs(
+        _of(_eager(0, 3_000, work=5_990, wall=7_700), _eager(1, 3_000, wall=7_700))
+    )
     early = _equation(found, "graph-rank1")
     # Rank 0 works from 1,009 to 6,999 in either case; rank 1 comes at 1,517, as long
     # after its product as in the trace.
@@ -96,8 +98,8 @@ def test_ranks_that_began_a_traced_step_apart_begin_a_clean_one_together() -> No
     late = _eager(0, 6_990)
     assert late.replay_trace is not None
     early = _eager(1, 6_990)
-    found = compare(_of(_begun(late, 0), _begun(early, -3_000)))
-    assert rank_waits(found.experiment)["eager-rank1"].waited.any()
+    found = compare_runs(_of(_begun(late, 0), _begun(early, -3_000)))
+    assert compute_rank_waits(found.experiment)["eager-rank1"].wait_ns.any()
     assert _equation(found, "graph-rank1").before.ranks == 0
 
 
@@ -115,7 +117,7 @@ def _begun(run: Run, ahead: int) -> Run:
 
 
 def test_what_runs_beside_a_wait_is_work_and_no_wait() -> None:
-    found = compare(_of(_eager(0, 7_990), _eager(1, 3_990, aside=700)))
+    found = compare_runs(_of(_eager(0, 7_990), _eager(1, 3_990, aside=700)))
     one = _equation(found, "graph-rank1")
     assert one.before.ranks == 2_000 - 700
     assert one.before.kernels == 1_000 + 700
@@ -124,12 +126,12 @@ def test_what_runs_beside_a_wait_is_work_and_no_wait() -> None:
 def test_one_process_has_no_such_part() -> None:
     found = compared_sample("mlp-train")
     one = _equation(found, "graph")
-    assert Cause.RANKS not in dict(one.causes)
+    assert Cause.RANKS not in dict(one.saved_by_cause)
     assert found["graph"]["rank_wait_removed"].value is None
 
 
 def test_a_rank_without_the_others_waits_for_nobody_that_is_known() -> None:
-    assert rank_waits(make_experiment(_named(_eager(0, 4_000), "eager-rank0"))) == {}
+    assert compute_rank_waits(make_experiment(_named(_eager(0, 4_000), "eager-rank0"))) == {}
 
 
 _times = st.integers(1_000, 40_000)
@@ -150,7 +152,7 @@ def test_waits_are_those_of_the_truth_whatever_the_clocks_say(truth: Truth) -> N
     with TemporaryDirectory() as folder:
         make_ranks(Path(folder), "graph", truth)
         loaded = load_experiment(Path(folder))
-        found = rank_waits(loaded)
+        found = compute_rank_waits(loaded)
         (rows, *_) = truth.schedule()
         for rank, run in enumerate(loaded.runs):
             assert run.replay_trace is not None
@@ -159,12 +161,12 @@ def test_waits_are_those_of_the_truth_whatever_the_clocks_say(truth: Truth) -> N
             collectives = [name == truth.collective for name in gpu["name"].to_list()]
             arrivals = [[row[2] for row in own] for own in rows]
             expected = [max(at) - at[rank] for at in zip(*arrivals, strict=True)]
-            assert waits.waited[collectives].tolist() == expected * truth.steps
+            assert waits.wait_ns[collectives].tolist() == expected * truth.steps
             assert waits.meeting[collectives].tolist() == [*range(len(expected))] * truth.steps
             others = [not one for one in collectives]
-            assert not waits.waited[others].any()
-            assert set(waits.meeting[others].tolist()) == {ALONE}
-            assert (waits.waited <= column(gpu, "dur")).all()
+            assert not waits.wait_ns[others].any()
+            assert set(waits.meeting[others].tolist()) == {NO_MEETING}
+            assert (waits.wait_ns <= get_column(gpu, "dur")).all()
 
 
 @settings(max_examples=6, deadline=None)
@@ -173,7 +175,7 @@ def test_a_graph_waits_in_its_model_as_in_truth(truth: Truth) -> None:
     with TemporaryDirectory() as folder:
         for mode in ("eager", "graph"):
             make_ranks(Path(folder), mode, truth)
-        found = compare(load_experiment(Path(folder)))
+        found = compare_runs(load_experiment(Path(folder)))
         (rows, *_) = truth.schedule()
         arrivals = [[row[2] for row in own] for own in rows]
         for rank in range(truth.ranks):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.marks import STEP
-from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeLook
+from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeIdRow, NodeSignature
 from tests.analysis.scenes import Scene, graph_of, kernel
 
 LINE = [(0, 0, 5), (1, 10, 5)]
 
 
-KERNEL = NodeLook("kernel", "k", (1, 1, 1), (128, 1, 1), 16, 32, None)
+KERNEL = NodeSignature("kernel", "k", (1, 1, 1), (128, 1, 1), 16, 32, None)
 
 
 def layers(count: int = 3) -> tuple[CapturedGraph, ...]:

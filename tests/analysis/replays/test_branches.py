@@ -101,13 +101,13 @@ class TestBranches:
         for number, line in enumerate(rows):
             scene.replay(graph, 1000 * (number + 1), line)
         found = match_replays((graph,), scene.trace())
-        assert found.matched == 30 * 8
-        sure = {node: found.confidence[found.rows_of("graph-0", node)] for node in range(8)}
+        assert found.matched_count == 30 * 8
+        sure = {node: found.confidence[found.get_node_rows("graph-0", node)] for node in range(8)}
         assert [set(sure[node].tolist()) for node in (0, 7)] == [{1.0}, {1.0}]
         for node in range(1, 7):
             np.testing.assert_allclose(sure[node], 1 / 3)
             # Whichever branch a stream is said to be, it is that branch in every replay.
-            assert len(set(found.stream[found.rows_of("graph-0", node)].tolist())) == 1
+            assert len(set(found.stream[found.get_node_rows("graph-0", node)].tolist())) == 1
 
     def test_a_kernel_of_one_branch_alone_is_certain_among_twins(self) -> None:
         graph = fork_join([["a", "b"], ["a", "b"], ["a", "odd", "b"]])
@@ -207,4 +207,4 @@ def test_fifty_replays_of_a_thousand_nodes(branches: int) -> None:
         scene.replay(graph, 1_000_000 * (number + 1), replay_rows(graph, streams, rng))
     trace = scene.trace()
     found = match_replays((graph,), trace)
-    assert found.matched == len(found.node) == 50 * len(graph.nodes)
+    assert found.matched_count == len(found.node) == 50 * len(graph.nodes)

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import pytest
 
-from graphviz_dash.analysis.attribution.attribution import attribute
-from graphviz_dash.analysis.graph.flatten import flat_variants
+from graphviz_dash.analysis.attribution.attribution import attribute_graph
+from graphviz_dash.analysis.graph.flatten import list_flat_variants
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
 from graphviz_dash.analysis.replays.replays import ReplayMatch, match_replays
-from graphviz_dash.analysis.replays.visibility import ONE_TURN
+from graphviz_dash.analysis.replays.visibility import LAST_ITERATION_ONLY
 from graphviz_dash.model.graph import (
     CapturedGraph,
     ConditionalParams,
@@ -116,14 +116,14 @@ def test_each_row_is_the_node_of_the_body_that_ran(found: ReplayMatch) -> None:
 
 
 def test_a_body_counts_the_launches_of_its_graph(found: ReplayMatch) -> None:
-    assert found.replays_of("graph-0") == found.replays_of("graph-0.3.1") == 4
-    assert len(found.rows_of("graph-0.3.1", 0)) == 1
-    assert found.replays_of("graph-9") == 0
+    assert found.count_replays("graph-0") == found.count_replays("graph-0.3.1") == 4
+    assert len(found.get_node_rows("graph-0.3.1", 0)) == 1
+    assert found.count_replays("graph-9") == 0
 
 
 def table(found: ReplayMatch, graph_id: str) -> NodeTable:
     graph = next(graph for graph in GRAPHS if graph.id == graph_id)
-    return build_node_table(graph, attribute(graph), found, GRAPHS)
+    return build_node_table(graph, attribute_graph(graph), found, GRAPHS)
 
 
 def test_what_is_not_seen_says_why(found: ReplayMatch) -> None:
@@ -139,7 +139,7 @@ def test_what_is_not_seen_says_why(found: ReplayMatch) -> None:
 def test_a_while_shows_one_turn(found: ReplayMatch) -> None:
     turn, again = table(found, "graph-0.2.0").rows
     assert turn.times.samples == again.times.samples == 3
-    assert turn.times.note == again.times.note == ONE_TURN
+    assert turn.times.note == again.times.note == LAST_ITERATION_ONLY
     assert table(found, "graph-0.1.0").rows[0].times.note is None
 
 
@@ -170,7 +170,7 @@ def test_conditionals_inside_bodies_and_child_graphs() -> None:
     found = match_replays(graphs, scene_of([["outer", "deep", "m1"], ["outer", "m1"]]).trace())
     assert owners(found, 0) == [("graph-0.0.0.0", 0), (deepest.id, 0), ("graph-0", 1)]
     assert owners(found, 1) == [("graph-0.0.0.0", 0), ("graph-0", 1)]
-    assert len(flat_variants(graphs[0], {graph.id: graph for graph in graphs})) == 3
+    assert len(list_flat_variants(graphs[0], {graph.id: graph for graph in graphs})) == 3
 
 
 def test_too_many_choices_leave_bodies_out() -> None:
@@ -179,12 +179,12 @@ def test_too_many_choices_leave_bodies_out() -> None:
         graph_of([kernel(0, "m0"), *(conditional(1 + n, IF, 1) for n in range(many))]),
         *(body("graph-0", 1 + n, 0, [f"b{n}"]) for n in range(many)),
     )
-    assert len(flat_variants(graphs[0], {graph.id: graph for graph in graphs})) == 1
+    assert len(list_flat_variants(graphs[0], {graph.id: graph for graph in graphs})) == 1
     found = match_replays(graphs, scene_of([["m0"]]).trace())
     assert found.node.tolist() == [0]
 
 
 def test_a_graph_without_conditionals_is_one() -> None:
     plain = graph_of([kernel(0, "m0"), kernel(1, "m1")])
-    (flat,) = flat_variants(plain, {plain.id: plain})
+    (flat,) = list_flat_variants(plain, {plain.id: plain})
     assert flat.graph is plain

@@ -5,7 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from graphviz_dash.analysis.replays.graph_chooser import IN_TURN, GraphIdentities, launch_order
+from graphviz_dash.analysis.replays.graph_chooser import (
+    TURN_CONFIDENCE,
+    GraphIdentities,
+    find_launch_order,
+)
 from graphviz_dash.analysis.replays.replays import (
     BY_ID,
     METHODS,
@@ -20,7 +24,7 @@ class TestWhichGraph:
     def test_each_launched_once_a_step_is_in_the_order_of_captures(self) -> None:
         found = match_replays(layers(), in_steps([[0, 1, 2], [0, 1, 2]]).trace())
         assert found.graph.tolist() == [0, 0, 1, 1, 2, 2] * 2
-        assert set(found.confidence.tolist()) == {IN_TURN}
+        assert set(found.confidence.tolist()) == {TURN_CONFIDENCE}
 
     def test_otherwise_turns_are_a_guess(self) -> None:
         found = match_replays(layers(), in_steps([[0, 1], [2, 0], [1, 2]]).trace())
@@ -36,7 +40,7 @@ class TestWhichGraph:
         known = GraphIdentities(order=("graph-2", "graph-0"))
         found = match_replays(layers(), in_steps([[0, 1, 2]] * 2).trace(), known)
         assert found.graph.tolist() == [0, 0, 1, 1, 2, 2] * 2
-        assert set(found.confidence.tolist()) == {IN_TURN}
+        assert set(found.confidence.tolist()) == {TURN_CONFIDENCE}
 
     def test_the_ids_of_executables_decide_where_it_is_known_whose_they_are(self) -> None:
         ids = tuple(GraphIds(f"graph-{i}", (20 - i,), (0, 1)) for i in range(3))
@@ -50,7 +54,7 @@ class TestWhichGraph:
         scene = in_steps([[1, 0], [2, 2]], {0: 4, 1: 7, 2: 11})
         found = match_replays(layers(), scene.trace())
         assert found.graph.tolist() == [1, 1, 0, 0, 2, 2, 2, 2]
-        assert set(found.confidence.tolist()) == {IN_TURN}
+        assert set(found.confidence.tolist()) == {TURN_CONFIDENCE}
 
     def test_a_graph_of_one_node_has_the_id_zero(self) -> None:
         graph = graph_of([kernel(0)])
@@ -72,9 +76,9 @@ class TestWhichGraph:
     ],
 )
 def test_the_order_of_launches(steps: list[list[int]], expected: tuple[str, ...]) -> None:
-    assert launch_order(node_id_pass(*steps)) == expected
+    assert find_launch_order(node_id_pass(*steps)) == expected
 
 
 def test_no_pass_and_unknown_ids_tell_no_order() -> None:
-    assert launch_order(None) == ()
-    assert launch_order(msgspec.structs.replace(node_id_pass([0]), graphs=())) == ()
+    assert find_launch_order(None) == ()
+    assert find_launch_order(msgspec.structs.replace(node_id_pass([0]), graphs=())) == ()

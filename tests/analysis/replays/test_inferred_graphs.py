@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphviz_dash.analysis.attribution.attribution import attribute
+from graphviz_dash.analysis.attribution.attribution import attribute_graph
 from graphviz_dash.analysis.replays.inferred_graphs import (
     BY_ARGUMENTS,
     BY_REPLAYS,
-    captured_launches,
+    find_captured_launches,
     infer_graphs,
 )
 from graphviz_dash.analysis.replays.replays import match_replays
-from graphviz_dash.ingest.kineto.launch_arguments import launched_kernels
+from graphviz_dash.ingest.kineto.launch_arguments import read_launched_kernels
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.graph import KernelParams, MemcpyParams, NodeKind
 from graphviz_dash.model.trace import Trace
@@ -91,7 +91,7 @@ class TestByReplays:
         capture = captures(tmp_path, ["fill", "gemm"])
         replay = replays(tmp_path, ["fill", "gemm"])
         (graph,) = infer_graphs(capture, replay, {}).graphs
-        ops = [origin.op for origin in attribute(graph, capture).origins]
+        ops = [origin.op for origin in attribute_graph(graph, capture).origins]
         assert ops == ["aten::fill", "aten::gemm"]
         matched = match_replays((graph,), replay)
         assert matched.node.tolist() == [0, 1]
@@ -117,8 +117,8 @@ class TestByArguments:
     """ROCm names it, and does not tell the grid of what a graph ran."""
 
     def _kernels(self, capture: Trace) -> dict[int, KernelParams]:
-        rows = [row for launches, _ in captured_launches(capture) for row in launches.tolist()]
-        return launched_kernels(capture, rows)
+        rows = [row for launches, _ in find_captured_launches(capture) for row in launches.tolist()]
+        return read_launched_kernels(capture, rows)
 
     def test_nodes_are_what_the_launches_say(self, tmp_path: Path) -> None:
         capture = captures(tmp_path, ["fill", "gemm"], told=True)
@@ -140,9 +140,9 @@ class TestByArguments:
         assert matched.graph.tolist() == [0, 1, 1, 2, 2, 3, 3]
         # The first graph looks like no other and was launched as often as each of them would be.
         assert matched.confidence.tolist() == [1.0] + [0.9] * 6
-        ops = [[origin.op for origin in attribute(one, capture).origins] for one in graphs]
+        ops = [[origin.op for origin in attribute_graph(one, capture).origins] for one in graphs]
         assert ops[3] == ["aten::norm", "aten::gemm"]
-        assert [attribute(one, capture).capture_launches for one in graphs] == [1, 2, 2, 2]
+        assert [attribute_graph(one, capture).capture_launches for one in graphs] == [1, 2, 2, 2]
 
     def test_replays_that_lack_the_last_kernel_of_the_capture(self, tmp_path: Path) -> None:
         kernels = [f"kernel {place % 7}" for place in range(30)]

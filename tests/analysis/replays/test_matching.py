@@ -36,9 +36,9 @@ class TestChain:
         assert {METHODS[m] for m in found.method} == {BY_ORDER}
         assert found.gpu_row.tolist() == list(range(10))
         assert found.start.tolist() == [0, 10, 20, 30, 40] * 2
-        assert found.replays_of("graph-0") == 2
-        assert found.samples("graph-0", 3).tolist() == [5, 5]
-        assert found.samples("graph-9", 3).tolist() == []
+        assert found.count_replays("graph-0") == 2
+        assert found.get_samples("graph-0", 3).tolist() == [5, 5]
+        assert found.get_samples("graph-9", 3).tolist() == []
 
     def test_nodes_without_a_row_and_edges_that_say_nothing_new_leave_a_chain(self) -> None:
         nodes = [kernel(0), GraphNode(1, NodeKind.EMPTY), kernel(2), kernel(3)]
@@ -81,4 +81,4 @@ class TestChain:
             rows.insert(at, rows[at])
         found = match_one(graph, line_rows(rows))
         check_invariants(graph, found, rows)
-        assert found.matched == min(len(rows), len(names))
+        assert found.matched_count == min(len(rows), len(names))

@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 
 from benchmarks.agreement import HEAD, main
-from graphviz_dash.analysis.replays.alignment_accuracy import GOAL_FORK_JOIN, GOAL_LINE, agreement
-from graphviz_dash.analysis.replays.graph_chooser import IN_TURN, launch_order
+from graphviz_dash.analysis.replays.alignment_accuracy import (
+    GOAL_FORK_JOIN,
+    GOAL_LINE,
+    measure_agreement,
+)
+from graphviz_dash.analysis.replays.graph_chooser import TURN_CONFIDENCE, find_launch_order
 from graphviz_dash.analysis.replays.replays import BY_ID, METHODS, match_node_ids
 from graphviz_dash.ingest.load import load_run
 
@@ -31,7 +35,7 @@ def test_every_record_names_a_node_that_it_looks_like(name: str) -> None:
     found = match_node_ids(run)
     assert found is not None
     assert run.node_ids is not None
-    assert found.matched == len(run.node_ids.rows)
+    assert found.matched_count == len(run.node_ids.rows)
     assert {METHODS[code] for code in found.method} == {BY_ID}
     assert set(found.confidence.tolist()) == {1.0}
     for one in run.node_ids.graphs:
@@ -40,7 +44,7 @@ def test_every_record_names_a_node_that_it_looks_like(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_alignment_without_ids_reaches_its_goal(name: str) -> None:
-    found = agreement(load_run(CASES / name))
+    found = measure_agreement(load_run(CASES / name))
     assert found is not None
     assert found.unnamed == 0
     assert found.share is not None
@@ -50,11 +54,11 @@ def test_alignment_without_ids_reaches_its_goal(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if name.endswith("partial")])
 def test_a_step_launches_graphs_in_the_order_of_their_captures(name: str) -> None:
     run = load_run(CASES / name)
-    order = launch_order(run.node_ids)
+    order = find_launch_order(run.node_ids)
     assert order == tuple(graph.id for graph in run.graphs if graph.parent is None)
-    found = agreement(run)
+    found = measure_agreement(run)
     assert found is not None
-    assert min(found.by_confidence) == IN_TURN
+    assert min(found.by_confidence) == TURN_CONFIDENCE
 
 
 def test_branches_run_on_streams_that_rise_with_their_creation() -> None:
@@ -68,7 +72,7 @@ def test_branches_run_on_streams_that_rise_with_their_creation() -> None:
     assert [first[stream] for stream in sorted(first)] == sorted(first.values())
     # The streams are the same in every replay.
     for node in np.unique(found.node).tolist():
-        assert len(set(found.stream[found.rows_of("graph-0", node)].tolist())) == 1
+        assert len(set(found.stream[found.get_node_rows("graph-0", node)].tolist())) == 1
 
 
 def test_the_table_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphviz_dash.analysis.attribution.attribution import attribute
+from graphviz_dash.analysis.attribution.attribution import attribute_graph
 from graphviz_dash.analysis.nodes.node_table import build_node_table
 from graphviz_dash.analysis.replays.graph_chooser import GraphIdentities
 from graphviz_dash.analysis.replays.replays import (
     NODE_ID_PASS,
     ReplayMatch,
     match_replays,
-    timed_replays,
+    select_timed_replays,
 )
 from graphviz_dash.model.graph import (
     CapturedGraph,
@@ -38,7 +38,7 @@ class TestSeveralGraphs:
         found = match_replays((forward, backward), scene.trace())
         assert found.graph.tolist() == [0, 0, 1, 1, 1] * 2
         assert found.node.tolist() == [0, 1, 0, 1, 2] * 2
-        assert found.replays_of("forward") == found.replays_of("backward") == 2
+        assert found.count_replays("forward") == found.count_replays("backward") == 2
 
     def test_graphs_alike_take_turns_and_are_not_certain(self) -> None:
         layers = tuple(graph_of([kernel(0), kernel(1)], name=f"layer-{i}") for i in range(2))
@@ -55,7 +55,7 @@ class TestSeveralGraphs:
         found = match_replays((graph_of([kernel(0, "a")]),), scene.trace())
         assert found.graph.tolist() == found.node.tolist() == [-1, -1]
         assert found.confidence.tolist() == [0.0, 0.0]
-        assert found.matched == 0
+        assert found.matched_count == 0
 
     def test_no_graph_and_no_launch(self) -> None:
         graph = graph_of([kernel(0)])
@@ -63,7 +63,7 @@ class TestSeveralGraphs:
         assert len(match_replays((graph,), Scene().trace()).node) == 0
         scene = Scene()
         scene.call("cudaGraphLaunch", 100)
-        assert match_replays((graph,), scene.trace()).replays_of("graph-0") == 0
+        assert match_replays((graph,), scene.trace()).count_replays("graph-0") == 0
 
     def test_a_child_graph_runs_in_place_of_its_node(self) -> None:
         holder = GraphNode(1, NodeKind.CHILD_GRAPH, None, ("graph-0.1",))
@@ -88,7 +88,7 @@ class TestSeveralGraphs:
         ]
         assert found.node.tolist() == [0, 0, 1, 2]
         assert found.confidence.tolist() == [1.0] * 4
-        assert found.replays_of("graph-0.1") == 1
+        assert found.count_replays("graph-0.1") == 1
 
 
 class TestTimes:
@@ -98,25 +98,25 @@ class TestTimes:
 
     def test_the_node_id_pass_where_the_traced_pass_is_in_doubt(self) -> None:
         run, traced = self._run(node_id_pass([1, 0, 2]))
-        chosen = timed_replays(run, traced)
+        chosen = select_timed_replays(run, traced)
         assert chosen is not None
         assert chosen.source == NODE_ID_PASS
         assert set(chosen.confidence.tolist()) == {1.0}
 
     def test_the_traced_pass_where_there_is_no_other_or_no_doubt(self) -> None:
         run, traced = self._run(None)
-        assert timed_replays(run, traced) is traced
+        assert select_timed_replays(run, traced) is traced
         known = GraphIdentities(order=("graph-1", "graph-0", "graph-2"))
         sure = match_replays(layers(), in_steps([[1, 0, 2]]).trace(), known)
         run, _ = self._run(node_id_pass([1, 0, 2]))
-        assert timed_replays(run, sure) is sure
+        assert select_timed_replays(run, sure) is sure
 
     def test_the_node_id_pass_where_there_is_no_trace(self) -> None:
         run, _ = self._run(node_id_pass([1, 0, 2]))
-        chosen = timed_replays(run, None)
+        chosen = select_timed_replays(run, None)
         assert chosen is not None
         assert chosen.source == NODE_ID_PASS
-        table = build_node_table(run.graphs[1], attribute(run.graphs[1]), chosen, run.graphs)
+        table = build_node_table(run.graphs[1], attribute_graph(run.graphs[1]), chosen, run.graphs)
         assert (table.timed_in, table.replays) == (NODE_ID_PASS, 1)
         assert [row.times.timed_in for row in table.rows] == [NODE_ID_PASS] * 2
-        assert timed_replays(self._run(None)[0], None) is None
+        assert select_timed_replays(self._run(None)[0], None) is None

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.replays.visibility import (
-    ONE_TURN,
-    conditionals_around,
-    what_is_left_out,
-    why_no_times,
+    LAST_ITERATION_ONLY,
+    describe_hidden_work,
+    explain_missing_times,
+    find_enclosing_conditionals,
 )
 from graphviz_dash.model.graph import (
     CapturedGraph,
@@ -31,13 +31,16 @@ from tests.analysis.scenes import graph_of, kernel
     ],
 )
 def test_a_kind_that_the_profiler_does_not_show(kind: NodeKind, reason: str) -> None:
-    assert reason in why_no_times(GraphNode(0, kind), (), 3)
+    assert reason in explain_missing_times(GraphNode(0, kind), (), 3)
 
 
 def test_a_kernel_that_was_not_seen() -> None:
-    assert why_no_times(kernel(0), (), 0) == "the trace shows no replay of its graph"
-    assert why_no_times(kernel(0), (), 1200) == "no row in the 1,200 replays was matched to it"
-    inside = why_no_times(kernel(0), (ConditionalType.IF,), 2)
+    assert explain_missing_times(kernel(0), (), 0) == "the trace shows no replay of its graph"
+    assert (
+        explain_missing_times(kernel(0), (), 1200)
+        == "no row in the 1,200 replays was matched to it"
+    )
+    inside = explain_missing_times(kernel(0), (ConditionalType.IF,), 2)
     assert inside.endswith("; it runs only if its condition holds")
 
 
@@ -53,10 +56,10 @@ def nested() -> dict[str, CapturedGraph]:
 
 def test_conditionals_are_told_from_inside_out() -> None:
     by_id = nested()
-    assert conditionals_around(by_id["a"], by_id) == ()
-    assert conditionals_around(by_id["c"], by_id) == (None, ConditionalType.WHILE)
+    assert find_enclosing_conditionals(by_id["a"], by_id) == ()
+    assert find_enclosing_conditionals(by_id["c"], by_id) == (None, ConditionalType.WHILE)
 
 
 def test_of_a_while_the_last_turn_alone_is_seen() -> None:
-    assert what_is_left_out((None, ConditionalType.WHILE)) == ONE_TURN
-    assert what_is_left_out((ConditionalType.IF,)) is None
+    assert describe_hidden_work((None, ConditionalType.WHILE)) == LAST_ITERATION_ONLY
+    assert describe_hidden_work((ConditionalType.IF,)) is None

@@ -13,7 +13,7 @@ from tests.analysis.typical_steps import eager_run, graphed_run, typical_of
 def test_the_times_of_a_modelled_step_add_up_to_its_length(run: Run) -> None:
     model = model_step(typical_of(run), 5_000, 10)
     items = model.busy + model.ranks + model.waiting + model.blocked
-    assert int(items.sum()) + model.after_ns + model.return_ns == model.end_ns
+    assert int(items.sum()) + model.cpu_tail_ns + model.return_ns == model.end_ns
 
 
 def test_launches_are_as_early_as_without_the_profiler() -> None:
@@ -24,7 +24,7 @@ def test_launches_are_as_early_as_without_the_profiler() -> None:
     assert model.start.tolist() == [2_002 // 2 + 8, 8_002 // 2 + 8]
     assert model.waiting.tolist() == [1_009, 4_009 - 1_509]
     assert model.busy.tolist() == [500, 300]
-    assert (model.after_ns, model.end_ns) == (5_000 - 4_309, 5_010)
+    assert (model.cpu_tail_ns, model.end_ns) == (5_000 - 4_309, 5_010)
 
 
 def test_a_synchronising_call_blocks_until_its_work_has_ended() -> None:

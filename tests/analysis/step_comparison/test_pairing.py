@@ -13,7 +13,7 @@ from graphviz_dash.analysis.step_comparison.pairing import (
     WorkSequence,
     pair_items,
 )
-from graphviz_dash.analysis.unique_context import unique_pairs
+from graphviz_dash.analysis.unique_context import find_unique_pairs
 from tests.analysis.programs import program
 
 
@@ -25,7 +25,7 @@ def _line(
     key: list[int], op: list[int] | None = None, name: list[int] | None = None
 ) -> WorkSequence:
     codes = [np.array(key if one is None else one, dtype=np.int64) for one in (key, op, name)]
-    return WorkSequence.in_lanes(*codes, np.zeros(len(key), dtype=np.int64))
+    return WorkSequence.from_lanes(*codes, np.zeros(len(key), dtype=np.int64))
 
 
 @settings(max_examples=10, deadline=None)
@@ -166,8 +166,8 @@ def test_unique_contexts_need_their_neighbours() -> None:
     line = np.array([1, 2, 1, 3], dtype=np.int64)
     onward = np.array([1, 2, 3, -1], dtype=np.int64)
     back = np.array([-1, 0, 1, 2], dtype=np.int64)
-    same = unique_pairs((line, onward, back), (line, onward, back), 0)
+    same = find_unique_pairs((line, onward, back), (line, onward, back), 0)
     assert same == [(1, 1), (3, 3)]
-    assert unique_pairs((line, onward, back), (line, onward, back), 1) == [
+    assert find_unique_pairs((line, onward, back), (line, onward, back), 1) == [
         (0, 0), (1, 1), (2, 2), (3, 3),
     ]  # fmt: skip

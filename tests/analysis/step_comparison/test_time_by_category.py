@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.metrics.run_metrics import traced_figures
-from graphviz_dash.analysis.step_comparison.time_by_category import CategoryTime, time_by_category
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.metrics.run_metrics import compute_traced_metrics
+from graphviz_dash.analysis.step_comparison.time_by_category import (
+    CategoryTime,
+    compute_time_by_category,
+)
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.model.trace import Trace
 from tests.analysis.eager_and_graph import both, eager, graphed
 from tests.analysis.frames import Frames, clean_timings, make_experiment
@@ -28,7 +31,7 @@ def overlapping() -> Trace:
 
 def test_overlapping_work_counts_for_what_began_first() -> None:
     trace = overlapping()
-    divided = time_by_category(400, trace, steps(trace))
+    divided = compute_time_by_category(400, trace, find_steps(trace))
     assert divided.parts == (
         CategoryTime(Category.GEMM, 100),
         CategoryTime(Category.ELEMENTWISE, 50),
@@ -43,7 +46,7 @@ def test_communication_counts_where_nothing_else_runs() -> None:
     frames.kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1, 10, 300, stream=9)
     frames.kernel("gemm", 2, 50, 100, stream=7)
     frames.kernel("gemm", 3, 160, 100, stream=7)
-    divided = time_by_category(900, frames.trace(), steps(frames.trace()))
+    divided = compute_time_by_category(900, frames.trace(), find_steps(frames.trace()))
     assert divided.parts == (
         CategoryTime(Category.GEMM, 200),
         CategoryTime(Category.COMMUNICATION, 100),
@@ -53,7 +56,7 @@ def test_communication_counts_where_nothing_else_runs() -> None:
 
 def test_traced_work_longer_than_the_clean_step_is_an_excess() -> None:
     trace = overlapping()
-    divided = time_by_category(100, trace, steps(trace))
+    divided = compute_time_by_category(100, trace, find_steps(trace))
     assert (divided.idle_ns, divided.excess_ns, divided.idle_fraction) == (None, 50, None)
     assert sum(part.ns for part in divided.parts) == 150
 
@@ -65,19 +68,19 @@ def test_busy_and_idle_of_uneven_profiled_steps_add_up_to_the_step() -> None:
         frames.step(index, index * 2_000, index * 2_000 + length)
         frames.kernel("gemm", index * 2_000 + 1, index * 2_000 + 10, busy, stream=7)
     run = replace(eager(), replay_trace=frames.trace())
-    traced = steps(frames.trace())
-    figures = {figure.metric.id: figure for figure in traced_figures(run, traced)}
+    traced = find_steps(frames.trace())
+    figures = {figure.metric.id: figure for figure in compute_traced_metrics(run, traced)}
     length, share = figures["traced_step_time"].value, figures["busy_fraction"].value
     assert length is not None
     assert share == 100 / 900
-    divided = time_by_category(length, frames.trace(), traced, profiled=True)
+    divided = compute_time_by_category(length, frames.trace(), traced, profiled=True)
     assert divided.idle_fraction is not None
     assert share + divided.idle_fraction == pytest.approx(1)
 
 
 class TestInAComparison:
     def test_parts_add_up_to_the_clean_step(self) -> None:
-        where = both()["graph"].where
+        where = both()["graph"].time_by_category
         assert {part.category: part.ns for part in where.parts} == {
             Category.GEMM: 40_000,
             Category.ELEMENTWISE: 20_000,
@@ -89,9 +92,9 @@ class TestInAComparison:
 
     def test_work_longer_than_the_clean_step_is_not_cut_off(self) -> None:
         fast = graphed(clean=clean_timings([50_000] * 40))
-        run = compare(make_experiment(eager(), fast))["graph"]
-        assert (run.where.idle_ns, run.where.excess_ns) == (None, 25_000)
-        assert sum(part.ns for part in run.where.parts) == 75_000
+        run = compare_runs(make_experiment(eager(), fast))["graph"]
+        assert (run.time_by_category.idle_ns, run.time_by_category.excess_ns) == (None, 25_000)
+        assert sum(part.ns for part in run.time_by_category.parts) == 75_000
         assert run["busy_of_clean"].value == 1.5
 
     def test_overlapping_work_is_counted_once(self) -> None:
@@ -101,8 +104,8 @@ class TestInAComparison:
             frames.step(index, start, start + 900)
             frames.kernel("gemm", start + 1, start + 10, 100, stream=7)
             frames.kernel("relu_elementwise", start + 2, start + 60, 100, stream=8)
-        run = compare(make_experiment(eager(trace=frames.trace()))).runs[0]
-        assert [(part.category, part.ns) for part in run.where.parts] == [
+        run = compare_runs(make_experiment(eager(trace=frames.trace()))).runs[0]
+        assert [(part.category, part.ns) for part in run.time_by_category.parts] == [
             (Category.GEMM, 100),
             (Category.ELEMENTWISE, 50),
         ]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.step_comparison.time_lost import TimeLost, TracedStep, time_lost
+from graphviz_dash.analysis.step_comparison.time_lost import TimeLost, TracedStep, compute_time_lost
 from graphviz_dash.analysis.step_comparison.work_pairs import PairKind, PairRow, WorkPairs
-from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.analysis.trace.steps import find_steps
 from tests.charts.frames import call, kernel, step, trace
 
 Slices = list[tuple[int, int]]
@@ -23,7 +23,7 @@ def _side(slices: Slices, length: int, begin: int = 0, streams: int = 1) -> Trac
     ]
     calls = [call(begin + place, 1, correlation=place + 1) for place in range(len(slices))]
     made = trace(rows, calls, [step(0, begin, length)])
-    return TracedStep(made, steps(made)[0], np.arange(len(slices), dtype=np.int64))
+    return TracedStep(made, find_steps(made)[0], np.arange(len(slices), dtype=np.int64))
 
 
 def _pairs(*rows: tuple[tuple[int, ...], tuple[int, ...]]) -> WorkPairs:
@@ -36,24 +36,26 @@ def _pairs(*rows: tuple[tuple[int, ...], tuple[int, ...]]) -> WorkPairs:
 
 def _lead(first: TracedStep, second: TracedStep) -> TimeLost:
     count = len(first.rows)
-    return time_lost(_pairs(*(((place,), (place,)) for place in range(count))), first, second)
+    return compute_time_lost(
+        _pairs(*(((place,), (place,)) for place in range(count))), first, second
+    )
 
 
 def test_a_step_by_hand() -> None:
     first = _side([(100, 200), (400, 500), (900, 1000)], 1200, begin=5_000)
     second = _side([(50, 150), (150, 230), (230, 330)], 400, begin=77_000)
     lead = _lead(first, second)
-    assert lead.at.tolist() == [0, 200, 500, 1000, 1200]
-    assert lead.other.tolist() == [0, 150, 230, 330, 400]
+    assert lead.times.tolist() == [0, 200, 500, 1000, 1200]
+    assert lead.other_times.tolist() == [0, 150, 230, 330, 400]
     assert lead.busy.tolist() == [0, 0, 20, 20, 20]
     assert lead.idle.tolist() == [0, 50, 250, 650, 780]
     # Lost while idle: within the idle time before a kernel; lost at work: within the kernel.
-    idle, busy, waiting = lead.lost_before(np.array([-50, 50, 100, 150, 300, 450, 1300]))
+    idle, busy, waiting = lead.interpolate_losses(np.array([-50, 50, 100, 150, 300, 450, 1300]))
     assert not waiting.any()
     assert idle.tolist() == [0, 25, 50, 50, 150, 250, 780]
     assert busy.tolist() == [0, 0, 0, 0, 0, 10, 20]
     assert lead.methods == {"order": 3}
-    assert lead.alone == (0, 0)
+    assert lead.unpaired_counts == (0, 0)
 
 
 def test_a_run_that_is_faster_gains() -> None:
@@ -72,7 +74,7 @@ def test_waiting_for_other_ranks_is_no_work() -> None:
     lead = _lead(early, late)
     last = (int(each[-1]) for each in (lead.idle, lead.busy, lead.waiting))
     assert tuple(last) == (-50, 0, 250)
-    idle, busy, waiting = lead.lost_before(np.array([100, 230, 360, 400]))
+    idle, busy, waiting = lead.interpolate_losses(np.array([100, 230, 360, 400]))
     assert (idle + busy + waiting)[-1] == 200
     assert waiting.tolist() == [0, 125, 250, 250]
 
@@ -80,14 +82,14 @@ def test_waiting_for_other_ranks_is_no_work() -> None:
 def test_what_only_one_run_does_is_its_work() -> None:
     first = _side([(0, 10), (10, 60), (60, 70)], 70)
     second = _side([(0, 10), (10, 20)], 20)
-    lead = time_lost(_pairs(((0,), (0,)), ((1,), ()), ((2,), (1,))), first, second)
+    lead = compute_time_lost(_pairs(((0,), (0,)), ((1,), ()), ((2,), (1,))), first, second)
     assert (int(lead.idle[-1]), int(lead.busy[-1])) == (0, 50)
-    assert lead.alone == (1, 0)
+    assert lead.unpaired_counts == (1, 0)
 
 
 def test_nothing_in_common_still_adds_up() -> None:
-    lead = time_lost(_pairs(((0,), ())), _side([(5, 9)], 30), _side([(1, 2)], 10))
-    assert lead.at.tolist() == [0, 30]
+    lead = compute_time_lost(_pairs(((0,), ())), _side([(5, 9)], 30), _side([(1, 2)], 10))
+    assert lead.times.tolist() == [0, 30]
     assert (int(lead.idle[-1]), int(lead.busy[-1])) == (17, 3)
 
 
@@ -105,9 +107,11 @@ def test_against_counting_each_nanosecond(seed: int) -> None:
     (first, own, length), (second, others, other_length) = sides
     lead = _lead(first, second)
 
-    assert np.array_equal(lead.idle + lead.busy, lead.at - lead.other)
-    assert int(lead.at[-1] - lead.other[-1]) == length - other_length
-    for place, (at, other) in enumerate(zip(lead.at.tolist(), lead.other.tolist(), strict=True)):
+    assert np.array_equal(lead.idle + lead.busy, lead.times - lead.other_times)
+    assert int(lead.times[-1] - lead.other_times[-1]) == length - other_length
+    for place, (at, other) in enumerate(
+        zip(lead.times.tolist(), lead.other_times.tolist(), strict=True)
+    ):
         if 0 < place < count + 1:
             done = [
                 other_end for (_, end), (_, other_end) in zip(own, others, strict=True) if end <= at
@@ -115,8 +119,8 @@ def test_against_counting_each_nanosecond(seed: int) -> None:
             assert other == max(done)
         assert int(lead.busy[place]) == _worked(own, at) - _worked(others, other)
     # Between two instants nothing of either loss goes astray.
-    idle, busy, _ = lead.lost_before(np.arange(length + 1))
-    last = {at: place for place, at in enumerate(lead.at.tolist())}
+    idle, busy, _ = lead.interpolate_losses(np.arange(length + 1))
+    last = {at: place for place, at in enumerate(lead.times.tolist())}
     for at, place in last.items():
         assert (int(idle[at]), int(busy[at])) == (int(lead.idle[place]), int(lead.busy[place]))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.step_comparison.typical_step import typical_step
+from graphviz_dash.analysis.step_comparison.typical_step import build_typical_step
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Fact, Missing
 from tests.analysis.frames import Frames, make_run
@@ -44,13 +44,13 @@ class TestReasons:
     def test_without_marked_steps(self) -> None:
         frames = Frames()
         frames.kernel("gemm", 10, 20, 5)
-        assert "marks no steps" in str(typical_step(make_run("eager", trace=frames.trace())))
+        assert "marks no steps" in str(build_typical_step(make_run("eager", trace=frames.trace())))
 
     def test_without_a_synchronisation(self) -> None:
         frames = Frames()
         frames.step(0, 0, 100)
         frames.kernel("gemm", 10, 20, 5)
-        said = typical_step(make_run("eager", trace=frames.trace()))
+        said = build_typical_step(make_run("eager", trace=frames.trace()))
         assert said == Missing(
             Fact.TYPICAL_STEP, "the trace shows no synchronisation at the end of a step"
         )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.step_comparison.typical_step import typical_step
+from graphviz_dash.analysis.step_comparison.typical_step import build_typical_step
 from graphviz_dash.analysis.step_comparison.waterfall import (
     STEP_LEVEL,
     Cause,
     CauseTimes,
     Waterfall,
-    waterfall,
+    build_waterfall,
 )
 from graphviz_dash.analysis.step_comparison.work_pairs import PairKind
 from graphviz_dash.model.absence import Fact, Missing
@@ -35,7 +35,7 @@ COMPARED = (
 
 
 def _waterfall(run: Run, baseline: Run, return_ns: int = 10) -> Waterfall:
-    found = waterfall(run, baseline, typical_of(run), typical_of(baseline), return_ns)
+    found = build_waterfall(run, baseline, typical_of(run), typical_of(baseline), return_ns)
     assert isinstance(found, Waterfall), found
     return found
 
@@ -97,10 +97,10 @@ class TestParts:
         assert found.before.overlap == 0
         # The second kernel is launched 100 after the first, which runs for 3,000.
         assert found.after.overlap == found.saved.overlap * -1 == -2_900
-        assert found.overlaps
-        assert dict(found.causes)[Cause.OVERLAP] == 2_900
+        assert found.has_overlap
+        assert dict(found.saved_by_cause)[Cause.OVERLAP] == 2_900
         alike = _waterfall(_two_kernels("graph"), _two_kernels("eager"))
-        assert Cause.OVERLAP not in dict(alike.causes)
+        assert Cause.OVERLAP not in dict(alike.saved_by_cause)
 
     def test_a_run_against_itself_saves_nothing(self) -> None:
         found = _waterfall(eager_run(), eager_run())
@@ -110,14 +110,16 @@ class TestParts:
 class TestReasons:
     def test_without_a_trace(self) -> None:
         bare = make_run("eager", clean=clean_timings([100]))
-        said = waterfall(graphed_run(), bare, typical_of(graphed_run()), typical_step(bare), 0)
+        said = build_waterfall(
+            graphed_run(), bare, typical_of(graphed_run()), build_typical_step(bare), 0
+        )
         assert said == Missing(
             Fact.TRACED_PASS, "the baseline eager: the bundle has no traced pass"
         )
 
     def test_without_a_clean_pass(self) -> None:
         bare = make_run("graph", trace=graphed_run().replay_trace)
-        said = waterfall(bare, eager_run(), typical_of(bare), typical_of(eager_run()), 0)
+        said = build_waterfall(bare, eager_run(), typical_of(bare), typical_of(eager_run()), 0)
         assert said == Missing(Fact.STEP_TIMES, "the bundle has no clean pass")
 
 
@@ -144,7 +146,7 @@ class TestShipped:
         for run in self._compared(name).runs:
             if not isinstance(run.waterfall, Waterfall):
                 continue
-            parts = dict(run.waterfall.saved.items())
+            parts = dict(run.waterfall.saved.list_items())
             assert run["gaps_removed"].value == parts[Cause.GAPS]
             assert run["remainder"].value == parts[Cause.REMAINDER]
             saving = run["step_saving"].value or 0.0

@@ -13,7 +13,7 @@ class TestPairs:
         pairs = pair_work(typical_of(eager_run(extra=True)), typical_of(graphed_run()))
         assert sorted(place for row in pairs.rows for place in row.before) == [0, 1, 2]
         assert sorted(place for row in pairs.rows for place in row.after) == [0, 1]
-        assert pairs.of_before == (0, 1, 2)
+        assert pairs.baseline_rows == (0, 1, 2)
 
 
 def test_compiled_work_is_paired_with_what_it_replaced() -> None:

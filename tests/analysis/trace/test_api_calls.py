@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 
 
 @pytest.mark.parametrize(
@@ -29,4 +29,4 @@ from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
     ],
 )
 def test_calls_are_told_by_name(name: str, expected: CallClass) -> None:
-    assert call_class(name) is expected
+    assert get_call_class(name) is expected

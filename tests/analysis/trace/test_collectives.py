@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.trace.collectives import Collective, collective_kind, message_bytes
+from graphviz_dash.analysis.trace.collectives import (
+    Collective,
+    compute_message_bytes,
+    get_collective_kind,
+)
 from tests.ranks import ALL_REDUCE
 
 
@@ -30,7 +34,7 @@ from tests.ranks import ALL_REDUCE
     ],
 )
 def test_kinds_are_told_by_name(name: str, kind: Collective | str | None) -> None:
-    assert collective_kind(name) == kind
+    assert get_collective_kind(name) == kind
 
 
 @pytest.mark.parametrize(
@@ -53,4 +57,4 @@ def test_kinds_are_told_by_name(name: str, kind: Collective | str | None) -> Non
 def test_a_message_is_as_large_as_its_tensors(
     name: str, dims: str | None, size: int | None
 ) -> None:
-    assert message_bytes(name, dims) == size
+    assert compute_message_bytes(name, dims) == size

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.trace import cpu_time
-from graphviz_dash.analysis.trace.cpu_time import self_cpu_ns
-from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.analysis.trace.cpu_time import compute_self_cpu_ns
+from graphviz_dash.analysis.trace.steps import find_steps
 from tests.analysis.frames import Frames
 
 
@@ -24,7 +24,7 @@ def test_nested_events_count_once_and_threads_add_up() -> None:
     frames.call("cudaDeviceSynchronize", 500)
     trace = frames.trace()
     # 100..200, 300..360 and the 2 ns of the synchronisation on one thread, 80 ns on the other.
-    assert self_cpu_ns(trace, steps(trace)).tolist() == [100 + 60 + 2 + 80]
+    assert compute_self_cpu_ns(trace, find_steps(trace)).tolist() == [100 + 60 + 2 + 80]
 
 
 def test_events_belong_to_the_step_in_which_they_begin() -> None:
@@ -36,7 +36,7 @@ def test_events_belong_to_the_step_in_which_they_begin() -> None:
             frames.op("op", 110 + index * 100 + place * 20, 120 + index * 100 + place * 20)
     frames.op("between", 192, 198)
     trace = frames.trace()
-    assert self_cpu_ns(trace, steps(trace)).tolist() == [10, 20]
+    assert compute_self_cpu_ns(trace, find_steps(trace)).tolist() == [10, 20]
 
 
 @given(
@@ -65,10 +65,10 @@ def test_totals_are_what_counting_each_moment_gives(
             frames.call("cudaLaunchKernel", start * moment, tid=thread)
             frames.runtime[-1]["dur"] = length * moment
     trace = frames.trace()
-    taken = steps(trace)
+    taken = find_steps(trace)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu_time, "_BLOCK_ROWS", block)
-        totals = self_cpu_ns(trace, taken)
+        totals = compute_self_cpu_ns(trace, taken)
     for step, total in zip(taken, totals.tolist(), strict=True):
         covered = {
             (thread, at)

@@ -41,7 +41,7 @@ def test_the_innermost_around_an_instant(rows: list[tuple[int, int, int]]) -> No
     nesting = _build(rows)
     instants = np.arange(-1, 42, dtype=np.int64)
     for thread in (-1, 5, 9):
-        found = nesting.around(instants, np.full(len(instants), thread, dtype=np.int64))
+        found = nesting.find_around(instants, np.full(len(instants), thread, dtype=np.int64))
         for instant, row in zip(instants.tolist(), found.tolist(), strict=True):
             holding = [b - a for a, b, t in rows if t == thread and a <= instant < b]
             shortest = None if row == NONE else rows[row][1] - rows[row][0]
@@ -55,7 +55,7 @@ def test_the_innermost_around_an_instant(rows: list[tuple[int, int, int]]) -> No
 def test_the_nearest_wanted(rows: list[tuple[int, int, int]], bits: int) -> None:
     nesting = _build(rows)
     wanted = np.array([bool(bits >> i % 16 & 1) for i in range(len(rows))], dtype=bool)
-    for row, near in enumerate(nesting.nearest(wanted).tolist()):
+    for row, near in enumerate(nesting.find_nearest(wanted).tolist()):
         at = row
         while at != NONE and not wanted[at]:
             at = int(nesting.parent[at])
@@ -85,4 +85,4 @@ def test_a_call_that_outlasts_its_caller_was_not_seen_to_return() -> None:
     calls = Nesting.build(start, duration, thread, calls=True)
     assert calls.parent.tolist() == [NONE, 0, 1, 2]
     assert calls.end.tolist() == [100, 90, 90, 70]
-    assert calls.around(np.array([95, 200]), np.zeros(2, dtype=np.int64)).tolist() == [0, NONE]
+    assert calls.find_around(np.array([95, 200]), np.zeros(2, dtype=np.int64)).tolist() == [0, NONE]

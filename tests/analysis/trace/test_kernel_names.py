@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from graphviz_dash.analysis.trace.kernel_names import short_name
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ from graphviz_dash.analysis.trace.kernel_names import short_name
     ],
 )
 def test_short_names(full: str, short: str) -> None:
-    assert short_name(full) == short
+    assert shorten_name(full) == short
 
 
 @pytest.mark.parametrize("part", ["a", "a::", "elementwise_kernel<", "(", "Functor<", "_kernel_"])
 def test_absurd_names_take_no_time(part: str) -> None:
     begun = time.perf_counter()
-    short_name("void at::native::reduce_kernel<" + part * 200_000)
+    shorten_name("void at::native::reduce_kernel<" + part * 200_000)
     assert time.perf_counter() - begun < 1

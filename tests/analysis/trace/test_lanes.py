@@ -8,8 +8,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.arrays import first_places
-from graphviz_dash.analysis.trace.lanes import LaneSet, idle_periods, split_overlaps, trace_lanes
+from graphviz_dash.analysis.arrays import find_first_positions
+from graphviz_dash.analysis.trace.lanes import (
+    LaneSet,
+    build_trace_lanes,
+    find_idle_periods,
+    split_overlaps,
+)
 from tests.charts.frames import call, kernel, trace
 
 _SLICES = st.lists(
@@ -24,7 +29,7 @@ _SLICES = st.lists(
 
 
 def _lanes(slices: list[tuple[int, int, int, int]]) -> LaneSet:
-    return trace_lanes(trace([kernel(*one) for one in slices])).gpu
+    return build_trace_lanes(trace([kernel(*one) for one in slices])).gpu
 
 
 @given(_SLICES)
@@ -32,10 +37,10 @@ def test_every_row_is_in_exactly_one_lane_of_its_stream(
     slices: list[tuple[int, int, int, int]],
 ) -> None:
     made = trace([kernel(*one) for one in slices])
-    lanes = trace_lanes(made).gpu
+    lanes = build_trace_lanes(made).gpu
     assert sorted(lanes.row.tolist()) == list(range(len(slices)))
     for lane in range(len(lanes)):
-        for row in lanes.row[lanes.span(lane)].tolist():
+        for row in lanes.row[lanes.get_span(lane)].tolist():
             assert made.gpu["stream"][row] == lanes.track[lane]
             assert made.gpu["device"][row] == lanes.owner[lane]
 
@@ -44,7 +49,7 @@ def test_every_row_is_in_exactly_one_lane_of_its_stream(
 def test_nothing_overlaps_inside_a_lane(slices: list[tuple[int, int, int, int]]) -> None:
     lanes = _lanes(slices)
     for lane in range(len(lanes)):
-        inside = lanes.span(lane)
+        inside = lanes.get_span(lane)
         assert np.all(lanes.end[inside][:-1] <= lanes.start[inside][1:])
 
 
@@ -55,30 +60,30 @@ def test_binned_busy_time_is_what_counting_each_nanosecond_gives(
     edges = begin + np.concatenate(([0], np.cumsum(widths)))
     lanes = _lanes(slices)
     for lane in range(len(lanes)):
-        inside = lanes.span(lane)
+        inside = lanes.get_span(lane)
         counted = np.zeros(700, dtype=np.int64)
         for start, end in zip(lanes.start[inside], lanes.end[inside], strict=True):
             counted[start + 100 : end + 100] = 1
         expected = [
             int(counted[max(0, a + 100) : max(0, b + 100)].sum()) for a, b in pairwise(edges)
         ]
-        binned = lanes.busy_between(lane, edges)
+        binned = lanes.compute_busy_between(lane, edges)
         assert binned.tolist() == expected
-        assert binned.sum() == lanes.busy_between(lane, edges[[0, -1]]).sum()
+        assert binned.sum() == lanes.compute_busy_between(lane, edges[[0, -1]]).sum()
 
 
 @given(_SLICES)
 def test_a_device_is_busy_when_any_of_its_streams_is(
     slices: list[tuple[int, int, int, int]],
 ) -> None:
-    device = trace_lanes(trace([kernel(*one) for one in slices])).device
+    device = build_trace_lanes(trace([kernel(*one) for one in slices])).device
     edges = np.arange(0, 520)
     for lane in range(len(device)):
         expected = np.zeros(519, dtype=np.int64)
         for start, dur, _, owner in slices:
             if owner == device.owner[lane]:
                 expected[start : start + dur] = 1
-        assert device.busy_between(lane, edges).tolist() == expected.tolist()
+        assert device.compute_busy_between(lane, edges).tolist() == expected.tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(1, 200)), min_size=1, max_size=80))
@@ -104,7 +109,7 @@ def test_an_empty_slice_shares_a_lane_at_an_edge_but_not_inside_another() -> Non
 
 
 def test_an_empty_trace_has_no_lanes() -> None:
-    lanes = trace_lanes(trace())
+    lanes = build_trace_lanes(trace())
     assert (len(lanes.gpu), len(lanes.cpu), len(lanes.device)) == (0, 0, 0)
 
 
@@ -113,15 +118,15 @@ def test_one_graph_launch_leads_to_all_its_kernels() -> None:
         [kernel(10, 5, correlation=3), kernel(20, 5, correlation=3), kernel(30, 5, correlation=9)],
         [call(0, 2, "cudaGraphLaunch", correlation=3), call(4, 2, correlation=4)],
     )
-    links = trace_lanes(made).links
+    links = build_trace_lanes(made).links
     assert links.launch.tolist() == [0, 0, -1]
-    assert links.kernels_of(0).tolist() == [0, 1]
-    assert links.kernels_of(1).tolist() == []
+    assert links.get_launched_rows(0).tolist() == [0, 1]
+    assert links.get_launched_rows(1).tolist() == []
 
 
 def test_rows_without_correlation_are_linked_to_nothing() -> None:
     made = trace([kernel(10, 5)], [call(0, 2)])
-    assert trace_lanes(made).links.launch.tolist() == [-1]
+    assert build_trace_lanes(made).links.launch.tolist() == [-1]
 
 
 @given(
@@ -135,7 +140,7 @@ def test_an_id_is_found_where_it_stands_first(
     # Among others, so that many of them lie close together; or alone, perhaps all below 0.
     ids = [*ids, *close]
     wanted = wanted + ids
-    found = first_places(np.array(ids, dtype=np.int64), np.array(wanted, dtype=np.int64))
+    found = find_first_positions(np.array(ids, dtype=np.int64), np.array(wanted, dtype=np.int64))
     assert found.tolist() == [ids.index(one) if one >= 0 and one in ids else -1 for one in wanted]
 
 
@@ -150,19 +155,19 @@ def test_a_cpu_lane_holds_what_launches_waits_or_allocates() -> None:
             call(40, 5, "cudaEventQuery"),
         ],
     )
-    lanes = trace_lanes(made).cpu
+    lanes = build_trace_lanes(made).cpu
     assert lanes.row.tolist() == [0, 2, 3]
 
 
 def test_nested_calls_of_a_thread_lie_on_sublanes() -> None:
-    lanes = trace_lanes(trace([], [call(0, 50), call(10, 5, "cuLaunchKernelEx")])).cpu
+    lanes = build_trace_lanes(trace([], [call(0, 50), call(10, 5, "cuLaunchKernelEx")])).cpu
     assert lanes.sub.tolist() == [0, 1]
 
 
 def test_idle_periods_lie_between_slices_of_the_window() -> None:
-    device = trace_lanes(trace([kernel(0, 10), kernel(50, 10), kernel(61, 9)])).device
-    assert idle_periods(device, 0, 0, 100, 5) == [(10, 50)]
-    assert idle_periods(device, 0, 0, 100, 1) == [(10, 50), (60, 61)]
-    assert idle_periods(device, 0, 20, 30, 1) == [(10, 50)]  # inside one gap
-    assert idle_periods(device, 0, 61, 100, 1) == [(60, 61)]
-    assert idle_periods(device, 0, 65, 100, 1) == []
+    device = build_trace_lanes(trace([kernel(0, 10), kernel(50, 10), kernel(61, 9)])).device
+    assert find_idle_periods(device, 0, 0, 100, 5) == [(10, 50)]
+    assert find_idle_periods(device, 0, 0, 100, 1) == [(10, 50), (60, 61)]
+    assert find_idle_periods(device, 0, 20, 30, 1) == [(10, 50)]  # inside one gap
+    assert find_idle_periods(device, 0, 61, 100, 1) == [(60, 61)]
+    assert find_idle_periods(device, 0, 65, 100, 1) == []

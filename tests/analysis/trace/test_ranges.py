@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.trace.ranges import CpuRanges, cpu_ranges
+from graphviz_dash.analysis.trace.ranges import CpuRanges, build_cpu_ranges
 from graphviz_dash.model.marks import SOURCE, STEP
 from tests.analysis.scenes import Scene
 
 
 def listed(ranges: CpuRanges) -> list[tuple[int, int, str, bool, int]]:
     """Thread, sub-lane, name, whether it is an operator, and begin of each slice."""
-    lanes = ranges.outermost(0, 10_000, 0)
+    lanes = ranges.find_outermost(0, 10_000, 0)
     return [
         (
             int(lanes.track[lane]),
@@ -20,7 +20,7 @@ def listed(ranges: CpuRanges) -> list[tuple[int, int, str, bool, int]]:
         )
         for lane in range(len(lanes))
         for row, start in zip(
-            lanes.row[lanes.span(lane)].tolist(), lanes.start[lanes.span(lane)], strict=True
+            lanes.row[lanes.get_span(lane)].tolist(), lanes.start[lanes.get_span(lane)], strict=True
         )
     ]
 
@@ -35,7 +35,7 @@ def test_regions_of_the_compiler_and_their_operators_are_seen_and_no_deeper() ->
     scene.op("aten::inner", 160, 180)
     scene.op("aten::add", 520, 600)
     scene.op("aten::backward", 130, 140, tid=20)
-    assert listed(cpu_ranges(scene.trace())) == [
+    assert listed(build_cpu_ranges(scene.trace())) == [
         (10, 0, "TorchDynamo Cache Lookup", False, 10),
         (10, 0, "Torch-Compiled Region: 0/0", False, 100),
         (10, 0, "aten::add", True, 520),
@@ -49,11 +49,11 @@ def test_what_is_too_short_or_elsewhere_is_left_out_and_the_inner_ones_with_it()
     scene.op("aten::long", 100, 5_000)
     scene.op("aten::inner", 200, 2_000)
     scene.op("aten::short", 6_000, 6_010)
-    ranges = cpu_ranges(scene.trace())
-    lanes = ranges.outermost(3_000, 7_000, 100)
+    ranges = build_cpu_ranges(scene.trace())
+    lanes = ranges.find_outermost(3_000, 7_000, 100)
     assert lanes.start.tolist() == [100]
-    assert len(ranges.outermost(6_020, 7_000, 0)) == 0
+    assert len(ranges.find_outermost(6_020, 7_000, 0)) == 0
 
 
 def test_a_trace_without_ranges_has_none() -> None:
-    assert listed(cpu_ranges(Scene().trace())) == []
+    assert listed(build_cpu_ranges(Scene().trace())) == []

@@ -13,7 +13,7 @@ from graphviz_dash.analysis.replays.replays import (
     match_replays,
 )
 from graphviz_dash.analysis.trace import signatures
-from graphviz_dash.analysis.trace.signatures import distinct_rows, normalised
+from graphviz_dash.analysis.trace.signatures import find_distinct_rows, normalise_name
 from graphviz_dash.model.graph import (
     KernelParams,
 )
@@ -71,8 +71,8 @@ class TestSignature:
         ],
     )
     def test_demanglers_differ(self, traced: str, captured: str) -> None:
-        assert normalised(traced) == normalised(captured)
-        assert normalised("void f1<3>(int)") != normalised("void f<3>(int)")
+        assert normalise_name(traced) == normalise_name(captured)
+        assert normalise_name("void f1<3>(int)") != normalise_name("void f<3>(int)")
 
     def test_a_mangled_name_in_the_trace(self) -> None:
         graph = graph_of([kernel(0, "a"), kernel(1, "b")])
@@ -108,6 +108,6 @@ class TestDistinctRows:
     @pytest.mark.parametrize("mix", [0x9E3779B97F4A7C15, 0], ids=["hashed", "all hashes alike"])
     def test_equal_rows_alone_are_one(self, mix: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(signatures, "_MIX", np.uint64(mix))
-        distinct, inverse = distinct_rows(self.columns)
+        distinct, inverse = find_distinct_rows(self.columns)
         assert len(distinct) == 8
         assert (distinct[inverse] == self.TABLE).all()

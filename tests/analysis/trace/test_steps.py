@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.trace.steps import StepMethod, exclusive_ns, steps
+from graphviz_dash.analysis.trace.steps import StepMethod, compute_exclusive_ns, find_steps
 from tests.analysis.frames import Frames
 
 
 def names(frames: Frames) -> list[list[str]]:
     trace = frames.trace()
     gpu = trace.gpu["name"].cast(str).to_list()
-    return [[gpu[row] for row in step.gpu_rows] for step in steps(trace)]
+    return [[gpu[row] for row in step.gpu_rows] for step in find_steps(trace)]
 
 
 def test_steps_whose_numbers_repeat_are_known_by_their_place() -> None:
@@ -21,7 +21,7 @@ def test_steps_whose_numbers_repeat_are_known_by_their_place() -> None:
     for at, number in enumerate((3, 4, 3, 4)):
         frames.step(number, 100 * at, 100 * at + 100)
         frames.kernel(f"k{at}", launched=100 * at + 10, ts=100 * at + 20, dur=5)
-    assert [step.index for step in steps(frames.trace())] == [0, 1, 2, 3]
+    assert [step.index for step in find_steps(frames.trace())] == [0, 1, 2, 3]
     assert names(frames) == [["k0"], ["k1"], ["k2"], ["k3"]]
 
 
@@ -57,7 +57,7 @@ class TestWhoseWork:
         replay = frames.call("cudaGraphLaunch", 5)
         for place, stream in enumerate((7, 143, 144)):
             frames.work(f"k{place}", 10 + place, 20, stream=stream, correlation=replay)
-        (step,) = steps(frames.trace())
+        (step,) = find_steps(frames.trace())
         assert (step.kernels, step.graph_launches, step.launches) == (3, 1, 1)
         assert (step.busy_ns, step.work_ns) == (22, 60)
 
@@ -68,7 +68,7 @@ class TestWhoseWork:
         frames.kernel("linked", launched=10, ts=20, dur=5)
         frames.work("lost", 30, 5, correlation=999)
         frames.work("untold", 130, 5)
-        found = steps(frames.trace())
+        found = find_steps(frames.trace())
         assert names(frames) == [["linked", "lost"], ["untold"]]
         assert [step.unlinked for step in found] == [1, 1]
 
@@ -86,7 +86,7 @@ class TestWhoseWork:
         frames.kernel("a", launched=10, ts=50, dur=5)
         frames.work("id of a later call's", 60, 5, correlation=8)
         frames.work("on another stream", 1, 70, stream=20, correlation=9)
-        (step,) = steps(frames.trace())
+        (step,) = find_steps(frames.trace())
         assert names(frames) == [["a", "id of a later call's"]]
         assert (step.kernels, step.unlinked, step.busy_ns) == (2, 1, 10)
 
@@ -95,7 +95,7 @@ class TestWhoseWork:
         frames = Frames()
         frames.work("from before", 1, 40, correlation=7)
         frames.kernel("a", launched=10, ts=50, dur=5)
-        (step,) = steps(frames.trace())
+        (step,) = find_steps(frames.trace())
         assert names(frames) == [["from before", "a"]]
         assert (step.kernels, step.busy_ns) == (2, 45)
 
@@ -106,7 +106,7 @@ class TestSpan:
         for at in range(3):
             frames.range(f"ProfilerStep#{at}", 10 * at, 10 * at + 10)
             frames.kernel(f"k{at}", launched=10 * at + 1, ts=5 + 100 * at, dur=90)
-        found = steps(frames.trace())
+        found = find_steps(frames.trace())
         assert [(step.start, step.end) for step in found] == [(0, 10), (10, 20), (20, 30)]
         assert [(s.span_start, s.span_end) for s in found] == [(0, 95), (95, 195), (195, 295)]
         assert [step.busy_ns for step in found] == [90, 90, 90]
@@ -116,7 +116,7 @@ class TestSpan:
         frames.range("ProfilerStep#0", 0, 10)
         frames.work("from before", 0, 50, correlation=7)
         frames.kernel("a", launched=5, ts=50, dur=50)
-        (step,) = steps(frames.trace())
+        (step,) = find_steps(frames.trace())
         assert (step.span_start, step.span_end, step.busy_ns) == (50, 100, 50)
 
     def test_what_the_gpu_did_before_a_long_queued_step_is_not_of_it(self) -> None:
@@ -125,13 +125,13 @@ class TestSpan:
         frames = Frames()
         frames.range("ProfilerStep#0", 0, 26_000_000)
         frames.kernel("a", launched=5, ts=151_000_000, dur=90_000_000)
-        (step,) = steps(frames.trace())
+        (step,) = find_steps(frames.trace())
         assert (step.span_start, step.span_end) == (151_000_000, 241_000_000)
         # A launch takes some time to reach the GPU.
         frames = Frames()
         frames.range("ProfilerStep#0", 0, 26_000)
         frames.kernel("a", launched=5, ts=151_000, dur=90_000)
-        (step,) = steps(frames.trace())
+        (step,) = find_steps(frames.trace())
         assert (step.span_start, step.span_end) == (0, 241_000)
 
     def test_work_that_runs_beside_the_step_before_is_not_in_the_span(self) -> None:
@@ -142,7 +142,7 @@ class TestSpan:
         frames.kernel("a", launched=5, ts=10, dur=90)
         frames.kernel("input", launched=11, ts=30, dur=40, stream=20)
         frames.kernel("b", launched=12, ts=100, dur=50)
-        second = steps(frames.trace())[1]
+        second = find_steps(frames.trace())[1]
         assert (second.span_start, second.span_end) == (100, 150)
         assert (second.kernels, second.busy_ns, second.work_ns) == (2, 50, 90)
 
@@ -152,7 +152,7 @@ class TestSpan:
         frames.range("ProfilerStep#1", 100, 200)
         frames.kernel("a", launched=5, ts=10, dur=20)
         frames.kernel("b", launched=105, ts=110, dur=90)
-        assert [s.duration_ns for s in steps(frames.trace())] == [100, 100]
+        assert [s.duration_ns for s in find_steps(frames.trace())] == [100, 100]
 
 
 launched_kernels = st.lists(
@@ -180,7 +180,7 @@ class TestShares:
             if launched >= 0:
                 frames.call("cudaLaunchKernel", launched, correlation=number)
             frames.work("k", max(launched + delay, 0), duration, stream=stream, correlation=number)
-        found = steps(frames.trace())
+        found = find_steps(frames.trace())
         assert all(0 <= step.busy_ns <= step.duration_ns for step in found)
         assert all(step.busy_ns <= step.work_ns for step in found)
         before = sum(launched < 0 for launched, *_ in kernels)
@@ -204,7 +204,7 @@ class TestCounts:
         for kind, count in (("kernel", 3), ("memcpy", 2), ("memset", 1)):
             for place in range(count):
                 frames.work(kind, 30 + place, 0, kind=kind)
-        (step,) = steps(frames.trace())
+        (step,) = find_steps(frames.trace())
         assert step.index == 7
         assert (step.kernels, step.copies, step.sets) == (3, 2, 1)
         assert (step.kernel_launches, step.graph_launches, step.copy_calls) == (3, 1, 2)
@@ -219,7 +219,7 @@ class TestRanges:
         frames.range("ProfilerStep#4", 50, 90)
         frames.range("Optimizer.step#Adam.step", 10, 20)
         frames.kernel("a", launched=60, ts=95, dur=5)
-        found = steps(frames.trace())
+        found = find_steps(frames.trace())
         assert [(s.index, s.method, s.kernels) for s in found] == [
             (3, StepMethod.PROFILER, 0),
             (4, StepMethod.PROFILER, 1),
@@ -229,7 +229,7 @@ class TestRanges:
         frames = Frames()
         frames.range("ProfilerStep#3", 0, 50)
         frames.step(0, 10, 40)
-        assert [s.method for s in steps(frames.trace())] == [StepMethod.MARKED]
+        assert [s.method for s in find_steps(frames.trace())] == [StepMethod.MARKED]
 
     def test_profiler_steps_that_are_operators(self) -> None:
         # As torch of 2021 wrote them.
@@ -237,7 +237,7 @@ class TestRanges:
         frames.op("ProfilerStep#3", 0, 50)
         frames.op("aten::add", 10, 20)
         frames.kernel("a", launched=12, ts=20, dur=5)
-        assert [(s.index, s.method, s.kernels) for s in steps(frames.trace())] == [
+        assert [(s.index, s.method, s.kernels) for s in find_steps(frames.trace())] == [
             (3, StepMethod.PROFILER, 1)
         ]
 
@@ -248,7 +248,7 @@ class TestRanges:
         frames.range("step[DECODE bs=32]", 60, 90)
         frames.range(execute, 62, 80)
         frames.kernel("a", launched=70, ts=75, dur=5)
-        found = steps(frames.trace())
+        found = find_steps(frames.trace())
         assert [(s.index, s.method, s.start, s.end, s.kernels) for s in found] == [
             (0, StepMethod.ENGINE, 0, 50, 0),
             (1, StepMethod.ENGINE, 60, 90, 1),
@@ -260,7 +260,9 @@ class TestRanges:
             frames.range(name, 0, 50)
             frames.range("Optimizer.step#SGD.step", 10, 20)
             frames.range("two steps", 60, 70)
-            assert [(s.method, s.end) for s in steps(frames.trace())] == [(StepMethod.NAMED, 50)]
+            assert [(s.method, s.end) for s in find_steps(frames.trace())] == [
+                (StepMethod.NAMED, 50)
+            ]
 
     def test_the_period_in_which_graph_launches_repeat(self) -> None:
         frames = Frames()
@@ -270,7 +272,7 @@ class TestRanges:
                 replay = frames.call("cudaGraphLaunch", launched)
                 frames.work(name, launched + 5, 20, correlation=replay)
             frames.kernel("sampling", launched=100 * at + 60, ts=100 * at + 70, dur=5)
-        found = steps(frames.trace())
+        found = find_steps(frames.trace())
         assert {s.method for s in found} == {StepMethod.REPLAYS}
         assert [(s.start, s.end, s.kernels, s.graph_launches) for s in found] == [
             (0, 100, 3, 2),
@@ -284,17 +286,17 @@ class TestRanges:
             frames.work(
                 name, 100 * at + 5, 20, correlation=frames.call("cudaGraphLaunch", 100 * at)
             )
-        assert [s.method for s in steps(frames.trace())] == [StepMethod.WHOLE]
+        assert [s.method for s in find_steps(frames.trace())] == [StepMethod.WHOLE]
 
     def test_the_whole_trace_without_any(self) -> None:
         frames = Frames()
         frames.kernel("a", launched=60, ts=95, dur=5)
         frames.work("b", 200, 5, correlation=None)
-        (step,) = steps(frames.trace())
+        (step,) = find_steps(frames.trace())
         assert (step.method, step.start, step.end, step.kernels) == (StepMethod.WHOLE, 0, 205, 2)
 
     def test_an_empty_trace(self) -> None:
-        (step,) = steps(Frames().trace())
+        (step,) = find_steps(Frames().trace())
         assert (step.method, step.kernels, step.busy_ns, step.launches) == (
             StepMethod.WHOLE,
             0,
@@ -306,7 +308,7 @@ class TestRanges:
         frames = Frames()
         for number in ("", "x", "-1", "²", "9" * 40):
             frames.range(f"graphviz_dash.step#{number}", 0, 10)
-        assert [s.method for s in steps(frames.trace())] == [StepMethod.WHOLE]
+        assert [s.method for s in find_steps(frames.trace())] == [StepMethod.WHOLE]
 
 
 intervals = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=30)
@@ -319,11 +321,11 @@ class TestBusy:
         start = np.array([begin for begin, _ in found], dtype=np.int64)
         end = start + np.array([length for _, length in found], dtype=np.int64)
         covered = {at for begin, length in found for at in range(begin, begin + length)}
-        added = exclusive_ns(start, end)
+        added = compute_exclusive_ns(start, end)
         assert added.sum() == len(covered)
         assert (added >= 0).all()
 
     def test_time_counts_for_the_one_that_started_first(self) -> None:
         start = np.array([0, 5, 20], dtype=np.int64)
         end = np.array([10, 15, 30], dtype=np.int64)
-        assert exclusive_ns(start, end).tolist() == [10, 5, 10]
+        assert compute_exclusive_ns(start, end).tolist() == [10, 5, 10]

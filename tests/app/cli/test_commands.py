@@ -11,17 +11,21 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.derived_metrics import EQUATION
-from graphviz_dash.analysis.comparison.recorded_figures import RECORDED_RELATIVE
-from graphviz_dash.analysis.comparison.relative_metrics import COMPILED, PREDICTED, RELATIVE
-from graphviz_dash.app.cli.serve import require_free, server_command
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.comparison.derived_metrics import WATERFALL_METRICS
+from graphviz_dash.analysis.comparison.recorded_figures import RELATIVE_RECORDED_METRICS
+from graphviz_dash.analysis.comparison.relative_metrics import (
+    COMPILE_METRICS,
+    PREDICTED_METRICS,
+    RELATIVE_METRICS,
+)
+from graphviz_dash.app.cli.serve import build_server_command, check_port_free
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.ingest.cache import TraceCache
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.narrative import experiment
-from graphviz_dash.narrative.headline import headline
+from graphviz_dash.narrative.headline import build_headline
 from tests.builders import TraceBuilder
 from tests.cli.fixtures import Invoke
 from tests.samples import SAMPLES
@@ -55,7 +59,9 @@ class TestLs:
         assert "rank 0" not in shown
         assert "eager rank 1" in invoke("ls", str(several)).out
         about = replace(load_experiment(several, traces=False), about=None)
-        assert experiment.about(about).startswith("The workload tp-transformer on 2 ranks: ")
+        assert experiment.describe_experiment(about).startswith(
+            "The workload tp-transformer on 2 ranks: "
+        )
 
     @pytest.mark.usefixtures("folder")
     def test_its_numbers_are_those_of_compare(self, invoke: Invoke) -> None:
@@ -70,12 +76,12 @@ class TestCompare:
     def test_its_numbers_are_those_of_the_analysis(self, folder: Path, invoke: Invoke) -> None:
         path = folder / "sample_traces" / "mlp-train"
         document = json.loads(invoke("compare", str(path), "--json").out)
-        result = compare(load_experiment(path))
-        assert document["headline"] == headline(result)
+        result = compare_runs(load_experiment(path))
+        assert document["headline"] == build_headline(result)
         for run in result.runs:
             (found,) = [one for one in document["runs"] if one["name"] == run.name]
             assert {name: one["value"] for name, one in found["metrics"].items()} == {
-                figure.metric.id: figure.value for figure in run.figures
+                figure.metric.id: figure.value for figure in run.metrics
             }
 
     @pytest.mark.usefixtures("folder")
@@ -86,7 +92,14 @@ class TestCompare:
         assert shown["metrics"] == {
             name: figure
             for name, figure in expected.items()
-            if name not in (*RELATIVE, *COMPILED, *EQUATION, *PREDICTED, *RECORDED_RELATIVE)
+            if name
+            not in (
+                *RELATIVE_METRICS,
+                *COMPILE_METRICS,
+                *WATERFALL_METRICS,
+                *PREDICTED_METRICS,
+                *RELATIVE_RECORDED_METRICS,
+            )
         }
 
 
@@ -148,12 +161,12 @@ class TestServe:
 
     def test_an_address_that_is_none(self) -> None:
         with pytest.raises(InputError, match=r"--host no\.such\.host\.invalid"):
-            require_free("no.such.host.invalid", 8501)
+            check_port_free("no.such.host.invalid", 8501)
         with pytest.raises(MissingRequirementError, match="Cannot serve on 192"):
-            require_free("192.0.2.1", 8501)
+            check_port_free("192.0.2.1", 8501)
 
     def test_the_command(self, tmp_path: Path) -> None:
-        command = server_command("0.0.0.0", 9000, (tmp_path,))
+        command = build_server_command("0.0.0.0", 9000, (tmp_path,))
         assert command[:5] == [sys.executable, "-P", "-m", "streamlit", "run"]
         assert Path(command[5]).parts[-3:] == ("graphviz_dash", "app", "main.py")
         assert command[-2:] == ["--", str(tmp_path)]

@@ -13,7 +13,7 @@ SAMPLES = Path(__file__).parents[3] / "sample_traces"
 
 
 def test_the_samples_are_served(monkeypatch: pytest.MonkeyPatch, invoke: Invoke) -> None:
-    served: list[tuple[tuple[Path, ...], demo.Serving]] = []
+    served: list[tuple[tuple[Path, ...], demo.ServeOptions]] = []
     monkeypatch.setattr(demo, "serve_folders", lambda *arguments: served.append(arguments))
     assert invoke("demo", "--port", "9000").code == 0
     ((folders, reach),) = served

@@ -112,7 +112,7 @@ class TestBroughtCommands:
         self, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
     ) -> None:
         point = EntryPoint("collect", "no_such_package:collect", "graphviz_dash.commands")
-        monkeypatch.setattr(main_module, "_brought", lambda: (point,))
+        monkeypatch.setattr(main_module, "_load_entry_points", lambda: (point,))
         result = invoke("collect", "--workload", "x", "-o", "y", "--help")
         assert result.code == 1
         assert result.err == (
@@ -135,11 +135,11 @@ class TestHelp:
     def test_it_fits_80_columns_and_names_every_command(self, invoke: Invoke) -> None:
         text = invoke("--help").out
         assert max(map(len, text.splitlines())) <= 80
-        for name in main_module.LISTED:
+        for name in main_module.COMMANDS_BY_NAME:
             assert f"\n  {name} " in text
 
     def test_the_help_of_each_command_fits_80_columns(self, invoke: Invoke) -> None:
-        for name in main_module.LISTED:
+        for name in main_module.COMMANDS_BY_NAME:
             text = invoke(name, "--help").out
             assert max(map(len, text.splitlines())) <= 80, name
 
@@ -152,7 +152,7 @@ class TestHelp:
 
     def test_every_row_of_the_table_leads_to_its_command(self) -> None:
         context = click.Context(cli)
-        for name in main_module.LISTED:
+        for name in main_module.COMMANDS_BY_NAME:
             command = cli.get_command(context, name)
             assert command is not None
             assert command.name == name
@@ -161,9 +161,9 @@ class TestHelp:
         self, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
     ) -> None:
         point = EntryPoint("render", "click:command", "graphviz_dash.commands")
-        monkeypatch.setattr(main_module, "_brought", lambda: (point,))
+        monkeypatch.setattr(main_module, "_load_entry_points", lambda: (point,))
         stand_in = click.Command("render", help="Render it.")
-        monkeypatch.setattr(main_module, "_load", lambda _: stand_in)
+        monkeypatch.setattr(main_module, "_load_command", lambda _: stand_in)
         assert "  render  Render it." in invoke("--help").out
 
     def test_help_and_completion_import_no_command(self, folder: Path) -> None:

@@ -22,16 +22,21 @@ import pytest
 from benchmarks.attack.visitor import Visitor
 from benchmarks.fuzz_readers import DOT
 from graphviz_dash.app.cli.serve import (
-    Serving,
-    address_of,
+    ServeOptions,
+    build_server_command,
+    build_server_environment,
+    build_settings,
+    format_address,
     serve,
-    server_command,
-    server_environment,
-    settings_for,
 )
 from graphviz_dash.errors import InputError
-from graphviz_dash.process_memory import machine_memory
-from graphviz_dash.server_settings import MEMORY_VARIABLE, ServerSettings, memory_bound, settings_of
+from graphviz_dash.process_memory import get_machine_memory
+from graphviz_dash.server_settings import (
+    MEMORY_VARIABLE,
+    ServerSettings,
+    get_memory_limit,
+    read_settings,
+)
 
 ROOT = Path(__file__).parents[3]
 
@@ -42,7 +47,7 @@ def test_the_usual_host_is_this_machine() -> None:
 
 
 def test_the_server_is_told_so(tmp_path: Path) -> None:
-    command = server_command("127.0.0.1", 8501, (tmp_path,))
+    command = build_server_command("127.0.0.1", 8501, (tmp_path,))
     assert command[command.index("--server.address") + 1] == "127.0.0.1"
 
 
@@ -69,41 +74,41 @@ def test_so_is_one_that_is_started_without_the_command() -> None:
 def test_a_token_is_asked_for_off_this_machine_or_by_choice(
     host: str, token: bool | None, asked: bool
 ) -> None:
-    settings = settings_for(Serving(host, 8501, token, ()))
+    settings = build_settings(ServeOptions(host, 8501, token, ()))
     assert (settings.token is not None) is asked
-    assert settings.asks_token is asked
+    assert settings.requires_token is asked
 
 
 def test_each_token_is_another_and_stands_in_the_address() -> None:
-    first, second = (settings_for(Serving("0.0.0.0", 8501, None, ())) for _ in range(2))
+    first, second = (build_settings(ServeOptions("0.0.0.0", 8501, None, ())) for _ in range(2))
     assert first.token != second.token
     assert len(first.token or "") >= 32
-    address = urlsplit(address_of("0.0.0.0", 8501, first))
+    address = urlsplit(format_address("0.0.0.0", 8501, first))
     assert parse_qs(address.query) == {"token": [first.token]}
     assert address.hostname == socket.gethostname().lower()
-    assert address_of("::1", 8501, ServerSettings()) == "http://[::1]:8501"
+    assert format_address("::1", 8501, ServerSettings()) == "http://[::1]:8501"
 
 
 @pytest.mark.parametrize(
     "settings",
     [
         ServerSettings(),
-        ServerSettings(token="abc", asks_token=True, hosts=("one.example", "two.example")),
-        ServerSettings(asks_token=False, supervised=True, memory_bytes=4_000_000_000),
+        ServerSettings(token="abc", requires_token=True, hosts=("one.example", "two.example")),
+        ServerSettings(requires_token=False, supervised=True, memory_bytes=4_000_000_000),
     ],
 )
 def test_the_environment_hands_settings_over(settings: ServerSettings) -> None:
-    assert settings_of(settings.variables()) == settings
-    assert settings.variables().items() <= server_environment(settings).items()
+    assert read_settings(settings.format_variables()) == settings
+    assert settings.format_variables().items() <= build_server_environment(settings).items()
 
 
 def test_how_much_memory_it_takes_is_asked_or_half_of_the_machines() -> None:
-    assert memory_bound({MEMORY_VARIABLE: "4000000000"}) == 4_000_000_000
-    assert memory_bound({}) * 2 == pytest.approx(machine_memory() or 16 << 30, abs=1)
-    assert settings_for(Serving("::1", 8501, None, (), 1 << 30)).memory_bytes == 1 << 30
+    assert get_memory_limit({MEMORY_VARIABLE: "4000000000"}) == 4_000_000_000
+    assert get_memory_limit({}) * 2 == pytest.approx(get_machine_memory() or 16 << 30, abs=1)
+    assert build_settings(ServeOptions("::1", 8501, None, (), 1 << 30)).memory_bytes == 1 << 30
     for text in ("2GiB", "-1", "0", "٣"):
         with pytest.raises(InputError, match=f"{MEMORY_VARIABLE}: .* expected a number of bytes"):
-            settings_of({MEMORY_VARIABLE: text})
+            read_settings({MEMORY_VARIABLE: text})
 
 
 @pytest.fixture

@@ -11,22 +11,22 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.metrics.kernel_table import kernel_table
-from graphviz_dash.analysis.nodes.concurrency import run_concurrency
-from graphviz_dash.analysis.nodes.node_table import node_tables
-from graphviz_dash.analysis.ranks.ranks import rank_comparison
-from graphviz_dash.app.cli.command_table import LISTED
+from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
+from graphviz_dash.analysis.nodes.concurrency import analyze_run
+from graphviz_dash.analysis.nodes.node_table import build_tables
+from graphviz_dash.analysis.ranks.ranks import compare_ranks
+from graphviz_dash.app.cli.command_table import COMMANDS_BY_NAME
 from graphviz_dash.app.cli.main import main
-from graphviz_dash.app.compare.documents.comparison import comparison_document
-from graphviz_dash.app.compare.documents.run import SingleRunDocument, single_run_document
-from graphviz_dash.app.documents.schemas import document_schema
-from graphviz_dash.exports.documents.envelope import VERSIONS, versioned
-from graphviz_dash.features.launch.document import launch_document
+from graphviz_dash.app.compare.documents.comparison import build_comparison_document
+from graphviz_dash.app.compare.documents.run import SingleRunDocument, build_run_document
+from graphviz_dash.app.documents.schemas import build_schema
+from graphviz_dash.exports.documents.envelope import VERSIONS, add_version
+from graphviz_dash.features.launch.document import build_launch_document
 from graphviz_dash.features.memory.comparison import compare_memory
-from graphviz_dash.features.memory.document import memory_document
-from graphviz_dash.features.prediction.analysis.stream_prediction import run_parallel
+from graphviz_dash.features.memory.document import build_memory_document
+from graphviz_dash.features.prediction.analysis.stream_prediction import predict_run_parallel
 from graphviz_dash.ingest.load import load_experiment
-from scripts.document_schemas import schema_files
+from scripts.document_schemas import build_schema_files
 from tests.importers.fleets import work_in_threads
 from tests.samples import compared_sample
 
@@ -50,7 +50,7 @@ def closed(schema: Any) -> Any:
     return inner | ({"additionalProperties": False} if "properties" in schema else {})
 
 
-VALIDATORS = {name: Draft202012Validator(closed(document_schema(name))) for name in VERSIONS}
+VALIDATORS = {name: Draft202012Validator(closed(build_schema(name))) for name in VERSIONS}
 
 
 def problems(text: str) -> list[str]:
@@ -61,12 +61,12 @@ def problems(text: str) -> list[str]:
 
 
 def test_the_published_schemas_are_current() -> None:
-    assert {path.name: path.read_text() for path in PUBLISHED.iterdir()} == schema_files()
+    assert {path.name: path.read_text() for path in PUBLISHED.iterdir()} == build_schema_files()
 
 
 @pytest.mark.parametrize("name", VERSIONS)
 def test_a_schema_is_one(name: str) -> None:
-    Draft202012Validator.check_schema(document_schema(name))
+    Draft202012Validator.check_schema(build_schema(name))
 
 
 def test_what_a_schema_does_not_allow_is_told() -> None:
@@ -106,26 +106,26 @@ def test_documents_of_the_samples_are_valid(sample: str) -> None:
     """Made of one reading of each sample, as the commands make them."""
     result = compared_sample(sample)
     experiment = load_experiment(ROOT / "sample_traces" / sample)
-    kernels = kernel_table(experiment, result.baseline)
-    ranks = rank_comparison(experiment)
+    kernels = build_kernel_table(experiment, result.baseline)
+    ranks = compare_ranks(experiment)
     documents = {
-        "compare": [comparison_document(result, kernels, ranks)],
-        "launch": [launch_document({}, None, {sample: experiment}, {}, None, ())],
-        "memory": [memory_document(experiment, compare_memory(result), 10)],
+        "compare": [build_comparison_document(result, kernels, ranks)],
+        "launch": [build_launch_document({}, None, {sample: experiment}, {}, None, ())],
+        "memory": [build_memory_document(experiment, compare_memory(result), 10)],
         "show": [shown_document(run) for run in result.runs],
     }
     for name, contents in documents.items():
         for content in contents:
-            assert problems(json.dumps(versioned(name, content))) == [], name
+            assert problems(json.dumps(add_version(name, content))) == [], name
 
 
 def shown_document(result: RunComparison) -> SingleRunDocument:
     """The document of ``show``."""
     run = result.run
-    tables = list(node_tables(run).values())
-    measured = run_concurrency(run, tables)
-    parallel = run_parallel(run, measured, tables)
-    return single_run_document(result, result.figures, tables, measured, parallel, 10)
+    tables = list(build_tables(run).values())
+    measured = analyze_run(run, tables)
+    parallel = predict_run_parallel(run, measured, tables)
+    return build_run_document(result, result.metrics, tables, measured, parallel, 10)
 
 
 @pytest.mark.parametrize(
@@ -166,4 +166,4 @@ def test_the_document_of_an_import_is_valid(printed: Printed, tmp_path: Path) ->
 
 
 def test_every_document_of_a_command_has_a_schema() -> None:
-    assert set(VERSIONS) <= LISTED.keys()
+    assert set(VERSIONS) <= COMMANDS_BY_NAME.keys()

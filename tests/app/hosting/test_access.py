@@ -6,11 +6,11 @@ import socket
 
 import pytest
 
-from graphviz_dash.app.hosting.access import access_of, allows_origin, host_name
+from graphviz_dash.app.hosting.access import allows_origin, build_access, parse_host_name
 from graphviz_dash.server_settings import ServerSettings
 
-OWN = access_of("127.0.0.1", ServerSettings(hosts=("dash.example",)))
-OPEN = access_of("0.0.0.0", ServerSettings(token="secret", asks_token=True))
+OWN = build_access("127.0.0.1", ServerSettings(hosts=("dash.example",)))
+OPEN = build_access("0.0.0.0", ServerSettings(token="secret", requires_token=True))
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ OPEN = access_of("0.0.0.0", ServerSettings(token="secret", asks_token=True))
     ],
 )
 def test_the_name_of_a_host(host: str | None, name: str | None) -> None:
-    assert host_name(host) == name
+    assert parse_host_name(host) == name
 
 
 @pytest.mark.parametrize(
@@ -83,10 +83,10 @@ def test_only_our_own_pages_ask(origin: str | None, host: str, allowed: bool) ->
 
 
 def test_off_this_machine_a_token_is_asked_for_even_where_none_was_given() -> None:
-    assert access_of("127.0.0.1", ServerSettings()).token is None
-    assert access_of("127.0.0.1", ServerSettings(token="a", asks_token=True)).token == "a"
+    assert build_access("127.0.0.1", ServerSettings()).token is None
+    assert build_access("127.0.0.1", ServerSettings(token="a", requires_token=True)).token == "a"
     for address in ("0.0.0.0", "192.0.2.1", None):
-        first, second = (access_of(address, ServerSettings()).token for _ in range(2))
+        first, second = (build_access(address, ServerSettings()).token for _ in range(2))
         assert first is not None
         assert first != second
-    assert access_of("0.0.0.0", ServerSettings(asks_token=False)).token is None
+    assert build_access("0.0.0.0", ServerSettings(requires_token=False)).token is None

@@ -7,7 +7,7 @@ from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime.app_session import AppSession
 
-from graphviz_dash.app.hosting.browser_address import keep_addresses
+from graphviz_dash.app.hosting.browser_address import patch_sessions
 
 
 class Session(AppSession):
@@ -40,7 +40,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
 
     monkeypatch.setattr(AppSession, "request_rerun", request)
     monkeypatch.setattr(AppSession, "_enqueue_forward_msg", lambda *_: None)
-    keep_addresses()
+    patch_sessions()
     return Session()
 
 

@@ -12,17 +12,17 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from graphviz_dash.app.hosting.document import (
+    IDLE_ELEMENTS,
     IMPORT,
-    LATER,
-    OTHERS,
-    OVERVIEW,
+    OVERVIEW_ELEMENTS,
+    PAGE_ELEMENTS,
     SCRIPTS,
     STYLE,
     DocumentMiddleware,
-    completed,
-    files_of,
-    first_requests,
-    needed_scripts,
+    build_preload_links,
+    complete_document,
+    list_element_scripts,
+    list_required_scripts,
 )
 
 DOCUMENT = "<html><head><title>x</title></head><body><div id=root></div></body></html>"
@@ -51,7 +51,7 @@ def test_a_document_has_the_style_sheet_and_names_its_first_requests(client: Tes
     answer = client.get("/page", headers={"accept": "text/html"})
     assert STYLE.read_text() in answer.text
     head, _, body = answer.text.partition("</head>")
-    assert first_requests(OTHERS) in head
+    assert build_preload_links(PAGE_ELEMENTS) in head
     assert "<style>" in body
     assert body.endswith("<div id=root></div></body></html>")
     assert int(answer.headers["content-length"]) == len(answer.content)
@@ -76,14 +76,18 @@ def test_needed_scripts_are_the_parts_and_all_that_they_import(tmp_path: Path) -
     (tmp_path / "purify.b2.js").write_text('import{n}from"./Html.a1.js";import"./gone.js"')
     (tmp_path / "src.c3.js").write_text("export{}")
     (tmp_path / "Other.d4.js").write_text("")
-    assert needed_scripts(tmp_path, ["Html.a1.js"]) == ["Html.a1.js", "purify.b2.js", "src.c3.js"]
+    assert list_required_scripts(tmp_path, ["Html.a1.js"]) == [
+        "Html.a1.js",
+        "purify.b2.js",
+        "src.c3.js",
+    ]
 
 
 def test_streamlits_own_document_is_completed() -> None:
     import streamlit
 
     stored = (Path(streamlit.__file__).parent / "static" / "index.html").read_bytes()
-    document = completed(stored, "graph").decode()
+    document = complete_document(stored, "graph").decode()
     assert "SourceSans" in stored.decode()
     assert "SourceSans" not in document
     assert "/static/js/Html." in document
@@ -91,20 +95,22 @@ def test_streamlits_own_document_is_completed() -> None:
     assert document.count("<style>") == 1
     assert 'import "./static/js/' in document
     assert "/static/js/PlotlyChart." not in document
-    assert "/static/js/PlotlyChart." in completed(stored, "graphs").decode()
-    start = completed(stored, "").decode()
+    assert "/static/js/PlotlyChart." in complete_document(stored, "graphs").decode()
+    start = complete_document(stored, "").decode()
     head, _, body = start.partition("</head>")
     assert "/static/js/Html." in head
     assert "/static/js/DataFrame." not in head
     assert "/static/js/DataFrame." in body
 
 
-@pytest.mark.parametrize("elements", [OVERVIEW, OTHERS, LATER])
+@pytest.mark.parametrize("elements", [OVERVIEW_ELEMENTS, PAGE_ELEMENTS, IDLE_ELEMENTS])
 def test_each_part_of_the_front_end_is_found(elements: tuple[str, ...]) -> None:
-    assert [name.split(".")[0] for name in files_of(elements)] == list(elements)
+    assert [name.split(".")[0] for name in list_element_scripts(elements)] == list(elements)
 
 
 def test_imports_stand_at_the_beginning_of_streamlits_scripts() -> None:
-    for name in needed_scripts(SCRIPTS, files_of((*OTHERS, *LATER))):
+    for name in list_required_scripts(
+        SCRIPTS, list_element_scripts((*PAGE_ELEMENTS, *IDLE_ELEMENTS))
+    ):
         whole = (SCRIPTS / name).read_text(encoding="utf-8")
-        assert set(IMPORT.findall(whole)) <= set(needed_scripts(SCRIPTS, [name])), name
+        assert set(IMPORT.findall(whole)) <= set(list_required_scripts(SCRIPTS, [name])), name

@@ -9,13 +9,13 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from graphviz_dash.app.hosting.document import (
-    LATER,
-    OVERVIEW,
+    IDLE_ELEMENTS,
+    OVERVIEW_ELEMENTS,
     SCRIPTS,
-    completed,
-    files_of,
-    first_requests,
-    needed_scripts,
+    build_preload_links,
+    complete_document,
+    list_element_scripts,
+    list_required_scripts,
 )
 from graphviz_dash.app.hosting.server import ASSETS
 from tests.ui.tabs import tab
@@ -59,12 +59,14 @@ def test_parts_of_other_pages_are_loaded_when_the_first_stands(page: Page, made:
     page.goto(made)
     page.locator(".own").wait_for()
     # None was found to be needed only when an element came: that costs another round of requests.
-    asked = takewhile(lambda name: name.split(".")[0] not in LATER, page.evaluate(SCRIPTS_ASKED))
-    known = needed_scripts(SCRIPTS, files_of((*OVERVIEW, *FIELDS)))
+    asked = takewhile(
+        lambda name: name.split(".")[0] not in IDLE_ELEMENTS, page.evaluate(SCRIPTS_ASKED)
+    )
+    known = list_required_scripts(SCRIPTS, list_element_scripts((*OVERVIEW_ELEMENTS, *FIELDS)))
     assert [name for name in asked if name not in known] == []
-    known = first_requests(OVERVIEW)
-    assert not any(f"/static/js/{name}" in known for name in files_of(FIELDS))
-    for part in LATER:
+    known = build_preload_links(OVERVIEW_ELEMENTS)
+    assert not any(f"/static/js/{name}" in known for name in list_element_scripts(FIELDS))
+    for part in IDLE_ELEMENTS:
         page.wait_for_function(
             "part => performance.getEntriesByType('resource')"
             ".some(one => one.name.includes(`/static/js/${part}.`))",
@@ -83,7 +85,7 @@ UNFINISHED = b"""<html><head></head><body>
 
 
 def test_what_stands_around_a_placeholder_is_shown_in_its_place(page: Page) -> None:
-    document = completed(UNFINISHED, "").decode()
+    document = complete_document(UNFINISHED, "").decode()
     page.clock.install()
     page.route(
         "http://unfinished/", lambda route: route.fulfill(body=document, content_type="text/html")

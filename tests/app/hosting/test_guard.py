@@ -18,9 +18,9 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from graphviz_dash.app.hosting import guard
-from graphviz_dash.app.hosting.access import Access, access_of
+from graphviz_dash.app.hosting.access import Access, build_access
 from graphviz_dash.app.hosting.guard import Guard
-from graphviz_dash.app.hosting.server import PAGES, middleware, routes
+from graphviz_dash.app.hosting.server import PAGES, list_middleware, list_routes
 from graphviz_dash.server_settings import ServerSettings
 from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
@@ -50,14 +50,14 @@ def client_of(app: Starlette, monkeypatch: pytest.MonkeyPatch, access: Access) -
 
 @pytest.fixture
 def client(app: Starlette, monkeypatch: pytest.MonkeyPatch) -> TestClient:
-    return client_of(app, monkeypatch, access_of("127.0.0.1", ServerSettings()))
+    return client_of(app, monkeypatch, build_access("127.0.0.1", ServerSettings()))
 
 
 @pytest.fixture
 def asking(app: Starlette, monkeypatch: pytest.MonkeyPatch) -> TestClient:
     """A client of a server that asks for the token ``secret``."""
-    settings = ServerSettings(token="secret", asks_token=True)
-    return client_of(app, monkeypatch, access_of("127.0.0.1", settings))
+    settings = ServerSettings(token="secret", requires_token=True)
+    return client_of(app, monkeypatch, build_access("127.0.0.1", settings))
 
 
 def test_another_host_is_refused_with_the_reason(client: TestClient) -> None:
@@ -169,7 +169,7 @@ def paths_of(listed: list[BaseRoute], prefix: str = "") -> Iterator[str]:
 
 def all_paths() -> list[str]:
     """The addresses of all routes, ours and Streamlit's."""
-    app = st.App(PAGES, routes=routes(), middleware=middleware())
+    app = st.App(PAGES, routes=list_routes(), middleware=list_middleware())
     listed = {*paths_of(list(app._build_starlette_app().routes)), "/static/js/x.js", "/graph"}
     from graphviz_dash.app.hosting.component_routes import ROUTER
 

@@ -9,13 +9,13 @@ import pytest
 from streamlit.runtime.scriptrunner_utils.exceptions import StopException
 from streamlit.runtime.state import SafeSessionState, SessionState
 
-from graphviz_dash.app.hosting.session_locks import share_locks
+from graphviz_dash.app.hosting.session_locks import patch_session_locks
 
 
 @pytest.fixture(autouse=True)
 def _shared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SafeSessionState, "__init__", SafeSessionState.__init__)
-    share_locks()
+    patch_session_locks()
 
 
 def test_the_next_run_waits_while_the_last_one_copies_the_state() -> None:

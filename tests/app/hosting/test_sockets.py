@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import socket
 
-from graphviz_dash.app.hosting.sockets import no_delay
+from graphviz_dash.app.hosting.sockets import disable_nagle
 
 
 def test_what_a_listening_socket_accepts_does_not_wait() -> None:
     with socket.socket() as server, socket.socket() as plain:
         server.bind(("127.0.0.1", 0))
         server.listen()
-        assert no_delay() >= 1
+        assert disable_nagle() >= 1
         with socket.create_connection(server.getsockname()), server.accept()[0] as accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         # Those that do not listen are left as they are, and all stay open.

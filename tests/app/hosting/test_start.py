@@ -13,19 +13,19 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.app.hosting import cards_client
 from graphviz_dash.app.hosting.cards_client import FirstCards
-from graphviz_dash.app.hosting.server import ASSETS, routes
+from graphviz_dash.app.hosting.server import ASSETS, list_routes
 from graphviz_dash.app.overview import page as overview
-from graphviz_dash.app.overview.experiment_card import card_of, first_card_message
+from graphviz_dash.app.overview.experiment_card import build_card, build_first_card_message
 from graphviz_dash.bundle import read
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.ui.page.time_bars import time_bars, waiting_bars
-from graphviz_dash.ui.page.widgets import hero, why
+from graphviz_dash.ui.page.time_bars import format_placeholder_bars, format_time_bars
+from graphviz_dash.ui.page.widgets import format_changes, format_hero
 from graphviz_dash.ui.state import catalogue
-from graphviz_dash.ui.state.results import comparison, outcome
+from graphviz_dash.ui.state.results import get_comparison, get_comparison_without_traces
 from graphviz_dash.ui.state.store import STORE
 from tests.builders import STEP, make_experiment, make_run
 from tests.ingest.test_load import replace_trace
@@ -48,7 +48,7 @@ print(*{name for name in sys.modules if name.startswith(package)} - reasons)
 def cards() -> Iterator[FirstCards]:
     found = FirstCards()
     yield found
-    found.end()
+    found.stop()
 
 
 @pytest.mark.parametrize("sample", ["recorded-server", "mlp-train", "all-nodes"])
@@ -56,29 +56,31 @@ def test_a_first_card_is_the_same_without_reading_graphs(
     sample: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bare = load_experiment(SAMPLES / sample, traces=False)
-    expected = card_of(compare(bare), bare, None)
+    expected = build_card(compare_runs(bare), bare, None)
 
     def refuse(*_: object) -> None:
         raise AssertionError("a graph was read")
 
-    monkeypatch.setattr(read, "_graphs", refuse)
-    assert first_card_message(SAMPLES / sample).card == expected
+    monkeypatch.setattr(read, "_read_graphs", refuse)
+    assert build_first_card_message(SAMPLES / sample).card == expected
 
 
 def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: FirstCards) -> None:
     broken = make_experiment(tmp_path / "broken")
     shutil.rmtree(broken / "graph" / "graphs")
     path = make_experiment(tmp_path / "toy")
-    cards.begin([str(tmp_path)])
-    told = cards.of(path)
+    cards.start([str(tmp_path)])
+    told = cards.get_card(path)
     assert told is not None
     key = STORE.register(path)
-    assert told == card_of(outcome(key), STORE.bare(key), None)
+    assert told == build_card(
+        get_comparison_without_traces(key), STORE.load_without_traces(key), None
+    )
     assert told.pages == ("compare", "graph", "timeline", "export")
     assert not STORE.is_loaded(key)
-    assert cards.of(broken) is None
+    assert cards.get_card(broken) is None
     make_run(path, "compile")
-    assert cards.of(path) is None
+    assert cards.get_card(path) is None
 
 
 def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
@@ -87,24 +89,24 @@ def test_what_could_not_be_read_at_the_start_is_looked_at_anew(
     path = make_experiment(tmp_path / "toy")
     graphs = path / "graph" / "graphs"
     graphs.rename(tmp_path / "aside")
-    cards.begin([str(tmp_path)])
-    assert cards.of(path) is None
+    cards.start([str(tmp_path)])
+    assert cards.get_card(path) is None
     monkeypatch.setattr(overview, "FIRST_CARDS", cards)
     entry = catalogue.Entry("toy", path)
     with pytest.raises(InputError, match="missing"):
-        overview._first_card(entry)
+        overview._get_first_card(entry)
     (tmp_path / "aside").rename(graphs)
-    assert 'class="hero"' in overview._first_card(entry).facts
+    assert 'class="hero"' in overview._get_first_card(entry).facts_markup
 
 
 def test_who_asks_for_what_the_process_does_not_tell_waits_for_its_end_only(
     tmp_path: Path, cards: FirstCards
 ) -> None:
     later = tmp_path / "uploaded"
-    assert cards.of(later) is None
+    assert cards.get_card(later) is None
     make_experiment(tmp_path / "toy")
-    cards.begin([str(tmp_path)])
-    assert cards.of(later) is None
+    cards.start([str(tmp_path)])
+    assert cards.get_card(later) is None
 
 
 @pytest.mark.parametrize(
@@ -119,26 +121,26 @@ def test_the_server_makes_the_cards_itself_where_the_process_fails(
     monkeypatch.setattr(cards_client, "_PACKAGES", package)
     monkeypatch.setattr(cards_client, "_PROGRAM", "failing")
     path = make_experiment(tmp_path / "toy")
-    cards.begin([str(tmp_path)])
-    assert cards.of(path) is None
+    cards.start([str(tmp_path)])
+    assert cards.get_card(path) is None
     monkeypatch.setattr(overview, "FIRST_CARDS", cards)
-    card = overview._first_card(catalogue.Entry("toy", path))
-    assert 'class="hero"' in card.facts
+    card = overview._get_first_card(catalogue.Entry("toy", path))
+    assert 'class="hero"' in card.facts_markup
 
 
 @pytest.mark.skipif(not hasattr(os, "getpriority"), reason="the system has no such priorities")
 def test_the_process_gives_way_to_another_page(
     tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cards.give_way()  # no process yet
+    cards.lower_priority()  # no process yet
     (tmp_path / "waiting.py").write_text("import time; time.sleep(60)", encoding="utf-8")
     monkeypatch.setattr(cards_client, "_PACKAGES", tmp_path)
     monkeypatch.setattr(cards_client, "_PROGRAM", "waiting")
-    cards.begin([])
+    cards.start([])
     process = cards._process
     assert process is not None
     before = os.getpriority(os.PRIO_PROCESS, process.pid)
-    cards.give_way()
+    cards.lower_priority()
     assert os.getpriority(os.PRIO_PROCESS, process.pid) == max(before, 10)
 
 
@@ -148,8 +150,8 @@ def test_nothing_is_imported_from_the_folder_that_the_server_works_in(
     (tmp_path / "numpy.py").write_text("raise SystemExit(3)", encoding="utf-8")
     path = make_experiment(tmp_path / "toy")
     monkeypatch.chdir(tmp_path)
-    cards.begin(["."])
-    assert cards.of(path) is not None
+    cards.start(["."])
+    assert cards.get_card(path) is not None
 
 
 def test_the_first_page_waits_for_neither_analysis_nor_tables() -> None:
@@ -164,41 +166,41 @@ def test_the_first_page_waits_for_neither_analysis_nor_tables() -> None:
 
 
 def test_the_icon_of_the_tab_is_ours() -> None:
-    answer = TestClient(Starlette(routes=routes())).get("/favicon.png")
+    answer = TestClient(Starlette(routes=list_routes())).get("/favicon.png")
     assert answer.headers["content-type"] == "image/png"
     assert answer.content == (ASSETS / "icon.png").read_bytes()
 
 
 def test_what_the_clean_passes_tell_is_what_is_told_with_the_traces(tmp_path: Path) -> None:
     key = STORE.register(make_experiment(tmp_path / "toy", work=STEP))
-    before, bare = outcome(key), STORE.bare(key)
+    before, bare = get_comparison_without_traces(key), STORE.load_without_traces(key)
     assert [run.replay_trace or run.capture_trace for run in bare.runs] == [None, None]
-    after = comparison(key)
+    after = get_comparison(key)
     assert before.best is not None
     assert after.best is not None
-    assert hero(before.best) == hero(after.best)
+    assert format_hero(before.best) == format_hero(after.best)
     for metric in ("speedup", "launch_cpu_time", "break_even", "peak_reserved_change"):
         assert before.best[metric] == after.best[metric]
 
 
 def test_what_traces_tell_keeps_its_place_until_they_are_read(tmp_path: Path) -> None:
     key = STORE.register(make_experiment(tmp_path / "toy", work=STEP))
-    before, after = outcome(key), comparison(key)
-    waiting, drawn = waiting_bars(before), time_bars(after, "light")
+    before, after = get_comparison_without_traces(key), get_comparison(key)
+    waiting, drawn = format_placeholder_bars(before), format_time_bars(after, "light")
     assert 'role="status"' in waiting
     for kind in ("name", "bar", "time"):
         assert waiting.count(f'class="{kind}"') == drawn.count(f'class="{kind}"') == 2
-    facts = why(before, before.best, reading=True), why(after, after.best)
+    facts = format_changes(before, before.best, reading=True), format_changes(after, after.best)
     assert facts[0].count("<b>") == facts[1].count("<b>")
     assert facts[0].count("<b>…</b>") == 2
 
 
 def test_graphs_are_held_once(tmp_path: Path) -> None:
     key = STORE.register(make_experiment(tmp_path / "toy"))
-    alone = STORE.bare(key).runs[1].graphs
-    whole = STORE.experiment(key).runs[1].graphs
+    alone = STORE.load_without_traces(key).runs[1].graphs
+    whole = STORE.load_experiment_of_key(key).runs[1].graphs
     assert whole is not alone
-    assert STORE.bare(key).runs[1].graphs is whole
+    assert STORE.load_without_traces(key).runs[1].graphs is whole
 
 
 def test_a_trace_that_cannot_be_read_is_told_in_the_place_of_its_card(
@@ -207,9 +209,9 @@ def test_a_trace_that_cannot_be_read_is_told_in_the_place_of_its_card(
     path = make_experiment(tmp_path / "toy")
     replace_trace(path / "graph", b"no trace")
     entry = catalogue.Entry("toy", path)
-    assert outcome(entry.key).best is not None
+    assert get_comparison_without_traces(entry.key).best is not None
     told: list[str] = []
     monkeypatch.setattr(overview, "trouble", lambda *words: told.extend(words))
     monkeypatch.setattr(overview, "theme", lambda: "light")
-    overview._read(entry)
+    overview._load_card(entry)
     assert told[0] == "toy cannot be read"

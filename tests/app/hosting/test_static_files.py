@@ -45,7 +45,7 @@ def test_what_was_sent_is_not_kept(
 ) -> None:
     # 10 MB that the server would have for good, and that no browser asks for twice.
     file = tmp_path / "a.js"
-    monkeypatch.setattr(static_files, "_files", lambda: {"/static/a.js": file})
+    monkeypatch.setattr(static_files, "_list_files", lambda: {"/static/a.js": file})
     for content in ("first", "second"):
         file.write_text(content)
         assert client.get("/static/a.js").text == content

@@ -10,10 +10,10 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from graphviz_dash.app.hosting.document import DocumentMiddleware
-from graphviz_dash.app.hosting.server import middleware
+from graphviz_dash.app.hosting.server import list_middleware
 from graphviz_dash.app.hosting.static_files import StaticFilesMiddleware
 from graphviz_dash.app.hosting.switch import PLAIN_VARIABLE, is_plain
-from graphviz_dash.ui.page.navigation import NAMES, title_of
+from graphviz_dash.ui.page.navigation import NAMES, get_title
 from tests.serving import ROOT, served
 from tests.ui.standing import step
 from tests.ui.tabs import tab
@@ -32,7 +32,7 @@ def plain() -> Iterator[str]:
 )
 def test_the_variable_switches(monkeypatch: pytest.MonkeyPatch, value: str, plain: bool) -> None:
     monkeypatch.setenv(PLAIN_VARIABLE, value)
-    classes = {entry.cls for entry in middleware()}
+    classes = {entry.cls for entry in list_middleware()}
     assert is_plain() is plain
     assert (DocumentMiddleware in classes) is not plain
     assert (StaticFilesMiddleware in classes) is not plain
@@ -72,7 +72,7 @@ def test_every_page_is_shown(document: Page, name: str) -> None:
 
 def assert_shown(page: Page, name: str) -> None:
     current = page.locator(".pages [aria-current]")
-    expect(current).to_have_text(title_of(name), timeout=90_000)
+    expect(current).to_have_text(get_title(name), timeout=90_000)
     page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
     assert page.locator('[data-testid="stException"]').count() == 0
     # The style sheet is there: the bar is laid out by it.

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.app.hosting import server
 from graphviz_dash.app.overview import page as overview
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.ui.state.catalogue import Entry
-from graphviz_dash.ui.state.results import comparison
+from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.ui.state.store import STORE
 from tests.builders import STEP, make_experiment, make_run
 from tests.ui.views.apptests import (
@@ -33,7 +33,7 @@ def test_the_script_opens_at_the_overview(roots: Path) -> None:
 
 def test_the_overview_tells_how_much_faster_and_why(roots: Path) -> None:
     path = make_experiment(roots / "toy", work=STEP)
-    result = compare(load_experiment(path))
+    result = compare_runs(load_experiment(path))
     best = result.best
     assert best is not None
     told = markup(shown("overview"))
@@ -79,7 +79,7 @@ def test_the_cards_of_the_first_screen_are_sent_before_the_others(
     def pause() -> None:
         pauses.append(len(sent))
 
-    monkeypatch.setattr(overview, "_card", send)
+    monkeypatch.setattr(overview, "_show_card", send)
     monkeypatch.setattr(overview, "let_draw", pause)
     shown("overview")
     assert pauses == [4]
@@ -120,7 +120,7 @@ def test_a_card_is_one_element_of_the_page(roots: Path) -> None:
     _three(roots)
     shown("overview")
     for name in ("alone", "sync", "toy"):
-        comparison(STORE.register(roots / name))
+        get_comparison(STORE.register(roots / name))
     page = shown("overview")
     pieces = [str(piece.value) for piece in page.get("html")]
     assert sum('class="card"' in piece for piece in pieces) == 3
@@ -136,8 +136,10 @@ def test_the_overview_is_searched_filtered_and_sorted(roots: Path) -> None:
     assert _titles(shown("overview", kind="With failures")) == ["sync"]
     assert _titles(shown("overview", kind="Several ranks")) == []
     # What was measured, and what is predicted where nothing was.
-    gains = {name: compare(load_experiment(roots / name)).gain for name in ("alone", "sync", "toy")}
+    gains = {
+        name: compare_runs(load_experiment(roots / name)).gain for name in ("alone", "sync", "toy")
+    }
     for name in gains:
-        comparison(STORE.register(roots / name))
+        get_comparison(STORE.register(roots / name))
     order = sorted(gains, key=lambda name: (gains[name] is None, -(gains[name] or 0.0)))
     assert _titles(shown("overview", sort="Largest speedup")) == order

@@ -12,19 +12,19 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.metrics.kernel_table import kernel_table
+from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.analysis.step_comparison.waterfall import Cause, Waterfall
 from graphviz_dash.app.cli.main import main
 from graphviz_dash.app.compare.text.kernels import print_kernels
-from graphviz_dash.app.report.report import report
-from graphviz_dash.app.report.report_tables import kernels_section
-from graphviz_dash.app.report.static_charts import StaticCharts, static_charts
+from graphviz_dash.app.report.report import render_report
+from graphviz_dash.app.report.report_tables import format_kernels_section
+from graphviz_dash.app.report.static_charts import StaticCharts, draw_charts
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Failure, Pass
-from graphviz_dash.narrative.answer import answer_text, run_answer
-from graphviz_dash.narrative.low_confidence import low_confidence_notes
+from graphviz_dash.narrative.answer import build_run_answer, format_answer
+from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.units import format_ns
 from tests.experiments import Work, make_experiment, make_run
 from tests.samples import compared_sample
@@ -52,9 +52,9 @@ class Page(HTMLParser):
 
 
 def page_of(result: Comparison, drawn: StaticCharts | None = None) -> str:
-    drawn = static_charts(result) if drawn is None else drawn
-    kernels = kernel_table(result.experiment, result.baseline)
-    return report(result, kernels, drawn.pictures, (drawn.light, drawn.dark)).decode()
+    drawn = draw_charts(result) if drawn is None else drawn
+    kernels = build_kernel_table(result.experiment, result.baseline)
+    return render_report(result, kernels, drawn.pictures, (drawn.light, drawn.dark)).decode()
 
 
 @pytest.fixture(scope="module")
@@ -66,10 +66,10 @@ class TestContent:
     def test_kernels_of_few_steps_are_counted_and_not_listed(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        kernels = kernel_table(compared_sample("recorded-server").experiment)
+        kernels = build_kernel_table(compared_sample("recorded-server").experiment)
         left_out = len(kernels.rows) - len(kernels.usual_rows)
         assert left_out > 0
-        told = Page(kernels_section(kernels)).text
+        told = Page(format_kernels_section(kernels)).text
         print_kernels(kernels, len(kernels.rows))
         for text in (told, capsys.readouterr().out):
             assert f"the sums are too low. {left_out} kernels with a median of 0" in text
@@ -81,18 +81,18 @@ class TestContent:
         best = sample.best
         assert best is not None
         assert isinstance(best.waterfall, Waterfall)
-        assert answer_text(run_answer(best)) in page.text
+        assert format_answer(build_run_answer(best)) in page.text
         for run in sample.runs:
             for metric in ("step_time", "peak_reserved", "graph_nodes"):
                 assert run[metric].text in page.text
-        for cause, saved in best.waterfall.saved.items():
+        for cause, saved in best.waterfall.saved.list_items():
             assert cause in Cause
             assert format_ns(abs(saved)) in page.text
-        for note in low_confidence_notes(best.low_confidence):
+        for note in describe_low_confidence(best.low_confidence):
             assert note.text in page.text
 
     def test_every_picture_is_there_and_its_colours_are_declared(self, sample: Comparison) -> None:
-        drawn = static_charts(sample)
+        drawn = draw_charts(sample)
         assert set(drawn.pictures) == {"waterfall", "where", "break-even", "timeline", "graph"}
         used = set(re.findall(r"var\((--s[0-9a-f]{12})\)", "".join(drawn.pictures.values())))
         for declared in (drawn.light, drawn.dark):
@@ -114,7 +114,7 @@ class TestContent:
     def test_nothing_but_failures(self, tmp_path: Path) -> None:
         failure = Failure(Pass.CLEAN, "RuntimeError", EVIL, None, "")
         make_run(tmp_path / "bad", "graph", failure=failure)
-        markup = page_of(compare(load_experiment(tmp_path / "bad")))
+        markup = page_of(compare_runs(load_experiment(tmp_path / "bad")))
         assert "<svg" not in markup
         assert "RuntimeError" in Page(markup).text
 
@@ -129,7 +129,7 @@ class TestSafety:
         folder = tmp_path / odd
         make_run(folder, "eager", work=work, workload=EVIL)
         make_run(folder, "graph", name=odd, work=work, workload=EVIL)
-        page = Page(page_of(compare(load_experiment(folder))))
+        page = Page(page_of(compare_runs(load_experiment(folder))))
         assert page.links == []
         assert not {"script", "img", "link", "iframe", "object", "form"} & set(page.tags)
         assert page.tags.count("title") >= 1

@@ -12,9 +12,9 @@ from collectors.allocator.extents import (
     Event,
     Segment,
     SegmentIndex,
-    allocated,
-    at_peak,
-    merged,
+    find_blocks_at_peak,
+    merge_extents,
+    summarize_capture,
 )
 from graphviz_dash.model.memory import DEFAULT_POOL, Extent, Owner
 
@@ -33,11 +33,11 @@ def free(address: int, size: int = 0) -> Event:
 
 
 def test_an_address_is_in_the_segment_that_holds_it() -> None:
-    assert SEGMENTS.of(1_000_000) is PRIVATE
-    assert SEGMENTS.of(1_009_999) is PRIVATE
-    assert SEGMENTS.of(1_010_000) is None
-    assert SEGMENTS.of(999_999) is None
-    assert SEGMENTS.of(2_000_512) is DEFAULT
+    assert SEGMENTS.find(1_000_000) is PRIVATE
+    assert SEGMENTS.find(1_009_999) is PRIVATE
+    assert SEGMENTS.find(1_010_000) is None
+    assert SEGMENTS.find(999_999) is None
+    assert SEGMENTS.find(2_000_512) is DEFAULT
 
 
 def test_a_capture_takes_every_place_that_it_allocated() -> None:
@@ -50,16 +50,16 @@ def test_a_capture_takes_every_place_that_it_allocated() -> None:
         alloc(2_000_000, 4096),
         free(2_009_000),
     ]
-    capture = allocated("graph-3", events, SEGMENTS)
+    capture = summarize_capture("graph-3", events, SEGMENTS)
     assert (capture.pool, capture.allocations) == (POOL, 4)
-    assert (capture.peak_bytes, capture.kept_bytes) == (1536, 1536)
-    found = capture.memory_in([PRIVATE])
+    assert (capture.peak_bytes, capture.retained_bytes) == (1536, 1536)
+    found = capture.to_graph_memory([PRIVATE])
     assert found.graph == "graph-3"
     assert found.extents == (Extent(0, 0, 1536), Extent(0, 4096, 4608))
 
 
 def test_a_capture_that_allocates_nothing_has_no_pool() -> None:
-    capture = allocated("graph-0", [alloc(2_000_000, 512)], SEGMENTS)
+    capture = summarize_capture("graph-0", [alloc(2_000_000, 512)], SEGMENTS)
     assert (capture.pool, capture.allocations, capture.extents) == (None, 0, [])
 
 
@@ -77,7 +77,7 @@ def test_the_peak_is_divided_by_owner() -> None:
     ]
     before = {block.address: block for block in (weight, old_gradient)}
     after = {block.address: block for block in (weight, new_gradient)}
-    peak = at_peak(before, after, events, SEGMENTS)
+    peak = find_blocks_at_peak(before, after, events, SEGMENTS)
     assert {(block.address, block.owner) for block in peak} == {
         (2_000_000, Owner.WEIGHTS),
         (2_001_024, Owner.GRADIENTS),
@@ -90,13 +90,13 @@ def test_the_peak_is_divided_by_owner() -> None:
 def test_a_place_that_is_taken_again_after_the_peak_was_transient() -> None:
     after = {2_000_000: Block(2_000_000, 100, DEFAULT_POOL, Owner.TENSORS)}
     events = [alloc(2_000_000, 900), free(2_000_000), alloc(2_000_000, 100)]
-    (peak,) = at_peak({}, after, events, SEGMENTS)
+    (peak,) = find_blocks_at_peak({}, after, events, SEGMENTS)
     assert (peak.size, peak.owner) == (900, Owner.TRANSIENT)
 
 
 def test_without_events_the_peak_is_what_was_there() -> None:
     before = {1: Block(1, 5, POOL, Owner.TENSORS)}
-    assert at_peak(before, before, [], SEGMENTS) == [before[1]]
+    assert find_blocks_at_peak(before, before, [], SEGMENTS) == [before[1]]
 
 
 extents = st.tuples(st.integers(0, 60), st.integers(1, 20)).map(
@@ -106,7 +106,7 @@ extents = st.tuples(st.integers(0, 60), st.integers(1, 20)).map(
 
 @given(st.lists(extents))
 def test_merged_covers_the_same_without_overlap(given_extents: list[tuple[int, int]]) -> None:
-    result = merged(given_extents)
+    result = merge_extents(given_extents)
     assert {p for b, e in result for p in range(b, e)} == {
         p for b, e in given_extents for p in range(b, e)
     }

@@ -17,7 +17,7 @@ import pytest
 from collectors.collection import machine
 from collectors.collection.collect import collect
 from collectors.collection.collection import Collection
-from collectors.collection.progress import Event, PassDone, PassFailed, text_of
+from collectors.collection.progress import Event, PassDone, PassFailed, format_event
 from collectors.passes.parameters import WorkloadFacts
 from collectors.process.requests import (
     FAILURE_FILE,
@@ -32,7 +32,7 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError
-from graphviz_dash.features.torch_compile.analysis.report import compile_report
+from graphviz_dash.features.torch_compile.analysis.report import build_compile_report
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import (
@@ -47,7 +47,7 @@ from graphviz_dash.model.compilation import (
 )
 from graphviz_dash.model.compile_rules import CompileRuleId
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
-from graphviz_dash.model.observers import Observed, Observer
+from graphviz_dash.model.observers import ObservedSeries, Observer
 from graphviz_dash.model.run import (
     Environment,
     ExecutionMode,
@@ -198,7 +198,7 @@ def test_each_mode_becomes_a_bundle_and_progress_is_told(
     done = [event for event in events if isinstance(event, PassDone)]
     assert [event.numbered.number for event in done] == [1, 2, 3, 4, 5, 6, 7]
     assert not eager.clean.processes
-    assert text_of(done[4]).startswith("[5/7] graph: capture pass done in ")
+    assert format_event(done[4]).startswith("[5/7] graph: capture pass done in ")
     assert sorted(p.name for p in (tmp_path / "x").iterdir()) == ["eager", "graph"]
 
 
@@ -228,8 +228,8 @@ def test_modes_are_timed_in_turns_and_each_process_keeps_its_own(
     # Each told its turn as the time of a step.
     assert [step.wall_ns for step in clean.steps] == [100, 100, 101, 101, 102]
     assert [process.began_ns for process in clean.processes] == [0, 1, 2]
-    assert text_of(events[1]) == "[1/11] eager: clean pass, process 1 of 3 …"
-    assert text_of(events[-1]).startswith("[11/11] graph: memory pass done in ")
+    assert format_event(events[1]) == "[1/11] eager: clean pass, process 1 of 3 …"
+    assert format_event(events[-1]).startswith("[11/11] graph: memory pass done in ")
 
 
 def test_a_mode_that_fails_in_a_later_turn_keeps_the_earlier_ones(
@@ -258,20 +258,20 @@ def test_a_mode_that_fails_in_a_later_turn_keeps_the_earlier_ones(
 
 def test_every_process_times_at_least_one_iteration(tmp_path: Path) -> None:
     asked = replace(collection(tmp_path), iterations=2, processes=3)
-    assert [asked.iterations_of(turn) for turn in range(3)] == [1, 1, 1]
+    assert [asked.get_iterations(turn) for turn in range(3)] == [1, 1, 1]
 
 
 def test_a_mode_without_graphs_has_no_pass_for_them(tmp_path: Path) -> None:
     asked = replace(collection(tmp_path), node_ids=True)
     wanted = (Pass.CLEAN, Pass.TRACED, Pass.MEMORY)
-    assert asked.passes(ExecutionMode.COMPILE_DEFAULT) == wanted
-    assert asked.passes(ExecutionMode.EAGER) == wanted
+    assert asked.get_passes(ExecutionMode.COMPILE_DEFAULT) == wanted
+    assert asked.get_passes(ExecutionMode.EAGER) == wanted
 
 
-def observed(request: PassRequest) -> list[Observed]:
+def observed(request: PassRequest) -> list[ObservedSeries]:
     """What the process of an observer leaves."""
     observer = request.observer or Observer.NONE
-    return [Observed(observer, 0, None, (StepTiming(9, 3),), 8, (), (), None)]
+    return [ObservedSeries(observer, 0, None, (StepTiming(9, 3),), 8, (), (), None)]
 
 
 def test_the_step_is_timed_under_each_observer_between_two_that_watch_nothing(
@@ -378,8 +378,8 @@ def test_a_failing_capture_is_kept_with_its_cause(
         "memory pass",
     }
     (failed_pass,) = (event for event in events if isinstance(event, PassFailed))
-    assert "failed at a.py:3" in text_of(failed_pass)
-    assert not any("\x1b" in text_of(event) for event in events)
+    assert "failed at a.py:3" in format_event(failed_pass)
+    assert not any("\x1b" in format_event(event) for event in events)
 
 
 def test_a_pass_that_dies_is_a_failure_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -428,7 +428,7 @@ def test_a_compiled_mode_that_fails_keeps_what_the_compiler_told(
     # Only graphs that the bundle has are named.
     named = [node.graph for node in contents.compilation.nodes]
     assert named == (["graph-0"] if died is Pass.TRACED else [None])
-    report = compile_report(load_run(run.path, traces=False))
+    report = build_compile_report(load_run(run.path, traces=False))
     assert not isinstance(report, Missing)
     assert [cause.rule for cause in report.causes] == [CompileRuleId.PYTHON_SIDE_EFFECT]
 

@@ -16,14 +16,14 @@ EVERYTHING = replace(ASKED, node_ids=True, observers=True)
 
 @pytest.mark.parametrize("mode", SUPPORTED)
 def test_the_clean_pass_follows_a_plan_and_a_capture_it(mode: ExecutionMode) -> None:
-    passes = EVERYTHING.passes(mode)
+    passes = EVERYTHING.get_passes(mode)
     planned = mode.is_planned
     assert passes[planned] is Pass.CLEAN
     assert (Pass.PLAN in passes) == planned
     assert passes[-1] is Pass.OBSERVERS
     captures = mode.captures_graphs
     assert (Pass.CAPTURE in passes, Pass.NODE_IDS in passes) == (captures, captures)
-    assert len(ASKED.passes(mode)) == 3 + captures + planned
+    assert len(ASKED.get_passes(mode)) == 3 + captures + planned
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_the_clean_pass_follows_a_plan_and_a_capture_it(mode: ExecutionMode) -> 
     ],
 )
 def test_where_a_run_is_written(name: str | None, rank: int | None, folder: str) -> None:
-    assert replace(ASKED, name=name).target(ExecutionMode.EAGER, rank) == Path("x") / folder
+    assert replace(ASKED, name=name).get_target(ExecutionMode.EAGER, rank) == Path("x") / folder
 
 
 def test_a_recorded_program_is_no_mode_of_a_workload() -> None:

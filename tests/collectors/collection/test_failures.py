@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from collectors.collection.failures import describe
+from collectors.collection.failures import describe_failure
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
-from graphviz_dash.model.run import REFUSED, Pass
+from graphviz_dash.model.run import COLLECTOR_ERROR, Pass
 
 
 @pytest.mark.parametrize(
     ("error", "recorded"),
     [
         (RuntimeError("out of order"), "RuntimeError"),
-        (GraphvizDashError("the step calls no module"), REFUSED),
-        (MissingRequirementError("torch is not installed"), REFUSED),
+        (GraphvizDashError("the step calls no module"), COLLECTOR_ERROR),
+        (MissingRequirementError("torch is not installed"), COLLECTOR_ERROR),
     ],
 )
 def test_what_the_collector_refused_is_marked(error: Exception, recorded: str) -> None:
-    failure = describe(error, Pass.CLEAN)
+    failure = describe_failure(error, Pass.CLEAN)
     assert (failure.error, failure.message) == (recorded, str(error))
 
 
@@ -48,7 +48,7 @@ def test_an_error_in_code_of_inductor_is_the_programs_with_the_nodes_that_failed
     exec(compile(torch, "/lib/site-packages/torch/ops.py", "exec"), content)
     with pytest.raises(RuntimeError) as raised:
         content["step"](content["call"], content["operator"])
-    failure = describe(raised.value, Pass.RECORDED)
+    failure = describe_failure(raised.value, Pass.RECORDED)
     assert failure.location == "model.py:2"
     assert failure.traceback.splitlines()[-1] == (
         "# Topologically Sorted Source Nodes: [x, values], Original ATen: [aten._linalg_svd]"

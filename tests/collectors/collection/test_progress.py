@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from collectors.collection.cli import Speaker
+from collectors.collection.cli import ProgressPrinter
 from collectors.collection.progress import (
     Event,
     Interrupted,
     LeftoverRemoved,
     NumberedPass,
     ObserverFailed,
-    PassBegan,
     PassDone,
     PassFailed,
+    PassStarted,
+    format_event,
     is_failure,
-    text_of,
 )
 from collectors.collection.ranks import RankContext
-from graphviz_dash.bundle.staging import Leftover
+from graphviz_dash.bundle.staging import AbandonedFolder
 from graphviz_dash.model.observers import Observer
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass
 
@@ -32,9 +32,9 @@ SECOND = RankContext(1, 2, 1, 2, "localhost", 29500, True, 0)
 @pytest.mark.parametrize(
     ("event", "line"),
     [
-        (PassBegan(NUMBERED), "[2/7] graph: capture pass …"),
+        (PassStarted(NUMBERED), "[2/7] graph: capture pass …"),
         (
-            PassBegan(NumberedPass(2, 9, ExecutionMode.EAGER, Pass.CLEAN, (2, 5))),
+            PassStarted(NumberedPass(2, 9, ExecutionMode.EAGER, Pass.CLEAN, (2, 5))),
             "[2/9] eager: clean pass, process 2 of 5 …",
         ),
         (PassDone(NUMBERED, 1.26), "[2/7] graph: capture pass done in 1.3 s"),
@@ -47,7 +47,7 @@ SECOND = RankContext(1, 2, 1, 2, "localhost", 29500, True, 0)
             "graph: CUDA events failed: had \\x1b[31menough",
         ),
         (
-            LeftoverRemoved(Leftover(Path("x/.old.staging"), 2048)),
+            LeftoverRemoved(AbandonedFolder(Path("x/.old.staging"), 2048)),
             "Removed .old.staging (2.00 KiB), left by a killed collector",
         ),
         (
@@ -58,15 +58,15 @@ SECOND = RankContext(1, 2, 1, 2, "localhost", 29500, True, 0)
     ],
 )
 def test_the_line_of_an_event(event: Event, line: str) -> None:
-    assert text_of(event) == line
+    assert format_event(event) == line
 
 
 def test_only_what_failed_is_told_by_every_rank(capsys: pytest.CaptureFixture[str]) -> None:
-    speaker = Speaker(SECOND)
+    speaker = ProgressPrinter(SECOND)
     # A folder of that name was once taken for a failure.
-    removed = LeftoverRemoved(Leftover(Path("what failed before.staging"), 0))
-    for event in (PassBegan(NUMBERED), removed, PassFailed(NUMBERED, FAILURE)):
-        speaker.event(event)
+    removed = LeftoverRemoved(AbandonedFolder(Path("what failed before.staging"), 0))
+    for event in (PassStarted(NUMBERED), removed, PassFailed(NUMBERED, FAILURE)):
+        speaker.print_event(event)
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("rank 1: [2/7] graph: capture pass failed")
     assert not is_failure(removed)

@@ -20,9 +20,9 @@ from collectors.collection import collect as module
 from collectors.collection import machine, pass_runs
 from collectors.collection.collect import collect
 from collectors.collection.collection import CollectedRun
-from collectors.collection.ranks import Peers, RankContext, rank_context_of, worker_settings
+from collectors.collection.ranks import Peers, RankContext, get_worker_settings, read_rank_context
 from collectors.process.requests import FAILURE_FILE, PassRequest
-from collectors.process.subprocesses import Limit, run_worker
+from collectors.process.subprocesses import WorkerLimit, run_worker
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import Failure, Pass
@@ -61,12 +61,12 @@ def context(rank: int, world_size: int = 2) -> RankContext:
 
 
 def test_a_rank_is_told_by_torchruns_variables() -> None:
-    found = rank_context_of(TORCHRUN)
+    found = read_rank_context(TORCHRUN)
     assert found == RankContext(1, 4, 1, 2, "localhost", 29500, True, 0)
     assert found.launcher == ("torchrun", "--nnodes", "2", "--nproc-per-node", "2")
-    assert rank_context_of({}) is None
+    assert read_rank_context({}) is None
     # Job schedulers set some of them for a single process.
-    assert rank_context_of({"MASTER_ADDR": "localhost", "LOCAL_RANK": "0"}) is None
+    assert read_rank_context({"MASTER_ADDR": "localhost", "LOCAL_RANK": "0"}) is None
 
 
 @pytest.mark.parametrize(
@@ -80,17 +80,19 @@ def test_a_rank_is_told_by_torchruns_variables() -> None:
 )
 def test_variables_that_make_no_sense_are_refused(change: dict[str, str], found: str) -> None:
     with pytest.raises(InputError, match=found):
-        rank_context_of(TORCHRUN | change)
+        read_rank_context(TORCHRUN | change)
 
 
 def test_multicast_is_off_unless_the_user_set_it() -> None:
-    assert worker_settings({}) == {"NCCL_NVLS_ENABLE": "0"}
-    assert worker_settings({"NCCL_NVLS_ENABLE": "1"}) == {}
+    assert get_worker_settings({}) == {"NCCL_NVLS_ENABLE": "0"}
+    assert get_worker_settings({"NCCL_NVLS_ENABLE": "1"}) == {}
 
 
 def test_only_variables_that_name_no_machine_are_kept() -> None:
     environment = {"NCCL_ALGO": "Ring", "NCCL_SOCKET_IFNAME": "eth7", "NCCL_DEBUG_FILE": "/log"}
-    assert Peers(context(0), MemoryStore()).facts(environment).settings == {"NCCL_ALGO": "Ring"}
+    assert Peers(context(0), MemoryStore()).build_rank_group(environment).settings == {
+        "NCCL_ALGO": "Ring"
+    }
 
 
 def test_a_silent_rank_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +102,7 @@ def test_a_silent_rank_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
         now[0] += seconds
 
     peers = Peers(context(0, 3), MemoryStore(), lambda: now[0], sleep)
-    failure = peers.settle("eager-clean", None, Pass.CLEAN)
+    failure = peers.exchange_outcome("eager-clean", None, Pass.CLEAN)
     assert failure is not None
     assert failure.error == "RankFailed"
     assert failure.message == (
@@ -111,9 +113,9 @@ def test_a_silent_rank_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_passes_do_not_share_a_meeting_place() -> None:
     peers = Peers(context(1), MemoryStore())
-    names = [peers.group(name, 60).prefix for name in ("eager-clean", "eager-traced")]
+    names = [peers.build_group_request(name, 60).prefix for name in ("eager-clean", "eager-traced")]
     again = Peers(RankContext(1, 2, 1, 2, "localhost", 29500, True, 1), MemoryStore())
-    assert len({*names, again.group("eager-clean", 60).prefix}) == 3
+    assert len({*names, again.build_group_request("eager-clean", 60).prefix}) == 3
 
 
 Fate = Callable[[PassRequest], "subprocess.CompletedProcess[str] | None"]
@@ -133,7 +135,7 @@ def both_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Fat
     def run(fate: Fate) -> list[tuple[CollectedRun, ...]]:
         def worker(
             *arguments: str,
-            limit: Limit | None = None,
+            limit: WorkerLimit | None = None,
             **_: object,
         ) -> subprocess.CompletedProcess[str]:
             if arguments[0] == "--environment":
@@ -145,7 +147,7 @@ def both_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Fat
                 # A worker that waits in a collective until it is killed.
                 assert limit is not None
                 until = time.monotonic() + 20
-                while not limit.reached() and time.monotonic() < until:
+                while not limit.check() and time.monotonic() < until:
                     time.sleep(0.01)
                 return ended(-9)
             if fatal is None:
@@ -191,7 +193,9 @@ def test_each_rank_writes_its_bundles(both_ranks: Callable[[Fate], Any], tmp_pat
 def test_a_rank_that_is_stuck_is_ended_and_knows_why(
     both_ranks: Callable[[Fate], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pass_runs, "Limit", lambda seconds, failed: Limit(seconds, failed, 0.2))
+    monkeypatch.setattr(
+        pass_runs, "Limit", lambda seconds, failed: WorkerLimit(seconds, failed, 0.2)
+    )
 
     def fate(request: PassRequest) -> subprocess.CompletedProcess[str] | None:
         assert request.group is not None
@@ -232,11 +236,11 @@ def test_a_pass_that_failed_on_one_rank_failed_on_all(both_ranks: Callable[[Fate
 
 def test_a_limit_is_reached_by_time_or_by_another_ranks_failure() -> None:
     now, cause = [0.0], [None, "rank 1 failed"]
-    late = Limit(60, clock=lambda: now[0])
-    alone = Limit(None, lambda: cause[now[0] >= 100], clock=lambda: now[0])
+    late = WorkerLimit(60, clock=lambda: now[0])
+    alone = WorkerLimit(None, lambda: cause[now[0] >= 100], clock=lambda: now[0])
     reached = []
     for now[0] in (0, 60, 61, 100, 109, 111):
-        reached.append((late.reached(), alone.reached()))
+        reached.append((late.check(), alone.check()))
     assert [one for one, _ in reached] == [False, False, True, True, True, True]
     assert [one for _, one in reached] == [False] * 5 + [True]
     assert late.reason == "the pass exceeded 60 s and was killed"
@@ -247,5 +251,5 @@ def test_a_limit_is_reached_by_time_or_by_another_ranks_failure() -> None:
 def test_a_worker_is_killed_at_its_limit() -> None:
     command = [sys.executable, "-c", "import time; time.sleep(600)"]
     now = itertools.count()
-    done = run_worker(command, os.environ, Limit(3, clock=lambda: float(next(now))))
+    done = run_worker(command, os.environ, WorkerLimit(3, clock=lambda: float(next(now))))
     assert done.returncode == -9

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from collectors.compiled.account import SLOW_PATH, CompileAccount, compile_account
+from collectors.compiled.account import SLOW_PATH, CompileRecorder, record_compilation
 from collectors.compiled.taps import TRACE_LOGGER
 from collectors.compiled.trees import TREES
 from collectors.guard import Guard
-from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
+from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import CompilationFact
 from graphviz_dash.model.compile_rules import CompileRuleId
@@ -74,7 +74,7 @@ START = {
 
 
 def test_the_program_hears_what_it_heard_before(log: logging.Logger) -> None:
-    with compile_account() as account:
+    with record_compilation() as account:
         assert log.isEnabledFor(logging.DEBUG)
         log.debug("Created 1 graph partitions: 1 cudagraphable, 0 non-cudagraphable")
         log.debug("  Partition 0: 3 nodes, cudagraphable, inputs=1, outputs=1")
@@ -82,7 +82,7 @@ def test_the_program_hears_what_it_heard_before(log: logging.Logger) -> None:
     assert heard(log) == ["skipping cudagraphs due to multiple devices: cuda:0, cuda:1"]
     assert log.level == logging.WARNING
     assert log.filters == []
-    result = account.result()
+    result = account.get_result()
     assert result is not None
     assert [len(split.partitions) for split in result.partitionings] == [1]
     assert [skip.reason for skip in result.skips] == ["multiple devices: cuda:0, cuda:1"]
@@ -92,7 +92,7 @@ def test_a_module_that_is_imported_later_is_heard_from_its_next_record(
     monkeypatch: pytest.MonkeyPatch, log: logging.Logger
 ) -> None:
     monkeypatch.delitem(sys.modules, SCHEDULER)
-    with compile_account():
+    with record_compilation():
         assert not log.isEnabledFor(logging.DEBUG)
         monkeypatch.setitem(sys.modules, SCHEDULER, Object())
         structured(START)
@@ -101,11 +101,11 @@ def test_a_module_that_is_imported_later_is_heard_from_its_next_record(
 
 def test_the_structured_trace_is_heard_and_its_handler_goes() -> None:
     handlers = list(logging.getLogger(TRACE_LOGGER).handlers)
-    with compile_account() as account:
+    with record_compilation() as account:
         structured(START)
         structured({"odd": 3})
     assert logging.getLogger(TRACE_LOGGER).handlers == handlers
-    result = account.result()
+    result = account.get_result()
     assert result is not None
     assert [(frame.id, frame.function) for frame in result.frames] == [("0/0", "forward")]
 
@@ -131,9 +131,9 @@ def test_the_innermost_caller_is_the_call_of_the_compiled_function(tmp_path: Pat
     exec(compile(PROGRAM, str(path), "exec"), program)
     dynamo = {"__name__": "torch._dynamo.convert_frame", "told": lambda: structured(told)}
     exec("def compiled():\n    told()\n", dynamo)
-    with compile_account() as account:
+    with record_compilation() as account:
         program["run"](dynamo["compiled"])
-    result = account.result()
+    result = account.get_result()
     assert result is not None
     (frame,) = result.frames
     assert [(line.text, line.function, line.code) for line in frame.callers[:2]] == [
@@ -145,9 +145,9 @@ def test_the_innermost_caller_is_the_call_of_the_compiled_function(tmp_path: Pat
 
 
 def test_nothing_is_made_of_a_program_that_compiles_nothing() -> None:
-    with compile_account() as account:
+    with record_compilation() as account:
         pass
-    assert account.result() is None
+    assert account.get_result() is None
 
 
 def trees() -> Any:
@@ -199,9 +199,9 @@ class _Key:
 
 def test_the_trees_are_read_with_the_graphs_of_the_bundle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, TREES, trees())
-    account = CompileAccount(Guard())
-    account.read({"cuda 0": "graph-1", "cuda 1": None}.get)
-    result = account.result()
+    account = CompileRecorder(Guard())
+    account.read_trees({"cuda 0": "graph-1", "cuda 1": None}.get)
+    result = account.get_result()
     assert result is not None
     assert [(node.id, node.parent, node.graph) for node in result.nodes] == [
         (0, None, "graph-1"),
@@ -226,15 +226,15 @@ def test_a_function_that_waits_for_a_backward_is_told_at_its_call(
     monkeypatch.setitem(sys.modules, TREES, trees())
     call = {"line": 30, "name": "train", "filename": "/app/train.py", "loc": "kept += [model(x)]"}
     own = START["dynamo_start"]["stack"]
-    with compile_account() as account:
+    with record_compilation() as account:
         structured({**START, "dynamo_start": {"stack": [call, *own]}})
-        account.read(lambda _: None)
-    result = account.result()
+        account.read_trees(lambda _: None)
+    result = account.get_result()
     assert result is not None
     untimed = Missing(Fact.TRACED_STEPS, "no steps were traced")
     (cause,) = (
         cause
-        for cause in compile_causes(result, untimed, untimed)
+        for cause in find_compile_causes(result, untimed, untimed)
         if cause.rule is CompileRuleId.PENDING_BACKWARD
     )
     assert cause.reason == SLOW_PATH
@@ -246,12 +246,12 @@ def test_a_function_that_waits_for_a_backward_is_told_at_its_call(
 def test_trees_of_another_shape_cost_their_facts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, TREES, Object())
     guard = Guard()
-    account = CompileAccount(guard)
-    with compile_account() as other:
+    account = CompileRecorder(guard)
+    with record_compilation() as other:
         structured(START)
-    account.read(lambda _: None)
-    other.read(lambda _: None)
-    result = other.result()
+    account.read_trees(lambda _: None)
+    other.read_trees(lambda _: None)
+    result = other.get_result()
     assert result is not None
     missing = {source.fact: source.missing for source in result.sources}
     assert missing[CompilationFact.NODES] == f"{TREES} is not as expected (AttributeError)"
@@ -263,9 +263,9 @@ def test_a_torch_that_does_not_log_a_fact_is_not_taken_to_have_none(
     monkeypatch: pytest.MonkeyPatch, version: str, is_logged: bool
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", Object(__version__=version))
-    with compile_account() as account:
+    with record_compilation() as account:
         structured(START)
-    told = account.result()
+    told = account.get_result()
     assert told is not None
     sources = {source.fact: source for source in told.sources}
     for fact in (CompilationFact.PARTITIONS, CompilationFact.RERECORDINGS):

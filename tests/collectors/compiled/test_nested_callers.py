@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("torch", reason="compiles with torch")
 
-from collectors.compiled.account import compile_account
-from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
+from collectors.compiled.account import record_compilation
+from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import (
     Compilation,
@@ -91,9 +91,9 @@ def told_of(program: dict[str, Any], build: str) -> Compilation:
     import torch
 
     torch._dynamo.reset()
-    with compile_account() as account:
+    with record_compilation() as account:
         program["train"](program[build])
-    told = account.result()
+    told = account.get_result()
     assert told is not None
     return told
 
@@ -119,7 +119,7 @@ def test_breaks_and_recompiles_are_told_where_they_are_mended(
 ) -> None:
     told = told_of(program, build)
     lines: dict[Rule, set[str]] = {}
-    for cause in compile_causes(told, UNTIMED, UNTIMED):
+    for cause in find_compile_causes(told, UNTIMED, UNTIMED):
         lines.setdefault(cause.rule, set()).add(marked(cause.lines[0]))
     assert lines[Rule.PYTHON_SIDE_EFFECT] == {"break"}
     assert "body" in lines[Rule.RECOMPILING]
@@ -139,7 +139,7 @@ def test_what_is_mended_at_the_call_is_told_at_the_call(
     ):
         name = "warnings" if isinstance(warning, CompileWarning) else "rerecordings"
         facts = {"functions": (recorded,), "breaks": (), "recompiles": (), name: (warning,)}
-        (cause,) = compile_causes(msgspec.structs.replace(told, **facts), UNTIMED, UNTIMED)
+        (cause,) = find_compile_causes(msgspec.structs.replace(told, **facts), UNTIMED, UNTIMED)
         assert (cause.rule, marked(cause.lines[0])) == (rule, "call")
 
 
@@ -148,7 +148,7 @@ def test_a_skip_without_a_line_has_that_of_its_function(program: dict[str, Any])
     frame = next(each for each in told.frames if not each.resumes)
     skip = GraphSkip(frame.id, "incompatible operators", ())
     facts = {"skips": (skip,), "breaks": (), "recompiles": ()}
-    (cause,) = compile_causes(msgspec.structs.replace(told, **facts), UNTIMED, UNTIMED)
+    (cause,) = find_compile_causes(msgspec.structs.replace(told, **facts), UNTIMED, UNTIMED)
     functions = [line.function for line in cause.lines if line.function != "<listcomp>"]
     assert functions[:4] == [
         "plain",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.compiled.written_account import written_account
+from collectors.compiled.written_account import save_compilation
 from collectors.process.results import read_result
 from graphviz_dash.bundle import parts
 from tests.collectors.compiled.test_account import START, structured
@@ -15,7 +15,7 @@ from tests.collectors.compiled.test_account import START, structured
 @pytest.mark.parametrize("ends", [True, False])
 def test_the_account_is_there_when_the_step_fails(tmp_path: Path, ends: bool) -> None:
     try:
-        with written_account(tmp_path):
+        with save_compilation(tmp_path):
             structured(START)
             if not ends:
                 raise RuntimeError("the step fails")
@@ -27,6 +27,6 @@ def test_the_account_is_there_when_the_step_fails(tmp_path: Path, ends: bool) ->
 
 
 def test_nothing_is_written_where_nothing_was_compiled(tmp_path: Path) -> None:
-    with written_account(tmp_path):
+    with save_compilation(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import msgspec
 
-from collectors.cupti.node_records import Record, node_id_pass
-from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeLook
+from collectors.cupti.node_records import Record, build_node_id_pass
+from graphviz_dash.model.node_ids import GraphIds, NodeIdPass, NodeSignature
 
-A = NodeLook("kernel", "a", (1, 1, 1), (32, 1, 1), 0, 16, None)
-B = NodeLook("memset", "Memset", None, None, None, None, 4)
+A = NodeSignature("kernel", "a", (1, 1, 1), (32, 1, 1), 0, 16, None)
+B = NodeSignature("memset", "Memset", None, None, None, None, 4)
 IDS = (GraphIds("graph-0", (5,), (0, 1)),)
 
 
-def record(node: int, start: int, *, correlation: int = 8, graph: int = 5, look: NodeLook = A):
+def record(node: int, start: int, *, correlation: int = 8, graph: int = 5, look: NodeSignature = A):
     return Record(look, graph, (graph << 32) | node, correlation, 0, 7, start, start + 10)
 
 
 def made(records: list[Record], begins: tuple[int, ...] = (100, 200)) -> NodeIdPass:
-    return node_id_pass("a test", IDS, records, begins, dropped=3)
+    return build_node_id_pass("a test", IDS, records, begins, dropped=3)
 
 
 def test_rows_are_by_start_in_their_step_with_shared_looks() -> None:

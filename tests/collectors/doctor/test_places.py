@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.doctor import places
-from collectors.doctor.places import Spot, decides, is_users, spot_of_error
+from collectors.doctor.places import SourceLocation, find_error_location, is_condition, is_user_code
 
 CODE = """\
 def step(x, limit):
@@ -34,45 +34,45 @@ def script(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("line", "expected"), [(2, False), (3, True), (4, False), (6, True)])
 def test_lines_in_conditions_decide(script: Path, line: int, expected: bool) -> None:
-    assert decides(Spot(str(script), line, "step")) is expected
+    assert is_condition(SourceLocation(str(script), line, "step")) is expected
 
 
 @pytest.mark.parametrize("line", [10, 11])
 def test_assertions_and_conditional_expressions_decide(script: Path, line: int) -> None:
-    assert decides(Spot(str(script), line, "step"))
+    assert is_condition(SourceLocation(str(script), line, "step"))
 
 
 def test_a_file_that_is_no_python_decides_nothing(tmp_path: Path) -> None:
     file = tmp_path / "odd.py"
     file.write_text("if (")
-    assert not decides(Spot(str(file), 1, "step"))
+    assert not is_condition(SourceLocation(str(file), 1, "step"))
 
 
 def test_a_place_carries_a_few_lines_around_it(
     script: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(script.parent)
-    place = Spot(str(script), 2, "step").place()
+    place = SourceLocation(str(script), 2, "step").to_code_place()
     assert (place.file, place.line, place.function, place.first) == ("train.py", 2, "step", 1)
     assert place.lines == tuple(CODE.splitlines()[:5])
     assert place.text == "train.py:2"
 
 
 def test_a_place_without_source_has_no_lines() -> None:
-    assert Spot("<string>", 3, "f").place().lines == ()
+    assert SourceLocation("<string>", 3, "f").to_code_place().lines == ()
 
 
 def test_libraries_and_our_own_code_are_not_the_users(script: Path) -> None:
     ours = Path(places.__file__)
-    assert is_users(str(script))
-    assert is_users(str(ours.parents[1] / "workloads" / "mlp.py"))
+    assert is_user_code(str(script))
+    assert is_user_code(str(ours.parents[1] / "workloads" / "mlp.py"))
     for file in (
         str(ours),
         "<frozen runpy>",
         "/x/site-packages/torch/nn/modules/module.py",
         str(Path(sysconfig.get_path("stdlib")) / "contextlib.py"),
     ):
-        assert not is_users(file), file
+        assert not is_user_code(file), file
 
 
 def test_an_error_leads_to_the_innermost_line_of_the_user(script: Path) -> None:
@@ -81,12 +81,12 @@ def test_an_error_leads_to_the_innermost_line_of_the_user(script: Path) -> None:
     exec(code, space)
     with pytest.raises(KeyError) as caught:
         space["g"]()  # type: ignore[operator]
-    found = spot_of_error(caught.value.__traceback__)
+    found = find_error_location(caught.value.__traceback__)
     assert found is not None
     assert (found.line, found.function) == (2, "f")
 
 
 def test_what_torch_compile_wrote_is_not_the_users() -> None:
-    assert not is_users(
+    assert not is_user_code(
         "/tmp/torchinductor_x/in/cinkgwezs3qf5atatmtrk6hdnohttq3uq7ir3i35dsqzj2n4ff3v.py"
     )

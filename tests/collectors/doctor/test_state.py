@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from collectors.doctor.state import changes, python_state
+from collectors.doctor.state import diff_state, read_python_state
 
 TOTAL = 0
 
@@ -25,9 +25,9 @@ def counting() -> Callable[[], None]:
 
 def test_closures_globals_lengths_and_entries_are_seen() -> None:
     step = counting()
-    before = python_state(step)
+    before = read_python_state(step)
     step()
-    found = {name: (old, new) for name, old, new in changes(before, python_state(step))}
+    found = {name: (old, new) for name, old, new in diff_state(before, read_python_state(step))}
     assert found["count"] == (0, 1)
     assert found["TOTAL"][1] - found["TOTAL"][0] == 2
     assert found["len(losses)"] == (1, 2)
@@ -40,9 +40,9 @@ def test_functions_that_a_step_calls_are_looked_into() -> None:
     def step() -> None:
         inner()
 
-    before = python_state(step)
+    before = read_python_state(step)
     step()
-    assert ("count", 0, 1) in changes(before, python_state(step))
+    assert ("count", 0, 1) in diff_state(before, read_python_state(step))
 
 
 class Trainer:
@@ -56,9 +56,9 @@ class Trainer:
 
 def test_attributes_of_a_methods_object_are_seen() -> None:
     trainer = Trainer()
-    before = python_state(trainer.step)
+    before = read_python_state(trainer.step)
     trainer.step()
-    assert changes(before, python_state(trainer.step)) == (("Trainer.step_number", 5, 6),)
+    assert diff_state(before, read_python_state(trainer.step)) == (("Trainer.step_number", 5, 6),)
 
 
 def test_a_function_that_calls_itself_is_looked_at_once() -> None:
@@ -68,4 +68,4 @@ def test_a_function_that_calls_itself_is_looked_at_once() -> None:
         if depth > 5:
             step()
 
-    assert python_state(step) == {"depth": 1}
+    assert read_python_state(step) == {"depth": 1}

@@ -70,17 +70,17 @@ def _no_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ids_of_each_graph_that_has_nodes() -> None:
-    from collectors.driver.graph_ids import ids_from_torch
+    from collectors.driver.graph_ids import get_torch_ids
 
     graphs = {"graph-0": Graph(4, []), "graph-1": Graph(7, [0, 1, 2]), "graph-2": Graph(9, [0, 2])}
-    assert ids_from_torch(graphs) == (
+    assert get_torch_ids(graphs) == (
         GraphIds("graph-1", (7,), (0, 1, 2)),
         GraphIds("graph-2", (9,), (0, 2)),
     )
 
 
 def test_an_old_torch_and_an_old_driver_tell_none() -> None:
-    from collectors.driver.graph_ids import ids_from_torch
+    from collectors.driver.graph_ids import get_torch_ids
 
-    assert ids_from_torch({"graph-0": object()}) == ()
-    assert ids_from_torch({"graph-0": OldDriver()}) == ()
+    assert get_torch_ids({"graph-0": object()}) == ()
+    assert get_torch_ids({"graph-0": OldDriver()}) == ()

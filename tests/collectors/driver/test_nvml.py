@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectors.driver.nvml import gpu_clocks
+from collectors.driver.nvml import read_gpu_clocks
 from graphviz_dash.model.timings import GpuClocks
 
 BUS = "0000:1B:00.0"
@@ -56,16 +56,16 @@ class Nvml:
 )
 def test_clocks_and_what_slows_a_gpu_at_work(reasons: int, slowed_by: tuple[str, ...]) -> None:
     nvml = Nvml(reasons)
-    assert gpu_clocks(BUS, lambda: nvml) == GpuClocks(1_755, 1_980, 3_201, slowed_by)
+    assert read_gpu_clocks(BUS, lambda: nvml) == GpuClocks(1_755, 1_980, 3_201, slowed_by)
     assert nvml.calls[-1] == "nvmlShutdown"
 
 
 @pytest.mark.parametrize("refuses", ["nvmlInit_v2", "nvmlDeviceGetHandleByPciBusId_v2"])
 def test_nvml_that_refuses_tells_nothing(refuses: str) -> None:
     nvml = Nvml(refuses=refuses)
-    assert gpu_clocks(BUS, lambda: nvml) is None
+    assert read_gpu_clocks(BUS, lambda: nvml) is None
     assert ("nvmlShutdown" in nvml.calls) == (refuses != "nvmlInit_v2")
 
 
 def test_a_machine_without_the_library_tells_nothing() -> None:
-    assert gpu_clocks(BUS, lambda: ctypes.CDLL("no-such-library.so.1")) is None
+    assert read_gpu_clocks(BUS, lambda: ctypes.CDLL("no-such-library.so.1")) is None

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.allocator.extents import Event, Segment
-from collectors.driver.operands import Extent, Reach, addresses_in, lived, merged_operands
+from collectors.driver.operands import (
+    AllocationResolver,
+    Extent,
+    find_addresses,
+    list_live_extents,
+    merge_operands,
+)
 from graphviz_dash.model.graph import Operand
 
 BASE = 0x7F12_0000_0000
@@ -21,29 +27,29 @@ def ask(address: int) -> Extent | None:
     return OTHER if OTHER[0] <= address < OTHER[1] else None
 
 
-def reach(*events: Event) -> Reach:
-    return Reach([SEGMENT], lived([SEGMENT], events), ask)
+def reach(*events: Event) -> AllocationResolver:
+    return AllocationResolver([SEGMENT], list_live_extents([SEGMENT], events), ask)
 
 
 def test_addresses_are_found_at_every_multiple_of_four_bytes() -> None:
     arguments = struct.pack("<QIQi", BASE, 7, BASE + 512, -1)
-    assert {BASE, BASE + 512} <= set(addresses_in(arguments))
-    assert addresses_in(struct.pack("<QQdf", 12, 1 << 60, 0.0, 1.0)) == []
-    assert addresses_in(b"") == addresses_in(b"1234567") == []
+    assert {BASE, BASE + 512} <= set(find_addresses(arguments))
+    assert find_addresses(struct.pack("<QQdf", 12, 1 << 60, 0.0, 1.0)) == []
+    assert find_addresses(b"") == find_addresses(b"1234567") == []
 
 
 @given(st.lists(st.integers(1 << 32, (1 << 47) - 1), max_size=6), st.binary(max_size=12))
 def test_no_address_in_the_arguments_is_missed(addresses: list[int], rest: bytes) -> None:
     packed = rest[: len(rest) // 4 * 4] + struct.pack(f"<{len(addresses)}Q", *addresses)
-    assert set(addresses) <= set(addresses_in(packed))
+    assert set(addresses) <= set(find_addresses(packed))
 
 
 def test_an_address_reaches_the_allocation_that_holds_it() -> None:
     found = reach()
-    assert found.operand(BASE + 1500) == Operand(0, 1024, 1024)
-    assert found.operand(BASE) == Operand(0, 0, 512)
-    assert found.operand(OTHER[0] + 8) == Operand(1, 0, 0x1000)
-    assert found.operand(0x1234_5678_9ABC) is None
+    assert found.resolve(BASE + 1500) == Operand(0, 1024, 1024)
+    assert found.resolve(BASE) == Operand(0, 0, 512)
+    assert found.resolve(OTHER[0] + 8) == Operand(1, 0, 0x1000)
+    assert found.resolve(0x1234_5678_9ABC) is None
 
 
 def test_memory_that_served_several_allocations_is_reached_as_all_of_them() -> None:
@@ -54,23 +60,23 @@ def test_memory_that_served_several_allocations_is_reached_as_all_of_them() -> N
     ]
     found = reach(*again)
     # Of 1024 to 2048 before, and of 1024 to 1536 since: whichever it was when the node was added.
-    assert found.operand(BASE + 1024) == Operand(0, 1024, 1024)
-    assert found.operand(BASE + 1536) == Operand(0, 1024, 2560)
-    assert found.operand(BASE + 3000) == Operand(0, 1536, 2048)
+    assert found.resolve(BASE + 1024) == Operand(0, 1024, 1024)
+    assert found.resolve(BASE + 1536) == Operand(0, 1024, 2560)
+    assert found.resolve(BASE + 3000) == Operand(0, 1536, 2048)
 
 
 def test_memory_that_nothing_was_allocated_in_is_reached_as_its_whole_segment() -> None:
-    assert reach().operand(BASE + 700) == Operand(0, 0, 0x10000)
+    assert reach().resolve(BASE + 700) == Operand(0, 0, 0x10000)
 
 
 def test_memory_that_the_graph_allocates_is_known_from_then_on() -> None:
     found = reach()
     address = 0x3_0200_0000
-    assert found.operand(address) is None
-    found.allocate(address, 256)
-    assert found.operand(address + 8) == Operand(0, 0, 256)
+    assert found.resolve(address) is None
+    found.add_graph_allocation(address, 256)
+    assert found.resolve(address + 8) == Operand(0, 0, 256)
 
 
 def test_operands_that_overlap_are_one() -> None:
     parts = [Operand(1, 0, 8), Operand(0, 512, 512), Operand(0, 0, 600), Operand(0, 1024, 8)]
-    assert merged_operands(parts) == (Operand(0, 0, 1024), Operand(0, 1024, 8), Operand(1, 0, 8))
+    assert merge_operands(parts) == (Operand(0, 0, 1024), Operand(0, 1024, 8), Operand(1, 0, 8))

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from collectors.launch import cli, processes
-from collectors.launch.requests import Measured, topologies
+from collectors.launch.requests import LaunchResult, build_topologies
 from graphviz_dash.bundle.launch import LAUNCH_FILE, read_launch
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
@@ -87,12 +87,12 @@ def test_a_process_that_fails_is_told(
 
 
 def test_samples_stay_in_the_order_of_the_processes() -> None:
-    def one(first: int, *, upload: bool) -> Measured:
+    def one(first: int, *, upload: bool) -> LaunchResult:
         samples = {CAPTURE: (first, first + 1)} | ({UPLOAD: (first, first)} if upload else {})
         absent = {} if upload else {UPLOAD: "it waited"}
-        return Measured(True, (first,), (), (LaunchSeries(LINE, samples, absent),))
+        return LaunchResult(True, (first,), (), (LaunchSeries(LINE, samples, absent),))
 
-    found = processes.joined([one(1, upload=True), one(5, upload=False)], True)
+    found = processes.join_results([one(1, upload=True), one(5, upload=False)], True)
     (series,) = found.series
     # A measure that one process lacks would shift the samples of those after it.
     assert series.samples == {CAPTURE: (1, 2, 5, 6)}
@@ -105,7 +105,7 @@ def test_lists_of_sizes(launch: Launch, tmp_path: Path) -> None:
     result = launch("-o", str(tmp_path / "new"), *arguments)
     assert result.exit_code == 0, result.output
     measured = {one.topology for one in read_launch(tmp_path / "new").series}
-    assert measured == set(topologies((5, 3), 8, (7,), (1, 9)))
+    assert measured == set(build_topologies((5, 3), 8, (7,), (1, 9)))
     assert Topology(8, 7, True, None, 0) in measured
 
 

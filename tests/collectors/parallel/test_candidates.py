@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 
 from benchmarks.parallel_score import DATA, decoded, recorded_pieces
-from collectors.parallel.candidates import Candidate, candidates, fitting, larger
+from collectors.parallel.candidates import (
+    Candidate,
+    build_candidates,
+    filter_fitting,
+    filter_larger,
+)
 
 MIB = 1 << 20
 
@@ -34,7 +39,7 @@ def observed(name: str) -> Any:
 def cells() -> tuple[Any, list[Candidate]]:
     """Stacked LSTM cells, whose products need a whole workspace each."""
     step = observed("lstm2")
-    return step, candidates(step)
+    return step, build_candidates(step)
 
 
 def test_where_little_fits_the_larger_plans_are_a_curve(
@@ -43,8 +48,8 @@ def test_where_little_fits_the_larger_plans_are_a_curve(
     step, plans = cells
     limit = round(1.5 * step.line_bytes)
     line_ns = step.line_ns - step.fixed_ns
-    assert all(each.expected_ns > 0.9 * line_ns for each in fitting(plans, limit))
-    curve = larger(plans, limit, line_ns)
+    assert all(each.expected_ns > 0.9 * line_ns for each in filter_fitting(plans, limit))
+    curve = filter_larger(plans, limit, line_ns)
     assert len(curve) >= 4
     sizes = [each.expected_bytes for each in curve]
     times = [each.expected_ns for each in curve]
@@ -57,27 +62,27 @@ def test_where_little_fits_the_larger_plans_are_a_curve(
 def test_with_fitted_workspaces_the_fastest_fit() -> None:
     step = observed("lstm2")
     step.wide_bytes = step.narrow_bytes
-    plans = candidates(step)
+    plans = build_candidates(step)
     limit = round(1.5 * step.line_bytes)
-    best, *_ = fitting(plans, limit)
+    best, *_ = filter_fitting(plans, limit)
     assert best.expected_ns < 0.3 * step.line_ns
     assert best.expected_bytes < step.line_bytes
-    assert larger(plans, limit, step.line_ns - step.fixed_ns) == []
+    assert filter_larger(plans, limit, step.line_ns - step.fixed_ns) == []
 
 
 def test_with_any_amount_of_memory_nothing_is_too_large(
     cells: tuple[Any, list[Candidate]],
 ) -> None:
     step, plans = cells
-    assert {each.plan.streams for each in fitting(plans, None)} > {2, 3, 4}
-    assert larger(plans, None, step.line_ns) == []
+    assert {each.plan.streams for each in filter_fitting(plans, None)} > {2, 3, 4}
+    assert filter_larger(plans, None, step.line_ns) == []
 
 
 def test_a_larger_plan_must_be_worth_more_than_what_fits() -> None:
     step = observed("mlp-train")
-    plans = candidates(step)
+    plans = build_candidates(step)
     limit = round(1.5 * step.line_bytes)
-    best = fitting(plans, limit)[0]
+    best = filter_fitting(plans, limit)[0]
     assert best.expected_bytes <= limit
-    for each in larger(plans, limit, step.line_ns - step.fixed_ns):
+    for each in filter_larger(plans, limit, step.line_ns - step.fixed_ns):
         assert each.expected_ns < 0.9 * best.expected_ns

@@ -17,10 +17,10 @@ import torch
 
 from collectors.parallel import check as check_module
 from collectors.parallel import observer as observer_module
-from collectors.parallel.check import Checker, Outcome
-from collectors.parallel.hidden import with_hidden
-from collectors.parallel.observer import Observer
-from collectors.parallel.state import OutsideState
+from collectors.parallel.check import Checker, CheckOutcome
+from collectors.parallel.hidden import add_hidden_accesses
+from collectors.parallel.observer import OperatorObserver
+from collectors.parallel.state import ExternalState
 
 COUNT = torch.zeros(4)
 NOTES = torch.zeros(4)
@@ -41,9 +41,9 @@ def average(x: torch.Tensor) -> torch.Tensor:
 @pytest.fixture(autouse=True)
 def _on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     launched = iter(range(1, 1 << 20))
-    monkeypatch.setattr(observer_module, "nodes_so_far", lambda: next(launched))
-    monkeypatch.setattr(observer_module, "_large_blocks", lambda: 0)
-    monkeypatch.setattr(check_module, "_LOADED", 0)
+    monkeypatch.setattr(observer_module, "count_nodes", lambda: next(launched))
+    monkeypatch.setattr(observer_module, "_count_large_blocks", lambda: 0)
+    monkeypatch.setattr(check_module, "_LOADED_REPLAYS", 0)
     for name, value in {
         "current_stream": 0,
         "current_device": 0,
@@ -64,14 +64,14 @@ class Step:
     run: Callable[[], object]
     observed: Any
 
-    def check(self, replay: Callable[[], object]) -> Outcome:
+    def check(self, replay: Callable[[], object]) -> CheckOutcome:
         graph: Any = SimpleNamespace(graph=SimpleNamespace(replay=replay))
-        return Checker(self.observed).check(graph, {}, [])
+        return Checker(self.observed).check_replays(graph, {}, [])
 
 
 def observed_step(run: Callable[[], object], *kept: torch.Tensor) -> Step:
     """``run`` as it is observed, where operators may write what is ``kept`` by them."""
-    observer = Observer()
+    observer = OperatorObserver()
     observer.start()
     observer.finish = lambda: None  # type: ignore[method-assign]
     with observer:
@@ -81,7 +81,7 @@ def observed_step(run: Callable[[], object], *kept: torch.Tensor) -> Step:
         (each.data_ptr(), each.data_ptr() + each.untyped_storage().nbytes()): [custom]
         for each in kept
     }
-    operators, storages, unknown = with_hidden(
+    operators, storages, unknown = add_hidden_accesses(
         observer.operators, observer.storages, observer.outside, extents
     )
     memory = {(each.data_ptr()): each.untyped_storage() for each in kept}
@@ -92,7 +92,7 @@ def observed_step(run: Callable[[], object], *kept: torch.Tensor) -> Step:
             step=run,
             operators=operators,
             storages=storages,
-            state=OutsideState(operators, storages, outside, observer.mixed),
+            state=ExternalState(operators, storages, outside, observer.mixed),
             hidden=frozenset(unknown),
         ),
     )

@@ -15,10 +15,10 @@ from torch import distributed
 from torch.distributed import _functional_collectives as functional
 
 from collectors.parallel import observer as observer_module
-from collectors.parallel.collectives import join
-from collectors.parallel.observer import Observer
+from collectors.parallel.collectives import wait_for_collective
+from collectors.parallel.observer import OperatorObserver
 from collectors.parallel.refusal import RefusedError
-from graphviz_dash.planning.operators import Need, dependencies
+from graphviz_dash.planning.operators import DependencyKind, find_dependencies
 
 
 class Launches:
@@ -37,15 +37,15 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> Iterator[Launches]:
         launched.count += 1
         return launched.count
 
-    monkeypatch.setattr(observer_module, "nodes_so_far", nodes_so_far)
-    monkeypatch.setattr(observer_module, "_large_blocks", lambda: 0)
+    monkeypatch.setattr(observer_module, "count_nodes", nodes_so_far)
+    monkeypatch.setattr(observer_module, "_count_large_blocks", lambda: 0)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: 0)
     yield launched
     distributed.destroy_process_group()
 
 
-def observed(step: object) -> Observer:
-    observer = Observer()
+def observed(step: object) -> OperatorObserver:
+    observer = OperatorObserver()
     observer.start()
     # What is launched between operators is not asked for here.
     observer.finish = lambda: None  # type: ignore[method-assign]
@@ -54,7 +54,7 @@ def observed(step: object) -> Observer:
     return observer
 
 
-def access(observer: Observer, name: str) -> list[tuple[int, bool]]:
+def access(observer: OperatorObserver, name: str) -> list[tuple[int, bool]]:
     (operator,) = (each for each in observer.operators if each.name == name)
     return [(each.storage, each.writes) for each in operator.accesses]
 
@@ -76,15 +76,15 @@ def test_collectives_are_a_chain_and_their_readers_need_them() -> None:
     assert [(storage, writes) for storage, writes in gathered if writes] == [(3, True)]
     names = [operator.name for operator in observer.operators]
     needs = {
-        (names[need.source], names[index], need.need)
-        for index, own in enumerate(dependencies(observer.operators))
+        (names[need.source], names[index], need.kind)
+        for index, own in enumerate(find_dependencies(observer.operators))
         for need in own
     }
     reduced, gathered_name = "c10d.allreduce_.default", "c10d._allgather_base_.default"
     assert needs == {
-        (reduced, gathered_name, Need.COLLECTIVE),
-        (reduced, "aten.add.Tensor", Need.READ_AFTER_WRITE),
-        ("aten.mul.Tensor", "aten.add.Tensor", Need.READ_AFTER_WRITE),
+        (reduced, gathered_name, DependencyKind.COLLECTIVE),
+        (reduced, "aten.add.Tensor", DependencyKind.READ_AFTER_WRITE),
+        ("aten.mul.Tensor", "aten.add.Tensor", DependencyKind.READ_AFTER_WRITE),
     }
     assert not any(operator.opaque for operator in observer.operators)
 
@@ -106,10 +106,10 @@ def test_only_what_is_asynchronous_is_waited_for(
     if "async_op" not in {argument.name for argument in reduce._schema.arguments}:
         pytest.skip("this torch has a handle for every collective")
     with pytest.raises(AssertionError) if asynchronous else nullcontext():
-        join(reduce, (*args, asynchronous), {}, ([], Handle()))
+        wait_for_collective(reduce, (*args, asynchronous), {}, ([], Handle()))
     # As the schema has it where nothing is given.
     with pytest.raises(AssertionError):
-        join(reduce, args, {}, ([], Handle()))
+        wait_for_collective(reduce, args, {}, ([], Handle()))
 
 
 @pytest.mark.usefixtures("launches")
@@ -143,9 +143,9 @@ def test_who_reads_a_collective_tensor_keeps_its_order() -> None:
 def test_collectives_launched_together_later_are_refused(
     launches: Launches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observer_module, "nodes_so_far", lambda: launches.count)
+    monkeypatch.setattr(observer_module, "count_nodes", lambda: launches.count)
     x = torch.ones(4)
-    observer = Observer()
+    observer = OperatorObserver()
     observer.start()
     with observer:
         distributed.all_reduce(x)

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collectors.allocator.extents import Segment
-from collectors.driver.operands import Extent, Reach, lived
-from collectors.parallel.hidden import hidden_extents, with_hidden
+from collectors.driver.operands import AllocationResolver, Extent, list_live_extents
+from collectors.parallel.hidden import add_hidden_accesses, find_hidden_extents
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind, Operand
 from graphviz_dash.model.parallel import Access, Operator, Storage
 
 BASE = 0x7F12_0000_0000
 GIVEN, KEPT, FREE = BASE, BASE + 1024, BASE + 4096
 SEGMENT = Segment(BASE, BASE + 0x10000, (0, 0), ((GIVEN, 512), (KEPT, 1024)))
-BLOCKS = lived([SEGMENT], ())
+BLOCKS = list_live_extents([SEGMENT], ())
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,13 @@ def operator(name: str, **facts: bool) -> Operator:
     return Operator(name, (Access(0, 0, 400, False),), 1, **facts)
 
 
-def graph(reach: Reach, *addresses: Sequence[int], body: Sequence[int] = ()) -> list[CapturedGraph]:
+def graph(
+    reach: AllocationResolver, *addresses: Sequence[int], body: Sequence[int] = ()
+) -> list[CapturedGraph]:
     """A node for each operator, which is given its ``addresses``; the last holds a body."""
 
     def node(index: int, own: Sequence[int]) -> GraphNode:
-        operands = [reach.operand(address) for address in own]
+        operands = [reach.resolve(address) for address in own]
         found: list[Operand] = [each for each in operands if each is not None]
         return GraphNode(index, NodeKind.KERNEL, operands=tuple(found))
 
@@ -51,8 +53,8 @@ def graph(reach: Reach, *addresses: Sequence[int], body: Sequence[int] = ()) -> 
 
 
 def reached(operators: list[Operator], *addresses: Sequence[int]) -> dict[Extent, list[int]]:
-    reach = Reach([SEGMENT], BLOCKS, lambda _: None)
-    return hidden_extents(operators, graph(reach, *addresses), reach, set(BLOCKS))
+    reach = AllocationResolver([SEGMENT], BLOCKS, lambda _: None)
+    return find_hidden_extents(operators, graph(reach, *addresses), reach, set(BLOCKS))
 
 
 def test_only_operators_that_may_hide_memory_are_looked_at() -> None:
@@ -71,10 +73,10 @@ def test_only_operators_that_may_hide_memory_are_looked_at() -> None:
 
 
 def test_a_body_reaches_for_the_node_that_holds_it() -> None:
-    reach = Reach([SEGMENT], BLOCKS, lambda _: None)
+    reach = AllocationResolver([SEGMENT], BLOCKS, lambda _: None)
     operators = [operator("aten.mm.default"), operator("", opaque=True)]
     graphs = graph(reach, [], [], body=[KEPT])
-    assert hidden_extents(operators, graphs, reach, set(BLOCKS)) == {(KEPT, KEPT + 1024): [1]}
+    assert find_hidden_extents(operators, graphs, reach, set(BLOCKS)) == {(KEPT, KEPT + 1024): [1]}
 
 
 def test_what_is_hidden_counts_as_written() -> None:
@@ -85,7 +87,9 @@ def test_what_is_hidden_counts_as_written() -> None:
         replace_accesses(operator("mine.keeps.default", opaque=True)),
     ]
     extents = {(GIVEN, GIVEN + 512): [1, 2], (KEPT, KEPT + 1024): [2]}
-    changed, extended, unknown = with_hidden(operators, storages, {0: Tensor(GIVEN)}, extents)
+    changed, extended, unknown = add_hidden_accesses(
+        operators, storages, {0: Tensor(GIVEN)}, extents
+    )
     assert changed[:2] == operators[:2]  # the second was given what it reaches
     assert changed[2].accesses == (Access(0, 0, 400, True), Access(1, 0, 1024, True))
     assert extended[1] == Storage(1024, (1024,), "uint8", None)

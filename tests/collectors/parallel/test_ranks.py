@@ -13,7 +13,7 @@ from collectors.parallel.ranks import Ranks
 def test_a_step_without_collectives_is_planned_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)  # not even imported
     ranks = Ranks(has_collectives=False)
-    assert (ranks.first(7), ranks.each(None)) == (7, [None])
+    assert (ranks.broadcast_first(7), ranks.gather(None)) == (7, [None])
 
 
 def test_the_second_of_two_ranks_takes_what_the_first_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,6 +32,6 @@ def test_the_second_of_two_ranks_takes_what_the_first_has(monkeypatch: pytest.Mo
     )
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(distributed=distributed))
     ranks = Ranks(has_collectives=True)
-    assert ranks.first("own") == "of the first"
-    assert ranks.each(True) == [False, True]
-    assert ranks.each(None) == [False, None]
+    assert ranks.broadcast_first("own") == "of the first"
+    assert ranks.gather(True) == [False, True]
+    assert ranks.gather(None) == [False, None]

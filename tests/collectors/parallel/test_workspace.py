@@ -58,7 +58,7 @@ def fit(monkeypatch: pytest.MonkeyPatch) -> Fit:
         monkeypatch.setattr(workspace, "workspace", blocks.get)
         monkeypatch.setattr(workspace, "streams_of", new_stream)
         monkeypatch.setattr(workspace, "make_workspaces", lambda _: 0)
-        monkeypatch.setattr(workspace, "need_workspace", captured_again)
+        monkeypatch.setattr(workspace, "find_workspace_users", captured_again)
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
         line: Any = capture(blocks["line"], on_line)
         stream: Any = "line"
@@ -94,9 +94,11 @@ def test_else_it_has_all(fit: Fit, on_line: tuple[int, int], other: dict[str, An
 
 def test_sizes_are_those_that_the_allocator_does_not_enlarge() -> None:
     whole = 32 * MIB
-    sizes = [streams.fitted_bytes(used, whole) for used in (1, MIB, MIB + 1, 11 * MIB, 31 * MIB)]
+    sizes = [
+        streams.compute_fitted_bytes(used, whole) for used in (1, MIB, MIB + 1, 11 * MIB, 31 * MIB)
+    ]
     assert sizes == [MIB, MIB, 10 * MIB, 12 * MIB, None]
-    assert streams.fitted_bytes(1, MIB) is None
+    assert streams.compute_fitted_bytes(1, MIB) is None
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
     monkeypatch.setattr(streams, "call", lambda *_: next(numbers))
     monkeypatch.setattr(
         streams,
-        "_use_workspaces",
+        "_run_products",
         lambda *_: seen.append(os.environ.get("CUBLAS_WORKSPACE_CONFIG")),
     )
     monkeypatch.setattr(torch, "ones", lambda *_, **options: torch.zeros(1))
@@ -127,15 +129,15 @@ def settings(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
 
 
 def test_a_fitted_stream_has_less_than_cublas_is_told(settings: list[str | None]) -> None:
-    chosen = streams.streams_of([True, True, False], 2 * MIB)
+    chosen = streams.get_streams([True, True, False], 2 * MIB)
     assert len({stream.cuda_stream for stream in chosen}) == 3
-    assert streams.streams_of([False, True], 2 * MIB) == [chosen[2], chosen[0]]
-    assert streams.streams_of([True])[0] not in chosen
-    streams.make_workspaces(chosen)
+    assert streams.get_streams([False, True], 2 * MIB) == [chosen[2], chosen[0]]
+    assert streams.get_streams([True])[0] not in chosen
+    streams.allocate_workspaces(chosen)
     assert settings == [":2048:1", ":2048:1", ":1024:1"]
-    with streams.on(chosen[0]):
+    with streams.use_stream(chosen[0]):
         assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
-        with streams.on(chosen[2]):
+        with streams.use_stream(chosen[2]):
             assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":1024:1"
     assert "CUBLAS_WORKSPACE_CONFIG" not in os.environ
 
@@ -143,8 +145,8 @@ def test_a_fitted_stream_has_less_than_cublas_is_told(settings: list[str | None]
 def test_a_workspace_is_the_first_of_the_largest_blocks_of_its_stream(
     settings: list[str | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (stream,) = streams.streams_of([True])
-    assert streams.workspace(stream) is None
+    (stream,) = streams.get_streams([True])
+    assert streams.find_workspace(stream) is None
 
     def segment(owner: int, pool: tuple[int, int], *blocks: tuple[int, int, str]) -> dict[str, Any]:
         listed = [
@@ -163,4 +165,4 @@ def test_a_workspace_is_the_first_of_the_largest_blocks_of_its_stream(
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
     monkeypatch.setattr(streams, "storage_at", lambda begin, end: (begin, end))
     monkeypatch.setattr(streams, "as_tensor", lambda storage, _: storage)
-    assert streams.workspace(stream) == (9000, 11_048)
+    assert streams.find_workspace(stream) == (9000, 11_048)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectors.passes.parameters import WorkloadFacts, arguments_of, facts_of
+from collectors.passes.parameters import WorkloadFacts, build_arguments, collect_facts
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.run import StepWork
 
@@ -63,19 +63,19 @@ def bad_type(size: BadType) -> Any:
 
 def test_settings_are_read_by_the_type_of_their_field() -> None:
     settings = ["layers=12", "rate=1e-3", "fused=False", "name=a=b"]
-    assert arguments_of(sized, "w", settings) == (Size(12, 1e-3, False, "a=b"),)
+    assert build_arguments(sized, "w", settings) == (Size(12, 1e-3, False, "a=b"),)
 
 
 def test_defaults_are_recorded_too() -> None:
-    facts = facts_of(arguments_of(sized, "w", ["layers=2"]))
+    facts = collect_facts(build_arguments(sized, "w", ["layers=2"]))
     assert facts.parameters == {"layers": 2, "rate": 0.5, "fused": True, "name": "gpt"}
     assert facts.work == StepWork(12, None, "bf16", "six a layer")
 
 
 @pytest.mark.parametrize("factory", [plain, optional])
 def test_a_factory_without_parameters_is_called_without(factory: Any) -> None:
-    assert arguments_of(factory, "w", []) == ()
-    assert facts_of(()) == WorkloadFacts({}, None)
+    assert build_arguments(factory, "w", []) == ()
+    assert collect_facts(()) == WorkloadFacts({}, None)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_factory_without_parameters_is_called_without(factory: Any) -> None:
 )
 def test_a_wrong_setting_says_what_is_expected(factory: Any, setting: str, expected: str) -> None:
     with pytest.raises(InputError) as caught:
-        arguments_of(factory, "w", [setting])
+        build_arguments(factory, "w", [setting])
     assert caught.value.where == f"--set {setting}"
     assert caught.value.expected == expected
 
@@ -100,4 +100,4 @@ def test_a_wrong_setting_says_what_is_expected(factory: Any, setting: str, expec
 @pytest.mark.parametrize("factory", [untyped, two, no_default, bad_type])
 def test_a_factory_that_takes_something_else_is_refused(factory: Any) -> None:
     with pytest.raises(InputError, match="--workload w"):
-        arguments_of(factory, "w", [])
+        build_arguments(factory, "w", [])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from collectors.passes.cpu_loop import TURNS, time_cpu_loop
+from collectors.passes.cpu_loop import REPEATS, time_cpu_loop
 from graphviz_dash.model.timings import GpuClocks
 
 CLOCKS = GpuClocks(1_980, 1_980, 3_201, ())
@@ -67,7 +67,7 @@ def test_a_process_keeps_its_series_and_the_machine_beside_them(
     assert all(0 <= step.launch_cpu_ns <= step.wall_ns for step in timings.steps)
     (process,) = timings.processes
     assert (process.steps, process.back_to_back, process.gpu) == (5, 5, CLOCKS)
-    assert len(process.cpu_loop_ns) == 2 * TURNS
+    assert len(process.cpu_loop_ns) == 2 * REPEATS
     # The clocks are read while the GPU still works, after all that is timed.
     ((bus_id, iterations),) = asked
     assert bus_id == "0000:1B:00.0"
@@ -75,5 +75,5 @@ def test_a_process_keeps_its_series_and_the_machine_beside_them(
 
 
 def test_the_loop_is_timed_each_turn() -> None:
-    assert len(time_cpu_loop()) == TURNS
+    assert len(time_cpu_loop()) == REPEATS
     assert min(time_cpu_loop()) > 0

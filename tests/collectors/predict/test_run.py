@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.predict import run
-from collectors.predict.run import SuiteRecording, record
+from collectors.predict.run import SuiteRecording, record_suite
 from collectors.predict.suites import load_suite
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
@@ -54,7 +54,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
 
     def go(*names: str) -> tuple[Path, list[str], object]:
         output = tmp_path / "out"
-        failures = record(
+        failures = record_suite(
             SuiteRecording(
                 suite="a.suite",
                 names=names,

@@ -14,7 +14,7 @@ import pytest
 
 from collectors.process.fork_server import ForkServer
 from collectors.process.lifeline import PARENT
-from collectors.process.subprocesses import Limit
+from collectors.process.subprocesses import WorkerLimit
 
 WORKER = """
 import os, signal, sys
@@ -58,8 +58,8 @@ def server() -> Iterator[ForkServer]:
     made.close()
 
 
-def run(server: ForkServer, *arguments: str, limit: Limit | None = None) -> tuple[int, str]:
-    done = server.run(arguments, limit or Limit(None))
+def run(server: ForkServer, *arguments: str, limit: WorkerLimit | None = None) -> tuple[int, str]:
+    done = server.run(arguments, limit or WorkerLimit(None))
     assert done is not None
     return done.returncode, done.stderr
 
@@ -88,7 +88,7 @@ def test_it_ends_as_it_would_by_itself(server: ForkServer) -> None:
 def test_a_pass_is_killed_at_its_limit_and_the_next_runs(
     server: ForkServer, tmp_path: Path
 ) -> None:
-    limit = Limit(None, lambda: "a rank failed" if (tmp_path / "pid").exists() else None, 0.0)
+    limit = WorkerLimit(None, lambda: "a rank failed" if (tmp_path / "pid").exists() else None, 0.0)
     assert run(server, "hang", str(tmp_path / "pid"), limit=limit)[0] == -signal.SIGKILL
     assert limit.reason is not None
     assert run(server, "exit", "0") == (0, "")
@@ -108,18 +108,20 @@ def test_a_pass_that_ended_just_before_its_limit_is_not_killed_again(
             os.sched_yield()
         return "a rank failed"
 
-    assert run(server, "hang", str(file), limit=Limit(None, ended, -1.0))[0] == -signal.SIGKILL
+    assert (
+        run(server, "hang", str(file), limit=WorkerLimit(None, ended, -1.0))[0] == -signal.SIGKILL
+    )
 
 
 def test_a_server_that_is_gone_is_told(server: ForkServer) -> None:
     parent = int(run(server, "ids")[1].split()[1])
     os.kill(parent, signal.SIGKILL)
-    assert server.run(("exit", "0"), Limit(None)) is None
+    assert server.run(("exit", "0"), WorkerLimit(None)) is None
 
 
 def test_a_server_that_cannot_start_is_told() -> None:
     server = ForkServer((sys.executable, "-c", "raise SystemExit(1)"), os.environ)
-    assert server.run(("exit", "0"), Limit(None)) is None
+    assert server.run(("exit", "0"), WorkerLimit(None)) is None
     server.close()
 
 
@@ -131,7 +133,7 @@ def test_nothing_outlives_the_server(server: ForkServer, tmp_path: Path) -> None
             raise InterruptedByUserError
 
     with pytest.raises(InterruptedByUserError):
-        run(server, "hang", str(file), limit=Limit(None, interrupt))
+        run(server, "hang", str(file), limit=WorkerLimit(None, interrupt))
     server.close()
     pid = int(file.read_text())
     deadline = time.monotonic() + 30

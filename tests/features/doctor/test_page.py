@@ -13,10 +13,10 @@ import pytest
 
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
-from graphviz_dash.model.doctor import CodePlace, DoctorReport, OutputCheck
+from graphviz_dash.model.doctor import CodeLocation, DoctorReport, OutputCheck
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass, WorkloadInfo
-from graphviz_dash.narrative.doctor import report_verdict
+from graphviz_dash.narrative.doctor import format_report_verdict
 from graphviz_dash.ui.state import catalogue
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, failing_at_once, report
 from tests.experiments import make_run, manifest
@@ -27,9 +27,9 @@ from tests.ui.views.apptests import FAILURE, HARM, markup, page_links, shown
 def roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The folder that the page looks in."""
     monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
-    catalogue.roots.cache_clear()
+    catalogue.get_roots.cache_clear()
     yield tmp_path
-    catalogue.roots.cache_clear()
+    catalogue.get_roots.cache_clear()
 
 
 def examined(folder: Path, given: DoctorReport, name: str = "doctor") -> None:
@@ -44,7 +44,7 @@ def test_the_verdict_and_every_finding_with_its_rule(roots: Path) -> None:
     given = report(MOVED, WAIT, READ, outputs=OUTPUTS)
     examined(roots / "toy", given)
     told = markup(shown("doctor", experiment="toy"))
-    assert escape(report_verdict(given)) in told
+    assert escape(format_report_verdict(given)) in told
     assert ">Capture fails<" in told
     assert told.count("<article") == 3
     assert told.index("first illegal call") < told.index("An input that moves")
@@ -138,7 +138,7 @@ def test_a_mode_that_was_refused_needs_no_doctor(roots: Path) -> None:
 
 
 def test_a_report_can_do_no_harm(roots: Path) -> None:
-    place = CodePlace(HARM, 2, HARM, 1, (HARM, "</span></pre><script>alert(1)</script>", HARM))
+    place = CodeLocation(HARM, 2, HARM, 1, (HARM, "</span></pre><script>alert(1)</script>", HARM))
     evil = msgspec.structs.replace(
         READ, place=place, op=HARM, stream=HARM, thread=HARM, message=HARM
     )

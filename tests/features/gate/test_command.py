@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from graphviz_dash.bundle.baseline import read_baseline
-from graphviz_dash.features.gate.markdown import code
+from graphviz_dash.features.gate.markdown import format_code_span
 from tests.cli.fixtures import FAILURE, Invoke
 from tests.experiments import make_run
 
@@ -163,4 +163,4 @@ class TestSummary:
         ],
     )
     def test_code_spans(self, text: str, span: str) -> None:
-        assert code(text) == span
+        assert format_code_span(text) == span

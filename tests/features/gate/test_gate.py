@@ -13,11 +13,11 @@ from msgspec.structs import replace
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.gate.gate import (
     GateResult,
-    baseline_of,
-    gate,
-    limit_text,
+    build_baseline,
+    check_gate,
+    format_limit,
 )
-from graphviz_dash.features.gate.gated import GatedFigure, TimeSeries, Verdict, hold_times
+from graphviz_dash.features.gate.gated import MetricChange, TimeSeries, Verdict, compare_times
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment, Failure, MemoryUse, Pass, Run
 from graphviz_dash.model.timings import CleanProcess
@@ -64,14 +64,14 @@ def launched_for(run: Run, share: float, most: float) -> object:
     return msgspec.structs.replace(run.clean, steps=steps)
 
 
-def found(result: GateResult, run: str, metric: str) -> GatedFigure:
-    (one,) = [one for one in result.figures if (one.run, one.metric.id) == (run, metric)]
+def found(result: GateResult, run: str, metric: str) -> MetricChange:
+    (one,) = [one for one in result.changes if (one.run, one.metric.id) == (run, metric)]
     return one
 
 
 def launches_held(now: int) -> object:
     before, after = (TimeSeries(([value] * 50,)) for value in (4_000, now))
-    return hold_times("r", "launch_cpu_time", before, after, 0.05)
+    return compare_times("r", "launch_cpu_time", before, after, 0.05)
 
 
 def run_of(experiment: Experiment, name: str) -> Run:
@@ -80,42 +80,42 @@ def run_of(experiment: Experiment, name: str) -> Run:
 
 class TestFigures:
     def test_an_experiment_is_not_worse_than_itself(self, toy: Experiment) -> None:
-        result = gate(toy, baseline_of([toy]), "b")
+        result = check_gate(toy, build_baseline([toy]), "b")
         assert result.passed
-        assert len(result.figures) == 5 + 6  # an eager run has no graph nodes
-        assert {one.verdict for one in result.figures} == {Verdict.WITHIN}
+        assert len(result.changes) == 5 + 6  # an eager run has no graph nodes
+        assert {one.verdict for one in result.changes} == {Verdict.WITHIN_LIMIT}
 
     @pytest.mark.parametrize(("share", "passed"), [(0.03, True), (0.08, False), (-0.5, True)])
     def test_a_slower_step_fails_above_the_limit(
         self, toy: Experiment, share: float, passed: bool
     ) -> None:
         now = changed(toy, "graph", clean=slower(run_of(toy, "graph"), share))
-        result = gate(now, baseline_of([toy]), "b")
+        result = check_gate(now, build_baseline([toy]), "b")
         assert result.passed is passed
         one = found(result, "graph", "step_time")
         assert one.change == pytest.approx(share, abs=1e-4)
         assert one.low is not None
         assert one.low < share + 1e-4
-        assert [bad.metric.id for bad in result.worse] == ([] if passed else ["step_time"])
-        assert found(result, "graph", "step_interval").verdict is Verdict.WITHIN
+        assert [bad.metric.id for bad in result.regressions] == ([] if passed else ["step_time"])
+        assert found(result, "graph", "step_interval").verdict is Verdict.WITHIN_LIMIT
         if share < 0:
             assert one.verdict is Verdict.BETTER
 
     def test_the_limit_is_the_callers(self, toy: Experiment) -> None:
         now = changed(toy, "graph", clean=slower(run_of(toy, "graph"), 0.08))
-        assert gate(now, baseline_of([toy]), "b", 0.1).passed
+        assert check_gate(now, build_baseline([toy]), "b", 0.1).passed
 
     def test_less_than_a_microsecond_is_no_offence(self) -> None:
-        assert isinstance(one := launches_held(4_900), GatedFigure)
-        assert one.verdict is Verdict.WITHIN
-        assert isinstance(one := launches_held(5_100), GatedFigure)
+        assert isinstance(one := launches_held(4_900), MetricChange)
+        assert one.verdict is Verdict.WITHIN_LIMIT
+        assert isinstance(one := launches_held(5_100), MetricChange)
         assert one.verdict is Verdict.WORSE
 
     def test_exact_figures_need_no_spread(self, toy: Experiment) -> None:
         memory = run_of(toy, "graph").memory
         assert memory is not None
         for share, verdict in (
-            (1.05, Verdict.WITHIN),
+            (1.05, Verdict.WITHIN_LIMIT),
             (1.06, Verdict.WORSE),
             (0.9, Verdict.BETTER),
         ):
@@ -123,30 +123,30 @@ class TestFigures:
             now = changed(
                 toy, "graph", memory=msgspec.structs.replace(memory, peak_reserved_bytes=more)
             )
-            one = found(gate(now, baseline_of([toy]), "b"), "graph", "peak_reserved")
+            one = found(check_gate(now, build_baseline([toy]), "b"), "graph", "peak_reserved")
             assert one.verdict is verdict
-            assert one.exact
+            assert one.is_exact
 
     def test_more_launches_and_nodes(self, tmp_path: Path, toy: Experiment) -> None:
         grown = load_experiment(make_experiment(tmp_path / "grown" / "toy", work=chain(13)))
-        result = gate(grown, baseline_of([toy]), "b")
-        assert {(one.run, one.metric.id) for one in result.worse if one.exact} == {
+        result = check_gate(grown, build_baseline([toy]), "b")
+        assert {(one.run, one.metric.id) for one in result.regressions if one.is_exact} == {
             ("eager", "launches"),
             ("graph", "graph_nodes"),
         }
 
     def test_nothing_before_and_something_now(self, toy: Experiment) -> None:
         none = changed(toy, "eager", memory=MemoryUse(0, 0, 0, 0, ()))
-        one = found(gate(toy, baseline_of([none]), "b"), "eager", "peak_reserved")
+        one = found(check_gate(toy, build_baseline([none]), "b"), "eager", "peak_reserved")
         assert (one.verdict, one.change) == (Verdict.WORSE, None)
 
 
 class TestRuns:
     def test_a_missing_run_offends_and_a_new_one_does_not(self, toy: Experiment) -> None:
         eager = replace(toy, runs=toy.runs[:1])
-        gone = gate(eager, baseline_of([toy]), "b")
-        assert [one.run for one in gone.broken] == ["graph"]
-        added = gate(toy, baseline_of([eager]), "b")
+        gone = check_gate(eager, build_baseline([toy]), "b")
+        assert [one.run for one in gone.failures] == ["graph"]
+        added = check_gate(toy, build_baseline([eager]), "b")
         assert added.passed
         assert added.notes == ("graph: not gated, because it is not in the baseline",)
 
@@ -156,54 +156,54 @@ class TestRuns:
         make_run(tmp_path / "bad", "eager", workload="toy")
         make_run(tmp_path / "bad", "graph", workload="toy", failure=FAILURE)
         failed = load_experiment(tmp_path / "bad")
-        result = gate(failed, baseline_of([toy]), "b")
-        assert [one.run for one in result.broken] == ["graph"]
-        assert "capture failed" in result.broken[0].text
-        again = gate(failed, baseline_of([failed]), "b")
+        result = check_gate(failed, build_baseline([toy]), "b")
+        assert [one.run for one in result.failures] == ["graph"]
+        assert "capture failed" in result.failures[0].text
+        again = check_gate(failed, build_baseline([failed]), "b")
         assert again.passed
         assert "as in the baseline" in again.notes[0]
-        new = gate(failed, baseline_of([replace(failed, runs=failed.runs[:1])]), "b")
+        new = check_gate(failed, build_baseline([replace(failed, runs=failed.runs[:1])]), "b")
         assert not new.passed
 
     def test_a_figure_that_is_gone_offends_with_its_reason(self, toy: Experiment) -> None:
         now = changed(toy, "graph", replay_trace=None)
-        result = gate(now, baseline_of([toy]), "b")
-        assert [one.text for one in result.broken] == [
+        result = check_gate(now, build_baseline([toy]), "b")
+        assert [one.text for one in result.failures] == [
             "Launches per step is missing: the bundle has no traced pass"
         ]
-        back = gate(toy, baseline_of([now]), "b")
+        back = check_gate(toy, build_baseline([now]), "b")
         assert back.notes == ("graph: Launches per step: not in the baseline",)
 
     def test_runs_without_times_are_named(self, toy: Experiment) -> None:
         untimed = changed(toy, "graph", clean=None)
-        result = gate(untimed, baseline_of([untimed]), "b")
+        result = check_gate(untimed, build_baseline([untimed]), "b")
         assert result.passed
         assert result.notes == ("graph: no times: the bundle has no clean pass",)
 
     def test_another_gpu_or_workload_is_refused(self, tmp_path: Path, toy: Experiment) -> None:
         make_run(tmp_path / "other", "graph", workload="toy", gpu="NVIDIA A100")
         with pytest.raises(InputError, match="GPU NVIDIA A100; expected GPU NVIDIA H200"):
-            gate(load_experiment(tmp_path / "other"), baseline_of([toy]), "b")
+            check_gate(load_experiment(tmp_path / "other"), build_baseline([toy]), "b")
         other = load_experiment(make_experiment(tmp_path / "another"))
         with pytest.raises(InputError, match="workload"):
-            baseline_of([toy, other])
+            build_baseline([toy, other])
 
     def test_another_torch_is_named(self, toy: Experiment) -> None:
         graph = run_of(toy, "graph")
         environment = msgspec.structs.replace(graph.manifest.environment, torch="2.12.0")
         manifest = msgspec.structs.replace(graph.manifest, environment=environment)
-        result = gate(changed(toy, "graph", manifest=manifest), baseline_of([toy]), "b")
+        result = check_gate(changed(toy, "graph", manifest=manifest), build_baseline([toy]), "b")
         assert result.passed
         assert result.differences == ("torch: 2.11.0+cu130 before, 2.12.0 now",)
 
     def test_of_several_recordings_the_worst_counts(self, toy: Experiment) -> None:
         slow = changed(toy, "graph", clean=slower(run_of(toy, "graph"), 0.1))
         slowest = changed(toy, "graph", clean=slower(run_of(toy, "graph"), 0.2))
-        assert not gate(slowest, baseline_of([toy]), "b").passed
-        held = baseline_of([toy, slow, toy])
-        result = gate(slowest, held, "b", 0.1)
+        assert not check_gate(slowest, build_baseline([toy]), "b").passed
+        held = build_baseline([toy, slow, toy])
+        result = check_gate(slowest, held, "b", 0.1)
         assert result.passed
-        assert found(result, "graph", "step_time").before == 110_000
+        assert found(result, "graph", "step_time").baseline == 110_000
         assert result.recordings == 3
 
 
@@ -219,8 +219,8 @@ def noise(seed: int) -> np.ndarray:
 
 def held(before: np.ndarray, now: np.ndarray) -> Verdict:
     series = [TimeSeries((values.astype(int).tolist(),)) for values in (before, now)]
-    one = hold_times("r", "step_time", series[0], series[1], 0.05)
-    assert isinstance(one, GatedFigure)
+    one = compare_times("r", "step_time", series[0], series[1], 0.05)
+    assert isinstance(one, MetricChange)
     return one.verdict
 
 
@@ -238,12 +238,12 @@ class TestErrors:
     def test_what_is_too_noisy_to_tell_is_said(self) -> None:
         random = np.random.default_rng(1)
         before, now = (1_000_000 * random.lognormal(0, 0.5, 30) for _ in range(2))
-        assert held(before, now) is Verdict.UNSURE
+        assert held(before, now) is Verdict.INCONCLUSIVE
 
 
 @pytest.mark.parametrize(("limit", "text"), [(0.05, "5%"), (0.025, "2.5%"), (0, "0%"), (1, "100%")])
 def test_limits_as_text(limit: float, text: str) -> None:
-    assert limit_text(limit) == text
+    assert format_limit(limit) == text
 
 
 @pytest.mark.parametrize(
@@ -257,13 +257,13 @@ def test_times_that_the_cpu_decides_come_with_a_word_of_caution(
     now = changed(now, "graph", clean=launched_for(run_of(toy, "graph"), graph, 0.05))
     baseline = changed(toy, "eager", clean=launched_for(run_of(toy, "eager"), 0.0, most))
     baseline = changed(baseline, "graph", clean=launched_for(run_of(toy, "graph"), 0.0, 0.05))
-    result = gate(now, baseline_of([baseline]), "there")
-    assert result.worse
-    assert (result.host is not None) is said
+    result = check_gate(now, build_baseline([baseline]), "there")
+    assert result.regressions
+    assert (result.host_warning is not None) is said
 
 
 def test_nothing_that_offends_needs_no_caution(toy: Experiment) -> None:
-    assert gate(toy, baseline_of([toy]), "there").host is None
+    assert check_gate(toy, build_baseline([toy]), "there").host_warning is None
 
 
 class TestKeys:
@@ -278,10 +278,10 @@ class TestKeys:
         return load_experiment(folder / "server")
 
     def test_one_size_is_told_where_the_mean_is_the_same(self, tmp_path: Path) -> None:
-        base = baseline_of([self.server(tmp_path / "a")])
-        same = gate(self.server(tmp_path / "b"), base, "base")
+        base = build_baseline([self.server(tmp_path / "a")])
+        same = check_gate(self.server(tmp_path / "b"), base, "base")
         assert same.passed
-        assert [figure.key for figure in same.figures if figure.key] == [
+        assert [figure.key for figure in same.changes if figure.key] == [
             "decode, batch 4",
             "decode, batch 8",
             "decode, batch 16",
@@ -291,49 +291,53 @@ class TestKeys:
         other = self.server(
             tmp_path / "c", gpu_ns=lambda size: replay_ns(size) + moved.get(size, 0)
         )
-        result = gate(other, base, "base")
-        (worse,) = result.worse
+        result = check_gate(other, base, "base")
+        (worse,) = result.regressions
         assert (worse.key, worse.title) == ("decode, batch 4", "Replay of decode, batch 4")
         assert worse.change == pytest.approx(60 / 340, rel=0.02)
         assert worse.low is not None
         assert worse.high is not None
         assert 0.15 < worse.low <= worse.change <= worse.high < 0.2
-        (better,) = [f for f in result.figures if f.verdict is Verdict.BETTER and f.key]
+        (better,) = [f for f in result.changes if f.verdict is Verdict.BETTER and f.key]
         assert better.key == "decode, batch 16"
 
     def test_another_ladder_is_compared_where_both_have_a_key(self, tmp_path: Path) -> None:
-        base = baseline_of([self.server(tmp_path / "a")])
+        base = build_baseline([self.server(tmp_path / "a")])
         asked = (4,) * 300 + (12,) * 20 + (16,) * 300
-        result = gate(self.server(tmp_path / "b", sizes=(4, 12, 16), requests=asked), base, "base")
+        result = check_gate(
+            self.server(tmp_path / "b", sizes=(4, 12, 16), requests=asked), base, "base"
+        )
         assert result.passed
-        keys = [figure.key for figure in result.figures if figure.key]
+        keys = [figure.key for figure in result.changes if figure.key]
         assert keys == ["decode, batch 4", "decode, batch 16"]
         assert "recorded: 1 key only in the baseline: decode, batch 8" in result.notes
         assert "recorded: 1 key missing from the baseline: decode, batch 12" in result.notes
 
     def test_few_replays_are_not_held(self, tmp_path: Path) -> None:
         few = self.server(tmp_path / "a", requests=(4,) * 300 + (8,) * 60)
-        notes = gate(few, baseline_of([few]), "base").notes
+        notes = check_gate(few, build_baseline([few]), "base").notes
         assert any("2 keys with fewer than 8 timed replays" in note for note in notes)
 
     def test_a_family_is_called_after_another_line(self, tmp_path: Path) -> None:
         server = self.server(tmp_path / "a")
-        base = baseline_of([server])
+        base = build_baseline([server])
         loop = run_of(server, "recorded").loop
         assert loop is not None
         family = msgspec.structs.replace(loop.families[0], name="capture, server.py:44")
         moved = msgspec.structs.replace(loop, families=(family,))
-        result = gate(changed(server, "recorded", loop=moved), base, "base")
-        assert len([figure for figure in result.figures if figure.key]) == 3
+        result = check_gate(changed(server, "recorded", loop=moved), base, "base")
+        assert len([figure for figure in result.changes if figure.key]) == 3
 
 
 def test_processes_are_drawn_where_there_are_several() -> None:
     """Two processes whose medians differ by 10% say little of the next one."""
     slow, fast = [1_100_000] * 50, [1_000_000] * 50
-    apart = hold_times("r", "step_time", TimeSeries([slow, fast]), TimeSeries([slow, slow]), 0.02)
-    assert isinstance(apart, GatedFigure)
+    apart = compare_times(
+        "r", "step_time", TimeSeries([slow, fast]), TimeSeries([slow, slow]), 0.02
+    )
+    assert isinstance(apart, MetricChange)
     assert (apart.low, apart.high) == (0.0, pytest.approx(0.1))
-    assert apart.verdict is Verdict.UNSURE
+    assert apart.verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_baseline_keeps_the_processes(toy: Experiment) -> None:
@@ -345,7 +349,7 @@ def test_a_baseline_keeps_the_processes(toy: Experiment) -> None:
         for rows, pairs in ((5, 2), (count - 5, intervals - 2))
     )
     parted = msgspec.structs.replace(graph.clean, processes=halves)
-    (recording,) = baseline_of([changed(toy, "graph", clean=parted)]).recordings
+    (recording,) = build_baseline([changed(toy, "graph", clean=parted)]).recordings
     (run,) = [run for run in recording.runs if run.name == "graph"]
     assert run.processes["step_time"] == (5, count - 5)
     assert run.processes["step_interval"] == (2, intervals - 2)

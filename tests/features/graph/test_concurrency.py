@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.nodes.concurrency import graph_concurrency
-from graphviz_dash.analysis.nodes.node_table import node_table
-from graphviz_dash.features.graph.concurrency import concurrency_sentences
+from graphviz_dash.analysis.nodes.concurrency import analyze_graph
+from graphviz_dash.analysis.nodes.node_table import build_table
+from graphviz_dash.features.graph.concurrency import describe_concurrency
 from tests.analysis.forks import FORK, measured_fork, measured_over
 from tests.analysis.frames import make_run
 from tests.analysis.scenes import Scene, graph_of, kernel
@@ -19,8 +19,8 @@ def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:
         scene.work(graph.nodes[0], start + 10, scene.call("cudaGraphLaunch", start), dur=30)
     measured = measured_over(graph, scene)
     run = make_run("graph", graphs=(graph,))
-    found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
-    assert concurrency_sentences(found) == (
+    found = analyze_graph(measured, {"graph-0": build_table(run, "graph-0")})
+    assert describe_concurrency(found) == (
         "The graph has one node and no dependencies. A replay lasts 30 ns from its first start "
         "to its last end (median of 2 replays in the traced pass).",
     )
@@ -29,8 +29,8 @@ def test_of_a_graph_of_one_node_nothing_is_said_of_dependencies() -> None:
 def test_sentences() -> None:
     measured = measured_fork()
     run = make_run("graph", graphs=(FORK,))
-    found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
-    said = concurrency_sentences(found)
+    found = analyze_graph(measured, {"graph-0": build_table(run, "graph-0")})
+    said = describe_concurrency(found)
     assert "critical path lasts 60 ns, over 3 of 4 nodes" in said[0]
     assert "1.33 concurrent nodes" in said[1]
     assert "reaches the critical path on 2 streams. Fewer streams: 80 ns on 1" in said[1]
@@ -41,5 +41,5 @@ def test_sentences() -> None:
 def test_gaps_of_stitched_replays_are_unknown() -> None:
     measured = replace(measured_fork(), stitched=True)
     run = make_run("graph", graphs=(FORK,))
-    found = graph_concurrency(measured, {"graph-0": node_table(run, "graph-0")})
-    assert concurrency_sentences(found)[2].startswith("Gaps between nodes are unknown")
+    found = analyze_graph(measured, {"graph-0": build_table(run, "graph-0")})
+    assert describe_concurrency(found)[2].startswith("Gaps between nodes are unknown")

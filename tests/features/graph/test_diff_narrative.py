@@ -7,7 +7,10 @@ import pytest
 
 from graphviz_dash.analysis.attribution.graph_identity import GraphIdentity
 from graphviz_dash.features.graph.diff.graph_diff import diff_graphs
-from graphviz_dash.features.graph.diff_narrative import graph_title, uncompared_sentence
+from graphviz_dash.features.graph.diff_narrative import (
+    describe_uncompared_properties,
+    format_graph_title,
+)
 from graphviz_dash.model.graph import Operand
 from tests.analysis.scenes import graph_of, kernel
 
@@ -22,14 +25,16 @@ from tests.analysis.scenes import graph_of, kernel
     ],
 )
 def test_a_graph_is_called_by_what_it_is(identity: GraphIdentity, title: str) -> None:
-    assert graph_title(identity) == title
+    assert format_graph_title(identity) == title
 
 
 def test_addresses_are_not_said_to_be_in_no_bundle_where_some_are() -> None:
     plain = graph_of([kernel(0)])
     node = msgspec.structs.replace(kernel(0), operands=(Operand(0, 0, 64),))
     with_operands = graph_of([node])
-    assert "which bundles do not contain" in uncompared_sentence(diff_graphs((plain,), (plain,)))
-    sentence = uncompared_sentence(diff_graphs((with_operands,), (with_operands,)))
+    assert "which bundles do not contain" in describe_uncompared_properties(
+        diff_graphs((plain,), (plain,))
+    )
+    sentence = describe_uncompared_properties(diff_graphs((with_operands,), (with_operands,)))
     assert "and addresses, which" not in sentence
     assert "only the allocations" in sentence

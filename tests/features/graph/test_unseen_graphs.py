@@ -8,11 +8,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.unseen_graphs import unseen_graphs
-from graphviz_dash.analysis.metrics.low_confidence import GraphSource, UnseenGraphs
-from graphviz_dash.app.compare.documents.run import unseen_graphs_document
-from graphviz_dash.features.graph.diff_narrative import why_no_graph
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.comparison.unseen_graphs import find_unseen_graphs
+from graphviz_dash.analysis.metrics.low_confidence import GraphSource, UnknownGraphs
+from graphviz_dash.app.compare.documents.run import build_unseen_graphs_document
+from graphviz_dash.features.graph.diff_narrative import explain_missing_graphs
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.run import Experiment, Run, Source
 from tests.analysis.replays.known_replays import line_rows
@@ -36,24 +36,27 @@ def run(tmp_path: Path) -> Run:
 
 
 def test_launches_that_look_like_no_graph_of_the_run(run: Run) -> None:
-    assert unseen_graphs(run, None) == UnseenGraphs(1, 3, 3 / 7, GraphSource.CAPTURE)
-    (compared,) = compare(Experiment(run.path.parent, (run,))).runs
-    assert compared.low_confidence[-1] == unseen_graphs(run, None)
+    assert find_unseen_graphs(run, None) == UnknownGraphs(1, 3, 3 / 7, GraphSource.CAPTURE)
+    (compared,) = compare_runs(Experiment(run.path.parent, (run,))).runs
+    assert compared.low_confidence[-1] == find_unseen_graphs(run, None)
 
 
 def test_all_launches_of_a_run_without_graphs(run: Run) -> None:
     source = Source("trace.json", "Kineto trace", 1, "0" * 64)
     imported = msgspec.structs.replace(run.manifest, sources=(source,))
     alone = replace(run, graphs=(), manifest=imported)
-    assert unseen_graphs(alone, None) == UnseenGraphs(3, 3, 1.0, GraphSource.IMPORT)
-    assert "3 of 3 graph launches in the trace, 100% of its GPU time" in why_no_graph([alone])[-1]
+    assert find_unseen_graphs(alone, None) == UnknownGraphs(3, 3, 1.0, GraphSource.IMPORT)
+    assert (
+        "3 of 3 graph launches in the trace, 100% of its GPU time"
+        in explain_missing_graphs([alone])[-1]
+    )
 
 
 def test_none_where_every_launch_is_known(run: Run) -> None:
-    assert unseen_graphs(replace(run, graphs=(OWN, FOREIGN)), None) is None
-    assert unseen_graphs(replace(run, replay_trace=None), None) is None
+    assert find_unseen_graphs(replace(run, graphs=(OWN, FOREIGN)), None) is None
+    assert find_unseen_graphs(replace(run, replay_trace=None), None) is None
     # The graphs of its own capture, which could not be read.
-    assert unseen_graphs(replace(run, graphs=()), None) is None
+    assert find_unseen_graphs(replace(run, graphs=()), None) is None
 
 
 @pytest.mark.parametrize(
@@ -66,12 +69,12 @@ def test_of_a_program_the_recorder_has_counted_its_own(
     """One launch more than looks foreign: which it is cannot be told, and so neither its time."""
     graphs = (msgspec.structs.replace(RECORDING.graphs[0], window_replays=counted),)
     recorded = replace(run, recording=msgspec.structs.replace(RECORDING, graphs=graphs))
-    found = unseen_graphs(recorded, None)
+    found = find_unseen_graphs(recorded, None)
     assert (found and (found.count, found.time_share)) == unseen
     assert found is None or found.source is GraphSource.RECORDER
 
 
 def test_json_has_the_number_and_the_share(run: Run) -> None:
-    (compared,) = compare(Experiment(run.path.parent, (run,))).runs
-    told = unseen_graphs_document(compared)
+    (compared,) = compare_runs(Experiment(run.path.parent, (run,))).runs
+    told = build_unseen_graphs_document(compared)
     assert told == {"launches": 1, "of": 3, "time_share": 3 / 7}

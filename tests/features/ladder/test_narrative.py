@@ -6,16 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport, loop_report
-from graphviz_dash.analysis.loop.loop_metrics import loop_figures
-from graphviz_dash.features.ladder.analysis.ladder_advice import advise, ladder_basis
-from graphviz_dash.features.ladder.analysis.ladder_inputs import ladder_data
+from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport, build_loop_report
+from graphviz_dash.analysis.loop.loop_metrics import compute_loop_metrics
+from graphviz_dash.features.ladder.analysis.ladder_advice import (
+    build_ladder_basis,
+    recommend_ladder,
+)
+from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
 from graphviz_dash.features.ladder.analysis.ladder_problem import Budget
 from graphviz_dash.features.ladder.narrative import (
-    family_tiles,
-    faster_sentence,
-    loss_sentence,
-    segments_sentence,
+    build_family_tiles,
+    describe_faster_sizes,
+    describe_losses,
+    describe_segments,
 )
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
@@ -25,7 +28,7 @@ SAMPLES = Path(__file__).parents[3] / "sample_traces"
 
 
 def the_report(sample: str) -> LoopReport:
-    report = loop_report(load_experiment(SAMPLES / sample, traces=False).runs[0])
+    report = build_loop_report(load_experiment(SAMPLES / sample, traces=False).runs[0])
     assert not isinstance(report, Missing)
     return report
 
@@ -37,33 +40,37 @@ def the_family(sample: str) -> FamilyReport:
 def test_padding_to_the_smallest_timed_size_is_not_known() -> None:
     family = the_family("recorded-batching")
     assert isinstance(family.losses, Missing)
-    assert loss_sentence(family).startswith(
+    assert describe_losses(family).startswith(
         "Padding cost is not available: no size below 96 was timed"
     )
 
 
 def test_a_loss_or_gain_within_what_replays_vary_is_neither_everywhere() -> None:
     family = the_family("recorded-server")
-    told = loss_sentence(family)
+    told = describe_losses(family)
     within = "-94.8 ns per step (95%: -1.22 µs to 1.08 µs)"
     assert f"Padding over 700 steps made no significant difference: {within}" in told
     assert "60 fallback steps took" in told
-    assert ("Padding cost", "not significant", within) in family_tiles(family)
+    assert ("Padding cost", "not significant", within) in build_family_tiles(family)
     (run,) = load_experiment(SAMPLES / "recorded-server", traces=False).runs
-    figure = next(each for each in loop_figures(run) if each.metric.id == "loop_padding")
+    figure = next(each for each in compute_loop_metrics(run) if each.metric.id == "loop_padding")
     assert not isinstance(family.padding, Missing)
     assert (figure.value, figure.spread) == (family.padding.step_ns, family.padding.spread)
 
 
 def test_keys_are_counted_where_they_are_known() -> None:
-    assert family_tiles(the_family("recorded-server"))[0] == ("Graphs", "175", "35 keys, decode")
-    label, count, note = family_tiles(the_family("recorded-megatron"))[0]
+    assert build_family_tiles(the_family("recorded-server"))[0] == (
+        "Graphs",
+        "175",
+        "35 keys, decode",
+    )
+    label, count, note = build_family_tiles(the_family("recorded-megatron"))[0]
     assert (label, count) in (("Graphs", "16"), ("Graphs", "1"))
     assert "key" not in note
 
 
 def test_a_step_of_segments_says_which_and_what_was_timed() -> None:
-    told = segments_sentence(the_family("recorded-server"))
+    told = describe_segments(the_family("recorded-server"))
     assert told.startswith("The most frequent step, batch 56, replays 5 graphs; the replays take ")
     assert "217 µs between their CUDA events, 56.1% of the 386 µs until the next step" in told
 
@@ -71,38 +78,38 @@ def test_a_step_of_segments_says_which_and_what_was_timed() -> None:
 def test_a_larger_size_that_replays_faster_is_told(tmp_path: Path) -> None:
     times = {2: 500_000, 4: 300_000, 8: 400_000}
     make_server(tmp_path, sizes=(2, 4, 8), requests=[3, 4, 2, 8] * 60, gpu_ns=times.__getitem__)
-    report = loop_report(load_experiment(tmp_path).runs[0])
+    report = build_loop_report(load_experiment(tmp_path).runs[0])
     assert not isinstance(report, Missing)
     (family,) = report.families
-    told = loss_sentence(family)
+    told = describe_losses(family)
     begin = "Padding saved GPU time over 240 steps because replays of the padded sizes are faster: "
     assert told.startswith(f"{begin}-24.9 µs per step (95%: -2")
     # Halfway between 500 and 300 us, and samples lie up to 2 us above these.
     faster = "a step of 3 takes 99.8 µs less in the graph for 4 than in a graph for 3."
     assert told.endswith(f"Larger sizes replay faster here: {faster}")
-    data = ladder_data(report, family)
+    data = build_ladder_data(report, family)
     assert not isinstance(data, Missing)
-    advice = advise(ladder_basis(data), Budget())
+    advice = recommend_ladder(build_ladder_basis(data), Budget())
     assert not isinstance(advice, Missing)
-    assert advice.today_use.padding_ns / advice.requests == pytest.approx(-24_900, rel=0.01)
+    assert advice.current_use.padding_ns / advice.requests == pytest.approx(-24_900, rel=0.01)
     # Requests of 2 go to the graph of 4, which is faster for them too.
     assert advice.ladder.sizes == (4, 8)
 
 
 def test_times_that_rise_with_the_size_are_no_news(tmp_path: Path) -> None:
     make_server(tmp_path)
-    report = loop_report(load_experiment(tmp_path).runs[0])
+    report = build_loop_report(load_experiment(tmp_path).runs[0])
     assert not isinstance(report, Missing)
-    assert faster_sentence(report.families[0]) == ""
+    assert describe_faster_sizes(report.families[0]) == ""
 
 
 def test_sizes_below_the_smallest_timed_one_are_not_advised_away() -> None:
     report = the_report("recorded-batching")
-    data = ladder_data(report, report.families[0])
+    data = build_ladder_data(report, report.families[0])
     assert isinstance(data, Missing)
     assert "no replay of a size below 96 was timed" in data.reason
 
 
 def test_where_larger_sizes_were_timed_there_is_advice() -> None:
     report = the_report("recorded-server")
-    assert not isinstance(ladder_data(report, report.families[0]), Missing)
+    assert not isinstance(build_ladder_data(report, report.families[0]), Missing)

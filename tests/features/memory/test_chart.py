@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.memory.pools import ByteUse, pool_map
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.memory.pools import ByteCategory, build_pool_map
 from graphviz_dash.analysis.memory.report import MemoryPart
-from graphviz_dash.features.memory.chart import memory_chart, pool_map_chart
+from graphviz_dash.features.memory.chart import draw_memory, draw_pool_map
 from graphviz_dash.features.memory.comparison import MemoryComparison, compare_memory
 from graphviz_dash.ingest.load import load_experiment
 from tests.analysis.memory_passes import EAGER, GRAPHED, MIB, POOL
@@ -21,12 +21,12 @@ from tests.experiments import make_experiment
 def result(tmp_path_factory: pytest.TempPathFactory) -> MemoryComparison:
     path = tmp_path_factory.mktemp("memory") / "toy"
     make_experiment(path, memory_pass={"eager": EAGER, "graph": GRAPHED})
-    return compare_memory(compare(load_experiment(path)))
+    return compare_memory(compare_runs(load_experiment(path)))
 
 
 def test_the_bars_add_up(result: MemoryComparison) -> None:
-    whole = memory_chart(result, "light", outside=True)
-    inside = memory_chart(result, "dark", outside=False)
+    whole = draw_memory(result, "light", outside=True)
+    inside = draw_memory(result, "dark", outside=False)
     assert whole is not None
     assert inside is not None
     for place, report in enumerate(result.reports):
@@ -39,27 +39,27 @@ def test_the_bars_add_up(result: MemoryComparison) -> None:
 
 def test_no_chart_without_a_pass(tmp_path: Path) -> None:
     make_experiment(tmp_path / "toy")
-    empty = compare_memory(compare(load_experiment(tmp_path / "toy")))
-    assert memory_chart(empty, "light", outside=True) is None
+    empty = compare_memory(compare_runs(load_experiment(tmp_path / "toy")))
+    assert draw_memory(empty, "light", outside=True) is None
 
 
 def test_the_map_has_a_row_for_each_graph() -> None:
-    found = pool_map(GRAPHED, POOL)
+    found = build_pool_map(GRAPHED, POOL)
     assert (found.size, found.starts) == (70 * MIB, (0, 40 * MIB))
     spans = {row.graph: row.spans for row in found.rows}
     assert spans["graph-0"] == (
-        (0, 5 * MIB, ByteUse.MODEL),
-        (5 * MIB, 20 * MIB, ByteUse.ONE),
-        (20 * MIB, 30 * MIB, ByteUse.SHARED),
+        (0, 5 * MIB, ByteCategory.MODEL),
+        (5 * MIB, 20 * MIB, ByteCategory.EXCLUSIVE),
+        (20 * MIB, 30 * MIB, ByteCategory.SHARED),
     )
     # It goes on where the next segment begins.
     assert spans["graph-1"] == (
-        (20 * MIB, 30 * MIB, ByteUse.SHARED),
-        (30 * MIB, 36 * MIB, ByteUse.ONE),
-        (40 * MIB, 60 * MIB, ByteUse.ONE),
-        (60 * MIB, 68 * MIB, ByteUse.WORKSPACE),
+        (20 * MIB, 30 * MIB, ByteCategory.SHARED),
+        (30 * MIB, 36 * MIB, ByteCategory.EXCLUSIVE),
+        (40 * MIB, 60 * MIB, ByteCategory.EXCLUSIVE),
+        (60 * MIB, 68 * MIB, ByteCategory.WORKSPACE),
     )
-    chart = pool_map_chart(found, "light")
+    chart = draw_pool_map(found, "light")
     assert chart is not None
     drawn = {bar.name: sum(bar.x) for bar in chart.data}
     assert drawn == pytest.approx(
@@ -79,4 +79,4 @@ def test_the_map_has_a_row_for_each_graph() -> None:
 
 def test_a_pool_without_graphs_has_no_map() -> None:
     bare = msgspec.structs.replace(GRAPHED, graphs=())
-    assert pool_map_chart(pool_map(bare, POOL), "light") is None
+    assert draw_pool_map(build_pool_map(bare, POOL), "light") is None

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.memory.report import MemoryPart
-from graphviz_dash.features.memory.narrative import PART_MEANINGS, allocator_hint
+from graphviz_dash.features.memory.narrative import PART_MEANINGS, get_allocator_hint
 from graphviz_dash.model.run import ExecutionMode, Source
 from tests.analysis.frames import make_run
 
@@ -18,7 +18,7 @@ def test_every_part_is_explained() -> None:
 def test_an_imported_run_is_told_of_snapshots() -> None:
     """No memory pass can be taken of it: the program is not here."""
     run = make_run("eager", ExecutionMode.EAGER)
-    assert "snapshot" not in allocator_hint([run])
+    assert "snapshot" not in get_allocator_hint([run])
     sources = (Source("trace.json", "Kineto trace", 1, "0" * 64),)
     imported = replace(run, manifest=msgspec.structs.replace(run.manifest, sources=sources))
-    assert "A memory snapshot imported next to the trace" in allocator_hint([imported])
+    assert "A memory snapshot imported next to the trace" in get_allocator_hint([imported])

@@ -19,12 +19,12 @@ from typing import Any
 import fsspec
 import pytest
 
-from graphviz_dash.cli.loading import experiment_at
+from graphviz_dash.cli.loading import resolve_experiment
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ranks.fleet_import import collect_fleet
 from graphviz_dash.importers.locations import Location, find_locations
-from graphviz_dash.importers.many import NotImported, import_many
-from graphviz_dash.importers.tasks import executor_for
+from graphviz_dash.importers.many import SkippedFiles, import_batch
+from graphviz_dash.importers.tasks import create_executor
 from graphviz_dash.ingest.load import load_experiment
 
 pytest.importorskip("moto")
@@ -103,7 +103,7 @@ def _fill(system: Any) -> None:
 
 
 def test_a_fleet(cloud: str) -> None:
-    found = collect_fleet(find_locations([f"{cloud}/job"]), partial(executor_for, None, 2))
+    found = collect_fleet(find_locations([f"{cloud}/job"]), partial(create_executor, None, 2))
     assert found.tables["ranks"]["name"].to_list() == ["rank0", "rank1"]
     (unread,) = found.failed
     assert unread.source == f"{cloud}/job/cut.json.gz"
@@ -112,17 +112,17 @@ def test_a_fleet(cloud: str) -> None:
 
 def test_an_import(cloud: str, tmp_path: Path) -> None:
     made = list(
-        import_many(
-            find_locations([f"{cloud}/job"]), tmp_path / "out", partial(executor_for, None, 2)
+        import_batch(
+            find_locations([f"{cloud}/job"]), tmp_path / "out", partial(create_executor, None, 2)
         )
     )
-    told = {one.files[0]: one.reason for one in made if isinstance(one, NotImported)}
+    told = {one.files[0]: one.reason for one in made if isinstance(one, SkippedFiles)}
     assert f"{cloud}/job/notes.txt" in told
     assert len(list((tmp_path / "out").iterdir())) == 2
 
 
 def test_an_experiment_to_compare(cloud: str) -> None:
-    with experiment_at(f"{cloud}/mlp-train", None, 1) as folder:
+    with resolve_experiment(f"{cloud}/mlp-train", None, 1) as folder:
         assert folder.name == "mlp-train"
         assert sorted(run.name for run in load_experiment(folder).runs) == ["eager", "graph"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from graphviz_dash.features.ranks.fleet import summarise
+from graphviz_dash.features.ranks.fleet import summarise_rank
 from graphviz_dash.features.ranks.fleet_import import (
     Fleet,
-    answers,
+    compute_answers,
 )
 from graphviz_dash.ingest.kineto.reader import read_trace
 from tests.importers.fleets import RANKS, US, fleet_of, rank, the_answer, uneven_fleet
@@ -20,7 +20,7 @@ from tests.trace_builder import TraceBuilder
 class TestSummary:
     def test_times_of_a_step(self, tmp_path: Path) -> None:
         trace = read_trace(rank(tmp_path, 3))
-        found = summarise(trace, "r", "file", 3, RANKS)
+        found = summarise_rank(trace, "r", "file", 3, RANKS)
         (row,) = found.ranks
         assert (row["steps"], row["marked"], row["rank"]) == (3, True, 3)
         assert row["step_ns"] == 999 * US
@@ -32,7 +32,7 @@ class TestSummary:
         assert row["launch_bound_ns"] == 24 * US
 
     def test_graphs_and_kernels(self, tmp_path: Path) -> None:
-        found = summarise(read_trace(rank(tmp_path, 3)), "r", "file", 3, RANKS)
+        found = summarise_rank(read_trace(rank(tmp_path, 3)), "r", "file", 3, RANKS)
         (graph,) = found.graphs
         assert (graph["kernels"], graph["replays"], graph["first"]) == (3, 3, "norm")
         assert {row["kernel"]: row["total_ns"] for row in found.kernels}["gemm"] == 100 * US
@@ -52,8 +52,10 @@ class TestQuestions:
 
     def test_which_graphs_differ(self, fleet: Fleet) -> None:
         said = the_answer(fleet)
-        assert said.graphs == 2
-        odd = {(one.kernels, one.owners, one.lacking, one.ranks) for one in said.odd}
+        assert said.graph_count == 2
+        odd = {
+            (one.kernels, one.owner_count, one.lists_missing, one.ranks) for one in said.divergent
+        }
         assert odd == {(4, 1, False, ("rank2",)), (3, 7, True, ("rank2",))}
 
     def test_how_far_launches_bound_them(self, fleet: Fleet) -> None:
@@ -67,13 +69,13 @@ class TestQuestions:
         # The reduction ends at one time on all ranks: who comes late communicates least.
         for number in range(3):
             rank(tmp_path / "traces", number, late_us=500 if number == 1 else 0)
-        awaited = the_answer(fleet_of(tmp_path / "traces")).awaited
+        awaited = the_answer(fleet_of(tmp_path / "traces")).straggler
         assert awaited is not None
         assert (awaited.name, awaited.rank) == ("rank1", 1)
         assert awaited.median_ns - awaited.communication_ns == 500 * US
 
     def test_no_one_is_waited_for_where_all_wait_alike(self, fleet: Fleet) -> None:
-        assert the_answer(fleet).awaited is None
+        assert the_answer(fleet).straggler is None
 
     def test_waiting_for_others_is_not_what_makes_a_rank_slow(self, tmp_path: Path) -> None:
         for number in range(3):
@@ -89,7 +91,7 @@ class TestQuestions:
         for number in range(4):
             gpu = "NVIDIA H200" if number < 2 else "NVIDIA H100"
             rank(tmp_path / "traces", number, gpu=gpu)
-        found = answers(fleet_of(tmp_path / "traces"))
+        found = compute_answers(fleet_of(tmp_path / "traces"))
         assert [(one.job, one.ranks) for one in found] == [
             ("8 ranks on NVIDIA H200, 2026-11-21", 2),
             ("8 ranks on NVIDIA H100, 2026-11-21", 2),
@@ -99,15 +101,15 @@ class TestQuestions:
         for number in range(3):
             rank(tmp_path / "traces", number)
         said = the_answer(fleet_of(tmp_path / "traces"))
-        assert (said.ranks, said.slow, said.odd, said.unmarked) == (3, (), (), 0)
+        assert (said.ranks, said.slow, said.divergent, said.unmarked) == (3, (), (), 0)
 
     def test_ranks_of_one_mode_are_not_held_against_those_of_another(self) -> None:
-        eager, graph = answers(fleet_of(Path("sample_traces/tp-transformer")))
-        assert [(one.mode, one.ranks, one.odd) for one in (eager, graph)] == [
+        eager, graph = compute_answers(fleet_of(Path("sample_traces/tp-transformer")))
+        assert [(one.mode, one.ranks, one.divergent) for one in (eager, graph)] == [
             ("eager", 2, ()),
             ("graph", 2, ()),
         ]
-        assert (eager.graphs, graph.graphs) == (0, 1)
+        assert (eager.graph_count, graph.graph_count) == (0, 1)
         assert eager.step_ns is not None
         assert graph.step_ns is not None
         assert eager.step_ns > 5 * graph.step_ns
@@ -121,7 +123,7 @@ def test_what_the_gpu_idles_between_steps_is_no_part_of_a_step(tmp_path: Path) -
         correlation = trace.runtime("cudaLaunchKernel", at + 80_000, 5_000)
         trace.kernel("k", at + 86_000, 1_000, correlation=correlation)
     file = trace.write(tmp_path / "t.json")
-    (row,) = summarise(read_trace(file), "t", str(file), None, None).ranks
+    (row,) = summarise_rank(read_trace(file), "t", str(file), None, None).ranks
     assert row["step_ns"] == 90_000
     assert row["launch_bound_ns"] == 85_000 + 3_000  # before the work of this step and the next
 

@@ -16,16 +16,16 @@ from msgspec.structs import replace
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ranks.fleet_import import (
-    CHECKSUMS,
+    CHECKSUM_FILE,
     Fleet,
-    answers,
     collect_fleet,
+    compute_answers,
     is_fleet,
     read_fleet,
     write_fleet,
 )
 from graphviz_dash.importers.locations import find_locations
-from graphviz_dash.importers.tasks import executor_for
+from graphviz_dash.importers.tasks import create_executor
 from tests.builders import make_run
 from tests.importers.fleets import fleet_of, rank, threads, uneven_fleet
 
@@ -39,7 +39,7 @@ class TestTables:
         write_fleet(fleet, tmp_path / "tables")
         assert is_fleet(tmp_path / "tables")
         again = read_fleet(tmp_path / "tables")
-        assert answers(again) == answers(fleet)
+        assert compute_answers(again) == compute_answers(fleet)
         assert all(again.tables[name].equals(table) for name, table in fleet.tables.items())
 
     @settings(
@@ -86,7 +86,7 @@ class TestTables:
         write_fleet(replace(fleet, tables=tables), tmp_path / "tables")
         with pytest.raises(InputError, match="unexpected columns"):
             read_fleet(tmp_path / "tables")
-        (tmp_path / "tables" / CHECKSUMS).unlink()
+        (tmp_path / "tables" / CHECKSUM_FILE).unlink()
         with pytest.raises(
             InputError, match="tables written by this version of graphviz-dash fleet"
         ):
@@ -124,7 +124,7 @@ def test_a_bundle_whose_trace_leads_elsewhere(tmp_path: Path) -> None:
 
 def test_what_a_process_cannot_read_is_told_with_its_own_reason(tmp_path: Path) -> None:
     (tmp_path / "damaged.json").write_text('{"traceEvents": [{"ph": "X", "cat": [1]}]}')
-    fleet = collect_fleet(find_locations([str(tmp_path)]), partial(executor_for, None, 1))
+    fleet = collect_fleet(find_locations([str(tmp_path)]), partial(create_executor, None, 1))
     (unread,) = fleet.failed
     assert "(1 event; no text as cat (1))" in unread.reason
 
@@ -147,14 +147,14 @@ def test_local_processes(tmp_path: Path) -> None:
     for number in range(3):
         rank(tmp_path / "traces", number)
     places = find_locations([str(tmp_path / "traces")])
-    fleet = collect_fleet(places, partial(executor_for, None, 2))
+    fleet = collect_fleet(places, partial(create_executor, None, 2))
     assert fleet.tables["ranks"].height == 3
 
 
 def test_programs_of_one_rank_each_are_jobs_of_their_own() -> None:
     fleet = fleet_of(Path("sample_traces/recorded-megatron"))
-    assert [(answer.job or "").partition(",")[0] for answer in answers(fleet)] == [
+    assert [(answer.job or "").partition(",")[0] for answer in compute_answers(fleet)] == [
         "full-iteration",
         "local",
     ]
-    assert [answer.ranks for answer in answers(fleet)] == [1, 1]
+    assert [answer.ranks for answer in compute_answers(fleet)] == [1, 1]

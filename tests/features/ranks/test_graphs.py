@@ -6,8 +6,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.ranks.ranks import rank_comparison
-from graphviz_dash.features.ranks.narrative import rank_notes
+from graphviz_dash.analysis.ranks.ranks import compare_ranks
+from graphviz_dash.features.ranks.narrative import list_rank_caveats
 from graphviz_dash.ingest.load import load_experiment
 from tests.analysis.ranks.compared import measured
 from tests.ranks import SLOW_RANK_1, make_ranks
@@ -29,15 +29,15 @@ def test_a_collective_leads_to_its_node_module_and_line(tmp_path: Path) -> None:
 
 def test_graphs_of_ranks_are_held_against_the_first(tmp_path: Path) -> None:
     make_ranks(tmp_path / "tp", "graph", SLOW_RANK_1)
-    (same,) = rank_comparison(load_experiment(tmp_path / "tp"))
-    assert [one.first for one in same.graphs] == [None]
+    (same,) = compare_ranks(load_experiment(tmp_path / "tp"))
+    assert [one.first_difference for one in same.graphs] == [None]
     make_ranks(tmp_path / "x", "graph", SLOW_RANK_1, only=[0])
     gather = replace(SLOW_RANK_1, collective="ncclDevKernel_AllGather_RING_LL(x)")
     make_ranks(tmp_path / "x", "graph", gather, only=[1])
-    (other,) = rank_comparison(load_experiment(tmp_path / "x"))
+    (other,) = compare_ranks(load_experiment(tmp_path / "x"))
     assert other.graphs[0].rank == 1
-    difference = other.graphs[0].first
+    difference = other.graphs[0].first_difference
     assert difference is not None
     assert (difference.aspect, difference.nodes and difference.nodes[1].index) == ("node", 1)
-    assert "node 1 of graph-0: ncclDevKernel_AllGather" in " ".join(rank_notes(other))
+    assert "node 1 of graph-0: ncclDevKernel_AllGather" in " ".join(list_rank_caveats(other))
     assert other.reason == "the ranks' traced steps have no collective in common"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.features.ranks.narrative import rank_sentence
+from graphviz_dash.features.ranks.narrative import describe_ranks
 from tests.analysis.ranks.compared import measured
 from tests.ranks import SLOW_RANK_1, Truth
 
@@ -37,4 +37,4 @@ from tests.ranks import SLOW_RANK_1, Truth
     ],
 )
 def test_the_sentence_names_the_cause(tmp_path: Path, truth: Truth, words: str) -> None:
-    assert words in rank_sentence(measured(tmp_path / "tp", truth))
+    assert words in describe_ranks(measured(tmp_path / "tp", truth))

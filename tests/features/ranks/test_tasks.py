@@ -18,7 +18,7 @@ from graphviz_dash.features.ranks.fleet_import import (
     collect_fleet,
 )
 from graphviz_dash.importers.locations import find_locations
-from graphviz_dash.importers.tasks import DIED, executor_for, run_all, without_main
+from graphviz_dash.importers.tasks import PROCESS_DIED, create_executor, hide_main_module, run_all
 from tests.importers.dying import die_always, die_once
 from tests.importers.fleets import rank, the_answer
 
@@ -26,13 +26,13 @@ from tests.importers.fleets import rank, the_answer
 class TestWorkersThatDie:
     def test_a_local_one_takes_nothing_with_it(self, tmp_path: Path) -> None:
         items = [(number, tmp_path) for number in range(6)]
-        found = run_all(die_once, items, partial(executor_for, None, 2), _said)
+        found = run_all(die_once, items, partial(create_executor, None, 2), _said)
         assert sorted(found) == list(range(6))
         assert (tmp_path / "died").exists()
 
     def test_a_file_that_kills_each_worker_is_told(self, tmp_path: Path) -> None:
         items = [(number, tmp_path) for number in range(4)]
-        found = run_all(die_always, items, partial(executor_for, None, 1), _said)
+        found = run_all(die_always, items, partial(create_executor, None, 1), _said)
         assert sorted(found) == [-2, 0, 1, 3]
 
 
@@ -44,7 +44,7 @@ def test_a_dask_cluster_loses_nothing_when_a_worker_is_killed(tmp_path: Path) ->
     with (
         # Dask sets one thread each and more, for all processes that are started afterwards.
         mock.patch.dict(os.environ),
-        without_main(),
+        hide_main_module(),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
         ) as cluster,
@@ -60,7 +60,7 @@ def test_a_dask_cluster_loses_nothing_when_a_worker_is_killed(tmp_path: Path) ->
                 time.sleep(0.1)
 
         places = find_locations([str(folder)])
-        make = partial(executor_for, cluster.scheduler_address)
+        make = partial(create_executor, cluster.scheduler_address)
         fleet = collect_fleet(places, make, announce=tell)
     assert killed.is_set()
     assert fleet.failed == ()
@@ -78,11 +78,11 @@ def test_the_script_that_runs_here_is_not_run_again_in_each_process(
     main = ModuleType("__main__")
     main.__file__ = str(script)
     monkeypatch.setitem(sys.modules, "__main__", main)
-    with executor_for(None, workers=1) as pool:
+    with create_executor(None, workers=1) as pool:
         assert pool.submit(os.getpid).result() != os.getpid()
     assert sys.modules["__main__"] is main
 
 
 def _said(item: tuple[int, Path], reason: str) -> int:
-    assert reason == DIED
+    assert reason == PROCESS_DIED
     return -item[0]

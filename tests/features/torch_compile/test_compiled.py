@@ -9,25 +9,31 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
-from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
-from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
-from graphviz_dash.features.torch_compile.analysis.clean_step import CpuPiece, first_node_ns
-from graphviz_dash.features.torch_compile.analysis.inputs import first_cpu_use, input_origin
-from graphviz_dash.features.torch_compile.analysis.program_tree import BoxKind, program_tree
-from graphviz_dash.features.torch_compile.analysis.rule_outcomes import rule_outcomes
-from graphviz_dash.features.torch_compile.analysis.savings import REALISED, StepCosts
-from graphviz_dash.features.torch_compile.analysis.step_regions import step_regions
+from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
+from graphviz_dash.features.torch_compile.analysis.clean_step import (
+    CpuPiece,
+    get_first_node_latency_ns,
+)
+from graphviz_dash.features.torch_compile.analysis.inputs import (
+    find_first_cpu_use,
+    find_input_origin,
+)
+from graphviz_dash.features.torch_compile.analysis.program_tree import BoxKind, build_program_tree
+from graphviz_dash.features.torch_compile.analysis.rule_outcomes import build_rule_outcomes
+from graphviz_dash.features.torch_compile.analysis.savings import GAIN_EXPONENT, StepCosts
+from graphviz_dash.features.torch_compile.analysis.step_regions import divide_into_regions
 from graphviz_dash.features.torch_compile.analysis.step_time import (
     FrameCalls,
     StepDivider,
     StepTime,
-    step_time,
+    compute_step_time,
 )
 from graphviz_dash.features.torch_compile.narrative import PART_MEANINGS
-from graphviz_dash.features.torch_compile.timeline_lanes import compiled_step
+from graphviz_dash.features.torch_compile.timeline_lanes import build_compiled_step
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import (
@@ -54,7 +60,7 @@ from graphviz_dash.model.compilation import (
 from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRuleId
 from graphviz_dash.model.doctor import CheckStatus
 from graphviz_dash.model.trace import Trace
-from scripts.compile_rules import rules_chapter
+from scripts.compile_rules import format_chapter
 from tests.trace_builder import GpuWork, TraceBuilder
 
 PAGE = Path(__file__).parents[3] / "docs" / "compile.md"
@@ -116,7 +122,7 @@ def trace(tmp_path: Path) -> Trace:
 @pytest.fixture
 def time(trace: Trace) -> StepTime:
     """Where their time goes."""
-    told = step_time(trace, steps(trace), compilation())
+    told = compute_step_time(trace, find_steps(trace), compilation())
     assert isinstance(told, StepTime)
     return told
 
@@ -151,38 +157,40 @@ def test_the_parts_are_what_was_laid_out(time: StepTime) -> None:
 def test_they_add_up_to_the_traced_step_and_to_a_clean_one(time: StepTime) -> None:
     assert time.busy_ns + time.idle_ns == time.traced_ns == 100 * US
     for clean in (60 * US, 100 * US, 24 * US):
-        assert sum(time.clean(part, clean) for part in time.parts) == pytest.approx(clean)
-        assert time.remainder(clean) == 0
+        assert sum(time.compute_clean_ns(part, clean) for part in time.parts) == pytest.approx(
+            clean
+        )
+        assert time.compute_remainder_ns(clean) == 0
 
 
 def test_work_that_is_longer_than_the_clean_step_leaves_a_remainder(time: StepTime) -> None:
-    assert time.remainder(20 * US) == pytest.approx(-4 * US)
+    assert time.compute_remainder_ns(20 * US) == pytest.approx(-4 * US)
 
 
 def test_the_regions_of_a_step_cover_it_and_name_what_breaks_it(
     trace: Trace, time: StepTime
 ) -> None:
-    step = steps(trace)[1]
-    own = compile_causes(compilation(), time, 100.0 * US)
-    regions = step_regions(StepDivider(trace, compilation()), step, own)
-    edges = [(region.stretch.start, region.stretch.end) for region in regions]
+    step = find_steps(trace)[1]
+    own = find_compile_causes(compilation(), time, 100.0 * US)
+    regions = divide_into_regions(StepDivider(trace, compilation()), step, own)
+    edges = [(region.span.start, region.span.end) for region in regions]
     assert edges[0][0] == step.start
     assert edges[-1][1] == step.end
     assert all(before[1] == after[0] for before, after in pairwise(edges))
     assert sum(end - start for start, end in edges) == 100 * US
-    eager = [region for region in regions if region.stretch.part is StepPart.EAGER]
-    ((cause, stretch),) = [(region.cause, region.stretch) for region in eager]
+    eager = [region for region in regions if region.span.part is StepPart.EAGER]
+    ((cause, stretch),) = [(region.cause, region.span) for region in eager]
     assert cause is not None
     assert cause.lines == (BROKEN,)
     assert (stretch.start - step.start, stretch.end - step.start) == (40 * US, 50 * US)
-    lane = compiled_step(regions)
+    lane = build_compiled_step(regions)
     assert lane.texts[int(lane.code[regions.index(eager[0])])][0] == "eager work: model.py:8"
 
 
 def causes(told: Compilation, time: StepTime | None = None) -> dict[CompileRuleId, CompileCause]:
     """The causes by their rules, of a step of 100 µs."""
     timed = time or Missing("traced pass", "there is none")  # type: ignore[arg-type]
-    return {cause.rule: cause for cause in compile_causes(told, timed, 100.0 * US)}
+    return {cause.rule: cause for cause in find_compile_causes(told, timed, 100.0 * US)}
 
 
 def test_a_break_costs_what_it_puts_between_and_the_graph_that_it_adds(time: StepTime) -> None:
@@ -190,8 +198,10 @@ def test_a_break_costs_what_it_puts_between_and_the_graph_that_it_adds(time: Ste
     assert cause.lines == (BROKEN,)
     # What is left: 20 µs of CPU up to one launch, the work of both graphs, and 9 µs behind it.
     factor = StepCosts(time, 100.0 * US).factor
-    left = (20 * US * factor) + first_node_ns() + 9 * US * factor
-    assert cause.saves_ns == pytest.approx(80 * US * (1 - (left / (80 * US)) ** REALISED), rel=0.01)
+    left = (20 * US * factor) + get_first_node_latency_ns() + 9 * US * factor
+    assert cause.gain_ns == pytest.approx(
+        80 * US * (1 - (left / (80 * US)) ** GAIN_EXPONENT), rel=0.01
+    )
 
 
 def test_a_function_that_is_given_up_costs_the_graphs_of_what_it_calls(time: StepTime) -> None:
@@ -202,9 +212,9 @@ def test_a_function_that_is_given_up_costs_the_graphs_of_what_it_calls(time: Ste
     told = compilation(frames=(outer, *inner), breaks=(given_up,))
     cause = causes(told, time)[CompileRuleId.PYTHON_SIDE_EFFECT]
     broken = causes(compilation(), time)[CompileRuleId.PYTHON_SIDE_EFFECT]
-    assert cause.saves_ns == pytest.approx(broken.saves_ns)
+    assert cause.gain_ns == pytest.approx(broken.gain_ns)
     alone = causes(compilation(frames=(outer, *FRAMES), breaks=(given_up,)), time)
-    saves = alone[CompileRuleId.PYTHON_SIDE_EFFECT].saves_ns
+    saves = alone[CompileRuleId.PYTHON_SIDE_EFFECT].gain_ns
     assert isinstance(saves, Missing)
     assert saves.reason.startswith("the whole function runs eagerly")
 
@@ -222,22 +232,22 @@ def test_a_break_in_a_helper_adds_what_resumes_its_caller(time: StepTime) -> Non
     cause = causes(told, time)[CompileRuleId.PYTHON_SIDE_EFFECT]
     assert cause.lines[0] == helper
     alone = causes(compilation(), time)[CompileRuleId.PYTHON_SIDE_EFFECT]
-    assert cause.saves_ns == alone.saves_ns
+    assert cause.gain_ns == alone.gain_ns
 
 
 def test_a_clean_program_has_no_cause(time: StepTime) -> None:
     told = Compilation("2.11", (), frames=FRAMES[:1], functions=FUNCTIONS, nodes=NODES)
-    assert compile_causes(told, time, 100.0 * US) == ()
+    assert find_compile_causes(told, time, 100.0 * US) == ()
 
 
 def test_copies_are_a_cause_where_they_are_a_tenth_of_the_step(time: StepTime) -> None:
     told = Compilation("2.11", (), frames=FRAMES, functions=FUNCTIONS, nodes=NODES)
-    (cause,) = compile_causes(told, time, 30.0 * US)
+    (cause,) = find_compile_causes(told, time, 30.0 * US)
     assert cause.rule is CompileRuleId.COPIED_INPUTS
     assert cause.details == ("primals_1: 4,096 B",)
     # Of 4 µs of the CPU: the copy itself is done while the graph is launched.
     saved = 4 * US * StepCosts(time, 30.0 * US).factor
-    assert cause.saves_ns == pytest.approx(REALISED * saved, rel=0.01)
+    assert cause.gain_ns == pytest.approx(GAIN_EXPONENT * saved, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -268,7 +278,7 @@ def test_splits(reason: str, operator: str | None, rule: CompileRuleId) -> None:
     made = GraphPartition(1, 1, 1, False, (split,))
     found = causes(compilation(partitionings=(Partitioning("0/0", (made,)),)))
     assert found[rule].lines == (BROKEN,)
-    assert isinstance(found[rule].saves_ns, Missing)
+    assert isinstance(found[rule].gain_ns, Missing)
 
 
 def test_a_split_in_a_graph_that_is_skipped_saves_nothing_by_itself(time: StepTime) -> None:
@@ -276,7 +286,7 @@ def test_a_split_in_a_graph_that_is_skipped_saves_nothing_by_itself(time: StepTi
     made = GraphPartition(1, 1, 1, False, (split,))
     skip = GraphSkip("0/0", "mutated inputs (1 instances)", (BROKEN,))
     told = compilation(breaks=(), partitionings=(Partitioning("0/0", (made,)),), skips=(skip,))
-    saves = causes(told, time)[CompileRuleId.CPU_WORK].saves_ns
+    saves = causes(told, time)[CompileRuleId.CPU_WORK].gain_ns
     assert isinstance(saves, Missing)
     assert "fix this first" in saves.reason
 
@@ -284,18 +294,18 @@ def test_a_split_in_a_graph_that_is_skipped_saves_nothing_by_itself(time: StepTi
 def test_a_graph_from_the_cache_that_is_split_is_told_by_its_trace(time: StepTime) -> None:
     split = GraphPartition(1, 1, 1, True, ())
     told = compilation(breaks=(), graphs=(CompiledGraph("0/0", "first", False, True),))
-    assert CompileRuleId.SPLIT_UNTOLD not in causes(told, time)
+    assert CompileRuleId.UNEXPLAINED_SPLIT not in causes(told, time)
     first = next(n for n, piece in enumerate(time.pieces) if piece.launches_graph)
     second = CpuPiece(StepPart.DISPATCH, "0/0", 6.0 * US), time.pieces[first]
     pieces = (*time.pieces[: first + 1], *second, *time.pieces[first + 1 :])
     twice = replace(time, calls=(FrameCalls("0/0", 1, 2, 1),), pieces=pieces)
-    cause = causes(told, twice)[CompileRuleId.SPLIT_UNTOLD]
+    cause = causes(told, twice)[CompileRuleId.UNEXPLAINED_SPLIT]
     # The dispatch and the launch of its second graph, whose work does not keep the CPU waiting.
     factor = StepCosts(twice, 100.0 * US).factor
-    call_ns, _ = shipped_calibration().replay_cpu_ns
-    assert cause.saves_ns == pytest.approx(REALISED * (6 * US * factor + call_ns), rel=0.02)
+    call_ns, _ = load_shipped_calibration().replay_cpu_ns
+    assert cause.gain_ns == pytest.approx(GAIN_EXPONENT * (6 * US * factor + call_ns), rel=0.02)
     known = msgspec.structs.replace(told, partitionings=(Partitioning("0/0", (split, split)),))
-    assert CompileRuleId.SPLIT_UNTOLD not in causes(known, twice)
+    assert CompileRuleId.UNEXPLAINED_SPLIT not in causes(known, twice)
 
 
 def test_recompiles_of_a_function_are_one_cause_with_what_they_took() -> None:
@@ -307,7 +317,7 @@ def test_recompiles_of_a_function_are_one_cause_with_what_they_took() -> None:
     limit = Recompile("3/3", ("k == 2",), (), limit=True)
     told = Compilation("2.11", (), frames=frames, recompiles=(*again, limit))
     cause = causes(told)[CompileRuleId.RECOMPILE_LIMIT]
-    assert (cause.times, cause.once_ns, cause.lines[0].text) == (3, 2 * 10**9, "model.py:20")
+    assert (cause.count, cause.one_time_ns, cause.lines[0].text) == (3, 2 * 10**9, "model.py:20")
 
 
 CODE = """\
@@ -337,12 +347,12 @@ FRAME = CompiledFrame("0/0", "forward", None, False, code=CODE)
 def test_an_input_has_its_name_and_the_line_that_first_uses_it(
     name: str, origin: str, line: str | None
 ) -> None:
-    found = input_origin(FRAME, name, None)
+    found = find_input_origin(FRAME, name, None)
     assert (found.name, found.line and found.line.text) == (origin, line)
 
 
 def test_the_line_of_an_input_on_the_cpu() -> None:
-    line = first_cpu_use(FRAME)
+    line = find_first_cpu_use(FRAME)
     assert line is not None
     assert (line.text, line.code) == ("model.py:8", "return y * scale")
 
@@ -352,19 +362,19 @@ def test_an_input_that_moved_is_named() -> None:
     moved = Rerecording("0/0", "partition_0", again.reason, (MovedInput("arg1_1"),))
     told = Compilation("2.11", (), frames=(FRAME,), rerecordings=(moved, moved))
     cause = causes(told)[CompileRuleId.MOVED_INPUT]
-    assert (cause.times, cause.details, cause.lines[0].text) == (2, ("L_scale_",), "model.py:8")
+    assert (cause.count, cause.details, cause.lines[0].text) == (2, ("L_scale_",), "model.py:8")
 
 
 def test_the_tree_leads_from_the_function_to_its_graphs(time: StepTime) -> None:
     told = compilation(graphs=(CompiledGraph("0/0", "first", False, False),))
-    found = compile_causes(told, time, 100.0 * US)
-    tree = program_tree(told, time, 100.0 * US, found)
+    found = find_compile_causes(told, time, 100.0 * US)
+    tree = build_program_tree(told, time, 100.0 * US, found)
     (function,) = tree.roots
     assert [(box.kind, box.title) for box in tree.walk()] == [
         (BoxKind.FUNCTION, "forward"),
         (BoxKind.FRAME, "0/0"),
         (BoxKind.GRAPH, "graph 0 of the trees"),
-        (BoxKind.REST, "after line 8"),
+        (BoxKind.RESUME, "after line 8"),
         (BoxKind.GRAPH, "graph 1 of the trees"),
     ]
     assert tree.boxes == 5
@@ -377,7 +387,7 @@ def test_every_rule_and_every_part_has_its_words() -> None:
     assert set(COMPILE_RULES) == set(CompileRuleId)
     assert set(PART_MEANINGS) == set(StepPart)
     page = PAGE.read_text(encoding="utf-8")
-    assert page[page.index("## The rules") :] == rules_chapter()
+    assert page[page.index("## The rules") :] == format_chapter()
 
 
 def test_each_rule_is_broken_kept_or_not_looked_at_with_the_reason() -> None:
@@ -388,7 +398,7 @@ def test_each_rule_is_broken_kept_or_not_looked_at_with_the_reason() -> None:
     )
     told = Compilation("2.11", sources, frames=FRAMES, breaks=(BREAK,))
     untimed = Missing(Fact.TRACED_STEPS, "no steps were traced")
-    outcomes = rule_outcomes(told, untimed, compile_causes(told, untimed, untimed))
+    outcomes = build_rule_outcomes(told, untimed, find_compile_causes(told, untimed, untimed))
     by_rule = {outcome.rule.id: (outcome.status, outcome.reason) for outcome in outcomes}
     assert set(by_rule) == set(CompileRuleId)
     assert outcomes[0].rule.id is CompileRuleId.PYTHON_SIDE_EFFECT
@@ -477,7 +487,7 @@ def test_outputs_that_are_kept_are_told_at_the_call_and_other_calls_beside_it() 
         "2.11", (), warnings=tuple(CompileWarning(waiting, (call,)) for call in calls)
     )
     cause = causes(told)[CompileRuleId.PENDING_BACKWARD]
-    assert (cause.lines, cause.times) == ((calls[0],), 2)
+    assert (cause.lines, cause.count) == ((calls[0],), 2)
     assert cause.details == ("called at train.py:50",)
 
 

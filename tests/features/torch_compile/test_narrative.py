@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.features.torch_compile.analysis.report import compile_report
-from graphviz_dash.features.torch_compile.analysis.saving_range import SavingRange
+from graphviz_dash.features.torch_compile.analysis.report import build_compile_report
+from graphviz_dash.features.torch_compile.analysis.saving_range import GainRange
 from graphviz_dash.features.torch_compile.narrative import (
-    compile_sentence,
-    saving_badge,
-    saving_text,
+    format_saving,
+    format_saving_badge,
+    summarize_compilation,
 )
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
@@ -38,18 +38,20 @@ from tests.samples import SAMPLES
     ],
 )
 def test_what_is_to_be_mended_first_if_anything(run: str, said: str) -> None:
-    report = compile_report(load_run(SAMPLES / run))
+    report = build_compile_report(load_run(SAMPLES / run))
     assert not isinstance(report, Missing)
-    assert said in compile_sentence(report)
+    assert said in summarize_compilation(report)
 
 
 def test_a_saving_is_told_with_its_range_or_as_too_small() -> None:
-    report = compile_report(load_run(SAMPLES / "compile-mends/mended-2"))
+    report = build_compile_report(load_run(SAMPLES / "compile-mends/mended-2"))
     assert not isinstance(report, Missing)
     (cause,) = report.causes
-    assert saving_text(cause) == "234 µs per step (140 µs to 249 µs)"
-    assert saving_badge(cause) == "saves 234 µs per step"
-    assert compile_sentence(report).endswith("save 234 µs (140 µs to 249 µs) of 365 µs.")
-    small = replace(cause, saves_ns=9e3, saves_range=SavingRange(0.0, 24e3, 15e3, is_clear=False))
-    assert saving_text(small).endswith("within noise: processes differ by 15.0 µs")
-    assert saving_badge(small) == "within noise"
+    assert format_saving(cause) == "234 µs per step (140 µs to 249 µs)"
+    assert format_saving_badge(cause) == "saves 234 µs per step"
+    assert summarize_compilation(report).endswith("save 234 µs (140 µs to 249 µs) of 365 µs.")
+    small = replace(
+        cause, saves_ns=9e3, saves_range=GainRange(0.0, 24e3, 15e3, is_significant=False)
+    )
+    assert format_saving(small).endswith("within noise: processes differ by 15.0 µs")
+    assert format_saving_badge(small) == "within noise"

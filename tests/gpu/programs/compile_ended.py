@@ -14,9 +14,9 @@ from pathlib import Path
 import torch
 from torch._inductor import config as inductor_config
 
-from collectors.collection.failures import describe
-from collectors.compiled.account import compile_account
-from graphviz_dash.features.torch_compile.analysis.ended_steps import ended_step_causes
+from collectors.collection.failures import describe_failure
+from collectors.compiled.account import record_compilation
+from graphviz_dash.features.torch_compile.analysis.ended_steps import find_fatal_causes
 from graphviz_dash.model.run import Pass
 from tests.gpu.programs.compile_causes import CAUSES
 
@@ -27,20 +27,20 @@ def ended(name: str) -> list[tuple[str, str, int]]:
     """Rule, file and line of what ended the step; none where it was not ended."""
     inductor_config.force_disable_caches = True
     failures = []
-    with compile_account() as account:
+    with record_compilation() as account:
         try:
             step = CAUSES[name].build()
             for _ in range(STEPS):
                 step()
                 torch.cuda.synchronize()
         except RuntimeError as error:
-            failures.append(describe(error, Pass.RECORDED))
-    compilation = account.result()
+            failures.append(describe_failure(error, Pass.RECORDED))
+    compilation = account.get_result()
     assert compilation is not None
     print(failures, file=sys.stderr)
     return [
         (cause.rule.value, Path(cause.lines[0].file).name, cause.lines[0].line)
-        for cause in ended_step_causes(failures, compilation)
+        for cause in find_fatal_causes(failures, compilation)
     ]
 
 

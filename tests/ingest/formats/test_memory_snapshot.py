@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.formats.memory_snapshot import memory_use, read_memory_snapshot
+from graphviz_dash.ingest.formats.memory_snapshot import convert_memory_use, read_memory_snapshot
 from graphviz_dash.ingest.formats.pickles import read_pickle
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.model.run import PoolUse
@@ -59,14 +59,14 @@ HERE = Path("snapshot.pickle")
 
 
 def test_bytes_by_pool() -> None:
-    found = memory_use(SNAPSHOT, HERE)
+    found = convert_memory_use(SNAPSHOT, HERE)
     assert (found.allocated_bytes, found.reserved_bytes) == (112, 170)
     assert found.pools == (PoolUse((0, 3), 2, 150, 100),)
 
 
 def test_peaks_of_the_recorded_history() -> None:
     # Allocated, latest first: 112, 60 before the last, 90 before the free, 60 and 0 before that.
-    found = memory_use(SNAPSHOT, HERE)
+    found = convert_memory_use(SNAPSHOT, HERE)
     assert found.peak_allocated_bytes == 112
     # 170 now, 210 before the segment was given back.
     assert found.peak_reserved_bytes == 210
@@ -74,24 +74,26 @@ def test_peaks_of_the_recorded_history() -> None:
 
 @pytest.mark.parametrize("traces", [[], [[]], [[event("oom", 5)]]])
 def test_no_history_no_peak(traces: list[Any]) -> None:
-    found = memory_use({**SNAPSHOT, "device_traces": traces}, HERE)
+    found = convert_memory_use({**SNAPSHOT, "device_traces": traces}, HERE)
     assert found.peak_allocated_bytes is found.peak_reserved_bytes is None
 
 
 def test_histories_of_two_devices_have_no_common_peak() -> None:
     traces = SNAPSHOT["device_traces"] * 2
-    assert memory_use({**SNAPSHOT, "device_traces": traces}, HERE).peak_reserved_bytes is None
+    assert (
+        convert_memory_use({**SNAPSHOT, "device_traces": traces}, HERE).peak_reserved_bytes is None
+    )
 
 
 def test_pickled_and_as_json_are_the_same(tmp_path: Path) -> None:
     pickled, text = tmp_path / "s.pickle", tmp_path / "s.json"
     pickled.write_bytes(pickle.dumps(SNAPSHOT))
     text.write_text(json.dumps(SNAPSHOT))
-    assert memory_use(read_pickle(pickled), pickled) == read_memory_snapshot(text)
+    assert convert_memory_use(read_pickle(pickled), pickled) == read_memory_snapshot(text)
 
 
 def test_the_list_of_segments_of_old_torch() -> None:
-    assert memory_use(SNAPSHOT["segments"], HERE).reserved_bytes == 170
+    assert convert_memory_use(SNAPSHOT["segments"], HERE).reserved_bytes == 170
 
 
 @pytest.mark.parametrize(
@@ -99,10 +101,12 @@ def test_the_list_of_segments_of_old_torch() -> None:
 )
 def test_what_is_no_snapshot(value: Any) -> None:
     with pytest.raises(InputError):
-        memory_use(value, HERE)
+        convert_memory_use(value, HERE)
 
 
 def test_one_list_named_many_times_is_counted() -> None:
     trace = [event("alloc", 1)] * 1000
     with pytest.raises(InputError, match="limit events"):
-        memory_use({**SNAPSHOT, "device_traces": [trace] * 1000}, HERE, Limits(events=100_000))
+        convert_memory_use(
+            {**SNAPSHOT, "device_traces": [trace] * 1000}, HERE, Limits(events=100_000)
+        )

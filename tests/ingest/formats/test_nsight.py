@@ -81,7 +81,7 @@ def graph_level() -> Report:
 
 def test_a_launch_traced_as_a_whole_is_one_row(tmp_path: Path) -> None:
     (one,) = convert_nsight(graph_level().write(tmp_path / "report.sqlite"), tmp_path)
-    assert one.whole_graphs == 1
+    assert one.graph_launches == 1
     gpu = read_trace(one.path).gpu
     assert gpu["name"].cast(str).to_list() == ["CUDA graph 4, as a whole"]
     assert (gpu["dur"].to_list(), gpu["correlation"].to_list()) == ([80_000], [5])

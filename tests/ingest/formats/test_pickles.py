@@ -98,8 +98,12 @@ def test_the_attack_would_have_worked(tmp_path: Path) -> None:
 
 def test_every_operation_that_is_known_makes_plain_data() -> None:
     known = (
-        pickles._VALUES | pickles._STORE | pickles._FETCH | pickles._ADDED | pickles._IGNORED
-        | pickles._EMPTY.keys() | pickles._CONSTANTS.keys() | pickles._TUPLES.keys()
+        pickles._VALUE_OPCODES
+        | pickles._STORE_OPCODES
+        | pickles._FETCH_OPCODES
+        | pickles._ADD_OPCODES
+        | pickles._IGNORED_OPCODES
+        | pickles._EMPTY_CONTAINERS.keys() | pickles._CONSTANTS.keys() | pickles._TUPLE_SIZES.keys()
         | {"MEMOIZE", "MARK", "STOP", "DICT", "LIST", "TUPLE", "FROZENSET", "POP", "POP_MARK"}
         | {"DUP"}
     )  # fmt: skip

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.formats.registry import SourceKind, foreign_format
+from graphviz_dash.ingest.formats.registry import SourceKind, require_format
 
 
 def _database(path: Path) -> bytes:
@@ -36,12 +36,12 @@ def _database(path: Path) -> bytes:
 def test_by_content(tmp_path: Path, content: bytes, kind: SourceKind, packed: bool) -> None:
     file = tmp_path / "something.sqlite"
     file.write_bytes(gzip.compress(content) if packed else content)
-    assert foreign_format(file).kind is kind
+    assert require_format(file).kind is kind
 
 
 def test_a_database(tmp_path: Path) -> None:
     _database(tmp_path / "report.json")
-    assert foreign_format(tmp_path / "report.json").kind is SourceKind.NSIGHT
+    assert require_format(tmp_path / "report.json").kind is SourceKind.NSIGHT
 
 
 @pytest.mark.parametrize(
@@ -56,5 +56,5 @@ def test_a_database(tmp_path: Path) -> None:
 def test_what_is_not_known(tmp_path: Path, name: str, content: bytes, said: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError) as error:
-        foreign_format(tmp_path / name)
+        require_format(tmp_path / name)
     assert said in str(error.value)

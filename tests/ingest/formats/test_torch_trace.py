@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.formats.registry import SourceKind, recognised_format
+from graphviz_dash.ingest.formats.registry import SourceKind, detect_format
 from graphviz_dash.ingest.formats.torch_trace import read_torch_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.compilation import Compilation, CompilationFact
@@ -24,7 +24,7 @@ def log() -> Compilation:
 
 def test_a_log_is_known_by_its_first_line() -> None:
     for name in ("torch-2.11.log", "torch-2.13.log"):
-        row = recognised_format(LOGS / name)
+        row = detect_format(LOGS / name)
         assert row is not None
         assert row.kind is SourceKind.TORCH_TRACE
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.ingest.kineto.column_blocks import narrowed, widened
+from graphviz_dash.ingest.kineto.column_blocks import compress_values, expand_blocks
 from graphviz_dash.ingest.kineto.events import ABSENT
 
 _INT64 = st.integers(ABSENT, (1 << 63) - 1)
@@ -20,8 +20,8 @@ _NEAR = st.builds(
 
 @given(pieces=st.lists(st.lists(_INT64, min_size=1) | _NEAR))
 def test_all_numbers_come_back(pieces: list[list[int]]) -> None:
-    blocks = [narrowed(np.array(piece, np.int64)) for piece in pieces]
-    assert widened(blocks).tolist() == [number for piece in pieces for number in piece]
+    blocks = [compress_values(np.array(piece, np.int64)) for piece in pieces]
+    assert expand_blocks(blocks).tolist() == [number for piece in pieces for number in piece]
 
 
 @pytest.mark.parametrize(
@@ -41,12 +41,12 @@ def test_all_numbers_come_back(pieces: list[list[int]]) -> None:
     ],
 )
 def test_as_few_bytes_as_needed(values: list[int], width: int) -> None:
-    block = narrowed(np.array(values, np.int64))
-    assert (0 if block.above is None else block.above.itemsize) == width
-    assert widened([block]).tolist() == values
+    block = compress_values(np.array(values, np.int64))
+    assert (0 if block.offsets is None else block.offsets.itemsize) == width
+    assert expand_blocks([block]).tolist() == values
 
 
 def test_memory_that_is_given_is_used() -> None:
     out = np.full(3, 9, np.int64)
-    assert widened([narrowed(np.array([1, 2, 3]))], out) is out
+    assert expand_blocks([compress_values(np.array([1, 2, 3]))], out) is out
     assert out.tolist() == [1, 2, 3]

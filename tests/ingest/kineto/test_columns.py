@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphviz_dash.ingest.kineto.reader import read_trace
-from graphviz_dash.ingest.kineto.table_columns import FLOAT_EXACT_US, LATEST_NS
+from graphviz_dash.ingest.kineto.table_columns import FLOAT_EXACT_US, MAX_TIME_NS
 from tests.builders import TraceBuilder
 
 EPOCH_NS = 1_683_564_901_548_726_123
@@ -86,7 +86,7 @@ def test_no_nanosecond_is_lost_after_51_days(tmp_path: Path) -> None:
         # The last half: here a time as a float is half a nanosecond off already.
         st.integers(int(FLOAT_EXACT_US) * 500, int(FLOAT_EXACT_US) * 600),
         st.integers(int(FLOAT_EXACT_US) * 1000 - 5_000, int(FLOAT_EXACT_US) * 1000 + 5_000),
-        st.integers(0, LATEST_NS - 10**12),
+        st.integers(0, MAX_TIME_NS - 10**12),
     ),
     slices=st.lists(
         st.tuples(st.integers(0, 10**11), st.integers(0, 10**11)), min_size=1, max_size=8

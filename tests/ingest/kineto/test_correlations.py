@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.ingest.kineto.correlations import Calls, among, repeated
+from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, test_membership
 
 _IDS = st.lists(st.none() | st.integers(0, 6) | st.integers(-(1 << 62), 1 << 62), max_size=20)
 
@@ -17,13 +17,13 @@ def ids(values: list[int | None]) -> pl.Series:
 
 @given(some=_IDS, others=_IDS)
 def test_among(some: list[int | None], others: list[int | None]) -> None:
-    found = among(ids(some), ids(others)).to_list()
+    found = test_membership(ids(some), ids(others)).to_list()
     assert found == [one is not None and one in others for one in some]
 
 
 @given(values=_IDS)
 def test_repeated(values: list[int | None]) -> None:
-    numbers, rows = repeated(ids(values))
+    numbers, rows = find_repeated(ids(values))
     several = [one for one in values if one is not None and values.count(one) > 1]
     assert (numbers.to_list(), rows) == (sorted(set(several)), len(several))
 
@@ -38,11 +38,11 @@ def test_calls(calls: list[tuple[int | None, int]], work: list[int | None]) -> N
             "dur": ids([7 * ts % 5 for _, ts in calls]),
         }
     )
-    found = Calls(runtime, pl.DataFrame({"correlation": ids(work)}))
+    found = CallIntervals(runtime, pl.DataFrame({"correlation": ids(work)}))
     times = {
         one: [ts for other, ts in calls if other == one] for one, _ in calls if one is not None
     }
     rows = [row for row, one in enumerate(work) if one in times]
     assert found.work.tolist() == rows
-    assert found.begin.tolist() == [min(times[work[row]]) for row in rows]
+    assert found.start.tolist() == [min(times[work[row]]) for row in rows]
     assert found.end.tolist() == [max(ts + 7 * ts % 5 for ts in times[work[row]]) for row in rows]

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from graphviz_dash.ingest.kineto.events import ABSENT, NO_ARGS, UNUSABLE, EventDecoder
+from graphviz_dash.ingest.kineto.events import ABSENT, NO_ARGS, UNUSABLE_EVENT, EventDecoder
 
 EVENT = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.5, "dur": 2}
 
@@ -19,7 +19,7 @@ def encoded(*events: Any) -> bytes:
 
 def test_a_plain_event() -> None:
     decoder = EventDecoder()
-    (event,) = decoder.strict(encoded(EVENT | {"args": {"correlation": 3, "odd": [1]}}))
+    (event,) = decoder.decode_strictly(encoded(EVENT | {"args": {"correlation": 3, "odd": [1]}}))
     assert (event.cat, event.name, event.tid, event.ts) == ("kernel", "k", 7, 1.5)
     assert (event.args.correlation, event.args.stream) == (3, ABSENT)
     assert not decoder.unusable
@@ -37,24 +37,24 @@ def test_a_plain_event() -> None:
 )
 def test_one_bad_event_of_three(change: dict[str, Any], cause: str) -> None:
     decoder = EventDecoder()
-    events = decoder.strict(encoded(EVENT, EVENT | change, EVENT))
-    assert [event.name for event in events] == ["k", UNUSABLE.name, "k"]
-    assert events[1] is UNUSABLE
+    events = decoder.decode_strictly(encoded(EVENT, EVENT | change, EVENT))
+    assert [event.name for event in events] == ["k", UNUSABLE_EVENT.name, "k"]
+    assert events[1] is UNUSABLE_EVENT
     assert decoder.unusable == {cause: 1}
 
 
 @pytest.mark.parametrize("item", [1, "x", None, [], True])
 def test_what_is_no_object(item: object) -> None:
     decoder = EventDecoder()
-    first, second = decoder.strict(encoded(EVENT, item))
-    assert (first.name, second) == ("k", UNUSABLE)
+    first, second = decoder.decode_strictly(encoded(EVENT, item))
+    assert (first.name, second) == ("k", UNUSABLE_EVENT)
     assert decoder.unusable == {"not an object": 1}
 
 
 def test_arguments_of_another_type_count_as_not_recorded() -> None:
     decoder = EventDecoder()
     args = {"correlation": {"a": 1}, "registers per thread": 2.5, "grid": [1, "x", 1]}
-    (event,) = decoder.strict(encoded(EVENT | {"args": args}))
+    (event,) = decoder.decode_strictly(encoded(EVENT | {"args": args}))
     assert (event.args.correlation, event.args.registers, event.args.grid) == (
         (ABSENT, ABSENT, None)
     )
@@ -62,13 +62,13 @@ def test_arguments_of_another_type_count_as_not_recorded() -> None:
 
 
 def test_arguments_that_are_no_object() -> None:
-    (event,) = EventDecoder().strict(encoded(EVENT | {"args": 5}))
+    (event,) = EventDecoder().decode_strictly(encoded(EVENT | {"args": 5}))
     assert event.args == NO_ARGS
 
 
 def test_times_of_events_that_no_table_keeps_are_not_looked_at() -> None:
     decoder = EventDecoder()
-    (event,) = decoder.strict(encoded({"ph": "M", "name": "process_name", "ts": "x"}))
+    (event,) = decoder.decode_strictly(encoded({"ph": "M", "name": "process_name", "ts": "x"}))
     assert event.ph == "M"
     assert not decoder.unusable
 
@@ -76,11 +76,11 @@ def test_times_of_events_that_no_table_keeps_are_not_looked_at() -> None:
 def test_what_is_no_json_is_left_to_who_knows_the_whole() -> None:
     decoder = EventDecoder()
     with pytest.raises(msgspec.DecodeError):
-        decoder.strict(b'[{"ph": ')
-    assert decoder.unchecked(b'[{"ph": ') is None
-    assert decoder.unchecked(b'[{"name": "\xff"}]') is None
+        decoder.decode_strictly(b'[{"ph": ')
+    assert decoder.decode_unchecked(b'[{"ph": ') is None
+    assert decoder.decode_unchecked(b'[{"name": "\xff"}]') is None
     odd = b'[{"ph": "X", "ts": NaN, "dur": 1}, {"ph": "X", "name": "k", "ts": 1, "dur": Infinity}]'
-    events = decoder.unchecked(odd)
+    events = decoder.decode_unchecked(odd)
     assert events is not None
     assert [event.name for event in events] == ["", "k"]
 
@@ -88,5 +88,5 @@ def test_what_is_no_json_is_left_to_who_knows_the_whole() -> None:
 def test_half_a_surrogate_becomes_the_replacement_character() -> None:
     decoder = EventDecoder()
     text = b'[{"ph": "X", "cat": "kernel", "name": "a\\ud800", "ts": 1, "dur": NaN}]'
-    (event,) = decoder.lenient(text)
+    (event,) = decoder.decode_leniently(text)
     assert event.name == "a\ufffd"

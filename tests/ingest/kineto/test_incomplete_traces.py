@@ -61,7 +61,7 @@ def _first_slice() -> int:
 
 def problem(trace: Trace) -> str:
     """The one statement of what is missing."""
-    (one,) = trace.info.incomplete
+    (one,) = trace.info.completeness_problems
     assert one in trace.info.problems
     return one.text
 
@@ -129,7 +129,7 @@ def test_a_cut_trace_with_and_without_the_fields_behind_its_events(tmp_path: Pat
     path.write_text(whole.rstrip().removesuffix("}"))
     behind = read_trace(path)
     assert behind.info.cupti_version == 130001
-    assert len(behind.info.incomplete) == 1
+    assert len(behind.info.completeness_problems) == 1
     at = whole.index('"baseTimeNanoseconds"')
     path.write_text(whole[: at + 26])  # within the number, which must not be taken for it
     cut = read_trace(path)
@@ -197,7 +197,7 @@ def test_damage_is_told_and_what_stands_before_it_is_used(tmp_path: Path, name: 
     path = tmp_path / "trace.json"
     path.write_bytes(content())
     trace = read_trace(path)
-    assert [one.code for one in trace.info.incomplete] == [code]
+    assert [one.code for one in trace.info.completeness_problems] == [code]
     assert found in problem(trace)
     assert problem(trace).isprintable()
     assert len(problem(trace)) < 600
@@ -205,7 +205,7 @@ def test_damage_is_told_and_what_stands_before_it_is_used(tmp_path: Path, name: 
 
 
 def test_a_whole_trace_has_nothing_missing() -> None:
-    assert read_trace(SAMPLE).info.incomplete == ()
+    assert read_trace(SAMPLE).info.completeness_problems == ()
 
 
 def test_damage_far_into_a_large_file_is_found_at_its_byte(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_trace_that_is_both_of_a_run_is_told_once(tmp_path: Path) -> None:
     trace = read_trace(path)
     run = load_run(make_run(tmp_path / "toy", "graph"))
     both = replace(run, capture_trace=trace, replay_trace=trace)
-    assert both.incomplete == trace.info.incomplete
+    assert both.completeness_problems == trace.info.completeness_problems
     assert both.problems == trace.info.problems
-    assert len(both.incomplete) == 1
-    assert run.incomplete == ()
+    assert len(both.completeness_problems) == 1
+    assert run.completeness_problems == ()

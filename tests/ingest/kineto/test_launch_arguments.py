@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from graphviz_dash.ingest.kineto.launch_arguments import launched_kernels
+from graphviz_dash.ingest.kineto.launch_arguments import read_launched_kernels
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.graph import KernelParams
 from graphviz_dash.model.trace import Trace
@@ -33,13 +33,13 @@ def trace_of(folder: Path, *arguments: dict[str, Any], packed: bool = False) -> 
 def test_rows_that_say_it(tmp_path: Path, packed: bool) -> None:
     shape = {"kernel": "fill", "grid": [4, 1, 1], "block": [64, 1, 1], "shared memory": 32}
     trace = trace_of(tmp_path, shape, {}, shape | {"kernel": "copy"}, packed=packed)
-    kernels = launched_kernels(trace, [0, 1, 2])
+    kernels = read_launched_kernels(trace, [0, 1, 2])
     assert kernels == {
         0: KernelParams("fill", "fill", (4, 1, 1), (64, 1, 1), 32),
         2: KernelParams("copy", "copy", (4, 1, 1), (64, 1, 1), 32),
     }
-    assert launched_kernels(trace, [2]) == {2: kernels[2]}
-    assert launched_kernels(trace, []) == {}
+    assert read_launched_kernels(trace, [2]) == {2: kernels[2]}
+    assert read_launched_kernels(trace, []) == {}
 
 
 @pytest.mark.parametrize(
@@ -58,10 +58,10 @@ def test_absurd_shapes_are_not_told(
     tmp_path: Path, shape: dict[str, Any], grid: tuple[int, ...] | None, shared: int | None
 ) -> None:
     trace = trace_of(tmp_path, {"kernel": "fill"} | shape)
-    kernel = launched_kernels(trace, [0])[0]
+    kernel = read_launched_kernels(trace, [0])[0]
     assert (kernel.grid, kernel.block, kernel.dynamic_shared) == (grid, None, shared)
 
 
 @pytest.mark.parametrize("name", [None, 5, "", "x" * (1 << 21)])
 def test_names_that_are_none(tmp_path: Path, name: object) -> None:
-    assert launched_kernels(trace_of(tmp_path, {"kernel": name}), [0]) == {}
+    assert read_launched_kernels(trace_of(tmp_path, {"kernel": name}), [0]) == {}

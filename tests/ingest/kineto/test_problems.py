@@ -161,4 +161,4 @@ def test_replays_whose_times_are_stitched_together(
             trace.kernel("k", start, 500, correlation=correlation)
     found = read_trace(trace.write(tmp_path / "t.json.gz"))
     assert [problem.code for problem in found.info.problems] == codes
-    assert found.info.stitched == bool(codes)
+    assert found.info.has_stitched_replays == bool(codes)

@@ -12,7 +12,7 @@ import pytest
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.kineto import reader
-from graphviz_dash.ingest.kineto.raw_events import raw_event
+from graphviz_dash.ingest.kineto.raw_events import read_raw_event
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.model.trace import Trace
@@ -39,7 +39,7 @@ def check_all(trace: Trace, document: bytes, step: int) -> None:
     for table in TABLES:
         frame = getattr(trace, table).with_columns(pl.col("name").cast(pl.String))
         for row in range(0, len(frame), step):
-            raw = raw_event(trace, table, row)
+            raw = read_raw_event(trace, table, row)
             expected = frame.row(row, named=True)
             assert raw.fields == events[raw.index]
             assert document[raw.start : raw.end] == raw.text
@@ -72,7 +72,7 @@ def test_arguments_that_no_column_holds_are_there(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text("\ufeff" + json.dumps(document, ensure_ascii=False))
     trace = read_trace(path)
-    args = raw_event(trace, "gpu", 0).fields["args"]
+    args = read_raw_event(trace, "gpu", 0).fields["args"]
     assert args["est. achieved occupancy %"] == 37
     assert args["nested"] == {"list": [1, {"a": "}, {"}]}
 
@@ -85,7 +85,7 @@ def test_a_row_of_a_cut_trace(tmp_path: Path) -> None:
     path.write_text(trace.text()[:-300])
     loaded = read_trace(path)
     last = len(loaded.ops) - 1
-    assert raw_event(loaded, "ops", last).fields["name"] == f"op {last}"
+    assert read_raw_event(loaded, "ops", last).fields["name"] == f"op {last}"
 
 
 def test_a_file_that_was_changed_is_told(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_a_file_that_was_changed_is_told(tmp_path: Path) -> None:
     loaded = read_trace(path)
     path.write_text(trace.text().replace("aten::add", "aten::mul"))
     with pytest.raises(InputError, match=r"an event other than 'aten::add'.*Load it again"):
-        raw_event(loaded, "ops", 0)
+        read_raw_event(loaded, "ops", 0)
     path.unlink()
     with pytest.raises(InputError, match="no such file"):
-        raw_event(loaded, "ops", 0)
+        read_raw_event(loaded, "ops", 0)
     with pytest.raises(IndexError):
-        raw_event(loaded, "ops", 7)
+        read_raw_event(loaded, "ops", 7)

@@ -11,8 +11,8 @@ import pytest
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto import reader
-from graphviz_dash.ingest.kineto.json_stream import element_spans
-from graphviz_dash.ingest.kineto.reader import PIECES, read_trace
+from graphviz_dash.ingest.kineto.json_stream import iter_element_spans
+from graphviz_dash.ingest.kineto.reader import PIECES_SCHEMA, read_trace
 from graphviz_dash.ingest.limits import Limits
 
 KERNEL = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.5, "dur": 2.0}
@@ -40,11 +40,11 @@ def test_each_piece_leads_to_its_bytes(tmp_path: Path) -> None:
     trace = read_trace(path)
     assert trace.offsets is not None
     pieces = trace.offsets.pieces
-    assert pieces.schema == PIECES
+    assert pieces.schema == PIECES_SCHEMA
     assert len(pieces) > 1
     text = path.read_bytes()
     spans = pieces.select("start", "end").iter_rows()
-    counts = [len(list(element_spans(text[start:end]))) for start, end in spans]
+    counts = [len(list(iter_element_spans(text[start:end]))) for start, end in spans]
     assert sum(counts) == 5_000
     assert pieces["first"].to_list() == [sum(counts[:n]) for n in range(len(counts))]
 

@@ -9,26 +9,26 @@ import pytest
 
 from graphviz_dash.ingest.kineto.events import ABSENT, Event, UnusableEventError
 from graphviz_dash.ingest.kineto.table_columns import (
-    LATEST_NS,
-    Codes,
+    MAX_TIME_NS,
     NeedsExactTimesError,
     TableColumns,
+    TextCodes,
 )
 
 
 def put(table: TableColumns, *times: tuple[Any, Any], exact: bool = False) -> None:
     """Puts a piece of events with these starts and durations, without committing it."""
-    table.begin(len(times))
-    table.times([Event(ph="X", name="k", ts=ts, dur=dur) for ts, dur in times], exact=exact)
+    table.start_piece(len(times))
+    table.stage_times([Event(ph="X", name="k", ts=ts, dur=dur) for ts, dur in times], exact=exact)
 
 
 def columns_of(table: TableColumns) -> tuple[list[int], list[int]]:
-    table.settle()
-    return table.column("ts").tolist(), table.column("dur").tolist()
+    table.finish()
+    return table.expand_column("ts").tolist(), table.expand_column("dur").tolist()
 
 
 def test_codes_keep_each_text_once() -> None:
-    codes = Codes()
+    codes = TextCodes()
     first, again = codes.encode(["a", "b", "a"]), codes.encode(["b"])
     assert first == b"".join(n.to_bytes(8, "little") for n in (0, 1, 0))
     assert again == (1).to_bytes(8, "little")
@@ -79,7 +79,7 @@ def test_times_that_cannot_be(ts: Any, dur: Any, cause: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ts", "cause"), [(Decimal("NaN"), "no ts"), (Decimal(LATEST_NS), "a ts out of range")]
+    ("ts", "cause"), [(Decimal("NaN"), "no ts"), (Decimal(MAX_TIME_NS), "a ts out of range")]
 )
 def test_decimals_that_cannot_be(ts: Decimal, cause: str) -> None:
     with pytest.raises(UnusableEventError, match=cause):
@@ -99,8 +99,8 @@ def test_times_too_large_for_floats_ask_for_decimals() -> None:
 
 def test_numbers_that_are_text_or_none() -> None:
     table = TableColumns("here")
-    packed = table.integers([7, "8", "x", None], "stream")
+    packed = table.pack_integers([7, "8", "x", None], "stream")
     numbers = [int.from_bytes(packed[at : at + 8], "little", signed=True) for at in (0, 8, 16, 24)]
     assert numbers == [7, 8, ABSENT, ABSENT]
     with pytest.raises(UnusableEventError, match="a stream out of range"):
-        table.integers([1 << 70], "stream")
+        table.pack_integers([1 << 70], "stream")

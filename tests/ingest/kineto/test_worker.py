@@ -14,20 +14,20 @@ import pytest
 from graphviz_dash.ingest.kineto.columns import EventColumns
 from graphviz_dash.ingest.kineto.events import EventDecoder
 from graphviz_dash.ingest.kineto.worker import (
+    ADDED,
     DECLINED,
     INEXACT,
     LENGTH,
-    TAKEN,
     Result,
-    _finish,
-    _taken,
+    _add_piece,
+    _write_result,
 )
 
 KERNEL = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.5, "dur": 2.0}
 
 
 def taken(piece: bytes) -> tuple[int, int]:
-    return _taken(EventColumns("the trace", exact=False), EventDecoder(), piece)
+    return _add_piece(EventColumns("the trace", exact=False), EventDecoder(), piece)
 
 
 def encoded(*events: dict[str, Any]) -> bytes:
@@ -37,9 +37,9 @@ def encoded(*events: dict[str, Any]) -> bytes:
 @pytest.mark.parametrize(
     ("piece", "answer"),
     [
-        (encoded(KERNEL, KERNEL), (TAKEN, 2)),
-        (encoded(KERNEL, KERNEL | {"dur": -1}), (TAKEN, 2)),
-        (b"[]", (TAKEN, 0)),
+        (encoded(KERNEL, KERNEL), (ADDED, 2)),
+        (encoded(KERNEL, KERNEL | {"dur": -1}), (ADDED, 2)),
+        (b"[]", (ADDED, 0)),
         (b'[{"ph": "X"', (DECLINED, 0)),
         (b'[{"name": "\xff"}]', (DECLINED, 0)),
         (b"[" * 5_000 + b"]" * 5_000, (DECLINED, 0)),
@@ -54,11 +54,11 @@ def test_what_it_hands_back_is_what_it_took() -> None:
     columns, decoder = EventColumns("the trace", exact=False), EventDecoder()
     for number in range(3):
         events = [KERNEL | {"ts": 10.0 * number + n, "name": f"k{n}"} for n in range(number + 1)]
-        assert _taken(columns, decoder, encoded(*events)) == (TAKEN, number + 1)
-    _taken(columns, decoder, encoded(KERNEL | {"dur": -1}, {"ph": "M", "name": "x"}))
+        assert _add_piece(columns, decoder, encoded(*events)) == (ADDED, number + 1)
+    _add_piece(columns, decoder, encoded(KERNEL | {"dur": -1}, {"ph": "M", "name": "x"}))
     answers = io.BytesIO()
     with tempfile.TemporaryFile() as memory:
-        _finish(columns, decoder, memory.fileno(), 64, answers)
+        _write_result(columns, decoder, memory.fileno(), 64, answers)
         size = os.fstat(memory.fileno()).st_size
     answers.seek(0)
     (length,) = LENGTH.unpack(answers.read(LENGTH.size))

@@ -22,12 +22,12 @@ from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.cache import TraceCache, open_trace
 from graphviz_dash.ingest.kineto import reader, workers
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
-from graphviz_dash.ingest.kineto.raw_events import raw_event
+from graphviz_dash.ingest.kineto.raw_events import read_raw_event
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 from graphviz_dash.model.trace import Trace
-from graphviz_dash.progress import watched
+from graphviz_dash.progress import watch
 from tests.builders import TraceBuilder
 
 ROOT = Path(__file__).parents[3]
@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[3]
 def _always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Even small traces are worth several processes, and come in many pieces."""
     monkeypatch.delenv(PROCESSES_VARIABLE)
-    monkeypatch.setattr(workers, "WORTHWHILE_BYTES", 0)
+    monkeypatch.setattr(workers, "MIN_PARALLEL_BYTES", 0)
     monkeypatch.setattr(reader, "ByteStream", functools.partial(ByteStream, chunk_bytes=2_000))
 
 
@@ -132,7 +132,7 @@ def test_workers_have_part_of_it_and_each_row_leads_to_its_event(
     tmp_path: Path, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handed = []
-    real = workers.Workers.offer
+    real = workers.Workers.send_piece
 
     def noting(self: workers.Workers, piece: memoryview) -> int | None:
         handed.append(real(self, piece))
@@ -143,7 +143,7 @@ def test_workers_have_part_of_it_and_each_row_leads_to_its_event(
     assert len(started) == 2
     assert {0, 1} <= set(handed)
     for row in range(0, 400, 37):
-        event = raw_event(loaded, "ops", row)
+        event = read_raw_event(loaded, "ops", row)
         assert event.fields["args"]["External id"] == loaded.ops["external_id"][row]
 
 
@@ -181,7 +181,7 @@ def test_a_cut_trace_is_read_up_to_the_cut_by_several_too(tmp_path: Path, share:
     path = tmp_path / "cut.json.gz"
     path.write_bytes(whole[: int(len(whole) * share)])
     alone, together = read_trace(path, processes=1), read_trace(path, processes=2)
-    assert alone.info.incomplete
+    assert alone.info.completeness_problems
     assert_same(alone, together)
 
 
@@ -203,7 +203,7 @@ def test_a_worker_that_dies_is_one_clear_error(
             started[0].wait()
 
     expected = r"ended by signal SIGKILL.*GRAPHVIZ_DASH_PROCESSES=1"
-    with pytest.raises(WorkerError, match=expected), watched(end_one):
+    with pytest.raises(WorkerError, match=expected), watch(end_one):
         read_trace(path, processes=3)
 
 
@@ -217,7 +217,7 @@ def test_an_interrupt_leaves_no_process_and_nothing_in_the_cache(
         if started:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), watched(interrupt):
+    with pytest.raises(KeyboardInterrupt), watch(interrupt):
         open_trace(path, cache=cache)
     assert not list((tmp_path / "cache").glob("*"))
 
@@ -225,7 +225,7 @@ def test_an_interrupt_leaves_no_process_and_nothing_in_the_cache(
 def test_progress_ends_when_all_is_read(tmp_path: Path) -> None:
     path = mixed(200).write(tmp_path / "t.json.gz")
     told: list[float] = []
-    with watched(told.append):
+    with watch(told.append):
         read_trace(path, processes=2)
     assert told == sorted(told)
     assert told[-1] == 1.0
@@ -302,5 +302,5 @@ def test_the_environment_says_how_many(
     monkeypatch: pytest.MonkeyPatch, told: str, expected: int | None
 ) -> None:
     monkeypatch.setenv(PROCESSES_VARIABLE, told)
-    assert workers.processes() == expected or expected is None
-    assert workers.processes() >= 1
+    assert workers.get_process_count() == expected or expected is None
+    assert workers.get_process_count() >= 1

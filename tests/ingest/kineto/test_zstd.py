@@ -39,13 +39,13 @@ def test_frames_one_behind_the_other(tmp_path: Path, frames: int) -> None:
     loaded, expected = read_trace(write(tmp_path, content)), read_trace(plain)
     assert loaded.gpu.equals(expected.gpu)
     assert loaded.runtime.equals(expected.runtime)
-    assert loaded.info.incomplete == ()
+    assert loaded.info.completeness_problems == ()
 
 
 def test_a_cut_file_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     content = zstd.compress(text())
     trace = read_trace(write(tmp_path, content[: len(content) * 3 // 4]))
-    (problem,) = trace.info.incomplete
+    (problem,) = trace.info.completeness_problems
     assert problem.code == "cut-off"
     assert "zstd data ends unexpectedly" in problem.text
     assert trace.info.events > 100
@@ -55,7 +55,7 @@ def test_a_damaged_file_tells(tmp_path: Path) -> None:
     options = {zstd.CompressionParameter.checksum_flag: 1}
     content = bytearray(zstd.compress(text(), options=options))
     content[-2] ^= 0xFF
-    (problem,) = read_trace(write(tmp_path, bytes(content))).info.incomplete
+    (problem,) = read_trace(write(tmp_path, bytes(content))).info.completeness_problems
     assert problem.code == "damaged"
     assert "zstd data damaged" in problem.text
 

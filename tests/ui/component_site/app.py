@@ -11,4 +11,7 @@ from graphviz_dash.features.perfetto.page import component as perfetto
 from graphviz_dash.features.perfetto.page import local_perfetto
 from graphviz_dash.features.timeline.page import component as timeline
 
-app = st.App("page.py", routes=[*timeline.routes(), *perfetto.routes(), *local_perfetto.routes()])
+app = st.App(
+    "page.py",
+    routes=[*timeline.build_routes(), *perfetto.build_routes(), *local_perfetto.build_routes()],
+)

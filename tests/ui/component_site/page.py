@@ -5,8 +5,12 @@ from pathlib import Path
 
 import streamlit as st
 
-from graphviz_dash.features.perfetto.page.component import UI_VARIABLE, TracePart, perfetto_button
-from graphviz_dash.features.timeline.page.component import timeline_view
+from graphviz_dash.features.perfetto.page.component import (
+    UI_VARIABLE,
+    TracePart,
+    render_perfetto_buttons,
+)
+from graphviz_dash.features.timeline.page.component import render_timeline
 from graphviz_dash.ui.state.store import STORE
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
@@ -15,10 +19,10 @@ SAMPLES = Path(__file__).parents[3] / "sample_traces"
 def show_timeline() -> None:
     """The timeline of a sample, and what Python holds to be selected and measured."""
     key = STORE.register(SAMPLES / "fork-join")
-    runs = [run.name for run in STORE.experiment(key).runs]
+    runs = [run.name for run in STORE.load_experiment_of_key(key).runs]
     outside = st.query_params.get("selected")
     ruler = st.query_params.get("ruler")
-    selection = timeline_view(
+    selection = render_timeline(
         key, runs, selected=outside, ruler=ruler, on_ruler=_measured, height=560
     )
     if st.button("Ask for g41"):
@@ -43,7 +47,7 @@ def show_perfetto() -> None:
     part = TracePart(((run, int(step) if step else None),)) if run else TracePart()
     patience = int(st.query_params.get("timeout_ms", "30000"))
     os.environ[UI_VARIABLE] = st.query_params["ui"]
-    perfetto_button(key, part, small=bool(run), timeout_ms=patience)
+    render_perfetto_buttons(key, part, small=bool(run), timeout_ms=patience)
 
 
 st.set_page_config(layout="wide")

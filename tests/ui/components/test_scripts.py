@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 from playwright._impl._driver import compute_driver_executable
 
-from graphviz_dash.ui.components.scripts import one_script
-from scripts.wire_types import ANSWERS, ROOT, script
+from graphviz_dash.ui.components.scripts import join_modules
+from scripts.wire_types import RESPONSES, ROOT, format_module
 
 TESTS: Final = Path(__file__).parent / "scripts"
 NODE: Final = compute_driver_executable()[0]
@@ -42,16 +42,16 @@ def test_what_the_scripts_compute() -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-@pytest.mark.parametrize("folder", ANSWERS)
+@pytest.mark.parametrize("folder", RESPONSES)
 def test_types_of_answers_come_from_the_structs(folder: str) -> None:
     written = (ROOT / folder / "wire.js").read_text(encoding="utf-8")
-    assert written == script(folder), "run: make docs"
+    assert written == format_module(folder), "run: make docs"
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda path: path.stem)
 def test_the_one_script_is_a_module_with_a_default_export(entry: Path, tmp_path: Path) -> None:
     joined = tmp_path / "joined.mjs"
-    joined.write_text(one_script(entry), encoding="utf-8")
+    joined.write_text(join_modules(entry), encoding="utf-8")
     ran = run_node("--check", str(joined))
     assert ran.returncode == 0, ran.stderr
     assert joined.read_text(encoding="utf-8").count("\nexport default ") == 1
@@ -70,7 +70,7 @@ def test_modules_keep_their_own_names_in_the_one_script(tmp_path: Path) -> None:
         "console.log(said, sayA(), typeof B);\nexport default said;\n"
     )
     joined = tmp_path / "joined.mjs"
-    joined.write_text(one_script(tmp_path / "entry.js"))
+    joined.write_text(join_modules(tmp_path / "entry.js"))
     assert "Says" not in joined.read_text()
     assert run_node(str(joined)).stdout == "ab a function\n"
 
@@ -88,7 +88,7 @@ def test_modules_keep_their_own_names_in_the_one_script(tmp_path: Path) -> None:
 def test_other_forms_of_modules_are_refused(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "entry.js").write_text(text)
     with pytest.raises(ValueError, match=message):
-        one_script(tmp_path / "entry.js")
+        join_modules(tmp_path / "entry.js")
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}/{path.stem}")

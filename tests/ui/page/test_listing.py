@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.app.hosting import server
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.ui.state.results import traced_steps
+from graphviz_dash.ui.state.results import get_traced_steps
 from graphviz_dash.ui.state.store import STORE
 from tests.builders import make_experiment, make_run, replay_trace
 from tests.ingest.test_load import replace_trace
@@ -61,7 +61,7 @@ def test_a_trace_that_grows_is_read_anew(roots: Path) -> None:
     page = rerun(page)
     assert len(told(page)) == 1
     (key,) = [key for key in STORE._paths if STORE._paths[key] == path.resolve()]
-    assert len(traced_steps(key, "graph")) == 5
+    assert len(get_traced_steps(key, "graph")) == 5
 
 
 def test_experiments_that_come_and_go_are_told_on_the_overview(roots: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_changes_while_its_page_is_made_is_shown_as_it_is_then(
     roots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_run(roots / "toy", "eager", wall_ns=400_000)
-    whole = STORE._whole
+    whole = STORE._load_whole
 
     def changing(key: str, path: Path) -> object:
         monkeypatch.setattr(STORE, "_whole", whole)
@@ -98,7 +98,7 @@ def test_damaged_tables_in_the_cache_are_told_once(
     roots: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAPHVIZ_DASH_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("graphviz_dash.ingest.cache.WORTHWHILE_EVENTS", 0)
+    monkeypatch.setattr("graphviz_dash.ingest.cache.MIN_CACHED_EVENTS", 0)
     # Traces below the folder of temporary files are not kept, and tests are there.
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "elsewhere"))

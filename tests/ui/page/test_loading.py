@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.progress import watched
+from graphviz_dash.progress import watch
 from graphviz_dash.ui.page import loading
 from graphviz_dash.ui.state.store import Store
 from tests.builders import make_experiment
@@ -25,16 +25,16 @@ def test_a_reading_that_was_stopped_can_begin_anew(roots: Path) -> None:
 
 
 def test_the_bar_is_gone_when_all_is_read(roots: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "_PATIENCE", 0.0)
-    monkeypatch.setattr(loading, "_BETWEEN", 0.0)
+    monkeypatch.setattr(loading, "_DELAY_SECONDS", 0.0)
+    monkeypatch.setattr(loading, "_UPDATE_SECONDS", 0.0)
     told: list[float] = []
-    real = loading._Bar.tell
+    real = loading._ProgressBar.update
 
-    def noting(self: loading._Bar, share: float) -> None:
+    def noting(self: loading._ProgressBar, share: float) -> None:
         told.append(share)
         real(self, share)
 
-    monkeypatch.setattr(loading._Bar, "tell", noting)
+    monkeypatch.setattr(loading._ProgressBar, "tell", noting)
     make_experiment(roots / "toy")
     page = rerun(shown("compare", experiment="toy"))
     assert told
@@ -51,7 +51,7 @@ def test_what_was_stopped_is_not_kept_and_read_by_whoever_asks_next(tmp_path: Pa
 
     store = Store()
     key = store.register(make_experiment(tmp_path / "toy"))
-    with pytest.raises(StoppedError), watched(stop):
-        store.experiment(key)
+    with pytest.raises(StoppedError), watch(stop):
+        store.load_experiment_of_key(key)
     assert not store.is_loaded(key)
-    assert len(store.experiment(key).runs) == 2
+    assert len(store.load_experiment_of_key(key).runs) == 2

@@ -20,10 +20,10 @@ class Visit:
         streamlit = SimpleNamespace(session_state=self.state)
         monkeypatch.setattr(url_state, "st", streamlit)
         monkeypatch.setattr(url_state, "get_script_run_ctx", lambda: self.run)
-        monkeypatch.setattr(url_state, "value", self.query.get)
-        monkeypatch.setattr(url_state, "parameters", dict)
-        monkeypatch.setattr(url_state, "_tell", lambda _: None)
-        url_state.arrive()
+        monkeypatch.setattr(url_state, "get_value", self.query.get)
+        monkeypatch.setattr(url_state, "get_parameters", dict)
+        monkeypatch.setattr(url_state, "_send_address", lambda _: None)
+        url_state.sync_address()
 
 
 @pytest.mark.parametrize(("asked", "count"), [("graph", 1), ("", 1), ("doctor", 0)])
@@ -32,7 +32,7 @@ def test_a_request_for_the_next_page_may_say_what_was_picked_on_this_one(
 ) -> None:
     visit = Visit(monkeypatch)
     picked: list[int] = []
-    pick = url_state.while_here(picked.append)
+    pick = url_state.only_on_this_page(picked.append)
     visit.pages.intended_page_script_hash = asked
     pick(3)
     assert len(picked) == count
@@ -41,7 +41,7 @@ def test_a_request_for_the_next_page_may_say_what_was_picked_on_this_one(
 def test_another_experiment_is_another_place(monkeypatch: pytest.MonkeyPatch) -> None:
     visit = Visit(monkeypatch)
     picked: list[int] = []
-    pick = url_state.while_here(picked.append)
+    pick = url_state.only_on_this_page(picked.append)
     visit.query["experiment"] = "branches"
     pick(3)
     assert picked == []

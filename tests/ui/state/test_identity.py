@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.ui.state.identity import identity_of
+from graphviz_dash.ui.state.identity import compute_identity
 from tests.builders import make_experiment, make_run
 
 
@@ -18,24 +18,24 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_the_same_folder_has_the_same(path: Path) -> None:
-    before = identity_of(path)
+    before = compute_identity(path)
     (path / ".graph.abc.staging").mkdir()
     (path / "notes.txt").write_text("mine", encoding="utf-8")
-    assert identity_of(path) == before
-    assert identity_of(path.parent / "other") != before
-    assert identity_of(path.parent / "gone") == identity_of(path.parent / "nothing")
+    assert compute_identity(path) == before
+    assert compute_identity(path.parent / "other") != before
+    assert compute_identity(path.parent / "gone") == compute_identity(path.parent / "nothing")
 
 
 def test_a_run_that_arrives_or_goes_gives_another(path: Path) -> None:
-    before = identity_of(path)
+    before = compute_identity(path)
     make_run(path, "compile")
-    arrived = identity_of(path)
+    arrived = compute_identity(path)
     shutil.rmtree(path / "compile")
-    assert identity_of(path) == before != arrived
+    assert compute_identity(path) == before != arrived
 
 
 def test_a_run_that_is_replaced_gives_another(path: Path) -> None:
-    before = identity_of(path)
+    before = compute_identity(path)
     manifest = path / "graph" / "manifest.json"
     status = manifest.stat()
     shutil.copytree(path / "graph", path / "new")
@@ -43,14 +43,14 @@ def test_a_run_that_is_replaced_gives_another(path: Path) -> None:
     (path / "new").rename(path / "graph")
     # As an archive is unpacked: with the time that it says.
     os.utime(manifest, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert identity_of(path) != before
+    assert compute_identity(path) != before
 
 
 def test_a_trace_that_grows_gives_another(path: Path) -> None:
-    before = identity_of(path)
+    before = compute_identity(path)
     (trace, *_) = sorted((path / "graph" / "traces").iterdir())
     status = trace.stat()
     with trace.open("ab") as file:
         file.write(b" ")
     os.utime(trace, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert identity_of(path) != before
+    assert compute_identity(path) != before

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.progress import CancelledError, report, subtask, watched
+from graphviz_dash.progress import CancelledError, report_progress, report_subtask, watch
 from graphviz_dash.ui.state.jobs import Job, Jobs, State
 
 
@@ -17,14 +17,14 @@ def _wait(job: Job) -> State:
 
 def test_progress_of_parts_is_that_of_the_whole() -> None:
     seen: list[float] = []
-    with watched(seen.append):
+    with watch(seen.append):
         for place in range(2):
-            with subtask(place, 2):
-                report(0.5)
-                with subtask(1, 4):
-                    report(1.0)
+            with report_subtask(place, 2):
+                report_progress(0.5)
+                with report_subtask(1, 4):
+                    report_progress(1.0)
     assert seen == [0.0, 0.25, 0.125, 0.25, 0.5, 0.75, 0.625, 0.75]
-    report(0.5)  # nobody watches any more
+    report_progress(0.5)  # nobody watches any more
     assert len(seen) == 8
 
 
@@ -34,22 +34,22 @@ def test_a_job_does_its_tasks_in_turn_and_is_done() -> None:
     job.start()
     assert _wait(job) is State.DONE
     assert done == ["one", "two"]
-    assert job.standing.share == 1.0
+    assert job.status.progress == 1.0
 
 
 def test_a_running_job_tells_what_it_does_and_how_far_it_is() -> None:
     begun, go = threading.Event(), threading.Event()
 
     def work() -> None:
-        report(0.5)
+        report_progress(0.5)
         begun.set()
         go.wait(10)
 
     job = Job([("first", lambda: None), ("second", work)])
     job.start()
     assert begun.wait(10)
-    assert (job.standing.what, job.standing.share) == ("second", 0.75)
-    assert job.standing.state is State.RUNNING
+    assert (job.status.task, job.status.progress) == ("second", 0.75)
+    assert job.status.state is State.RUNNING
     go.set()
     assert _wait(job) is State.DONE
 
@@ -62,20 +62,20 @@ def test_a_cancelled_job_ends_where_its_work_tells_progress_and_can_be_begun_aga
         begun.set()
         if len(rounds) == 1:
             cancelled.wait(10)
-            report(0.9)
+            report_progress(0.9)
 
     jobs = Jobs()
-    job = jobs.begin("slot", [("work", work)])
+    job = jobs.start("slot", [("work", work)])
     assert begun.wait(10)
     job.cancel()
     cancelled.set()
     assert _wait(job) is State.CANCELLED
-    assert jobs.begin("slot", [("work", work)]) is job
-    again = jobs.begin("slot", [("work", work)], again=True)
+    assert jobs.start("slot", [("work", work)]) is job
+    again = jobs.start("slot", [("work", work)], restart=True)
     assert _wait(again) is State.DONE
-    assert jobs.of("slot") is again
+    assert jobs.get_job("slot") is again
     jobs.clear()
-    assert jobs.of("slot") is None
+    assert jobs.get_job("slot") is None
 
 
 def test_a_failed_job_says_why() -> None:
@@ -85,12 +85,12 @@ def test_a_failed_job_says_why() -> None:
     job = Job([("work", fail)])
     job.start()
     assert _wait(job) is State.FAILED
-    assert job.standing.problem == "x.json: no trace; expected a trace"
+    assert job.status.problem == "x.json: no trace; expected a trace"
 
 
 def test_the_watcher_ends_the_work() -> None:
     def stop(_: float) -> None:
         raise CancelledError
 
-    with watched(stop), pytest.raises(CancelledError):
-        report(0.1)
+    with watch(stop), pytest.raises(CancelledError):
+        report_progress(0.1)

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from graphviz_dash.ui.state import presence as module
-from graphviz_dash.ui.state.presence import Presence
+from graphviz_dash.ui.state.presence import OpenPages
 
 
 @pytest.fixture
@@ -24,15 +24,15 @@ def later() -> list[Callable[[], None]]:
 
 
 @pytest.fixture
-def presence(left: list[str], later: list[Callable[[], None]]) -> Presence:
-    return Presence(left.append, later.append)
+def presence(left: list[str], later: list[Callable[[], None]]) -> OpenPages:
+    return OpenPages(left.append, later.append)
 
 
 def test_who_closes_his_last_page_has_left(
-    presence: Presence, left: list[str], later: list[Callable[[], None]]
+    presence: OpenPages, left: list[str], later: list[Callable[[], None]]
 ) -> None:
-    with presence.page("me"):
-        with presence.page("me"), presence.page("other"):
+    with presence.register_page("me"):
+        with presence.register_page("me"), presence.register_page("other"):
             pass
         assert len(later) == 1
     assert left == []
@@ -42,11 +42,11 @@ def test_who_closes_his_last_page_has_left(
 
 
 def test_who_comes_back_has_not(
-    presence: Presence, left: list[str], later: list[Callable[[], None]]
+    presence: OpenPages, left: list[str], later: list[Callable[[], None]]
 ) -> None:
-    with presence.page("me"):
+    with presence.register_page("me"):
         pass
-    with presence.page("me"):
+    with presence.register_page("me"):
         later[0]()
         assert left == []
     later[1]()
@@ -54,10 +54,10 @@ def test_who_comes_back_has_not(
 
 
 def test_who_left_twice_has_left_once(
-    presence: Presence, left: list[str], later: list[Callable[[], None]]
+    presence: OpenPages, left: list[str], later: list[Callable[[], None]]
 ) -> None:
     for _ in range(2):
-        with presence.page("me"):
+        with presence.register_page("me"):
             pass
     for act in later:
         act()
@@ -65,9 +65,9 @@ def test_who_left_twice_has_left_once(
 
 
 def test_a_page_that_fails_is_closed_too(
-    presence: Presence, left: list[str], later: list[Callable[[], None]]
+    presence: OpenPages, left: list[str], later: list[Callable[[], None]]
 ) -> None:
-    with pytest.raises(ZeroDivisionError), presence.page("me"):
+    with pytest.raises(ZeroDivisionError), presence.register_page("me"):
         raise ZeroDivisionError
     later[0]()
     assert left == ["me"]
@@ -83,8 +83,8 @@ def test_the_loop_of_the_server_waits_and_a_thread_acts(monkeypatch: pytest.Monk
         def left(visitor: str) -> None:
             loop.call_soon_threadsafe(gone.set_result, visitor)
 
-        presence = Presence(left)
-        with presence.page("me"):
+        presence = OpenPages(left)
+        with presence.register_page("me"):
             assert not gone.done()
         return await asyncio.wait_for(gone, 30)
 

@@ -27,8 +27,8 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_it_is_this_users_alone_and_goes_with_all_that_is_in_it(temporary: Path) -> None:
     scratch = Scratch()
-    folder = scratch.subfolder("uploads")
-    assert folder == scratch.subfolder("uploads")
+    folder = scratch.create_subfolder("uploads")
+    assert folder == scratch.create_subfolder("uploads")
     assert scratch.folder.stat().st_mode & 0o077 == 0
     (folder / "trace.json").write_text("{}", encoding="utf-8")
     scratch.remove()

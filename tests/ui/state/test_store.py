@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.ui.state import store as module
-from graphviz_dash.ui.state.results import comparison
+from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.ui.state.scratch import Scratch
 from graphviz_dash.ui.state.store import STORE, ClosedError, Store
 from tests.builders import make_experiment, make_run
@@ -29,14 +29,14 @@ def test_a_key_is_not_to_be_guessed_from_the_folder(path: Path) -> None:
 
 def test_a_run_that_arrives_is_there_without_a_new_start(path: Path) -> None:
     before = STORE.register(path)
-    assert comparison(before).best is None
+    assert get_comparison(before).best is None
     make_run(path, "graph", wall_ns=100_000)
     after = STORE.register(path)
-    best = comparison(after).best
+    best = get_comparison(after).best
     assert best is not None
     assert best["speedup"].value == 4
     with pytest.raises(ClosedError, match="Reload the page"):
-        STORE.experiment(before)
+        STORE.load_experiment_of_key(before)
 
 
 def test_what_was_known_of_an_earlier_version_is_dropped(
@@ -45,14 +45,14 @@ def test_what_was_known_of_an_earlier_version_is_dropped(
     monkeypatch.setattr(module, "SCRATCH", scratch := Scratch())
     store = Store()
     before = store.register(path)
-    store.derived(before, "figure", lambda _: "old")
-    (scratch.subfolder(before) / "trace.json").write_text("{}", encoding="utf-8")
+    store.derive(before, "figure", lambda _: "old")
+    (scratch.create_subfolder(before) / "trace.json").write_text("{}", encoding="utf-8")
     make_run(path, "graph")
     after = store.register(path)
     assert not store.has(before, "figure")
     assert not store.is_loaded(before)
     assert list(scratch.folder.iterdir()) == []
-    assert store.derived(after, "figure", lambda _: "new") == "new"
+    assert store.derive(after, "figure", lambda _: "new") == "new"
     scratch.remove()
 
 
@@ -65,7 +65,7 @@ def test_what_is_made_of_an_earlier_version_meanwhile_is_not_kept(path: Path) ->
         store.register(path)
         return "old"
 
-    assert store.derived(before, "figure", build) == "old"
+    assert store.derive(before, "figure", build) == "old"
     assert not store.has(before, "figure")
     assert store._values == {}
 
@@ -74,36 +74,36 @@ def test_an_experiment_that_is_closed_is_known_no_more(tmp_path: Path) -> None:
     store = Store()
     path = make_experiment(tmp_path / "toy")
     key = store.register(path)
-    store.experiment(key)
+    store.load_experiment_of_key(key)
     store.close(tmp_path / "other")
     assert store.is_loaded(key)
     store.close(path)
     assert not store.is_loaded(key)
     with pytest.raises(ClosedError):
-        store.bare(key)
+        store.load_without_traces(key)
 
 
 def test_what_nobody_asked_for_the_longest_makes_room(tmp_path: Path) -> None:
     def taken() -> int:
         return 100 * sum(map(store.is_loaded, keys))
 
-    store = Store(most_bytes=250, taken=taken)
+    store = Store(max_bytes=250, get_used_bytes=taken)
     keys = [store.register(make_experiment(tmp_path / name)) for name in ("a", "b", "c")]
     first, second, third = keys
     for key in (first, second, first, third):
-        assert store.derived(key, "figure", lambda experiment: experiment.name) in "abc"
+        assert store.derive(key, "figure", lambda experiment: experiment.name) in "abc"
     assert [store.is_loaded(key) for key in keys] == [True, False, True]
     # It is read again, and now another is the one that nobody asked for the longest.
-    assert store.derived(second, "figure", lambda experiment: experiment.name) == "b"
+    assert store.derive(second, "figure", lambda experiment: experiment.name) == "b"
     assert [store.is_loaded(key) for key in keys] == [False, True, True]
 
 
 @pytest.mark.parametrize("taken", [None, 10])
 def test_where_there_is_room_or_nobody_knows_all_stays(path: Path, taken: int | None) -> None:
-    store = Store(most_bytes=10, taken=lambda: taken)
+    store = Store(max_bytes=10, get_used_bytes=lambda: taken)
     keys = [store.register(path), store.register(make_experiment(path.parent / "other"))]
     for key in keys:
-        store.experiment(key)
+        store.load_experiment_of_key(key)
     assert all(map(store.is_loaded, keys))
 
 
@@ -116,16 +116,16 @@ class Cyclic:
 
 def test_what_was_open_while_something_was_built_is_freed_later() -> None:
     now = 0.0
-    collection = module._Collection(clock=lambda: now)
+    collection = module._DeferredCollection(clock=lambda: now)
     session = Cyclic()
     gone = weakref.ref(session)
-    with collection.put_off():
+    with collection.defer():
         pass
     del session
-    with collection.put_off():
+    with collection.defer():
         pass
     assert gone() is not None, "what was looked through is not looked through each time"
-    now = module._LOOK_THROUGH_S
-    with collection.put_off():
+    now = module._FULL_COLLECTION_S
+    with collection.defer():
         pass
     assert gone() is None

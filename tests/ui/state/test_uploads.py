@@ -49,8 +49,8 @@ def unconfined(monkeypatch: pytest.MonkeyPatch) -> None:
     def imported(files: Sequence[Path], folder: Path) -> str:
         return import_files(files, folder)[0].path.name
 
-    monkeypatch.setattr(confined, "unpack_confined", unpacked)
-    monkeypatch.setattr(confined, "import_confined", imported)
+    monkeypatch.setattr(confined, "unpack_sandboxed", unpacked)
+    monkeypatch.setattr(confined, "import_sandboxed", imported)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def files(folder: Path) -> set[str]:
 
 
 def folder_of(opened: Uploads, visitor: str = ME) -> Path:
-    folder = opened.folder(visitor)
+    folder = opened.get_folder(visitor)
     assert folder is not None
     return folder
 
@@ -154,7 +154,7 @@ def test_each_visitor_has_a_folder_that_his_name_does_not_tell(
     assert mine.parent.parent == other.parent.parent
     assert mine.name == other.name == "toy"
     assert len(mine.parent.name) == 32
-    assert opened.folder("nobody") is None
+    assert opened.get_folder("nobody") is None
 
 
 @pytest.mark.usefixtures("unconfined")
@@ -162,7 +162,7 @@ def test_only_its_visitor_can_remove_an_upload(opened: Uploads, experiment: Path
     path = opened.add(ME, "toy.zip", packed(experiment))
     opened.add(OTHER, "toy.zip", packed(experiment))
     key = STORE.register(path)
-    assert STORE.experiment(key).name == "toy"
+    assert STORE.load_experiment_of_key(key).name == "toy"
     for visitor, other in (("nobody", path), (OTHER, path), (ME, experiment), (ME, path.parent)):
         opened.remove(visitor, other)
         assert experiment.is_dir()
@@ -170,7 +170,7 @@ def test_only_its_visitor_can_remove_an_upload(opened: Uploads, experiment: Path
     opened.remove(ME, path)
     assert files(folder_of(opened)) == set()
     with pytest.raises(ClosedError):
-        STORE.experiment(key)
+        STORE.load_experiment_of_key(key)
 
 
 @pytest.mark.usefixtures("unconfined")
@@ -178,22 +178,22 @@ def test_what_a_visitor_uploaded_goes_with_him(opened: Uploads, experiment: Path
     paths = [opened.add(ME, "toy.zip", packed(experiment)) for _ in range(2)]
     other = opened.add(OTHER, "toy.zip", packed(experiment))
     keys = [STORE.register(path) for path in paths]
-    STORE.experiment(keys[0])
-    opened.leave(ME)
-    opened.leave("nobody")
-    assert opened.folder(ME) is None
+    STORE.load_experiment_of_key(keys[0])
+    opened.remove_visitor(ME)
+    opened.remove_visitor("nobody")
+    assert opened.get_folder(ME) is None
     assert list(other.parent.parent.iterdir()) == [other.parent]
     assert not STORE.is_loaded(keys[0])
     for key in keys:
         with pytest.raises(ClosedError):
-            STORE.experiment(key)
+            STORE.load_experiment_of_key(key)
 
 
 @pytest.mark.usefixtures("unconfined")
 def test_a_visitor_may_keep_so_many_and_no_more(
     opened: Uploads, experiment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(uploads, "MAX_KEPT", 2)
+    monkeypatch.setattr(uploads, "MAX_EXPERIMENTS", 2)
     first, _ = (opened.add(ME, "toy.zip", packed(experiment)) for _ in range(2))
     with pytest.raises(InputError, match=r"the 3\. experiment.*at most 2.*Remove an upload"):
         opened.add(ME, "toy.zip", packed(experiment))

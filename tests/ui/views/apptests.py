@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.model.run import Failure, Pass
-from graphviz_dash.narrative.answer import Piece
+from graphviz_dash.narrative.answer import AnswerPart
 
 LookIn = Callable[[Path], Path]
 """What the fixture look_in is."""
@@ -45,12 +45,12 @@ def _show(name: str) -> None:
     from graphviz_dash.features.ranks import page as ranks
     from graphviz_dash.features.timeline.page import page as timeline
     from graphviz_dash.ui.page import url_state
-    from graphviz_dash.ui.page.frame import top_bar
-    from graphviz_dash.ui.page.navigation import pages
+    from graphviz_dash.ui.page.frame import draw_top_bar
+    from graphviz_dash.ui.page.navigation import list_pages
 
-    st.navigation(pages(), position="hidden")
-    url_state.arrive()
-    top_bar(name)
+    st.navigation(list_pages(), position="hidden")
+    url_state.sync_address()
+    draw_top_bar(name)
     views = {
         "overview": overview,
         "compare": compare,
@@ -66,7 +66,7 @@ def _show(name: str) -> None:
     try:
         views[name].render()
     finally:
-        url_state.remember(name)
+        url_state.remember_address(name)
 
 
 def shown(name: str, **parameters: Any) -> AppTest:
@@ -127,7 +127,7 @@ def chosen(page: AppTest, key: str) -> Any:
     return next(group for group in page.button_group if group.key == f"choice-{key}-0")
 
 
-def assert_answers(page: AppTest, answer: tuple[Piece, ...]) -> None:
+def assert_answers(page: AppTest, answer: tuple[AnswerPart, ...]) -> None:
     """The page says the answer first, and every figure of it leads to its evidence, which is on the
     page."""
     told = markup(page)

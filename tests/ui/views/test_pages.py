@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.narrative.answer import answer
-from graphviz_dash.narrative.prediction import predicted_times, prediction_verdict
+from graphviz_dash.narrative.answer import build_answer
+from graphviz_dash.narrative.prediction import format_predicted_times, format_prediction_verdict
 from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.units import format_ratio
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
@@ -161,7 +161,7 @@ def test_what_failed_is_shown_with_its_cause(look_in: LookIn, sync: Path, name: 
         assert "predicted" in told
     if name == "compare":
         assert page.code[0].value == FAILURE.traceback
-        assert_answers(page, answer(compare(load_experiment(sync))))
+        assert_answers(page, build_answer(compare_runs(load_experiment(sync))))
     if name == "graph":
         assert "No captured graph in this experiment" in told
         assert "graph failed in its clean pass at model.py:15: RuntimeError" in told
@@ -231,14 +231,14 @@ def test_an_eager_run_alone_shows_what_a_graph_would_gain(
     look_in: LookIn, alone: Path, name: str
 ) -> None:
     look_in(alone.parent)
-    outlook = compare(load_experiment(alone))["eager"].outlook
+    outlook = compare_runs(load_experiment(alone))["eager"].graph_prediction
     assert isinstance(outlook, Prediction)
     told = markup(shown(name, experiment="alone"))
     if name == "overview":
         assert f">{format_ratio(outlook.speedup.value)}</span>" in told
-        assert escape(predicted_times(outlook)) in told
+        assert escape(format_predicted_times(outlook)) in told
     else:
-        assert escape(prediction_verdict(outlook), quote=False) in unescape(told).replace(
+        assert escape(format_prediction_verdict(outlook), quote=False) in unescape(told).replace(
             "</a>", ""
         ).replace('<a href="#predicted">', "")
         assert "Capture blockers" in told
@@ -284,10 +284,10 @@ def test_the_tab_and_the_hidden_title_name_experiment_and_page(look_in: LookIn, 
     def title() -> None:
         import streamlit as st
 
-        from graphviz_dash.ui.page.frame import tab_title
+        from graphviz_dash.ui.page.frame import build_tab_title
 
-        st.text(tab_title("timeline"))
-        st.text(tab_title("overview"))
+        st.text(build_tab_title("timeline"))
+        st.text(build_tab_title("overview"))
 
     titled = AppTest.from_function(title)
     titled.query_params["experiment"] = "toy"

@@ -8,70 +8,72 @@ from pathlib import Path
 import click
 import polars as pl
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.metrics.kernel_table import kernel_table
+from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.app.report.report import write_report
-from graphviz_dash.app.report.static_charts import static_charts
-from graphviz_dash.cli.exporting.files import output_option, print_file
-from graphviz_dash.cli.loading import loaded_experiment
-from graphviz_dash.exports.equation import equation_frame, pair_frame
-from graphviz_dash.exports.tables import kernel_frame, write_table
+from graphviz_dash.app.report.static_charts import draw_charts
+from graphviz_dash.cli.exporting.files import OUTPUT_OPTION, print_file
+from graphviz_dash.cli.loading import open_experiment
+from graphviz_dash.exports.equation import build_equation_frame, build_pair_frame
+from graphviz_dash.exports.tables import build_kernel_frame, write_table
 from graphviz_dash.units import format_bytes
 
-_BASELINE = click.option("--baseline", help="Mode or name of the baseline run [default: eager].")
+_BASELINE_OPTION = click.option(
+    "--baseline", help="Mode or name of the baseline run [default: eager]."
+)
 
 
 @click.command(short_help="Kernels of all runs as a table.")
 @click.argument("experiment", type=click.Path(path_type=Path))
-@output_option
+@OUTPUT_OPTION
 @click.option("--baseline", help="Mode or name of the baseline run [default: eager].")
 def kernels(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write the kernels of an EXPERIMENT's traced steps as .csv or .parquet."""
-    loaded = loaded_experiment(experiment)
-    frame = kernel_frame(kernel_table(loaded, compare(loaded, baseline).baseline))
+    loaded = open_experiment(experiment)
+    frame = build_kernel_frame(build_kernel_table(loaded, compare_runs(loaded, baseline).baseline))
     summary = write_table(frame, file)
     print_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
 
 
 @click.command(short_help="Time savings by module and operator as a table.")
 @click.argument("experiment", type=click.Path(path_type=Path))
-@output_option
-@_BASELINE
+@OUTPUT_OPTION
+@_BASELINE_OPTION
 def equation(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write the time savings of an EXPERIMENT's runs, by module and operator, as .csv or .parquet.
 
     EXPERIMENT is a folder whose direct children are run bundles.
     """
-    _write_comparison(experiment, file, baseline, equation_frame)
+    _write_comparison(experiment, file, baseline, build_equation_frame)
 
 
 @click.command(short_help="Matched work of two runs as a table.")
 @click.argument("experiment", type=click.Path(path_type=Path))
-@output_option
-@_BASELINE
+@OUTPUT_OPTION
+@_BASELINE_OPTION
 def pairs(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write the matches between the baseline's work and each run of an EXPERIMENT, as .csv or
     .parquet.
 
     EXPERIMENT is a folder whose direct children are run bundles.
     """
-    _write_comparison(experiment, file, baseline, pair_frame)
+    _write_comparison(experiment, file, baseline, build_pair_frame)
 
 
 @click.command(short_help="Report as one HTML file, to send or print.")
 @click.argument("experiment", type=click.Path(path_type=Path))
-@output_option
-@_BASELINE
+@OUTPUT_OPTION
+@_BASELINE_OPTION
 def html(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write a report on an EXPERIMENT as one self-contained HTML file, to send or print.
 
     EXPERIMENT is a folder whose direct children are run bundles.
     """
-    loaded = loaded_experiment(experiment)
-    result = compare(loaded, baseline)
-    charts = static_charts(result)
-    kernels = kernel_table(loaded, result.baseline)
+    loaded = open_experiment(experiment)
+    result = compare_runs(loaded, baseline)
+    charts = draw_charts(result)
+    kernels = build_kernel_table(loaded, result.baseline)
     size = write_report(result, kernels, charts.pictures, (charts.light, charts.dark), file)
     print_file(file, f"{', '.join(charts.pictures) or 'no picture'}; {format_bytes(size)}")
 
@@ -82,5 +84,5 @@ def _write_comparison(
     baseline: str | None,
     build: Callable[[Comparison], pl.DataFrame],
 ) -> None:
-    summary = write_table(build(compare(loaded_experiment(experiment), baseline)), file)
+    summary = write_table(build(compare_runs(open_experiment(experiment), baseline)), file)
     print_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")

@@ -14,19 +14,19 @@ from graphviz_dash.analysis.step_comparison.time_by_category import (
     TimeByCategory,
 )
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.charts.figures.axes import log_ticks, tick_text, time_unit
+from graphviz_dash.charts.figures.axes import choose_time_unit, compute_log_ticks, format_tick
 from graphviz_dash.charts.figures.theme import (
-    SYMBOLS,
-    dress,
-    dress_bars,
-    keep_margins,
-    label_end,
-    tick_room,
+    MARKER_SYMBOLS,
+    add_end_label,
+    apply_bar_theme,
+    apply_theme,
+    compute_tick_width,
+    set_fixed_margins,
 )
-from graphviz_dash.charts.palette import CATEGORY, RUN, run_shade
-from graphviz_dash.charts.shades import IDLE, Theme, shade
+from graphviz_dash.charts.palette import CATEGORY_SHADES, RUN, get_run_shade
+from graphviz_dash.charts.shades import IDLE, Theme, get_colour
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.units import counted, format_ns, format_percent
+from graphviz_dash.units import format_ns, format_percent, pluralize
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
@@ -34,41 +34,45 @@ if TYPE_CHECKING:
 _MAX_POINTS: Final = 2_000
 """Maximum number of drawn iterations per run; more are sampled evenly, as the caption states."""
 
-_AIR: Final = 0.06
+_RUN_MARGIN: Final = 0.06
 """Share of a run's width kept free on either side."""
 
-_LINE: Final = 15
+_LINE_HEIGHT: Final = 15
 """Height in pixels of a line below an axis."""
-_ROOM: Final = 36
+_LINE_CHARACTERS: Final = 36
 """Number of characters that fit side by side below a plot in a window of 360 pixels."""
-_CHARACTER: Final = 6.6
+_CHARACTER_WIDTH: Final = 6.6
 """Width of a character in pixels."""
 
 
-def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
+def draw_time_breakdown(comparison: Comparison, theme: Theme) -> go.Figure | None:
     """Draw a bar per run: a step divided by the traced pass into GPU work by category and GPU idle
     time. None if no run can be divided."""
-    runs = [run for run in comparison.runs if _where(run)]
+    runs = [run for run in comparison.runs if _get_breakdown(run)]
     if not runs:
         return None
     labels = [escape(run.name) for run in runs]
-    longest = max(where.step_ns for run in runs if (where := _where(run)))
-    unit = time_unit(longest)
+    longest = max(where.step_ns for run in runs if (where := _get_breakdown(run)))
+    unit = choose_time_unit(longest)
     figure = go.Figure()
     for category in Category:
-        values = [_part(run, category) for run in runs]
+        values = [_get_part(run, category) for run in runs]
         if any(values):
             figure.add_bar(
                 name=category.value,
                 y=labels,
                 x=[value / unit.ns for value in values],
                 orientation="h",
-                marker={"color": shade(CATEGORY[category], theme), "line": {"width": 0}},
+                marker={
+                    "color": get_colour(CATEGORY_SHADES[category], theme),
+                    "line": {"width": 0},
+                },
                 hovertemplate=[
-                    _hover(category.value, value, run) for value, run in _with(values, runs)
+                    _format_hover(category.value, value, run)
+                    for value, run in _pair_with_runs(values, runs)
                 ],
             )
-    waiting = [where.waiting_ns for run in runs if (where := _where(run))]
+    waiting = [where.waiting_ns for run in runs if (where := _get_breakdown(run))]
     if any(waiting):
         figure.add_bar(
             name=WAITING_FOR_RANKS,
@@ -77,14 +81,15 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
             orientation="h",
             marker={
                 "color": "rgba(0,0,0,0)",
-                "line": {"width": 1, "color": shade(IDLE, theme)},
-                "pattern": {"shape": ".", "fgcolor": shade(IDLE, theme), "size": 6},
+                "line": {"width": 1, "color": get_colour(IDLE, theme)},
+                "pattern": {"shape": ".", "fgcolor": get_colour(IDLE, theme), "size": 6},
             },
             hovertemplate=[
-                _hover(WAITING_FOR_RANKS, value, run) for value, run in _with(waiting, runs)
+                _format_hover(WAITING_FOR_RANKS, value, run)
+                for value, run in _pair_with_runs(waiting, runs)
             ],
         )
-    idle = [where.idle_ns or 0.0 for run in runs if (where := _where(run))]
+    idle = [where.idle_ns or 0.0 for run in runs if (where := _get_breakdown(run))]
     figure.add_bar(
         name="GPU idle",
         y=labels,
@@ -92,29 +97,36 @@ def where_time_goes_chart(comparison: Comparison, theme: Theme) -> go.Figure | N
         orientation="h",
         marker={
             "color": "rgba(0,0,0,0)",
-            "line": {"width": 1, "color": shade(IDLE, theme)},
-            "pattern": {"shape": "/", "fgcolor": shade(IDLE, theme), "size": 7, "solidity": 0.14},
+            "line": {"width": 1, "color": get_colour(IDLE, theme)},
+            "pattern": {
+                "shape": "/",
+                "fgcolor": get_colour(IDLE, theme),
+                "size": 7,
+                "solidity": 0.14,
+            },
         },
-        hovertemplate=[_hover("GPU idle", value, run) for value, run in _with(idle, runs)],
+        hovertemplate=[
+            _format_hover("GPU idle", value, run) for value, run in _pair_with_runs(idle, runs)
+        ],
     )
     for run, label in zip(runs, labels, strict=True):
-        where = _where(run)
+        where = _get_breakdown(run)
         if where is not None:
-            label_end(figure, where.step_ns / unit.ns, label, format_ns(where.step_ns))
+            add_end_label(figure, where.step_ns / unit.ns, label, format_ns(where.step_ns))
     figure.update_layout(barmode="stack", bargap=0.34)
-    profiled = any(where.profiled for run in runs if (where := _where(run)))
+    profiled = any(where.profiled for run in runs if (where := _get_breakdown(run)))
     title = (
         f"{unit.name} per step under the profiler (no unprofiled times)"
         if profiled
         else f"{unit.name} per step (clean or recorded step time, split by the trace)"
     )
-    return dress_bars(figure, theme, 49 + 42 * len(runs), title, longest / unit.ns, labels)
+    return apply_bar_theme(figure, theme, 49 + 42 * len(runs), title, longest / unit.ns, labels)
 
 
-def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
+def draw_iterations(comparison: Comparison, theme: Theme) -> go.Figure | None:
     """Draw step times of clean iterations and recorded steps on a logarithmic axis, runs side by
     side; None without any."""
-    measured = [(run, times) for run in comparison.runs if (times := _iterations(run.run))]
+    measured = [(run, times) for run in comparison.runs if (times := _list_iterations(run.run))]
     if not measured:
         return None
     figure = go.Figure()
@@ -123,20 +135,23 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
         numbers = range(0, len(times), stride)
         figure.add_scatter(
             name=escape(run.name),
-            x=[index + _AIR + (1 - 2 * _AIR) * number / len(times) for number in numbers],
+            x=[
+                index + _RUN_MARGIN + (1 - 2 * _RUN_MARGIN) * number / len(times)
+                for number in numbers
+            ],
             y=[times[number] for number in numbers],
             mode="markers",
             marker={
                 "size": 4,
-                "color": shade(run_shade(run.run), theme),
+                "color": get_colour(get_run_shade(run.run), theme),
                 "opacity": 0.75,
-                "symbol": SYMBOLS[index % len(SYMBOLS)],
+                "symbol": MARKER_SYMBOLS[index % len(MARKER_SYMBOLS)],
             },
             text=[f"iteration {number}<br>{format_ns(times[number])}" for number in numbers],
             hovertemplate="%{text}<extra>" + escape(run.name) + "</extra>",
         )
-    names = [_cut(run.name) for run, _ in measured]
-    lines = _lines(names)
+    names = [_truncate_name(run.name) for run, _ in measured]
+    lines = _count_label_lines(names)
     figure.update_layout(showlegend=False)
     figure.update_xaxes(
         title_text="iterations of each run, first to last",
@@ -146,28 +161,30 @@ def iterations_chart(comparison: Comparison, theme: Theme) -> go.Figure | None:
         showgrid=False,
     )
     values = [value for trace in figure.data for value in trace.y]
-    ticks = log_ticks(values)
-    texts = [tick_text(tick) for tick in ticks]
+    ticks = compute_log_ticks(values)
+    texts = [format_tick(tick) for tick in ticks]
     figure.update_yaxes(title_text="step time", type="log", tickvals=ticks, ticktext=texts)
     visible_labels = [
         text for tick, text in zip(ticks, texts, strict=True) if tick <= 1.2 * max(values)
     ]
-    extra_height = _LINE * (lines - 1)
-    keep_margins(
-        dress(figure, theme, 280 + extra_height), tick_room(visible_labels), right=_beyond(names)
+    extra_height = _LINE_HEIGHT * (lines - 1)
+    set_fixed_margins(
+        apply_theme(figure, theme, 280 + extra_height),
+        compute_tick_width(visible_labels),
+        right=_compute_right_margin(names),
     )
     figure.update_layout(margin={"b": figure.layout.margin.b + extra_height})
     return figure
 
 
-def _cut(name: str) -> str:
-    return name if len(name) <= _ROOM else f"{name[: _ROOM - 1]}…"
+def _truncate_name(name: str) -> str:
+    return name if len(name) <= _LINE_CHARACTERS else f"{name[: _LINE_CHARACTERS - 1]}…"
 
 
-def _lines(names: Sequence[str]) -> int:
+def _count_label_lines(names: Sequence[str]) -> int:
     """Return the number of lines over which ``names`` are distributed below an axis so that they do
     not overlap in a narrow window."""
-    slot_width = _ROOM / len(names)
+    slot_width = _LINE_CHARACTERS / len(names)
     for lines in range(1, len(names)):
         neighbours = zip(names, names[lines:], strict=False)
         if all(
@@ -177,36 +194,36 @@ def _lines(names: Sequence[str]) -> int:
     return len(names)
 
 
-def _beyond(names: Sequence[str]) -> int:
+def _compute_right_margin(names: Sequence[str]) -> int:
     """Return the pixels needed by the end of a name right of the plot in a narrow window, with a
     margin."""
-    slot_width = _ROOM / len(names)
+    slot_width = _LINE_CHARACTERS / len(names)
     ends = (
         len(name) / 2 - (index + 0.5) * slot_width for index, name in enumerate(reversed(names))
     )
-    return 8 + round(_CHARACTER * max(0.0, *ends))
+    return 8 + round(_CHARACTER_WIDTH * max(0.0, *ends))
 
 
-def _iterations(run: Run) -> list[int]:
+def _list_iterations(run: Run) -> list[int]:
     """Return the ns of each clean iteration, or of each recorded step on the CPU."""
     if run.clean is not None:
         return [step.wall_ns for step in run.clean.steps]
     return list(run.recording.step_ns) if run.recording else []
 
 
-def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -> go.Figure | None:
+def draw_break_even(comparison: Comparison, run: RunComparison, theme: Theme) -> go.Figure | None:
     """Draw total time by number of steps, with one-time costs, for a run and its baseline. None if
     the run never pays off or has no baseline. The band is the 95% interval of the saving; it
     crosses the baseline where the break-even interval ends."""
     costs = run.break_even
     if isinstance(costs, Missing) or run.baseline is None:
         return None
-    count = max(10, round(3 * min(costs.most or costs.replays, 3 * costs.replays)))
+    count = max(10, round(3 * min(costs.max_replays or costs.replays, 3 * costs.replays)))
     steps = [round(count * number / 40) for number in range(41)]
     base = comparison[run.baseline]
     before = costs.step_ns + costs.saving_ns
-    saved = [costs.saved(number) for number in steps]
-    unit = time_unit(before * count)
+    saved = [costs.compute_net_saving(number) for number in steps]
+    unit = choose_time_unit(before * count)
     totals = [
         [
             (before * step - savings[bound]) / unit.ns
@@ -215,7 +232,7 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
         for bound in range(3)
     ]
     figure = go.Figure()
-    run_colour = shade(RUN, theme)
+    run_colour = get_colour(RUN, theme)
     for bound, fill in ((2, None), (0, "tonexty")):
         figure.add_scatter(
             name="95% interval",
@@ -224,7 +241,7 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
             mode="lines",
             line={"width": 0, "color": run_colour},
             fill=fill,
-            fillcolor=_faint(run_colour),
+            fillcolor=_build_translucent(run_colour),
             showlegend=fill is not None,
             hoverinfo="skip",
         )
@@ -244,7 +261,7 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
     figure.add_vline(
         x=costs.replays,
         line={"dash": "dot", "width": 1, "color": run_colour},
-        annotation_text=counted(costs.replays, "replay"),
+        annotation_text=pluralize(costs.replays, "replay"),
         annotation_position="bottom right",
     )
     figure.update_xaxes(title_text="steps", showgrid=False, tickformat=",")
@@ -252,31 +269,33 @@ def break_even_chart(comparison: Comparison, run: RunComparison, theme: Theme) -
     axis_end = before * count / unit.ns
     labels = [f"{axis_end:.0f}" if axis_end >= 10 else f"{axis_end / 10:.1g}"]
     # The last step number extends beyond the end of the axis.
-    return keep_margins(dress(figure, theme, 280), tick_room(labels), right=18)
+    return set_fixed_margins(apply_theme(figure, theme, 280), compute_tick_width(labels), right=18)
 
 
-def _faint(colour: str) -> str:
+def _build_translucent(colour: str) -> str:
     """Convert #rrggbb to a translucent colour."""
     red, green, blue = (int(colour[start : start + 2], 16) for start in (1, 3, 5))
     return f"rgba({red},{green},{blue},0.2)"
 
 
-def _where(run: RunComparison) -> TimeByCategory | None:
-    return None if isinstance(run.where, Missing) else run.where
+def _get_breakdown(run: RunComparison) -> TimeByCategory | None:
+    return None if isinstance(run.time_by_category, Missing) else run.time_by_category
 
 
-def _part(run: RunComparison, category: Category) -> float:
-    where = _where(run)
-    parts = where.shown_parts if where else ()
+def _get_part(run: RunComparison, category: Category) -> float:
+    where = _get_breakdown(run)
+    parts = where.scaled_parts if where else ()
     return next((part.ns for part in parts if part.category is category), 0.0)
 
 
-def _with(values: list[float], runs: list[RunComparison]) -> list[tuple[float, RunComparison]]:
+def _pair_with_runs(
+    values: list[float], runs: list[RunComparison]
+) -> list[tuple[float, RunComparison]]:
     return list(zip(values, runs, strict=True))
 
 
-def _hover(label: str, ns: float, run: RunComparison) -> str:
-    where = _where(run)
+def _format_hover(label: str, ns: float, run: RunComparison) -> str:
+    where = _get_breakdown(run)
     step_ns = where.step_ns if where else 0.0
     share = format_percent(ns / step_ns) if step_ns else ""
     return (

@@ -9,11 +9,11 @@ import plotly.graph_objects as go
 from msgspec import Struct
 
 from graphviz_dash.analysis.step_comparison.waterfall import Cause, Waterfall
-from graphviz_dash.charts.figures.axes import TimeUnit, time_unit
-from graphviz_dash.charts.figures.theme import dress_bars, label_end
+from graphviz_dash.charts.figures.axes import TimeUnit, choose_time_unit
+from graphviz_dash.charts.figures.theme import add_end_label, apply_bar_theme
 from graphviz_dash.charts.palette import ADDED, BASELINE, REMAINDER, RUN, SAVED
-from graphviz_dash.charts.shades import Shade, Theme, shade
-from graphviz_dash.narrative.equation import step_words, whole_text
+from graphviz_dash.charts.shades import Shade, Theme, get_colour
+from graphviz_dash.narrative.equation import get_step_caveat, get_step_name
 from graphviz_dash.units import format_ns, format_percent
 
 _TICKS: Final = 4
@@ -29,30 +29,37 @@ _MEANING: Final = {
 }
 
 
-def waterfall_chart(waterfall: Waterfall, theme: Theme) -> go.Figure:
+def draw_waterfall(waterfall: Waterfall, theme: Theme) -> go.Figure:
     """Draw the waterfall."""
     labels = [
         escape(waterfall.baseline),
-        *(cause.value for cause, _ in waterfall.causes),
+        *(cause.value for cause, _ in waterfall.saved_by_cause),
         escape(waterfall.run),
     ]
-    bars = [_Bar(labels[0], 0, waterfall.before_ns, BASELINE, _whole(waterfall, True))]
+    bars = [_Bar(labels[0], 0, waterfall.before_ns, BASELINE, _format_step_hover(waterfall, True))]
     level = waterfall.before_ns
     difference = waterfall.before_ns - waterfall.after_ns
-    for cause, saved in waterfall.causes:
+    for cause, saved in waterfall.saved_by_cause:
         colour = REMAINDER if cause is Cause.REMAINDER else SAVED if saved >= 0 else ADDED
         bars.append(
-            _Bar(cause.value, level, level - saved, colour, _hover(cause, saved, difference), cause)
+            _Bar(
+                cause.value,
+                level,
+                level - saved,
+                colour,
+                _format_cause_hover(cause, saved, difference),
+                cause,
+            )
         )
         level -= saved
-    bars.append(_Bar(labels[-1], 0, waterfall.after_ns, RUN, _whole(waterfall, False)))
+    bars.append(_Bar(labels[-1], 0, waterfall.after_ns, RUN, _format_step_hover(waterfall, False)))
     figure = go.Figure()
     longest = max(bar.span[1] for bar in bars)
-    unit = time_unit(longest)
-    _add(figure, bars, unit, theme)
+    unit = choose_time_unit(longest)
+    _add_bars(figure, bars, unit, theme)
     figure.update_layout(barmode="overlay", bargap=0.3, showlegend=False)
-    title = f"{unit.name} per {step_words(waterfall.basis)} ({whole_text(waterfall.basis)})"
-    dress_bars(figure, theme, 306, title, longest / unit.ns, labels)
+    title = f"{unit.name} per {get_step_name(waterfall.basis)} ({get_step_caveat(waterfall.basis)})"
+    apply_bar_theme(figure, theme, 306, title, longest / unit.ns, labels)
     # Each bar has a label; more ticks would overlap on a phone.
     figure.update_xaxes(nticks=_TICKS)
     figure.update_yaxes(categoryorder="array", categoryarray=labels)
@@ -80,10 +87,10 @@ class _Bar(Struct, frozen=True):
         return min(self.start, self.end), max(self.start, self.end)
 
 
-def _add(figure: go.Figure, bars: list[_Bar], unit: TimeUnit, theme: Theme) -> None:
+def _add_bars(figure: go.Figure, bars: list[_Bar], unit: TimeUnit, theme: Theme) -> None:
     """Add all bars in one trace, which is faster than one trace each, with the time at the right
     end. The bar of the remainder is hatched and hollow."""
-    colours = [shade(bar.colour, theme) for bar in bars]
+    colours = [get_colour(bar.colour, theme) for bar in bars]
     hollow = [bar.cause is Cause.REMAINDER for bar in bars]
     figure.add_bar(
         y=[bar.label for bar in bars],
@@ -107,23 +114,23 @@ def _add(figure: go.Figure, bars: list[_Bar], unit: TimeUnit, theme: Theme) -> N
     )
     for bar in bars:
         low, high = bar.span
-        sign = _sign(bar.end - bar.start) if bar.cause else ""
-        label_end(figure, high / unit.ns, bar.label, f"{sign}{format_ns(high - low)}")
+        sign = _format_sign(bar.end - bar.start) if bar.cause else ""
+        add_end_label(figure, high / unit.ns, bar.label, f"{sign}{format_ns(high - low)}")
 
 
-def _sign(change: int) -> str:
+def _format_sign(change: int) -> str:
     return "+" if change > 0 else "\N{MINUS SIGN}" if change < 0 else ""
 
 
-def _whole(waterfall: Waterfall, before: bool) -> str:
+def _format_step_hover(waterfall: Waterfall, before: bool) -> str:
     name, ns = (
         (waterfall.baseline, waterfall.before_ns) if before else (waterfall.run, waterfall.after_ns)
     )
-    name_of_step = step_words(waterfall.basis)
+    name_of_step = get_step_name(waterfall.basis)
     return f"{name_of_step} (median)<br>{format_ns(ns)}<extra>{escape(name)}</extra>"
 
 
-def _hover(cause: Cause, saved: int, difference: int) -> str:
+def _format_cause_hover(cause: Cause, saved: int, difference: int) -> str:
     word = "less" if saved >= 0 else "more"
     share = (
         f", {format_percent(abs(saved) / abs(difference))} of the difference" if difference else ""

@@ -17,40 +17,43 @@ from graphviz_dash.analysis.ranks.ranks import ModeRanks
 from graphviz_dash.app.compare.documents.equation import (
     CompilePartsDocument,
     WaterfallDocument,
-    compile_parts_document,
-    waterfall_document,
+    build_compile_parts_document,
+    build_waterfall_document,
 )
 from graphviz_dash.app.compare.documents.run import (
     IdentityDocument,
     TimeByCategoryDocument,
     UnseenGraphsDocument,
     WeaknessDocument,
-    identity_document,
-    unseen_graphs_document,
-    weaknesses_document,
-    where_document,
+    build_identity_document,
+    build_time_breakdown,
+    build_unseen_graphs_document,
+    build_weakness_documents,
 )
 from graphviz_dash.exports.documents.figures import (
     ExperimentDocument,
     FigureDocument,
-    figures_document,
+    build_figures_document,
 )
 from graphviz_dash.exports.documents.values import (
     Count,
     Fraction,
     Ns,
     Sentence,
-    document_of,
-    number,
-    reason_of,
-    shown,
+    convert_value,
+    display_path,
+    get_reason,
+    simplify_number,
 )
-from graphviz_dash.features.prediction.document import PredictionDocument, prediction_document
-from graphviz_dash.features.prediction.plan_document import ParallelPlanDocument, plan_document
-from graphviz_dash.features.ranks.document import ModeRanksDocument, ranks_document
+from graphviz_dash.features.prediction.document import PredictionDocument, build_prediction_document
+from graphviz_dash.features.prediction.plan_document import (
+    ParallelPlanDocument,
+    build_plan_document,
+)
+from graphviz_dash.features.ranks.document import ModeRanksDocument, build_ranks_document
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.narrative.answer import answer_text, run_answer
-from graphviz_dash.narrative.headline import headline, run_sentence
+from graphviz_dash.narrative.answer import build_run_answer, format_answer
+from graphviz_dash.narrative.headline import build_headline, describe_run
 
 
 class CostDocument(TypedDict):
@@ -192,82 +195,86 @@ class ComparisonDocument(TypedDict):
     ranks: list[ModeRanksDocument]
 
 
-def _run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
+def _build_run_document(run: RunComparison, *, compared: bool) -> ComparedRunDocument:
     """Build the document of one run; ``compared`` omits its outlook, which only an uncompared eager
     run has.
     """
-    outlook = Missing(Fact.PREDICTION, "a run was compared with it") if compared else run.outlook
+    outlook = (
+        Missing(Fact.PREDICTION, "a run was compared with it") if compared else run.graph_prediction
+    )
     return {
-        **identity_document(run.run),
+        **build_identity_document(run.run),
         "is_baseline": run.is_baseline,
         "baseline": run.baseline,
-        "sentence": run_sentence(run),
+        "sentence": describe_run(run),
         "replays_match": run.replays_match,
-        "verdict": answer_text(run_answer(run)) or None,
-        "metrics": figures_document(run.figures),
-        "time_breakdown": document_of(run.where, where_document),
-        "time_breakdown_reason": reason_of(run.where),
-        "coverage": document_of(run.coverage, _coverage_document),
-        "coverage_reason": reason_of(run.coverage),
-        "waterfall": document_of(run.waterfall, waterfall_document),
-        "waterfall_reason": reason_of(run.waterfall),
-        "compile_parts": document_of(run.compile_parts, compile_parts_document),
-        "compile_parts_reason": reason_of(run.compile_parts),
-        "break_even": document_of(run.break_even, _break_even_document),
-        "break_even_reason": reason_of(run.break_even),
-        "prediction": _scored_document(run),
-        "prediction_reason": reason_of(run.prediction),
-        "parallel": None if run.run.parallel is None else plan_document(run.name, run.run.parallel),
-        "eager_prediction": document_of(
-            outlook, lambda value: prediction_document(value, shipped=True)
+        "verdict": format_answer(build_run_answer(run)) or None,
+        "metrics": build_figures_document(run.metrics),
+        "time_breakdown": convert_value(run.time_by_category, build_time_breakdown),
+        "time_breakdown_reason": get_reason(run.time_by_category),
+        "coverage": convert_value(run.coverage, _build_coverage_document),
+        "coverage_reason": get_reason(run.coverage),
+        "waterfall": convert_value(run.waterfall, build_waterfall_document),
+        "waterfall_reason": get_reason(run.waterfall),
+        "compile_parts": convert_value(run.compile_parts, build_compile_parts_document),
+        "compile_parts_reason": get_reason(run.compile_parts),
+        "break_even": convert_value(run.break_even, _build_break_even_document),
+        "break_even_reason": get_reason(run.break_even),
+        "prediction": _build_scored_document(run),
+        "prediction_reason": get_reason(run.prediction),
+        "parallel": None
+        if run.run.parallel is None
+        else build_plan_document(run.name, run.run.parallel),
+        "eager_prediction": convert_value(
+            outlook, lambda value: build_prediction_document(value, shipped=True)
         ),
-        "eager_prediction_reason": reason_of(outlook),
-        "caveats": weaknesses_document(run),
-        "missing_graphs": unseen_graphs_document(run),
+        "eager_prediction_reason": get_reason(outlook),
+        "caveats": build_weakness_documents(run),
+        "missing_graphs": build_unseen_graphs_document(run),
     }
 
 
-def _scored_document(run: RunComparison) -> ScoredPredictionDocument | None:
+def _build_scored_document(run: RunComparison) -> ScoredPredictionDocument | None:
     prediction = run.prediction
     if isinstance(prediction, Missing):
         return None
     return {
-        "predicted": number(prediction.step_ns.value),
-        "low": number(prediction.step_ns.low),
-        "high": number(prediction.step_ns.high),
-        "measured": number(run["step_time"].value),
+        "predicted": simplify_number(prediction.step_ns.value),
+        "low": simplify_number(prediction.step_ns.low),
+        "high": simplify_number(prediction.step_ns.high),
+        "measured": simplify_number(run["step_time"].value),
         "error": run["prediction_error"].value,
     }
 
 
-def _break_even_document(costs: BreakEven) -> BreakEvenDocument:
+def _build_break_even_document(costs: BreakEven) -> BreakEvenDocument:
     return {
-        "one_off": number(costs.one_off_ns),
-        "parts": [{"part": name, "ns": number(ns)} for name, ns in costs.parts],
+        "one_off": simplify_number(costs.one_off_ns),
+        "parts": [{"part": name, "ns": simplify_number(ns)} for name, ns in costs.parts],
         "warm_up": costs.warm_up_ns,
         "saving": {
-            "value": number(costs.saving_ns),
-            "low": number(costs.low_ns),
-            "high": number(costs.high_ns),
+            "value": simplify_number(costs.saving_ns),
+            "low": simplify_number(costs.low_ns),
+            "high": simplify_number(costs.high_ns),
         },
-        "replays": {"value": costs.replays, "low": costs.fewest, "high": costs.most},
-        "replays_with_warm_up": costs.discarded,
-        "curve": [_saved_document(costs, count) for count in costs.powers()],
+        "replays": {"value": costs.replays, "low": costs.min_replays, "high": costs.max_replays},
+        "replays_with_warm_up": costs.replays_without_warmup,
+        "curve": [_build_saved_document(costs, count) for count in costs.list_replay_powers()],
     }
 
 
-def _saved_document(costs: BreakEven, replays: int) -> SavedByReplaysDocument:
-    low, saved, high = costs.saved(replays)
+def _build_saved_document(costs: BreakEven, replays: int) -> SavedByReplaysDocument:
+    low, saved, high = costs.compute_net_saving(replays)
     return {"replays": replays, "low": low, "saved": saved, "high": high}
 
 
-def _coverage_document(coverage: Coverage) -> CoverageDocument:
+def _build_coverage_document(coverage: Coverage) -> CoverageDocument:
     return {
         "not_captured": [
             {
                 "reason": group.reason.value,
                 "operator": group.operator,
-                "count": number(group.count),
+                "count": simplify_number(group.count),
                 "total": group.total_ns,
                 "share": group.share,
             }
@@ -276,29 +283,29 @@ def _coverage_document(coverage: Coverage) -> CoverageDocument:
     }
 
 
-def _kernels_document(table: KernelTable, count: int | None = None) -> KernelsDocument:
+def _build_kernels_document(table: KernelTable, count: int | None = None) -> KernelsDocument:
     return {
         "baseline": table.runs[table.baseline] if table.baseline is not None else None,
-        "rows": [_kernel_document(row, table.runs) for row in table.rows[:count]],
+        "rows": [_build_kernel_document(row, table.runs) for row in table.rows[:count]],
         "total_rows": len(table.rows),
-        "unavailable": table.without,
+        "unavailable": table.missing_reasons,
     }
 
 
-def _kernel_document(row: KernelRow, runs: tuple[str, ...]) -> KernelDocument:
+def _build_kernel_document(row: KernelRow, runs: tuple[str, ...]) -> KernelDocument:
     return {
         "name": row.name,
         "kind": row.kind,
         "category": row.category.value,
-        "impact": number(row.impact),
+        "impact": simplify_number(row.impact),
         "runs": {
             run: {
-                "count": number(use.count),
-                "total": number(use.total_ns),
-                "mean": number(use.mean_ns),
+                "count": simplify_number(use.count),
+                "total": simplify_number(use.total_ns),
+                "mean": simplify_number(use.mean_ns),
                 "share": use.share,
                 "instances": use.instances,
-                "change": number(change),
+                "change": simplify_number(change),
             }
             if use is not None
             else None
@@ -307,18 +314,19 @@ def _kernel_document(row: KernelRow, runs: tuple[str, ...]) -> KernelDocument:
     }
 
 
-def comparison_document(
+def build_comparison_document(
     comparison: Comparison, kernels: KernelTable, ranks: Sequence[ModeRanks]
 ) -> ComparisonDocument:
     """Build the document of an experiment's runs, kernels and ranks."""
     experiment = comparison.experiment
     return {
-        "experiment": {"name": experiment.name, "path": shown(experiment.path)},
+        "experiment": {"name": experiment.name, "path": display_path(experiment.path)},
         "baseline": comparison.baseline,
-        "headline": headline(comparison),
+        "headline": build_headline(comparison),
         "runs": [
-            _run_document(run, compared=comparison.best is not None) for run in comparison.runs
+            _build_run_document(run, compared=comparison.best is not None)
+            for run in comparison.runs
         ],
-        "kernels": _kernels_document(kernels),
-        "ranks": ranks_document(ranks),
+        "kernels": _build_kernels_document(kernels),
+        "ranks": build_ranks_document(ranks),
     }

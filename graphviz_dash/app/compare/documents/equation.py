@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from graphviz_dash.analysis.comparison.compile_parts import CompileParts
+from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
 from graphviz_dash.analysis.step_comparison.waterfall import CauseTimes, StepShare, Waterfall
 from graphviz_dash.exports.documents.values import Count, Fraction, Ns, Ratio
@@ -121,30 +121,33 @@ class CompilePartsDocument(TypedDict):
     graphs: SavedTimesDocument
 
 
-def waterfall_document(waterfall: Waterfall) -> WaterfallDocument:
+def build_waterfall_document(waterfall: Waterfall) -> WaterfallDocument:
     """Build the document of a step-time difference, in ns."""
     return {
         "baseline": waterfall.baseline,
         "basis": waterfall.basis.value,
-        "before": {"step": waterfall.before_ns, **_by_cause(waterfall.before)},
-        "after": {"step": waterfall.after_ns, **_by_cause(waterfall.after)},
-        "saved": {"step": waterfall.before_ns - waterfall.after_ns, **_by_cause(waterfall.saved)},
+        "before": {"step": waterfall.before_ns, **_build_cause_times(waterfall.before)},
+        "after": {"step": waterfall.after_ns, **_build_cause_times(waterfall.after)},
+        "saved": {
+            "step": waterfall.before_ns - waterfall.after_ns,
+            **_build_cause_times(waterfall.saved),
+        },
         "remainder_share": waterfall.remainder_share,
         "scales": {"before": waterfall.scales[0], "after": waterfall.scales[1]},
-        "modules": [_share_document(share) for share in waterfall.modules],
-        "operators": [_share_document(share) for share in waterfall.operators],
+        "modules": [_build_share_document(share) for share in waterfall.modules],
+        "operators": [_build_share_document(share) for share in waterfall.operators],
         "pairs": {
             "counts": {kind.value: count for kind, count in waterfall.pairs.counts.items()},
             "methods": waterfall.pairs.methods,
             "steps": {
-                "before": _paired_step_document(waterfall.pairs.before),
-                "after": _paired_step_document(waterfall.pairs.after),
+                "before": _build_paired_step_document(waterfall.pairs.before),
+                "after": _build_paired_step_document(waterfall.pairs.after),
             },
         },
     }
 
 
-def _paired_step_document(step: TypicalStep) -> PairedStepDocument:
+def _build_paired_step_document(step: TypicalStep) -> PairedStepDocument:
     return {
         "matching_steps": step.matching_steps,
         "traced_steps": step.traced_steps,
@@ -152,17 +155,17 @@ def _paired_step_document(step: TypicalStep) -> PairedStepDocument:
     }
 
 
-def _share_document(share: StepShare) -> ShareDocument:
+def _build_share_document(share: StepShare) -> ShareDocument:
     return {
         "label": share.label,
-        "saved": {"total": share.saved.total, **_by_cause(share.saved)},
-        "before": _by_cause(share.before),
-        "after": _by_cause(share.after),
+        "saved": {"total": share.saved.total, **_build_cause_times(share.saved)},
+        "before": _build_cause_times(share.before),
+        "after": _build_cause_times(share.after),
         "work": {"before": share.items[0], "after": share.items[1]},
     }
 
 
-def _by_cause(times: CauseTimes) -> CauseTimesDocument:
+def _build_cause_times(times: CauseTimes) -> CauseTimesDocument:
     return {
         "gaps": times.gaps,
         "kernels": times.kernels,
@@ -174,10 +177,10 @@ def _by_cause(times: CauseTimes) -> CauseTimesDocument:
     }
 
 
-def compile_parts_document(parts: CompileParts) -> CompilePartsDocument:
+def build_compile_parts_document(parts: CompileSavings) -> CompilePartsDocument:
     """Build the savings from compiling and from graphs, in ns."""
     return {
-        "without_graphs": parts.without_graphs,
-        "compiling": {"total": parts.compiling.total, **_by_cause(parts.compiling)},
-        "graphs": {"total": parts.graphs.total, **_by_cause(parts.graphs)},
+        "without_graphs": parts.run_without_graphs,
+        "compiling": {"total": parts.compilation.total, **_build_cause_times(parts.compilation)},
+        "graphs": {"total": parts.graphs.total, **_build_cause_times(parts.graphs)},
     }

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypedDict
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.metrics.low_confidence import UnseenGraphs
-from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.metrics.low_confidence import UnknownGraphs
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.step_comparison.time_by_category import TimeByCategory
-from graphviz_dash.exports.documents.figures import FigureDocument, figures_document
+from graphviz_dash.exports.documents.figures import FigureDocument, build_figures_document
 from graphviz_dash.exports.documents.values import (
     Bytes,
     Count,
@@ -19,22 +19,22 @@ from graphviz_dash.exports.documents.values import (
     Fraction,
     Ns,
     Sentence,
-    document_of,
-    number,
-    reason_of,
-    shown,
+    convert_value,
+    display_path,
+    get_reason,
+    simplify_number,
 )
 from graphviz_dash.features.graph.document import (
     AgreementDocument,
     GraphDocument,
-    agreement_document,
-    graph_document,
+    build_agreement_document,
+    build_graph_document,
 )
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Manifest, Run, StepWork
-from graphviz_dash.narrative.headline import run_sentence
-from graphviz_dash.narrative.low_confidence import low_confidence_notes
+from graphviz_dash.narrative.headline import describe_run
+from graphviz_dash.narrative.low_confidence import describe_low_confidence
 
 
 class WorkDocument(TypedDict):
@@ -167,7 +167,7 @@ class SingleRunDocument(IdentityDocument):
     node_ids: AgreementDocument | None
 
 
-def _work_document(work: StepWork | None) -> WorkDocument | None:
+def _build_work_document(work: StepWork | None) -> WorkDocument | None:
     if work is None:
         return None
     return {
@@ -178,7 +178,7 @@ def _work_document(work: StepWork | None) -> WorkDocument | None:
     }
 
 
-def _environment_document(run: Run) -> EnvironmentDocument:
+def _build_environment_document(run: Run) -> EnvironmentDocument:
     machine = run.manifest.environment
     return {
         "gpu": machine.gpu.name if machine.gpu else None,
@@ -200,7 +200,7 @@ def _environment_document(run: Run) -> EnvironmentDocument:
     }
 
 
-def _group_document(manifest: Manifest) -> GroupDocument | None:
+def _build_group_document(manifest: Manifest) -> GroupDocument | None:
     group = manifest.group
     if group is None:
         return None
@@ -211,12 +211,12 @@ def _group_document(manifest: Manifest) -> GroupDocument | None:
     }
 
 
-def identity_document(run: Run) -> IdentityDocument:
+def build_identity_document(run: Run) -> IdentityDocument:
     """Build the identity of a run, without metric values."""
     manifest = run.manifest
     return {
         "name": run.name,
-        "path": shown(run.path),
+        "path": display_path(run.path),
         "mode": manifest.mode.value,
         "rank": manifest.rank,
         "workload": manifest.workload.name,
@@ -237,7 +237,7 @@ def identity_document(run: Run) -> IdentityDocument:
     }
 
 
-def weaknesses_document(run: RunComparison) -> list[WeaknessDocument]:
+def build_weakness_documents(run: RunComparison) -> list[WeaknessDocument]:
     """Build the reasons for low confidence in the run's metrics."""
     return [
         {
@@ -246,14 +246,14 @@ def weaknesses_document(run: RunComparison) -> list[WeaknessDocument]:
             "advice": note.advice,
             "metrics": list(note.metrics),
         }
-        for note in low_confidence_notes(run.low_confidence)
+        for note in describe_low_confidence(run.low_confidence)
     ]
 
 
-def unseen_graphs_document(run: RunComparison) -> UnseenGraphsDocument | None:
+def build_unseen_graphs_document(run: RunComparison) -> UnseenGraphsDocument | None:
     """Build the launches of graphs missing from the run; None if there are none."""
     for reason in run.low_confidence:
-        if isinstance(reason, UnseenGraphs):
+        if isinstance(reason, UnknownGraphs):
             share = reason.time_share
             return {
                 "launches": reason.count,
@@ -263,22 +263,22 @@ def unseen_graphs_document(run: RunComparison) -> UnseenGraphsDocument | None:
     return None
 
 
-def where_document(where: TimeByCategory) -> TimeByCategoryDocument:
+def build_time_breakdown(where: TimeByCategory) -> TimeByCategoryDocument:
     """Build the breakdown of a step's time, in ns."""
     return {
-        "step": number(where.step_ns),
-        "busy": number(where.busy_ns),
+        "step": simplify_number(where.step_ns),
+        "busy": simplify_number(where.busy_ns),
         "parts": {part.category.value: part.ns for part in where.parts},
-        "rank_wait": number(where.waiting_ns),
-        "idle": number(where.idle_ns),
-        "excess": number(where.excess_ns),
+        "rank_wait": simplify_number(where.waiting_ns),
+        "idle": simplify_number(where.idle_ns),
+        "excess": simplify_number(where.excess_ns),
         "profiled": where.profiled,
     }
 
 
-def single_run_document(
+def build_run_document(
     result: RunComparison,
-    figures: Iterable[Figure],
+    figures: Iterable[MetricValue],
     tables: Sequence[NodeTable],
     measured: Mapping[str, Concurrency | Missing],
     parallel: Mapping[str, ParallelPrediction | Missing],
@@ -297,26 +297,26 @@ def single_run_document(
     manifest = result.run.manifest
     work = manifest.workload
     return {
-        **identity_document(result.run),
-        "sentence": run_sentence(result),
+        **build_identity_document(result.run),
+        "sentence": describe_run(result),
         "factory": work.factory,
         "seed": work.seed,
         "parameters": dict(work.parameters),
-        "work": _work_document(work.work),
+        "work": _build_work_document(work.work),
         "warmup": work.warmup,
         "iterations": work.iterations,
         "traced_iterations": work.traced_iterations,
         "command": list(manifest.command),
         "tool_version": manifest.tool_version,
-        "environment": _environment_document(result.run),
-        "group": _group_document(manifest),
-        "metrics": figures_document(figures),
-        "time_breakdown": document_of(result.where, where_document),
-        "time_breakdown_reason": reason_of(result.where),
-        "caveats": weaknesses_document(result),
-        "missing_graphs": unseen_graphs_document(result),
+        "environment": _build_environment_document(result.run),
+        "group": _build_group_document(manifest),
+        "metrics": build_figures_document(figures),
+        "time_breakdown": convert_value(result.time_by_category, build_time_breakdown),
+        "time_breakdown_reason": get_reason(result.time_by_category),
+        "caveats": build_weakness_documents(result),
+        "missing_graphs": build_unseen_graphs_document(result),
         "graphs": [
-            graph_document(
+            build_graph_document(
                 result.run,
                 table,
                 measured.get(table.graph.id),
@@ -325,5 +325,5 @@ def single_run_document(
             )
             for table in tables
         ],
-        "node_ids": agreement_document(result.run),
+        "node_ids": build_agreement_document(result.run),
     }

@@ -8,32 +8,37 @@ import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.app.compare.charts.comparison import (
-    break_even_chart,
-    iterations_chart,
-    where_time_goes_chart,
+    draw_break_even,
+    draw_iterations,
+    draw_time_breakdown,
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import Evidence
-from graphviz_dash.narrative.break_even import break_even_text
-from graphviz_dash.narrative.summary import break_even_title
-from graphviz_dash.ui.page.frame import draw, figure
-from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.narrative.break_even import format_break_even
+from graphviz_dash.narrative.summary import format_break_even_title
+from graphviz_dash.ui.page.frame import draw_figure, get_figure
+from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 from graphviz_dash.units import format_ns
 
 
-def comparison_charts(key: str, result: Comparison, run: RunComparison | None) -> None:
+def show_comparison_charts(key: str, result: Comparison, run: RunComparison | None) -> None:
     """Show the charts of the experiment ``key``, with the break-even of ``run``."""
-    where = figure(key, "where", partial(where_time_goes_chart, result))
+    where = get_figure(key, "where", partial(draw_time_breakdown, result))
     if where is not None:
-        st.header("Step time breakdown", anchor=Evidence.WHERE.value)
-        draw(where, "where")
-        show(*(element("p", text(_longer(run)), "muted") for run in result.runs))
+        st.header("Step time breakdown", anchor=Evidence.TIME_BREAKDOWN.value)
+        draw_figure(where, "where")
+        show_markup(
+            *(
+                format_element("p", escape_html(_explain_missing_idle(run)), "muted")
+                for run in result.runs
+            )
+        )
     left, right = st.columns(2, gap="large")
-    iterations = figure(key, "iterations", partial(iterations_chart, result))
+    iterations = get_figure(key, "iterations", partial(draw_iterations, result))
     if iterations is not None:
         with left:
-            st.header(_iterations_title(result), anchor=Evidence.ITERATIONS.value)
-            draw(iterations, "iterations")
+            st.header(_format_iterations_title(result), anchor=Evidence.ITERATIONS.value)
+            draw_figure(iterations, "iterations")
             if any(run.run.recording for run in result.runs):
                 st.caption(
                     "A recorded step lasts from one CPU boundary to the next. The CPU runs "
@@ -44,21 +49,23 @@ def comparison_charts(key: str, result: Comparison, run: RunComparison | None) -
                 )
     chart = None
     if run is not None:
-        chart = figure(key, ("break-even", run.name), partial(break_even_chart, result, run))
+        chart = get_figure(key, ("break-even", run.name), partial(draw_break_even, result, run))
     if chart is not None and run is not None:
         with right:
-            st.header(plain(break_even_title(run)), anchor=Evidence.BREAK_EVEN.value)
-            draw(chart, "break-even")
+            st.header(
+                escape_markdown(format_break_even_title(run)), anchor=Evidence.BREAK_EVEN.value
+            )
+            draw_figure(chart, "break-even")
             if not isinstance(run.break_even, Missing):
-                st.caption(plain(break_even_text(run.break_even)))
+                st.caption(escape_markdown(format_break_even(run.break_even)))
 
 
-def _longer(run: RunComparison) -> str:
+def _explain_missing_idle(run: RunComparison) -> str:
     """Explain a bar without idle time; empty if it has one."""
-    where = run.where
+    where = run.time_by_category
     if isinstance(where, Missing) or where.excess_ns is None:
         return ""
-    ranks = "" if run.run.manifest.rank_of_several is None else ", including waits for other ranks"
+    ranks = "" if run.run.manifest.job_rank is None else ", including waits for other ranks"
     return (
         f"{run.name}: profiled GPU work lasts {format_ns(where.busy_ns)}{ranks}, longer than "
         f"the step of {format_ns(where.step_ns)} shown by the bar. The GPU idle time is "
@@ -66,7 +73,7 @@ def _longer(run: RunComparison) -> str:
     )
 
 
-def _iterations_title(result: Comparison) -> str:
+def _format_iterations_title(result: Comparison) -> str:
     clean = any(run.run.clean for run in result.runs)
     recorded = any(run.run.recording for run in result.runs)
     kinds = " and ".join(["Step times, unprofiled"] * clean + ["Recorded steps"] * recorded)

@@ -9,27 +9,27 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.comparison.compile_parts import CompileParts
+from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
 from graphviz_dash.analysis.step_comparison.waterfall import Cause, CauseTimes, StepShare, Waterfall
 from graphviz_dash.analysis.step_comparison.work_pairs import PairKind, PairRow
-from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.app.compare.charts.waterfall import waterfall_chart
-from graphviz_dash.errors import printable
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.app.compare.charts.waterfall import draw_waterfall
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.answer import Evidence, Piece
-from graphviz_dash.narrative.equation import compile_parts_text, waterfall_method
+from graphviz_dash.narrative.answer import AnswerPart, Evidence
+from graphviz_dash.narrative.equation import describe_compile_savings, describe_waterfall_method
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import draw, figure
-from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.page.frame import draw_figure, get_figure
+from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 from graphviz_dash.units import format_count
 
-_MOST_PAIRS: Final = 10_000
+_MAX_PAIRS: Final = 10_000
 """Maximum number of rows in the table of pairs."""
 
 
-def answer_markup(pieces: tuple[Piece, ...], there: frozenset[Evidence]) -> str:
+def format_answer(pieces: tuple[AnswerPart, ...], available: frozenset[Evidence]) -> str:
     """Format the answer as a paragraph whose values link to their evidence.
 
     Metric values link to their row in the metrics table. Empty without an answer.
@@ -39,61 +39,63 @@ def answer_markup(pieces: tuple[Piece, ...], there: frozenset[Evidence]) -> str:
     parts = []
     for piece in pieces:
         if piece.evidence is None:
-            parts.append(text(piece.text))
+            parts.append(escape_html(piece.text))
             continue
-        anchor = (piece.evidence if piece.evidence in there else Evidence.FIGURES).value
+        anchor = (piece.evidence if piece.evidence in available else Evidence.FIGURES).value
         if piece.metric is not None:
-            anchor = figure_anchor(piece.metric)
-        parts.append(element("a", text(piece.text), href=f"#{anchor}"))
-    return element("p", "".join(parts), "answer")
+            anchor = format_metric_anchor(piece.metric)
+        parts.append(format_element("a", escape_html(piece.text), href=f"#{anchor}"))
+    return format_element("p", "".join(parts), "answer")
 
 
-def shown_evidence(result: Comparison, run: RunComparison | None) -> frozenset[Evidence]:
+def find_shown_evidence(result: Comparison, run: RunComparison | None) -> frozenset[Evidence]:
     """Return the evidence that the Compare page shows for ``run``."""
     unavailable = set()
     if run is None or isinstance(run.waterfall, Missing):
         unavailable.add(Evidence.WATERFALL)
-    if result.predicted is None:
+    if result.predicted_run is None:
         unavailable.add(Evidence.PREDICTED)
-    if all(isinstance(compared.where, Missing) for compared in result.runs):
-        unavailable.add(Evidence.WHERE)
+    if all(isinstance(compared.time_by_category, Missing) for compared in result.runs):
+        unavailable.add(Evidence.TIME_BREAKDOWN)
     if run is None or run["break_even"].value is None:
         unavailable.add(Evidence.BREAK_EVEN)
     return frozenset(Evidence) - unavailable
 
 
-def figure_anchor(metric: str) -> str:
+def format_metric_anchor(metric: str) -> str:
     """Return the anchor of a metric's row in the metrics table."""
     return f"figure-{metric}"
 
 
-def equation_panel(key: str, result: Comparison, run: RunComparison) -> None:
+def show_difference_panel(key: str, result: Comparison, run: RunComparison) -> None:
     """Show the panel; ``key`` is the experiment's key in the store."""
-    st.header(f"Step time difference vs {plain(run.baseline)}", anchor=Evidence.WATERFALL.value)
+    st.header(
+        f"Step time difference vs {escape_markdown(run.baseline)}", anchor=Evidence.WATERFALL.value
+    )
     waterfall = run.waterfall
     if isinstance(waterfall, Missing) or run.baseline is None:
         reason = waterfall.reason if isinstance(waterfall, Missing) else "it is the baseline"
-        st.caption(plain(f"Not available: {reason}."))
+        st.caption(escape_markdown(f"Not available: {reason}."))
         return
     left, right = st.columns([0.52, 0.48], gap="medium")
     with left:
-        chart = figure(
-            key, ("waterfall", run.name), lambda theme: waterfall_chart(waterfall, theme)
+        chart = get_figure(
+            key, ("waterfall", run.name), lambda theme: draw_waterfall(waterfall, theme)
         )
-        draw(chart, "waterfall")
+        draw_figure(chart, "waterfall")
     with right:
-        by = url_state.choose("by", "Group by", ("module", "operator"))
-        _shares(waterfall.modules if by == "module" else waterfall.operators, by)
+        by = url_state.select_option("by", "Group by", ("module", "operator"))
+        _show_shares(waterfall.modules if by == "module" else waterfall.operators, by)
     if not isinstance(run.compile_parts, Missing):
-        show(element("p", text(compile_parts_text(run))))
-        _compile_parts(run.compile_parts)
-    st.caption(plain(waterfall_method(run, waterfall)))
-    _pairs(waterfall)
+        show_markup(format_element("p", escape_html(describe_compile_savings(run))))
+        _show_compile_parts(run.compile_parts)
+    st.caption(escape_markdown(describe_waterfall_method(run, waterfall)))
+    _show_pairs(waterfall)
 
 
-def _shares(shares: tuple[StepShare, ...], by: str) -> None:
+def _show_shares(shares: tuple[StepShare, ...], by: str) -> None:
     data: dict[str, list[Any]] = {
-        by.capitalize(): [short_name(printable(share.label)) for share in shares],
+        by.capitalize(): [shorten_name(escape_control_characters(share.label)) for share in shares],
         "Difference (µs)": [-share.saved.total / 1e3 for share in shares],
     }
     config: dict[str, Any] = {
@@ -113,10 +115,13 @@ def _shares(shares: tuple[StepShare, ...], by: str) -> None:
     )
 
 
-def _compile_parts(parts: CompileParts) -> None:
-    saved = [parts.compiling, parts.graphs]
+def _show_compile_parts(parts: CompileSavings) -> None:
+    saved = [parts.compilation, parts.graphs]
     data: dict[str, list[Any]] = {
-        "Saved by": [f"compiling ({printable(parts.without_graphs)})", "graphs in addition"],
+        "Saved by": [
+            f"compiling ({escape_control_characters(parts.run_without_graphs)})",
+            "graphs in addition",
+        ],
         "Difference (µs)": [-part.total / 1e3 for part in saved],
     }
     config: dict[str, Any] = {
@@ -139,7 +144,7 @@ def _add_causes(
 ) -> None:
     """Add a column in µs for each cause with values; savings are negative."""
     for column_index, cause in enumerate(Cause):
-        values = [part.items()[column_index][1] for part in saved]
+        values = [part.list_items()[column_index][1] for part in saved]
         if not any(values):
             continue
         column = f"{cause.value.capitalize()} (µs)"
@@ -147,21 +152,21 @@ def _add_causes(
         config[column] = st.column_config.NumberColumn(format="%+.2f")
 
 
-def _pairs(waterfall: Waterfall) -> None:
+def _show_pairs(waterfall: Waterfall) -> None:
     counts = waterfall.pairs.counts
     kind_counts = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in counts.items() if n)
     with st.expander(f"Matched kernels: {kind_counts}", icon=":material/compare_arrows:"):
         kinds = [kind.value for kind in PairKind if counts[kind]]
         selected = kinds
         if len(kinds) > 1:
-            selected = url_state.choose_several("pairs", "Outcome", kinds, kinds)
+            selected = url_state.select_several("pairs", "Outcome", kinds, kinds)
         rows = [row for row in waterfall.pairs.rows if row.kind.value in selected]
-        _pair_table(waterfall, rows[:_MOST_PAIRS])
-        show(
-            element(
+        _show_pair_table(waterfall, rows[:_MAX_PAIRS])
+        show_markup(
+            format_element(
                 "p",
-                text(
-                    f"{format_count(min(len(rows), _MOST_PAIRS))} of "
+                escape_html(
+                    f"{format_count(min(len(rows), _MAX_PAIRS))} of "
                     f"{format_count(len(waterfall.pairs.rows))} rows. Durations are medians over "
                     "the traced steps; matched by: "
                     + ", ".join(f"{method} {n:,}" for method, n in waterfall.pairs.methods.items())
@@ -171,21 +176,26 @@ def _pairs(waterfall: Waterfall) -> None:
         )
 
 
-def _pair_table(waterfall: Waterfall, rows: list[PairRow]) -> None:
+def _show_pair_table(waterfall: Waterfall, rows: list[PairRow]) -> None:
     before, after = waterfall.pairs.before, waterfall.pairs.after
-    base, run = printable(waterfall.baseline), printable(waterfall.run)
-    times = [(_took(before, row.before), _took(after, row.after)) for row in rows]
+    base, run = (
+        escape_control_characters(waterfall.baseline),
+        escape_control_characters(waterfall.run),
+    )
+    times = [
+        (_sum_durations_us(before, row.before), _sum_durations_us(after, row.after)) for row in rows
+    ]
     st.dataframe(
         {
             "Outcome": [
                 row.kind.value + (", different launch" if row.launch_differs else "")
                 for row in rows
             ],
-            f"In {base}": [_names(before, row.before) for row in rows],
-            f"In {run}": [_names(after, row.after) for row in rows],
-            "Node": [_node(after, row) for row in rows],
-            "Operator": [_operator(before, after, row) for row in rows],
-            "Module": [_module(before, after, row) for row in rows],
+            f"In {base}": [_format_names(before, row.before) for row in rows],
+            f"In {run}": [_format_names(after, row.after) for row in rows],
+            "Node": [_format_node(after, row) for row in rows],
+            "Operator": [_get_operator(before, after, row) for row in rows],
+            "Module": [_get_module(before, after, row) for row in rows],
             f"{base} (µs)": [time for time, _ in times],
             f"{run} (µs)": [time for _, time in times],
             "Matched by": [row.method for row in rows],
@@ -205,27 +215,29 @@ def _pair_table(waterfall: Waterfall, rows: list[PairRow]) -> None:
     )
 
 
-def _names(work: TypicalStep, places: tuple[int, ...]) -> str | None:
+def _format_names(work: TypicalStep, places: tuple[int, ...]) -> str | None:
     if not places:
         return None
-    return " + ".join(short_name(printable(work.items[item].name)) for item in places)
+    return " + ".join(
+        shorten_name(escape_control_characters(work.items[item].name)) for item in places
+    )
 
 
-def _took(work: TypicalStep, places: tuple[int, ...]) -> float | None:
+def _sum_durations_us(work: TypicalStep, places: tuple[int, ...]) -> float | None:
     return sum(int(work.duration[item]) for item in places) / 1e3 if places else None
 
 
-def _node(after: TypicalStep, row: PairRow) -> str | None:
+def _format_node(after: TypicalStep, row: PairRow) -> str | None:
     nodes = [after.items[item_index] for item_index in row.after]
     named = [f"{item.graph}#{item.node}" for item in nodes if item.graph is not None]
     return ", ".join(named) or None
 
 
-def _operator(before: TypicalStep, after: TypicalStep, row: PairRow) -> str:
+def _get_operator(before: TypicalStep, after: TypicalStep, row: PairRow) -> str:
     items = [after.items[item] for item in row.after] or [before.items[item] for item in row.before]
-    return printable(items[0].origin.op or "")
+    return escape_control_characters(items[0].origin.op or "")
 
 
-def _module(before: TypicalStep, after: TypicalStep, row: PairRow) -> str:
+def _get_module(before: TypicalStep, after: TypicalStep, row: PairRow) -> str:
     items = [after.items[item] for item in row.after] or [before.items[item] for item in row.before]
-    return printable(items[0].origin.module or "")
+    return escape_control_characters(items[0].origin.module or "")

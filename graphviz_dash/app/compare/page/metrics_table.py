@@ -6,62 +6,73 @@ import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.registry import SECTIONS, Better, Metric
-from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.app.compare.page.equation import figure_anchor
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue
+from graphviz_dash.app.compare.page.equation import format_metric_anchor
 from graphviz_dash.narrative.answer import Evidence
-from graphviz_dash.narrative.numbers import spread_text
-from graphviz_dash.narrative.summary import metric_title
-from graphviz_dash.ui.page.markup import element, show, table, text
+from graphviz_dash.narrative.numbers import format_spread
+from graphviz_dash.narrative.summary import format_metric_title
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
 
 
-def metrics_section(result: Comparison) -> None:
+def show_metrics_section(result: Comparison) -> None:
     """Show a row per available metric and a column per run; nothing without metrics."""
     groups = [
-        (text(section), [_row(result, metric) for metric in metrics if _anywhere(result, metric)])
+        (
+            escape_html(section),
+            [_format_row(result, metric) for metric in metrics if _is_available(result, metric)],
+        )
         for section, metrics in SECTIONS.items()
     ]
     if not any(rows for _, rows in groups):
         return
-    head = ["", *(text(run.name) for run in result.runs), "pass"]
+    head = ["", *(escape_html(run.name) for run in result.runs), "pass"]
     st.header("Metrics", anchor=Evidence.FIGURES.value)
-    show(element("div", table(head, [group for group in groups if group[1]], "figures"), "scroll"))
+    show_markup(
+        format_element(
+            "div", format_table(head, [group for group in groups if group[1]], "figures"), "scroll"
+        )
+    )
     st.caption(
         "Spreads are the 25th to 75th percentile unless marked 95%. Hover over a name for its "
         "definition. Clean values come from processes without a profiler."
     )
 
 
-def _anywhere(result: Comparison, metric: Metric) -> bool:
+def _is_available(result: Comparison, metric: Metric) -> bool:
     return any(run[metric.id].value is not None for run in result.runs)
 
 
-def _row(result: Comparison, metric: Metric) -> list[str]:
-    best = _best_value(result, metric)
+def _format_row(result: Comparison, metric: Metric) -> list[str]:
+    best = _find_best_value(result, metric)
     cells = [
-        _cell(run[metric.id], best is not None and run[metric.id].text == best)
+        _format_cell(run[metric.id], best is not None and run[metric.id].text == best)
         for run in result.runs
     ]
-    title = metric_title(metric)
-    name = element(
-        "abbr", text(title), id=figure_anchor(metric.id), title=metric.formula, tabindex="0"
+    title = format_metric_title(metric)
+    name = format_element(
+        "abbr",
+        escape_html(title),
+        id=format_metric_anchor(metric.id),
+        title=metric.formula,
+        tabindex="0",
     )
-    return [name, *cells, element("span", text(metric.source.value), "pass")]
+    return [name, *cells, format_element("span", escape_html(metric.source.value), "pass")]
 
 
-def _cell(figure: Figure, is_best: bool) -> str:
+def _format_cell(figure: MetricValue, is_best: bool) -> str:
     if figure.value is None:
-        return element(
+        return format_element(
             "span",
-            text(figure.text),
+            escape_html(figure.text),
             "absent",
             title=figure.missing.reason if figure.missing else "",
         )
-    value = element("span", text(figure.text), "num better" if is_best else "num")
-    spread = spread_text(figure)
-    return value + (element("span", text(spread), "spread") if spread else "")
+    value = format_element("span", escape_html(figure.text), "num better" if is_best else "num")
+    spread = format_spread(figure)
+    return value + (format_element("span", escape_html(spread), "spread") if spread else "")
 
 
-def _best_value(result: Comparison, metric: Metric) -> str | None:
+def _find_best_value(result: Comparison, metric: Metric) -> str | None:
     """Return the best displayed value among the runs with correct replays.
 
     None if the metric has no direction or all displayed values are equal.

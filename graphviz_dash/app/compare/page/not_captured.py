@@ -5,18 +5,24 @@ from __future__ import annotations
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.errors import printable
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.ui.page.markup import element, plain, show, table, text
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_element,
+    format_table,
+    show_markup,
+)
 from graphviz_dash.units import format_count, format_ns, format_percent
 
 
-def not_captured_panel(run: RunComparison) -> None:
+def show_not_captured(run: RunComparison) -> None:
     """Show work of the traced steps that no graph launched, by reason."""
-    st.header(f"Not captured in {plain(run.name)}", anchor=False)
+    st.header(f"Not captured in {escape_markdown(run.name)}", anchor=False)
     if isinstance(run.coverage, Missing):
-        st.caption(plain(run.coverage.reason))
+        st.caption(escape_markdown(run.coverage.reason))
         return
     if not run.coverage.eager:
         st.caption("None: graphs launched all GPU work of the traced steps.")
@@ -25,15 +31,19 @@ def not_captured_panel(run: RunComparison) -> None:
     for group in run.coverage.eager:
         by_reason.setdefault(group.reason.value, []).append(
             [
-                text(short_name(printable(group.operator)) if group.operator else "–"),
-                element("span", text(format_count(group.count)), "num"),
-                element("span", text(format_ns(group.total_ns)), "num"),
-                element("span", text(format_percent(group.share)), "num"),
+                escape_html(
+                    shorten_name(escape_control_characters(group.operator))
+                    if group.operator
+                    else "–"
+                ),
+                format_element("span", escape_html(format_count(group.count)), "num"),
+                format_element("span", escape_html(format_ns(group.total_ns)), "num"),
+                format_element("span", escape_html(format_percent(group.share)), "num"),
             ]
         )
-    groups = [(text(reason.capitalize()), rows) for reason, rows in by_reason.items()]
+    groups = [(escape_html(reason.capitalize()), rows) for reason, rows in by_reason.items()]
     head = ["Operator", "Work per step", "Time per step", "Share of GPU time"]
-    show(element("div", table(head, groups, "figures runs"), "scroll"))
+    show_markup(format_element("div", format_table(head, groups, "figures runs"), "scroll"))
     st.caption(
         f"{run['graph_work_share'].text} of the kernels, memcpy and memset and "
         f"{run['graph_time_share'].text} of their time ran from graphs. Reasons come from the "

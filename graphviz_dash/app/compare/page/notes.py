@@ -5,59 +5,61 @@ from __future__ import annotations
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
-from graphviz_dash.analysis.failures import refused, when
-from graphviz_dash.errors import printable
-from graphviz_dash.features.prediction.analysis.measured import attempts_by_streams
-from graphviz_dash.features.prediction.charts.plan_memory import plan_memory_chart
-from graphviz_dash.features.prediction.page.panel import prediction_panel
+from graphviz_dash.analysis.failures import format_failed_stage, is_refusal
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.prediction.analysis.measured import sort_attempts
+from graphviz_dash.features.prediction.charts.plan_memory import draw_plan_memory
+from graphviz_dash.features.prediction.page.panel import show_prediction_panel
 from graphviz_dash.features.prediction.stream_narrative import (
     ATTEMPT_HEADINGS,
-    attempt_row,
-    plan_caption,
-    plan_sentences,
+    build_attempt_row,
+    describe_plan,
+    describe_plan_origin,
 )
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.narrative.low_confidence import low_confidence_notes
-from graphviz_dash.narrative.prediction import scored_text
-from graphviz_dash.ui.page.frame import draw, theme
-from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.narrative.low_confidence import describe_low_confidence
+from graphviz_dash.narrative.prediction import format_prediction_score
+from graphviz_dash.ui.page.frame import draw_figure, get_theme
+from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 
 
-def tracebacks(result: Comparison) -> None:
+def show_tracebacks(result: Comparison) -> None:
     """Show the traceback of each failure that has one, except refused captures."""
     for run in result.runs:
         for number, failure in enumerate(run.failures):
-            if failure.traceback and not refused(failure):
-                label = f"Traceback of {plain(run.name)}, {when(failure)}"
-                lines = [printable(line) for line in failure.traceback.splitlines()]
+            if failure.traceback and not is_refusal(failure):
+                label = f"Traceback of {escape_markdown(run.name)}, {format_failed_stage(failure)}"
+                lines = [escape_control_characters(line) for line in failure.traceback.splitlines()]
                 with st.expander(label, icon=":material/bug_report:", key=f"{run.name}-{number}"):
                     st.code("\n".join(lines), language=None, wrap_lines=True)
 
 
-def low_confidence_panel(result: Comparison) -> None:
+def show_low_confidence(result: Comparison) -> None:
     """Show low-confidence metrics with advice."""
     notes = [
-        element("li", text(f"{run.name}: {note.sentence}"))
+        format_element("li", escape_html(f"{run.name}: {note.sentence}"))
         for run in result.runs
-        for note in low_confidence_notes(run.low_confidence)
+        for note in describe_low_confidence(run.low_confidence)
     ]
     if notes:
         with st.expander(f"Low-confidence metrics ({len(notes)})", icon=":material/warning:"):
-            show(element("ul", "".join(notes), "notes"))
+            show_markup(format_element("ul", "".join(notes), "notes"))
 
 
-def parallel_plans(result: Comparison) -> None:
+def show_parallel_plans(result: Comparison) -> None:
     """Show verdict, check and plans of each run captured on several streams."""
     for run in result.runs:
         plan = run.run.parallel
         if plan is None:
             continue
-        st.header(f"{plain(run.name)}: the step on several streams", anchor=False)
-        show(*(element("p", text(line)) for line in plan_sentences(run.name, plan)))
-        curve = plan_memory_chart(plan, theme())
+        st.header(f"{escape_markdown(run.name)}: the step on several streams", anchor=False)
+        show_markup(
+            *(format_element("p", escape_html(line)) for line in describe_plan(run.name, plan))
+        )
+        curve = draw_plan_memory(plan, get_theme())
         if curve is not None:
-            draw(curve, f"{run.name}-plan-memory")
-        rows = [attempt_row(plan, attempt) for attempt in attempts_by_streams(plan)]
+            draw_figure(curve, f"{run.name}-plan-memory")
+        rows = [build_attempt_row(plan, attempt) for attempt in sort_attempts(plan)]
         st.dataframe(
             {
                 heading.capitalize(): [row[column] for row in rows]
@@ -67,22 +69,26 @@ def parallel_plans(result: Comparison) -> None:
             height="content",
             alt="Plans by streams: predicted and measured time, and memory",
         )
-        st.caption(plain(plan_caption(plan)))
+        st.caption(escape_markdown(describe_plan_origin(plan)))
 
 
-def predictions(result: Comparison, run: RunComparison | None) -> None:
+def show_predictions(result: Comparison, run: RunComparison | None) -> None:
     """Show the prediction for an eager run, or that for ``run`` next to its measurement."""
-    predicted = result.predicted
-    if predicted is not None and not isinstance(predicted.outlook, Missing):
-        prediction_panel(predicted.name, predicted.outlook)
+    predicted = result.predicted_run
+    if predicted is not None and not isinstance(predicted.graph_prediction, Missing):
+        show_prediction_panel(predicted.name, predicted.graph_prediction)
     if run is None:
         return
     if isinstance(run.prediction, Missing):
         if run.prediction.fact is Fact.SAME_WORK:
-            st.caption(plain(f"No prediction for {run.name}: {run.prediction.reason}."))
+            st.caption(escape_markdown(f"No prediction for {run.name}: {run.prediction.reason}."))
         return
-    st.subheader(f"{plain(run.name)}: prediction from the eager trace", anchor="scored")
-    show(element("p", text(scored_text(run.prediction, run["step_time"].value))))
+    st.subheader(f"{escape_markdown(run.name)}: prediction from the eager trace", anchor="scored")
+    show_markup(
+        format_element(
+            "p", escape_html(format_prediction_score(run.prediction, run["step_time"].value))
+        )
+    )
     st.caption(
         "Based on the kernels and stream order of the eager trace and a calibration of the "
         "GPU; uses the eager trace only. `graphviz-dash predict` prints the breakdown."

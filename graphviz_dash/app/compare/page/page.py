@@ -5,74 +5,81 @@ from __future__ import annotations
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
-from graphviz_dash.app.compare.page.comparison_charts import comparison_charts
-from graphviz_dash.app.compare.page.equation import answer_markup, equation_panel, shown_evidence
-from graphviz_dash.app.compare.page.kernel_table import kernels_section
-from graphviz_dash.app.compare.page.metrics_table import metrics_section
-from graphviz_dash.app.compare.page.notes import (
-    low_confidence_panel,
-    parallel_plans,
-    predictions,
-    tracebacks,
+from graphviz_dash.app.compare.page.comparison_charts import show_comparison_charts
+from graphviz_dash.app.compare.page.equation import (
+    find_shown_evidence,
+    format_answer,
+    show_difference_panel,
 )
-from graphviz_dash.app.compare.page.recorded import recorded_panel, remedies_panel
-from graphviz_dash.narrative.answer import Evidence, answer, run_answer
-from graphviz_dash.narrative.summary import summary_tiles
+from graphviz_dash.app.compare.page.kernel_table import show_kernels_section
+from graphviz_dash.app.compare.page.metrics_table import show_metrics_section
+from graphviz_dash.app.compare.page.notes import (
+    show_low_confidence,
+    show_parallel_plans,
+    show_predictions,
+    show_tracebacks,
+)
+from graphviz_dash.app.compare.page.recorded import show_recorded_panel, show_remedies
+from graphviz_dash.narrative.answer import Evidence, build_answer, build_run_answer
+from graphviz_dash.narrative.summary import build_summary_tiles
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import chosen_experiment
-from graphviz_dash.ui.page.markup import element, plain, show, text
-from graphviz_dash.ui.page.navigation import link
-from graphviz_dash.ui.page.widgets import doctor_notes, failure_notes, tiles
-from graphviz_dash.ui.state.results import comparison, kernels
+from graphviz_dash.ui.page.frame import load_selected_experiment
+from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.navigation import show_link
+from graphviz_dash.ui.page.widgets import format_doctor_verdicts, format_failures, format_tiles
+from graphviz_dash.ui.state.results import get_comparison, get_kernels
 
 
 def render() -> None:
     """Render the page."""
-    chosen = chosen_experiment(warned=True)
-    result = comparison(chosen.key)
+    chosen = load_selected_experiment(warned=True)
+    result = get_comparison(chosen.key)
     with st.container(horizontal=True, vertical_alignment="bottom", key="compare-head"):
         title = st.container()
-        run = _run(result)
+        run = _select_run(result)
     with title:
-        show(
-            element("h1", text(chosen.entry.name)),
-            answer_markup(run_answer(run) if run else answer(result), shown_evidence(result, run)),
+        show_markup(
+            format_element("h1", escape_html(chosen.entry.name)),
+            format_answer(
+                build_run_answer(run) if run else build_answer(result),
+                find_shown_evidence(result, run),
+            ),
         )
-    if notes := failure_notes(result) + doctor_notes(result):
-        show(element("div", notes, id=Evidence.FAILURES.value))
+    if notes := format_failures(result) + format_doctor_verdicts(result):
+        show_markup(format_element("div", notes, id=Evidence.FAILURES.value))
     runs = chosen.experiment.runs
     examined = [entry for entry in runs if entry.doctor and entry.doctor.findings]
     for examined_run in examined:
         suffix = f" in {examined_run.name}" if len(examined) > 1 else ""
         query = {url_state.EXPERIMENT: chosen.entry.name, "run": examined_run.name}
-        link("doctor", f"Doctor findings{suffix}, and how to fix them", query)
-    tracebacks(result)
+        show_link("doctor", f"Doctor findings{suffix}, and how to fix them", query)
+    show_tracebacks(result)
     if run is not None:
-        summary = summary_tiles(result, run)
+        summary = build_summary_tiles(result, run)
         cells = [(tile.label, tile.value, tile.note) for tile in summary]
-        show(tiles(cells, {tile.label for tile in summary if tile.doubted}))
-        link(
+        show_markup(format_tiles(cells, {tile.label for tile in summary if tile.is_invalid}))
+        show_link(
             "memory",
             "Memory breakdown",
             {url_state.EXPERIMENT: chosen.entry.name, "run": run.name},
         )
-        equation_panel(chosen.key, result, run)
-    predictions(result, run)
+        show_difference_panel(chosen.key, result, run)
+    show_predictions(result, run)
     if run is None:
         # Actions before details.
-        remedies_panel(runs)
-    parallel_plans(result)
-    comparison_charts(chosen.key, result, run)
-    low_confidence_panel(result)
-    metrics_section(result)
-    recorded_panel(result)
+        show_remedies(runs)
+    show_parallel_plans(result)
+    show_comparison_charts(chosen.key, result, run)
+    show_low_confidence(result)
+    show_metrics_section(result)
+    show_recorded_panel(result)
     if run is not None:
-        remedies_panel(runs)
+        show_remedies(runs)
     st.header("Kernels per traced step", anchor=False)
-    kernels_section(kernels(chosen.key), run)
+    show_kernels_section(get_kernels(chosen.key), run)
 
 
-def _run(result: Comparison) -> RunComparison | None:
+def _select_run(result: Comparison) -> RunComparison | None:
     """Return the selected comparable run; None if nothing is comparable."""
     best = result.best
     if best is None:
@@ -83,8 +90,8 @@ def _run(result: Comparison) -> RunComparison | None:
     # Ranks are compared with the baseline of the same rank.
     baselines = {result[name].baseline for name in names}
     label = (
-        f"Compared with {plain(best.baseline)}"
+        f"Compared with {escape_markdown(best.baseline)}"
         if len(baselines) == 1
         else "Compared with the same rank"
     )
-    return result[url_state.choose("run", label, names, default=best.name)]
+    return result[url_state.select_option("run", label, names, default=best.name)]

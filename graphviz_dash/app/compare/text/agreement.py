@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.replays.alignment_accuracy import agreement
+from graphviz_dash.analysis.replays.alignment_accuracy import measure_agreement
 from graphviz_dash.model.run import Run
 from graphviz_dash.units import format_count
 
 
-def agreement_lines(run: Run) -> list[str]:
+def format_agreement(run: Run) -> list[str]:
     """Format the lines; none for a run without a node-id pass."""
     node_ids = run.node_ids
     if node_ids is None:
@@ -17,7 +17,7 @@ def agreement_lines(run: Run) -> list[str]:
         f"{format_count(node_ids.steps)} steps from {node_ids.source}, "
         f"{format_count(node_ids.dropped)} lost"
     ]
-    accuracy = agreement(run)
+    accuracy = measure_agreement(run)
     if accuracy is None or accuracy.share is None:
         return [*lines, "  no record names a node, so alignment cannot be checked"]
     lines.append(

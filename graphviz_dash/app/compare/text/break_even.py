@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
+from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.break_even import break_even_text
-from graphviz_dash.narrative.summary import break_even_title
+from graphviz_dash.narrative.break_even import format_break_even
+from graphviz_dash.narrative.summary import format_break_even_title
 from graphviz_dash.units import format_count, format_ns
 
 
@@ -17,14 +17,14 @@ def print_break_even(run: RunComparison | None) -> None:
     break-even."""
     if run is None or isinstance(run.break_even, Missing):
         return
-    print_heading(break_even_title(run))
-    click.echo(f"  {break_even_text(run.break_even)}")
+    print_heading(format_break_even_title(run))
+    click.echo(f"  {format_break_even(run.break_even)}")
     click.echo()
-    table = plain_table("replays", "saved", "95% from", "to", right=range(4))
-    for count in run.break_even.powers():
-        low, middle, high = run.break_even.saved(count)
+    table = create_table("replays", "saved", "95% from", "to", right=range(4))
+    for count in run.break_even.list_replay_powers():
+        low, middle, high = run.break_even.compute_net_saving(count)
         table.add_row(
-            cell(format_count(count)),
-            *(cell(format_ns(value)) for value in (middle, low, high)),
+            build_cell(format_count(count)),
+            *(build_cell(format_ns(value)) for value in (middle, low, high)),
         )
     print_table(table)

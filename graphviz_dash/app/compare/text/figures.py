@@ -9,19 +9,19 @@ from typing import TypeAlias
 import click
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.failures import failure_text, refused, when
+from graphviz_dash.analysis.failures import format_failed_stage, format_failure, is_refusal
 from graphviz_dash.analysis.metrics.registry import SECTIONS, Source
-from graphviz_dash.analysis.metrics.run_metrics import Figure
-from graphviz_dash.cli.text.output import cell, plain_table, print_heading, print_table
-from graphviz_dash.errors import printable
-from graphviz_dash.exports.documents.values import shown
-from graphviz_dash.guidance.narrative import remedy_texts
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue
+from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.exports.documents.values import display_path
+from graphviz_dash.guidance.narrative import list_remedies
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.low_confidence import low_confidence_notes
-from graphviz_dash.narrative.numbers import spread_text
-from graphviz_dash.narrative.summary import metric_title
+from graphviz_dash.narrative.low_confidence import describe_low_confidence
+from graphviz_dash.narrative.numbers import format_spread
+from graphviz_dash.narrative.summary import format_metric_title
 
-Column: TypeAlias = tuple[str, Sequence[Figure]]
+Column: TypeAlias = tuple[str, Sequence[MetricValue]]
 
 
 def print_figures(columns: Sequence[Column]) -> None:
@@ -31,7 +31,7 @@ def print_figures(columns: Sequence[Column]) -> None:
     by_run = {name: {figure.metric.id: figure for figure in figures} for name, figures in columns}
     click.echo()
     headings = ["", *(part for name, _ in columns for part in (name, "spread")), "pass"]
-    table = plain_table(*headings, right=[1 + 2 * index for index in range(len(columns))])
+    table = create_table(*headings, right=[1 + 2 * index for index in range(len(columns))])
     for title, metrics in SECTIONS.items():
         shown = [
             metric
@@ -43,13 +43,13 @@ def print_figures(columns: Sequence[Column]) -> None:
         ]
         if not shown:
             continue
-        table.add_row(cell(title, "bold"))
+        table.add_row(build_cell(title, "bold"))
         for metric in shown:
-            cells = [cell(f"  {metric_title(metric)}")]
+            cells = [build_cell(f"  {format_metric_title(metric)}")]
             for figures in by_run.values():
                 figure = figures[metric.id]
-                cells += [cell(figure.text), cell(spread_text(figure), "dim")]
-            table.add_row(*cells, cell(_pass(metric.source), "dim"))
+                cells += [build_cell(figure.text), build_cell(format_spread(figure), "dim")]
+            table.add_row(*cells, build_cell(_format_pass(metric.source), "dim"))
         table.add_section()
     print_table(table)
     click.echo()
@@ -59,13 +59,13 @@ def print_figures(columns: Sequence[Column]) -> None:
     )
 
 
-def _pass(source: Source) -> str:
+def _format_pass(source: Source) -> str:
     return "traced/clean" if source is Source.BOTH else source.value
 
 
 def print_failures(runs: Sequence[Run]) -> None:
     """Print the failures, one line each."""
-    lines = [failure_text(run.name, failure) for run in runs for failure in run.manifest.failures]
+    lines = [format_failure(run.name, failure) for run in runs for failure in run.manifest.failures]
     if lines:
         print_heading("Failures")
         for line in lines:
@@ -73,41 +73,44 @@ def print_failures(runs: Sequence[Run]) -> None:
     for run in runs:
         if run.doctor is not None and run.manifest.failures:
             click.echo(
-                f"  To diagnose: graphviz-dash doctor --bundle {shlex.quote(shown(run.path))}"
+                "  To diagnose: graphviz-dash doctor --bundle "
+                f"{shlex.quote(display_path(run.path))}"
             )
 
 
 def print_tracebacks(run: Run) -> None:
     """Print the full tracebacks of one run; refusals of a collector are already complete."""
     for failure in run.manifest.failures:
-        if refused(failure):
+        if is_refusal(failure):
             continue
-        print_heading(f"Traceback of the failure {when(failure)}")
+        print_heading(f"Traceback of the failure {format_failed_stage(failure)}")
         for line in failure.traceback.splitlines():
-            click.echo(printable(f"  {line}").rstrip())
+            click.echo(escape_control_characters(f"  {line}").rstrip())
 
 
-def print_weaknesses(runs: Sequence[RunComparison]) -> None:
+def print_caveats(runs: Sequence[RunComparison]) -> None:
     """Print caveats of the figures, with advice."""
-    notes = [(run.name, note) for run in runs for note in low_confidence_notes(run.low_confidence)]
+    notes = [
+        (run.name, note) for run in runs for note in describe_low_confidence(run.low_confidence)
+    ]
     if not notes:
         return
     print_heading("Low-confidence metrics")
     for name, note in notes:
-        click.echo(printable(f"  {name}: {note.sentence}"))
+        click.echo(escape_control_characters(f"  {name}: {note.sentence}"))
 
 
-def print_remedies(runs: Sequence[Run], *, whole: bool) -> None:
+def print_remedies(runs: Sequence[Run], *, with_baseline: bool) -> None:
     """Print how to collect missing data of ``runs``, with commands. ``whole`` means all runs of an
     experiment."""
-    lines = remedy_texts(runs, whole=whole)
+    lines = list_remedies(runs, with_baseline=with_baseline)
     if lines:
         print_heading("Collect missing data")
     for line in lines:
         click.echo(f"  {line}")
 
 
-def print_absent(columns: Sequence[Column]) -> None:
+def print_missing(columns: Sequence[Column]) -> None:
     """Print why figures are missing, grouped by reason."""
     reasons: dict[tuple[str, str], list[str]] = {}
     for name, figures in columns:
@@ -125,4 +128,4 @@ def print_absent(columns: Sequence[Column]) -> None:
         return
     print_heading("Missing data")
     for (name, reason), titles in reasons.items():
-        click.echo(printable(f"  {name}: {', '.join(titles)}: {reason}"))
+        click.echo(escape_control_characters(f"  {name}: {', '.join(titles)}: {reason}"))

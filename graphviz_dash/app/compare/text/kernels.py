@@ -8,13 +8,13 @@ import click
 
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.cli.text.output import (
-    cell,
-    plain_table,
+    build_cell,
+    create_table,
     print_heading,
     print_table,
     shorten,
 )
-from graphviz_dash.narrative.summary import unlisted_sentence
+from graphviz_dash.narrative.summary import explain_unlisted_kernels
 from graphviz_dash.units import format_count, format_ns
 
 _NAME_LENGTH: Final = 72
@@ -31,18 +31,18 @@ def print_kernels(kernels: KernelTable, count: int) -> None:
     headings = ["kernel", "category"]
     for column, run in enumerate(kernels.runs):
         headings += [f"{run}: count", "time"]
-        if kernels.changes(column):
+        if kernels.has_changes(column):
             headings.append("change")
-    table = plain_table(*headings, right=range(2, len(headings)))
+    table = create_table(*headings, right=range(2, len(headings)))
     for row in shown:
-        cells = [cell(shorten(row.name, _NAME_LENGTH)), cell(row.category.value)]
+        cells = [build_cell(shorten(row.name, _NAME_LENGTH)), build_cell(row.category.value)]
         for column, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
-            cells.append(cell(format_count(use.count if use else None)))
-            cells.append(cell(format_ns(use.total_ns if use else None)))
-            if kernels.changes(column):
+            cells.append(build_cell(format_count(use.count if use else None)))
+            cells.append(build_cell(format_ns(use.total_ns if use else None)))
+            if kernels.has_changes(column):
                 sign = "+" if change is not None and change > 0 else ""
-                cells.append(cell(sign + format_ns(change)))
+                cells.append(build_cell(sign + format_ns(change)))
         table.add_row(*cells)
     print_table(table)
-    if sentence := unlisted_sentence(kernels):
+    if sentence := explain_unlisted_kernels(kernels):
         click.echo(f"  {sentence}")

@@ -8,33 +8,33 @@ from typing import Final
 import click
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.metrics.run_metrics import Figure
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.node_table import NodeTable
-from graphviz_dash.app.compare.text.agreement import agreement_lines
+from graphviz_dash.app.compare.text.agreement import format_agreement
 from graphviz_dash.app.compare.text.figures import (
-    print_absent,
+    print_caveats,
     print_failures,
     print_figures,
+    print_missing,
     print_remedies,
     print_tracebacks,
-    print_weaknesses,
 )
 from graphviz_dash.app.compare.text.run_facts import print_facts, print_recorded_captures
 from graphviz_dash.cli.text.output import print_more
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.text.graph import print_graph
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.headline import run_sentence
+from graphviz_dash.narrative.headline import describe_run
 
-_GRAPHS: Final = 16
+_MAX_GRAPHS: Final = 16
 """Maximum number of graphs with listed nodes: a server has hundreds."""
 
 
 def print_run(
     result: RunComparison,
-    figures: Sequence[Figure],
+    figures: Sequence[MetricValue],
     tables: Sequence[NodeTable],
     measured: Mapping[str, Concurrency | Missing],
     parallel: Mapping[str, ParallelPrediction | Missing],
@@ -45,22 +45,22 @@ def print_run(
     ``figures`` need no baseline. ``measured`` and ``parallel`` map graph ids to concurrency and
     multi-stream predictions. The ``count`` longest nodes are listed for each of the first graphs.
     """
-    click.echo(run_sentence(result))
+    click.echo(describe_run(result))
     print_facts(result.run)
     print_recorded_captures(result.run)
     print_figures([(result.name, figures)])
-    for table in tables[:_GRAPHS]:
+    for table in tables[:_MAX_GRAPHS]:
         graph = table.graph.id
         print_graph(result.run, table, measured.get(graph), parallel.get(graph), count)
-    print_more(len(tables), _GRAPHS)
-    if lines := agreement_lines(result.run):
+    print_more(len(tables), _MAX_GRAPHS)
+    if lines := format_agreement(result.run):
         click.echo()
         for line in lines:
-            click.echo(printable(line))
+            click.echo(escape_control_characters(line))
     print_failures([result.run])
-    print_weaknesses([result])
-    print_absent([(result.name, figures)])
+    print_caveats([result])
+    print_missing([(result.name, figures)])
     for fact in result.run.manifest.absent:
-        click.echo(printable(f"  {result.name}: {fact.fact}: {fact.reason}"))
-    print_remedies([result.run], whole=False)
+        click.echo(escape_control_characters(f"  {result.name}: {fact.fact}: {fact.reason}"))
+    print_remedies([result.run], with_baseline=False)
     print_tracebacks(result.run)

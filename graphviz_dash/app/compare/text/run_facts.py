@@ -7,9 +7,9 @@ from typing import Final
 import click
 
 from graphviz_dash.cli.text.output import (
-    ABSENT,
-    cell,
-    plain_table,
+    ABSENT_TEXT,
+    build_cell,
+    create_table,
     print_heading,
     print_more,
     print_table,
@@ -17,14 +17,14 @@ from graphviz_dash.cli.text.output import (
 from graphviz_dash.model.run import Environment, Manifest, Run
 from graphviz_dash.units import format_bytes, format_count, format_ns
 
-_CAPTURES: Final = 20
+_MAX_CAPTURES: Final = 20
 """Maximum number of listed captures: a server has hundreds."""
 
 
 def print_facts(run: Run) -> None:
     """Print workload, mode, status, machine, software and sources of a run."""
     manifest = run.manifest
-    work, machine, rank = manifest.workload, manifest.environment, manifest.rank_of_several
+    work, machine, rank = manifest.workload, manifest.environment, manifest.job_rank
     facts = {
         "workload": f"{work.name} ({work.factory}), "
         + ("a program with an unrecorded seed" if work.seed is None else f"seed {work.seed}"),
@@ -39,25 +39,25 @@ def print_facts(run: Run) -> None:
         else f"{work.iterations} timed, {work.traced_iterations} traced, of "
         f"{run.recording.steps} recorded steps",
         "mode": manifest.mode.value + ("" if rank is None else f", rank {format_count(rank)}"),
-        **_ranks(manifest),
+        **_format_ranks(manifest),
         "status": manifest.status,
         "command": " ".join(manifest.command),
         **({"recorded": manifest.recorded} if manifest.recorded else {}),
         "imported" if manifest.sources else "collected": (
             f"{manifest.created} by graphviz-dash {manifest.tool_version}"
         ),
-        **_machine(machine),
-        **_sources(manifest),
+        **_format_machine(machine),
+        **_format_sources(manifest),
     }
     click.echo()
-    table = plain_table("", "")
+    table = create_table("", "")
     table.show_header = False
     for title, fact in facts.items():
-        table.add_row(cell(title, "dim"), cell(fact))
+        table.add_row(build_cell(title, "dim"), build_cell(fact))
     print_table(table)
 
 
-def _machine(machine: Environment) -> dict[str, str]:
+def _format_machine(machine: Environment) -> dict[str, str]:
     """Format machine and software of a run; unknown facts are omitted or marked."""
     gpu = machine.gpu
     device = machine.gpu_name
@@ -79,7 +79,7 @@ def _machine(machine: Environment) -> dict[str, str]:
     }
 
 
-def _sources(manifest: Manifest) -> dict[str, str]:
+def _format_sources(manifest: Manifest) -> dict[str, str]:
     """Format the files that the run was imported from; empty if it was collected."""
     if not manifest.sources:
         return {}
@@ -91,10 +91,10 @@ def _sources(manifest: Manifest) -> dict[str, str]:
     return {"imported from": ", ".join(files)}
 
 
-def _ranks(manifest: Manifest) -> dict[str, str]:
+def _format_ranks(manifest: Manifest) -> dict[str, str]:
     """Format the ranks that ran with this one; empty for a single process."""
     group = manifest.group
-    if group is None or manifest.rank_of_several is None:
+    if group is None or manifest.job_rank is None:
         return {}
     settings = ", ".join(f"{name}={value}" for name, value in sorted(group.settings.items()))
     return {
@@ -109,23 +109,23 @@ def print_recorded_captures(run: Run) -> None:
     if recording is None:
         return
     print_heading(f"Recorded captures; step boundary: {recording.boundary or 'none'}")
-    captures = plain_table(
+    captures = create_table(
         "capture", "at", "nodes", "replays", "in the window", "duration", "problem"
     )
     for column in (2, 3, 4, 5):
         captures.columns[column].justify = "right"
-    for graph in recording.graphs[:_CAPTURES]:
+    for graph in recording.graphs[:_MAX_CAPTURES]:
         captures.add_row(
-            cell(graph.graph),
-            cell(graph.captured_at[0] if graph.captured_at else ABSENT),
-            cell(ABSENT if graph.nodes is None else format_count(graph.nodes)),
-            cell(format_count(graph.replays)),
-            cell(format_count(graph.window_replays)),
-            cell(format_ns(graph.capture_ns)),
-            cell(graph.problem or ""),
+            build_cell(graph.graph),
+            build_cell(graph.captured_at[0] if graph.captured_at else ABSENT_TEXT),
+            build_cell(ABSENT_TEXT if graph.nodes is None else format_count(graph.nodes)),
+            build_cell(format_count(graph.replays)),
+            build_cell(format_count(graph.window_replays)),
+            build_cell(format_ns(graph.capture_ns)),
+            build_cell(graph.problem or ""),
         )
     if recording.graphs:
         print_table(captures)
-        print_more(len(recording.graphs), _CAPTURES)
+        print_more(len(recording.graphs), _MAX_CAPTURES)
     else:
         click.echo("  no captures")

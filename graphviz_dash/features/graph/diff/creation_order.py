@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import column, encode
-from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns
-from graphviz_dash.analysis.trace.steps import exclusive_ns, steps
+from graphviz_dash.analysis.arrays import encode, get_column
+from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns
+from graphviz_dash.analysis.trace.steps import compute_exclusive_ns, find_steps
 from graphviz_dash.features.graph.diff.graph_diff import diff_graphs
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Experiment, Run
@@ -31,35 +31,35 @@ class OrderEffect(Struct, frozen=True):
     """Name of the other run."""
     step_ns: tuple[float, float]
     """Clean step times of the slower and the faster run, in ns."""
-    hidden: tuple[float, float] | None
+    hidden_copy_shares: tuple[float, float] | None
     """Share of copy time that overlaps kernels, per run, 0 to 1; None without a trace or copies."""
 
 
-def order_effects(experiment: Experiment) -> tuple[OrderEffect, ...]:
+def find_order_effects(experiment: Experiment) -> tuple[OrderEffect, ...]:
     """Find pairs of runs whose single graphs differ only in creation order."""
     single = [run for run in experiment.runs if len(run.graphs) == 1]
     return tuple(
         effect
         for first, second in combinations(single, 2)
-        if _reordered(first.graphs[0], second.graphs[0])
-        if (effect := _effect(first, second)) is not None
+        if _is_reordered(first.graphs[0], second.graphs[0])
+        if (effect := _build_effect(first, second)) is not None
     )
 
 
-def _reordered(a: CapturedGraph, b: CapturedGraph) -> bool:
+def _is_reordered(a: CapturedGraph, b: CapturedGraph) -> bool:
     if len(a.nodes) != len(b.nodes) or len(a.edges) != len(b.edges):
         return False
     if a.nodes == b.nodes and a.edges == b.edges:
         return False
-    return diff_graphs([a], [b]).reordered
+    return diff_graphs([a], [b]).is_reordered
 
 
-def _effect(first: Run, second: Run) -> OrderEffect | None:
-    times = clean_step_ns(first), clean_step_ns(second)
+def _build_effect(first: Run, second: Run) -> OrderEffect | None:
+    times = compute_clean_step_ns(first), compute_clean_step_ns(second)
     if times[0] is None or times[1] is None:
         return None
     slow, fast = (first, second) if times[0] >= times[1] else (second, first)
-    shares = hidden_copies(slow), hidden_copies(fast)
+    shares = compute_hidden_copy_share(slow), compute_hidden_copy_share(fast)
     return OrderEffect(
         slow.name,
         fast.name,
@@ -68,7 +68,7 @@ def _effect(first: Run, second: Run) -> OrderEffect | None:
     )
 
 
-def hidden_copies(run: Run) -> float | None:
+def compute_hidden_copy_share(run: Run) -> float | None:
     """Compute the share of copy time that overlaps kernels, over all traced steps, 0 to 1.
 
     None without a trace or without copies.
@@ -76,16 +76,16 @@ def hidden_copies(run: Run) -> float | None:
     trace = run.replay_trace
     if trace is None:
         return None
-    begin = column(trace.gpu, "ts")
-    end = begin + np.maximum(column(trace.gpu, "dur"), 0)
+    begin = get_column(trace.gpu, "ts")
+    end = begin + np.maximum(get_column(trace.gpu, "dur"), 0)
     codes, kinds = encode(trace.gpu["kind"])
     copy = codes == (kinds.index(_COPY) if _COPY in kinds else -1)
     copied = hidden = 0
-    for step in steps(trace):
+    for step in find_steps(trace):
         rows = step.gpu_rows
         copies, others = rows[copy[rows]], rows[~copy[rows]]
         busy_ns = [
-            int(exclusive_ns(begin[selected], end[selected]).sum())
+            int(compute_exclusive_ns(begin[selected], end[selected]).sum())
             for selected in (copies, others, rows)
         ]
         copied += busy_ns[0]

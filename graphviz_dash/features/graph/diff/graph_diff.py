@@ -14,11 +14,11 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.graph.topology import GraphTopology
-from graphviz_dash.analysis.trace.signatures import base_name, normalised
+from graphviz_dash.analysis.trace.signatures import get_base_name, normalise_name
 from graphviz_dash.features.graph.diff.node_match import (
     UNMATCHED,
-    Side,
-    longest_ascending,
+    GraphSide,
+    find_longest_ascending,
     match_nodes,
 )
 from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge, GraphNode, KernelParams
@@ -26,10 +26,10 @@ from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge, GraphN
 Graphs: TypeAlias = Mapping[str, CapturedGraph]
 EdgeData: TypeAlias = tuple[int, int, EdgeType]
 
-_MOST_LOOKS: Final = 200_000
+_MAX_VISITS: Final = 200_000
 """Maximum number of node visits for finding the fewest moved nodes."""
 
-_UNCOMPARED: Final = frozenset({"name"})
+_IGNORED_PARAMETERS: Final = frozenset({"name"})
 """Parameters that duplicate another one: a kernel's mangled name."""
 
 
@@ -37,8 +37,8 @@ class FieldChange(Struct, frozen=True):
     """A parameter that differs, as text; None if the node lacks the parameter."""
 
     field: str
-    before: str | None
-    after: str | None
+    old: str | None
+    new: str | None
 
 
 class NodeDiff(Struct, frozen=True):
@@ -52,7 +52,7 @@ class NodeDiff(Struct, frozen=True):
     """Label of the node in its graph."""
     fields: tuple[FieldChange, ...] = ()
     """Parameters that differ."""
-    moved: bool = False
+    is_moved: bool = False
     """True if a node of both graphs depends on other nodes than before.
 
     Dependencies are traced through added, removed and moved nodes.
@@ -67,7 +67,7 @@ class NodeDiff(Struct, frozen=True):
             return Change.REMOVED
         if self.fields:
             return Change.CHANGED
-        return Change.MOVED if self.moved else Change.SAME
+        return Change.MOVED if self.is_moved else Change.SAME
 
 
 class EdgeDiff(Struct, frozen=True):
@@ -77,9 +77,9 @@ class EdgeDiff(Struct, frozen=True):
     """Source and target in the first graph; None if absent."""
     b: tuple[int, int] | None
     """Source and target in the second graph; None if absent."""
-    before: tuple[EdgeData, ...] = ()
+    old: tuple[EdgeData, ...] = ()
     """Ports and type in the first graph."""
-    after: tuple[EdgeData, ...] = ()
+    new: tuple[EdgeData, ...] = ()
     """Ports and type in the second graph."""
 
     @property
@@ -89,7 +89,7 @@ class EdgeDiff(Struct, frozen=True):
             return Change.ADDED
         if self.b is None:
             return Change.REMOVED
-        return Change.SAME if self.before == self.after else Change.CHANGED
+        return Change.SAME if self.old == self.new else Change.CHANGED
 
 
 class GraphDiff(Struct, frozen=True):
@@ -107,30 +107,32 @@ class GraphDiff(Struct, frozen=True):
     """Comparisons of the bodies of matched nodes."""
 
     @property
-    def whole(self) -> tuple[GraphDiff, ...]:
+    def levels(self) -> tuple[GraphDiff, ...]:
         """This comparison and those of all bodies, outermost first."""
-        return (self, *(inner for body in self.bodies for inner in body.whole))
+        return (self, *(inner for body in self.bodies for inner in body.levels))
 
     @property
-    def same(self) -> bool:
+    def is_same(self) -> bool:
         """True if nothing differs, including bodies."""
         return all(
             all(node.change is Change.SAME for node in level.nodes)
             and all(edge.change is Change.SAME for edge in level.edges)
-            for level in self.whole
+            for level in self.levels
         )
 
     @property
-    def reordered(self) -> bool:
+    def is_reordered(self) -> bool:
         """True if only the creation order differs, including bodies."""
-        return self.same and any(node.a != node.b for level in self.whole for node in level.nodes)
+        return self.is_same and any(
+            node.a != node.b for level in self.levels for node in level.nodes
+        )
 
-    def node_counts(self) -> dict[Change, int]:
+    def count_nodes(self) -> dict[Change, int]:
         """Count nodes by change, without bodies; all changes are keys."""
         counts = Counter(node.change for node in self.nodes)
         return {change: counts[change] for change in Change}
 
-    def edge_counts(self) -> dict[Change, int]:
+    def count_edges(self) -> dict[Change, int]:
         """Count edges by change, without bodies; all changes are keys."""
         counts = Counter(edge.change for edge in self.edges)
         return {change: counts[change] for change in Change}
@@ -142,13 +144,20 @@ def diff_graphs(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> Graph
     Matching: :mod:`.node_match`. Two equal graphs, or one whose independent
     branches were created in another order, differ in nothing.
     """
-    return _diff(a[0], b[0], {graph.id: graph for graph in a}, {graph.id: graph for graph in b})
+    return _compare_graphs(
+        a[0], b[0], {graph.id: graph for graph in a}, {graph.id: graph for graph in b}
+    )
 
 
-def _diff(a: CapturedGraph, b: CapturedGraph, inside_a: Graphs, inside_b: Graphs) -> GraphDiff:
-    side_a, side_b = Side.of(a, _levels(a, inside_a)), Side.of(b, _levels(b, inside_b))
+def _compare_graphs(
+    a: CapturedGraph, b: CapturedGraph, bodies_a: Graphs, bodies_b: Graphs
+) -> GraphDiff:
+    side_a, side_b = (
+        GraphSide.from_graph(a, _build_levels(a, bodies_a)),
+        GraphSide.from_graph(b, _build_levels(b, bodies_b)),
+    )
     partner = match_nodes(side_a, side_b)
-    moved = _moved(side_a.topology, side_b.topology, partner)
+    moved = _find_moved(side_a.topology, side_b.topology, partner)
     a_by_b = {other: node for node, other in enumerate(partner) if other != UNMATCHED}
     nodes = [
         NodeDiff(None, node.index, node.label)
@@ -157,7 +166,7 @@ def _diff(a: CapturedGraph, b: CapturedGraph, inside_a: Graphs, inside_b: Graphs
             index_in_a,
             node.index,
             node.label,
-            _field_changes(a.nodes[index_in_a], node),
+            _list_field_changes(a.nodes[index_in_a], node),
             index_in_a in moved,
         )
         for node in b.nodes
@@ -168,47 +177,49 @@ def _diff(a: CapturedGraph, b: CapturedGraph, inside_a: Graphs, inside_b: Graphs
         if partner[node.index] == UNMATCHED
     ]
     bodies = tuple(
-        _diff(inside_a[first], inside_b[second], inside_a, inside_b)
+        _compare_graphs(bodies_a[first], bodies_b[second], bodies_a, bodies_b)
         for node in b.nodes
         if node.index in a_by_b
         for first, second in zip(a.nodes[a_by_b[node.index]].bodies, node.bodies, strict=False)
-        if first in inside_a and second in inside_b
+        if first in bodies_a and second in bodies_b
     )
-    return GraphDiff(a, b, tuple(nodes), _edge_diffs(a, b, partner, a_by_b), bodies)
+    return GraphDiff(a, b, tuple(nodes), _compare_edges(a, b, partner, a_by_b), bodies)
 
 
 # -- comparison keys of nodes ----------------------------------------------------------------------
 
 
-def _levels(
+def _build_levels(
     graph: CapturedGraph, inside: Graphs
 ) -> tuple[list[Hashable], list[Hashable], list[Hashable]]:
-    exact = [(node.kind, _exact(node), _bodies_key(node, inside)) for node in graph.nodes]
-    loose = [(node.kind, _loose(node)) for node in graph.nodes]
+    exact = [
+        (node.kind, _build_exact_key(node), _build_bodies_key(node, inside)) for node in graph.nodes
+    ]
+    loose = [(node.kind, _build_loose_key(node)) for node in graph.nodes]
     kind = [(node.kind,) for node in graph.nodes]
     return list(exact), list(loose), list(kind)
 
 
-def _exact(node: GraphNode) -> Hashable:
+def _build_exact_key(node: GraphNode) -> Hashable:
     if isinstance(node.params, KernelParams):
         return (
-            normalised(node.params.demangled),
+            normalise_name(node.params.demangled),
             *(
-                _hashable(getattr(node.params, name))
+                _make_hashable(getattr(node.params, name))
                 for name in node.params.__struct_fields__
                 if name not in ("name", "demangled")
             ),
         )
-    return _hashable(None if node.params is None else msgspec.to_builtins(node.params))
+    return _make_hashable(None if node.params is None else msgspec.to_builtins(node.params))
 
 
-def _loose(node: GraphNode) -> Hashable:
+def _build_loose_key(node: GraphNode) -> Hashable:
     if isinstance(node.params, KernelParams):
-        return base_name(node.params.demangled)
+        return get_base_name(node.params.demangled)
     return node.label
 
 
-def _bodies_key(node: GraphNode, inside: Graphs) -> Hashable:
+def _build_bodies_key(node: GraphNode, inside: Graphs) -> Hashable:
     """Build a key of a node's bodies, in creation order.
 
     Bodies with equal keys but other differences are found when they are compared themselves.
@@ -216,7 +227,7 @@ def _bodies_key(node: GraphNode, inside: Graphs) -> Hashable:
     return tuple(
         (
             tuple(
-                (inner.kind, _exact(inner), _bodies_key(inner, inside))
+                (inner.kind, _build_exact_key(inner), _build_bodies_key(inner, inside))
                 for inner in inside[body].nodes
             ),
             tuple(sorted((edge.source, edge.target) for edge in inside[body].edges)),
@@ -226,38 +237,38 @@ def _bodies_key(node: GraphNode, inside: Graphs) -> Hashable:
     )
 
 
-def _hashable(value: Any) -> Hashable:
+def _make_hashable(value: Any) -> Hashable:
     if isinstance(value, dict):
-        return tuple((key, _hashable(inner)) for key, inner in value.items())
+        return tuple((key, _make_hashable(inner)) for key, inner in value.items())
     if isinstance(value, list | tuple):
-        return tuple(_hashable(inner) for inner in value)
+        return tuple(_make_hashable(inner) for inner in value)
     return value  # type: ignore[no-any-return]  # what JSON leaves: text, number, bool or None
 
 
-def _field_changes(before: GraphNode, after: GraphNode) -> tuple[FieldChange, ...]:
-    first, second = _fields(before), _fields(after)
+def _list_field_changes(before: GraphNode, after: GraphNode) -> tuple[FieldChange, ...]:
+    first, second = _get_fields(before), _get_fields(after)
     return tuple(
-        FieldChange(name, _text(first.get(name)), _text(second.get(name)))
+        FieldChange(name, _format_field(first.get(name)), _format_field(second.get(name)))
         for name in {**first, **second}
-        if _comparable(name, first.get(name)) != _comparable(name, second.get(name))
+        if _normalize_field(name, first.get(name)) != _normalize_field(name, second.get(name))
     )
 
 
-def _fields(node: GraphNode) -> dict[str, Any]:
+def _get_fields(node: GraphNode) -> dict[str, Any]:
     if node.params is None:
         return {}
     return {
         name: getattr(node.params, name)
         for name in node.params.__struct_fields__
-        if name not in _UNCOMPARED
+        if name not in _IGNORED_PARAMETERS
     }
 
 
-def _comparable(name: str, value: Any) -> object:
-    return normalised(value) if name == "demangled" and value is not None else value
+def _normalize_field(name: str, value: Any) -> object:
+    return normalise_name(value) if name == "demangled" and value is not None else value
 
 
-def _text(value: Any) -> str | None:
+def _format_field(value: Any) -> str | None:
     if value is None:
         return None
     if isinstance(value, tuple):
@@ -268,13 +279,13 @@ def _text(value: Any) -> str | None:
 # -- edges ---------------------------------------------------------------------------------------
 
 
-def _edge_diffs(
-    a: CapturedGraph, b: CapturedGraph, partner: list[int], of_b: dict[int, int]
+def _compare_edges(
+    a: CapturedGraph, b: CapturedGraph, partner: list[int], a_by_b: dict[int, int]
 ) -> tuple[EdgeDiff, ...]:
-    first, second = _edge_data(a), _edge_data(b)
+    first, second = _group_edges(a), _group_edges(b)
     differences = []
     for (source, target), data in second.items():
-        ends_in_a = of_b.get(source), of_b.get(target)
+        ends_in_a = a_by_b.get(source), a_by_b.get(target)
         if ends_in_a[0] is not None and ends_in_a[1] is not None and ends_in_a in first:
             data_in_a = first[ends_in_a[0], ends_in_a[1]]
             differences.append(
@@ -290,7 +301,7 @@ def _edge_diffs(
     return tuple(differences)
 
 
-def _edge_data(graph: CapturedGraph) -> dict[tuple[int, int], tuple[EdgeData, ...]]:
+def _group_edges(graph: CapturedGraph) -> dict[tuple[int, int], tuple[EdgeData, ...]]:
     edges_by_ends: dict[tuple[int, int], list[GraphEdge]] = {}
     for edge in graph.edges:
         edges_by_ends.setdefault((edge.source, edge.target), []).append(edge)
@@ -303,17 +314,17 @@ def _edge_data(graph: CapturedGraph) -> dict[tuple[int, int], tuple[EdgeData, ..
 # -- moved nodes -----------------------------------------------------------------------------------
 
 
-def _moved(a: GraphTopology, b: GraphTopology, partner: list[int]) -> set[int]:
+def _find_moved(a: GraphTopology, b: GraphTopology, partner: list[int]) -> set[int]:
     """Find the matched nodes of ``a`` that depend on other matched nodes in ``b``.
 
     Removes moved nodes greedily, or first those out of order if that is too expensive.
     """
-    changed = _depending_otherwise(a, b, partner, set())
-    if len(changed) ** 2 * len(partner) <= _MOST_LOOKS:
+    changed = _find_changed_dependencies(a, b, partner, set())
+    if len(changed) ** 2 * len(partner) <= _MAX_VISITS:
         moved: set[int] = set()
         while changed:
             explained = {
-                node: _depending_otherwise(a, b, partner, moved | {node})
+                node: _find_changed_dependencies(a, b, partner, moved | {node})
                 for node in sorted(changed)
             }
             best = min(explained, key=lambda node: len(explained[node]))
@@ -322,17 +333,17 @@ def _moved(a: GraphTopology, b: GraphTopology, partner: list[int]) -> set[int]:
         return moved
     position = {node: index for index, node in enumerate(b.order)}
     matched = [node for node in a.order if partner[node] != UNMATCHED]
-    ordered = set(longest_ascending([position[partner[node]] for node in matched]))
+    ordered = set(find_longest_ascending([position[partner[node]] for node in matched]))
     moved = changed & {node for index, node in enumerate(matched) if index not in ordered}
-    return moved | _depending_otherwise(a, b, partner, moved)
+    return moved | _find_changed_dependencies(a, b, partner, moved)
 
 
-def _depending_otherwise(
-    a: GraphTopology, b: GraphTopology, partner: list[int], aside: set[int]
+def _find_changed_dependencies(
+    a: GraphTopology, b: GraphTopology, partner: list[int], excluded: set[int]
 ) -> set[int]:
-    kept_a = {n for n, other in enumerate(partner) if other != UNMATCHED and n not in aside}
+    kept_a = {n for n, other in enumerate(partner) if other != UNMATCHED and n not in excluded}
     kept_b = {partner[node] for node in kept_a}
-    before_a, before_b = _nearest(a, kept_a), _nearest(b, kept_b)
+    before_a, before_b = _find_nearest(a, kept_a), _find_nearest(b, kept_b)
     return {
         node
         for node in kept_a
@@ -340,7 +351,7 @@ def _depending_otherwise(
     }
 
 
-def _nearest(topology: GraphTopology, kept: set[int]) -> dict[int, frozenset[int]]:
+def _find_nearest(topology: GraphTopology, kept: set[int]) -> dict[int, frozenset[int]]:
     """Find the nearest kept ancestors of each node, skipping nodes that are not kept."""
     nearest: dict[int, frozenset[int]] = {}
     for node in topology.order:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, device_launch
+from graphviz_dash.analysis.graph.device_launch import DeviceLaunch, check_device_launch_rules
 from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, diff_graphs
 from graphviz_dash.features.graph.diff.update_prediction import (
     UpdatePrediction,
@@ -25,27 +25,27 @@ class GraphPair(Struct, frozen=True):
 
     diff: GraphDiff
     prediction: UpdatePrediction
-    recorded: GraphUpdate | None
+    recorded_update: GraphUpdate | None
 
     @property
-    def agreed(self) -> bool | None:
+    def is_prediction_correct(self) -> bool | None:
         """True if the driver's result and offending node match the prediction; None if unknown."""
-        if self.recorded is None or self.prediction.accepted is None:
+        if self.recorded_update is None or self.prediction.is_accepted is None:
             return None
-        violation, answer = self.prediction.violation, self.recorded.answer
+        violation, answer = self.prediction.violation, self.recorded_update.answer
         if violation is None:
             return answer.result == UpdateResult.SUCCESS
         predicted = (violation.result, violation.node, violation.from_node)
         return predicted == (answer.result, answer.node, answer.from_node)
 
 
-def pair_graphs(run_a: Run, graph_a: str, run_b: Run, graph_b: str) -> GraphPair:
+def compare_graphs(run_a: Run, graph_a: str, run_b: Run, graph_b: str) -> GraphPair:
     """Compare a graph of one run with a graph of the same or another run.
 
     Raises:
         KeyError: a run has no graph with that id.
     """
-    first, second = with_bodies(run_a.graphs, graph_a), with_bodies(run_b.graphs, graph_b)
+    first, second = collect_bodies(run_a.graphs, graph_a), collect_bodies(run_b.graphs, graph_b)
     recorded = None
     if run_a.path == run_b.path and run_a.updates is not None:
         recorded = next(
@@ -59,7 +59,7 @@ def pair_graphs(run_a: Run, graph_a: str, run_b: Run, graph_b: str) -> GraphPair
     return GraphPair(diff_graphs(first, second), predict_update(first, second), recorded)
 
 
-def with_bodies(graphs: Sequence[CapturedGraph], graph_id: str) -> tuple[CapturedGraph, ...]:
+def collect_bodies(graphs: Sequence[CapturedGraph], graph_id: str) -> tuple[CapturedGraph, ...]:
     """Return the graph with that id and its nested graphs, outermost first (KeyError: none)."""
     by_id = {graph.id: graph for graph in graphs}
     nested = [by_id[graph_id]]
@@ -70,4 +70,4 @@ def with_bodies(graphs: Sequence[CapturedGraph], graph_id: str) -> tuple[Capture
 
 def check_device_launch(run: Run, graph_id: str) -> DeviceLaunch:
     """Check whether a graph of ``run`` supports device launch (KeyError: no such graph)."""
-    return device_launch(with_bodies(run.graphs, graph_id), run.manifest.environment)
+    return check_device_launch_rules(collect_bodies(run.graphs, graph_id), run.manifest.environment)

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeTable
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, NodeDiff
 from graphviz_dash.model.graph import GraphEdge
 
-FIRST: Final = "the other graph"
+FIRST_GRAPH: Final = "the other graph"
 """Owner name for nodes of the first graph."""
 
 
@@ -27,12 +27,12 @@ class GraphUnion(Struct, frozen=True):
     hold the changes.
     """
 
-    whole: WholeGraph
+    graph: ExpandedGraph
     nodes: tuple[NodeDiff, ...]
     edges: Mapping[tuple[int, int], Change]
 
 
-def unite(diff: GraphDiff, first: NodeTable, second: NodeTable) -> GraphUnion:
+def merge_graphs(diff: GraphDiff, first: NodeTable, second: NodeTable) -> GraphUnion:
     """Merge the two graphs of ``diff``, given their node tables.
 
     Removed dependencies that would form a cycle are dropped.
@@ -46,14 +46,14 @@ def unite(diff: GraphDiff, first: NodeTable, second: NodeTable) -> GraphUnion:
         row = first.rows[first_index]
         node = msgspec.structs.replace(row.node, index=index, bodies=())
         rows.append(msgspec.structs.replace(row, node=node))
-        owners.append((FIRST, first_index))
+        owners.append((FIRST_GRAPH, first_index))
     removed = [
         msgspec.structs.replace(edge, source=index_of[edge.source], target=index_of[edge.target])
         for edge in diff.a.edges
         if max(index_of[edge.source], index_of[edge.target]) >= count
     ]
     edges = (*diff.b.edges, *removed)
-    if not _acyclic(edges):
+    if not _is_acyclic(edges):
         edges = (*diff.b.edges, *(edge for edge in removed if edge.target >= count))
     changes = {edge.b: edge.change for edge in diff.edges if edge.b is not None}
     changes |= {(edge.source, edge.target): Change.REMOVED for edge in edges[len(diff.b.edges) :]}
@@ -61,11 +61,11 @@ def unite(diff: GraphDiff, first: NodeTable, second: NodeTable) -> GraphUnion:
         diff.b, nodes=tuple(row.node for row in rows), edges=tuple(edges)
     )
     table = replace(second, graph=graph, rows=tuple(rows))
-    union_graph = WholeGraph(table, tuple(owners), {}, tuple(range(len(rows))))
+    union_graph = ExpandedGraph(table, tuple(owners), {}, tuple(range(len(rows))))
     return GraphUnion(union_graph, diff.nodes, changes)
 
 
-def _acyclic(edges: tuple[GraphEdge, ...]) -> bool:
+def _is_acyclic(edges: tuple[GraphEdge, ...]) -> bool:
     order: TopologicalSorter[int] = TopologicalSorter()
     for edge in edges:
         order.add(edge.target, edge.source)

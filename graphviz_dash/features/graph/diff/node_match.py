@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.graph.topology import GraphTopology
-from graphviz_dash.analysis.sequence_alignment import partners
+from graphviz_dash.analysis.sequence_alignment import find_partners
 from graphviz_dash.model.graph import CapturedGraph
 
 Keys: TypeAlias = Sequence[Hashable]
@@ -27,15 +27,15 @@ UNMATCHED: Final = -1
 _RADII: Final = (12, 4, 1)
 """Neighbourhood radii, used if full ancestors and descendants do not help."""
 
-_MOST_DIFFERENCES: Final = 600
+_MAX_DIFFERENCES: Final = 600
 """Maximum number of unaligned items in a section."""
 
 
-_Free: TypeAlias = Callable[[int, int], bool]
+_MatchRule: TypeAlias = Callable[[int, int], bool]
 """Decides from the counts on both sides whether nodes of a key may be matched in order."""
 
 
-class Side(Struct, frozen=True):
+class GraphSide(Struct, frozen=True):
     """One of the two graphs: dependencies, and node keys per level, strictest first.
 
     ``levels[i][node]`` is comparable only with the same level of the other side.
@@ -45,52 +45,60 @@ class Side(Struct, frozen=True):
     levels: tuple[Keys, ...]
 
     @classmethod
-    def of(cls, graph: CapturedGraph, levels: tuple[Keys, ...]) -> Side:
+    def from_graph(cls, graph: CapturedGraph, levels: tuple[Keys, ...]) -> GraphSide:
         """Build the side of ``graph``, including all its nodes."""
-        return cls(GraphTopology.of(graph, np.ones(len(graph.nodes), dtype=np.bool_)), levels)
+        return cls(
+            GraphTopology.from_graph(graph, np.ones(len(graph.nodes), dtype=np.bool_)), levels
+        )
 
 
-def match_nodes(a: Side, b: Side) -> list[int]:
+def match_nodes(side_a: GraphSide, side_b: GraphSide) -> list[int]:
     """Find the node of ``b`` for each node of ``a``, or UNMATCHED; each node of ``b`` at most once.
 
     Matched nodes are equal at least at the last level.
     """
-    match = _Match(a, b)
-    for number, (left, right) in enumerate(zip(a.levels, b.levels, strict=True)):
-        last = number == len(a.levels) - 1
-        match.level(left, right, anywhere=not last)
+    match = _MatchState(side_a, side_b)
+    for number, (left, right) in enumerate(zip(side_a.levels, side_b.levels, strict=True)):
+        last = number == len(side_a.levels) - 1
+        match.match_level(left, right, anywhere=not last)
     return match.partner
 
 
-class _Match:
+class _MatchState:
     """Current state of the matching."""
 
-    def __init__(self, a: Side, b: Side) -> None:
+    def __init__(self, a: GraphSide, b: GraphSide) -> None:
         self._a, self._b = a.topology, b.topology
         self.partner = [UNMATCHED] * len(self._a.order)
         self._owner = [UNMATCHED] * len(self._b.order)
 
-    def level(self, left: Keys, right: Keys, anywhere: bool) -> None:
+    def match_level(self, left: Keys, right: Keys, anywhere: bool) -> None:
         """Match nodes with equal keys; ``anywhere`` includes nodes that moved far."""
         if UNMATCHED not in self.partner or UNMATCHED not in self._owner:
             return
-        up_a, up_b = _context(self._a, left, up=True), _context(self._b, right, up=True)
-        down_a, down_b = _context(self._a, left, up=False), _context(self._b, right, up=False)
+        up_a, up_b = _hash_context(self._a, left, up=True), _hash_context(self._b, right, up=True)
+        down_a, down_b = (
+            _hash_context(self._a, left, up=False),
+            _hash_context(self._b, right, up=False),
+        )
         both_a, both_b = list(zip(up_a, down_a, strict=True)), list(zip(up_b, down_b, strict=True))
-        self._assign(both_a, both_b, down=True, free=_first)
+        self._match_neighbours(both_a, both_b, down=True, free=_accept_all)
         if anywhere:
-            self._assign(up_a, up_b, down=True, free=_first)
-            self._assign(down_a, down_b, down=False, free=_first)
+            self._match_neighbours(up_a, up_b, down=True, free=_accept_all)
+            self._match_neighbours(down_a, down_b, down=False, free=_accept_all)
             for radius in _RADII:
-                near_a, near_b = _near(self._a, left, radius), _near(self._b, right, radius)
-                self._assign(near_a, near_b, down=True, free=self._as_many)
+                near_a, near_b = (
+                    _hash_neighbourhood(self._a, left, radius),
+                    _hash_neighbourhood(self._b, right, radius),
+                )
+                self._match_neighbours(near_a, near_b, down=True, free=self._is_equal_count)
         self._align(left, right)
-        self._assign(left, right, down=True, free=_none)
-        self._assign(left, right, down=False, free=_none)
+        self._match_neighbours(left, right, down=True, free=_reject_all)
+        self._match_neighbours(left, right, down=False, free=_reject_all)
         if anywhere:
-            self._assign(left, right, down=True, free=self._alone)
+            self._match_neighbours(left, right, down=True, free=self._is_single)
 
-    def _assign(self, left: Keys, right: Keys, down: bool, free: _Free) -> None:
+    def _match_neighbours(self, left: Keys, right: Keys, down: bool, free: _MatchRule) -> None:
         """Match nodes in graph order.
 
         Prefers a neighbour of a matched neighbour's partner; else ``free`` selects among all nodes
@@ -112,15 +120,15 @@ class _Match:
         for node in order:
             if self.partner[node] != UNMATCHED or left[node] not in pools:
                 continue
-            partner = self._beside(
+            partner = self._find_adjacent(
                 node, left[node], right, previous_a, following_b, neighbour_pools
             )
             if partner is None and left[node] in allowed:
-                partner = self._next(pools[left[node]])
+                partner = self._pop_free(pools[left[node]])
             if partner is not None:
                 self.partner[node], self._owner[partner] = partner, node
 
-    def _beside(
+    def _find_adjacent(
         self,
         node: int,
         key: Hashable,
@@ -139,12 +147,12 @@ class _Match:
                 for follower in after[partner]:
                     if self._owner[follower] == UNMATCHED:
                         pools[partner][right[follower]].append(follower)
-            free = self._next(pools[partner].get(key, deque()))
+            free = self._pop_free(pools[partner].get(key, deque()))
             if free is not None:
                 return free
         return None
 
-    def _next(self, pool: deque[int]) -> int | None:
+    def _pop_free(self, pool: deque[int]) -> int | None:
         while pool:
             node = pool.popleft()
             if self._owner[node] == UNMATCHED:
@@ -159,7 +167,7 @@ class _Match:
             for index, node in enumerate(self._a.order)
             if self.partner[node] != UNMATCHED
         ]
-        in_order = longest_ascending([second for _, second in anchors])
+        in_order = find_longest_ascending([second for _, second in anchors])
         stops = [*(anchors[index] for index in in_order), (len(self._a.order), len(self._b.order))]
         codes: dict[Hashable, int] = {}
         start = (-1, -1)
@@ -175,8 +183,8 @@ class _Match:
                 continue
             first = [codes.setdefault(left[node], len(codes)) for node in nodes]
             second = [codes.setdefault(right[node], len(codes)) for node in others]
-            aligned = partners(
-                np.array(first, dtype=np.int64), np.array(second, dtype=np.int64), _MOST_DIFFERENCES
+            aligned = find_partners(
+                np.array(first, dtype=np.int64), np.array(second, dtype=np.int64), _MAX_DIFFERENCES
             )
             if aligned is None:
                 continue
@@ -185,23 +193,23 @@ class _Match:
                     self.partner[node], self._owner[others[index]] = others[index], node
 
     @staticmethod
-    def _as_many(wanted: int, offered: int) -> bool:
+    def _is_equal_count(wanted: int, offered: int) -> bool:
         return wanted == offered
 
     @staticmethod
-    def _alone(wanted: int, offered: int) -> bool:
+    def _is_single(wanted: int, offered: int) -> bool:
         return wanted == offered == 1
 
 
-def _first(_wanted: int, _offered: int) -> bool:
+def _accept_all(_wanted: int, _offered: int) -> bool:
     return True
 
 
-def _none(_wanted: int, _offered: int) -> bool:
+def _reject_all(_wanted: int, _offered: int) -> bool:
     return False
 
 
-def _context(topology: GraphTopology, keys: Keys, up: bool) -> list[int]:
+def _hash_context(topology: GraphTopology, keys: Keys, up: bool) -> list[int]:
     """Hash each node with all its ancestors (``up``) or descendants."""
     order = topology.order if up else topology.order[::-1]
     neighbours = topology.predecessors if up else topology.successors
@@ -211,7 +219,7 @@ def _context(topology: GraphTopology, keys: Keys, up: bool) -> list[int]:
     return hashes
 
 
-def _near(topology: GraphTopology, keys: Keys, radius: int) -> list[tuple[int, int]]:
+def _hash_neighbourhood(topology: GraphTopology, keys: Keys, radius: int) -> list[tuple[int, int]]:
     """Hash each node with its neighbourhood of ``radius`` steps in both directions."""
     pair = []
     for neighbours in (topology.predecessors, topology.successors):
@@ -225,7 +233,7 @@ def _near(topology: GraphTopology, keys: Keys, radius: int) -> list[tuple[int, i
     return list(zip(*pair, strict=True))
 
 
-def longest_ascending(values: Sequence[int]) -> list[int]:
+def find_longest_ascending(values: Sequence[int]) -> list[int]:
     """Find the indices of a longest ascending subsequence of distinct values."""
     tails: list[int] = []
     ends: list[int] = []

@@ -26,7 +26,7 @@ from graphviz_dash.model.graph import (
     MemsetParams,
     SemaphoreParams,
 )
-from graphviz_dash.units import counted, format_count
+from graphviz_dash.units import format_count, pluralize
 
 
 class UpdateResult(StrEnum):
@@ -75,7 +75,7 @@ class UpdatePrediction(Struct, frozen=True):
     unknown: tuple[str, ...] = ()
 
     @property
-    def accepted(self) -> bool | None:
+    def is_accepted(self) -> bool | None:
         """True if the update would be accepted; None if unknown."""
         if self.violation is not None:
             return False
@@ -89,22 +89,22 @@ def predict_update(a: Sequence[CapturedGraph], b: Sequence[CapturedGraph]) -> Up
     """
     inside_a, inside_b = {graph.id: graph for graph in a}, {graph.id: graph for graph in b}
     unknown: dict[str, None] = {}
-    violation = _update(a[0], b[0], inside_a, inside_b, unknown)
+    violation = _find_violation(a[0], b[0], inside_a, inside_b, unknown)
     return UpdatePrediction(violation, () if violation else tuple(unknown))
 
 
-def _update(
+def _find_violation(
     a: CapturedGraph,
     b: CapturedGraph,
-    inside_a: Graphs,
-    inside_b: Graphs,
+    bodies_a: Graphs,
+    bodies_b: Graphs,
     unknown: dict[str, None],
 ) -> UpdateViolation | None:
-    sinks = _sinks(a, b)
+    sinks = _pair_sinks(a, b)
     if isinstance(sinks, UpdateViolation):
         return sinks
-    before_a, before_b = _dependencies(a), _dependencies(b)
-    _note_order(a, b, before_b, unknown)
+    before_a, before_b = _list_dependencies(a), _list_dependencies(b)
+    _check_dependency_order(a, b, before_b, unknown)
     partner = dict(sinks)
     owner = {y: x for x, y in sinks}
     queue = deque(sinks)
@@ -112,17 +112,19 @@ def _update(
         x, y = queue.popleft()
         dependencies_a, dependencies_b = before_a[x], before_b[y]
         if len(dependencies_a) != len(dependencies_b):
-            nodes = counted(len(dependencies_b), "node")
+            nodes = pluralize(len(dependencies_b), "node")
             counts = f"it depends on {nodes} instead of {format_count(len(dependencies_a))}"
             return UpdateViolation(UpdateResult.TOPOLOGY_CHANGED, counts, b.id, y)
-        refusal = _refusal(a.nodes[x], b.nodes[y], b.id, unknown)
+        refusal = _check_node(a.nodes[x], b.nodes[y], b.id, unknown)
         if refusal is not None:
             return UpdateViolation(refusal[0], refusal[1], b.id, y)
         for first, second in zip(a.nodes[x].bodies, b.nodes[y].bodies, strict=False):
-            if first not in inside_a or second not in inside_b:
+            if first not in bodies_a or second not in bodies_b:
                 unknown[f"the body of node {y} of {b.id} is not in the bundle"] = None
                 continue
-            body_violation = _update(inside_a[first], inside_b[second], inside_a, inside_b, unknown)
+            body_violation = _find_violation(
+                bodies_a[first], bodies_b[second], bodies_a, bodies_b, unknown
+            )
             if body_violation is not None:
                 return body_violation
         for (p, data_p), (q, data_q) in zip(dependencies_a, dependencies_b, strict=True):
@@ -142,10 +144,10 @@ def _update(
 # -- topology ------------------------------------------------------------------------------------
 
 
-def _sinks(a: CapturedGraph, b: CapturedGraph) -> list[tuple[int, int]] | UpdateViolation:
+def _pair_sinks(a: CapturedGraph, b: CapturedGraph) -> list[tuple[int, int]] | UpdateViolation:
     changed = UpdateResult.TOPOLOGY_CHANGED
     if len(a.nodes) != len(b.nodes):
-        counts = f"{counted(len(b.nodes), 'node')} instead of {format_count(len(a.nodes))}"
+        counts = f"{pluralize(len(b.nodes), 'node')} instead of {format_count(len(a.nodes))}"
         return UpdateViolation(changed, counts, b.id)
     pair = []
     for graph in (a, b):
@@ -154,21 +156,21 @@ def _sinks(a: CapturedGraph, b: CapturedGraph) -> list[tuple[int, int]] | Update
     first, second = pair
     if len(first) == len(second):
         return list(zip(first, second, strict=True))
-    counts = f"{counted(len(second), 'sink')} instead of {format_count(len(first))}"
+    counts = f"{pluralize(len(second), 'sink')} instead of {format_count(len(first))}"
     # With too many sinks the driver names the first without a partner, with too few none.
     return UpdateViolation(
         changed, counts, b.id, second[len(first)] if len(second) > len(first) else None
     )
 
 
-def _dependencies(graph: CapturedGraph) -> list[list[tuple[int, tuple[int, int, EdgeType]]]]:
+def _list_dependencies(graph: CapturedGraph) -> list[list[tuple[int, tuple[int, int, EdgeType]]]]:
     dependencies: list[list[tuple[int, tuple[int, int, EdgeType]]]] = [[] for _ in graph.nodes]
     for edge in graph.edges:
         dependencies[edge.target].append((edge.source, (edge.from_port, edge.to_port, edge.type)))
     return dependencies
 
 
-def _note_order(
+def _check_dependency_order(
     a: CapturedGraph, b: CapturedGraph, before: Sequence[Sequence[object]], unknown: dict[str, None]
 ) -> None:
     """Record that old bundles do not have edges in the order of each node's dependencies."""
@@ -182,12 +184,12 @@ def _note_order(
 # -- nodes ---------------------------------------------------------------------------------------
 
 
-_Refused: TypeAlias = tuple[UpdateResult, str]
+_Refusal: TypeAlias = tuple[UpdateResult, str]
 
 
-def _refusal(
+def _check_node(
     before: GraphNode, after: GraphNode, graph: str, unknown: dict[str, None]
-) -> _Refused | None:
+) -> _Refusal | None:
     """Return the reason why the second node cannot replace the first, or None."""
     if before.kind is not after.kind:
         text = f"a {after.kind.value} node replaces a {before.kind.value} node"
@@ -195,18 +197,18 @@ def _refusal(
     location = f"node {after.index} of {graph}"
     match before.params, after.params:
         case KernelParams() as first, KernelParams() as second:
-            return _kernel(first, second, location, unknown)
+            return _check_kernel(first, second, location, unknown)
         case MemcpyParams() as first, MemcpyParams() as second:
-            return _memcpy(first, second, location, unknown)
+            return _check_memcpy(first, second, location, unknown)
         case MemsetParams() as first, MemsetParams() as second:
-            return _memset(first, second)
+            return _check_memset(first, second)
         case ConditionalParams() as first, ConditionalParams() as second:
-            return _conditional(first, second, location, unknown)
+            return _check_conditional(first, second, location, unknown)
         case _:
-            return _other(before, after)
+            return _check_other(before, after)
 
 
-def _other(before: GraphNode, after: GraphNode) -> _Refused | None:
+def _check_other(before: GraphNode, after: GraphNode) -> _Refusal | None:
     match before.params, after.params:
         case SemaphoreParams() as first, SemaphoreParams() as second:
             if len(first.semaphores) != len(second.semaphores):
@@ -217,11 +219,11 @@ def _other(before: GraphNode, after: GraphNode) -> _Refused | None:
     return None
 
 
-def _conditional(
-    before: ConditionalParams, after: ConditionalParams, where: str, unknown: dict[str, None]
-) -> _Refused | None:
+def _check_conditional(
+    before: ConditionalParams, after: ConditionalParams, location: str, unknown: dict[str, None]
+) -> _Refusal | None:
     if None in (before.type, before.size, after.type, after.size):
-        unknown[f"the kind of conditional of {where} was not read"] = None
+        unknown[f"the kind of conditional of {location} was not read"] = None
         return None
     if before == after:
         return None
@@ -229,11 +231,11 @@ def _conditional(
     return UpdateResult.NOT_SUPPORTED, text
 
 
-def _kernel(
-    before: KernelParams, after: KernelParams, where: str, unknown: dict[str, None]
-) -> _Refused | None:
+def _check_kernel(
+    before: KernelParams, after: KernelParams, location: str, unknown: dict[str, None]
+) -> _Refusal | None:
     if before.cooperative is None or after.cooperative is None:
-        unknown[f"whether the kernel of {where} is launched cooperatively was not read"] = None
+        unknown[f"whether the kernel of {location} is launched cooperatively was not read"] = None
     elif before.cooperative != after.cooperative:
         words = "becomes cooperative" if after.cooperative else "is no longer cooperative"
         return UpdateResult.ATTRIBUTES_CHANGED, f"the launch {words}"
@@ -244,15 +246,15 @@ def _kernel(
     ):
         return None
     if after.dynamic_parallelism is None or before.dynamic_parallelism is None:
-        unknown[f"whether the kernel of {where} launches kernels was not read"] = None
+        unknown[f"whether the kernel of {location} launches kernels was not read"] = None
         return None
     text = "the new kernel launches kernels, the old one does not"
     return UpdateResult.UNSUPPORTED_FUNCTION_CHANGE, text
 
 
-def _memcpy(
-    before: MemcpyParams, after: MemcpyParams, where: str, unknown: dict[str, None]
-) -> _Refused | None:
+def _check_memcpy(
+    before: MemcpyParams, after: MemcpyParams, location: str, unknown: dict[str, None]
+) -> _Refusal | None:
     if (before.source, before.target) != (after.source, after.target):
         text = (
             f"the memory types are {after.source} to {after.target} instead of "
@@ -265,13 +267,14 @@ def _memcpy(
     if shape != (after.width, after.height, after.depth):
         return _PARAMETERS, "a copy of several rows may not change, and its size changed"
     text = (
-        f"the copy of {where} has several rows and may not change, and bundles contain no addresses"
+        f"the copy of {location} has several rows and may not change, and bundles contain no "
+        "addresses"
     )
     unknown[text] = None
     return None
 
 
-def _memset(before: MemsetParams, after: MemsetParams) -> _Refused | None:
+def _check_memset(before: MemsetParams, after: MemsetParams) -> _Refusal | None:
     if (before.height or 1) <= 1 and (after.height or 1) <= 1:
         return None
     shape = (before.width, before.height, before.element_bytes)

@@ -7,17 +7,21 @@ from typing import Any, Final
 import msgspec
 
 from graphviz_dash.analysis.graph.change import Change
-from graphviz_dash.errors import printable
-from graphviz_dash.features.graph.diff_narrative import node_changes
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.graph.diff_narrative import format_node_changes
 from graphviz_dash.features.graph.drawing.colours import NodeColours
 from graphviz_dash.features.graph.drawing.folded import FoldedGraph
-from graphviz_dash.features.graph.drawing.layout import ALL, Placed, Shown
-from graphviz_dash.features.graph.drawing.node_note import ATEN, node_lines, work_name
-from graphviz_dash.features.graph.folding.tree import FoldKind, Group, Leaf
-from graphviz_dash.units import counted, format_ns
+from graphviz_dash.features.graph.drawing.layout import ALL_BLOCKS, LayoutBox, VisibleBlocks
+from graphviz_dash.features.graph.drawing.node_note import (
+    ATEN_PREFIX,
+    build_node_lines,
+    format_work_name,
+)
+from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldKind, Leaf
+from graphviz_dash.units import format_ns, pluralize
 
-_LABEL: Final = 44
-_NAME: Final = 160
+_LABEL_LENGTH: Final = 44
+_NAME_LENGTH: Final = 160
 
 
 class Box(msgspec.Struct, frozen=True, array_like=True):
@@ -71,18 +75,18 @@ class Box(msgspec.Struct, frozen=True, array_like=True):
     """Number of blocks that differ from most blocks of a repeat."""
 
 
-def box_of(
+def build_box(
     graph: FoldedGraph,
-    placed: Placed,
+    placed: LayoutBox,
     colours: NodeColours,
     above: str,
     names: dict[str, int],
-    blocks: Shown,
+    blocks: VisibleBlocks,
 ) -> Box:
     """Build the box of a leaf or group. ``above`` is the title of the enclosing group, which the
     box does not repeat. Full names are added to ``names`` once each."""
     item = placed.fold
-    first = int(graph.root.order.at[item.node]) if isinstance(item, Leaf) else item.first
+    first = int(graph.root.order.positions[item.node]) if isinstance(item, Leaf) else item.first
     count = 1 if isinstance(item, Leaf) else item.count
     position: dict[str, Any] = {
         "x": round(placed.x),
@@ -95,40 +99,46 @@ def box_of(
     }
     if isinstance(item, Leaf):
         row = graph.rows[item.node]
-        label, note = node_lines(row, above)
-        name = printable(row.node.label)
-        name_index = -1 if name == label[:_LABEL] else names.setdefault(name[:_NAME], len(names))
-        owner, index = graph.whole.owner[item.node]
-        reference = "" if owner == graph.whole.table.graph.id else f"node {index} of {owner}"
+        label, note = build_node_lines(row, above)
+        name = escape_control_characters(row.node.label)
+        name_index = (
+            -1
+            if name == label[:_LABEL_LENGTH]
+            else names.setdefault(name[:_NAME_LENGTH], len(names))
+        )
+        owner, index = graph.full_graph.owners[item.node]
+        reference = "" if owner == graph.full_graph.table.graph.id else f"node {index} of {owner}"
         state: dict[str, Any] = {
-            "note": note[:_LABEL], "disabled": False,
-        } | _state(graph, item.node)  # fmt: skip
+            "note": note[:_LABEL_LENGTH], "disabled": False,
+        } | _build_state(graph, item.node)  # fmt: skip
         return Box(
-            id=item.id, **position, node=item.node, open=False, label=label[:_LABEL],
+            id=item.id, **position, node=item.node, open=False, label=label[:_LABEL_LENGTH],
             time=format_ns(row.times.median_ns) if graph.complete else "",
-            colour=colours.of_leaf(first), strip=[], repeats=0, name=name_index, body=False,
-            where=printable(reference), block=-1, differ=0, **state,
+            colour=colours.get_leaf_colour(first), strip=[], repeats=0, name=name_index, body=False,
+            where=escape_control_characters(reference), block=-1, differ=0, **state,
         )  # fmt: skip
-    title = printable(_inner_title(item.title, above)).removeprefix(ATEN)
+    title = escape_control_characters(_shorten_title(item.title, above)).removeprefix(ATEN_PREFIX)
     repeated = item.kind is FoldKind.REPEAT
-    block = blocks.get(item.id, 0) if repeated and placed.open else ALL
+    block = blocks.get(item.id, 0) if repeated and placed.open else ALL_BLOCKS
     return Box(
-        id=item.id, **position, node=-1, open=placed.open, label=title[:_LABEL],
-        note=_note(item, count),
-        time=graph.times.text(first, count), colour=colours.most(first, count),
-        strip=[] if placed.open else colours.strip(first, count),
+        id=item.id, **position, node=-1, open=placed.open, label=title[:_LABEL_LENGTH],
+        note=_format_note(item, count),
+        time=graph.times.format_time(first, count), colour=colours.get_group_colour(first, count),
+        strip=[] if placed.open else colours.sample_colours(first, count),
         repeats=item.repeats, name=-1,
         body=item.kind is FoldKind.BODY, where="", disabled=False,
-        block=block, differ=graph.differing(item) if repeated else 0,
+        block=block, differ=graph.count_differing_blocks(item) if repeated else 0,
     )  # fmt: skip
 
 
-def _note(group: Group, count: int) -> str:
-    nodes = counted(count, "node")
-    return f"{nodes} · {printable(group.note)}"[:_NAME] if group.note else nodes
+def _format_note(group: FoldGroup, count: int) -> str:
+    nodes = pluralize(count, "node")
+    return (
+        f"{nodes} · {escape_control_characters(group.note)}"[:_NAME_LENGTH] if group.note else nodes
+    )
 
 
-def _inner_title(title: str, above: str) -> str:
+def _shorten_title(title: str, above: str) -> str:
     """Shorten ``title`` by the enclosing title: "attention" in "layers.0", or "layers.0-49" for
     "Net.layers.0-49" in "Net.layers.0-2499"."""
     if title.startswith(f"{above}."):
@@ -139,15 +149,15 @@ def _inner_title(title: str, above: str) -> str:
     return title
 
 
-def _state(graph: FoldedGraph, node: int) -> dict[str, Any]:
+def _build_state(graph: FoldedGraph, node: int) -> dict[str, Any]:
     """Build the state of a leaf's box: its change, or that it is disabled."""
     if graph.union is not None:
         compared = graph.union.nodes[node]
         is_removed = compared.change is Change.REMOVED
-        note = node_changes(compared) or compared.change.value
+        note = format_node_changes(compared) or compared.change.value
         is_same = compared.change is Change.SAME
-        return {"disabled": is_removed} | ({} if is_same else {"note": note[:_LABEL]})
+        return {"disabled": is_removed} | ({} if is_same else {"note": note[:_LABEL_LENGTH]})
     row = graph.rows[node]
     if row.node.enabled is not False:
         return {}
-    return {"disabled": True, "note": f"disabled · {work_name(row.node)}"[:_LABEL]}
+    return {"disabled": True, "note": f"disabled · {format_work_name(row.node)}"[:_LABEL_LENGTH]}

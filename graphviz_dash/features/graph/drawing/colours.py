@@ -16,29 +16,29 @@ from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.step_comparison.eager_change import EagerChange, EagerCounterpart
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import (
-    CATEGORY,
-    CHANGE,
-    EAGER,
-    KIND,
-    MODULES,
-    PHASE,
+    CATEGORY_SHADES,
+    CHANGE_SHADES,
+    EAGER_SHADES,
+    KIND_SHADES,
+    MODULE_SHADES,
+    PHASE_SHADES,
     SAVED,
-    SLACK,
-    TIME,
+    SLACK_SHADES,
+    TIME_SHADES,
 )
 from graphviz_dash.charts.shades import Shade
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.diff.graph_union import GraphUnion
-from graphviz_dash.features.graph.drawing.path import NOT_MEASURED, SLACK_LABELS, PathMarks
+from graphviz_dash.features.graph.drawing.path import NOT_MEASURED_LABEL, SLACK_LABELS, PathMarks
 from graphviz_dash.model.graph import NodeKind
 
-_STRIP: Final = 28
-_NO_MODULE: Final = "other or no module"
-_NO_OP: Final = "other or no operator"
-_UNSEEN: Final = "not timed"
-_NO_STREAM: Final = "no planned stream"
-_STREAMS: Final = (*MODULES, SAVED)
-_TIMES: Final = (
+_STRIP_LENGTH: Final = 28
+_NO_MODULE_LABEL: Final = "other or no module"
+_NO_OPERATOR_LABEL: Final = "other or no operator"
+_UNTIMED_LABEL: Final = "not timed"
+_NO_STREAM_LABEL: Final = "no planned stream"
+_STREAM_SHADES: Final = (*MODULE_SHADES, SAVED)
+_TIME_LIMITS: Final = (
     ("under 2 µs", 2_000.0),
     ("2 to 5 µs", 5_000.0),
     ("5 to 20 µs", 20_000.0),
@@ -82,18 +82,18 @@ class NodeColours:
         present = set(keys)
         used_shades = {label: shade for label, shade in shades.items() if label in present}
         self.legend = [
-            LegendEntry(printable(label), shade.light, shade.dark)
+            LegendEntry(escape_control_characters(label), shade.light, shade.dark)
             for label, shade in used_shades.items()
         ]
         code = {label: index for index, label in enumerate(used_shades)}
         self.codes: Ints = np.fromiter((code[key] for key in keys), np.int64, len(keys))[order]
         self._same = code.get(Change.SAME.value, -1)
 
-    def of_leaf(self, at: int) -> int:
+    def get_leaf_colour(self, at: int) -> int:
         """Return the colour of leaf number ``at``."""
         return int(self.codes[at])
 
-    def most(self, first: int, count: int) -> int:
+    def get_group_colour(self, first: int, count: int) -> int:
         """Return the most frequent colour among ``count`` leaves from ``first``; the first of
         equals."""
         codes = self.codes[first : first + count]
@@ -103,14 +103,14 @@ class NodeColours:
         frequencies = np.bincount(codes)
         return int(codes[np.argmax(frequencies[codes] == frequencies.max())])
 
-    def strip(self, first: int, count: int) -> list[int]:
+    def sample_colours(self, first: int, count: int) -> list[int]:
         """Return colours of leaves evenly sampled from a group, in order."""
-        samples = min(_STRIP, count)
+        samples = min(_STRIP_LENGTH, count)
         codes: list[int] = self.codes[first + np.arange(samples) * count // samples].tolist()
         return codes
 
 
-def node_colours(
+def compute_node_colours(
     by: ColourBy,
     rows: tuple[NodeRow, ...],
     path: PathMarks,
@@ -123,50 +123,61 @@ def node_colours(
     counterparts, ``streams`` to planned streams."""
     match by:
         case ColourBy.CATEGORY:
-            shades: dict[str, Shade] = {member.value: CATEGORY[member] for member in Category}
+            shades: dict[str, Shade] = {
+                member.value: CATEGORY_SHADES[member] for member in Category
+            }
             keys: list[str] = [row.category for row in rows]
         case ColourBy.KIND:
-            shades = {member.value: KIND[member] for member in NodeKind}
+            shades = {member.value: KIND_SHADES[member] for member in NodeKind}
             keys = [row.node.kind for row in rows]
         case ColourBy.PHASE:
-            shades = dict(PHASE)
+            shades = dict(PHASE_SHADES)
             keys = [row.origin.phase for row in rows]
         case ColourBy.MODULE:
-            shades, keys = _largest(_module_keys(rows), [1.0] * len(rows), _NO_MODULE)
+            shades, keys = _assign_shades(
+                _compute_module_keys(rows), [1.0] * len(rows), _NO_MODULE_LABEL
+            )
         case ColourBy.OP:
             # The operators with the longest times, or without times those with the most nodes.
             weights = [row.times.median_ns or 1.0 for row in rows]
-            shades, keys = _largest([row.origin.op or _NO_OP for row in rows], weights, _NO_OP)
+            shades, keys = _assign_shades(
+                [row.origin.op or _NO_OPERATOR_LABEL for row in rows], weights, _NO_OPERATOR_LABEL
+            )
         case ColourBy.EAGER:
-            shades = {change.value: EAGER[change] for change in EagerChange}
+            shades = {change.value: EAGER_SHADES[change] for change in EagerChange}
             keys = [
                 eager[node].change.value if node in eager else EagerChange.UNKNOWN.value
                 for node in range(len(rows))
             ]
         case ColourBy.STREAM:
             names = {stream: f"stream {stream}" for stream in sorted(set(streams.values()))}
-            shades = {name: _STREAMS[stream % len(_STREAMS)] for stream, name in names.items()}
-            shades[_NO_STREAM] = CATEGORY[Category.OTHER]
+            shades = {
+                name: _STREAM_SHADES[stream % len(_STREAM_SHADES)] for stream, name in names.items()
+            }
+            shades[_NO_STREAM_LABEL] = CATEGORY_SHADES[Category.OTHER]
             keys = [
-                names[streams[node]] if node in streams else _NO_STREAM for node in range(len(rows))
+                names[streams[node]] if node in streams else _NO_STREAM_LABEL
+                for node in range(len(rows))
             ]
         case ColourBy.TIME:
-            shades = {label: shade for (label, _), shade in zip(_TIMES, TIME, strict=True)}
-            shades[_UNSEEN] = CATEGORY[Category.OTHER]
-            keys = [_time_key(row) for row in rows]
+            shades = {
+                label: shade for (label, _), shade in zip(_TIME_LIMITS, TIME_SHADES, strict=True)
+            }
+            shades[_UNTIMED_LABEL] = CATEGORY_SHADES[Category.OTHER]
+            keys = [_get_time_label(row) for row in rows]
         case ColourBy.CHANGE:
-            shades = {change.value: shade for change, shade in CHANGE.items()}
+            shades = {change.value: shade for change, shade in CHANGE_SHADES.items()}
             nodes = union.nodes if union else ()
             keys = [node.change for node in nodes] or [Change.SAME.value] * len(rows)
         case ColourBy.SLACK:
             labels = [label for label, _ in SLACK_LABELS]
-            shades = dict(zip(labels, SLACK, strict=True))
-            shades[NOT_MEASURED] = CATEGORY[Category.OTHER]
-            keys = [path.label(node) for node in range(len(rows))]
+            shades = dict(zip(labels, SLACK_SHADES, strict=True))
+            shades[NOT_MEASURED_LABEL] = CATEGORY_SHADES[Category.OTHER]
+            keys = [path.get_label(node) for node in range(len(rows))]
     return NodeColours(shades, keys, order)
 
 
-def _largest(
+def _assign_shades(
     keys: list[str], weights: list[float], other: str
 ) -> tuple[dict[str, Shade], list[str]]:
     """Assign shades to the keys of largest weight, and ``other`` to the rest."""
@@ -174,22 +185,24 @@ def _largest(
     for key, weight in zip(keys, weights, strict=True):
         sums[key] = sums.get(key, 0.0) + weight
     heaviest = sorted((key for key in sums if key != other), key=lambda key: -sums[key])
-    shades = dict(zip(heaviest, MODULES, strict=False)) | {other: CATEGORY[Category.OTHER]}
+    shades = dict(zip(heaviest, MODULE_SHADES, strict=False)) | {
+        other: CATEGORY_SHADES[Category.OTHER]
+    }
     return shades, [key if key in shades else other for key in keys]
 
 
-def _time_key(row: NodeRow) -> str:
+def _get_time_label(row: NodeRow) -> str:
     median = row.times.median_ns
     if median is None:
-        return _UNSEEN
-    return next(label for label, limit in _TIMES if median < limit)
+        return _UNTIMED_LABEL
+    return next(label for label, limit in _TIME_LIMITS if median < limit)
 
 
-def _module_keys(rows: tuple[NodeRow, ...]) -> list[str]:
+def _compute_module_keys(rows: tuple[NodeRow, ...]) -> list[str]:
     """Shortest prefixes of module paths that distinguish modules: "Transformer.layers.0"."""
     paths = {row.origin.module: (row.origin.module or "").split(".") for row in rows}
     depth = 2
     while depth < 4 and len({tuple(p[:depth]) for p in paths.values() if p != [""]}) < 3:
         depth += 1
-    keys = {module: ".".join(path[:depth]) or _NO_MODULE for module, path in paths.items()}
+    keys = {module: ".".join(path[:depth]) or _NO_MODULE_LABEL for module, path in paths.items()}
     return [keys[row.origin.module] for row in rows]

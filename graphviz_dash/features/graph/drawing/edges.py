@@ -8,14 +8,14 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.errors import printable
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.drawing.folded import FoldedGraph
-from graphviz_dash.features.graph.folding.tree import Group
+from graphviz_dash.features.graph.folding.tree import FoldGroup
 from graphviz_dash.model.graph import EdgeType, GraphEdge, KernelParams
 
-_MOST: Final = 24
-_LABEL: Final = 60
+_MAX_ROWS: Final = 24
+_LABEL_LENGTH: Final = 60
 
 _PORTS: Final = {
     0: "its completion",
@@ -53,14 +53,14 @@ class EdgeList(msgspec.Struct, frozen=True):
     """First edges."""
 
 
-def edges_between(graph: FoldedGraph, source: str, target: str) -> EdgeList:
+def list_edges_between(graph: FoldedGraph, source: str, target: str) -> EdgeList:
     """List the edges from nodes in one box to nodes in another, without edges inside either.
 
     Raises:
         KeyError: there is no such box.
     """
     edges = graph.edges
-    source_range, target_range = _range(graph, source), _range(graph, target)
+    source_range, target_range = _find_leaf_range(graph, source), _find_leaf_range(graph, target)
     leaving = (edges.source >= source_range[0]) & (edges.source < source_range[1])
     entering = (edges.target >= target_range[0]) & (edges.target < target_range[1])
     if source_range[0] <= target_range[0] and target_range[1] <= source_range[1]:
@@ -68,44 +68,48 @@ def edges_between(graph: FoldedGraph, source: str, target: str) -> EdgeList:
     elif target_range[0] <= source_range[0] and source_range[1] <= target_range[1]:
         entering &= (edges.target < source_range[0]) | (edges.target >= source_range[1])
     numbers = np.flatnonzero(leaving & entering).tolist()
-    all_edges = graph.whole.table.graph.edges
-    kinds = Counter(_what(all_edges[number]) for number in numbers)
+    all_edges = graph.full_graph.table.graph.edges
+    kinds = Counter(_describe_edge(all_edges[number]) for number in numbers)
     return EdgeList(
         len(numbers),
         [f"{count:,} × {kind}" for kind, count in kinds.most_common()],
         [
-            _row(graph, all_edges[number], bool(edges.critical[number]))
-            for number in numbers[:_MOST]
+            _build_row(graph, all_edges[number], bool(edges.critical[number]))
+            for number in numbers[:_MAX_ROWS]
         ],
     )
 
 
-def _range(graph: FoldedGraph, ident: str) -> tuple[int, int]:
+def _find_leaf_range(graph: FoldedGraph, ident: str) -> tuple[int, int]:
     if ident in graph.groups:
-        group: Group = graph.groups[ident]
+        group: FoldGroup = graph.groups[ident]
         return group.first, group.first + group.count
     node = int(ident[1:]) if ident[:1] == "n" and ident[1:].isdecimal() else len(graph.rows)
     if node >= len(graph.rows):
         raise KeyError(ident)
-    position = int(graph.root.order.at[node])
+    position = int(graph.root.order.positions[node])
     return position, position + 1
 
 
-def _row(graph: FoldedGraph, edge: GraphEdge, critical: bool) -> EdgeRow:
-    before, after = (_name(graph, node) for node in (edge.source, edge.target))
-    return EdgeRow(edge.source, edge.target, before, after, _what(edge), critical)
+def _build_row(graph: FoldedGraph, edge: GraphEdge, critical: bool) -> EdgeRow:
+    before, after = (_format_node_name(graph, node) for node in (edge.source, edge.target))
+    return EdgeRow(edge.source, edge.target, before, after, _describe_edge(edge), critical)
 
 
-def _name(graph: FoldedGraph, node: int) -> str:
+def _format_node_name(graph: FoldedGraph, node: int) -> str:
     row = graph.rows[node]
-    owner, index = graph.whole.owner[node]
-    label = printable(row.node.label)
-    short = short_name(label) if isinstance(row.node.params, KernelParams) else label
-    suffix = "" if owner == graph.whole.table.graph.id else f" of {printable(owner)}"
-    return f"{index}{suffix} {short[:_LABEL]}"
+    owner, index = graph.full_graph.owners[node]
+    label = escape_control_characters(row.node.label)
+    short = shorten_name(label) if isinstance(row.node.params, KernelParams) else label
+    suffix = (
+        ""
+        if owner == graph.full_graph.table.graph.id
+        else f" of {escape_control_characters(owner)}"
+    )
+    return f"{index}{suffix} {short[:_LABEL_LENGTH]}"
 
 
-def _what(edge: GraphEdge) -> str:
+def _describe_edge(edge: GraphEdge) -> str:
     if edge.type is EdgeType.FULL and not edge.from_port and not edge.to_port:
         return "full dependency, waits for the entire node"
     waits = _PORTS.get(edge.from_port, f"port {edge.from_port}")

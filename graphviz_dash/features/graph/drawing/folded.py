@@ -13,15 +13,15 @@ import numpy.typing as npt
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.analysis.step_comparison.eager_change import EagerCounterpart
 from graphviz_dash.features.graph.diff.graph_union import GraphUnion
-from graphviz_dash.features.graph.drawing.colours import ColourBy, NodeColours, node_colours
+from graphviz_dash.features.graph.drawing.colours import ColourBy, NodeColours, compute_node_colours
 from graphviz_dash.features.graph.drawing.links import Edges
-from graphviz_dash.features.graph.drawing.path import PathMarks, path_marks
-from graphviz_dash.features.graph.folding.fold import FoldBy, fold
+from graphviz_dash.features.graph.drawing.path import PathMarks, build_path_marks
+from graphviz_dash.features.graph.folding.fold import FoldCriterion, fold_graph
 from graphviz_dash.features.graph.folding.repeats import RepeatFacts
-from graphviz_dash.features.graph.folding.tree import Group, groups
+from graphviz_dash.features.graph.folding.tree import FoldGroup, index_groups
 from graphviz_dash.units import format_ns
 
 
@@ -33,43 +33,45 @@ class FoldedGraph:
     Python.
     """
 
-    whole: WholeGraph
+    full_graph: ExpandedGraph
     """Graph with all nested graphs."""
-    root: Group
+    root: FoldGroup
     """Root of the fold."""
-    groups: dict[str, Group]
+    groups: dict[str, FoldGroup]
     """Groups of the fold, by id."""
     path: PathMarks
     """Critical path, as far as measured."""
     union: GraphUnion | None = None
     """Compared pair of graphs; None for a single graph."""
-    eager: Callable[[], Mapping[int, EagerCounterpart]] = dict
+    get_eager_counterparts: Callable[[], Mapping[int, EagerCounterpart]] = dict
     """Callback that returns the eager counterpart of each node, by index; called on demand."""
-    streams: Callable[[], Mapping[int, int]] = dict
+    get_streams: Callable[[], Mapping[int, int]] = dict
     """Callback that returns the planned stream of each node, by index; called on demand."""
     complete: bool = True
     """Whether times and derived data are available."""
-    _colours: dict[ColourBy, NodeColours] = field(default_factory=dict, compare=False, repr=False)
+    _colour_cache: dict[ColourBy, NodeColours] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     """Cached colours."""
     repeats: dict[str, RepeatFacts] = field(default_factory=dict, compare=False, repr=False)
     """Cached facts of repeats, by id."""
-    _differing: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
+    _differing_counts: dict[str, int] = field(default_factory=dict, compare=False, repr=False)
     """Cached number of differing blocks of each repeat, by id."""
 
     @property
     def rows(self) -> tuple[NodeRow, ...]:
         """Row of each node, by position in the full graph."""
-        return self.whole.table.rows
+        return self.full_graph.table.rows
 
     @cached_property
     def edges(self) -> Edges:
         """Edges in fold order."""
-        return Edges.of(self.whole, self.root.order, self.path, self.union)
+        return Edges.from_graph(self.full_graph, self.root.order, self.path, self.union)
 
     @cached_property
     def times(self) -> GroupTimes:
         """Times of groups."""
-        return GroupTimes(self.whole, self.root.order.nodes)
+        return GroupTimes(self.full_graph, self.root.order.nodes)
 
     @cached_property
     def critical(self) -> Ints:
@@ -77,35 +79,41 @@ class FoldedGraph:
         marked = np.zeros(len(self.rows), dtype=np.bool_)
         if not self.path.is_line:
             marked[list(self.path.nodes)] = True
-        return _sums(marked[self.root.order.nodes])
+        return _compute_prefix_sums(marked[self.root.order.nodes])
 
-    def differing(self, repeat: Group) -> int:
+    def count_differing_blocks(self, repeat: FoldGroup) -> int:
         """Count the blocks of a repeat that differ from most blocks."""
-        count = self._differing.get(repeat.id)
+        count = self._differing_counts.get(repeat.id)
         if count is None:
-            shapes = (block.shape if isinstance(block, Group) else -1 for block in repeat.blocks)
+            shapes = (
+                block.shape if isinstance(block, FoldGroup) else -1 for block in repeat.blocks
+            )
             shape_counts = Counter(shapes)
-            count = self._differing[repeat.id] = len(repeat.blocks) - max(shape_counts.values())
+            count = self._differing_counts[repeat.id] = len(repeat.blocks) - max(
+                shape_counts.values()
+            )
         return count
 
-    def colours(self, by: ColourBy) -> NodeColours:
+    def get_colours(self, by: ColourBy) -> NodeColours:
         """Compute the colours of the nodes."""
-        colours = self._colours.get(by)
+        colours = self._colour_cache.get(by)
         if colours is None:
-            eager = self.eager() if by is ColourBy.EAGER else {}
+            eager = self.get_eager_counterparts() if by is ColourBy.EAGER else {}
             order = self.root.order.nodes
-            streams = self.streams() if by is ColourBy.STREAM else {}
-            colours = node_colours(by, self.rows, self.path, self.union, order, eager, streams)
-            self._colours[by] = colours
+            streams = self.get_streams() if by is ColourBy.STREAM else {}
+            colours = compute_node_colours(
+                by, self.rows, self.path, self.union, order, eager, streams
+            )
+            self._colour_cache[by] = colours
         return colours
 
 
-def folded(
-    whole: WholeGraph,
+def build_folded_graph(
+    whole: ExpandedGraph,
     measured: MeasuredGraph | None = None,
     union: GraphUnion | None = None,
     eager: Callable[[], Mapping[int, EagerCounterpart]] = dict,
-    by: FoldBy = FoldBy.ORDER,
+    by: FoldCriterion = FoldCriterion.ORDER,
     streams: Callable[[], Mapping[int, int]] = dict,
 ) -> FoldedGraph:
     """Fold a graph with its nested graphs.
@@ -113,32 +121,32 @@ def folded(
     ``measured`` provides the critical path, ``union`` the changes, ``eager`` the eager
     counterparts, ``by`` the first fold criterion, and ``streams`` the planned streams.
     """
-    root = fold(whole, by)
-    path = path_marks(whole, measured)
-    return FoldedGraph(whole, root, groups(root), path, union, eager, streams)
+    root = fold_graph(whole, by)
+    path = build_path_marks(whole, measured)
+    return FoldedGraph(whole, root, index_groups(root), path, union, eager, streams)
 
 
-def untimed(whole: WholeGraph, by: FoldBy) -> FoldedGraph:
-    """Fold a graph without times; :func:`timed` adds them."""
-    return replace(folded(whole, by=by), complete=False)
+def fold_without_times(whole: ExpandedGraph, by: FoldCriterion) -> FoldedGraph:
+    """Fold a graph without times; :func:`add_times` adds them."""
+    return replace(build_folded_graph(whole, by=by), complete=False)
 
 
-def timed(
+def add_times(
     graph: FoldedGraph,
-    whole: WholeGraph,
+    whole: ExpandedGraph,
     measured: MeasuredGraph | None,
     eager: Callable[[], Mapping[int, EagerCounterpart]],
     streams: Callable[[], Mapping[int, int]],
 ) -> FoldedGraph:
     """Add times to an untimed graph; ``whole`` has the same nodes with measured times."""
-    path = path_marks(whole, measured)
+    path = build_path_marks(whole, measured)
     return FoldedGraph(whole, graph.root, graph.groups, path, None, eager, streams)
 
 
 class GroupTimes:
     """GPU time per replay of groups, from prefix sums over the leaves in fold order."""
 
-    def __init__(self, whole: WholeGraph, order: Ints) -> None:
+    def __init__(self, whole: ExpandedGraph, order: Ints) -> None:
         rows = whole.table.rows
         self._replays = whole.table.replays
         count = len(rows)
@@ -147,13 +155,13 @@ class GroupTimes:
         medians = np.fromiter((row.times.median_ns or 0.0 for row in rows), np.float64, count)
         twice = np.rint(2.0 * medians).astype(np.int64) * samples
         self._samples = samples[order]
-        self._twice = _sums(twice[order])
-        self._seen = _sums(self._samples > 0)
+        self._twice = _compute_prefix_sums(twice[order])
+        self._seen = _compute_prefix_sums(self._samples > 0)
         optional = np.zeros(count, dtype=np.bool_)
-        optional[list(whole.inside_body)] = True
-        self._optional = _sums(optional[order])
+        optional[list(whole.optional_nodes)] = True
+        self._optional = _compute_prefix_sums(optional[order])
 
-    def text(self, first: int, count: int) -> str:
+    def format_time(self, first: int, count: int) -> str:
         """Format the time of ``count`` leaves from ``first``; empty if none was measured. A
         conditional body counts the replays in which it runs; with other nodes in the group, it is
         weighted by that share."""
@@ -166,6 +174,6 @@ class GroupTimes:
         return format_ns(int(self._twice[end] - self._twice[first]) / 2 / replays)
 
 
-def _sums(values: npt.ArrayLike) -> Ints:
+def _compute_prefix_sums(values: npt.ArrayLike) -> Ints:
     """Compute prefix sums, with the total as the last element."""
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
-from graphviz_dash.features.graph.folding.tree import Fold, FoldKind, Group, Leaf
+from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldItem, FoldKind, Leaf
 
 BOX_WIDTH: Final = 190.0
 LEAF_HEIGHT: Final = 40.0
@@ -19,30 +19,30 @@ GAP: Final = 16.0
 GUTTER: Final = 34.0
 """Distance between columns; upward links use it."""
 
-_NESTED_RATIO: Final = 0.75
+_NESTED_ASPECT_RATIO: Final = 0.75
 """Target width-to-height ratio of an unfolded group."""
 
-_MOST_COLUMNS: Final = 24
+_MAX_COLUMNS: Final = 24
 
-ALL: Final = -1
+ALL_BLOCKS: Final = -1
 """Replaces a block number: all blocks of a repeat are shown."""
 
-Shown: TypeAlias = Mapping[str, int]
+VisibleBlocks: TypeAlias = Mapping[str, int]
 """Visible block of each unfolded REPEAT, by its id; the first by default."""
 
 
-def shown_children(group: Group, shown: Shown) -> tuple[Fold, ...]:
+def get_visible_children(group: FoldGroup, shown: VisibleBlocks) -> tuple[FoldItem, ...]:
     """Return the visible children of an unfolded group: one block of a REPEAT, unless ALL."""
     block = shown.get(group.id, 0)
-    if group.kind is not FoldKind.REPEAT or block == ALL:
+    if group.kind is not FoldKind.REPEAT or block == ALL_BLOCKS:
         return group.children
     return (group.blocks[min(block, len(group.blocks) - 1)],)
 
 
-class Placed(Struct):
+class LayoutBox(Struct):
     """Leaf or group with its position. Coordinates are absolute after :func:`lay_out`."""
 
-    fold: Fold
+    fold: FoldItem
     """Leaf or group of the box."""
     width: float
     """Width in pixels at zoom 1."""
@@ -58,11 +58,13 @@ class Placed(Struct):
     """Right edge of that column, where the gutter begins."""
     open: bool = False
     """Whether it is an unfolded group."""
-    inside: list[Placed] = field(default_factory=list)
+    inside: list[LayoutBox] = field(default_factory=list)
     """Children of an unfolded group."""
 
 
-def lay_out(root: Group, expanded: frozenset[str], ratio: float, shown: Shown) -> Placed:
+def lay_out(
+    root: FoldGroup, expanded: frozenset[str], ratio: float, shown: VisibleBlocks
+) -> LayoutBox:
     """Lay out the boxes of ``root`` with the groups of ``expanded`` unfolded (the root always is).
 
     Args:
@@ -70,34 +72,36 @@ def lay_out(root: Group, expanded: frozenset[str], ratio: float, shown: Shown) -
         shown: visible blocks of repeats.
     """
     placed = _measure(root, expanded | {root.id}, ratio, shown)
-    _shift(placed, 0.0, 0.0)
+    _shift_box(placed, 0.0, 0.0)
     return placed
 
 
-def _measure(item: Fold, expanded: frozenset[str], ratio: float, shown: Shown) -> Placed:
+def _measure(
+    item: FoldItem, expanded: frozenset[str], ratio: float, shown: VisibleBlocks
+) -> LayoutBox:
     if isinstance(item, Leaf):
-        return Placed(item, BOX_WIDTH, LEAF_HEIGHT)
+        return LayoutBox(item, BOX_WIDTH, LEAF_HEIGHT)
     if item.id not in expanded:
-        return Placed(item, BOX_WIDTH, GROUP_HEIGHT)
+        return LayoutBox(item, BOX_WIDTH, GROUP_HEIGHT)
     # A single child gets the full space of its group.
-    children = shown_children(item, shown)
-    inner = ratio if len(children) == 1 else _NESTED_RATIO
+    children = get_visible_children(item, shown)
+    inner = ratio if len(children) == 1 else _NESTED_ASPECT_RATIO
     inside = [_measure(child, expanded, inner, shown) for child in children]
     if item.kind is FoldKind.PARALLEL:
-        width, height = _side_by_side(inside)
+        width, height = _place_side_by_side(inside)
     elif item.kind is FoldKind.HOLDER:
-        width, height = _under(inside)
+        width, height = _place_bodies_below(inside)
     else:
-        width, height = _columns(inside, ratio)
+        width, height = _place_in_columns(inside, ratio)
     header = 0.0 if item.kind is FoldKind.GRAPH else HEADER
     for child in inside:
         child.x += PAD
         child.right += PAD
         child.y += header + PAD
-    return Placed(item, width + 2 * PAD, height + header + 2 * PAD, open=True, inside=inside)
+    return LayoutBox(item, width + 2 * PAD, height + header + 2 * PAD, open=True, inside=inside)
 
 
-def _side_by_side(inside: Sequence[Placed]) -> tuple[float, float]:
+def _place_side_by_side(inside: Sequence[LayoutBox]) -> tuple[float, float]:
     x = 0.0
     for box in inside:
         box.x = x
@@ -106,10 +110,10 @@ def _side_by_side(inside: Sequence[Placed]) -> tuple[float, float]:
     return x - GAP, max(box.height for box in inside)
 
 
-def _under(inside: Sequence[Placed]) -> tuple[float, float]:
+def _place_bodies_below(inside: Sequence[LayoutBox]) -> tuple[float, float]:
     """Place the first box above the others, which are side by side."""
     holder, *bodies = inside
-    width, height = _side_by_side(bodies)
+    width, height = _place_side_by_side(bodies)
     top = holder.height + 1.5 * GAP
     for body in bodies:
         body.y = top
@@ -122,22 +126,22 @@ def _under(inside: Sequence[Placed]) -> tuple[float, float]:
     return total_width, top + height
 
 
-def _columns(inside: Sequence[Placed], ratio: float) -> tuple[float, float]:
+def _place_in_columns(inside: Sequence[LayoutBox], ratio: float) -> tuple[float, float]:
     """Arrange a row of boxes in the number of columns closest to ``ratio``; return width and
     height."""
     if not inside:
         return BOX_WIDTH, 0.0
     best: tuple[float, list[int]] | None = None
     total = sum(box.height + GAP for box in inside)
-    for count in range(1, min(_MOST_COLUMNS, len(inside)) + 1):
-        columns = _split(inside, total / count)
-        width, height = _extent(inside, columns)
+    for count in range(1, min(_MAX_COLUMNS, len(inside)) + 1):
+        columns = _assign_columns(inside, total / count)
+        width, height = _compute_extent(inside, columns)
         # A ratio half as wide is as far off as one twice as wide.
         deviation = max(width / height / ratio, ratio / (width / height))
         if best is None or deviation < best[0]:
             best = (deviation, columns)
     columns = best[1] if best else [0] * len(inside)
-    width, height = _extent(inside, columns)
+    width, height = _compute_extent(inside, columns)
     x = 0.0
     for number in range(max(columns) + 1):
         members = [box for box, column in zip(inside, columns, strict=True) if column == number]
@@ -153,7 +157,7 @@ def _columns(inside: Sequence[Placed], ratio: float) -> tuple[float, float]:
     return width, height
 
 
-def _split(inside: Sequence[Placed], target: float) -> list[int]:
+def _assign_columns(inside: Sequence[LayoutBox], target: float) -> list[int]:
     """Assign a column to each box, for columns of about ``target`` pixels."""
     columns = []
     column, filled = 0, 0.0
@@ -166,7 +170,7 @@ def _split(inside: Sequence[Placed], target: float) -> list[int]:
     return columns
 
 
-def _extent(inside: Sequence[Placed], columns: list[int]) -> tuple[float, float]:
+def _compute_extent(inside: Sequence[LayoutBox], columns: list[int]) -> tuple[float, float]:
     widths: dict[int, float] = {}
     heights: dict[int, float] = {}
     for box, column in zip(inside, columns, strict=True):
@@ -175,9 +179,9 @@ def _extent(inside: Sequence[Placed], columns: list[int]) -> tuple[float, float]
     return sum(widths.values()) + GUTTER * (len(widths) - 1), max(heights.values())
 
 
-def _shift(placed: Placed, x: float, y: float) -> None:
+def _shift_box(placed: LayoutBox, x: float, y: float) -> None:
     placed.x += x
     placed.y += y
     placed.right += x
     for child in placed.inside:
-        _shift(child, placed.x, placed.y)
+        _shift_box(child, placed.x, placed.y)

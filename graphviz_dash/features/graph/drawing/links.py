@@ -13,14 +13,14 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.change import Change
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.features.graph.diff.graph_union import GraphUnion
-from graphviz_dash.features.graph.drawing.layout import GAP, GUTTER, Placed
+from graphviz_dash.features.graph.drawing.layout import GAP, GUTTER, LayoutBox
 from graphviz_dash.features.graph.drawing.path import PathMarks
-from graphviz_dash.features.graph.folding.tree import FoldKind, Group, Leaf, LeafOrder
+from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldKind, Leaf, LeafOrder
 from graphviz_dash.model.graph import EdgeType, GraphEdge
 
-_TOLD: Final = (Change.ADDED, Change.CHANGED)
+_SHOWN_CHANGES: Final = (Change.ADDED, Change.CHANGED)
 
 
 class Link(msgspec.Struct, frozen=True, array_like=True):
@@ -59,8 +59,8 @@ class Edges(Struct, frozen=True):
     """Text of the edge's link by edge number, without empty texts."""
 
     @classmethod
-    def of(
-        cls, whole: WholeGraph, order: LeafOrder, path: PathMarks, union: GraphUnion | None
+    def from_graph(
+        cls, whole: ExpandedGraph, order: LeafOrder, path: PathMarks, union: GraphUnion | None
     ) -> Edges:
         """Build the edges of ``whole``, whose nodes have the fold order ``order``."""
         edges = whole.table.graph.edges
@@ -70,27 +70,29 @@ class Edges(Struct, frozen=True):
         texts = {
             number: edge_texts
             for number, edge in enumerate(edges)
-            if (edge_texts := _said(edge, union))
+            if (edge_texts := _describe_edge(edge, union))
         }
         return cls(
             order,
-            order.at[np.fromiter((edge.source for edge in edges), np.int64, count)],
-            order.at[np.fromiter((edge.target for edge in edges), np.int64, count)],
+            order.positions[np.fromiter((edge.source for edge in edges), np.int64, count)],
+            order.positions[np.fromiter((edge.target for edge in edges), np.int64, count)],
             np.fromiter((edge.type is EdgeType.PROGRAMMATIC for edge in edges), np.bool_, count),
             np.fromiter(critical, np.bool_, count) if marked else np.zeros(count, np.bool_),
             texts,
         )
 
 
-def _said(edge: GraphEdge, union: GraphUnion | None) -> frozenset[str]:
+def _describe_edge(edge: GraphEdge, union: GraphUnion | None) -> frozenset[str]:
     change = None if union is None else union.edges.get((edge.source, edge.target))
-    texts = {change.value} if change in _TOLD and change is not None else set()
+    texts = {change.value} if change in _SHOWN_CHANGES and change is not None else set()
     if edge.type is not EdgeType.FULL or edge.from_port or edge.to_port:
         texts.add(f"{edge.type.value}, port {edge.from_port} to {edge.to_port}")
     return frozenset(texts)
 
 
-def links(edges: Edges, count: int, flat: list[Placed], parents: dict[str, Placed]) -> list[Link]:
+def build_links(
+    edges: Edges, count: int, flat: list[LayoutBox], parents: dict[str, LayoutBox]
+) -> list[Link]:
     """Build one link for all edges between two boxes.
 
     Args:
@@ -99,33 +101,37 @@ def links(edges: Edges, count: int, flat: list[Placed], parents: dict[str, Place
         parents: enclosing box of each box, by id.
     """
     box_of = np.full(count, -1, dtype=np.int64)
-    holder_links: list[tuple[Placed, Placed]] = []
+    holder_links: list[tuple[LayoutBox, LayoutBox]] = []
     for number, box in enumerate(flat):
         item = box.fold
         if isinstance(item, Leaf):
-            box_of[edges.order.at[item.node]] = number
+            box_of[edges.order.positions[item.node]] = number
         elif not box.open or item.kind is FoldKind.REPEAT:
             # Hidden leaves of a repeat belong to the repeat; inner boxes follow outer ones.
             box_of[item.first : item.first + item.count] = number
     for number, box in enumerate(flat):
-        if box.open and isinstance(box.fold, Group) and box.fold.kind is FoldKind.HOLDER:
+        if box.open and isinstance(box.fold, FoldGroup) and box.fold.kind is FoldKind.HOLDER:
             # Successors of the node follow its bodies: its edges end at the group.
             holder, *bodies = box.inside
             box_of[box.fold.first] = number
             holder_links += [(holder, body) for body in bodies]
     inward = [
-        Link(source.fold.id, body.fold.id, _points(source, body, parents), False, "", 0, False)
+        Link(
+            source.fold.id, body.fold.id, _build_points(source, body, parents), False, "", 0, False
+        )
         for source, body in holder_links
     ]
-    return inward + _between(edges, box_of, flat, parents)
+    return inward + _build_crossing_links(edges, box_of, flat, parents)
 
 
-def _between(
-    edges: Edges, box_of: Ints, flat: list[Placed], parents: dict[str, Placed]
+def _build_crossing_links(
+    edges: Edges, box_of: Ints, flat: list[LayoutBox], parents: dict[str, LayoutBox]
 ) -> list[Link]:
     """Build the links of edges; ``box_of`` holds the box number of each leaf."""
     source, target = box_of[edges.source], box_of[edges.target]
-    crossing = np.flatnonzero((source != target) & ~_within(flat, parents)[source, target])
+    crossing = np.flatnonzero(
+        (source != target) & ~_find_enclosing_repeats(flat, parents)[source, target]
+    )
     keys = source[crossing] * len(flat) + target[crossing]
     pairs, first, link_of, counts = np.unique(
         keys, return_index=True, return_inverse=True, return_counts=True
@@ -145,7 +151,7 @@ def _between(
             Link(
                 begin.fold.id,
                 end.fold.id,
-                _points(begin, end, parents),
+                _build_points(begin, end, parents),
                 bool(programmatic[link] == counts[link]),
                 "; ".join(sorted(texts.get(link, ()))),
                 int(counts[link]),
@@ -155,24 +161,28 @@ def _between(
     return links
 
 
-def _within(flat: list[Placed], parents: dict[str, Placed]) -> npt.NDArray[np.bool_]:
+def _find_enclosing_repeats(
+    flat: list[LayoutBox], parents: dict[str, LayoutBox]
+) -> npt.NDArray[np.bool_]:
     """Mark pairs of boxes in which one is an unfolded repeat around the other. Links from the shown
     block to hidden blocks of the repeat are not drawn."""
     number = {id(box): index for index, box in enumerate(flat)}
     enclosed = np.zeros((len(flat), len(flat)), dtype=np.bool_)
     for index, box in enumerate(flat):
-        for outer in _upward(box, parents):
+        for outer in _list_enclosing_boxes(box, parents):
             outer_index = number.get(id(outer))
             if outer_index is not None and getattr(outer.fold, "kind", None) is FoldKind.REPEAT:
                 enclosed[index, outer_index] = enclosed[outer_index, index] = True
     return enclosed
 
 
-def _points(source: Placed, target: Placed, parents: dict[str, Placed]) -> list[int]:
-    return [round(value) for value in _route(source, target, parents)]
+def _build_points(source: LayoutBox, target: LayoutBox, parents: dict[str, LayoutBox]) -> list[int]:
+    return [round(value) for value in _compute_route(source, target, parents)]
 
 
-def _route(source: Placed, target: Placed, parents: dict[str, Placed]) -> list[float]:
+def _compute_route(
+    source: LayoutBox, target: LayoutBox, parents: dict[str, LayoutBox]
+) -> list[float]:
     """Compute the route from the bottom of one box to the top of another: straight down, or up
     through the gutter next to the source's column."""
     x0, y0 = source.x + source.width / 2, source.y + source.height
@@ -182,22 +192,22 @@ def _route(source: Placed, target: Placed, parents: dict[str, Placed]) -> list[f
             return [x0, y0, x1, y1]
         middle = (y0 + y1) / 2 if y1 - y0 < 3 * GAP else y1 - GAP / 2
         return [x0, y0, x0, middle, x1, middle, x1, y1]
-    gutter = _column_edge(source, target, parents) + GUTTER / 2
+    gutter = _find_column_edge(source, target, parents) + GUTTER / 2
     return [x0, y0, x0, y0 + GAP / 2, gutter, y0 + GAP / 2, gutter, y1 - GAP / 2, x1, y1 - GAP / 2, x1, y1]  # fmt: skip  # noqa: E501
 
 
-def _column_edge(source: Placed, target: Placed, parents: dict[str, Placed]) -> float:
+def _find_column_edge(source: LayoutBox, target: LayoutBox, parents: dict[str, LayoutBox]) -> float:
     """Return the right edge of the column below the nearest common box."""
-    target_ancestors = {id(box): box for box in _upward(target, parents)}
-    for inner, outer in pairwise([source, *_upward(source, parents)]):
+    target_ancestors = {id(box): box for box in _list_enclosing_boxes(target, parents)}
+    for inner, outer in pairwise([source, *_list_enclosing_boxes(source, parents)]):
         if id(outer) in target_ancestors:
             return inner.right
     return source.right
 
 
-def _upward(box: Placed, parents: dict[str, Placed]) -> list[Placed]:
+def _list_enclosing_boxes(box: LayoutBox, parents: dict[str, LayoutBox]) -> list[LayoutBox]:
     ancestors = []
-    current: Placed | None = parents.get(box.fold.id)
+    current: LayoutBox | None = parents.get(box.fold.id)
     while current is not None:
         ancestors.append(current)
         current = parents.get(current.fold.id)

@@ -9,14 +9,14 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
+from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
 from graphviz_dash.analysis.step_comparison.eager_change import EagerChange, EagerCounterpart
-from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.errors import printable
-from graphviz_dash.features.graph.drawing.node_note import node_lines
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.graph.drawing.node_note import build_node_lines
 from graphviz_dash.features.prediction.analysis.needs import NodeNeed
-from graphviz_dash.features.prediction.stream_narrative import need_text
+from graphviz_dash.features.prediction.stream_narrative import format_need
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
     ConditionalParams,
@@ -32,11 +32,11 @@ from graphviz_dash.model.graph import (
     NodeKind,
     SemaphoreParams,
 )
-from graphviz_dash.units import counted, format_bytes, format_count, format_ns, format_percent
+from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent, pluralize
 
-_BINS: Final = 24
-_MOST_NEEDS: Final = 8
-_ABSENT: Final = "–"
+_MAX_BINS: Final = 24
+_MAX_NEEDS: Final = 8
+_ABSENT_TEXT: Final = "–"
 
 
 class Field(Struct, frozen=True):
@@ -66,7 +66,7 @@ class NodeCard(Struct, frozen=True):
     """Histogram of sample durations, ascending; empty without samples."""
 
 
-def node_card(
+def build_node_card(
     table: NodeTable,
     index: int,
     samples: Ints,
@@ -80,61 +80,70 @@ def node_card(
     provides the slack; ``eager`` is the eager counterpart, ``needs`` are the data dependencies.
     """
     row = table.rows[index]
-    label = printable(row.node.label)
+    label = escape_control_characters(row.node.label)
     parent = table.graph.parent
     return NodeCard(
-        where=f"node {index}" + (f" of {printable(table.graph.id)}" if parent else ""),
+        where=f"node {index}"
+        + (f" of {escape_control_characters(table.graph.id)}" if parent else ""),
         kind=row.node.kind.value,
         category=row.category.value,
-        title=node_lines(row)[0],
+        title=build_node_lines(row)[0],
         name=label,
         sections=(
-            ("Origin", _origin(row)),
-            ("Launch", _launch(row)),
+            ("Origin", _build_origin_fields(row)),
+            ("Launch", _build_launch_fields(row)),
             (
                 "Time over replays",
-                (*_times(row, table), *_slack(table, index, measured), *_eager(eager)),
+                (
+                    *_build_time_fields(row, table),
+                    *_build_slack_fields(table, index, measured),
+                    *_build_eager_fields(eager),
+                ),
             ),
             (
                 "Dependencies",
-                (*_edges(table, index), *_holder(table), *_needs(needs, table, measured)),
+                (
+                    *_build_edge_fields(table, index),
+                    *_build_holder_fields(table),
+                    *_build_need_fields(needs, table, measured),
+                ),
             ),
         ),
-        bins=_histogram(samples),
+        bins=_compute_histogram(samples),
     )
 
 
-def _origin(row: NodeRow) -> tuple[Field, ...]:
+def _build_origin_fields(row: NodeRow) -> tuple[Field, ...]:
     origin = row.origin
-    path = " > ".join(printable(op) for op in origin.op_path)
+    path = " > ".join(escape_control_characters(op) for op in origin.op_path)
     return (
-        Field("Operator", _text(origin.op), origin.reason or ""),
-        Field("Operator path", path or _ABSENT),
-        Field("Input shapes", _text(origin.input_dims)),
-        Field("Input types", _text(origin.input_types)),
-        Field("Module", _text(origin.module)),
-        Field("Source", _text(origin.source), origin.source_method or ""),
+        Field("Operator", _format_text(origin.op), origin.reason or ""),
+        Field("Operator path", path or _ABSENT_TEXT),
+        Field("Input shapes", _format_text(origin.input_dims)),
+        Field("Input types", _format_text(origin.input_types)),
+        Field("Module", _format_text(origin.module)),
+        Field("Source", _format_text(origin.source), origin.source_method or ""),
         Field("Phase", origin.phase),
-        Field("Launched by", _text(origin.launch_call)),
+        Field("Launched by", _format_text(origin.launch_call)),
         Field("Attributed by", origin.method, f"confidence {format_percent(origin.confidence)}"),
     )
 
 
-def _launch(row: NodeRow) -> tuple[Field, ...]:
-    return (*_state(row), *_params(row))
+def _build_launch_fields(row: NodeRow) -> tuple[Field, ...]:
+    return (*_build_state_fields(row), *_build_param_fields(row))
 
 
-def _state(row: NodeRow) -> tuple[Field, ...]:
+def _build_state_fields(row: NodeRow) -> tuple[Field, ...]:
     """Build the state field of a disabled node."""
     if row.node.enabled is not False:
         return ()
     return (Field("Runs", "no", "disabled in the graph exec"),)
 
 
-def _params(row: NodeRow) -> tuple[Field, ...]:
+def _build_param_fields(row: NodeRow) -> tuple[Field, ...]:
     match row.node.params:
         case KernelParams() as kernel:
-            return _kernel(kernel)
+            return _build_kernel_fields(kernel)
         case MemcpyParams() as copy:
             return (
                 Field("Direction", f"{copy.direction} ({copy.source} to {copy.target})"),
@@ -151,40 +160,43 @@ def _params(row: NodeRow) -> tuple[Field, ...]:
         case MemsetParams(bytes=size):
             return (Field("Bytes", format_bytes(size)),)
         case _:
-            return _others(row)
+            return _build_other_fields(row)
 
 
-def _kernel(kernel: KernelParams) -> tuple[Field, ...]:
+def _build_kernel_fields(kernel: KernelParams) -> tuple[Field, ...]:
     fields = [
-        Field("Grid", _dim3(kernel.grid)),
-        Field("Block", _dim3(kernel.block)),
+        Field("Grid", _format_dim3(kernel.grid)),
+        Field("Block", _format_dim3(kernel.block)),
         Field("Dynamic shared", format_bytes(kernel.dynamic_shared)),
         Field("Static shared", format_bytes(kernel.static_shared)),
         Field("Registers", format_count(kernel.registers), "per thread"),
     ]
     if kernel.cluster is not None:
-        fields.append(Field("Cluster", _dim3(kernel.cluster), "blocks"))
+        fields.append(Field("Cluster", _format_dim3(kernel.cluster), "blocks"))
     if kernel.cooperative:
         fields.append(Field("Cooperative", "yes", "all blocks run concurrently"))
     if kernel.dynamic_parallelism:
         fields.append(Field("Launches kernels", "yes", "dynamic parallelism"))
     if kernel.priority:
         fields.append(Field("Priority", str(kernel.priority), "lower values run first"))
-    return (*fields, Field("Mangled name", printable(kernel.name)))
+    return (*fields, Field("Mangled name", escape_control_characters(kernel.name)))
 
 
-def _others(row: NodeRow) -> tuple[Field, ...]:
+def _build_other_fields(row: NodeRow) -> tuple[Field, ...]:
     """Build the fields of a node that is no kernel, copy or set."""
     kind, bodies = row.node.kind, ", ".join(row.node.bodies)
     fields: tuple[Field, ...]
     match row.node.params:
         case HostParams(function=function, library=library):
             note = "" if function else "no symbol at its address"
-            fields = (Field("Function", _text(function), note), Field("Library", _text(library)))
+            fields = (
+                Field("Function", _format_text(function), note),
+                Field("Library", _format_text(library)),
+            )
         case MemAllocParams(bytes=count, device=device):
             fields = (Field("Bytes", format_bytes(count)), Field("Device", str(device)))
         case MemFreeParams(allocated_by=None):
-            fields = (Field("Allocated by", _ABSENT, "not by a node of this graph"),)
+            fields = (Field("Allocated by", _ABSENT_TEXT, "not by a node of this graph"),)
         case MemFreeParams(allocated_by=node):
             fields = (Field("Allocated by", f"node {node}"),)
         case EventParams(event=number):
@@ -198,26 +210,26 @@ def _others(row: NodeRow) -> tuple[Field, ...]:
             fields = (
                 Field(
                     "Type",
-                    what.value if what else _ABSENT,
+                    what.value if what else _ABSENT_TEXT,
                     "" if what else "not read",
                 ),
                 Field("Bodies", format_count(size), bodies),
             )
         case BatchMemOpParams(operations=operations):
-            fields = (Field("Operations", printable(", ".join(operations))),)
+            fields = (Field("Operations", escape_control_characters(", ".join(operations))),)
         case _ if kind is NodeKind.CHILD_GRAPH:
-            fields = (Field("Contains", bodies or _ABSENT, "" if bodies else "not read"),)
+            fields = (Field("Contains", bodies or _ABSENT_TEXT, "" if bodies else "not read"),)
         case _ if kind is NodeKind.EMPTY:
             fields = (Field("Purpose", "only joins dependencies"),)
         case _:
-            fields = (Field("Parameters", _ABSENT, "not read"),)
+            fields = (Field("Parameters", _ABSENT_TEXT, "not read"),)
     return fields
 
 
-def _times(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:
+def _build_time_fields(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:
     times = row.times
     if not times.samples:
-        return (Field("Duration", _ABSENT, times.note or ""),)
+        return (Field("Duration", _ABSENT_TEXT, times.note or ""),)
     return (
         Field("Median", format_ns(times.median_ns), times.note or times.timed_in or ""),
         Field("Min–max", f"{format_ns(times.min_ns)} to {format_ns(times.max_ns)}"),
@@ -228,13 +240,15 @@ def _times(row: NodeRow, table: NodeTable) -> tuple[Field, ...]:
     )
 
 
-def _slack(table: NodeTable, index: int, measured: MeasuredGraph | None) -> tuple[Field, ...]:
+def _build_slack_fields(
+    table: NodeTable, index: int, measured: MeasuredGraph | None
+) -> tuple[Field, ...]:
     number = None if measured is None else measured.index_of.get((table.graph.id, index))
-    if measured is None or number is None or measured.p50[number] == NOT_SEEN:
+    if measured is None or number is None or measured.p50[number] == UNTRACED:
         return ()
-    critical = number in measured.critical
+    critical = number in measured.critical_nodes
     slack = int(measured.slack[number])
-    lost = measured.lost[number]
+    lost = measured.lost_before[number]
     return (
         Field("p99", format_ns(int(measured.p99[number])), f"of {measured.replays} replays"),
         Field(
@@ -252,15 +266,15 @@ def _slack(table: NodeTable, index: int, measured: MeasuredGraph | None) -> tupl
     )
 
 
-def _eager(work: EagerCounterpart | None) -> tuple[Field, ...]:
+def _build_eager_fields(work: EagerCounterpart | None) -> tuple[Field, ...]:
     """Build the field of the corresponding eager work."""
     if work is None:
         return ()
     if work.eager_ns is None:
-        return (Field("Eager", _ABSENT, work.change.value),)
-    names = printable(", ".join(short_name(name) for name in work.names))
+        return (Field("Eager", _ABSENT_TEXT, work.change.value),)
+    names = escape_control_characters(", ".join(shorten_name(name) for name in work.names))
     shared_text = (
-        f", with {counted(work.together - 1, 'node')} alongside" if work.together > 1 else ""
+        f", with {pluralize(work.node_count - 1, 'node')} alongside" if work.node_count > 1 else ""
     )
     change = (work.graph_ns - work.eager_ns) / work.eager_ns if work.eager_ns else 0.0
     note = f"{change:+.0%} in the graph's traced step{shared_text}"
@@ -269,23 +283,23 @@ def _eager(work: EagerCounterpart | None) -> tuple[Field, ...]:
     return (Field("Eager", format_ns(work.eager_ns), note),)
 
 
-def _edges(table: NodeTable, index: int) -> tuple[Field, ...]:
+def _build_edge_fields(table: NodeTable, index: int) -> tuple[Field, ...]:
     before = [edge for edge in table.graph.edges if edge.target == index]
     after = [edge for edge in table.graph.edges if edge.source == index]
     return (
-        Field("After", _ends(before, [edge.source for edge in before])),
-        Field("Before", _ends(after, [edge.target for edge in after])),
+        Field("After", _format_ends(before, [edge.source for edge in before])),
+        Field("Before", _format_ends(after, [edge.target for edge in after])),
     )
 
 
-def _holder(table: NodeTable) -> tuple[Field, ...]:
+def _build_holder_fields(table: NodeTable) -> tuple[Field, ...]:
     parent = table.graph.parent
     if parent is None:
         return ()
-    return (Field("Inside", f"node {parent[1]} of {printable(parent[0])}"),)
+    return (Field("Inside", f"node {parent[1]} of {escape_control_characters(parent[0])}"),)
 
 
-def _needs(
+def _build_need_fields(
     needs: Sequence[NodeNeed], table: NodeTable, measured: MeasuredGraph | None
 ) -> tuple[Field, ...]:
     """Build one field per data dependency."""
@@ -294,19 +308,19 @@ def _needs(
     shown = [
         Field(
             "Needs",
-            f"{node} {node_lines(table.rows[node])[0]}"
+            f"{node} {build_node_lines(table.rows[node])[0]}"
             if graph == table.graph.id
             else f"{graph}#{node}",
-            need_text(need),
+            format_need(need),
         )
-        for need in needs[:_MOST_NEEDS]
+        for need in needs[:_MAX_NEEDS]
         for graph, node in (measured.nodes[need.source],)
     ]
     more = len(needs) - len(shown)
     return (*shown, Field("Needs", f"{more} more")) if more > 0 else tuple(shown)
 
 
-def _ends(edges: list[GraphEdge], ends: list[int]) -> str:
+def _format_ends(edges: list[GraphEdge], ends: list[int]) -> str:
     if not edges:
         return "nothing"
     parts = []
@@ -318,18 +332,18 @@ def _ends(edges: list[GraphEdge], ends: list[int]) -> str:
     return ", ".join(parts)
 
 
-def _histogram(samples: Ints) -> tuple[int, ...]:
+def _compute_histogram(samples: Ints) -> tuple[int, ...]:
     if not len(samples):
         return ()
-    counts, _ = np.histogram(samples, bins=min(_BINS, max(1, len(np.unique(samples)))))
+    counts, _ = np.histogram(samples, bins=min(_MAX_BINS, max(1, len(np.unique(samples)))))
     return tuple(int(count) for count in counts)
 
 
-def _text(value: str | None) -> str:
-    return _ABSENT if value is None else printable(value)
+def _format_text(value: str | None) -> str:
+    return _ABSENT_TEXT if value is None else escape_control_characters(value)
 
 
-def _dim3(size: tuple[int, int, int] | None) -> str:
+def _format_dim3(size: tuple[int, int, int] | None) -> str:
     if size is None:
         return "–"
     return " x ".join(f"{value:,}" for value in size)

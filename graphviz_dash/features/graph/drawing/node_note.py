@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.errors import printable
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
     ConditionalParams,
@@ -21,43 +21,45 @@ from graphviz_dash.model.graph import (
 )
 from graphviz_dash.units import format_bytes
 
-ATEN: Final = "aten::"
+ATEN_PREFIX: Final = "aten::"
 """Default operator namespace, omitted in names."""
 
 
-def node_lines(row: NodeRow, above: str = "") -> tuple[str, str]:
+def build_node_lines(row: NodeRow, above: str = "") -> tuple[str, str]:
     """Build the name and the description of a node: operator or module, and kernel. A node with
-    neither is named by its kernel and :func:`node_note`. A module equal to the title ``above`` is
-    skipped."""
-    work = work_name(row.node)
+    neither is named by its kernel and :func:`describe_node`. A module equal to the title ``above``
+    is skipped."""
+    work = format_work_name(row.node)
     module = row.origin.module
-    title = operator_name(row) or (module.rpartition(".")[2] if module and module != above else "")
+    title = format_operator(row) or (
+        module.rpartition(".")[2] if module and module != above else ""
+    )
     if not title or title == work:
-        return work, node_note(row.node)
-    return printable(title), work
+        return work, describe_node(row.node)
+    return escape_control_characters(title), work
 
 
-def operator_name(row: NodeRow) -> str:
+def format_operator(row: NodeRow) -> str:
     """Format the operator as PyTorch users write it, without the aten namespace; empty if
     unknown."""
-    return (row.origin.op or "").removeprefix(ATEN)
+    return (row.origin.op or "").removeprefix(ATEN_PREFIX)
 
 
-def module_tail(module: str | None) -> str:
+def format_module_tail(module: str | None) -> str:
     """Return a module's path without the root class, which all nodes share; empty if unknown."""
     if module is None:
         return ""
-    root, _, inner = printable(module).partition(".")
+    root, _, inner = escape_control_characters(module).partition(".")
     return inner or root
 
 
-def work_name(node: GraphNode) -> str:
+def format_work_name(node: GraphNode) -> str:
     """Return the short kernel name, or the label of another kind of node."""
-    label = printable(node.label)
-    return short_name(label) if isinstance(node.params, KernelParams) else label
+    label = escape_control_characters(node.label)
+    return shorten_name(label) if isinstance(node.params, KernelParams) else label
 
 
-def node_note(node: GraphNode) -> str:
+def describe_node(node: GraphNode) -> str:
     """Describe size, partner or operations of a node; its kind if nothing else is known."""
     match node.params:
         case MemcpyParams(bytes=size) | MemsetParams(bytes=size):

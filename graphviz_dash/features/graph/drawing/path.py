@@ -8,16 +8,16 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, MeasuredGraph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.model.graph import GraphEdge
 
-ON_PATH: Final = "on the critical path"
-NO_SLACK: Final = "slack under 5 µs"
-NOT_MEASURED: Final = "not measured"
+ON_PATH_LABEL: Final = "on the critical path"
+NO_SLACK_LABEL: Final = "slack under 5 µs"
+NOT_MEASURED_LABEL: Final = "not measured"
 SLACK_LABELS: Final = (
-    (ON_PATH, -1),
-    (NO_SLACK, 5_000),
+    (ON_PATH_LABEL, -1),
+    (NO_SLACK_LABEL, 5_000),
     ("5 to 20 µs", 20_000),
     ("20 to 100 µs", 100_000),
     ("100 µs and more", 1 << 62),
@@ -37,25 +37,25 @@ class PathMarks(Struct, frozen=True):
     is_line: bool = True
     """Whether every node is on the path, so that marking it has no meaning."""
 
-    def label(self, node: int) -> str:
+    def get_label(self, node: int) -> str:
         """Return the slack label of a node."""
         if node in self.nodes:
-            return ON_PATH
+            return ON_PATH_LABEL
         slack = self.slack.get(node)
         if slack is None:
-            return NOT_MEASURED
+            return NOT_MEASURED_LABEL
         return next(label for label, limit in SLACK_LABELS[1:] if slack < limit)
 
 
-def path_marks(whole: WholeGraph, measured: MeasuredGraph | None) -> PathMarks:
+def build_path_marks(whole: ExpandedGraph, measured: MeasuredGraph | None) -> PathMarks:
     """Compute the marks of a graph with its nested graphs; empty if it was not measured."""
     if measured is None:
         return PathMarks()
-    node_of = {name: position for position, name in enumerate(whole.owner)}
+    node_of = {name: position for position, name in enumerate(whole.owners)}
     measured_slack = {
         node_of[name]: (int(measured.slack[position]), position)
         for name, position in measured.index_of.items()
-        if name in node_of and measured.p50[position] != NOT_SEEN
+        if name in node_of and measured.p50[position] != UNTRACED
     }
     slack = {position: ns for position, (ns, _) in measured_slack.items()}
     path = [
@@ -64,11 +64,11 @@ def path_marks(whole: WholeGraph, measured: MeasuredGraph | None) -> PathMarks:
         if measured.nodes[position] in node_of
     ]
     is_line = len(path) == len(slack)
-    edges = () if is_line else _path_edges(path, whole.table.graph.edges, slack)
+    edges = () if is_line else _find_path_edges(path, whole.table.graph.edges, slack)
     return PathMarks(slack, frozenset(path), frozenset(edges), is_line)
 
 
-def _path_edges(
+def _find_path_edges(
     path: list[int], edges: Iterable[GraphEdge], measured_nodes: dict[int, int]
 ) -> set[tuple[int, int]]:
     """Find the edges between neighbours on the path, across nodes that the trace does not show."""

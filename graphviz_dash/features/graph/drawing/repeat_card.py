@@ -7,18 +7,18 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.drawing.folded import FoldedGraph
 from graphviz_dash.features.graph.folding.repeats import (
     RepeatFacts,
-    repeat_facts,
-    unlike_most,
+    compute_repeat_facts,
+    find_unusual_nodes,
 )
-from graphviz_dash.features.graph.folding.tree import FoldKind, Group
-from graphviz_dash.features.graph.repeats import block_differences, times_summary
+from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldKind
+from graphviz_dash.features.graph.repeats import list_block_differences, summarize_times
 from graphviz_dash.units import format_ns
 
-_MOST_BARS: Final = 120
+_MAX_BARS: Final = 120
 
 
 class RepeatBar(msgspec.Struct, frozen=True, array_like=True):
@@ -61,7 +61,7 @@ class RepeatCard(msgspec.Struct, frozen=True):
     """Next block that differs from most blocks; -1 for none."""
 
 
-def repeat_card(graph: FoldedGraph, ident: str, block: int) -> RepeatCard:
+def build_repeat_card(graph: FoldedGraph, ident: str, block: int) -> RepeatCard:
     """Build the card of the repeat ``ident`` while it shows ``block`` (-1: all).
 
     Raises:
@@ -72,34 +72,34 @@ def repeat_card(graph: FoldedGraph, ident: str, block: int) -> RepeatCard:
         raise KeyError(ident)
     facts = graph.repeats.get(ident)
     if facts is None:
-        facts = graph.repeats[ident] = repeat_facts(graph.whole, group)
+        facts = graph.repeats[ident] = compute_repeat_facts(graph.full_graph, group)
     shown = group.blocks[max(block, 0)]
     usual = set(facts.variants[0].blocks)
     unlike = [index for index in range(len(group.blocks)) if index not in usual]
     following = [index for index in unlike if index > block] or unlike
     return RepeatCard(
         id=ident,
-        title=printable(group.title),
+        title=escape_control_characters(group.title),
         repeats=len(group.blocks),
         block=block,
-        block_title=printable(shown.title) if isinstance(shown, Group) else "",
-        block_time=_time(float(facts.times[max(block, 0)])),
-        summary=times_summary(facts),
-        differences=block_differences(facts),
-        bars=_bars(facts, usual),
-        unlike=[] if block < 0 else list(unlike_most(graph.whole, group, block)),
+        block_title=escape_control_characters(shown.title) if isinstance(shown, FoldGroup) else "",
+        block_time=_format_time(float(facts.times[max(block, 0)])),
+        summary=summarize_times(facts),
+        differences=list_block_differences(facts),
+        bars=_build_bars(facts, usual),
+        unlike=[] if block < 0 else list(find_unusual_nodes(graph.full_graph, group, block)),
         next_unlike=following[0] if following else -1,
     )
 
 
-def _time(ns: float) -> str:
+def _format_time(ns: float) -> str:
     return "" if np.isnan(ns) else format_ns(ns)
 
 
-def _bars(facts: RepeatFacts, usual: set[int]) -> list[RepeatBar]:
+def _build_bars(facts: RepeatFacts, usual: set[int]) -> list[RepeatBar]:
     times = np.nan_to_num(facts.times)
     highest = float(times.max()) or 1.0
-    count = min(_MOST_BARS, len(times))
+    count = min(_MAX_BARS, len(times))
     borders = np.arange(count + 1) * len(times) // count
     return [
         RepeatBar(

@@ -11,25 +11,25 @@ from graphviz_dash.charts.static.svg import (
     INK,
     MUTED,
     PAPER,
-    colour,
-    drawing,
-    fitted,
-    legend,
-    rectangle,
-    text,
-    variables,
-    words,
+    build_drawing,
+    build_legend,
+    build_rectangle,
+    build_text,
+    css_colour,
+    declare_variables,
+    escape_text,
+    truncate_text,
 )
 from graphviz_dash.features.graph.drawing.boxes import Box
 from graphviz_dash.features.graph.drawing.colours import ColourBy
 from graphviz_dash.features.graph.drawing.folded import FoldedGraph
-from graphviz_dash.features.graph.drawing.view import DagView, dag_view
-from graphviz_dash.units import counted
+from graphviz_dash.features.graph.drawing.view import DagView, build_dag_view
+from graphviz_dash.units import pluralize
 
 if TYPE_CHECKING:
     from graphviz_dash.features.graph.drawing.links import Link
 
-_RATIO: Final = 1.25
+_ASPECT_RATIO: Final = 1.25
 """Width-to-height ratio, readable on a printed page."""
 
 
@@ -45,83 +45,89 @@ text {{ fill: {ink}; }}
 """Text styles of a standalone file."""
 
 
-def static_dag(graph: FoldedGraph, name: str) -> str:
+def draw_dag(graph: FoldedGraph, name: str) -> str:
     """Draw the graph as the Graph page initially shows it, coloured by work category."""
-    return static_view(dag_view(graph, ColourBy.CATEGORY, _RATIO), name)
+    return draw_view(build_dag_view(graph, ColourBy.CATEGORY, _ASPECT_RATIO), name)
 
 
-def view_file(view: DagView, name: str, dark: bool) -> str:
+def draw_view_file(view: DagView, name: str, dark: bool) -> str:
     """Draw a view as a self-contained SVG file on a background of the theme's colour."""
-    markup = static_view(view, name)
-    paper = rectangle(0, 0, 1e5, 1e5, colour(PAPER))
-    declarations = variables(markup + paper + colour(INK) + colour(MUTED))[1 if dark else 0]
-    style = _STYLE.format(colours=declarations, ink=colour(INK), muted=colour(MUTED))
+    markup = draw_view(view, name)
+    paper = build_rectangle(0, 0, 1e5, 1e5, css_colour(PAPER))
+    declarations = declare_variables(markup + paper + css_colour(INK) + css_colour(MUTED))[
+        1 if dark else 0
+    ]
+    style = _STYLE.format(colours=declarations, ink=css_colour(INK), muted=css_colour(MUTED))
     head, _, content = markup.partition(">")
     head = head.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
     return f"{head}><style>{style}</style>{paper}{content}"
 
 
-def static_view(view: DagView, name: str) -> str:
+def draw_view(view: DagView, name: str) -> str:
     """Draw a view for a page; ``name`` is the graph's name."""
     shades = [Shade(entry.light, entry.dark) for entry in view.legend]
     entries = [(entry.label, shade) for entry, shade in zip(view.legend, shades, strict=True)]
     if any(box.critical for box in view.boxes):
         entries.append(("critical path", CRITICAL))
     width = max(float(view.width), 480.0)
-    legend_markup, top = legend(entries, 4, 14, width)
-    parts = [_link(link) for link in view.links]
-    parts += [_box(box, view, shades) for box in view.boxes]
+    legend_markup, top = build_legend(entries, 4, 14, width)
+    parts = [_draw_link(link) for link in view.links]
+    parts += [_draw_box(box, view, shades) for box in view.boxes]
     inside = f'<g transform="translate(0 {top:g})">{"".join(parts)}</g>'
-    description = f"Graph {name}: {counted(view.nodes, 'node')}, {counted(view.edges, 'edge')}"
-    return drawing(width, top + view.height, description, legend_markup + inside)
+    description = f"Graph {name}: {pluralize(view.nodes, 'node')}, {pluralize(view.edges, 'edge')}"
+    return build_drawing(width, top + view.height, description, legend_markup + inside)
 
 
-def _link(link: Link) -> str:
+def _draw_link(link: Link) -> str:
     points = list(zip(link.points[::2], link.points[1::2], strict=True))
     moves = "L".join(f"{x} {y}" for x, y in points)
-    stroke = colour(CRITICAL if link.critical else MUTED)
+    stroke = css_colour(CRITICAL if link.critical else MUTED)
     dash = "stroke-dasharray:5 4;" if link.dashed else "" if link.count else "stroke-dasharray:2 4;"
     width = 2.4 if link.critical else 1.6 if link.count > 1 else 1.1
     line = f'<path d="M{moves}" style="fill:none;stroke:{stroke};{dash}stroke-width:{width}"/>'
     (x, y) = points[-1]
     arrow = f'<path d="M{x} {y}l-3.6-6h7.2z" style="fill:{stroke}"/>'
-    label = words(x + 5, y - 7, link.text, "tiny") if link.text else ""
+    label = build_text(x + 5, y - 7, link.text, "tiny") if link.text else ""
     return line + arrow + label
 
 
-def _box(box: Box, view: DagView, shades: list[Shade]) -> str:
-    fill = colour(shades[box.colour])
+def _draw_box(box: Box, view: DagView, shades: list[Shade]) -> str:
+    fill = css_colour(shades[box.colour])
     edge = f'rx="6" stroke="{fill}"' + (' stroke-dasharray="5 4"' if box.disabled else "")
     full_name = view.names[box.name] if box.name >= 0 else box.label
     x, y, width, height = box.x, box.y, box.width, box.height
     stack = ""
     if box.repeats:
         stack = "".join(
-            rectangle(x + shift, y + shift, width, height, colour(PAPER), extra=edge)
+            build_rectangle(x + shift, y + shift, width, height, css_colour(PAPER), extra=edge)
             for shift in (6, 3)
         )
     tint = 0 if box.disabled or box.open else 0.13
-    background = rectangle(x, y, width, height, colour(PAPER), extra=edge)
-    overlay = rectangle(x, y, width, height, fill, extra=f'rx="6" fill-opacity="{tint}"')
-    bar = rectangle(x, y + 3, 4, height - 6, fill) if not box.open else ""
+    background = build_rectangle(x, y, width, height, css_colour(PAPER), extra=edge)
+    overlay = build_rectangle(x, y, width, height, fill, extra=f'rx="6" fill-opacity="{tint}"')
+    bar = build_rectangle(x, y + 3, 4, height - 6, fill) if not box.open else ""
     if box.critical and not box.open:
-        bar += rectangle(x + width - 4, y + 3, 4, height - 6, colour(CRITICAL))
+        bar += build_rectangle(x + width - 4, y + 3, 4, height - 6, css_colour(CRITICAL))
     badge = f" × {box.repeats}" if box.repeats else ""
     time_width = 6.4 * len(box.time) + 8
     # The header of an unfolded group has one line, a folded box has two: name and time.
     room = width - 20 - (time_width if box.open else 0)
     clip = f'<svg x="{x + 11}" y="{y}" width="{max(room, 1):g}" height="24">'
-    label = words(0, 16, box.label + badge, "box strong" if box.node < 0 else "box")
+    label = build_text(0, 16, box.label + badge, "box strong" if box.node < 0 else "box")
     parts = [f"{clip}{label}</svg>"]
     if box.time:
         baseline = y + (16 if box.open else 32)
-        parts.append(words(x + width - 9, baseline, box.time, "tiny num", "end"))
+        parts.append(build_text(x + width - 9, baseline, box.time, "tiny num", "end"))
     if not box.open:
-        parts.append(words(x + 11, y + 32, fitted(box.note, width - 20 - time_width, 10.5), "tiny"))
+        parts.append(
+            build_text(
+                x + 11, y + 32, truncate_text(box.note, width - 20 - time_width, 10.5), "tiny"
+            )
+        )
     step = (width - 24) / max(1, len(box.strip))
     borders = [x + 12 + step * index for index in range(len(box.strip) + 1)]
     for index, (begin, end) in zip(box.strip, pairwise(borders), strict=True):
         wide = max(end - begin - (1 if step > 4 else 0), 0.5)
-        parts.append(rectangle(begin, y + height - 13, wide, 7, colour(shades[index])))
-    tip = f"<title>{text(full_name)}</title>"
+        parts.append(build_rectangle(begin, y + height - 13, wide, 7, css_colour(shades[index])))
+    tip = f"<title>{escape_text(full_name)}</title>"
     return f"<g>{tip}{stack}{background}{overlay}{bar}{''.join(parts)}</g>"

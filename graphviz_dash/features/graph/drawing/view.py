@@ -10,14 +10,14 @@ from collections.abc import Iterable
 
 import msgspec
 
-from graphviz_dash.errors import printable
-from graphviz_dash.features.graph.drawing.boxes import Box, box_of
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.graph.drawing.boxes import Box, build_box
 from graphviz_dash.features.graph.drawing.colours import ColourBy, LegendEntry
 from graphviz_dash.features.graph.drawing.folded import FoldedGraph
-from graphviz_dash.features.graph.drawing.layout import Placed, Shown, lay_out
-from graphviz_dash.features.graph.drawing.links import Link, links
-from graphviz_dash.features.graph.drawing.unfolding import USUAL_WIDTH, unfolding
-from graphviz_dash.features.graph.folding.tree import Group, ancestors
+from graphviz_dash.features.graph.drawing.layout import LayoutBox, VisibleBlocks, lay_out
+from graphviz_dash.features.graph.drawing.links import Link, build_links
+from graphviz_dash.features.graph.drawing.unfolding import DEFAULT_WIDTH, choose_unfolding
+from graphviz_dash.features.graph.folding.tree import FoldGroup, list_ancestors
 
 
 class DagView(msgspec.Struct, frozen=True):
@@ -53,15 +53,15 @@ class DagView(msgspec.Struct, frozen=True):
     """Whether data derived from times is included."""
 
 
-def dag_view(
+def build_dag_view(
     graph: FoldedGraph,
     colour_by: ColourBy,
     ratio: float,
     expanded: Iterable[str] | None = None,
     focus: int | None = None,
     first: str | None = None,
-    shown: Shown | None = None,
-    width: float = USUAL_WIDTH,
+    shown: VisibleBlocks | None = None,
+    width: float = DEFAULT_WIDTH,
 ) -> DagView:
     """Build the view of ``graph``.
 
@@ -75,26 +75,26 @@ def dag_view(
             another block are unfolded in that one.
         width: width of the canvas in pixels; limits unfolding to readable sizes.
     """
-    opened = unfolding(graph, ratio, expanded, focus, first, shown or {}, width)
+    opened = choose_unfolding(graph, ratio, expanded, focus, first, shown or {}, width)
     blocks = opened.blocks
     placed = lay_out(graph.root, opened.ids, ratio, blocks)
-    colours = graph.colours(colour_by)
+    colours = graph.get_colours(colour_by)
     boxes: list[Box] = []
     names: dict[str, int] = {}
-    parents: dict[str, Placed] = {}
-    flat = list(_visible(placed, parents))
+    parents: dict[str, LayoutBox] = {}
+    flat = list(_list_visible(placed, parents))
     for box in flat:
         parent = parents[box.fold.id].fold
-        title = parent.title if isinstance(parent, Group) else ""
-        boxes.append(box_of(graph, box, colours, title, names, blocks))
+        title = parent.title if isinstance(parent, FoldGroup) else ""
+        boxes.append(build_box(graph, box, colours, title, names, blocks))
     return DagView(
         nodes=len(graph.rows),
-        edges=len(graph.whole.table.graph.edges),
+        edges=len(graph.full_graph.table.graph.edges),
         width=round(placed.width),
         height=round(placed.height),
         boxes=boxes,
         names=list(names),
-        links=links(graph.edges, len(graph.rows), flat, parents),
+        links=build_links(graph.edges, len(graph.rows), flat, parents),
         legend=colours.legend,
         expanded=sorted(opened.ids),
         shown={
@@ -102,12 +102,12 @@ def dag_view(
         },
         focus=None if focus is None else f"n{focus}",
         full=opened.full,
-        note=printable(graph.root.note),
+        note=escape_control_characters(graph.root.note),
         complete=graph.complete,
     )
 
 
-def search(graph: FoldedGraph, text: str, most: int) -> tuple[list[int], list[str]]:
+def search_nodes(graph: FoldedGraph, text: str, limit: int) -> tuple[list[int], list[str]]:
     """Find nodes whose name, operator, module or source contains ``text``, ignoring case. Also
     return the ids of the groups around the first ``most`` hits."""
     needle = text.lower()
@@ -120,14 +120,14 @@ def search(graph: FoldedGraph, text: str, most: int) -> tuple[list[int], list[st
         )
     ]
     group_ids: dict[str, None] = {}
-    for node in hits[:most]:
-        group_ids.update(dict.fromkeys(ancestors(graph.root, node)))
+    for node in hits[:limit]:
+        group_ids.update(dict.fromkeys(list_ancestors(graph.root, node)))
     return hits, list(group_ids)
 
 
-def _visible(placed: Placed, parents: dict[str, Placed]) -> Iterable[Placed]:
+def _list_visible(placed: LayoutBox, parents: dict[str, LayoutBox]) -> Iterable[LayoutBox]:
     for box in placed.inside:
         parents[box.fold.id] = placed
         yield box
         if box.open:
-            yield from _visible(box, parents)
+            yield from _list_visible(box, parents)

@@ -12,16 +12,16 @@ from typing import Final
 
 from graphviz_dash.analysis.attribution.attribution import NOT_ATTRIBUTED
 from graphviz_dash.analysis.attribution.origins import NodeOrigin
-from graphviz_dash.features.graph.folding.by_order import OrderFolder, Path, shared
+from graphviz_dash.features.graph.folding.by_order import OrderFolder, Path, find_common_prefix
 from graphviz_dash.features.graph.folding.levels import Levels
 from graphviz_dash.features.graph.folding.rows import GroupDraft
-from graphviz_dash.features.graph.folding.tree import FoldKind, Group
+from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldKind
 
 _NO_MODULE: Final = "no module"
 _BACKWARD: Final = "backward"
 
 
-class OutsideModule(str):
+class NoModule(str):
     """Last path element of a node without a module: the reason."""
 
     __slots__ = ()
@@ -30,17 +30,19 @@ class OutsideModule(str):
 class ModuleFolder(OrderFolder):
     """Folder by module path; nodes without a module are folded by execution order."""
 
-    def whole(self, nodes: Sequence[int]) -> Group:
+    def build_tree(self, nodes: Sequence[int]) -> FoldGroup:
         """Build the tree of the graph; without any module, its note explains why."""
-        return self.tree(nodes, "" if self._any_module(nodes) else self._why_none(nodes))
+        return self.build_graph_tree(
+            nodes, "" if self._has_any_module(nodes) else self._explain_no_modules(nodes)
+        )
 
-    def row_of(self, nodes: Sequence[int]) -> list[GroupDraft]:
+    def build_row(self, nodes: Sequence[int]) -> list[GroupDraft]:
         """Return the modules in order, outermost first; falls back to execution order."""
-        if not self._any_module(nodes):
-            return super().row_of(nodes)
-        order = self.topological(nodes)
-        row = self._row(
-            Levels(len(self.rows), order, self.paths_of(order), self.source, self.target),
+        if not self._has_any_module(nodes):
+            return super().build_row(nodes)
+        order = self.sort_topologically(nodes)
+        row = self._build_module_row(
+            Levels(len(self.rows), order, self.build_paths(order), self.source, self.target),
             0,
             len(order),
             0,
@@ -48,31 +50,31 @@ class ModuleFolder(OrderFolder):
         # Omit the level of a single phase.
         return list(row[0].children) if [item.kind for item in row] == [FoldKind.MODULE] else row
 
-    def tangled(self, items: list[GroupDraft]) -> list[GroupDraft]:
+    def group_tangle(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """Keep modules in a sequential row, regardless of their dependencies."""
-        return items if self._has_modules(items) else super().tangled(items)
+        return items if self._has_modules(items) else super().group_tangle(items)
 
-    def joined(self, items: list[GroupDraft]) -> list[GroupDraft]:
+    def shorten_row(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """Shorten a row; items without modules are grouped in order."""
         if not self._has_modules(items):
-            return super().joined(items)
-        return self.shorten(self.repeats(items))
+            return super().shorten_row(items)
+        return self.shorten(self.merge_repeats(items))
 
     def _has_modules(self, items: Sequence[GroupDraft]) -> bool:
         grouped = (FoldKind.MODULE, FoldKind.OUTSIDE)
-        return any(item.kind in grouped or len(self.path_of(item)) > 1 for item in items)
+        return any(item.kind in grouped or len(self.get_path(item)) > 1 for item in items)
 
-    def _any_module(self, nodes: Sequence[int]) -> bool:
+    def _has_any_module(self, nodes: Sequence[int]) -> bool:
         return any(self.rows[node].origin.module is not None for node in nodes)
 
-    def _why_none(self, nodes: Sequence[int]) -> str:
+    def _explain_no_modules(self, nodes: Sequence[int]) -> str:
         if not nodes:
             return ""
-        reasons = Counter(self._reason(self.rows[node].origin) for node in nodes)
+        reasons = Counter(self._explain_no_module(self.rows[node].origin) for node in nodes)
         reason = reasons.most_common(1)[0][0]
         return f"folded by execution order because no node has a module: {reason}"
 
-    def _reason(self, origin: NodeOrigin) -> str:
+    def _explain_no_module(self, origin: NodeOrigin) -> str:
         if origin.method == NOT_ATTRIBUTED:
             return origin.reason or "its origin is unknown"
         match origin.phase:
@@ -85,7 +87,7 @@ class ModuleFolder(OrderFolder):
 
     # -- paths -----------------------------------------------------------------------------------
 
-    def paths_of(self, order: Sequence[int]) -> list[Path]:
+    def build_paths(self, order: Sequence[int]) -> list[Path]:
         """Find the enclosing groups of each node in ``order``, outermost first.
 
         A forward node without a module is placed outside modules. Other nodes without a module are
@@ -101,38 +103,40 @@ class ModuleFolder(OrderFolder):
             else:
                 own_paths.append((origin.phase,))
         paths = []
-        inherited_paths = _between(own_paths, [origin.phase for origin in origins])
+        inherited_paths = _fill_paths(own_paths, [origin.phase for origin in origins])
         for inherited, origin in zip(inherited_paths, origins, strict=True):
-            outside = () if origin.module else (OutsideModule(self._reason(origin)),)
+            outside = () if origin.module else (NoModule(self._explain_no_module(origin)),)
             paths.append(inherited + outside)
         return paths
 
     # -- groups ----------------------------------------------------------------------------------
 
-    def _row(self, levels: Levels, begin: int, end: int, depth: int) -> list[GroupDraft]:
+    def _build_module_row(
+        self, levels: Levels, begin: int, end: int, depth: int
+    ) -> list[GroupDraft]:
         """Build the items of leaves ``begin`` to ``end``, which form one group at the previous
         level."""
         items: list[GroupDraft] = []
         start = begin
         while start < end:
-            group_end = levels.until(depth, start)
-            items.append(self._item(levels, start, group_end, depth))
+            group_end = levels.find_group_end(depth, start)
+            items.append(self._build_item(levels, start, group_end, depth))
             start = group_end
-        successors = levels.after(depth, begin)
+        successors = levels.get_successors(depth, begin)
         if successors is not None:
-            items = self.series(items, successors)
-        return self.joined(items)
+            items = self.build_series(items, successors)
+        return self.shorten_row(items)
 
-    def _item(self, levels: Levels, begin: int, end: int, depth: int) -> GroupDraft:
+    def _build_item(self, levels: Levels, begin: int, end: int, depth: int) -> GroupDraft:
         if end - begin == 1:
-            return self.leaf(levels.nodes[begin])
-        path, note = levels.path(depth, begin), levels.note(depth, begin)
-        if isinstance(path[-1], OutsideModule):
-            children = super().row_of(levels.nodes[begin:end])
-            group = self.group(FoldKind.OUTSIDE, _NO_MODULE, children)
+            return self.build_leaf(levels.nodes[begin])
+        path, note = levels.get_path(depth, begin), levels.describe_visit(depth, begin)
+        if isinstance(path[-1], NoModule):
+            children = super().build_row(levels.nodes[begin:end])
+            group = self.build_group(FoldKind.OUTSIDE, _NO_MODULE, children)
             group.note = "; ".join(filter(None, (path[-1], note)))
             return group
-        children = self._row(levels, begin, end, depth + 1)
+        children = self._build_module_row(levels, begin, end, depth + 1)
         single = children[0] if len(children) == 1 else None
         if single is not None and single.kind is FoldKind.MODULE and not note and depth:
             return single
@@ -140,33 +144,35 @@ class ModuleFolder(OrderFolder):
             # A separate group would add nothing.
             children = list(single.children)
             note = "; ".join(filter(None, (note, single.note)))
-        group = self.group(FoldKind.MODULE, ".".join(path[1:]) or path[0], children)
+        group = self.build_group(FoldKind.MODULE, ".".join(path[1:]) or path[0], children)
         group.note = note
         return group
 
 
-def _between(own_paths: list[Path | None], phases: Sequence[str]) -> list[Path]:
+def _fill_paths(own_paths: list[Path | None], phases: Sequence[str]) -> list[Path]:
     """Fill unknown paths with the common prefix of the nearest known paths.
 
     In backward, neighbours of the same phase are preferred.
     """
     if None not in own_paths:
         return [path for path in own_paths if path is not None]
-    earlier_paths = _nearest(own_paths, phases, 1)
-    later_paths = _nearest(own_paths, phases, -1)
+    earlier_paths = _find_nearest_paths(own_paths, phases, 1)
+    later_paths = _find_nearest_paths(own_paths, phases, -1)
     paths = []
     for path, earlier, later, phase in zip(
         own_paths, earlier_paths, later_paths, phases, strict=True
     ):
         phase_path = (_BACKWARD,) if phase == _BACKWARD else ()
         inferred = (
-            phase_path if earlier is None or later is None else shared(earlier, later) or phase_path
+            phase_path
+            if earlier is None or later is None
+            else find_common_prefix(earlier, later) or phase_path
         )
         paths.append(inferred if path is None else path)
     return paths
 
 
-def _nearest(
+def _find_nearest_paths(
     own_paths: Sequence[Path | None], phases: Sequence[str], step: int
 ) -> list[Path | None]:
     """Find the nearest known path before each place (after it for ``step`` -1)."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.features.graph.folding.by_module import ModuleFolder
 from graphviz_dash.features.graph.folding.by_order import OrderFolder
-from graphviz_dash.features.graph.folding.rows import MOST_CHILDREN
-from graphviz_dash.features.graph.folding.tree import Group
+from graphviz_dash.features.graph.folding.rows import MAX_CHILDREN
+from graphviz_dash.features.graph.folding.tree import FoldGroup
 
-__all__ = ["MOST_CHILDREN", "FoldBy", "fold"]
+__all__ = ["MAX_CHILDREN", "FoldCriterion", "fold_graph"]
 
 
-class FoldBy(StrEnum):
+class FoldCriterion(StrEnum):
     """Folding criterion: execution order with branches, or module path."""
 
     ORDER = "order"
@@ -22,8 +22,8 @@ class FoldBy(StrEnum):
     """Like ORDER, for a graph with only its data dependencies."""
 
 
-def fold(whole: WholeGraph, by: FoldBy = FoldBy.ORDER) -> Group:
+def fold_graph(whole: ExpandedGraph, criterion: FoldCriterion = FoldCriterion.ORDER) -> FoldGroup:
     """Fold a graph into a tree; deterministic, near-linear in nodes and edges."""
-    if by is FoldBy.MODULE:
-        return ModuleFolder(whole).whole(whole.top)
-    return OrderFolder(whole).tree(whole.top)
+    if criterion is FoldCriterion.MODULE:
+        return ModuleFolder(whole).build_tree(whole.root_nodes)
+    return OrderFolder(whole).build_graph_tree(whole.root_nodes)

@@ -20,14 +20,14 @@ from graphviz_dash.features.graph.folding.by_order import Path
 class _Level(Struct, frozen=True):
     """One depth of the tree. Lists have an item for each leaf."""
 
-    until: list[int]
+    group_end: list[int]
     """End of each leaf's group."""
     name: list[int]
     """Path index of each leaf's group."""
     visits: dict[int, tuple[int, int]]
     """Visit number and number of visits of groups that occur several times in a row, by first
     leaf."""
-    after: dict[int, list[list[int]]]
+    successors: dict[int, list[list[int]]]
     """Successors of each item of non-sequential rows, by first leaf of the row."""
 
 
@@ -51,7 +51,7 @@ class Levels:
         source, target = position[source], position[target]
         is_inside = (source >= 0) & (target >= 0)
         edges = (source[is_inside], target[is_inside])
-        keys, self._names = _keys(paths)
+        keys, self._names = _number_groups(paths)
         group = np.zeros(count, dtype=np.int64)
         splits = []
         for depth in range(keys.shape[1]):
@@ -63,32 +63,32 @@ class Levels:
         ordered = np.argsort(leaf_at)
         self.nodes: list[int] = np.asarray(order, dtype=np.int64)[ordered].tolist()
         self._levels = [
-            _level(split, above, keys[:, depth], ordered, edges)
+            _build_level(split, above, keys[:, depth], ordered, edges)
             for depth, (split, above) in enumerate(splits)
         ]
 
-    def until(self, depth: int, leaf: int) -> int:
+    def find_group_end(self, depth: int, leaf: int) -> int:
         """Return the end of the group around ``leaf``."""
-        return self._levels[depth].until[leaf]
+        return self._levels[depth].group_end[leaf]
 
-    def path(self, depth: int, leaf: int) -> Path:
+    def get_path(self, depth: int, leaf: int) -> Path:
         """Return the path of the group around ``leaf``."""
         return self._names[self._levels[depth].name[leaf]]
 
-    def note(self, depth: int, leaf: int) -> str:
+    def describe_visit(self, depth: int, leaf: int) -> str:
         """Describe the visit of the group that starts with ``leaf``."""
         visit = self._levels[depth].visits.get(leaf)
         return "" if visit is None else f"visit {visit[0]} of {visit[1]}"
 
-    def after(self, depth: int, begin: int) -> list[list[int]] | None:
+    def get_successors(self, depth: int, begin: int) -> list[list[int]] | None:
         """Return the successors of each item of the row that starts with a leaf; None for a
         sequence."""
         if depth == len(self._levels):
             return None
-        return self._levels[depth].after.get(begin)
+        return self._levels[depth].successors.get(begin)
 
 
-def _keys(paths: Sequence[Path]) -> tuple[Ints, list[Path]]:
+def _number_groups(paths: Sequence[Path]) -> tuple[Ints, list[Path]]:
     """Number each node's group at each depth, shape (nodes, depths), and list the groups' paths."""
     numbers: dict[Path, int] = {}
     depth = 1 + max(map(len, paths))
@@ -110,7 +110,7 @@ class _Split:
 
     def __init__(self, group: Ints, key: Ints, source: Ints, target: Ints) -> None:
         self.visit = np.zeros(len(group), dtype=np.int64)
-        number, first, group_of = _numbered(group, key, self.visit)
+        number, first, group_of = _number_children(group, key, self.visit)
         is_within = (group[source] == group[target]) & (number[source] != number[target])
         backward = is_within & (first[number[source]] > first[number[target]])
         rank = first
@@ -119,18 +119,18 @@ class _Split:
             is_cyclic[group[source[backward]]] = True
             is_near = (group[source] == group[target]) & is_cyclic[group[source]]
             source, target = source[is_near], target[is_near]
-            _enter_again(number, first, source, target, self.visit)
-            number, first, group_of = _numbered(group, key, self.visit)
+            _count_visits(number, first, source, target, self.visit)
+            number, first, group_of = _number_children(group, key, self.visit)
             rank = first.copy()
             children = np.flatnonzero(is_cyclic[group_of])
-            ordered = _forward(children, number[source], number[target], first)
+            ordered = _sort_children(children, number[source], number[target], first)
             rank[ordered] = np.arange(len(ordered))
         positions = np.empty(len(rank), dtype=np.int64)
         positions[np.lexsort((rank, group_of))] = np.arange(len(rank))
         self.child = positions[number]
 
 
-def _numbered(group: Ints, key: Ints, visit: Ints) -> tuple[Ints, Ints, Ints]:
+def _number_children(group: Ints, key: Ints, visit: Ints) -> tuple[Ints, Ints, Ints]:
     """Number each node's child (nodes,), and find the first node and the group of each child."""
     order = np.lexsort((visit, key, group))
     is_new = np.ones(len(order), dtype=np.bool_)
@@ -147,8 +147,8 @@ def _numbered(group: Ints, key: Ints, visit: Ints) -> tuple[Ints, Ints, Ints]:
     return number, first, group[first]
 
 
-def _enter_again(number: Ints, first: Ints, source: Ints, target: Ints, visit: Ints) -> None:
-    circle = _circles(number[source].tolist(), number[target].tolist())
+def _count_visits(number: Ints, first: Ints, source: Ints, target: Ints, visit: Ints) -> None:
+    circle = _find_cycles(number[source].tolist(), number[target].tolist())
     starts = first.tolist()
     edge_order = np.argsort(source, kind="stable")
     ends = zip(source[edge_order].tolist(), target[edge_order].tolist(), strict=True)
@@ -159,7 +159,7 @@ def _enter_again(number: Ints, first: Ints, source: Ints, target: Ints, visit: I
             visit[end] = max(visit[end], visit[begin] + (starts[child] > starts[next_child]))
 
 
-def _circles(source: list[int], target: list[int]) -> dict[int, int]:
+def _find_cycles(source: list[int], target: list[int]) -> dict[int, int]:
     """Find strongly connected components of more than one place, by Kosaraju's algorithm.
 
     Maps each place to a number that its component shares.
@@ -170,36 +170,36 @@ def _circles(source: list[int], target: list[int]) -> dict[int, int]:
         successors.setdefault(begin, []).append(end)
         predecessors.setdefault(end, []).append(begin)
     seen: set[int] = set()
-    order = [member for start in successors for member in _reached(start, successors, seen)]
+    order = [member for start in successors for member in _list_reachable(start, successors, seen)]
     seen = set()
     circles: dict[int, int] = {}
     for start in reversed(order):
-        members = _reached(start, predecessors, seen)
+        members = _list_reachable(start, predecessors, seen)
         if len(members) > 1:
             circles.update(dict.fromkeys(members, start))
     return circles
 
 
-def _reached(start: int, near: Mapping[int, list[int]], seen: set[int]) -> list[int]:
+def _list_reachable(start: int, adjacent: Mapping[int, list[int]], visited: set[int]) -> list[int]:
     """List the places reachable from ``start``, excluding ``seen``, in post-order."""
-    if start in seen:
+    if start in visited:
         return []
-    seen.add(start)
-    path = [(start, iter(near.get(start, ())))]
+    visited.add(start)
+    path = [(start, iter(adjacent.get(start, ())))]
     finished = []
     while path:
         node, neighbours = path[-1]
-        unseen = next((neighbour for neighbour in neighbours if neighbour not in seen), None)
+        unseen = next((neighbour for neighbour in neighbours if neighbour not in visited), None)
         if unseen is None:
             path.pop()
             finished.append(node)
         else:
-            seen.add(unseen)
-            path.append((unseen, iter(near.get(unseen, ()))))
+            visited.add(unseen)
+            path.append((unseen, iter(adjacent.get(unseen, ()))))
     return finished
 
 
-def _forward(children: Ints, source: Ints, target: Ints, first: Ints) -> list[int]:
+def _sort_children(children: Ints, source: Ints, target: Ints, first: Ints) -> list[int]:
     """Sort ``children`` topologically, by their start among equals."""
     successors: dict[int, set[int]] = {child: set() for child in children.tolist()}
     for begin, end in zip(source.tolist(), target.tolist(), strict=True):
@@ -219,12 +219,12 @@ def _forward(children: Ints, source: Ints, target: Ints, first: Ints) -> list[in
     return order
 
 
-def _level(
-    split: _Split, above: Ints, keys: Ints, ordered: Ints, edges: tuple[Ints, Ints]
+def _build_level(
+    split: _Split, parents: Ints, keys: Ints, ordered: Ints, edges: tuple[Ints, Ints]
 ) -> _Level:
     """Build the level of ``split``; ``ordered`` lists nodes by leaf, ``above`` their parent
     groups."""
-    child, group = split.child[ordered], above[ordered]
+    child, group = split.child[ordered], parents[ordered]
     count = len(child)
     begins = np.flatnonzero(np.append(True, child[1:] != child[:-1]))
     ends = np.append(begins[1:], count)
@@ -233,12 +233,12 @@ def _level(
     return _Level(
         until.tolist(),
         name.tolist(),
-        _visits(begins, group, name, split.visit[ordered]),
-        _rows_apart(begins, child, group, split.child, above, edges),
+        _find_visits(begins, group, name, split.visit[ordered]),
+        _find_bypassed_rows(begins, child, group, split.child, parents, edges),
     )
 
 
-def _visits(begins: Ints, group: Ints, name: Ints, visit: Ints) -> dict[int, tuple[int, int]]:
+def _find_visits(begins: Ints, group: Ints, name: Ints, visit: Ints) -> dict[int, tuple[int, int]]:
     """Find groups that occur several times in a row, with visit number and number of visits."""
     revisited = begins[visit[begins] > 0]
     if not len(revisited):
@@ -259,12 +259,12 @@ def _visits(begins: Ints, group: Ints, name: Ints, visit: Ints) -> dict[int, tup
     }
 
 
-def _rows_apart(
-    begins: Ints, child: Ints, group: Ints, child_of: Ints, above: Ints, edges: tuple[Ints, Ints]
+def _find_bypassed_rows(
+    begins: Ints, child: Ints, group: Ints, child_of: Ints, parents: Ints, edges: tuple[Ints, Ints]
 ) -> dict[int, list[list[int]]]:
     """List the successors of each item of rows with a bypassing edge, by first leaf."""
     source, target = edges
-    is_within = (above[source] == above[target]) & (child_of[source] != child_of[target])
+    is_within = (parents[source] == parents[target]) & (child_of[source] != child_of[target])
     # Children are numbered from 0 in leaf order: their positions in ``begins``.
     begin, end = child_of[source[is_within]], child_of[target[is_within]]
     row = group[begins]

@@ -12,14 +12,14 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.features.graph.folding.tree import Fold, Group
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldItem
 from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 
-_Look: TypeAlias = tuple[str, str]
+_Signature: TypeAlias = tuple[str, str]
 
-_MOST_ALIGNED: Final = 2_000
+_MAX_ALIGNED: Final = 2_000
 """Maximum block size for finding individual nodes that differ."""
 
 
@@ -41,9 +41,9 @@ class BlockVariant(Struct, frozen=True):
 
     blocks: tuple[int, ...]
     """Block numbers from 0."""
-    more: tuple[tuple[str, int], ...] = ()
+    added: tuple[tuple[str, int], ...] = ()
     """Additional kernels: short name and count, most frequent first."""
-    less: tuple[tuple[str, int], ...] = ()
+    missing: tuple[tuple[str, int], ...] = ()
     """Missing kernels: short name and count. With neither, only the order differs."""
 
 
@@ -72,32 +72,34 @@ class RepeatFacts(Struct, frozen=True):
     launches: tuple[LaunchDifference, ...]
 
 
-def repeat_facts(whole: WholeGraph, repeat: Group) -> RepeatFacts:
+def compute_repeat_facts(graph: ExpandedGraph, repeat: FoldGroup) -> RepeatFacts:
     """Compute the facts of a REPEAT of a fold of ``whole``; near-linear in its nodes."""
-    rows = whole.table.rows
-    blocks = [_nodes(block) for block in repeat.blocks]
-    signatures = [tuple(_look(rows[node]) for node in nodes) for nodes in blocks]
-    groups: dict[tuple[_Look, ...], list[int]] = {}
+    rows = graph.table.rows
+    blocks = [_get_nodes(block) for block in repeat.blocks]
+    signatures = [tuple(_get_signature(rows[node]) for node in nodes) for nodes in blocks]
+    groups: dict[tuple[_Signature, ...], list[int]] = {}
     for number, signature in enumerate(signatures):
         groups.setdefault(signature, []).append(number)
     by_frequency = sorted(groups.items(), key=lambda item: -len(item[1]))
     usual, members = by_frequency[0]
     variants = [BlockVariant(tuple(members))]
-    variants += [_variant(numbers, signature, usual) for signature, numbers in by_frequency[1:]]
-    times = np.array([_time(rows, nodes) for nodes in blocks])
+    variants += [
+        _build_variant(numbers, signature, usual) for signature, numbers in by_frequency[1:]
+    ]
+    times = np.array([_sum_times(rows, nodes) for nodes in blocks])
     return RepeatFacts(
-        times, tuple(variants), _launches(rows, [blocks[number] for number in members])
+        times, tuple(variants), _compare_launches(rows, [blocks[number] for number in members])
     )
 
 
-def unlike_most(whole: WholeGraph, repeat: Group, block: int) -> tuple[int, ...]:
+def find_unusual_nodes(graph: ExpandedGraph, repeat: FoldGroup, block: int) -> tuple[int, ...]:
     """Find the nodes of one block that most blocks lack, as indices in the whole graph."""
-    rows = whole.table.rows
-    nodes = [_nodes(repeated) for repeated in repeat.blocks]
-    signatures = [tuple(_look(rows[node]) for node in members) for members in nodes]
+    rows = graph.table.rows
+    nodes = [_get_nodes(repeated) for repeated in repeat.blocks]
+    signatures = [tuple(_get_signature(rows[node]) for node in members) for members in nodes]
     usual = Counter(signatures).most_common(1)[0][0]
     block_signature = signatures[block]
-    if block_signature == usual or max(len(block_signature), len(usual)) > _MOST_ALIGNED:
+    if block_signature == usual or max(len(block_signature), len(usual)) > _MAX_ALIGNED:
         return ()
     differing: list[int] = []
     for operation, _, _, begin, end in SequenceMatcher(
@@ -108,45 +110,47 @@ def unlike_most(whole: WholeGraph, repeat: Group, block: int) -> tuple[int, ...]
     return tuple(differing)
 
 
-def _nodes(block: Fold) -> tuple[int, ...]:
+def _get_nodes(block: FoldItem) -> tuple[int, ...]:
     return block.nodes
 
 
-def _look(row: NodeRow) -> _Look:
+def _get_signature(row: NodeRow) -> _Signature:
     return row.node.kind.value, row.node.label
 
 
-def _variant(numbers: Sequence[int], look: Sequence[_Look], usual: Sequence[_Look]) -> BlockVariant:
-    counts, usual_counts = Counter(look), Counter(usual)
+def _build_variant(
+    numbers: Sequence[int], signature: Sequence[_Signature], usual: Sequence[_Signature]
+) -> BlockVariant:
+    counts, usual_counts = Counter(signature), Counter(usual)
     return BlockVariant(
-        tuple(numbers), _named(counts - usual_counts), _named(usual_counts - counts)
+        tuple(numbers), _list_names(counts - usual_counts), _list_names(usual_counts - counts)
     )
 
 
-def _named(looks: Counter[_Look]) -> tuple[tuple[str, int], ...]:
-    return tuple((short_name(name), count) for (_, name), count in looks.most_common())
+def _list_names(looks: Counter[_Signature]) -> tuple[tuple[str, int], ...]:
+    return tuple((shorten_name(name), count) for (_, name), count in looks.most_common())
 
 
-def _time(rows: Sequence[NodeRow], nodes: Sequence[int]) -> float:
+def _sum_times(rows: Sequence[NodeRow], nodes: Sequence[int]) -> float:
     times = [rows[node].times.median_ns for node in nodes]
     medians = [time for time in times if time is not None]
     return float(sum(medians)) if medians else float("nan")
 
 
-def _launches(
+def _compare_launches(
     rows: Sequence[NodeRow], blocks: list[tuple[int, ...]]
 ) -> tuple[LaunchDifference, ...]:
     differences = []
     for offset, nodes in enumerate(zip(*blocks, strict=True)):
-        shapes = Counter(_launch(rows[node]) for node in nodes)
+        shapes = Counter(_get_launch_shape(rows[node]) for node in nodes)
         if len(shapes) > 1:
             (usual, _), *others = shapes.most_common()
-            name = short_name(rows[nodes[0]].node.label)
+            name = shorten_name(rows[nodes[0]].node.label)
             differences.append(LaunchDifference(offset, name, usual, tuple(others)))
     return tuple(differences)
 
 
-def _launch(row: NodeRow) -> LaunchShape:
+def _get_launch_shape(row: NodeRow) -> LaunchShape:
     match row.node.params:
         case KernelParams() as kernel:
             return LaunchShape(kernel.grid, kernel.block, kernel.dynamic_shared)

@@ -17,33 +17,37 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.features.graph.folding.similarity import alike, alike_blocks, runs_of
-from graphviz_dash.features.graph.folding.tree import Fold, FoldKind, Group, Leaf, LeafOrder
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.features.graph.folding.similarity import (
+    find_similar_blocks,
+    group_runs,
+    is_similar,
+)
+from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldItem, FoldKind, Leaf, LeafOrder
 
-MOST_CHILDREN: Final = 64
+MAX_CHILDREN: Final = 64
 """Maximum number of children of a group; longer rows are split into even parts recursively."""
 
-_LONGEST_PERIOD: Final = 512
+_MAX_PERIOD: Final = 512
 """Longest repeated block to search for, in items."""
 
-_FOLD_FROM: Final = 48
+_MIN_FOLDED_ROW: Final = 48
 """Minimum row length for searching repeats and runs."""
 
-_SHORT: Final = 8
+_MAX_SHORT_ROW: Final = 8
 """Row length, with equal blocks folded, above which similar blocks are searched.
 
 They are preferred if they halve the row.
 """
 
-_FEWEST_ALIKE: Final = 3
+_MIN_SIMILAR: Final = 3
 """Minimum number of consecutive numbered groups for a repeat of similar groups."""
 
-_MOST_NAMED: Final = 3
+_MAX_TITLE_NAMES: Final = 3
 """Maximum number of groups named in a title."""
 
-_SHORTEST_RUN: Final = 8
+_MIN_RUN: Final = 8
 """Minimum number of consecutive single nodes to fold in a long row."""
 
 
@@ -64,7 +68,7 @@ class GroupDraft(Struct):
     """Shape number; equal for equal groups."""
     repeats: int = 0
     """Number of blocks of a REPEAT; 0 for other groups."""
-    part: bool = False
+    is_part: bool = False
     """True if it holds some of the blocks of the enclosing REPEAT."""
     note: str = ""
     """Note next to the title; may be empty."""
@@ -73,7 +77,7 @@ class GroupDraft(Struct):
 class FoldRows(ABC):
     """Base of all folders: leaves with their contents, and shortening of rows."""
 
-    def __init__(self, whole: WholeGraph) -> None:
+    def __init__(self, whole: ExpandedGraph) -> None:
         self.rows: Sequence[NodeRow] = whole.table.rows
         self._bodies = whole.bodies
         self._codes: dict[object, int] = {}
@@ -81,125 +85,136 @@ class FoldRows(ABC):
         self._borders_of: dict[tuple[int, ...], list[list[tuple[int, int]]]] = {}
 
     @abstractmethod
-    def row_of(self, nodes: Sequence[int]) -> list[GroupDraft]:
+    def build_row(self, nodes: Sequence[int]) -> list[GroupDraft]:
         """Build the items of a graph, or of a nested graph, with the given nodes."""
 
-    def tree(self, nodes: Sequence[int], note: str = "") -> Group:
+    def build_graph_tree(self, nodes: Sequence[int], note: str = "") -> FoldGroup:
         """Build the tree of a graph with the given nodes and their contents."""
-        root = GroupDraft(FoldKind.GRAPH, "graph", self.row_of(nodes), note=note)
-        return self._numbered(root, "g", 0, LeafOrder(leaves(root)))
+        root = GroupDraft(FoldKind.GRAPH, "graph", self.build_row(nodes), note=note)
+        return self._number_group(root, "g", 0, LeafOrder(iter_leaves(root)))
 
     # -- making a row shorter --------------------------------------------------------------------
 
-    def repeats(self, items: list[GroupDraft]) -> list[GroupDraft]:
+    def merge_repeats(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """Merge consecutive groups that are equal, or numbered and similar, into a repeat."""
         if all(item.node >= 0 for item in items):
             return items
         result: list[GroupDraft] = []
-        for _, similar_items in neighbours(items, self._families(items)):
+        for _, similar_items in group_neighbours(items, self._number_families(items)):
             rows = [similar_items]
-            if len(similar_items) < _FEWEST_ALIKE:
+            if len(similar_items) < _MIN_SIMILAR:
                 rows = [
                     run
-                    for _, run in neighbours(similar_items, [item.shape for item in similar_items])
+                    for _, run in group_neighbours(
+                        similar_items, [item.shape for item in similar_items]
+                    )
                 ]
             for run in rows:
                 if len(run) < 2 or run[0].node >= 0:
                     result += run
                     continue
-                result.append(self._repeat(_span_title(run[0].title, run[-1].title), run))
+                result.append(self._build_repeat(_merge_titles(run[0].title, run[-1].title), run))
         return result
 
-    def _families(self, items: list[GroupDraft]) -> list[int]:
+    def _number_families(self, items: list[GroupDraft]) -> list[int]:
         """Number the items; neighbours of one repeat share a number."""
         families = [0]
         for previous, item in pairwise(items):
-            families.append(families[-1] if self._akin(previous, item) else families[-1] + 1)
+            families.append(
+                families[-1] if self._is_same_repeat(previous, item) else families[-1] + 1
+            )
         return families
 
-    def _akin(self, earlier: GroupDraft, later: GroupDraft) -> bool:
+    def _is_same_repeat(self, earlier: GroupDraft, later: GroupDraft) -> bool:
         if earlier.shape == later.shape:
             return True
         if earlier.node >= 0 or later.node >= 0:
             return False
-        first, second = _NUMBERED.fullmatch(earlier.title), _NUMBERED.fullmatch(later.title)
+        first, second = (
+            _NUMBERED_TITLE.fullmatch(earlier.title),
+            _NUMBERED_TITLE.fullmatch(later.title),
+        )
         if first is None or second is None or first[1] != second[1]:
             return False
-        return alike(self._inside(earlier), self._inside(later))
+        return is_similar(self._count_shapes(earlier), self._count_shapes(later))
 
-    def _inside(self, draft: GroupDraft) -> Counter[int]:
+    def _count_shapes(self, draft: GroupDraft) -> Counter[int]:
         """Count the shapes of the nodes of a group."""
-        return Counter(self._look(self.rows[node]) for node in leaves(draft))
+        return Counter(self._get_look_code(self.rows[node]) for node in iter_leaves(draft))
 
     def shorten(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """Fold repeated blocks and runs, and split into even parts, until a row is short."""
-        if len(items) < _FOLD_FROM:
+        if len(items) < _MIN_FOLDED_ROW:
             return items
-        items = self._blocks(items)
-        if len(items) >= _FOLD_FROM:
-            items = self._long_runs(items)
-        return self.parts(items, lambda part, begin, end: self._run(part))
+        items = self._fold_blocks(items)
+        if len(items) >= _MIN_FOLDED_ROW:
+            items = self._fold_long_runs(items)
+        return self.split_into_parts(items, lambda part, begin, end: self._build_run(part))
 
-    def parts(
+    def split_into_parts(
         self, items: list[GroupDraft], group: Callable[[list[GroupDraft], int, int], GroupDraft]
     ) -> list[GroupDraft]:
         """Split a row that is too long into even parts.
 
         ``group`` builds a part from its items, start and end.
         """
-        return self._even(items, group, 0, MOST_CHILDREN)
+        return self._split_evenly(items, group, 0, MAX_CHILDREN)
 
-    def _even(
+    def _split_evenly(
         self,
         items: list[GroupDraft],
         group: Callable[[list[GroupDraft], int, int], GroupDraft],
         begin: int,
-        most: int,
+        max_items: int,
     ) -> list[GroupDraft]:
-        if len(items) <= most:
+        if len(items) <= max_items:
             return items
         levels = 2
-        while most**levels < len(items):
+        while max_items**levels < len(items):
             levels += 1
         # Equal width on each level, to avoid two parts on one level and sixty on the next.
-        width = min(most, math.ceil(len(items) ** (1 / levels)))
+        width = min(max_items, math.ceil(len(items) ** (1 / levels)))
         size = -(-len(items) // width)
         parts = []
         for start in range(0, len(items), size):
             part = items[start : start + size]
-            children = self._even(part, group, begin + start, most)
+            children = self._split_evenly(part, group, begin + start, max_items)
             parts.append(group(children, begin + start, begin + start + len(part)))
         return parts
 
-    def _repeat(self, title: str, blocks: list[GroupDraft]) -> GroupDraft:
+    def _build_repeat(self, title: str, blocks: list[GroupDraft]) -> GroupDraft:
 
-        def part(items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
+        def build_part(items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
             first, last = blocks[begin].title, blocks[end - 1].title
-            span = _span_title(first, last)
+            span = _merge_titles(first, last)
             part_title = span if first != last else f"{title}, {begin + 1} to {end}"
-            group = self._repeat_of(part_title, items, end - begin)
-            group.part = True
+            group = self._build_repeat_group(part_title, items, end - begin)
+            group.is_part = True
             return group
 
-        return self._repeat_of(title, self.parts(blocks, part), len(blocks))
+        return self._build_repeat_group(
+            title, self.split_into_parts(blocks, build_part), len(blocks)
+        )
 
-    def _repeat_of(self, title: str, children: list[GroupDraft], repeats: int) -> GroupDraft:
-        group = self.group(FoldKind.REPEAT, title, children)
+    def _build_repeat_group(
+        self, title: str, children: list[GroupDraft], repeats: int
+    ) -> GroupDraft:
+        group = self.build_group(FoldKind.REPEAT, title, children)
         group.repeats = repeats
         return group
 
-    def _blocks(self, items: list[GroupDraft]) -> list[GroupDraft]:
+    def _fold_blocks(self, items: list[GroupDraft]) -> list[GroupDraft]:
         result: list[GroupDraft] = []
         folded = 0
-        for borders in self._borders(tuple(item.shape for item in items)):
+        for borders in self._find_borders(tuple(item.shape for item in items)):
             result += items[folded : borders[0][0]]
-            drafts = [self._run(items[begin:end]) for begin, end in borders]
-            title = _span_title(drafts[0].title, drafts[-1].title) or self.work_title(drafts)
-            result.append(self._repeat(title, drafts))
+            drafts = [self._build_run(items[begin:end]) for begin, end in borders]
+            title = _merge_titles(drafts[0].title, drafts[-1].title) or self.make_work_title(drafts)
+            result.append(self._build_repeat(title, drafts))
             folded = borders[-1][1]
         return result + items[folded:]
 
-    def _borders(self, row: tuple[int, ...]) -> list[list[tuple[int, int]]]:
+    def _find_borders(self, row: tuple[int, ...]) -> list[list[tuple[int, int]]]:
         """Find the borders of repeated blocks: tandem repeats, or similar blocks if much
         shorter."""
         cached = self._borders_of.get(row)
@@ -208,42 +223,42 @@ class FoldRows(ABC):
         shapes = np.array(row, dtype=np.int64)
         covered_items = np.zeros(len(row), dtype=bool)
         selected: list[list[tuple[int, int]]] = []
-        for covered, start, period in _tandem(shapes):
+        for covered, start, period in _find_tandems(shapes):
             if not covered_items[start : start + covered].any():
                 covered_items[start : start + covered] = True
                 starts = range(start, start + covered, period)
                 selected.append([(begin, begin + period) for begin in starts])
         remaining = len(row) - int(covered_items.sum()) + len(selected)
-        if remaining > _SHORT:
-            covered, blocks = alike_blocks(shapes)
-            runs = runs_of(blocks)
+        if remaining > _MAX_SHORT_ROW:
+            covered, blocks = find_similar_blocks(shapes)
+            runs = group_runs(blocks)
             if 2 * (len(row) - covered + len(runs)) <= remaining:
                 selected = runs
         self._borders_of[row] = sorted(selected)
         return self._borders_of[row]
 
-    def _long_runs(self, items: list[GroupDraft]) -> list[GroupDraft]:
+    def _fold_long_runs(self, items: list[GroupDraft]) -> list[GroupDraft]:
         result: list[GroupDraft] = []
-        for is_leaf, run in neighbours(items, [item.node >= 0 for item in items]):
-            if is_leaf and len(run) >= _SHORTEST_RUN:
+        for is_leaf, run in group_neighbours(items, [item.node >= 0 for item in items]):
+            if is_leaf and len(run) >= _MIN_RUN:
                 size = -(-len(run) // max(1, round(len(run) / 24)))
                 parts = [run[start : start + size] for start in range(0, len(run), size)]
-                result += [self._run(part) for part in parts]
+                result += [self._build_run(part) for part in parts]
             else:
                 result += run
         return result
 
-    def _run(self, items: list[GroupDraft]) -> GroupDraft:
+    def _build_run(self, items: list[GroupDraft]) -> GroupDraft:
         if len(items) == 1:
             return items[0]
-        return self.group(FoldKind.RUN, self.work_title(items), items)
+        return self.build_group(FoldKind.RUN, self.make_work_title(items), items)
 
     # -- pieces ----------------------------------------------------------------------------------
 
-    def leaf(self, node: int) -> GroupDraft:
+    def build_leaf(self, node: int) -> GroupDraft:
         """Build a leaf, or a group of a node and its contents."""
         row = self.rows[node]
-        shape = self._look(row)
+        shape = self._get_look_code(row)
         leaf = GroupDraft(FoldKind.RUN, "", (), node, 1, shape)
         if node not in self._bodies:
             return leaf
@@ -251,41 +266,45 @@ class FoldRows(ABC):
         if not bodies:
             return leaf
         groups = [
-            self.group(
+            self.build_group(
                 FoldKind.BODY,
                 body.title,
-                self.row_of(body.nodes),
+                self.build_row(body.nodes),
             )
             for body in bodies
         ]
-        children = self._even(groups, self._cases, 0, MOST_CHILDREN - 1)
-        return self.group(FoldKind.HOLDER, _holder_title(row, len(bodies)), [leaf, *children])
+        children = self._split_evenly(groups, self._group_bodies, 0, MAX_CHILDREN - 1)
+        return self.build_group(
+            FoldKind.HOLDER, _format_holder_title(row, len(bodies)), [leaf, *children]
+        )
 
-    def _look(self, row: NodeRow) -> int:
-        return self._code((row.node.kind, row.node.label))
+    def _get_look_code(self, row: NodeRow) -> int:
+        return self._get_code((row.node.kind, row.node.label))
 
-    def _cases(self, items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
+    def _group_bodies(self, items: list[GroupDraft], begin: int, end: int) -> GroupDraft:
         """Group bodies ``begin`` to ``end`` of many."""
-        return self.group(FoldKind.PARALLEL, f"bodies {begin + 1} to {end}", items)
+        return self.build_group(FoldKind.PARALLEL, f"bodies {begin + 1} to {end}", items)
 
-    def group(self, kind: FoldKind, title: str, children: Sequence[GroupDraft]) -> GroupDraft:
+    def build_group(self, kind: FoldKind, title: str, children: Sequence[GroupDraft]) -> GroupDraft:
         """Build a group of ``children``; groups with equal kinds and child shapes are equal."""
-        shape = self._code((kind, tuple(child.shape for child in children)))
+        shape = self._get_code((kind, tuple(child.shape for child in children)))
         size = sum(child.size for child in children)
         return GroupDraft(kind, title, children, size=size, shape=shape)
 
-    def _code(self, key: object) -> int:
+    def _get_code(self, key: object) -> int:
         return self._codes.setdefault(key, len(self._codes))
 
-    def work_title(self, items: list[GroupDraft]) -> str:
+    def make_work_title(self, items: list[GroupDraft]) -> str:
         """Build the title of a run from its groups, or from its most common operator or kernel."""
         modules = [item for item in items if item.kind is FoldKind.MODULE]
         if 2 * sum(item.size for item in modules) > sum(item.size for item in items):
             titles = list(dict.fromkeys(item.title for item in modules))
-            span = _span_title(titles[0], titles[-1])
+            span = _merge_titles(titles[0], titles[-1])
             if span != titles[0]:
                 return span
-            return ", ".join(titles[:_MOST_NAMED]) + (", …" if titles[_MOST_NAMED:] else "")
+            return ", ".join(titles[:_MAX_TITLE_NAMES]) + (
+                ", …" if titles[_MAX_TITLE_NAMES:] else ""
+            )
         names: Counter[str] = Counter()
         pending = list(items)
         while pending:
@@ -293,22 +312,24 @@ class FoldRows(ABC):
             pending += item.children
             if item.node >= 0:
                 row = self.rows[item.node]
-                names[row.origin.op or short_name(row.node.label)] += 1
+                names[row.origin.op or shorten_name(row.node.label)] += 1
         (name, _), *others = names.most_common()
         return f"{name} and others" if others else name
 
-    def _numbered(self, draft: GroupDraft, ident: str, first: int, order: LeafOrder) -> Group:
-        children: list[Fold] = []
+    def _number_group(
+        self, draft: GroupDraft, ident: str, first: int, order: LeafOrder
+    ) -> FoldGroup:
+        children: list[FoldItem] = []
         leaf = first
         for position, child in enumerate(draft.children):
             if child.node >= 0:
                 children.append(Leaf(f"n{child.node}", child.node))
                 leaf += 1
             else:
-                group = self._numbered(child, f"{ident}.{position}", leaf, order)
+                group = self._number_group(child, f"{ident}.{position}", leaf, order)
                 children.append(group)
                 leaf += group.count
-        return Group(
+        return FoldGroup(
             ident,
             draft.kind,
             draft.title,
@@ -318,12 +339,12 @@ class FoldRows(ABC):
             order,
             draft.repeats,
             draft.shape,
-            draft.part,
+            draft.is_part,
             draft.note,
         )
 
 
-def leaves(draft: GroupDraft) -> Iterator[int]:
+def iter_leaves(draft: GroupDraft) -> Iterator[int]:
     """Iterate over the nodes of a group in leaf order."""
     pending = [draft]
     while pending:
@@ -334,7 +355,7 @@ def leaves(draft: GroupDraft) -> Iterator[int]:
             pending.extend(reversed(item.children))
 
 
-def neighbours(items: Sequence[Any], keys: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
+def group_neighbours(items: Sequence[Any], keys: Sequence[Any]) -> Iterator[tuple[Any, list[Any]]]:
     """Group consecutive items with equal keys."""
     start = 0
     for index in range(1, len(items) + 1):
@@ -343,21 +364,21 @@ def neighbours(items: Sequence[Any], keys: Sequence[Any]) -> Iterator[tuple[Any,
             start = index
 
 
-def _holder_title(row: NodeRow, bodies: int) -> str:
+def _format_holder_title(row: NodeRow, bodies: int) -> str:
     label = row.node.label
     return f"{label}, {bodies} bodies" if bodies > 1 else label
 
 
-_NUMBERED: Final = re.compile(r"(.*)\.(\d+)(?:-(\d+))?")
+_NUMBERED_TITLE: Final = re.compile(r"(.*)\.(\d+)(?:-(\d+))?")
 
 
-def _span_title(first: str, last: str) -> str:
+def _merge_titles(first: str, last: str) -> str:
     """Merge titles: "layers.0" and "layers.3" give "layers.0-3", as do "layers.0-1" and
     "layers.2-3".
 
     Titles of another form give the first.
     """
-    first_match, last_match = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
+    first_match, last_match = _NUMBERED_TITLE.fullmatch(first), _NUMBERED_TITLE.fullmatch(last)
     if (
         first == last
         or first_match is None
@@ -369,18 +390,18 @@ def _span_title(first: str, last: str) -> str:
     return f"{first_match[1]}.{min(numbers)}-{max(numbers)}"
 
 
-def _tandem(shapes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[tuple[int, int, int]]:
+def _find_tandems(shapes: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[tuple[int, int, int]]:
     """Find directly repeating blocks: (items covered, start, period).
 
     Sorted by descending coverage, then by period. A period of one needs many repetitions.
     """
     tandems = []
-    for period in range(1, min(_LONGEST_PERIOD, len(shapes) // 2) + 1):
+    for period in range(1, min(_MAX_PERIOD, len(shapes) // 2) + 1):
         equal = shapes[:-period] == shapes[period:]
         edges = np.flatnonzero(np.diff(np.concatenate(([False], equal, [False])).astype(np.int8)))
         for start, end in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True):
             covered = (end - start) // period * period + period
-            if covered >= 2 * period and (period > 1 or covered >= _SHORTEST_RUN):
+            if covered >= 2 * period and (period > 1 or covered >= _MIN_RUN):
                 tandems.append((covered, start, period))
     tandems.sort(key=lambda tandem: (-tandem[0], tandem[2], tandem[1]))
     return tandems

@@ -14,29 +14,29 @@ import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
 
-ALIKE: Final = 0.7
+SIMILARITY_THRESHOLD: Final = 0.7
 """Minimum share of the longer block's items that similar blocks have in common."""
 
-_FEWEST: Final = 3
+_MIN_BLOCKS: Final = 3
 """Minimum number of blocks in a repeat of similar blocks."""
 
-_LANDMARKS: Final = 16
+_MAX_LANDMARKS: Final = 16
 """Maximum number of landmarks to try, longest parts first."""
 
-_NEARLY_ALL: Final = 0.95
+_MAX_COVERAGE: Final = 0.95
 """Coverage of a row that ends the search for landmarks."""
 
-_SHORTEST: Final = 3
+_MIN_BLOCK_ITEMS: Final = 3
 """Minimum number of items of a block; shorter ones match by chance."""
 
 
-def alike(first: Counter[int], second: Counter[int]) -> bool:
+def is_similar(first: Counter[int], second: Counter[int]) -> bool:
     """Check whether two blocks, as counts of their items, are similar."""
     longer = max(first.total(), second.total())
-    return longer > 0 and (first & second).total() >= ALIKE * longer
+    return longer > 0 and (first & second).total() >= SIMILARITY_THRESHOLD * longer
 
 
-def alike_blocks(shapes: Ints) -> tuple[int, list[tuple[int, int]]]:
+def find_similar_blocks(shapes: Ints) -> tuple[int, list[tuple[int, int]]]:
     """Find similar blocks in a row.
 
     Returns the number of covered items, and the (begin, end) borders of all blocks, in runs of at
@@ -47,19 +47,19 @@ def alike_blocks(shapes: Ints) -> tuple[int, list[tuple[int, int]]]:
     """
     best: tuple[int, list[tuple[int, int]]] = (0, [])
     values, counts = np.unique(shapes, return_counts=True)
-    is_frequent = (counts >= _FEWEST) & (counts * _SHORTEST <= len(shapes))
+    is_frequent = (counts >= _MIN_BLOCKS) & (counts * _MIN_BLOCK_ITEMS <= len(shapes))
     for landmark in values[is_frequent][np.argsort(counts[is_frequent], kind="stable")][
-        :_LANDMARKS
+        :_MAX_LANDMARKS
     ].tolist():
-        cut = _cut(shapes, landmark)
+        cut = _split_at(shapes, landmark)
         if cut[0] > best[0]:
             best = cut
-        if best[0] >= _NEARLY_ALL * len(shapes):
+        if best[0] >= _MAX_COVERAGE * len(shapes):
             break
     return best
 
 
-def runs_of(blocks: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
+def group_runs(blocks: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     """Group blocks that follow each other without a gap."""
     runs: list[list[tuple[int, int]]] = []
     for block in blocks:
@@ -70,7 +70,7 @@ def runs_of(blocks: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
     return runs
 
 
-def _cut(shapes: Ints, landmark: int) -> tuple[int, list[tuple[int, int]]]:
+def _split_at(shapes: Ints, landmark: int) -> tuple[int, list[tuple[int, int]]]:
     """Find the blocks that start with ``landmark``."""
     begins = np.flatnonzero(shapes == landmark)
     length = int(np.median(np.diff(begins)))
@@ -79,19 +79,22 @@ def _cut(shapes: Ints, landmark: int) -> tuple[int, list[tuple[int, int]]]:
     ends = np.append(
         begins[1:], begins[-1] + (remainder if 2 * remainder <= 3 * length else length)
     )
-    is_linked = _common(shapes, begins, ends) >= ALIKE * np.maximum(
+    is_linked = _count_common(shapes, begins, ends) >= SIMILARITY_THRESHOLD * np.maximum(
         (ends - begins)[1:], (ends - begins)[:-1]
     )
     blocks: list[tuple[int, int]] = []
     borders = np.flatnonzero(np.diff(np.concatenate(([False], is_linked, [False])).astype(np.int8)))
     for first, last in zip(borders[::2].tolist(), borders[1::2].tolist(), strict=True):
-        if last - first + 1 >= _FEWEST and ends[last] - begins[first] >= _SHORTEST * _FEWEST:
+        if (
+            last - first + 1 >= _MIN_BLOCKS
+            and ends[last] - begins[first] >= _MIN_BLOCK_ITEMS * _MIN_BLOCKS
+        ):
             span = slice(first, last + 1)
             blocks += zip(begins[span].tolist(), ends[span].tolist(), strict=True)
     return sum(end - begin for begin, end in blocks), blocks
 
 
-def _common(shapes: Ints, begins: Ints, ends: Ints) -> Ints:
+def _count_common(shapes: Ints, begins: Ints, ends: Ints) -> Ints:
     """Count the items that each block has in common with the previous one, ignoring order."""
     items = np.arange(begins[0], ends[-1])
     block = np.searchsorted(begins, items, "right") - 1

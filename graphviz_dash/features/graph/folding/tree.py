@@ -52,7 +52,7 @@ class LeafOrder:
         self.nodes: Ints = np.fromiter(nodes, dtype=np.int64)
 
     @cached_property
-    def at(self) -> Ints:
+    def positions(self) -> Ints:
         """Leaf position of each node."""
         positions = np.empty(len(self.nodes), dtype=np.int64)
         positions[self.nodes] = np.arange(len(self.nodes))
@@ -60,7 +60,7 @@ class LeafOrder:
 
 
 @dataclass(frozen=True)
-class Group:
+class FoldGroup:
     """A group of nodes."""
 
     id: str
@@ -69,7 +69,7 @@ class Group:
     """Kind of the group."""
     title: str
     """Title of the group."""
-    children: tuple[Fold, ...]
+    children: tuple[FoldItem, ...]
     """Children in sequence; those of PARALLEL groups and BODY groups of a HOLDER are side by side.
 
     Edges alone order the children of a TANGLE.
@@ -84,25 +84,25 @@ class Group:
     """Number of equal or similar blocks of a REPEAT, including those of parts; 0 otherwise."""
     shape: int = 0
     """Shape number; groups of one shape have equal nodes and structure."""
-    part: bool = False
+    is_part: bool = False
     """True if it holds some of the blocks of the enclosing REPEAT."""
     note: str = ""
     """Note next to the title; may be empty."""
 
     @cached_property
-    def blocks(self) -> tuple[Fold, ...]:
+    def blocks(self) -> tuple[FoldItem, ...]:
         """Blocks of a REPEAT, including those of its parts; empty for other groups."""
         if self.kind is not FoldKind.REPEAT:
             return ()
-        blocks: list[Fold] = []
+        blocks: list[FoldItem] = []
         for child in self.children:
-            blocks += child.blocks if isinstance(child, Group) and child.part else (child,)
+            blocks += child.blocks if isinstance(child, FoldGroup) and child.is_part else (child,)
         return tuple(blocks)
 
     @cached_property
     def block_starts(self) -> tuple[int, ...]:
         """Number of the first leaf of each block."""
-        sizes = (child.count if isinstance(child, Group) else 1 for child in self.blocks)
+        sizes = (child.count if isinstance(child, FoldGroup) else 1 for child in self.blocks)
         return tuple(accumulate(sizes, initial=self.first))[:-1]
 
     @property
@@ -111,63 +111,63 @@ class Group:
         return tuple(self.order.nodes[self.first : self.first + self.count].tolist())
 
 
-Fold: TypeAlias = Leaf | Group
+FoldItem: TypeAlias = Leaf | FoldGroup
 
 
-def ancestors(root: Group, node: int) -> tuple[str, ...]:
+def list_ancestors(root: FoldGroup, node: int) -> tuple[str, ...]:
     """List the ids of the groups around a node, from the root inwards."""
-    leaf = int(root.order.at[node])
+    leaf = int(root.order.positions[node])
     path = []
-    group: Fold | None = root
-    while isinstance(group, Group):
+    group: FoldItem | None = root
+    while isinstance(group, FoldGroup):
         path.append(group.id)
-        group = _inner_at(group.children, leaf)
+        group = _find_group_at(group.children, leaf)
     return tuple(path)
 
 
-def block_of(repeat: Group, leaf: int) -> int:
+def find_block(repeat: FoldGroup, leaf: int) -> int:
     """Find the block of a REPEAT that contains the leaf with that number."""
     starts = repeat.block_starts
     return bisect_right(starts, leaf) - 1
 
 
-def _inner_at(children: Sequence[Fold], leaf: int) -> Group | None:
+def _find_group_at(children: Sequence[FoldItem], leaf: int) -> FoldGroup | None:
     """Find the group among ``children`` that contains the leaf with that number."""
-    inner = [child for child in children if isinstance(child, Group)]
+    inner = [child for child in children if isinstance(child, FoldGroup)]
     index = bisect_right(inner, leaf, key=lambda child: child.first) - 1
     if index < 0 or leaf >= inner[index].first + inner[index].count:
         return None
     return inner[index]
 
 
-def groups(root: Group) -> dict[str, Group]:
+def index_groups(root: FoldGroup) -> dict[str, FoldGroup]:
     """Index all groups of the tree by id."""
-    by_id: dict[str, Group] = {}
+    by_id: dict[str, FoldGroup] = {}
     pending = [root]
     while pending:
         group = pending.pop()
         by_id[group.id] = group
-        pending.extend(child for child in group.children if isinstance(child, Group))
+        pending.extend(child for child in group.children if isinstance(child, FoldGroup))
     return by_id
 
 
-def mirrored(
-    by_id: Mapping[str, Group], wanted: Iterable[str], shown: Mapping[str, int]
+def mirror_ids(
+    by_id: Mapping[str, FoldGroup], group_ids: Iterable[str], shown: Mapping[str, int]
 ) -> set[str]:
     """Translate group ids into the shown block of each REPEAT; ids that it lacks are omitted.
 
     ``shown`` is the block by REPEAT (default 0; -1 for all).
     """
     ids = set()
-    for ident in wanted:
+    for ident in group_ids:
         current: str | None = ident
         depth, in_parts = 1, False
         while current is not None and depth < current.count(".") + 1:
             outer = by_id[".".join(current.split(".")[:depth])]
             # If one block represents all, the parts of the repeat are hidden.
-            in_parts = in_parts and outer.part
+            in_parts = in_parts and outer.is_part
             if outer.kind is FoldKind.REPEAT and shown.get(outer.id, 0) >= 0 and not in_parts:
-                current = _in_block(outer, by_id[current], shown.get(outer.id, 0), by_id)
+                current = _translate_id(outer, by_id[current], shown.get(outer.id, 0), by_id)
                 in_parts = True
             depth += 1
         if current is not None:
@@ -175,11 +175,13 @@ def mirrored(
     return ids
 
 
-def _in_block(repeat: Group, group: Group, block: int, by_id: Mapping[str, Group]) -> str | None:
+def _translate_id(
+    repeat: FoldGroup, group: FoldGroup, block: int, by_id: Mapping[str, FoldGroup]
+) -> str | None:
     """Translate the id of ``group`` to another block of ``repeat``."""
     blocks = repeat.blocks
     source_block, target_block = (
-        blocks[block_of(repeat, group.first)],
+        blocks[find_block(repeat, group.first)],
         blocks[min(block, len(blocks) - 1)],
     )
     if not (group.id == source_block.id or group.id.startswith(f"{source_block.id}.")):

@@ -8,45 +8,51 @@ from typing import Any, Final
 import streamlit as st
 
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.charts.shades import Theme
-from graphviz_dash.features.graph.concurrency import concurrency_sentences
-from graphviz_dash.features.graph.drawing.node_note import node_lines
+from graphviz_dash.features.graph.concurrency import describe_concurrency
+from graphviz_dash.features.graph.drawing.node_note import build_node_lines
 from graphviz_dash.features.graph.page.state.graphs import GraphAddress
-from graphviz_dash.features.graph.page.state.streams import own_plan, parallel, tried_plan
-from graphviz_dash.features.prediction.analysis.contention import Contention, contentions
-from graphviz_dash.features.prediction.analysis.measured import measured_streams
-from graphviz_dash.features.prediction.charts.schedule import schedule_chart
-from graphviz_dash.features.prediction.charts.streams import streams_chart
-from graphviz_dash.features.prediction.stream_narrative import parallel_sentences
+from graphviz_dash.features.graph.page.state.streams import (
+    find_tried_plan,
+    get_parallel_prediction,
+    get_plan,
+)
+from graphviz_dash.features.prediction.analysis.contention import Contention, find_contentions
+from graphviz_dash.features.prediction.analysis.measured import get_times_by_streams
+from graphviz_dash.features.prediction.charts.schedule import draw_schedule
+from graphviz_dash.features.prediction.charts.streams import draw_streams
+from graphviz_dash.features.prediction.stream_narrative import describe_parallel
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.ui.page.frame import draw
-from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.page.frame import draw_figure
+from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 
-_MOST_EDGES: Final = 500
-_MOST_CONTENTIONS: Final = 40
+_MAX_EDGES: Final = 500
+_MAX_CONTENTIONS: Final = 40
 
 
-def streams_panel(address: GraphAddress, whole: WholeGraph, theme: Theme) -> None:
+def show_streams_panel(address: GraphAddress, whole: ExpandedGraph, theme: Theme) -> None:
     """Show predicted and measured times on several streams, and the time lost to contention."""
-    prediction, plan = parallel(*address), tried_plan(*address[:2])
+    prediction, plan = get_parallel_prediction(*address), find_tried_plan(*address[:2])
     st.header("On several streams", anchor="streams")
     if isinstance(prediction, Missing):
-        st.caption(plain(f"No prediction: {prediction.reason}."))
+        st.caption(escape_markdown(f"No prediction: {prediction.reason}."))
         return
-    captured_plan = own_plan(*address[:2])
-    sentences = parallel_sentences(address[1], captured_plan, prediction)
-    findings = element("ul", "".join(element("li", text(line)) for line in sentences), "findings")
-    measured = {} if plan is None else measured_streams(plan)
+    captured_plan = get_plan(*address[:2])
+    sentences = describe_parallel(address[1], captured_plan, prediction)
+    findings = format_element(
+        "ul", "".join(format_element("li", escape_html(line)) for line in sentences), "findings"
+    )
+    measured = {} if plan is None else get_times_by_streams(plan)
     if captured_plan is not None or (len(prediction.rows) == 1 and not measured):
-        show(findings)
+        show_markup(findings)
         return
     left, right = st.columns([0.62, 0.38], gap="medium")
     with left:
-        show(findings)
+        show_markup(findings)
     with right:
-        draw(streams_chart(prediction, measured, theme), "streams")
-    slowed = contentions(prediction, _MOST_CONTENTIONS)
+        draw_figure(draw_streams(prediction, measured, theme), "streams")
+    slowed = find_contentions(prediction, _MAX_CONTENTIONS)
     if slowed:
         expander = st.expander(
             "Time lost to contention",
@@ -56,18 +62,20 @@ def streams_panel(address: GraphAddress, whole: WholeGraph, theme: Theme) -> Non
         )
         if expander.open:
             with expander:
-                _contentions(slowed, whole)
+                _show_contentions(slowed, whole)
 
 
-def _contentions(slowed: Sequence[Contention], whole: WholeGraph) -> None:
+def _show_contentions(slowed: Sequence[Contention], whole: ExpandedGraph) -> None:
     def label(node: int) -> str:
-        return f"{node} {node_lines(whole.table.rows[node])[0]}"
+        return f"{node} {build_node_lines(whole.table.rows[node])[0]}"
 
     data: dict[str, list[Any]] = {
         "Node": [label(entry.node) for entry in slowed],
         "Slowdown (µs)": [entry.slowed_ns / 1e3 for entry in slowed],
         "GPU share": [entry.share for entry in slowed],
-        "Concurrent with": [", ".join(label(node) for node in entry.beside) for entry in slowed],
+        "Concurrent with": [
+            ", ".join(label(node) for node in entry.concurrent_nodes) for entry in slowed
+        ],
     }
     st.dataframe(
         data,
@@ -87,23 +95,27 @@ def _contentions(slowed: Sequence[Contention], whole: WholeGraph) -> None:
     )
 
 
-def concurrency_panel(outcome: Concurrency | Missing, whole: WholeGraph, theme: Theme) -> None:
+def show_concurrency_panel(
+    outcome: Concurrency | Missing, whole: ExpandedGraph, theme: Theme
+) -> None:
     """Show findings, schedules, and dependencies with the time lost in each."""
     st.header("Critical path and concurrency", anchor="critical-path")
     if isinstance(outcome, Missing):
-        st.caption(plain(f"Not available: {outcome.reason}."))
+        st.caption(escape_markdown(f"Not available: {outcome.reason}."))
         return
-    chart = schedule_chart(outcome.measured, theme)
-    sentences = concurrency_sentences(outcome)
-    findings = element("ul", "".join(element("li", text(line)) for line in sentences), "findings")
+    chart = draw_schedule(outcome.measured, theme)
+    sentences = describe_concurrency(outcome)
+    findings = format_element(
+        "ul", "".join(format_element("li", escape_html(line)) for line in sentences), "findings"
+    )
     if chart is None:
-        show(findings)
+        show_markup(findings)
     else:
         left, right = st.columns([0.62, 0.38], gap="medium")
         with left:
-            show(findings)
+            show_markup(findings)
         with right:
-            draw(chart, "schedules")
+            draw_figure(chart, "schedules")
     if not outcome.measured.edges:
         return
     expander = st.expander(
@@ -114,27 +126,29 @@ def concurrency_panel(outcome: Concurrency | Missing, whole: WholeGraph, theme: 
     )
     if expander.open:
         with expander:
-            _edges(outcome, whole)
+            _show_edges(outcome, whole)
 
 
-def _edges(outcome: Concurrency, whole: WholeGraph) -> None:
+def _show_edges(outcome: Concurrency, whole: ExpandedGraph) -> None:
     measured = outcome.measured
-    names = {name: at for at, name in enumerate(whole.owner)}
-    needless = set(outcome.needless.edges)
-    edges = sorted(measured.edges, key=lambda edge: -edge.lost_ns)[:_MOST_EDGES]
+    names = {name: at for at, name in enumerate(whole.owners)}
+    needless = set(outcome.redundant.edges)
+    edges = sorted(measured.edges, key=lambda edge: -edge.lost_ns)[:_MAX_EDGES]
 
     def label(row_index: int) -> str:
         graph, index = measured.nodes[row_index]
         at = names.get((graph, index))
         row = None if at is None else whole.table.rows[at]
-        return f"{index} {node_lines(row)[0] if row else graph}"
+        return f"{index} {build_node_lines(row)[0] if row else graph}"
 
     data: dict[str, list[Any]] = {
         "From": [label(edge.source) for edge in edges],
         "To": [label(edge.target) for edge in edges],
         "Lost (µs)": [edge.lost_ns / 1e3 for edge in edges],
         "Gap (µs)": [edge.gap_ns / 1e3 for edge in edges],
-        "On the critical path": [{edge.source, edge.target} <= measured.critical for edge in edges],
+        "On the critical path": [
+            {edge.source, edge.target} <= measured.critical_nodes for edge in edges
+        ],
         "Redundant": [(edge.source, edge.target) in needless for edge in edges],
     }
     st.dataframe(

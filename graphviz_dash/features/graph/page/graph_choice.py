@@ -8,19 +8,19 @@ from typing import Final
 import streamlit as st
 from msgspec import Struct
 
-from graphviz_dash.errors import printable
-from graphviz_dash.features.graph.page.graph_comparison import AGAINST, choose_other
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.graph.page.graph_comparison import AGAINST, select_other
 from graphviz_dash.features.graph.page.state.graphs import (
     GraphAddress,
-    graph_titles,
-    in_order,
-    whole,
+    get_graph_titles,
+    get_whole_graph,
+    sort_by_capture,
 )
 from graphviz_dash.guidance.remedies import is_attributed
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import Chosen, choose_run
-from graphviz_dash.ui.state.results import comparison
+from graphviz_dash.ui.page.frame import SelectedExperiment, select_run
+from graphviz_dash.ui.state.results import get_comparison
 
 _CHANGE: Final = "change"
 
@@ -43,55 +43,57 @@ class GraphChoice(Struct, frozen=True):
         return "-".join((*self.address, *(part for address in self.pair or () for part in address)))
 
     @property
-    def drawn(self) -> GraphAddress:
+    def drawn_graph(self) -> GraphAddress:
         """Graph that is drawn: the later of two, which also shows the differences."""
         return self.pair[1] if self.pair else self.address
 
     @property
-    def against(self) -> GraphAddress | None:
+    def earlier_graph(self) -> GraphAddress | None:
         """Earlier graph of two; None without a comparison."""
         return self.pair[0] if self.pair else None
 
 
-def choose_graph(chosen: Chosen, runs: Sequence[Run]) -> GraphChoice:
+def select_graph(chosen: SelectedExperiment, runs: Sequence[Run]) -> GraphChoice:
     """Show the pickers for a graph of ``runs``, each of which has at least one."""
     runs = list(runs)
     row = st.container(
         horizontal=True, gap="medium", vertical_alignment="bottom", key="graph-choice"
     )
     with row:
-        run = choose_run(runs, default=_fastest(chosen, runs), clears=("graph", "node", AGAINST))
+        run = select_run(
+            runs, default=_find_fastest(chosen, runs), clears=("graph", "node", AGAINST)
+        )
         _redirect_to_outer_graph(chosen, run)
-        address = (chosen.key, run.name, _choose_id(chosen.key, run))
-        other = choose_other(chosen.key, runs, address)
-        colours = _colours(chosen, other)
-        colour = url_state.choose(
+        address = (chosen.key, run.name, _select_id(chosen.key, run))
+        other = select_other(chosen.key, runs, address)
+        colours = _list_colours(chosen, other)
+        colour = url_state.select_option(
             "colour", "Colour by", list(colours), width=180, format_func=colours.__getitem__
         )
-    return GraphChoice(run, address, in_order(address, other) if other else None, colour)
+    return GraphChoice(run, address, sort_by_capture(address, other) if other else None, colour)
 
 
-def _choose_id(key: str, run: Run) -> str:
+def _select_id(key: str, run: Run) -> str:
     # Nested graphs are shown in their outer graph.
-    labels = graph_titles(key, run.name)
+    labels = get_graph_titles(key, run.name)
     if len(labels) == 1:
         return next(iter(labels))
-    return url_state.choose(
+    return url_state.select_option(
         "graph",
         "Graph",
         list(labels),
         clears=("node",),
         width=250,
-        format_func=lambda graph_id: printable(labels[graph_id]),
+        format_func=lambda graph_id: escape_control_characters(labels[graph_id]),
     )
 
 
-def _fastest(chosen: Chosen, runs: Sequence[Run]) -> str | None:
+def _find_fastest(chosen: SelectedExperiment, runs: Sequence[Run]) -> str | None:
     """Return the fastest run, if it has a graph.
 
     For recorded programs, prefer a run with source lines.
     """
-    best = comparison(chosen.key).best
+    best = get_comparison(chosen.key).best
     if best is None or best.name not in {run.name for run in runs}:
         return None
     if best.run.recording is None or is_attributed(best.run):
@@ -99,7 +101,7 @@ def _fastest(chosen: Chosen, runs: Sequence[Run]) -> str | None:
     return next((run.name for run in runs if is_attributed(run)), best.name)
 
 
-def _colours(chosen: Chosen, other: GraphAddress | None) -> dict[str, str]:
+def _list_colours(chosen: SelectedExperiment, other: GraphAddress | None) -> dict[str, str]:
     labels = {"category": "kernel category"}
     labels |= {name: name for name in ("kind", "op", "module", "phase", "time", "slack", "stream")}
     labels |= {"op": "operator", "stream": "planned stream"}
@@ -108,21 +110,21 @@ def _colours(chosen: Chosen, other: GraphAddress | None) -> dict[str, str]:
     return labels if other is None else {_CHANGE: "change", **labels}
 
 
-def _redirect_to_outer_graph(chosen: Chosen, run: Run) -> None:
+def _redirect_to_outer_graph(chosen: SelectedExperiment, run: Run) -> None:
     by_id = {graph.id: graph for graph in run.graphs}
-    requested = by_id.get(url_state.value("graph") or "")
+    requested = by_id.get(url_state.get_value("graph") or "")
     if requested is None or requested.parent is None:
         return
     outer = requested
     while outer.parent is not None:
         outer = by_id[outer.parent[0]]
-    index = asked_node(len(requested.nodes))
-    row = whole(chosen.key, run.name, outer.id).place(requested.id, index or 0)
+    index = get_requested_node(len(requested.nodes))
+    row = get_whole_graph(chosen.key, run.name, outer.id).find_place(requested.id, index or 0)
     node = None if index is None or row is None else str(row)
-    url_state.change({"graph": outer.id, "node": node})
+    url_state.set_parameters({"graph": outer.id, "node": node})
 
 
-def asked_node(count: int) -> int | None:
+def get_requested_node(count: int) -> int | None:
     """Return the node in the address, if it is below ``count``."""
-    value = url_state.value("node") or ""
+    value = url_state.get_value("node") or ""
     return int(value) if value.isdecimal() and len(value) < 10 and int(value) < count else None

@@ -7,92 +7,97 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.attribution.graph_identity import graph_identities
+from graphviz_dash.analysis.attribution.graph_identity import list_graph_identities
 from graphviz_dash.analysis.graph.change import Change
-from graphviz_dash.analysis.loop.keys import graph_keys
+from graphviz_dash.analysis.loop.keys import list_graph_names
 from graphviz_dash.analysis.nodes.node_table import NodeTable
-from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.errors import printable
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, NodeDiff
 from graphviz_dash.features.graph.diff.graph_pair import GraphPair
 from graphviz_dash.features.graph.diff_narrative import (
-    answer_sentence,
-    diff_sentence,
-    graph_title,
-    node_changes,
-    prediction_sentence,
-    uncompared_sentence,
+    describe_uncompared_properties,
+    describe_update_prediction,
+    describe_update_result,
+    format_graph_title,
+    format_node_changes,
+    summarize_graph_diff,
 )
-from graphviz_dash.features.graph.drawing.node_note import node_lines
-from graphviz_dash.features.graph.page.state.graphs import GraphAddress, graph_titles
+from graphviz_dash.features.graph.drawing.node_note import build_node_lines
+from graphviz_dash.features.graph.page.state.graphs import GraphAddress, get_graph_titles
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.markup import element, show, text
+from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 
 AGAINST: Final = "against"
 _NOTHING: Final = "nothing"
 
 
-def choose_other(key: str, runs: Sequence[Run], of: GraphAddress) -> GraphAddress | None:
+def select_other(key: str, runs: Sequence[Run], current: GraphAddress) -> GraphAddress | None:
     """Show the picker of the compared graph, stored as ``?against=``."""
     addresses: dict[str, GraphAddress] = {}
     names: dict[str, str] = {_NOTHING: _NOTHING}
     for run in runs:
         titles = (
-            graph_titles(key, run.name)
-            if run.name == of[1]
+            get_graph_titles(key, run.name)
+            if run.name == current[1]
             else {
-                graph.id: graph_title(graph)
-                for graph in graph_identities(run.graphs, run.recording, (), graph_keys(run.loop))
+                graph.id: format_graph_title(graph)
+                for graph in list_graph_identities(
+                    run.graphs, run.recording, (), list_graph_names(run.loop)
+                )
             }
         )
         for graph in run.graphs:
             address = (key, run.name, graph.id)
-            if graph.parent is None and address != of:
+            if graph.parent is None and address != current:
                 addresses[f"{run.name}:{graph.id}"] = address
                 names[f"{run.name}:{graph.id}"] = f"{run.name} · {titles[graph.id]}"
     if not addresses:
         return None
-    selected = url_state.choose(
+    selected = url_state.select_option(
         AGAINST,
         "Compare with",
         list(names),
         clears=("node",),
         width=250,
-        format_func=lambda name: printable(names[name]),
+        format_func=lambda name: escape_control_characters(names[name]),
     )
     return addresses.get(selected)
 
 
-def outcome(earlier: str, later: str, pair: GraphPair) -> None:
+def show_outcome(earlier: str, later: str, pair: GraphPair) -> None:
     """Show the differences of two graphs, and whether the earlier can be updated to the later."""
-    not_compared = text(uncompared_sentence(pair.diff))
+    not_compared = escape_html(describe_uncompared_properties(pair.diff))
     lines = [
-        f"Updating an executable of {text(earlier)} to {text(later)} (cudaGraphExecUpdate).",
-        f"<b>Documented rules:</b> {text(prediction_sentence(pair.prediction))}",
-    ]
-    if pair.recorded is not None:
-        lines.append(f"<b>Driver:</b> {text(answer_sentence(pair.recorded))}")
-    if pair.agreed is False:
-        lines.append("The driver's result differs from the prediction.")
-    show(
-        element(
-            "p",
-            f"From {text(earlier)}, captured earlier, to {text(later)}: "
-            f"<b>{text(diff_sentence(pair.diff))}</b> {not_compared}",
+        (
+            f"Updating an executable of {escape_html(earlier)} to {escape_html(later)} "
+            "(cudaGraphExecUpdate)."
         ),
-        element("p", "<br>".join(lines)),
+        f"<b>Documented rules:</b> {escape_html(describe_update_prediction(pair.prediction))}",
+    ]
+    if pair.recorded_update is not None:
+        lines.append(f"<b>Driver:</b> {escape_html(describe_update_result(pair.recorded_update))}")
+    if pair.is_prediction_correct is False:
+        lines.append("The driver's result differs from the prediction.")
+    show_markup(
+        format_element(
+            "p",
+            f"From {escape_html(earlier)}, captured earlier, to {escape_html(later)}: "
+            f"<b>{escape_html(summarize_graph_diff(pair.diff))}</b> {not_compared}",
+        ),
+        format_element("p", "<br>".join(lines)),
     )
 
 
-def differences(pair: GraphPair, first: NodeTable, second: NodeTable, identity: str) -> None:
+def show_differences(pair: GraphPair, first: NodeTable, second: NodeTable, identity: str) -> None:
     """Show the changed nodes and edges as tables."""
-    for diff in pair.diff.whole:
-        _nodes(diff, (first, second) if diff is pair.diff else None, identity)
-        _edges(diff, identity)
+    for diff in pair.diff.levels:
+        _show_nodes(diff, (first, second) if diff is pair.diff else None, identity)
+        _show_edges(diff, identity)
 
 
-def _nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity: str) -> None:
+def _show_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity: str) -> None:
     nodes = [node for node in diff.nodes if node.change is not Change.SAME]
     if not nodes:
         return
@@ -109,9 +114,9 @@ def _nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity
             "Change": [node.change.value for node in nodes],
             "Earlier": [node.a for node in nodes],
             "Later": [node.b for node in nodes],
-            "Node": [_title(node, tables) for node in nodes],
-            "Kernel": [short_name(printable(node.label)) for node in nodes],
-            "Difference": [printable(node_changes(node)) for node in nodes],
+            "Node": [_get_title(node, tables) for node in nodes],
+            "Kernel": [shorten_name(escape_control_characters(node.label)) for node in nodes],
+            "Difference": [escape_control_characters(format_node_changes(node)) for node in nodes],
             "Earlier (µs)": [None if median is None else median / 1e3 for median in before],
             "Later (µs)": [None if median is None else median / 1e3 for median in after],
         },
@@ -128,16 +133,16 @@ def _nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity
     )
 
 
-def _title(node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None) -> str | None:
+def _get_title(node: NodeDiff, tables: tuple[NodeTable, NodeTable] | None) -> str | None:
     """Return the node's operator or module from the later graph that has it; None in a body."""
     if tables is None:
         return None
     row = tables[0].rows[node.a] if node.b is None and node.a is not None else None
     row = tables[1].rows[node.b] if node.b is not None else row
-    return node_lines(row)[0] if row else None
+    return build_node_lines(row)[0] if row else None
 
 
-def _edges(diff: GraphDiff, identity: str) -> None:
+def _show_edges(diff: GraphDiff, identity: str) -> None:
     edges = [edge for edge in diff.edges if edge.change is not Change.SAME]
     if not edges:
         return
@@ -145,8 +150,8 @@ def _edges(diff: GraphDiff, identity: str) -> None:
         st.dataframe(
             {
                 "Change": [edge.change.value for edge in edges],
-                "Earlier": [_ends(edge.a) for edge in edges],
-                "Later": [_ends(edge.b) for edge in edges],
+                "Earlier": [_format_ends(edge.a) for edge in edges],
+                "Later": [_format_ends(edge.b) for edge in edges],
             },
             hide_index=True,
             height="content" if len(edges) <= 12 else 420,
@@ -155,5 +160,5 @@ def _edges(diff: GraphDiff, identity: str) -> None:
         )
 
 
-def _ends(pair: tuple[int, int] | None) -> str | None:
+def _format_ends(pair: tuple[int, int] | None) -> str | None:
     return None if pair is None else f"{pair[0]} \N{RIGHTWARDS ARROW} {pair[1]}"

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.features.graph.diff_narrative import launch_answer, launch_sentence
-from graphviz_dash.features.graph.page.state.graphs import device_launch
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
+from graphviz_dash.features.graph.diff_narrative import (
+    describe_device_launch,
+    format_device_launch_result,
+)
+from graphviz_dash.features.graph.page.state.graphs import get_device_launch
 from graphviz_dash.model.run import Run
-from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.units import counted, format_count, format_ns, format_percent
+from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 
-def graph_summary(key: str, run: Run, whole: WholeGraph) -> None:
+def show_graph_summary(key: str, run: Run, whole: ExpandedGraph) -> None:
     """Show the size of the graph and its launch options."""
-    show(element("p", text(_in_numbers(whole)), "muted"))
-    show(element("p", text(_life(key, run, whole)), "muted"))
+    show_markup(format_element("p", escape_html(_describe_size(whole)), "muted"))
+    show_markup(format_element("p", escape_html(_describe_launch(key, run, whole)), "muted"))
 
 
-def _life(key: str, run: Run, whole: WholeGraph) -> str:
+def _describe_launch(key: str, run: Run, whole: ExpandedGraph) -> str:
     graph = whole.table.graph
     recorded = next((other.device_launch for other in run.graphs if other.id == graph.id), None)
-    verdict = launch_sentence(device_launch(key, run.name, graph.id))
-    driver = "" if recorded is None else f"; the driver returned {launch_answer(recorded)}"
-    if recorded is not None and verdict == launch_answer(recorded):
+    verdict = describe_device_launch(get_device_launch(key, run.name, graph.id))
+    driver = (
+        "" if recorded is None else f"; the driver returned {format_device_launch_result(recorded)}"
+    )
+    if recorded is not None and verdict == format_device_launch_result(recorded):
         driver = ", confirmed by the driver"
     line = f"Device-side launch: {verdict}{driver}."
     disabled = sum(row.node.enabled is False for row in whole.table.rows)
@@ -36,21 +41,21 @@ def _life(key: str, run: Run, whole: WholeGraph) -> str:
     return line
 
 
-def _in_numbers(whole: WholeGraph) -> str:
+def _describe_size(whole: ExpandedGraph) -> str:
     table = whole.table
     rows = table.rows
-    nested = len(rows) - len(whole.top)
+    nested = len(rows) - len(whole.root_nodes)
     parts = [
-        counted(len(rows), "node")
+        pluralize(len(rows), "node")
         + (f" ({format_count(nested)} of them nested)" if nested else "")
-        + f", {counted(len(table.graph.edges), 'edge')}",
-        f"{format_count(table.attributed)} attributed to operators "
-        f"({format_percent(table.attributed / len(rows)) if rows else '–'})",
+        + f", {pluralize(len(table.graph.edges), 'edge')}",
+        f"{format_count(table.attributed_nodes)} attributed to operators "
+        f"({format_percent(table.attributed_nodes / len(rows)) if rows else '–'})",
     ]
     if table.replays:
         parts.append(
             f"{format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} "
-            f"GPU records matched in {counted(table.replays, 'replay')} of the {table.timed_in}"
+            f"GPU records matched in {pluralize(table.replays, 'replay')} of the {table.timed_in}"
         )
         parts.append(f"{format_ns(whole.work_ns)} of GPU work (sum of node medians)")
     return " · ".join(parts)

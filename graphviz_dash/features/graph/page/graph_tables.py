@@ -11,12 +11,12 @@ from typing import Any, Final
 import streamlit as st
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.nodes.source_lines import LineShare, source_lines
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.errors import printable
-from graphviz_dash.features.graph.drawing.node_note import work_name
+from graphviz_dash.analysis.nodes.source_lines import LineShare, list_source_lines
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.graph.drawing.node_note import format_work_name
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.picked_row import picking
+from graphviz_dash.ui.page.picked_row import build_selection_callback
 
 FIND: Final = "find"
 """URL parameter of the search in the drawing."""
@@ -25,61 +25,62 @@ _HEIGHT: Final = 420
 _PICKED: Final = "picked-in-table"
 
 
-def node_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
+def show_node_table(whole: ExpandedGraph, identity: str, selected: int | None) -> None:
     """Show all nodes, filtered by ``?search=``; selecting a row selects its node."""
     # Build and send up to 50,000 rows only if the expander is open.
     table = st.expander(
         "All nodes",
         icon=":material/table_rows:",
-        expanded=url_state.value("search") is not None,
+        expanded=url_state.get_value("search") is not None,
         key=f"table-{identity}",
         on_change="rerun",
     )
     if not table.open:
         return
     with table:
-        query = url_state.search(
+        query = url_state.show_search_field(
             "search", "Search nodes", "Search by name, operator, module or source line"
         )
-        rows = [row for row in whole.table.rows if not query or _says(row, query)]
-        first = _first(f"{_PICKED}-{identity}", selected)
-        rows = _brought_first(rows, [row.node.index == first for row in rows])
+        rows = [row for row in whole.table.rows if not query or _matches(row, query)]
+        first = _get_first_node(f"{_PICKED}-{identity}", selected)
+        rows = _move_to_front(rows, [row.node.index == first for row in rows])
         key = f"nodes-{identity}-{query}-{first}"
-        _shown(whole, rows, key, first, f"{_PICKED}-{identity}")
+        _show_table(whole, rows, key, first, f"{_PICKED}-{identity}")
 
 
-def _says(row: NodeRow, wanted: str) -> bool:
+def _matches(row: NodeRow, query: str) -> bool:
     fields = (row.node.label, row.origin.op, row.origin.module, row.origin.source)
-    return any(wanted in (part or "").lower() for part in fields)
+    return any(query in (part or "").lower() for part in fields)
 
 
-def _first(slot: str, selected: int | None) -> int | None:
+def _get_first_node(slot: str, selected: int | None) -> int | None:
     """Return the node moved to the top: the selected one, unless selected in the table itself."""
     return selected if selected != st.session_state.get(slot) else st.session_state.get(f"{slot}+")
 
 
-def _brought_first(rows: list[Any], wanted: list[bool]) -> list[Any]:
-    return [row for row, first in zip(rows, wanted, strict=True) if first] + [
-        row for row, first in zip(rows, wanted, strict=True) if not first
+def _move_to_front(rows: list[Any], is_first: list[bool]) -> list[Any]:
+    return [row for row, first in zip(rows, is_first, strict=True) if first] + [
+        row for row, first in zip(rows, is_first, strict=True) if not first
     ]
 
 
-def _shown(
-    whole: WholeGraph, rows: Sequence[NodeRow], key: str, first: int | None, slot: str
+def _show_table(
+    whole: ExpandedGraph, rows: Sequence[NodeRow], key: str, first: int | None, slot: str
 ) -> None:
     st.dataframe(
         {
             "Node": [
-                _name(whole, row.node.index) if whole.bodies else row.node.index for row in rows
+                _format_node_name(whole, row.node.index) if whole.bodies else row.node.index
+                for row in rows
             ],
-            "Operator": [printable(row.origin.op or "") for row in rows],
-            "Module": [printable(row.origin.module or "") for row in rows],
-            "Kernel": [work_name(row.node) for row in rows],
+            "Operator": [escape_control_characters(row.origin.op or "") for row in rows],
+            "Module": [escape_control_characters(row.origin.module or "") for row in rows],
+            "Kernel": [format_work_name(row.node) for row in rows],
             "Median (µs)": [
                 None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows
             ],
             "Kind": [row.node.kind.value for row in rows],
-            "Source": [printable(row.origin.source or "") for row in rows],
+            "Source": [escape_control_characters(row.origin.source or "") for row in rows],
             "Phase": [row.origin.phase for row in rows],
             "Stream": [row.times.stream for row in rows],
             "Confidence": [row.times.confidence for row in rows],
@@ -92,33 +93,35 @@ def _shown(
         hide_index=True,
         height=_HEIGHT,
         key=key,
-        on_select=picking(
-            key, lambda row: _pick([entry.node.index for entry in rows], row, first, slot)
+        on_select=build_selection_callback(
+            key, lambda row: _select_node([entry.node.index for entry in rows], row, first, slot)
         ),
         selection_mode="single-cell",
-        selection_default=_cell(first is not None and bool(rows) and rows[0].node.index == first),
+        selection_default=_build_selection(
+            first is not None and bool(rows) and rows[0].node.index == first
+        ),
         placeholder="–",
         alt="All nodes of the graph; the selected row is the selected node",
     )
 
 
-def _cell(chosen: bool) -> Any:
+def _build_selection(chosen: bool) -> Any:
     return {"selection": {"cells": [(0, "Node")]}} if chosen else None
 
 
-def _pick(nodes: list[int], row: int | None, first: int | None, slot: str) -> None:
+def _select_node(nodes: list[int], row: int | None, first: int | None, slot: str) -> None:
     if row is not None and row < len(nodes):
         node = nodes[row]
         st.session_state[slot], st.session_state[f"{slot}+"] = node, first
-        url_state.change({"node": str(node)})
+        url_state.set_parameters({"node": str(node)})
 
 
-def _name(whole: WholeGraph, row_index: int) -> str:
-    graph, index = whole.owner[row_index]
-    return str(index) if row_index < len(whole.top) else f"{index} of {graph}"
+def _format_node_name(whole: ExpandedGraph, row_index: int) -> str:
+    graph, index = whole.owners[row_index]
+    return str(index) if row_index < len(whole.root_nodes) else f"{index} of {graph}"
 
 
-def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
+def show_line_table(whole: ExpandedGraph, identity: str, selected: int | None) -> None:
     """Show the source lines of the nodes; selecting a row highlights its nodes in the drawing."""
     table = st.expander(
         "Source lines", icon=":material/code:", key=f"lines-{identity}", on_change="rerun"
@@ -126,22 +129,24 @@ def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
     if not table.open:
         return
     selected_line = None if selected is None else whole.table.rows[selected].origin.source
-    lines: list[LineShare] = list(source_lines(whole))
+    lines: list[LineShare] = list(list_source_lines(whole))
     with table:
         if not lines:
             st.caption("No node has a source line.")
             return
-        lines = _brought_first(lines, [line.source == selected_line for line in lines])
+        lines = _move_to_front(lines, [line.source == selected_line for line in lines])
         key = f"lines-{identity}-{selected_line}"
         st.dataframe(
             {
-                "Source line": [printable(line.source) for line in lines],
+                "Source line": [escape_control_characters(line.source) for line in lines],
                 "Nodes": [line.nodes for line in lines],
                 "Time (µs)": [
                     None if line.work_ns is None else line.work_ns / 1e3 for line in lines
                 ],
                 "Share": [line.share for line in lines],
-                "Operators": [printable(", ".join(line.operators)) for line in lines],
+                "Operators": [
+                    escape_control_characters(", ".join(line.operators)) for line in lines
+                ],
             },
             column_config={
                 "Time (µs)": st.column_config.NumberColumn(format="%.2f"),
@@ -152,7 +157,9 @@ def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
             hide_index=True,
             height="content" if len(lines) <= 12 else _HEIGHT,
             key=key,
-            on_select=picking(key, lambda row: _pick_line([line.source for line in lines], row)),
+            on_select=build_selection_callback(
+                key, lambda row: _select_line([line.source for line in lines], row)
+            ),
             selection_mode="single-cell",
             selection_default={"selection": {"cells": [(0, "Source line")]}}
             if selected_line
@@ -162,6 +169,6 @@ def line_table(whole: WholeGraph, identity: str, selected: int | None) -> None:
         )
 
 
-def _pick_line(sources: list[str], row: int | None) -> None:
+def _select_line(sources: list[str], row: int | None) -> None:
     if row is not None and row < len(sources):
-        url_state.change({FIND: sources[row]})
+        url_state.set_parameters({FIND: sources[row]})

@@ -10,57 +10,64 @@ import streamlit as st
 
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.charts.palette import CATEGORY
-from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.charts.palette import CATEGORY_SHADES
+from graphviz_dash.charts.shades import Theme, get_colour
 from graphviz_dash.features.graph.drawing.node_card import Field, NodeCard
-from graphviz_dash.features.graph.drawing.node_note import module_tail, node_lines, work_name
+from graphviz_dash.features.graph.drawing.node_note import (
+    build_node_lines,
+    format_module_tail,
+    format_work_name,
+)
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.page.picked_row import picking
+from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.picked_row import build_selection_callback
 
-_LONGEST: Final = 14
+_MAX_NODES: Final = 14
 
 
-def node_panel(card: NodeCard, theme: Theme) -> str:
+def format_node_panel(card: NodeCard, theme: Theme) -> str:
     """Format all details of one node."""
-    colour = shade(CATEGORY[Category(card.category)], theme)
+    colour = get_colour(CATEGORY_SHADES[Category(card.category)], theme)
     pieces = [
-        element(
+        format_element(
             "span",
             f'<i style="background:{colour}"></i>'
-            + text(f"{card.where} · {card.kind} · {card.category}"),
+            + escape_html(f"{card.where} · {card.kind} · {card.category}"),
             "kind",
         ),
-        element("h2", text(card.title)),
+        format_element("h2", escape_html(card.title)),
     ]
     if card.name != card.title:
-        pieces.append(element("p", text(card.name), "full", tabindex="0"))
+        pieces.append(format_element("p", escape_html(card.name), "full", tabindex="0"))
     for title, fields in card.sections:
-        pieces.append(element("h3", text(title)))
+        pieces.append(format_element("h3", escape_html(title)))
         if title.startswith("Time") and card.bins:
-            pieces.append(_spark(card.bins, colour))
-        pieces.append(element("div", "".join(_pair(field) for field in fields), "pairs"))
-    return element("div", "".join(pieces), "node")
+            pieces.append(_format_histogram(card.bins, colour))
+        pieces.append(
+            format_element("div", "".join(_format_field(field) for field in fields), "pairs")
+        )
+    return format_element("div", "".join(pieces), "node")
 
 
-def longest_nodes(nodes: NodeTable, identity: str) -> None:
+def show_longest_nodes(nodes: NodeTable, identity: str) -> None:
     """Show the longest nodes for selection; ``identity`` distinguishes graphs."""
     timed = (row for row in nodes.rows if row.times.median_ns is not None)
-    rows = nsmallest(_LONGEST, timed, key=lambda row: -(row.times.median_ns or 0.0))
-    rows = rows or list(nodes.rows[:_LONGEST])
+    rows = nsmallest(_MAX_NODES, timed, key=lambda row: -(row.times.median_ns or 0.0))
+    rows = rows or list(nodes.rows[:_MAX_NODES])
     heading = "Longest nodes" if nodes.replays else "First nodes"
-    show(
-        element(
+    show_markup(
+        format_element(
             "div",
-            element("h2", text(heading)) + element("p", "Select a node for details.", "muted"),
+            format_element("h2", escape_html(heading))
+            + format_element("p", "Select a node for details.", "muted"),
             "node",
         )
     )
     times = [None if row.times.median_ns is None else row.times.median_ns / 1e3 for row in rows]
     highest = max((time for time in times if time is not None), default=1.0)
-    names = [node_lines(row)[0] for row in rows]
-    modules = [module_tail(row.origin.module) for row in rows]
-    kernels = [work_name(row.node) for row in rows]
+    names = [build_node_lines(row)[0] for row in rows]
+    modules = [format_module_tail(row.origin.module) for row in rows]
+    kernels = [format_work_name(row.node) for row in rows]
     key = f"longest-{identity}"
     st.dataframe(
         {
@@ -78,29 +85,31 @@ def longest_nodes(nodes: NodeTable, identity: str) -> None:
         hide_index=True,
         height="content",
         key=key,
-        on_select=picking(key, lambda row: _select([entry.node.index for entry in rows], row)),
+        on_select=build_selection_callback(
+            key, lambda row: _select_node([entry.node.index for entry in rows], row)
+        ),
         selection_mode="single-cell",
         placeholder="–",
         alt="The longest nodes of the graph with their median time",
     )
 
 
-def _select(nodes: Sequence[int], row: int | None) -> None:
+def _select_node(nodes: Sequence[int], row: int | None) -> None:
     if row is not None and row < len(nodes):
-        url_state.change({"node": str(nodes[row])})
+        url_state.set_parameters({"node": str(nodes[row])})
 
 
-def _pair(field: Field) -> str:
-    note = element("small", text(field.note)) if field.note else ""
+def _format_field(field: Field) -> str:
+    note = format_element("small", escape_html(field.note)) if field.note else ""
     # Break long paths after a folder, not within the line number.
-    value = text(field.text).replace("/", "/<wbr>")
-    return element("span", text(field.label)) + element("b", value + note)
+    value = escape_html(field.text).replace("/", "/<wbr>")
+    return format_element("span", escape_html(field.label)) + format_element("b", value + note)
 
 
-def _spark(bins: tuple[int, ...], colour: str) -> str:
+def _format_histogram(bins: tuple[int, ...], colour: str) -> str:
     highest = max(bins)
     bars = "".join(f'<i style="height:{count / highest * 100:.1f}%"></i>' for count in bins)
     label = "Distribution of the node's duration over the replays, shortest to longest"
-    return element(
+    return format_element(
         "div", bars, "spark", style=f"--bin:{colour}", role="img", **{"aria-label": label}
     )

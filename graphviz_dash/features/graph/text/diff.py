@@ -9,24 +9,24 @@ import click
 from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.cli.text.output import (
-    ABSENT,
-    cell,
-    plain_table,
+    ABSENT_TEXT,
+    build_cell,
+    create_table,
     print_heading,
     print_table,
     shorten,
 )
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.diff.graph_diff import EdgeDiff, GraphDiff
 from graphviz_dash.features.graph.diff.graph_pair import GraphPair
-from graphviz_dash.features.graph.diff_document import DiffSide, medians
+from graphviz_dash.features.graph.diff_document import DiffSide, read_medians
 from graphviz_dash.features.graph.diff_narrative import (
-    answer_sentence,
-    diff_sentence,
-    node_changes,
-    prediction_sentence,
+    describe_update_prediction,
+    describe_update_result,
+    format_node_changes,
+    summarize_graph_diff,
 )
-from graphviz_dash.units import counted, format_count, format_ns
+from graphviz_dash.units import format_count, format_ns, pluralize
 
 _NAME_LENGTH: Final = 56
 
@@ -40,48 +40,58 @@ def print_graph_pair(
 ) -> None:
     """Print at most ``count`` node differences between two graphs, and whether one can be updated
     to the other."""
-    click.echo(diff_sentence(pair.diff))
+    click.echo(summarize_graph_diff(pair.diff))
     click.echo()
-    sides = plain_table("", "")
+    sides = create_table("", "")
     sides.show_header = False
     for title, side, graph in (("A", first, pair.diff.a), ("B", second, pair.diff.b)):
         called = f" ({graph.name})" if graph.name else ""
-        counts = f"{counted(len(graph.nodes), 'node')}, {counted(len(graph.edges), 'edge')}"
-        sides.add_row(cell(title, "dim"), cell(f"{side.name}{called}: {counts}"))
+        counts = f"{pluralize(len(graph.nodes), 'node')}, {pluralize(len(graph.edges), 'edge')}"
+        sides.add_row(build_cell(title, "dim"), build_cell(f"{side.name}{called}: {counts}"))
     print_table(sides)
-    for graph_diff in pair.diff.whole:
-        _print_nodes(graph_diff, tables if graph_diff is pair.diff else None, count)
+    for graph_diff in pair.diff.levels:
+        _print_node_differences(graph_diff, tables if graph_diff is pair.diff else None, count)
     print_heading("Updating an executable of A to B (cudaGraphExecUpdate)")
-    click.echo(printable(f"  documented rules: {prediction_sentence(pair.prediction)}"))
-    if pair.recorded is not None:
-        agreed = " (not as predicted)" if pair.agreed is False else ""
-        click.echo(printable(f"  driver: {answer_sentence(pair.recorded)}{agreed}"))
+    click.echo(
+        escape_control_characters(
+            f"  documented rules: {describe_update_prediction(pair.prediction)}"
+        )
+    )
+    if pair.recorded_update is not None:
+        agreed = " (not as predicted)" if pair.is_prediction_correct is False else ""
+        click.echo(
+            escape_control_characters(
+                f"  driver: {describe_update_result(pair.recorded_update)}{agreed}"
+            )
+        )
 
 
-def _print_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, count: int) -> None:
+def _print_node_differences(
+    diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, count: int
+) -> None:
     nodes = [node for node in diff.nodes if node.change is not Change.SAME]
     edges = [edge for edge in diff.edges if edge.change is not Change.SAME]
     if not nodes and not edges:
         return
     print_heading(f"{diff.a.id} and {diff.b.id}")
     if edges:
-        listed = "; ".join(_edge_text(edge) for edge in edges[:count])
+        listed = "; ".join(_format_edge(edge) for edge in edges[:count])
         more = len(edges) - min(count, len(edges))
         click.echo(f"  edges: {listed}" + (f"; and {format_count(more)} more" if more else ""))
         click.echo()
-    table = plain_table("change", "A", "B", "node", "median A", "median B", "difference")
+    table = create_table("change", "A", "B", "node", "median A", "median B", "difference")
     for column in (1, 2, 4, 5):
         table.columns[column].justify = "right"
     for node in nodes[:count]:
-        before, after = medians(node, tables)
+        before, after = read_medians(node, tables)
         table.add_row(
-            cell(node.change.value),
-            cell(ABSENT if node.a is None else node.a),
-            cell(ABSENT if node.b is None else node.b),
-            cell(shorten(node.label, _NAME_LENGTH)),
-            cell(format_ns(before)),
-            cell(format_ns(after)),
-            cell(node_changes(node)),
+            build_cell(node.change.value),
+            build_cell(ABSENT_TEXT if node.a is None else node.a),
+            build_cell(ABSENT_TEXT if node.b is None else node.b),
+            build_cell(shorten(node.label, _NAME_LENGTH)),
+            build_cell(format_ns(before)),
+            build_cell(format_ns(after)),
+            build_cell(format_node_changes(node)),
         )
     if nodes[:count]:
         print_table(table)
@@ -89,7 +99,7 @@ def _print_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, co
         click.echo(f"  and {format_count(len(nodes) - count)} more; --nodes N lists more")
 
 
-def _edge_text(edge: EdgeDiff) -> str:
+def _format_edge(edge: EdgeDiff) -> str:
     ends, side = (edge.b, "B") if edge.b is not None else (edge.a, "A")
     source, target = ends or (0, 0)
     return f"{edge.change.value} {source} to {target} of {side}"

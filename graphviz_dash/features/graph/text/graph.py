@@ -8,26 +8,29 @@ from typing import Final
 
 import click
 
-from graphviz_dash.analysis.nodes.concurrency import Concurrency, p99_and_slack
-from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, nodes_by_duration
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, get_p99_and_slack
+from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, sort_nodes_by_duration
 from graphviz_dash.cli.text.output import (
-    ABSENT,
-    cell,
-    plain_table,
+    ABSENT_TEXT,
+    build_cell,
+    create_table,
     print_heading,
     print_table,
     shorten,
 )
-from graphviz_dash.errors import printable
-from graphviz_dash.features.graph.concurrency import concurrency_sentences
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.graph.concurrency import describe_concurrency
 from graphviz_dash.features.graph.diff.graph_pair import check_device_launch
-from graphviz_dash.features.graph.diff_narrative import launch_answer, launch_sentence
+from graphviz_dash.features.graph.diff_narrative import (
+    describe_device_launch,
+    format_device_launch_result,
+)
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
 from graphviz_dash.features.prediction.stream_text import print_parallel
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
-from graphviz_dash.units import counted, format_count, format_ns
+from graphviz_dash.units import format_count, format_ns, pluralize
 
 _NAME_LENGTH: Final = 56
 
@@ -44,19 +47,20 @@ def print_graph(
     graph = table.graph
     kinds = Counter(node.kind.value for node in graph.nodes)
     print_heading(
-        f"{graph.id}: {counted(len(graph.nodes), 'node')}, "
-        f"{counted(len(graph.edges), 'edge')} (read by {graph.read_by})"
+        f"{graph.id}: {pluralize(len(graph.nodes), 'node')}, "
+        f"{pluralize(len(graph.edges), 'edge')} (read by {graph.read_by})"
     )
     click.echo("  " + ", ".join(f"{format_count(n)} {kind}" for kind, n in kinds.most_common()))
     click.echo(
-        f"  {format_count(table.attributed)} of {format_count(len(table.rows))} nodes attributed "
+        f"  {format_count(table.attributed_nodes)} of {format_count(len(table.rows))} nodes "
+        "attributed "
         f"to an operator, from {format_count(table.capture_launches)} launches of the capture "
-        f"({_methods(Counter(row.origin.method for row in table.rows))})"
+        f"({_format_methods(Counter(row.origin.method for row in table.rows))})"
     )
     click.echo(
         f"  {format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
         f"rows of {format_count(table.replays)} replays of the {table.timed_in} matched to a node "
-        f"({_methods(Counter(row.times.method for row in table.rows))})"
+        f"({_format_methods(Counter(row.times.method for row in table.rows))})"
     )
     disabled = [str(node.index) for node in graph.nodes if node.enabled is False]
     if disabled:
@@ -69,11 +73,11 @@ def print_graph(
     if isinstance(concurrency, Missing):
         click.echo(f"  critical path: {concurrency.reason}")
     elif concurrency is not None:
-        for sentence in concurrency_sentences(concurrency):
+        for sentence in describe_concurrency(concurrency):
             click.echo(f"  {sentence}")
         if parallel is not None:
             print_parallel(run, parallel)
-    if longest := nodes_by_duration(table)[:count]:
+    if longest := sort_nodes_by_duration(table)[:count]:
         click.echo()
         _print_nodes(table, longest, concurrency)
 
@@ -82,28 +86,30 @@ def _print_nodes(
     table: NodeTable, longest: Sequence[NodeRow], concurrency: Concurrency | Missing | None
 ) -> None:
     headings = ("node", "kernel, memcpy or memset", "median", "p99", "slack")
-    nodes = plain_table(*headings, "operator", "module", "source", right=(0, 2, 3, 4))
+    nodes = create_table(*headings, "operator", "module", "source", right=(0, 2, 3, 4))
     for row in longest:
-        p99, slack = p99_and_slack(concurrency, table, row)
+        p99, slack = get_p99_and_slack(concurrency, table, row)
         nodes.add_row(
-            cell(row.node.index),
-            cell(shorten(row.node.label, _NAME_LENGTH)),
-            cell(format_ns(row.times.median_ns)),
-            cell(format_ns(p99)),
-            cell(format_ns(slack)),
-            cell(row.origin.op or ABSENT),
-            cell(row.origin.module or ABSENT),
-            cell(row.origin.source or ABSENT),
+            build_cell(row.node.index),
+            build_cell(shorten(row.node.label, _NAME_LENGTH)),
+            build_cell(format_ns(row.times.median_ns)),
+            build_cell(format_ns(p99)),
+            build_cell(format_ns(slack)),
+            build_cell(row.origin.op or ABSENT_TEXT),
+            build_cell(row.origin.module or ABSENT_TEXT),
+            build_cell(row.origin.source or ABSENT_TEXT),
         )
     print_table(nodes)
 
 
 def _print_device_launch(run: Run, graph: CapturedGraph) -> None:
     driver_result = graph.device_launch
-    driver = "" if driver_result is None else f" (driver: {launch_answer(driver_result)})"
-    check = launch_sentence(check_device_launch(run, graph.id))
-    click.echo(printable(f"  device-side launch: {check}{driver}"))
+    driver = (
+        "" if driver_result is None else f" (driver: {format_device_launch_result(driver_result)})"
+    )
+    check = describe_device_launch(check_device_launch(run, graph.id))
+    click.echo(escape_control_characters(f"  device-side launch: {check}{driver}"))
 
 
-def _methods(counts: Counter[str]) -> str:
+def _format_methods(counts: Counter[str]) -> str:
     return ", ".join(f"{n:,} by {method}" for method, n in counts.most_common()) or "no nodes"

@@ -18,7 +18,7 @@ from graphviz_dash.analysis.arrays import Floats, Ints
 
 _ROUNDS: Final = 60
 """Iterations for the best prices."""
-_MOST_LABELS: Final = 20_000
+_MAX_LABELS: Final = 20_000
 """Number of labels at which the search stops and returns the best path with its bound."""
 _SLACK: Final = 1e-9
 """Relative tolerance for sums of the same numbers in another order."""
@@ -29,48 +29,48 @@ class SizePath(Struct, frozen=True):
 
     replay_ns: Floats
     """Time of a step that replays each size, in ns, shape (sizes,)."""
-    covered: Floats
+    cumulative_requests: Floats
     """Number of requests up to each size, shape (sizes,)."""
-    beyond_ns: Floats
+    remaining_ns: Floats
     """Total time of the requests above each size, in ns, shape (1 + sizes,).
 
     The first entry covers all requests.
     """
 
-    def total_ns(self, places: Ints) -> float:
+    def compute_total_ns(self, places: Ints) -> float:
         """Compute the total time of all requests on the path over ``places``, in ns."""
         if not len(places):
-            return float(self.beyond_ns[0])
-        steps = np.diff(self.covered[places], prepend=0.0)
-        return float((self.replay_ns[places] * steps).sum() + self.beyond_ns[places[-1] + 1])
+            return float(self.remaining_ns[0])
+        steps = np.diff(self.cumulative_requests[places], prepend=0.0)
+        return float((self.replay_ns[places] * steps).sum() + self.remaining_ns[places[-1] + 1])
 
 
 class Limits(Struct, frozen=True):
     """Resource usage as shares of the limits; a path may use at most 1 of each resource."""
 
-    each: Floats
+    size_usage: Floats
     """Usage of each size, shape (sizes, resources)."""
-    last: Floats
+    last_usage: Floats
     """Additional usage if a size is the last of the path, non-decreasing, shape (sizes,
     resources)."""
 
-    def only(self, resources: Sequence[int]) -> Limits:
+    def select(self, resources: Sequence[int]) -> Limits:
         """Select some of the resources."""
-        return Limits(self.each[:, resources], self.last[:, resources])
+        return Limits(self.size_usage[:, resources], self.last_usage[:, resources])
 
-    def used(self, places: Ints) -> Floats:
+    def compute_usage(self, places: Ints) -> Floats:
         """Compute the usage of the path over ``places``, shape (resources,)."""
         if not len(places):
-            return np.zeros(self.each.shape[1])
-        used: Floats = self.each[places].sum(axis=0) + self.last[places[-1]]
+            return np.zeros(self.size_usage.shape[1])
+        used: Floats = self.size_usage[places].sum(axis=0) + self.last_usage[places[-1]]
         return used
 
-    def hold(self, places: Ints) -> bool:
+    def is_satisfied_by(self, places: Ints) -> bool:
         """Check whether the path over ``places`` is within all limits."""
-        return bool((self.used(places) <= 1 + _SLACK).all())
+        return bool((self.compute_usage(places) <= 1 + _SLACK).all())
 
 
-class Path(Struct, frozen=True):
+class BoundedPath(Struct, frozen=True):
     """A path within the limits."""
 
     places: Ints
@@ -81,7 +81,7 @@ class Path(Struct, frozen=True):
     """Lower bound for all paths within the limits, in ns."""
 
 
-class _Priced(Struct, frozen=True):
+class _PricedPath(Struct, frozen=True):
     """Lower bound at given prices."""
 
     prices: Floats
@@ -94,55 +94,61 @@ class _Priced(Struct, frozen=True):
     """Cheapest path at these prices."""
 
 
-def cheapest_within(path: SizePath, limits: Limits, starts: Sequence[Ints]) -> Path | None:
+def find_cheapest_path(
+    path: SizePath, limits: Limits, starts: Sequence[Ints]
+) -> BoundedPath | None:
     """Find the fastest path within ``limits``, from ``starts``; None if no path has a finite time.
 
     Only violated limits are enforced, because each slows the search.
     """
     active: list[int] = []
     while True:
-        result = _within(path, limits.only(active), starts)
+        result = _search_within(path, limits.select(active), starts)
         if result is None:
             return None
-        used = limits.used(result.places)
+        used = limits.compute_usage(result.places)
         exceeded = [row for row in range(len(used)) if used[row] > 1 + _SLACK]
         if not exceeded:
             return result
         active.append(max(exceeded, key=lambda row: float(used[row])))
 
 
-def _within(path: SizePath, limits: Limits, starts: Sequence[Ints]) -> Path | None:
-    best, visited = _best_prices(path, limits, starts)
-    incumbent = _least(path, limits, [np.zeros(0, dtype=np.int64), *starts, *visited])
+def _search_within(path: SizePath, limits: Limits, starts: Sequence[Ints]) -> BoundedPath | None:
+    best, visited = _search_prices(path, limits, starts)
+    incumbent = _find_fastest(path, limits, [np.zeros(0, dtype=np.int64), *starts, *visited])
     if incumbent and best.bound_ns >= incumbent.total_ns * (1 - _SLACK):
         return incumbent
-    return _Search(path, limits, best, incumbent).result()
+    return _LabelSearch(path, limits, best, incumbent).run()
 
 
-def _least(path: SizePath, limits: Limits, paths: Sequence[Ints]) -> Path | None:
-    totals = [(path.total_ns(places), places) for places in paths if limits.hold(places)]
+def _find_fastest(path: SizePath, limits: Limits, paths: Sequence[Ints]) -> BoundedPath | None:
+    totals = [
+        (path.compute_total_ns(places), places)
+        for places in paths
+        if limits.is_satisfied_by(places)
+    ]
     total, places = min(totals, key=lambda pair: (pair[0], len(pair[1])), default=(np.inf, None))
-    return Path(places, total, total) if places is not None and np.isfinite(total) else None
+    return BoundedPath(places, total, total) if places is not None and np.isfinite(total) else None
 
 
-def _best_prices(
+def _search_prices(
     path: SizePath, limits: Limits, starts: Sequence[Ints]
-) -> tuple[_Priced, list[Ints]]:
+) -> tuple[_PricedPath, list[Ints]]:
     """Maximize the bound by subgradient ascent; also returns the visited paths."""
-    incumbent = _least(path, limits, starts)
+    incumbent = _find_fastest(path, limits, starts)
     upper = incumbent.total_ns if incumbent else np.inf
-    best = priced = _priced(path, limits, np.zeros(limits.each.shape[1]))
+    best = priced = _find_priced_path(path, limits, np.zeros(limits.size_usage.shape[1]))
     visited, scale = [priced.places], 1.0
     for _ in range(_ROUNDS):
-        slope = limits.used(priced.places) - 1
+        slope = limits.compute_usage(priced.places) - 1
         if (slope <= _SLACK).all():
-            upper = min(upper, path.total_ns(priced.places))
+            upper = min(upper, path.compute_total_ns(priced.places))
         square = float(slope @ slope)
         if not square or best.bound_ns >= upper * (1 - _SLACK):
             break
         target = upper if np.isfinite(upper) else 2 * abs(best.bound_ns) + 1
         step = scale * max(target - priced.bound_ns, 0.0) / square
-        priced = _priced(path, limits, np.maximum(priced.prices + step * slope, 0))
+        priced = _find_priced_path(path, limits, np.maximum(priced.prices + step * slope, 0))
         visited.append(priced.places)
         if priced.bound_ns > best.bound_ns:
             best = priced
@@ -151,68 +157,72 @@ def _best_prices(
     return best, visited
 
 
-def _priced(path: SizePath, limits: Limits, prices: Floats) -> _Priced:
+def _find_priced_path(path: SizePath, limits: Limits, prices: Floats) -> _PricedPath:
     """Find the cheapest path at ``prices``, from the last size to the first."""
     count = len(path.replay_ns)
-    size_price, replay = limits.each @ prices, path.replay_ns
-    onward = path.beyond_ns[1:] + limits.last @ prices
+    size_price, replay = limits.size_usage @ prices, path.replay_ns
+    onward = path.remaining_ns[1:] + limits.last_usage @ prices
     following = np.full(count, -1)
     # Time from a size on, with the size itself counted for all requests up to it.
-    arrival = size_price + onward + replay * path.covered
+    arrival = size_price + onward + replay * path.cumulative_requests
     for index in range(count - 2, -1, -1):
-        candidates = arrival[index + 1 :] - replay[index + 1 :] * path.covered[index]
+        candidates = arrival[index + 1 :] - replay[index + 1 :] * path.cumulative_requests[index]
         best = int(candidates.argmin())
         if candidates[best] < onward[index]:
             onward[index] = candidates[best]
             following[index] = index + 1 + best
             arrival[index] = (
-                size_price[index] + candidates[best] + replay[index] * path.covered[index]
+                size_price[index]
+                + candidates[best]
+                + replay[index] * path.cumulative_requests[index]
             )
     first = int(arrival.argmin()) if count else -1
     price_sum = float(prices.sum())
-    if first < 0 or path.beyond_ns[0] <= arrival[first]:
-        return _Priced(
-            prices, onward, float(path.beyond_ns[0]) - price_sum, np.zeros(0, dtype=np.int64)
+    if first < 0 or path.remaining_ns[0] <= arrival[first]:
+        return _PricedPath(
+            prices, onward, float(path.remaining_ns[0]) - price_sum, np.zeros(0, dtype=np.int64)
         )
     places = [first]
     while following[places[-1]] >= 0:
         places.append(int(following[places[-1]]))
-    return _Priced(
+    return _PricedPath(
         prices, onward, float(arrival[first]) - price_sum, np.array(places, dtype=np.int64)
     )
 
 
-class _Search:
+class _LabelSearch:
     """Label search; the first label is the start before all sizes."""
 
     def __init__(
-        self, path: SizePath, limits: Limits, best: _Priced, incumbent: Path | None
+        self, path: SizePath, limits: Limits, best: _PricedPath, incumbent: BoundedPath | None
     ) -> None:
         self._path, self._limits, self._best = path, limits, best
         self._incumbent = incumbent
         self._upper = incumbent.total_ns if incumbent else np.inf
         self._place, self._parent = [-1], [-1]
         self._times, self._reached = np.zeros(1), np.zeros(1)
-        self._used = np.zeros((1, limits.each.shape[1]))
+        self._used = np.zeros((1, limits.size_usage.shape[1]))
 
-    def result(self) -> Path | None:
+    def run(self) -> BoundedPath | None:
         """Return the best path, or the best so far with its bound if there are too many labels."""
         for index in range(len(self._path.replay_ns)):
-            self._reach(index)
-            if len(self._times) > _MOST_LABELS and self._incumbent is not None:
+            self._extend_to(index)
+            if len(self._times) > _MAX_LABELS and self._incumbent is not None:
                 places, total = self._incumbent.places, self._incumbent.total_ns
-                return Path(places, total, min(total, self._best.bound_ns))
+                return BoundedPath(places, total, min(total, self._best.bound_ns))
         return self._incumbent
 
-    def _reach(self, index: int) -> None:
+    def _extend_to(self, index: int) -> None:
         """Add labels that reach the size at ``index`` from all existing labels."""
         path, best = self._path, self._best
-        times = self._times + path.replay_ns[index] * (path.covered[index] - self._reached)
-        used = self._used + self._limits.each[index]
+        times = self._times + path.replay_ns[index] * (
+            path.cumulative_requests[index] - self._reached
+        )
+        used = self._used + self._limits.size_usage[index]
         bound = times + used @ best.prices + best.onward_ns[index] - best.prices.sum()
-        is_within = (used + self._limits.last[index] <= 1 + _SLACK).all(axis=1)
+        is_within = (used + self._limits.last_usage[index] <= 1 + _SLACK).all(axis=1)
         kept_rows = np.flatnonzero(is_within & (bound < self._upper * (1 - _SLACK)))
-        kept_rows = kept_rows[_undominated(times[kept_rows], used[kept_rows])]
+        kept_rows = kept_rows[_find_undominated(times[kept_rows], used[kept_rows])]
         if not len(kept_rows):
             return
         first = len(self._place)
@@ -220,14 +230,18 @@ class _Search:
         self._parent.extend(kept_rows.tolist())
         self._times = np.concatenate((self._times, times[kept_rows]))
         self._used = np.concatenate((self._used, used[kept_rows]))
-        self._reached = np.append(self._reached, np.full(len(kept_rows), path.covered[index]))
-        totals = times[kept_rows] + path.beyond_ns[index + 1]
+        self._reached = np.append(
+            self._reached, np.full(len(kept_rows), path.cumulative_requests[index])
+        )
+        totals = times[kept_rows] + path.remaining_ns[index + 1]
         best_row = int(totals.argmin())
         if totals[best_row] < self._upper:
             self._upper = float(totals[best_row])
-            self._incumbent = Path(self._traced(first + best_row), self._upper, self._upper)
+            self._incumbent = BoundedPath(
+                self._trace_back(first + best_row), self._upper, self._upper
+            )
 
-    def _traced(self, label: int) -> Ints:
+    def _trace_back(self, label: int) -> Ints:
         places: list[int] = []
         while label > 0:
             places.append(self._place[label])
@@ -235,7 +249,7 @@ class _Search:
         return np.array(places[::-1], dtype=np.int64)
 
 
-def _undominated(times: Floats, used: Floats) -> Ints:
+def _find_undominated(times: Floats, used: Floats) -> Ints:
     """Find labels that are not dominated in time and resources; of equal labels, the first."""
     if used.shape[1] == 1:
         order = np.lexsort((used[:, 0], times))

@@ -16,9 +16,9 @@ from graphviz_dash.model.node_names import NodeNames
 class Replacement(Struct, frozen=True):
     """A kernel replaced by another one."""
 
-    before: str | None
+    old: str | None
     """Kernel of the smaller size; None for an added kernel."""
-    after: str | None
+    new: str | None
     """Kernel of the larger size; None for a removed kernel."""
     count: int
     """Number of occurrences."""
@@ -27,20 +27,20 @@ class Replacement(Struct, frozen=True):
 class KernelChange(Struct, frozen=True):
     """Two neighbouring sizes with different kernels."""
 
-    before: MemberReport
+    smaller: MemberReport
     """Smaller size."""
-    after: MemberReport
+    larger: MemberReport
     """Larger size."""
     replacements: tuple[Replacement, ...]
     """Replacements, most frequent first."""
 
     @property
-    def nodes(self) -> int:
+    def node_count(self) -> int:
         """Number of nodes that differ."""
         return sum(replacement.count for replacement in self.replacements)
 
 
-def kernel_changes(
+def find_kernel_changes(
     members: Sequence[MemberReport], node_names: NodeNames
 ) -> tuple[KernelChange, ...]:
     """Find neighbouring sizes with equal other axes and different node names."""
@@ -49,31 +49,33 @@ def kernel_changes(
         if member.size is not None and all(
             graph in node_names.codes for graph in member.member.graphs
         ):
-            groups.setdefault(member.rest, []).append(member)
+            groups.setdefault(member.other_axes, []).append(member)
     changes = []
     for group in groups.values():
         for before, after in pairwise(group):
-            if _codes(before, node_names) != _codes(after, node_names):
-                names = [node_names.of(neighbour.member.graphs) for neighbour in (before, after)]
-                changes.append(KernelChange(before, after, _replacements(*names)))
-    changes.sort(key=lambda change: change.after.size or 0)
+            if _join_codes(before, node_names) != _join_codes(after, node_names):
+                names = [
+                    node_names.get_names(neighbour.member.graphs) for neighbour in (before, after)
+                ]
+                changes.append(KernelChange(before, after, _count_replacements(*names)))
+    changes.sort(key=lambda change: change.larger.size or 0)
     return tuple(changes)
 
 
-def _codes(member: MemberReport, node_names: NodeNames) -> bytes:
+def _join_codes(member: MemberReport, node_names: NodeNames) -> bytes:
     return b"".join(node_names.codes[graph] for graph in member.member.graphs)
 
 
-def _replacements(before: list[str], after: list[str]) -> tuple[Replacement, ...]:
+def _count_replacements(before: list[str], after: list[str]) -> tuple[Replacement, ...]:
     pairs: Counter[tuple[str | None, str | None]]
     if len(before) == len(after):
         pairs = Counter((old, new) for old, new in zip(before, after, strict=True) if old != new)
     else:
-        pairs = Counter(_aligned(before, after))
+        pairs = Counter(_align_names(before, after))
     return tuple(Replacement(*pair, count) for pair, count in pairs.most_common())
 
 
-def _aligned(before: list[str], after: list[str]) -> list[tuple[str | None, str | None]]:
+def _align_names(before: list[str], after: list[str]) -> list[tuple[str | None, str | None]]:
     pairs: list[tuple[str | None, str | None]] = []
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     for kind, first, last, new_start, new_end in matcher.get_opcodes():

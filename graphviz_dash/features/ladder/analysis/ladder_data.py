@@ -10,14 +10,14 @@ from msgspec import Struct
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.loop.size_times import (
     ReplaySamples,
-    between,
-    median,
-    size_times,
-    times_at,
+    compute_median,
+    fit_size_times,
+    interpolate,
+    interpolate_times,
 )
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderProblem
 
-MOST_SIZES: Final = 512
+MAX_SIZES: Final = 512
 """Maximum number of candidate sizes; beyond it, quantiles of the requests are used."""
 
 
@@ -26,7 +26,7 @@ class SizeCosts(Struct, frozen=True):
 
     size: int
     """Size on the padded axis."""
-    own_bytes: float
+    exclusive_bytes: float
     """Device memory needed regardless of other graphs, in bytes."""
     pool_bytes: float
     """Additional pool memory shared with other graphs, in bytes."""
@@ -51,12 +51,12 @@ class LadderData(Struct, frozen=True):
     """Mean time of a step outside its replay, including waits, in ns; None if unknown."""
 
     @property
-    def today(self) -> tuple[int, ...]:
+    def current_sizes(self) -> tuple[int, ...]:
         """Captured sizes."""
         return tuple(costs.size for costs in self.captured)
 
 
-class Estimates(Struct, frozen=True):
+class TimeEstimates(Struct, frozen=True):
     """Estimated times of a family."""
 
     sizes: Ints
@@ -69,57 +69,59 @@ class Estimates(Struct, frozen=True):
     """Time of these steps beyond ``step_ns``, in ns, shape (fallback sizes,)."""
 
 
-def estimates(data: LadderData) -> Estimates:
+def estimate_times(data: LadderData) -> TimeEstimates:
     """Estimate times by the medians of all samples."""
     fallback_sizes, places = np.unique(data.fallback_sizes, return_inverse=True)
     order = np.argsort(places, kind="stable")
     groups = np.split(data.fallback_ns[order], np.cumsum(np.bincount(places))[:-1])
-    fallbacks = np.array([median(group) for group in groups if len(group)])
-    sizes, times = size_times(
-        data.samples, np.array([median(member.replay_ns) for member in data.samples])
+    fallbacks = np.array([compute_median(group) for group in groups if len(group)])
+    sizes, times = fit_size_times(
+        data.samples, np.array([compute_median(member.replay_ns) for member in data.samples])
     )
-    return Estimates(sizes, times, fallback_sizes, fallbacks)
+    return TimeEstimates(sizes, times, fallback_sizes, fallbacks)
 
 
-def all_sizes(data: LadderData, requests: Ints) -> Ints:
+def collect_sizes(data: LadderData, requests: Ints) -> Ints:
     """Combine captured and requested sizes, up to the largest captured size.
 
     Other sizes have no advantage, because times between captured sizes are linear.
     """
-    captured = np.array(data.today, dtype=np.int64)
+    captured = np.array(data.current_sizes, dtype=np.int64)
     requested = np.unique(requests)
     return np.union1d(captured, requested[(requested > 0) & (requested <= captured[-1])])
 
 
-def candidate_places(sizes: Ints, requests: Ints) -> Ints:
-    """Select the indices of candidate sizes: all, or at most ``MOST_SIZES``."""
-    if len(sizes) <= MOST_SIZES:
+def select_candidates(sizes: Ints, requests: Ints) -> Ints:
+    """Select the indices of candidate sizes: all, or at most ``MAX_SIZES``."""
+    if len(sizes) <= MAX_SIZES:
         return np.arange(len(sizes))
     covered = np.sort(requests[requests <= sizes[-1]])
-    ends = covered[np.linspace(0, len(covered) - 1, MOST_SIZES).astype(np.int64)]
+    ends = covered[np.linspace(0, len(covered) - 1, MAX_SIZES).astype(np.int64)]
     return np.union1d(np.searchsorted(sizes, ends), [len(sizes) - 1])
 
 
-def problem_of(
-    data: LadderData, times: Estimates, sizes: Ints, requests: Ints, counts: Floats
+def build_problem(
+    data: LadderData, times: TimeEstimates, sizes: Ints, requests: Ints, counts: Floats
 ) -> LadderProblem:
     """Build the ladder problem for ``sizes`` and ``requests`` with their ``counts``.
 
     Values are interpolated between known sizes and constant beyond them, but times are extrapolated
     above the largest. Fallback times are infinite if none was observed.
     """
-    captured = np.array(data.today, dtype=np.int64)
+    captured = np.array(data.current_sizes, dtype=np.int64)
     return LadderProblem(
         sizes=sizes,
-        replay_ns=times_at(sizes, times.sizes, times.replay_ns),
-        own_bytes=between(sizes, captured, _column(data, "own_bytes")),
-        pool_bytes=np.maximum.accumulate(between(sizes, captured, _column(data, "pool_bytes"))),
-        startup_ns=between(sizes, captured, _column(data, "startup_ns")),
+        replay_ns=interpolate_times(sizes, times.sizes, times.replay_ns),
+        exclusive_bytes=interpolate(sizes, captured, _get_column(data, "own_bytes")),
+        pool_bytes=np.maximum.accumulate(
+            interpolate(sizes, captured, _get_column(data, "pool_bytes"))
+        ),
+        startup_ns=interpolate(sizes, captured, _get_column(data, "startup_ns")),
         requests=requests,
         counts=counts,
-        fallback_ns=between(requests, times.fallback_sizes, times.fallback_ns),
+        fallback_ns=interpolate(requests, times.fallback_sizes, times.fallback_ns),
     )
 
 
-def _column(data: LadderData, name: str) -> Floats:
+def _get_column(data: LadderData, name: str) -> Floats:
     return np.array([float(getattr(costs, name)) for costs in data.captured])

@@ -11,24 +11,28 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Floats, Ints
-from graphviz_dash.analysis.loop.size_times import ReplaySamples, size_times, times_at
-from graphviz_dash.analysis.sample_statistics import Spread, independent_medians, interval
+from graphviz_dash.analysis.loop.size_times import ReplaySamples, fit_size_times, interpolate_times
+from graphviz_dash.analysis.sample_statistics import (
+    Spread,
+    compute_interval,
+    draw_independent_medians,
+)
 from graphviz_dash.features.ladder.analysis.ladder_data import (
-    Estimates,
     LadderData,
-    estimates,
-    problem_of,
+    TimeEstimates,
+    build_problem,
+    estimate_times,
 )
 from graphviz_dash.features.ladder.analysis.ladder_problem import (
     Budget,
     LadderProblem,
-    ladder_places,
-    padded_places,
+    find_padded_places,
+    find_places,
 )
 from graphviz_dash.features.ladder.analysis.ladder_search import (
-    CountedLadders,
-    best_ladder,
-    ladders_by_count,
+    LaddersByCount,
+    find_best_ladder,
+    find_ladders_by_count,
 )
 
 _RESAMPLES: Final = 400
@@ -38,11 +42,11 @@ _SEED: Final = 20_261_123
 class JudgedHalf(Struct, frozen=True):
     """Half of the requests and samples for choosing ladders, and resamples of the other half."""
 
-    chosen_by: LadderProblem
+    choice_problem: LadderProblem
     """Problem over the candidate sizes."""
-    counted: CountedLadders
+    best_by_count: LaddersByCount
     """Best of these ladders for each number of graphs."""
-    judged_by: LadderProblem
+    judge_problem: LadderProblem
     """Problem over all sizes, with the other half's requests and the times of one resample."""
     counts: Floats
     """Frequency of each request in each resample, shape (resamples, requests)."""
@@ -52,26 +56,26 @@ class JudgedHalf(Struct, frozen=True):
     """Times of these sizes in each resample, shape (resamples, sizes)."""
     requests: int
     """Number of requests in the other half."""
-    today_ns: Floats
+    current_ns: Floats
     """Total time of these requests with the current sizes, in ns, shape (resamples,)."""
 
 
-def judged_halves(
-    data: LadderData, whole: Estimates, sizes: Ints, candidates: Ints, most: int
+def build_judged_halves(
+    data: LadderData, estimates: TimeEstimates, sizes: Ints, candidates: Ints, max_count: int
 ) -> tuple[JudgedHalf, ...]:
     """Build both halves, each judged by the other.
 
     Ladders are chosen among ``sizes[candidates]`` with up to ``most`` graphs. ``whole`` holds the
     estimates from all samples.
     """
-    halves = _halves(data)
+    halves = _split_halves(data)
     return tuple(
-        _judged(*pair, _Choice(whole, sizes, candidates, most), stream)
+        _judge_half(*pair, _ChoiceInputs(estimates, sizes, candidates, max_count), stream)
         for stream, pair in enumerate((halves, halves[::-1]))
     )
 
 
-def gain_interval(halves: Sequence[JudgedHalf], budget: Budget, gain_ns: float) -> Spread:
+def compute_gain_interval(halves: Sequence[JudgedHalf], budget: Budget, gain_ns: float) -> Spread:
     """Compute the 95% interval of the gain per request within ``budget``, in ns.
 
     Cross-fitting avoids selection bias: ladders chosen by one half are judged by resamples of the
@@ -80,73 +84,77 @@ def gain_interval(halves: Sequence[JudgedHalf], budget: Budget, gain_ns: float) 
     """
     gains = [np.full(1, gain_ns)]
     for half in halves:
-        ladder = best_ladder(half.chosen_by, budget, half.counted)
+        ladder = find_best_ladder(half.choice_problem, budget, half.best_by_count)
         if ladder is not None:
-            gains.append((half.today_ns - _totals(half, ladder.sizes)) / half.requests)
+            gains.append((half.current_ns - _compute_totals(half, ladder.sizes)) / half.requests)
     all_gains = np.concatenate(gains)
-    spread = interval(all_gains[np.isfinite(all_gains)], sum(half.requests for half in halves))
+    spread = compute_interval(
+        all_gains[np.isfinite(all_gains)], sum(half.requests for half in halves)
+    )
     high = gain_ns if spread.high is None else max(spread.high, gain_ns)
     return Spread(min(spread.low, gain_ns), high, spread.kind, spread.samples)
 
 
-class _Choice(Struct, frozen=True):
-    """Inputs shared by both halves; see :func:`judged_halves`."""
+class _ChoiceInputs(Struct, frozen=True):
+    """Inputs shared by both halves; see :func:`build_judged_halves`."""
 
-    whole: Estimates
+    estimates: TimeEstimates
     sizes: Ints
     candidates: Ints
-    most: int
+    max_count: int
 
 
-def _judged(
-    chosen_by: LadderData, judged_by: LadderData, choice: _Choice, stream: int
+def _judge_half(
+    chosen_by: LadderData, judged_by: LadderData, choice: _ChoiceInputs, stream: int
 ) -> JudgedHalf:
-    whole, sizes = choice.whole, choice.sizes
+    whole, sizes = choice.estimates, choice.sizes
     requests, counts = np.unique(chosen_by.requests, return_counts=True)
-    problem = problem_of(chosen_by, estimates(chosen_by), sizes, requests, counts.astype(float))
+    problem = build_problem(
+        chosen_by, estimate_times(chosen_by), sizes, requests, counts.astype(float)
+    )
     generator = np.random.Generator(np.random.PCG64([_SEED, stream]))
     resampled_medians = np.stack(
-        [independent_medians(m.replay_ns, _RESAMPLES, generator) for m in judged_by.samples]
+        [draw_independent_medians(m.replay_ns, _RESAMPLES, generator) for m in judged_by.samples]
     )
-    sampled, times = size_times(judged_by.samples, resampled_medians)
+    sampled, times = fit_size_times(judged_by.samples, resampled_medians)
     requested = np.unique(judged_by.requests)
-    candidate_problem = problem.only(choice.candidates)
+    candidate_problem = problem.select(choice.candidates)
     half = JudgedHalf(
-        chosen_by=candidate_problem,
-        counted=ladders_by_count(candidate_problem, choice.most),
-        judged_by=problem_of(
+        choice_problem=candidate_problem,
+        best_by_count=find_ladders_by_count(candidate_problem, choice.max_count),
+        judge_problem=build_problem(
             judged_by,
-            Estimates(sampled, times[:, 0], whole.fallback_sizes, whole.fallback_ns),
+            TimeEstimates(sampled, times[:, 0], whole.fallback_sizes, whole.fallback_ns),
             sizes,
             requested,
             np.ones(len(requested)),
         ),
-        counts=_resampled_counts(judged_by.requests, requested, generator),
+        counts=_resample_counts(judged_by.requests, requested, generator),
         sizes=sampled,
         replay_ns=np.ascontiguousarray(times.T),
         requests=len(judged_by.requests),
-        today_ns=np.zeros(_RESAMPLES),
+        current_ns=np.zeros(_RESAMPLES),
     )
-    return replace(half, today_ns=_totals(half, judged_by.today))
+    return replace(half, current_ns=_compute_totals(half, judged_by.current_sizes))
 
 
-def _totals(half: JudgedHalf, ladder: Sequence[int]) -> Floats:
+def _compute_totals(half: JudgedHalf, ladder: Sequence[int]) -> Floats:
     """Compute the total time of the judging requests with ``ladder`` in each resample, in ns."""
-    problem, counts = half.judged_by, half.counts
-    padded = padded_places(problem, ladder_places(problem, ladder))
+    problem, counts = half.judge_problem, half.counts
+    padded = find_padded_places(problem, find_places(problem, ladder))
     has_graph = padded >= 0
     # Requests padded to one size have the same time and are adjacent.
     used, firsts = np.unique(padded[has_graph], return_index=True)
     counts_by_size = np.zeros((_RESAMPLES, 0))
     if len(used):
         counts_by_size = np.add.reduceat(counts[:, has_graph], firsts, axis=1)
-    replays = counts_by_size * times_at(problem.sizes[used], half.sizes, half.replay_ns)
-    fixed = _fallbacks(counts[:, ~has_graph], problem.fallback_ns[~has_graph])
+    replays = counts_by_size * interpolate_times(problem.sizes[used], half.sizes, half.replay_ns)
+    fixed = _compute_fallbacks(counts[:, ~has_graph], problem.fallback_ns[~has_graph])
     totals: Floats = replays.sum(axis=1) + fixed
     return totals
 
 
-def _halves(data: LadderData) -> tuple[LadderData, LadderData]:
+def _split_halves(data: LadderData) -> tuple[LadderData, LadderData]:
     """Split requests into alternating blocks and samples into alternating halves.
 
     A member with one sample has it in both halves.
@@ -160,7 +168,7 @@ def _halves(data: LadderData) -> tuple[LadderData, LadderData]:
         samples = tuple(
             ReplaySamples(
                 member.size,
-                member.rest,
+                member.other_axes,
                 member.replay_ns[half::2] if len(member.replay_ns) > 1 else member.replay_ns,
                 member.steps,
             )
@@ -180,7 +188,7 @@ def _halves(data: LadderData) -> tuple[LadderData, LadderData]:
     return halves[0], halves[1]
 
 
-def _fallbacks(counts: Floats, fallback_ns: Floats) -> Floats:
+def _compute_fallbacks(counts: Floats, fallback_ns: Floats) -> Floats:
     """Compute the total fallback time, shape (resamples,); infinite if any time is unknown.
 
     ``counts`` has shape (resamples, sizes).
@@ -190,7 +198,7 @@ def _fallbacks(counts: Floats, fallback_ns: Floats) -> Floats:
     return np.where((counts[:, ~timed] > 0).any(axis=1), np.inf, total)
 
 
-def _resampled_counts(requests: Ints, sizes: Ints, generator: np.random.Generator) -> Floats:
+def _resample_counts(requests: Ints, sizes: Ints, generator: np.random.Generator) -> Floats:
     """Resample blocks of requests and count each of ``sizes``, shape (resamples, sizes).
 
     Blocks preserve the correlation of neighbouring requests.

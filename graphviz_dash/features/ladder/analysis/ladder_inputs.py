@@ -11,15 +11,15 @@ import numpy as np
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport, MemberReport
 from graphviz_dash.analysis.loop.loop_columns import CAPTURE, FALLBACK, LoopColumns
-from graphviz_dash.analysis.loop.size_times import median, size_times, times_at
+from graphviz_dash.analysis.loop.size_times import compute_median, fit_size_times, interpolate_times
 from graphviz_dash.features.ladder.analysis.ladder_data import LadderData, SizeCosts
 from graphviz_dash.model.absence import Fact, Missing
 
-_FAR_MORE: Final = 2
+_EXCESS_RATIO: Final = 2
 """Ratio to the usual bytes above which a graph keeps other memory; rounding stays below it."""
 
 
-def ladder_data(
+def build_ladder_data(
     report: LoopReport, family: FamilyReport, requests: Ints | None = None
 ) -> LadderData | Missing:
     """Build the ladder inputs for the steps of ``family``, or for ``requests``, shape
@@ -32,7 +32,7 @@ def ladder_data(
     columns = report.columns
     rows = np.flatnonzero((columns.family == family.index) & (columns.real > 0))
     rows = rows[columns.kind[rows] != CAPTURE]
-    timed = columns.settled(rows)
+    timed = columns.select_settled(rows)
     fallback_rows = timed[columns.kind[timed] == FALLBACK]
     requested = columns.real[rows] if requests is None else requests
     if requests is None and 0 < len(rows) < family.replays + family.fallbacks:
@@ -54,41 +54,43 @@ def ladder_data(
             "requests have such sizes: record more steps without a window (--steps 0)",
         )
     return LadderData(
-        captured=_costs(family.members, sized),
+        captured=_compute_costs(family.members, sized),
         samples=family.samples,
         requests=requested,
         fallback_sizes=columns.real[fallback_rows],
         fallback_ns=np.maximum(columns.period_ns[fallback_rows] - (family.step_ns or 0.0), 0.0),
-        step_ns=_besides(report.columns, family, timed),
+        step_ns=_compute_step_ns(report.columns, family, timed),
     )
 
 
-def _besides(columns: LoopColumns, family: FamilyReport, own: Ints) -> float | None:
+def _compute_step_ns(columns: LoopColumns, family: FamilyReport, rows: Ints) -> float | None:
     """Compute the mean time of the steps ``own`` outside their replays, in ns, including waits."""
-    if family.step_ns is None or not len(own):
+    if family.step_ns is None or not len(rows):
         return None
-    sizes, times = size_times(
-        family.samples, np.array([median(samples.replay_ns) for samples in family.samples])
+    sizes, times = fit_size_times(
+        family.samples, np.array([compute_median(samples.replay_ns) for samples in family.samples])
     )
-    period = columns.period_ns[own].astype(np.float64)
-    is_fallback = columns.kind[own] == FALLBACK
-    replays = times_at(np.maximum(columns.padded[own], 0), sizes, times)
+    period = columns.period_ns[rows].astype(np.float64)
+    is_fallback = columns.kind[rows] == FALLBACK
+    replays = interpolate_times(np.maximum(columns.padded[rows], 0), sizes, times)
     cost = np.where(is_fallback, np.maximum(period - family.step_ns, 0.0), replays)
     return max(float((period - cost).mean()), 0.0)
 
 
-def _costs(members: Sequence[MemberReport], sized: Sequence[MemberReport]) -> tuple[SizeCosts, ...]:
+def _compute_costs(
+    members: Sequence[MemberReport], sized: Sequence[MemberReport]
+) -> tuple[SizeCosts, ...]:
     """Compute the cost of each size, so that the sum equals pool growth plus executables.
 
     Later captures reuse temporary memory of earlier ones. Unexplained memory belongs to library
     workspaces.
     """
     added = sum(member.pool_added_bytes or 0 for member in members)
-    explained = _explained_bytes(members)
+    explained = _estimate_explained_bytes(members)
     kept_bytes = sum(explained.values())
-    one_time_bytes = min(sum(member.own_bytes or 0 for member in members) - kept_bytes, added)
+    one_time_bytes = min(sum(member.exclusive_bytes or 0 for member in members) - kept_bytes, added)
     scale = min(1.0, (added - one_time_bytes) / kept_bytes) if kept_bytes else 0.0
-    needs = _pool_needs(members)
+    needs = _list_pool_needs(members)
     sizes = np.array([0, *(size for size, _ in needs)])
     shares = np.array([0.0, *(need for _, need in needs)])
     shares /= shares[-1] or 1.0
@@ -110,7 +112,7 @@ def _costs(members: Sequence[MemberReport], sized: Sequence[MemberReport]) -> tu
     )
 
 
-def _explained_bytes(members: Sequence[MemberReport]) -> dict[int, float]:
+def _estimate_explained_bytes(members: Sequence[MemberReport]) -> dict[int, float]:
     """Estimate the pool bytes that each member keeps for its size, by member index.
 
     Excess over later captures is a library workspace.
@@ -118,10 +120,10 @@ def _explained_bytes(members: Sequence[MemberReport]) -> dict[int, float]:
     explained: dict[int, float] = {}
     max_bytes = bytes_per_size = math.inf
     for member in sorted(members, key=lambda member: member.index, reverse=True):
-        own_bytes = float(member.own_bytes or 0)
+        own_bytes = float(member.exclusive_bytes or 0)
         if member.size:
             usual_bytes = max(max_bytes, bytes_per_size * member.size)
-            own_bytes = usual_bytes if own_bytes > _FAR_MORE * usual_bytes else own_bytes
+            own_bytes = usual_bytes if own_bytes > _EXCESS_RATIO * usual_bytes else own_bytes
             if math.isinf(max_bytes):
                 max_bytes = bytes_per_size = 0.0
             max_bytes, bytes_per_size = (
@@ -132,7 +134,7 @@ def _explained_bytes(members: Sequence[MemberReport]) -> dict[int, float]:
     return explained
 
 
-def _pool_needs(members: Sequence[MemberReport]) -> list[tuple[int, int]]:
+def _list_pool_needs(members: Sequence[MemberReport]) -> list[tuple[int, int]]:
     reserved = largest = 0
     needs: dict[int, int] = {}
     for member in sorted(members, key=lambda member: member.index):

@@ -18,7 +18,7 @@ class LadderProblem(Struct, frozen=True):
     """Candidate sizes, ascending, shape (sizes,)."""
     replay_ns: Floats
     """Time of a step that replays each size, in ns."""
-    own_bytes: Floats
+    exclusive_bytes: Floats
     """Device memory of each graph regardless of others: executable and exclusive pool memory, in
     bytes."""
     pool_bytes: Floats
@@ -35,23 +35,23 @@ class LadderProblem(Struct, frozen=True):
     Infinite if unknown, so that a ladder must cover the request.
     """
 
-    def only(self, places: Ints) -> LadderProblem:
+    def select(self, places: Ints) -> LadderProblem:
         """Restrict the problem to the sizes at ``places``."""
         return replace(
             self,
             sizes=self.sizes[places],
             replay_ns=self.replay_ns[places],
-            own_bytes=self.own_bytes[places],
+            exclusive_bytes=self.exclusive_bytes[places],
             pool_bytes=self.pool_bytes[places],
             startup_ns=self.startup_ns[places],
         )
 
-    def covered(self) -> Floats:
+    def count_covered(self) -> Floats:
         """Count the requests up to each size, shape (sizes,)."""
         cumulative = np.concatenate(([0.0], np.cumsum(self.counts)))
         return cumulative[np.searchsorted(self.requests, self.sizes, side="right")]
 
-    def beyond_ns(self) -> Floats:
+    def compute_remaining_ns(self) -> Floats:
         """Compute the fallback time of all requests above each size, in ns, shape (1 + sizes,).
 
         The first entry is that of an empty ladder.
@@ -89,7 +89,7 @@ class Ladder(Struct, frozen=True):
         return self.bound_ns >= self.total_ns
 
 
-class LadderUse(Struct, frozen=True):
+class LadderCost(Struct, frozen=True):
     """Cost of one ladder for the requests of a problem."""
 
     total_ns: float
@@ -106,7 +106,7 @@ class LadderUse(Struct, frozen=True):
     """Time to prepare the graphs, in ns."""
 
 
-def padded_places(problem: LadderProblem, places: Ints) -> Ints:
+def find_padded_places(problem: LadderProblem, places: Ints) -> Ints:
     """Find the padded size of each request among ``places``; -1 if all are smaller. Shape
     (requests,)."""
     ladder = problem.sizes[places]
@@ -114,33 +114,33 @@ def padded_places(problem: LadderProblem, places: Ints) -> Ints:
     return np.where(position < len(ladder), np.append(places, -1)[position], -1)
 
 
-def ladder_places(problem: LadderProblem, sizes: Sequence[int]) -> Ints:
+def find_places(problem: LadderProblem, sizes: Sequence[int]) -> Ints:
     """Find the indices of ``sizes`` in ``problem.sizes``."""
     return np.searchsorted(problem.sizes, np.asarray(sorted(sizes), dtype=np.int64))
 
 
-def use_of(problem: LadderProblem, sizes: Sequence[int]) -> LadderUse:
+def compute_ladder_cost(problem: LadderProblem, sizes: Sequence[int]) -> LadderCost:
     """Compute the cost of the ladder ``sizes``, a subset of ``problem.sizes``."""
-    places = ladder_places(problem, sizes)
-    padded = padded_places(problem, places)
+    places = find_places(problem, sizes)
+    padded = find_padded_places(problem, places)
     counts = problem.counts
     has_graph = (padded >= 0) & (counts > 0)
     falls_back = (padded < 0) & (counts > 0)
     replays = counts[has_graph] * problem.replay_ns[padded[has_graph]]
     exact_ns = np.interp(problem.requests[has_graph], problem.sizes, problem.replay_ns)
     fallback_ns = float((counts[falls_back] * problem.fallback_ns[falls_back]).sum())
-    return LadderUse(
+    return LadderCost(
         total_ns=float(replays.sum()) + fallback_ns,
         padding_ns=float((replays - counts[has_graph] * exact_ns).sum()),
         fallback_ns=fallback_ns,
         fallbacks=float(counts[falls_back].sum()),
-        memory_bytes=memory_of(problem, places),
+        memory_bytes=compute_memory_bytes(problem, places),
         startup_ns=float(problem.startup_ns[places].sum()),
     )
 
 
-def memory_of(problem: LadderProblem, places: Ints) -> float:
+def compute_memory_bytes(problem: LadderProblem, places: Ints) -> float:
     """Compute the device memory of the graphs at ascending ``places``, in bytes."""
     if not len(places):
         return 0.0
-    return float(problem.own_bytes[places].sum() + problem.pool_bytes[places[-1]])
+    return float(problem.exclusive_bytes[places].sum() + problem.pool_bytes[places[-1]])

@@ -12,16 +12,20 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.features.ladder.analysis.budget_search import Limits, SizePath, cheapest_within
+from graphviz_dash.features.ladder.analysis.budget_search import (
+    Limits,
+    SizePath,
+    find_cheapest_path,
+)
 from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, Ladder, LadderProblem
 
 _EQUAL: Final = 1 + 1e-12
 
 
-class CountedLadders(Struct, frozen=True):
+class LaddersByCount(Struct, frozen=True):
     """Best ladder for each number of graphs; the most expensive part of a limited search."""
 
-    most: int
+    max_count: int
     """Maximum number of graphs."""
     places: tuple[Ints, ...]
     """Indices of their sizes, by number of graphs.
@@ -31,31 +35,31 @@ class CountedLadders(Struct, frozen=True):
     totals_ns: tuple[float, ...]
     """Total time of all requests with each ladder, in ns."""
 
-    def up_to(self, graphs: int) -> CountedLadders:
+    def select_up_to(self, graphs: int) -> LaddersByCount:
         """Select the ladders with at most ``graphs`` graphs."""
         selected = [number for number, places in enumerate(self.places) if len(places) <= graphs]
-        return CountedLadders(
-            min(self.most, graphs),
+        return LaddersByCount(
+            min(self.max_count, graphs),
             tuple(self.places[number] for number in selected),
             tuple(self.totals_ns[number] for number in selected),
         )
 
 
-def best_ladder(
-    problem: LadderProblem, budget: Budget, counted: CountedLadders | None = None
+def find_best_ladder(
+    problem: LadderProblem, budget: Budget, by_count: LaddersByCount | None = None
 ) -> Ladder | None:
     """Find the sizes with the least total time.
 
     None if no ladder within ``budget`` covers the requests with unknown fallback times. O(graphs
     sizes^2) if the number of graphs binds, else O(sizes^2).
     """
-    path = _path(problem)
-    limits = _limits(problem, budget)
+    path = _build_path(problem)
+    limits = _build_limits(problem, budget)
     ladders: tuple[Ints, ...] = ()
     if budget.graphs is not None and budget.graphs < len(problem.sizes):
-        if counted is None or counted.most < budget.graphs:
-            counted = ladders_by_count(problem, budget.graphs)
-        allowed = counted.up_to(budget.graphs)
+        if by_count is None or by_count.max_count < budget.graphs:
+            by_count = find_ladders_by_count(problem, budget.graphs)
+        allowed = by_count.select_up_to(budget.graphs)
         ladders, totals = allowed.places, allowed.totals_ns
         if not ladders:
             return None
@@ -63,35 +67,35 @@ def best_ladder(
         best, total = next(
             pair for pair in zip(ladders, totals, strict=True) if pair[1] <= min(totals) * _EQUAL
         )
-        if limits.hold(best):
+        if limits.is_satisfied_by(best):
             return Ladder(tuple(problem.sizes[best].tolist()), total, total)
-    result = cheapest_within(path, limits, ladders)
+    result = find_cheapest_path(path, limits, ladders)
     if result is None:
         return None
     # Drop sizes that serve no request.
-    is_used = np.diff(path.covered[result.places], prepend=0.0) > 0
+    is_used = np.diff(path.cumulative_requests[result.places], prepend=0.0) > 0
     sizes = problem.sizes[result.places[is_used]]
     return Ladder(tuple(sizes.tolist()), result.total_ns, result.bound_ns)
 
 
-def ladders_by_count(problem: LadderProblem, most: int) -> CountedLadders:
+def find_ladders_by_count(problem: LadderProblem, max_count: int) -> LaddersByCount:
     """Find the fastest ladder for each feasible number of graphs up to ``most``."""
-    path = _path(problem)
-    ladders = _by_count(path, min(most, len(problem.sizes)))
-    return CountedLadders(most, tuple(ladders), tuple(map(path.total_ns, ladders)))
+    path = _build_path(problem)
+    ladders = _search_by_count(path, min(max_count, len(problem.sizes)))
+    return LaddersByCount(max_count, tuple(ladders), tuple(map(path.compute_total_ns, ladders)))
 
 
-def _path(problem: LadderProblem) -> SizePath:
-    return SizePath(problem.replay_ns, problem.covered(), problem.beyond_ns())
+def _build_path(problem: LadderProblem) -> SizePath:
+    return SizePath(problem.replay_ns, problem.count_covered(), problem.compute_remaining_ns())
 
 
-def _limits(problem: LadderProblem, budget: Budget) -> Limits:
+def _build_limits(problem: LadderProblem, budget: Budget) -> Limits:
     zeros = np.zeros(len(problem.sizes))
     rows = [
         (per_size, per_last, limit)
         for per_size, per_last, limit in (
             (zeros + 1, zeros, budget.graphs),
-            (problem.own_bytes, problem.pool_bytes, budget.memory_bytes),
+            (problem.exclusive_bytes, problem.pool_bytes, budget.memory_bytes),
             (problem.startup_ns, zeros, budget.startup_ns),
         )
         if limit is not None
@@ -105,30 +109,32 @@ def _limits(problem: LadderProblem, budget: Budget) -> Limits:
     )
 
 
-def _by_count(path: SizePath, most: int) -> list[Ints]:
+def _search_by_count(path: SizePath, max_count: int) -> list[Ints]:
     """Find the fastest feasible ladder for each number of graphs up to ``most``."""
     count = len(path.replay_ns)
     places = np.arange(count)
-    total_by_size = path.replay_ns * path.covered
+    total_by_size = path.replay_ns * path.cumulative_requests
     # One row per size: time saved by a smaller size that serves part of its requests.
-    reduction = np.where(places < places[:, None], np.outer(-path.replay_ns, path.covered), np.inf)
-    ladders = [np.zeros(0, dtype=np.int64)] if np.isfinite(path.beyond_ns[0]) else []
+    reduction = np.where(
+        places < places[:, None], np.outer(-path.replay_ns, path.cumulative_requests), np.inf
+    )
+    ladders = [np.zeros(0, dtype=np.int64)] if np.isfinite(path.remaining_ns[0]) else []
     parents = [np.full(count, -1)]
     best_ns = total_by_size
     sums = np.empty_like(reduction)
-    for number in range(1, most + 1):
+    for number in range(1, max_count + 1):
         if number > 1:
             np.add(reduction, best_ns, out=sums)
             parents.append(np.argmin(sums, axis=1))
             best_ns = sums[places, parents[-1]] + total_by_size
-        totals = best_ns + path.beyond_ns[1:]
+        totals = best_ns + path.remaining_ns[1:]
         last = int(np.argmin(totals))
         if np.isfinite(totals[last]):
-            ladders.append(_traced(parents, last))
+            ladders.append(_trace_back(parents, last))
     return ladders
 
 
-def _traced(parents: list[Ints], last: int) -> Ints:
+def _trace_back(parents: list[Ints], last: int) -> Ints:
     places = [last]
     for parent in reversed(parents[1:]):
         places.append(int(parent[places[-1]]))

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.arrays import Ints, get_column
 from graphviz_dash.analysis.replays.replays import ReplayMatch
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, exclusive_ns
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, compute_exclusive_ns
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
-_SEEN: Final = 1000
+_MIN_GAP_DIVISOR: Final = 1000
 """Inverse of the smallest share of a step for a separate idle piece; less is below a pixel."""
 
 
@@ -30,7 +30,7 @@ class PieceKind(StrEnum):
     IDLE = "idle"
 
 
-class Piece(Struct, frozen=True):
+class StepPiece(Struct, frozen=True):
     """A time span of a step."""
 
     kind: PieceKind
@@ -62,13 +62,13 @@ class SegmentedStep(Struct, frozen=True):
     """Step number."""
     duration_ns: int
     """Length under the profiler, in ns."""
-    pieces: tuple[Piece, ...]
+    pieces: tuple[StepPiece, ...]
     """Pieces in order, with idle time between.
 
     If replays overlap eager work, a piece starts at the end of the previous one.
     """
 
-    def share(self, kind: PieceKind) -> float:
+    def compute_share(self, kind: PieceKind) -> float:
         """Compute the share of the step with work of a kind, or idle, 0 to 1; gaps count as
         idle."""
         if not self.duration_ns:
@@ -83,9 +83,7 @@ class SegmentedStep(Struct, frozen=True):
         return len({piece.replay for piece in self.pieces if piece.replay is not None})
 
 
-def segmented_step(
-    trace: Trace, steps: Sequence[Step], match: ReplayMatch
-) -> SegmentedStep | Missing:
+def divide_step(trace: Trace, steps: Sequence[Step], match: ReplayMatch) -> SegmentedStep | Missing:
     """Divide the median step among those with the most graph launches; near-linear in the trace."""
     marked = [step for step in steps if step.method is not StepMethod.WHOLE and len(step.gpu_rows)]
     if not marked:
@@ -98,35 +96,39 @@ def segmented_step(
     step = candidates[len(candidates) // 2]
     owner = np.full(trace.gpu.height, -1, dtype=np.int64)
     owner[match.gpu_row] = np.arange(len(match.gpu_row))
-    return SegmentedStep(step.index, step.duration_ns, _pieces(trace, step, match, owner))
+    return SegmentedStep(step.index, step.duration_ns, _build_pieces(trace, step, match, owner))
 
 
-def _pieces(trace: Trace, step: Step, match: ReplayMatch, owner: Ints) -> tuple[Piece, ...]:
+def _build_pieces(
+    trace: Trace, step: Step, match: ReplayMatch, owner: Ints
+) -> tuple[StepPiece, ...]:
     rows = step.gpu_rows
-    begin = column(trace.gpu, "ts")[rows] - step.span_start
-    end = begin + np.maximum(column(trace.gpu, "dur")[rows], 0)
+    begin = get_column(trace.gpu, "ts")[rows] - step.span_start
+    end = begin + np.maximum(get_column(trace.gpu, "dur")[rows], 0)
     matched = owner[rows]
     replay = np.where(matched >= 0, match.replay[matched], -1)
-    busy = exclusive_ns(np.clip(begin, 0, step.duration_ns), np.clip(end, 0, step.duration_ns))
+    busy = compute_exclusive_ns(
+        np.clip(begin, 0, step.duration_ns), np.clip(end, 0, step.duration_ns)
+    )
     covered = np.maximum.accumulate(np.concatenate(([0], end[:-1])))
-    is_gap = (replay < 0) & ((begin - covered) * _SEEN >= step.duration_ns)
+    is_gap = (replay < 0) & ((begin - covered) * _MIN_GAP_DIVISOR >= step.duration_ns)
     bounds = np.flatnonzero((np.diff(replay, prepend=replay[0] - 1) != 0) | is_gap)
-    pieces: list[Piece] = []
+    pieces: list[StepPiece] = []
     clock = 0
     for first, last in zip(bounds.tolist(), [*bounds[1:].tolist(), len(rows)], strict=True):
         start = max(int(begin[first]), clock)
         stop = max(int(end[first:last].max()), start)
         if start > clock:
-            pieces.append(Piece(PieceKind.IDLE, None, clock, start, 0))
+            pieces.append(StepPiece(PieceKind.IDLE, None, clock, start, 0))
         work, count = int(busy[first:last].sum()), last - first
         if replay[first] < 0:
-            pieces.append(Piece(PieceKind.EAGER, None, start, stop, count, work))
+            pieces.append(StepPiece(PieceKind.EAGER, None, start, stop, count, work))
         else:
             graph = int(match.graph[matched[first]])
             root = match.roots[graph] if graph >= 0 else None
             number = int(replay[first])
-            pieces.append(Piece(PieceKind.REPLAY, root, start, stop, count, work, number))
+            pieces.append(StepPiece(PieceKind.REPLAY, root, start, stop, count, work, number))
         clock = stop
     if step.duration_ns > clock:
-        pieces.append(Piece(PieceKind.IDLE, None, clock, step.duration_ns, 0))
+        pieces.append(StepPiece(PieceKind.IDLE, None, clock, step.duration_ns, 0))
     return tuple(pieces)

@@ -14,12 +14,12 @@ class SizeRow(Struct, frozen=True):
 
     size: int
     """Padded number of the key."""
-    rest: tuple[int, ...]
+    other_axes: tuple[int, ...]
     """Other numbers of the key."""
     members: Mapping[str, MemberReport]
     """Family members by run name."""
 
-    def change(self, before: str, after: str) -> float | None:
+    def compute_change(self, before: str, after: str) -> float | None:
         """Compute the relative change of the replay time; None if either was not timed."""
         first, second = self.members.get(before), self.members.get(after)
         if first is None or second is None or first.gpu is None or second.gpu is None:
@@ -48,18 +48,18 @@ def compare_sizes(reports: Sequence[LoopReport]) -> tuple[SizeComparison, ...]:
             if family.has_sizes:
                 families_by_name.setdefault(family.family.name, {}).setdefault(report.run, family)
     return tuple(
-        _compared(name, families)
+        _compare_family(name, families)
         for name, families in families_by_name.items()
         if len(families) > 1
     )
 
 
-def _compared(name: str, families: Mapping[str, FamilyReport]) -> SizeComparison:
+def _compare_family(name: str, families: Mapping[str, FamilyReport]) -> SizeComparison:
     keys: dict[tuple[int, tuple[int, ...]], dict[str, MemberReport]] = {}
     for run, family in families.items():
         for member in family.members:
             if member.size is not None:
-                keys.setdefault((member.size, member.rest), {})[run] = member
+                keys.setdefault((member.size, member.other_axes), {})[run] = member
     first = next(iter(families.values())).family
     return SizeComparison(
         family=name,

@@ -13,11 +13,11 @@ from graphviz_dash.analysis.loop.family_report import (
     FamilyReport,
     MemberReport,
     SizeLoss,
-    total_fallback_ns,
+    sum_fallback_ns,
 )
-from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.charts.figures.axes import log_ticks, time_unit
-from graphviz_dash.charts.figures.theme import dress, keep_margins, tick_room
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.charts.figures.axes import choose_time_unit, compute_log_ticks
+from graphviz_dash.charts.figures.theme import apply_theme, compute_tick_width, set_fixed_margins
 from graphviz_dash.charts.shades import (
     ACCENT,
     BLUE,
@@ -27,28 +27,28 @@ from graphviz_dash.charts.shades import (
     VIOLET,
     WARNING,
     Theme,
-    shade,
+    get_colour,
 )
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.units import counted, format_bytes, format_count, format_ns
+from graphviz_dash.units import format_bytes, format_count, format_ns, pluralize
 
-_WIDE_RANGE: Final = 16
+_LOG_AXIS_RATIO: Final = 16
 """Ratio of largest to smallest size from which the size axis is logarithmic."""
-_FEW: Final = 24
+_MAX_TICKS: Final = 24
 """Maximum number of sizes with a tick each."""
-_APART: Final = 240
+_MAX_POINTS: Final = 240
 """Maximum number of graphs drawn as points with bars; more become a line with a band."""
-_CHANGES: Final = 12
+_MAX_CHANGE_LINES: Final = 12
 """Maximum number of kernel changes with a line each."""
-_EQUAL: Final = 1e-6
+_EQUAL_TOLERANCE: Final = 1e-6
 """Relative difference below which two times are drawn as one."""
-_BARS: Final = 240
+_MAX_BARS: Final = 240
 """Maximum number of request sizes drawn individually; more are grouped by padded size."""
 
 
-def family_chart(
+def draw_family(
     family: FamilyReport, changes: Sequence[KernelChange], theme: Theme
 ) -> go.Figure | None:
     """Draw replay time with quartiles by size; below it request counts, padding cost and fallback
@@ -57,11 +57,11 @@ def family_chart(
     timed = [member for member in members if member.gpu]
     if not timed:
         return None
-    losses = [] if isinstance(family.losses, Missing) else _binned(family)
+    losses = [] if isinstance(family.losses, Missing) else _aggregate_losses(family)
     has_fallbacks = any(loss.fallbacks and loss.fallback_ns is not None for loss in losses)
     domains, height = _LAYOUTS[0 if not losses else 2 if has_fallbacks else 1]
     figure = go.Figure()
-    unit = time_unit(max(member.gpu.median for member in timed if member.gpu))
+    unit = choose_time_unit(max(member.gpu.median for member in timed if member.gpu))
     _add_lines(figure, timed, unit.ns, theme)
     titles = [f"replay, {unit.name}"]
     if losses:
@@ -73,12 +73,14 @@ def family_chart(
     for number, (domain, title) in enumerate(zip(domains, titles, strict=True), 1):
         axis = {"domain": domain, "title": {"text": title}, "anchor": "x"}
         figure.update_layout({f"yaxis{number if number > 1 else ''}": axis})
-    dress(figure, theme, height)
+    apply_theme(figure, theme, height)
     bottom = f"y{len(titles)}" if len(titles) > 1 else "y"
-    _size_axis(figure, family, [member.size or 0 for member in members], losses, bottom)
+    _configure_size_axis(figure, family, [member.size or 0 for member in members], losses, bottom)
     figure.update_yaxes(rangemode="tozero", tickformat=",", nticks=4)
-    figure.update_layout(showlegend=bool(changes) or len({member.rest for member in timed}) > 1)
-    return keep_margins(figure, _labels_room(figure))
+    figure.update_layout(
+        showlegend=bool(changes) or len({member.other_axes for member in timed}) > 1
+    )
+    return set_fixed_margins(figure, _compute_label_width(figure))
 
 
 _LAYOUTS: Final = (
@@ -90,7 +92,7 @@ _LAYOUTS: Final = (
 padding, and with fallbacks."""
 
 
-def _size_axis(
+def _configure_size_axis(
     figure: go.Figure,
     family: FamilyReport,
     sizes: Sequence[int],
@@ -99,26 +101,26 @@ def _size_axis(
 ) -> None:
     """Configure the shared size axis, with labels below the subplot ``bottom``."""
     all_sizes = [*sizes, *(loss.size for loss in losses)]
-    is_log = max(all_sizes) > _WIDE_RANGE * min(all_sizes)
+    is_log = max(all_sizes) > _LOG_AXIS_RATIO * min(all_sizes)
     axis = family.family.size_axis
     name = "size" if axis is None else family.family.axes[axis]
     settings: dict[str, Any] = {"title_text": escape(name), "type": "log" if is_log else "linear"}
     ticks = sorted(set(sizes))
-    if len(ticks) <= _FEW:
-        spaced_ticks = _spaced(ticks, wide=is_log)
+    if len(ticks) <= _MAX_TICKS:
+        spaced_ticks = _select_spaced_ticks(ticks, wide=is_log)
         settings |= {"tickvals": spaced_ticks, "ticktext": [f"{tick:,}" for tick in spaced_ticks]}
     else:
         # Plotly's ticks on a logarithmic axis are only powers of ten.
-        settings |= _tens(all_sizes) if is_log else {"tickformat": ","}
+        settings |= _build_log_ticks(all_sizes) if is_log else {"tickformat": ","}
     figure.update_xaxes(**settings, anchor=bottom)
 
 
-def _tens(sizes: Sequence[int]) -> dict[str, Any]:
-    ticks = log_ticks(sizes)
+def _build_log_ticks(sizes: Sequence[int]) -> dict[str, Any]:
+    ticks = compute_log_ticks(sizes)
     return {"tickvals": ticks, "ticktext": [f"{tick:,g}" for tick in ticks]}
 
 
-def _spaced(ticks: Sequence[int], *, wide: bool) -> list[int]:
+def _select_spaced_ticks(ticks: Sequence[int], *, wide: bool) -> list[int]:
     """Select ticks with enough distance for their labels."""
     selected = [ticks[-1]]
     for tick in reversed(ticks[:-1]):
@@ -133,14 +135,14 @@ def _add_lines(
 ) -> None:
     """Draw a line per combination of the other key numbers. Graphs are points with quartile bars,
     or a band if there are many."""
-    other_keys = sorted({member.rest for member in timed})
-    colours = [shade(hue, theme) for hue in (BLUE, MAGENTA, VIOLET, WARNING, GREY)]
+    other_keys = sorted({member.other_axes for member in timed})
+    colours = [get_colour(hue, theme) for hue in (BLUE, MAGENTA, VIOLET, WARNING, GREY)]
     for number, other_key in enumerate(other_keys):
-        line = [member for member in timed if member.rest == other_key]
+        line = [member for member in timed if member.other_axes == other_key]
         colour = colours[min(number, len(colours) - 1)]
         sizes = [member.size for member in line]
         medians = [member.gpu.median / unit_ns for member in line if member.gpu]
-        is_sparse = len(line) <= _APART
+        is_sparse = len(line) <= _MAX_POINTS
         if not is_sparse:
             _add_band(figure, line, unit_ns, colour)
         figure.add_scatter(
@@ -149,22 +151,22 @@ def _add_lines(
             else "with " + ", ".join(f"{n:,}" for n in other_key),
             x=sizes,
             y=medians,
-            error_y=_error_bars(line, unit_ns, colour) if is_sparse else None,
+            error_y=_build_error_bars(line, unit_ns, colour) if is_sparse else None,
             mode="lines+markers" if is_sparse else "lines",
             line={"color": colour, "width": 1.5},
-            marker={"size": 7 if len(line) <= _FEW else 4, "color": colour},
-            text=[_said(member) for member in line],
+            marker={"size": 7 if len(line) <= _MAX_TICKS else 4, "color": colour},
+            text=[_format_hover(member) for member in line],
             hovertemplate="%{text}<extra></extra>",
             showlegend=len(other_keys) > 1,
         )
 
 
-def _error_bars(line: Sequence[MemberReport], unit_ns: float, colour: str) -> dict[str, Any]:
+def _build_error_bars(line: Sequence[MemberReport], unit_ns: float, colour: str) -> dict[str, Any]:
     return {
         "type": "data",
         "symmetric": False,
-        "array": [_above(member) / unit_ns for member in line],
-        "arrayminus": [_below(member) / unit_ns for member in line],
+        "array": [_get_upper_error(member) / unit_ns for member in line],
+        "arrayminus": [_get_lower_error(member) / unit_ns for member in line],
         "thickness": 1,
         "width": 2,
         "color": colour,
@@ -175,7 +177,7 @@ def _add_band(figure: go.Figure, line: Sequence[MemberReport], unit_ns: float, c
     sizes = [member.size for member in line]
     ends = [
         [(member.gpu.median + sign * away(member)) / unit_ns for member in line if member.gpu]
-        for sign, away in ((-1, _below), (1, _above))
+        for sign, away in ((-1, _get_lower_error), (1, _get_upper_error))
     ]
     for values, fill in zip(ends, (None, "tonexty"), strict=True):
         figure.add_scatter(
@@ -189,34 +191,34 @@ def _add_band(figure: go.Figure, line: Sequence[MemberReport], unit_ns: float, c
         )
 
 
-def _above(member: MemberReport) -> float:
+def _get_upper_error(member: MemberReport) -> float:
     return (member.gpu.spread.high or member.gpu.median) - member.gpu.median if member.gpu else 0.0
 
 
-def _below(member: MemberReport) -> float:
+def _get_lower_error(member: MemberReport) -> float:
     return member.gpu.median - member.gpu.spread.low if member.gpu else 0.0
 
 
-def _said(member: MemberReport) -> str:
+def _format_hover(member: MemberReport) -> str:
     assert member.gpu is not None
     key = ", ".join(f"{number:,}" for number in member.member.key or ())
     return (
         f"<b>{key}</b><br>{format_ns(member.gpu.median)} "
-        f"({counted(member.gpu.spread.samples, 'sample')})<br>"
-        f"{counted(member.steps, 'step')}"
+        f"({pluralize(member.gpu.spread.samples, 'sample')})<br>"
+        f"{pluralize(member.steps, 'step')}"
     )
 
 
 def _add_changes(figure: go.Figure, changes: Sequence[KernelChange], theme: Theme) -> None:
     """Mark changes of kernels between two sizes, with dotted lines unless there are too many."""
-    colour = shade(WARNING, theme)
-    for change in changes if len(changes) <= _CHANGES else ():
+    colour = get_colour(WARNING, theme)
+    for change in changes if len(changes) <= _MAX_CHANGE_LINES else ():
         figure.add_shape(
             type="line",
             xref="x",
             yref="paper",
-            x0=_between(change),
-            x1=_between(change),
+            x0=_compute_midpoint(change),
+            x1=_compute_midpoint(change),
             y0=0.0,
             y1=1.0,
             line={"color": colour, "width": 1, "dash": "dot"},
@@ -226,45 +228,48 @@ def _add_changes(figure: go.Figure, changes: Sequence[KernelChange], theme: Them
         return
     figure.add_scatter(
         name="kernel change",
-        x=[_between(change) for change in changes],
+        x=[_compute_midpoint(change) for change in changes],
         y=[0.0] * len(changes),
         mode="markers",
         marker={"symbol": "diamond", "size": 9, "color": colour},
-        text=[change_text(change) for change in changes],
+        text=[format_kernel_change(change) for change in changes],
         hovertemplate="%{text}<extra></extra>",
         cliponaxis=False,
     )
 
 
-def _between(change: KernelChange) -> float:
+def _compute_midpoint(change: KernelChange) -> float:
     """Return the geometric mean of a change's sizes, near the middle on either axis type."""
-    return float(((change.before.size or 1) * (change.after.size or 1)) ** 0.5)
+    return float(((change.smaller.size or 1) * (change.larger.size or 1)) ** 0.5)
 
 
-def change_text(change: KernelChange) -> str:
+def format_kernel_change(change: KernelChange) -> str:
     """Format the change as hover markup: its sizes and most frequent replacements."""
     lines = [
-        f"{replacement.count} × {_name(replacement.before)} → {_name(replacement.after)}"
+        (
+            f"{replacement.count} × {_format_kernel_name(replacement.old)} → "
+            f"{_format_kernel_name(replacement.new)}"
+        )
         for replacement in change.replacements[:4]
     ]
     more = len(change.replacements) - len(lines)
-    title = f"<b>{change.before.size:,} → {change.after.size:,}</b>, {change.nodes} nodes"
+    title = f"<b>{change.smaller.size:,} → {change.larger.size:,}</b>, {change.node_count} nodes"
     return "<br>".join([title, *lines, *([f"and {more} more"] if more > 0 else [])])
 
 
-def _name(kernel: str | None) -> str:
-    return "nothing" if kernel is None else escape(short_name(kernel))
+def _format_kernel_name(kernel: str | None) -> str:
+    return "nothing" if kernel is None else escape(shorten_name(kernel))
 
 
-def _binned(family: FamilyReport) -> list[SizeLoss]:
+def _aggregate_losses(family: FamilyReport) -> list[SizeLoss]:
     """Aggregate losses by real size, or by captured size if there are many."""
     assert not isinstance(family.losses, Missing)
     losses = list(family.losses)
-    if len(losses) <= _BARS:
+    if len(losses) <= _MAX_BARS:
         return losses
     ladder = sorted({member.size for member in family.members if member.size})
-    if len(ladder) > _BARS:
-        ladder = ladder[:: -(-len(ladder) // _BARS)]
+    if len(ladder) > _MAX_BARS:
+        ladder = ladder[:: -(-len(ladder) // _MAX_BARS)]
     bins: dict[int, list[SizeLoss]] = {}
     for loss in losses:
         size = next((candidate for candidate in ladder if candidate >= loss.size), losses[-1].size)
@@ -275,7 +280,7 @@ def _binned(family: FamilyReport) -> list[SizeLoss]:
             sum(candidate.requests for candidate in size_losses),
             sum(candidate.fallbacks for candidate in size_losses),
             sum(candidate.padding_ns for candidate in size_losses),
-            total_fallback_ns(size_losses),
+            sum_fallback_ns(size_losses),
         )
         for size, size_losses in bins.items()
     ]
@@ -284,15 +289,17 @@ def _binned(family: FamilyReport) -> list[SizeLoss]:
 def _add_requests(figure: go.Figure, losses: Sequence[SizeLoss], theme: Theme) -> None:
     graphed = [loss.requests - loss.fallbacks for loss in losses]
     text = [
-        f"<b>{loss.size:,}</b><br>{counted(loss.requests, 'request')}"
+        f"<b>{loss.size:,}</b><br>{pluralize(loss.requests, 'request')}"
         + (f", {format_count(loss.fallbacks)} fallbacks" if loss.fallbacks else "")
         for loss in losses
     ]
-    _stems(figure, "requests", losses, [0] * len(losses), graphed, text, shade(BLUE, theme), "y2")
+    _add_stems(
+        figure, "requests", losses, [0] * len(losses), graphed, text, get_colour(BLUE, theme), "y2"
+    )
     if any(loss.fallbacks for loss in losses):
         totals = [loss.requests for loss in losses]
-        red = shade(IDLE, theme)
-        _stems(figure, "fallbacks", losses, graphed, totals, text, red, "y2")
+        red = get_colour(IDLE, theme)
+        _add_stems(figure, "fallbacks", losses, graphed, totals, text, red, "y2")
 
 
 def _add_losses(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, theme: Theme) -> str:
@@ -300,13 +307,13 @@ def _add_losses(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, theme:
     losses_ns = [max(loss.padding_ns, 0.0) for loss in losses]
     text = [
         f"<b>{loss.size:,}</b><br>{format_ns(loss.padding_ns)} padding cost for "
-        f"{counted(loss.requests - loss.fallbacks, 'request')}"
+        f"{pluralize(loss.requests - loss.fallbacks, 'request')}"
         for loss in losses
     ]
-    unit = time_unit(max(losses_ns))
+    unit = choose_time_unit(max(losses_ns))
     values = [ns / unit.ns for ns in losses_ns]
-    colour = shade(VIOLET, theme)
-    _stems(figure, "padding", losses, [0.0] * len(losses_ns), values, text, colour, axis)
+    colour = get_colour(VIOLET, theme)
+    _add_stems(figure, "padding", losses, [0.0] * len(losses_ns), values, text, colour, axis)
     return f"padding, {unit.name}"
 
 
@@ -315,17 +322,17 @@ def _add_fallbacks(figure: go.Figure, losses: Sequence[SizeLoss], axis: str, the
     losses_ns = [max(loss.fallback_ns or 0.0, 0.0) for loss in losses]
     text = [
         f"<b>{loss.size:,}</b><br>{format_ns(loss.fallback_ns or 0.0)} fallback cost for "
-        f"{counted(loss.fallbacks, 'request')}"
+        f"{pluralize(loss.fallbacks, 'request')}"
         for loss in losses
     ]
-    unit = time_unit(max(losses_ns))
+    unit = choose_time_unit(max(losses_ns))
     values = [ns / unit.ns for ns in losses_ns]
-    colour = shade(IDLE, theme)
-    _stems(figure, "fallbacks", losses, [0.0] * len(losses_ns), values, text, colour, axis)
+    colour = get_colour(IDLE, theme)
+    _add_stems(figure, "fallbacks", losses, [0.0] * len(losses_ns), values, text, colour, axis)
     return f"fallbacks, {unit.name}"
 
 
-def _stems(
+def _add_stems(
     figure: go.Figure,
     name: str,
     losses: Sequence[SizeLoss],
@@ -358,20 +365,22 @@ def _stems(
     )
 
 
-def stairs_chart(family: FamilyReport, theme: Theme) -> go.Figure | None:
+def draw_cumulative_costs(family: FamilyReport, theme: Theme) -> go.Figure | None:
     """Draw cumulative device memory and startup time of all graphs up to each size; None if no size
     is known."""
     members = [member for member in family.members if member.size]
     if not members:
         return None
     sizes = [member.size or 0 for member in members]
-    private_bytes = [(member.own_bytes or 0) + (member.executable_bytes or 0) for member in members]
+    private_bytes = [
+        (member.exclusive_bytes or 0) + (member.executable_bytes or 0) for member in members
+    ]
     memory, startup = (
         list(accumulate(private_bytes)),
         list(accumulate(m.startup_ns for m in members)),
     )
     size_unit, size_name = (1 << 30, "GiB") if memory[-1] >= 4 << 30 else (1 << 20, "MiB")
-    time = time_unit(max(startup[-1], 1))
+    time = choose_time_unit(max(startup[-1], 1))
     figure = go.Figure()
     for values, unit, colour, axis, name, texts in (
         (memory, size_unit, BLUE, "y", "exclusive memory", [format_bytes(v) for v in memory]),
@@ -382,11 +391,11 @@ def stairs_chart(family: FamilyReport, theme: Theme) -> go.Figure | None:
             x=sizes,
             y=[value / unit for value in values],
             mode="lines+markers" if len(sizes) <= 60 else "lines",
-            line={"shape": "hv", "width": 2, "color": shade(colour, theme)},
+            line={"shape": "hv", "width": 2, "color": get_colour(colour, theme)},
             marker={"size": 5},
-            text=_stair_notes(sizes, texts, name) if len(sizes) <= _APART else None,
+            text=_format_stair_notes(sizes, texts, name) if len(sizes) <= _MAX_POINTS else None,
             hovertemplate="%{text}<extra></extra>"
-            if len(sizes) <= _APART
+            if len(sizes) <= _MAX_POINTS
             else f"<b>all up to %{{x:,}}</b><br>%{{y:,.3g}} {name}<extra></extra>",
             yaxis=axis,
         )
@@ -394,45 +403,45 @@ def stairs_chart(family: FamilyReport, theme: Theme) -> go.Figure | None:
         yaxis={"domain": (0.56, 1.0), "title": size_name},
         yaxis2={"domain": (0.0, 0.44), "title": time.name, "anchor": "x"},
     )
-    dress(figure, theme, 320)
-    _size_axis(figure, family, sizes, [], "y2")
+    apply_theme(figure, theme, 320)
+    _configure_size_axis(figure, family, sizes, [], "y2")
     figure.update_yaxes(rangemode="tozero", tickformat=",", nticks=4)
     figure.update_layout(showlegend=False)
-    return keep_margins(figure, _labels_room(figure))
+    return set_fixed_margins(figure, _compute_label_width(figure))
 
 
-def _labels_room(figure: go.Figure) -> float:
+def _compute_label_width(figure: go.Figure) -> float:
     """Compute the label width in pixels of axes from zero, by the largest value."""
     largest = max((y for trace in figure.data for y in trace.y if y is not None), default=0.0)
-    return tick_room([f"{largest:,.0f}", "0.05"])
+    return compute_tick_width([f"{largest:,.0f}", "0.05"])
 
 
-def _stair_notes(sizes: Sequence[int], texts: Sequence[str], name: str) -> list[str]:
+def _format_stair_notes(sizes: Sequence[int], texts: Sequence[str], name: str) -> list[str]:
     return [
         f"<b>all up to {size:,}</b><br>{text} {name}"
         for size, text in zip(sizes, texts, strict=True)
     ]
 
 
-def ladder_chart(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
+def draw_ladder(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
     """Draw the minimum time per request by number of sizes, with today's and the recommended sizes;
     None if there is only one number."""
     curve = [(count, ns) for count, ns in advice.curve if count]
     if len(curve) < 2:
         return None
-    unit = time_unit(max(ns for _, ns in curve[1:]))
+    unit = choose_time_unit(max(ns for _, ns in curve[1:]))
     figure = go.Figure()
     figure.add_scatter(
         name="best by number of sizes",
         x=[count for count, _ in curve],
         y=[ns / unit.ns for _, ns in curve],
         mode="lines",
-        line={"shape": "hv", "color": shade(BLUE, theme), "width": 2},
-        text=[f"<b>{counted(count, 'size')}</b><br>{format_ns(ns)}" for count, ns in curve],
+        line={"shape": "hv", "color": get_colour(BLUE, theme), "width": 2},
+        text=[f"<b>{pluralize(count, 'size')}</b><br>{format_ns(ns)}" for count, ns in curve],
         hovertemplate="%{text}<extra></extra>",
     )
     points = (
-        ("today", len(advice.today), advice.today_use, GREY, "circle"),
+        ("today", len(advice.current_sizes), advice.current_use, GREY, "circle"),
         ("best within the budget", len(advice.ladder.sizes), advice.use, ACCENT, "diamond"),
     )
     for name, count, use, colour, symbol in points:
@@ -444,20 +453,20 @@ def ladder_chart(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
             x=[count],
             y=[time / unit.ns],
             mode="markers",
-            marker={"size": 12, "symbol": symbol, "color": shade(colour, theme)},
-            text=[f"<b>{name}</b><br>{counted(count, 'size')}, {format_ns(time)}"],
+            marker={"size": 12, "symbol": symbol, "color": get_colour(colour, theme)},
+            text=[f"<b>{name}</b><br>{pluralize(count, 'size')}, {format_ns(time)}"],
             hovertemplate="%{text}<extra></extra>",
         )
-    dress(figure, theme, 300)
+    apply_theme(figure, theme, 300)
     figure.update_xaxes(title_text="sizes", tickformat=",d", rangemode="tozero")
     values = [ns / unit.ns for _, ns in curve[1:]] + [
         use.total_ns / advice.requests / unit.ns
-        for use in (advice.today_use, advice.use)
+        for use in (advice.current_use, advice.use)
         if use.total_ns != float("inf")
     ]
     # Sums of the same numbers in another order differ in the last bit. On an axis with that range,
     # the browser's coordinates become infinite.
-    differs = max(values) - min(values) > max(values) * _EQUAL
+    differs = max(values) - min(values) > max(values) * _EQUAL_TOLERANCE
     margin = (max(values) - min(values)) * 0.12 if differs else max(values) * 0.05
     figure.update_yaxes(
         title_text=f"GPU time per request, {unit.name}",

@@ -6,10 +6,10 @@ from html import escape
 
 import plotly.graph_objects as go
 
-from graphviz_dash.charts.figures.axes import time_unit
-from graphviz_dash.charts.figures.theme import dress
-from graphviz_dash.charts.palette import MODULES
-from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.charts.figures.axes import choose_time_unit
+from graphviz_dash.charts.figures.theme import apply_theme
+from graphviz_dash.charts.palette import MODULE_SHADES
+from graphviz_dash.charts.shades import Theme, get_colour
 from graphviz_dash.features.ladder.analysis.size_comparison import SizeComparison
 from graphviz_dash.units import format_ns
 
@@ -17,7 +17,7 @@ _WIDE_RANGE = 16
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "x", "star")
 
 
-def comparison_chart(compared: SizeComparison, theme: Theme) -> go.Figure | None:
+def draw_size_comparison(compared: SizeComparison, theme: Theme) -> go.Figure | None:
     """Draw a line per run, with distinct colour and marker; None if no replay was timed."""
     timed = {
         run: [member for member in family.members if member.size and member.gpu]
@@ -26,7 +26,7 @@ def comparison_chart(compared: SizeComparison, theme: Theme) -> go.Figure | None
     medians = [m.gpu.median for members in timed.values() for m in members if m.gpu]
     if not medians:
         return None
-    unit = time_unit(max(medians))
+    unit = choose_time_unit(max(medians))
     figure = go.Figure()
     for number, (run, members) in enumerate(timed.items()):
         figure.add_scatter(
@@ -34,7 +34,10 @@ def comparison_chart(compared: SizeComparison, theme: Theme) -> go.Figure | None
             x=[member.size for member in members],
             y=[member.gpu.median / unit.ns for member in members if member.gpu],
             mode="lines+markers",
-            line={"color": shade(MODULES[number % len(MODULES)], theme), "width": 1.5},
+            line={
+                "color": get_colour(MODULE_SHADES[number % len(MODULE_SHADES)], theme),
+                "width": 1.5,
+            },
             marker={"size": 7, "symbol": _SYMBOLS[number % len(_SYMBOLS)]},
             text=[
                 f"<b>{escape(run)}</b>, {member.size:,}<br>{format_ns(member.gpu.median)}"
@@ -43,7 +46,7 @@ def comparison_chart(compared: SizeComparison, theme: Theme) -> go.Figure | None
             ],
             hovertemplate="%{text}<extra></extra>",
         )
-    dress(figure, theme, 320)
+    apply_theme(figure, theme, 320)
     sizes = [member.size or 1 for members in timed.values() for member in members]
     kind = "log" if max(sizes) > _WIDE_RANGE * min(sizes) else "linear"
     figure.update_xaxes(title_text=escape(compared.axis), type=kind, tickformat=",")

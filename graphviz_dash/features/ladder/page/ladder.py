@@ -9,28 +9,28 @@ import streamlit as st
 
 from graphviz_dash.analysis.loop.family_report import FamilyReport
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
-from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, LadderUse
-from graphviz_dash.features.ladder.charts.families import ladder_chart
+from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, LadderCost
+from graphviz_dash.features.ladder.charts.families import draw_ladder
 from graphviz_dash.features.ladder.narrative import (
-    advice_sentence,
-    bound_sentence,
-    ceiling_sentence,
-    interpolation_sentence,
-    pool_method,
-    sizes_text,
+    describe_advice,
+    describe_bound,
+    describe_ceiling,
+    describe_interpolation,
+    describe_memory_method,
+    format_sizes,
 )
-from graphviz_dash.features.ladder.page.state import advice
+from graphviz_dash.features.ladder.page.state import get_advice
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import draw, loop_figure
-from graphviz_dash.ui.page.markup import element, show, table, text
-from graphviz_dash.units import format_bytes, format_count, format_ns, significant
+from graphviz_dash.ui.page.frame import draw_figure, get_loop_figure
+from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
+from graphviz_dash.units import format_bytes, format_count, format_ns, round_significant
 
-_MOST_GRAPHS: Final = 512
+_MAX_GRAPHS: Final = 512
 
 
 @st.fragment
-def ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> None:
+def show_ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> None:
     """Show the advice for a family, given by its indices in the reports of the experiment ``key``.
 
     A fragment: a changed budget redraws only this panel.
@@ -38,84 +38,89 @@ def ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> None:
     st.header("Recommended capture sizes", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="budgets"):
         today = len({member.size for member in report.members if member.size})
-        graphs = _limit("graphs", "Max sizes", f"{today} (current)", 1)
-        memory = _limit("memory", "Max memory (MiB)", "any", 1)
-        startup = _limit("startup", "Max startup (ms)", "any", 1)
+        graphs = _read_limit("graphs", "Max sizes", f"{today} (current)", 1)
+        memory = _read_limit("memory", "Max memory (MiB)", "any", 1)
+        startup = _read_limit("startup", "Max startup (ms)", "any", 1)
     budget = Budget(
-        None if graphs is None else min(graphs, _MOST_GRAPHS),
+        None if graphs is None else min(graphs, _MAX_GRAPHS),
         None if memory is None else memory << 20,
         None if startup is None else startup * 1_000_000,
     )
-    result = advice(key, run, family, budget)
+    result = get_advice(key, run, family, budget)
     if isinstance(result, Missing):
-        show(element("p", text(f"No ladder: {result.reason}."), "said"))
+        show_markup(format_element("p", escape_html(f"No ladder: {result.reason}."), "said"))
         return
-    show(element("p", text(advice_sentence(result)), "sentence"))
+    show_markup(format_element("p", escape_html(describe_advice(result)), "sentence"))
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
-        show(element("div", _uses(result), "scroll"))
+        show_markup(format_element("div", _format_uses(result), "scroll"))
         # Not st.code, which downloads syntax colours for all languages.
-        sizes = element("code", text(sizes_text(result.ladder.sizes)))
-        show(element("pre", sizes, "sizes", tabindex="0", title="Copy sizes"))
+        sizes = format_element("code", escape_html(format_sizes(result.ladder.sizes)))
+        show_markup(format_element("pre", sizes, "sizes", tabindex="0", title="Copy sizes"))
     with right:
         chart_key = ("ladder", run, family, budget)
-        chart = loop_figure(key, chart_key, lambda seen: ladder_chart(result, seen))
+        chart = get_loop_figure(key, chart_key, lambda seen: draw_ladder(result, seen))
         if chart is not None:
-            draw(chart, f"ladder-{key}-{run}-{family}-{budget}")
-    notes = (ceiling_sentence(result), interpolation_sentence(result), bound_sentence(result))
-    show(*(element("p", text(note), "said") for note in notes if note))
-    show(element("p", text(pool_method(report.node_bytes)), "muted"))
+            draw_figure(chart, f"ladder-{key}-{run}-{family}-{budget}")
+    notes = (describe_ceiling(result), describe_interpolation(result), describe_bound(result))
+    show_markup(*(format_element("p", escape_html(note), "said") for note in notes if note))
+    show_markup(
+        format_element("p", escape_html(describe_memory_method(report.node_bytes)), "muted")
+    )
     # The end of the page script, which stores the address, does not run after a fragment.
-    url_state.remember("graphs")
+    url_state.remember_address("graphs")
 
 
-def _limit(name: str, label: str, otherwise: str, least: int) -> int | None:
+def _read_limit(name: str, label: str, placeholder: str, minimum: int) -> int | None:
     """Show a field for a limit stored as a URL parameter; None if empty."""
-    parameter = url_state.value(name) or ""
+    parameter = url_state.get_value(name) or ""
     number = (
         int(parameter)
         if parameter.isascii() and parameter.isdecimal() and len(parameter) < 9
         else None
     )
-    limit = number if number is None or number >= least else least
+    limit = number if number is None or number >= minimum else minimum
 
     def pick(new: Any) -> None:
-        url_state.change({name: None if new is None else str(int(new))})
+        url_state.set_parameters({name: None if new is None else str(int(new))})
 
     st.number_input(
         label,
-        min_value=least,
+        min_value=minimum,
         step=1,
         value=None,
-        placeholder=otherwise,
+        placeholder=placeholder,
         width=190,
-        **url_state.widget_of(name, limit, pick),
+        **url_state.build_widget_arguments(name, limit, pick),
     )
     return limit
 
 
-def _uses(result: LadderAdvice) -> str:
-    uses = (result.today_use, result.use)
+def _format_uses(result: LadderAdvice) -> str:
+    uses = (result.current_use, result.use)
     rows = [
-        ("Sizes", [format_count(len(s)) for s in (result.today, result.ladder.sizes)]),
-        ("GPU time per request", [_request(result, use) for use in uses]),
+        ("Sizes", [format_count(len(s)) for s in (result.current_sizes, result.ladder.sizes)]),
+        ("GPU time per request", [_format_request_time(result, use) for use in uses]),
         ("of which padding", [format_ns(use.padding_ns / result.requests) for use in uses]),
         ("Fallbacks", [format_count(round(use.fallbacks)) for use in uses]),
-        ("Throughput", [_rate(result, use) for use in uses]),
+        ("Throughput", [_format_rate(result, use) for use in uses]),
         ("Memory", [format_bytes(use.memory_bytes) for use in uses]),
         ("Startup", [format_ns(use.startup_ns) for use in uses]),
     ]
     cells = [
-        [text(name), *(element("span", text(value), "num") for value in values)]
+        [
+            escape_html(name),
+            *(format_element("span", escape_html(value), "num") for value in values),
+        ]
         for name, values in rows
     ]
-    return table(["", "current", "best"], [("Requests of this run", cells)], "figures runs")
+    return format_table(["", "current", "best"], [("Requests of this run", cells)], "figures runs")
 
 
-def _request(result: LadderAdvice, use: LadderUse) -> str:
+def _format_request_time(result: LadderAdvice, use: LadderCost) -> str:
     return format_ns(use.total_ns / result.requests) if math.isfinite(use.total_ns) else "–"
 
 
-def _rate(result: LadderAdvice, use: LadderUse) -> str:
-    rate = result.rate(use)
-    return "–" if rate is None else f"{significant(rate)}/s"
+def _format_rate(result: LadderAdvice, use: LadderCost) -> str:
+    rate = result.compute_throughput(use)
+    return "–" if rate is None else f"{round_significant(rate)}/s"

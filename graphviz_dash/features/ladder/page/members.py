@@ -11,13 +11,17 @@ from graphviz_dash.analysis.loop.family_report import (
     LoopReport,
     MemberReport,
 )
-from graphviz_dash.analysis.loop.keys import key_text
-from graphviz_dash.errors import printable
-from graphviz_dash.features.ladder.narrative import KEY_METHODS, member_title, node_bytes_words
+from graphviz_dash.analysis.loop.keys import format_key
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.ladder.narrative import (
+    KEY_METHODS,
+    format_member_title,
+    format_node_bytes,
+)
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.page.navigation import carry, link
-from graphviz_dash.ui.page.picked_row import picking
+from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.navigation import carry_parameters, show_link
+from graphviz_dash.ui.page.picked_row import build_selection_callback
 from graphviz_dash.ui.state.catalogue import Entry
 
 _MIB: Final = 1 << 20
@@ -26,14 +30,14 @@ _MEMBER: Final = "member"
 
 
 @st.fragment
-def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> None:
+def show_members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> None:
     """Show the cost of each member of ``family``; the selected row links to its graph.
 
     A fragment: selecting a row redraws only its links.
     """
     members = family.members
-    selected = _chosen(members)
-    columns = _columns(family)
+    selected = _read_selected_row(members)
+    columns = _build_columns(family)
     key = f"members-{entry.key}-{report.run}-{family.index}"
     st.dataframe(
         columns,
@@ -45,7 +49,7 @@ def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> Non
         hide_index=True,
         height="content" if len(members) <= 12 else 420,
         key=key,
-        on_select=picking(key, _pick),
+        on_select=build_selection_callback(key, _select_row),
         selection_mode="single-cell",
         placeholder="–",
         alt="Graphs of the family; selecting a row links to its drawing",
@@ -53,36 +57,41 @@ def members_table(entry: Entry, report: LoopReport, family: FamilyReport) -> Non
     methods = {member.member.method for member in members if member.member.method}
     sources = "; ".join(KEY_METHODS[method] for method in methods)
     method = f"Keys come from {sources}. " if sources else "Keys are unknown. "
-    show(
-        element(
+    show_markup(
+        format_element(
             "p",
-            text(
+            escape_html(
                 f"{method}Select a row for its graph. GPU time is the median of sampled "
                 "replays between CUDA events. Own memory is the pool memory left allocated by "
-                f"the capture, plus {node_bytes_words(family.node_bytes)}."
+                f"the capture, plus {format_node_bytes(family.node_bytes)}."
             ),
             "muted",
         )
     )
     graphs = [] if selected is None else list(dict.fromkeys(members[selected].member.graphs))
     # Also without a row: a fragment can only redraw elements that the full run created.
-    carry("graph", {"run": report.run, "graph": graphs[0]} if graphs else {})
+    carry_parameters("graph", {"run": report.run, "graph": graphs[0]} if graphs else {})
     if selected is not None:
-        _lead(entry, report, graphs, member_title(family.family, members[selected].member))
+        _show_links(
+            entry, report, graphs, format_member_title(family.family, members[selected].member)
+        )
     # The end of the page script, which stores the address, does not run after a fragment.
-    url_state.remember("graphs")
+    url_state.remember_address("graphs")
 
 
-def _columns(family: FamilyReport) -> dict[str, list[Any]]:
+def _build_columns(family: FamilyReport) -> dict[str, list[Any]]:
     members = family.members
     own_memory = [
         None
-        if member.own_bytes is None and member.executable_bytes is None
-        else ((member.own_bytes or 0) + (member.executable_bytes or 0)) / _MIB
+        if member.exclusive_bytes is None and member.executable_bytes is None
+        else ((member.exclusive_bytes or 0) + (member.executable_bytes or 0)) / _MIB
         for member in members
     ]
     return {
-        "Key": [printable(key_text(family.family, member.member)) for member in members],
+        "Key": [
+            escape_control_characters(format_key(family.family, member.member))
+            for member in members
+        ],
         "Steps": [member.steps for member in members],
         "GPU time (µs)": [member.gpu.median / 1e3 if member.gpu else None for member in members],
         "Samples": [len(member.gpu_ns) for member in members],
@@ -107,20 +116,20 @@ def _columns(family: FamilyReport) -> dict[str, list[Any]]:
     }
 
 
-def _chosen(members: tuple[MemberReport, ...]) -> int | None:
-    value = url_state.value(_MEMBER) or ""
+def _read_selected_row(members: tuple[MemberReport, ...]) -> int | None:
+    value = url_state.get_value(_MEMBER) or ""
     row = int(value) if value.isdecimal() and len(value) < 9 else None
     return row if row is not None and row < len(members) else None
 
 
-def _pick(row: int | None) -> None:
-    url_state.change({_MEMBER: None if row is None else str(row)})
+def _select_row(row: int | None) -> None:
+    url_state.set_parameters({_MEMBER: None if row is None else str(row)})
 
 
-def _lead(entry: Entry, report: LoopReport, graphs: list[str], title: str) -> None:
+def _show_links(entry: Entry, report: LoopReport, graphs: list[str], title: str) -> None:
     """Show links to the graphs of the selected row, at most eight segments."""
     with st.container(horizontal=True, key="member-links"):
         for number, graph in enumerate(graphs[:8], 1):
             query = {"run": report.run, "graph": graph}
             label = f"Show {title}" if len(graphs) == 1 else f"Segment {number} of {title}"
-            link("graph", label, {url_state.EXPERIMENT: entry.name, **query})
+            show_link("graph", label, {url_state.EXPERIMENT: entry.name, **query})

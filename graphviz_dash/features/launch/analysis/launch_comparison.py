@@ -10,14 +10,14 @@ from msgspec import Struct
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, Timing, TopologyCosts
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch, Topology
 
-_BY_EVENTS: Final = (
+_EVENT_MEASURES: Final = (
     LaunchMeasure.FIRST_LAUNCH_DEVICE,
     LaunchMeasure.REPEAT_LAUNCH_DEVICE,
     LaunchMeasure.UPLOAD_DEVICE,
     LaunchMeasure.STREAM_DEVICE,
 )
 
-_EVENT_NS: Final = 500.0
+_EVENT_RESOLUTION_NS: Final = 500.0
 """Resolution of cudaEventElapsedTime according to CUDA's documentation."""
 
 
@@ -36,7 +36,7 @@ class MeasureDifference(Struct, frozen=True):
     """Largest difference between two medians, in ns."""
     spread: float
     """Width of the widest spread, in ns; for event timings at least their resolution."""
-    within: bool
+    is_within_spread: bool
     """True if the medians differ by at most ``spread``."""
 
 
@@ -46,7 +46,7 @@ class LaunchComparison(Struct, frozen=True):
     names: tuple[str, ...]
     differences: tuple[MeasureDifference, ...]
 
-    def of(self, measure: LaunchMeasure) -> tuple[MeasureDifference, ...]:
+    def select(self, measure: LaunchMeasure) -> tuple[MeasureDifference, ...]:
         """Select the differences of one measure."""
         return tuple(difference for difference in self.differences if difference.measure is measure)
 
@@ -57,15 +57,15 @@ def compare_launches(recordings: Mapping[str, LaunchCosts]) -> LaunchComparison 
         return None
     tables = [{row.topology: row for row in costs.rows} for costs in recordings.values()]
     differences = tuple(
-        _difference(topology, measure, timings)
+        _compare_timings(topology, measure, timings)
         for measure in LaunchMeasure
         for topology in tables[0]
-        if (timings := _timings(tables, topology, measure))
+        if (timings := _collect_timings(tables, topology, measure))
     )
     return LaunchComparison(tuple(recordings), differences)
 
 
-def _timings(
+def _collect_timings(
     tables: list[dict[Topology, TopologyCosts]], topology: Topology, measure: LaunchMeasure
 ) -> list[Timing]:
     """Collect the measure of each recording; empty if one lacks it."""
@@ -77,15 +77,15 @@ def _timings(
     return timings if len(timings) == len(tables) else []
 
 
-def _difference(
+def _compare_timings(
     topology: Topology, measure: LaunchMeasure, timings: list[Timing]
 ) -> MeasureDifference:
     medians = tuple(timing.summary.median for timing in timings)
     spread = max(
         (timing.spread.high or timing.spread.low) - timing.spread.low for timing in timings
     )
-    if measure in _BY_EVENTS:
-        spread = max(spread, _EVENT_NS)
+    if measure in _EVENT_MEASURES:
+        spread = max(spread, _EVENT_RESOLUTION_NS)
     largest_gap = max(medians) - min(medians)
     ratios = tuple(median / medians[0] for median in medians)
     return MeasureDifference(
@@ -102,9 +102,9 @@ class PublishedTime(Struct, frozen=True):
     """Number of parallel chains, each with a separate root."""
     length: int
     """Number of nodes per chain."""
-    before: float | None
+    older_ns: float | None
     """Time with the older toolkit, in ns; None if not published."""
-    after: float | None
+    newer_ns: float | None
     """Time with the newer toolkit, in ns; None if not published."""
     source: str
     """Location in the publication."""
@@ -112,7 +112,7 @@ class PublishedTime(Struct, frozen=True):
     """Median of each recording, by name, in ns; None if not measured."""
 
 
-def beside_published(
+def compare_published(
     published: PublishedLaunch, recordings: Mapping[str, LaunchCosts]
 ) -> tuple[PublishedTime, ...]:
     """Compare published times with ``recordings``.
@@ -124,10 +124,10 @@ def beside_published(
             figure.measure,
             figure.chains,
             figure.length,
-            _ns(figure.before_us),
-            _ns(figure.after_us),
+            _convert_to_ns(figure.before_us),
+            _convert_to_ns(figure.after_us),
             figure.source,
-            _medians(recordings, figure.chains, figure.length, figure.measure),
+            _find_medians(recordings, figure.chains, figure.length, figure.measure),
         )
         for figure in published.figures
     ]
@@ -141,7 +141,7 @@ def beside_published(
                 older.base_ns + older.slope_ns * nodes,
                 newer.base_ns + newer.slope_ns * nodes,
                 "text",
-                _medians(recordings, 1, nodes, measure),
+                _find_medians(recordings, 1, nodes, measure),
             )
             for nodes in (10, 100, 1000)
         ]
@@ -149,21 +149,25 @@ def beside_published(
     return tuple(sorted(rows, key=lambda row: (order.index(row.measure), row.chains, row.length)))
 
 
-def _ns(published_us: int | None) -> float | None:
+def _convert_to_ns(published_us: int | None) -> float | None:
     return None if published_us is None else published_us * 1e3
 
 
-def _medians(
+def _find_medians(
     recordings: Mapping[str, LaunchCosts], chains: int, length: int, measure: LaunchMeasure
 ) -> dict[str, float | None]:
     """Find the median of the same graph in each recording; None if not measured."""
-    return {name: _median(costs, chains, length, measure) for name, costs in recordings.items()}
+    return {
+        name: _find_median(costs, chains, length, measure) for name, costs in recordings.items()
+    }
 
 
-def _median(costs: LaunchCosts, chains: int, length: int, measure: LaunchMeasure) -> float | None:
+def _find_median(
+    costs: LaunchCosts, chains: int, length: int, measure: LaunchMeasure
+) -> float | None:
     for row in costs.rows:
         topology = row.topology
         shape = (topology.width, topology.length, topology.single_root, topology.other)
         if shape == (chains, length, False, None):
-            return row.median(measure)
+            return row.get_median(measure)
     return None

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind, Summary, summarise
 from graphviz_dash.features.launch.analysis.launch_fit import (
-    FEWEST_SIZES,
+    MIN_SIZES,
     AddedTime,
     GrowthFit,
-    difference,
-    fit,
-    slope_of,
-    table,
+    arrange_samples,
+    compute_difference,
+    fit_growth,
+    fit_slope,
 )
 from graphviz_dash.model.launch import LaunchMeasure, LaunchRecording, LaunchSeries, Topology
 
@@ -36,11 +36,11 @@ class Timing(Struct, frozen=True):
     """
 
     summary: Summary
-    shortest: int
+    minimum: int
     spread: Spread
 
     @classmethod
-    def of(cls, values: Sequence[int]) -> Timing | None:
+    def from_values(cls, values: Sequence[int]) -> Timing | None:
         """Summarize ``values``; None if empty."""
         summary = summarise(values)
         if summary is None:
@@ -60,7 +60,7 @@ class TopologyCosts(Struct, frozen=True):
     absent: Mapping[LaunchMeasure, str]
     """Reason for each missing measure."""
 
-    def median(self, measure: LaunchMeasure) -> float | None:
+    def get_median(self, measure: LaunchMeasure) -> float | None:
         """Return the median of a measure in ns; None if not measured."""
         timing = self.timings.get(measure)
         return None if timing is None else timing.summary.median
@@ -86,7 +86,7 @@ class LaunchCosts(Struct, frozen=True):
     """Fits over linear chains of kernels, by measure."""
     chains: Mapping[ChainFamily, Mapping[LaunchMeasure, GrowthFit]]
     """Fits over parallel chains of one width, by measure."""
-    constant: bool | None
+    is_constant: bool | None
     """True if a repeat launch of a linear chain has constant time; None with too few sizes."""
     root: AddedTime | None
     """Cost of each additional root; None with too few widths."""
@@ -98,36 +98,36 @@ class LaunchCosts(Struct, frozen=True):
     """Clock read, in ns; None without samples."""
 
 
-def launch_costs(recording: LaunchRecording) -> LaunchCosts:
+def analyze_launch_costs(recording: LaunchRecording) -> LaunchCosts:
     """Analyze ``recording``; deterministic."""
-    lines = _lines(recording)
+    lines = _select_lines(recording)
     process_trials = recording.process_trials
-    fits = _fits(lines, process_trials)
+    fits = _fit_all(lines, process_trials)
     repeat = fits.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     constant = None if repeat is None else repeat.slope_ns <= CONSTANT_SLOPE_NS
     return LaunchCosts(
         recording=replace(recording, series=(), call_ns=(), clock_ns=()),
-        rows=tuple(_row(series) for series in recording.series),
+        rows=tuple(_build_row(series) for series in recording.series),
         lines=fits,
-        chains=_chains(recording),
-        constant=constant,
-        root=_root(recording),
-        others=_others(recording, lines),
+        chains=_fit_chains(recording),
+        is_constant=constant,
+        root=_fit_root(recording),
+        others=_measure_other_kinds(recording, lines),
         call=summarise(recording.call_ns),
         clock=summarise(recording.clock_ns),
     )
 
 
-def _row(series: LaunchSeries) -> TopologyCosts:
+def _build_row(series: LaunchSeries) -> TopologyCosts:
     timings = {
         measure: timing
         for measure, values in series.samples.items()
-        if (timing := Timing.of(values)) is not None
+        if (timing := Timing.from_values(values)) is not None
     }
     return TopologyCosts(series.topology, timings, series.absent)
 
 
-def _lines(recording: LaunchRecording) -> list[LaunchSeries]:
+def _select_lines(recording: LaunchRecording) -> list[LaunchSeries]:
     lines = [
         series
         for series in recording.series
@@ -138,28 +138,30 @@ def _lines(recording: LaunchRecording) -> list[LaunchSeries]:
     return sorted(lines, key=lambda series: series.topology.nodes)
 
 
-def _fit(
+def _fit_measure(
     series_list: Sequence[LaunchSeries], measure: LaunchMeasure, process_trials: int | None
 ) -> GrowthFit | None:
     """Fit one measure over the graphs that have it; None with too few sizes."""
     measured = [series for series in series_list if measure in series.samples]
-    if len(measured) < FEWEST_SIZES:
+    if len(measured) < MIN_SIZES:
         return None
     nodes = [series.topology.nodes for series in measured]
-    return fit(nodes, table(series.samples[measure] for series in measured), process_trials)
+    return fit_growth(
+        nodes, arrange_samples(series.samples[measure] for series in measured), process_trials
+    )
 
 
-def _fits(
+def _fit_all(
     series_list: Sequence[LaunchSeries], process_trials: int | None
 ) -> dict[LaunchMeasure, GrowthFit]:
     return {
         measure: fitted
         for measure in LaunchMeasure
-        if (fitted := _fit(series_list, measure, process_trials)) is not None
+        if (fitted := _fit_measure(series_list, measure, process_trials)) is not None
     }
 
 
-def _chains(recording: LaunchRecording) -> dict[ChainFamily, dict[LaunchMeasure, GrowthFit]]:
+def _fit_chains(recording: LaunchRecording) -> dict[ChainFamily, dict[LaunchMeasure, GrowthFit]]:
     families: dict[ChainFamily, list[LaunchSeries]] = {}
     for series in recording.series:
         topology = series.topology
@@ -168,13 +170,13 @@ def _chains(recording: LaunchRecording) -> dict[ChainFamily, dict[LaunchMeasure,
             families.setdefault(family, []).append(series)
     process_trials = recording.process_trials
     fits = {
-        family: _fits(sorted(members, key=lambda series: series.topology.nodes), process_trials)
+        family: _fit_all(sorted(members, key=lambda series: series.topology.nodes), process_trials)
         for family, members in families.items()
     }
     return {family: by_measure for family, by_measure in fits.items() if by_measure}
 
 
-def _root(recording: LaunchRecording) -> AddedTime | None:
+def _fit_root(recording: LaunchRecording) -> AddedTime | None:
     """Fit the CPU time of repeat launches over the number of chains of one length."""
     measure = LaunchMeasure.REPEAT_LAUNCH_CPU
     by_length: dict[int, list[LaunchSeries]] = {}
@@ -183,14 +185,16 @@ def _root(recording: LaunchRecording) -> AddedTime | None:
         if topology.other is None and not topology.single_root and measure in series.samples:
             by_length.setdefault(topology.length, []).append(series)
     longest_series = max(by_length.values(), key=len, default=[])
-    if len(longest_series) < FEWEST_SIZES:
+    if len(longest_series) < MIN_SIZES:
         return None
     widths = [series.topology.width for series in longest_series]
-    samples = table(series.samples[measure] for series in longest_series)
-    return slope_of(widths, samples, recording.process_trials)
+    samples = arrange_samples(series.samples[measure] for series in longest_series)
+    return fit_slope(widths, samples, recording.process_trials)
 
 
-def _others(recording: LaunchRecording, lines: Sequence[LaunchSeries]) -> dict[str, AddedTime]:
+def _measure_other_kinds(
+    recording: LaunchRecording, lines: Sequence[LaunchSeries]
+) -> dict[str, AddedTime]:
     measure = LaunchMeasure.REPEAT_LAUNCH_CPU
     kernel_chains = {series.topology.nodes: series for series in lines if measure in series.samples}
     others: dict[str, AddedTime] = {}
@@ -198,6 +202,6 @@ def _others(recording: LaunchRecording, lines: Sequence[LaunchSeries]) -> dict[s
         kernel_series = kernel_chains.get(series.topology.nodes)
         if series.topology.other is None or kernel_series is None or measure not in series.samples:
             continue
-        samples = table((kernel_series.samples[measure], series.samples[measure]))
-        others[series.topology.other] = difference(samples, recording.process_trials)
+        samples = arrange_samples((kernel_series.samples[measure], series.samples[measure]))
+        others[series.topology.other] = compute_difference(samples, recording.process_trials)
     return others

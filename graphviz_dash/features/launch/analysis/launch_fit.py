@@ -15,12 +15,12 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats
-from graphviz_dash.analysis.sample_statistics import Spread, interval
+from graphviz_dash.analysis.sample_statistics import Spread, compute_interval
 
 RESAMPLES: Final = 300
 _SEED: Final = 20_240_601
 
-FEWEST_SIZES: Final = 4
+MIN_SIZES: Final = 4
 """Minimum number of sizes; fewer cannot determine a knee."""
 
 
@@ -40,7 +40,7 @@ class GrowthFit(Struct, frozen=True):
     knee_interval: Spread
     """Interval of ``knee``, in nodes."""
 
-    def at(self, nodes: int) -> float:
+    def evaluate(self, nodes: int) -> float:
         """Compute the fitted time for ``nodes`` nodes, in ns."""
         return self.base_ns + self.slope_ns * max(0, nodes - self.knee)
 
@@ -52,14 +52,14 @@ class AddedTime(Struct, frozen=True):
     interval: Spread
 
 
-def table(rows: Iterable[Sequence[int]]) -> Floats:
+def arrange_samples(rows: Iterable[Sequence[int]]) -> Floats:
     """Arrange samples as (sizes, trials), truncated to the shortest row."""
     listed = [*rows]
     trials = min(len(row) for row in listed)
     return np.array([row[:trials] for row in listed], dtype=np.float64)
 
 
-def fit(sizes: Sequence[int], samples: Floats, process_trials: int | None) -> GrowthFit:
+def fit_growth(sizes: Sequence[int], samples: Floats, process_trials: int | None) -> GrowthFit:
     """Fit ``samples`` (sizes, trials) over ascending ``sizes``, at least FEWEST_SIZES.
 
     Each ``process_trials`` consecutive trials belong to one process; None for a single process.
@@ -67,37 +67,40 @@ def fit(sizes: Sequence[int], samples: Floats, process_trials: int | None) -> Gr
     nodes = np.array(sizes, dtype=np.float64)
     # At least two sizes above a knee; otherwise the slope is noise of one measurement.
     knees = np.array([0.0, *nodes[:-2]])
-    (base,), (slope,), (knee,) = _hinges(nodes, np.median(samples, axis=1)[None, :], knees)
-    bases, slopes, bends = _hinges(nodes, _resampled(samples, process_trials), knees)
+    (base,), (slope,), (knee,) = _fit_hinges(nodes, np.median(samples, axis=1)[None, :], knees)
+    bases, slopes, bends = _fit_hinges(nodes, _resample_medians(samples, process_trials), knees)
     trials = samples.shape[1]
     return GrowthFit(
         float(base),
         float(slope),
         int(knee),
-        interval(bases, trials),
-        interval(slopes, trials),
-        interval(bends, trials),
+        compute_interval(bases, trials),
+        compute_interval(slopes, trials),
+        compute_interval(bends, trials),
     )
 
 
-def slope_of(sizes: Sequence[int], samples: Floats, process_trials: int | None) -> AddedTime:
+def fit_slope(sizes: Sequence[int], samples: Floats, process_trials: int | None) -> AddedTime:
     """Fit a line to ``samples`` (sizes, trials) over ``sizes``."""
     positions, no_knee = np.array(sizes, dtype=np.float64), np.zeros(1)
-    (slope,) = _hinges(positions, np.median(samples, axis=1)[None, :], no_knee)[1]
-    resampled_slopes = _hinges(positions, _resampled(samples, process_trials), no_knee)[1]
-    return AddedTime(float(slope), interval(resampled_slopes, samples.shape[1]))
+    (slope,) = _fit_hinges(positions, np.median(samples, axis=1)[None, :], no_knee)[1]
+    resampled_slopes = _fit_hinges(positions, _resample_medians(samples, process_trials), no_knee)[
+        1
+    ]
+    return AddedTime(float(slope), compute_interval(resampled_slopes, samples.shape[1]))
 
 
-def difference(samples: Floats, process_trials: int | None) -> AddedTime:
+def compute_difference(samples: Floats, process_trials: int | None) -> AddedTime:
     """Compute the difference between the medians of both rows of ``samples`` (2, trials)."""
     first_median, second_median = np.median(samples, axis=1)
-    resampled_differences = np.diff(_resampled(samples, process_trials), axis=1)[:, 0]
+    resampled_differences = np.diff(_resample_medians(samples, process_trials), axis=1)[:, 0]
     return AddedTime(
-        float(second_median - first_median), interval(resampled_differences, samples.shape[1])
+        float(second_median - first_median),
+        compute_interval(resampled_differences, samples.shape[1]),
     )
 
 
-def _hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Floats, Floats]:
+def _fit_hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Floats, Floats]:
     """Fit a hinge to each row of ``times``; returns base, slope and knee, each of shape (rows,).
 
     Least squares with weights 1/time: ``nodes`` (sizes,), ``times`` (rows, sizes), ``knees``
@@ -120,17 +123,19 @@ def _hinges(nodes: Floats, times: Floats, knees: Floats) -> tuple[Floats, Floats
     return base[best, row], slope[best, row], knees[best]
 
 
-def _resampled(samples: Floats, process_trials: int | None) -> Floats:
+def _resample_medians(samples: Floats, process_trials: int | None) -> Floats:
     """Compute medians by size of resamples, shape (resamples, sizes).
 
     A trial is drawn for all sizes together, because disturbances affect neighbouring measurements.
     """
     generator = np.random.Generator(np.random.PCG64(_SEED))
     trials = samples.shape[1]
-    return np.asarray(np.median(samples[:, _drawn(generator, trials, process_trials)], axis=2).T)
+    return np.asarray(
+        np.median(samples[:, _draw_trials(generator, trials, process_trials)], axis=2).T
+    )
 
 
-def _drawn(
+def _draw_trials(
     generator: np.random.Generator, trials: int, process_trials: int | None
 ) -> npt.NDArray[np.int64]:
     """Draw the trial indices of each resample, shape (resamples, trials)."""

@@ -25,7 +25,7 @@ class Verdict(StrEnum):
     EXPECTED = "as fast as expected"
     SLOWER = "slower than expected"
     FASTER = "faster than expected"
-    OPEN = "too uncertain to tell"
+    INCONCLUSIVE = "too uncertain to tell"
 
 
 class LaunchVerdict(Struct, frozen=True):
@@ -36,19 +36,19 @@ class LaunchVerdict(Struct, frozen=True):
     outside."""
     reference: str
     """Name of the recording."""
-    foretold_ns: float
+    predicted_ns: float
     """Predicted time, in ns."""
-    foretold: Spread
+    predicted_interval: Spread
     """95% interval of the prediction, in ns."""
     ratio: float
     """Measured time divided by the prediction."""
-    range: Spread
+    ratio_range: Spread
     """Measured quartiles divided by the ends of ``foretold``."""
-    usual: Spread
+    reference_ratios: Spread
     """Smallest and largest ratio of the recording's own graphs."""
 
 
-def launch_verdict(
+def judge_launch(
     kinds: Mapping[NodeKind, int], roots: int, measured: Timing, reference: str, costs: LaunchCosts
 ) -> LaunchVerdict | Missing:
     """Judge the repeat launch time ``measured`` of a graph with ``kinds`` of nodes and
@@ -60,7 +60,7 @@ def launch_verdict(
     if unknown:
         reason = f"{reference} has no graph that measures the cost of {', '.join(unknown)} nodes"
         return Missing(Fact.LAUNCH_COSTS, reason)
-    low, middle, high = _foretold(sum(kinds.values()), roots, others, costs)
+    low, middle, high = _predict_launch(sum(kinds.values()), roots, others, costs)
     if low <= 0:
         listed = ", ".join(sorted(others))
         reason = f"{reference} measures {listed} nodes too imprecisely for this many of them"
@@ -68,28 +68,28 @@ def launch_verdict(
     summary = measured.summary
     spread = summary.spread
     ratios = Spread(spread.low / high, (spread.high or 0.0) / low, spread.kind, spread.samples)
-    usual = _usual(costs)
+    usual = _compute_reference_ratios(costs)
     return LaunchVerdict(
-        verdict=_verdict(summary.median / middle, ratios, usual),
+        verdict=_decide_verdict(summary.median / middle, ratios, usual),
         reference=reference,
-        foretold_ns=middle,
-        foretold=Spread(low, high, SpreadKind.INTERVAL, spread.samples),
+        predicted_ns=middle,
+        predicted_interval=Spread(low, high, SpreadKind.INTERVAL, spread.samples),
         ratio=summary.median / middle,
-        range=ratios,
-        usual=usual,
+        ratio_range=ratios,
+        reference_ratios=usual,
     )
 
 
-def _verdict(ratio: float, ratios: Spread, usual: Spread) -> Verdict:
+def _decide_verdict(ratio: float, ratios: Spread, usual: Spread) -> Verdict:
     usual_high = usual.high or usual.low
     if usual.low <= ratio <= usual_high:
         return Verdict.EXPECTED
     if ratios.low > usual_high:
         return Verdict.SLOWER
-    return Verdict.FASTER if (ratios.high or ratios.low) < usual.low else Verdict.OPEN
+    return Verdict.FASTER if (ratios.high or ratios.low) < usual.low else Verdict.INCONCLUSIVE
 
 
-def _foretold(
+def _predict_launch(
     nodes: int, roots: int, others: Mapping[str, int], costs: LaunchCosts
 ) -> tuple[float, float, float]:
     """Predict a launch time: lower end of the interval, sum and upper end, in ns."""
@@ -108,16 +108,16 @@ def _foretold(
     return middle - below, middle, middle + above
 
 
-def _usual(costs: LaunchCosts) -> Spread:
+def _compute_reference_ratios(costs: LaunchCosts) -> Spread:
     """Find the smallest and largest ratio of measured to predicted time of the recording's
     graphs."""
     ratios = []
     for row in costs.rows:
         shape = row.topology
-        median = row.median(LaunchMeasure.REPEAT_LAUNCH_CPU)
+        median = row.get_median(LaunchMeasure.REPEAT_LAUNCH_CPU)
         roots = 1 if shape.single_root else shape.width
         if median is None or shape.other is not None or (roots > 1 and costs.root is None):
             continue
-        _, predicted_ns, _ = _foretold(shape.nodes, roots, {}, costs)
+        _, predicted_ns, _ = _predict_launch(shape.nodes, roots, {}, costs)
         ratios.append(median / predicted_ns)
     return Spread(min(ratios), max(ratios), SpreadKind.MIDDLE, len(ratios))

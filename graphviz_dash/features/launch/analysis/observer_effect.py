@@ -13,16 +13,16 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import recorded_reason, why_missing
+from graphviz_dash.analysis.absence import explain_missing, find_recorded_reason
 from graphviz_dash.analysis.sample_statistics import (
     Spread,
     Summary,
-    interval,
-    resampled_medians,
+    compute_interval,
+    compute_resampled_medians,
     summarise,
 )
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.observers import Observed, Observer, ObserverPass
+from graphviz_dash.model.observers import ObservedSeries, Observer, ObserverPass
 from graphviz_dash.model.run import Run
 
 
@@ -47,7 +47,7 @@ class MeasureEffect(Struct, frozen=True):
     """Ratio to the median without the observer; None without a baseline."""
     interval: Spread | None
     """95% interval of the ratio; None for a single total."""
-    beyond: bool | None
+    is_significant: bool | None
     """True if the difference exceeds the noise between processes.
 
     None for the baseline itself and without a ratio.
@@ -85,15 +85,15 @@ class ObserverEffect(Struct, frozen=True):
 
     1 for a single process.
     """
-    without: dict[Observer, str]
+    untested: dict[Observer, str]
     """Reason for each untested observer, if recorded."""
 
-    def row(self, observer: Observer) -> ObserverRow | None:
+    def get_row(self, observer: Observer) -> ObserverRow | None:
         """Return the row of an observer; None if not tested."""
         return next((row for row in self.rows if row.observer is observer), None)
 
 
-_READ: Final[dict[StepMeasure, Callable[[Observed], Sequence[int]]]] = {
+_READERS: Final[dict[StepMeasure, Callable[[ObservedSeries], Sequence[int]]]] = {
     StepMeasure.LAUNCH: lambda process: [step.launch_cpu_ns for step in process.steps],
     StepMeasure.STEP: lambda process: [step.wall_ns for step in process.steps],
     StepMeasure.INTERVAL: lambda process: (process.interval_ns,),
@@ -101,54 +101,58 @@ _READ: Final[dict[StepMeasure, Callable[[Observed], Sequence[int]]]] = {
     StepMeasure.REPORTED: lambda process: process.reported_ns,
 }
 # The GPU has no clock that can be read without a tool: events are the minimum.
-_BASE: Final = {StepMeasure.DEVICE: Observer.EVENTS, StepMeasure.REPORTED: Observer.EVENTS}
-_DIVIDED_BY: Final = {StepMeasure.REPORTED: StepMeasure.DEVICE}
-_SILENT: Final = {
+_BASE_OBSERVERS: Final = {
+    StepMeasure.DEVICE: Observer.EVENTS,
+    StepMeasure.REPORTED: Observer.EVENTS,
+}
+_BASE_MEASURES: Final = {StepMeasure.REPORTED: StepMeasure.DEVICE}
+_UNSUPPORTED: Final = {
     (Observer.NONE, StepMeasure.DEVICE): "no tool is attached that can time the GPU",
     (Observer.NONE, StepMeasure.REPORTED): "no profiler is attached",
     (Observer.STOPPED, StepMeasure.REPORTED): "a stopped profiler records nothing",
 }
-_UNREAD: Final = {
+_NOT_MEASURED: Final = {
     StepMeasure.DEVICE: "launching each step took longer than the spin kernel before it",
     StepMeasure.REPORTED: "the tool reported no times for these steps",
 }
 """Reasons for a missing value: the observer cannot measure it, or did not."""
 
 
-def observer_effect(run: Run) -> ObserverEffect | Missing:
+def compute_observer_effect(run: Run) -> ObserverEffect | Missing:
     """Measure the effect of each observer on the step of ``run``."""
     observers = run.observers
     if observers is None:
-        return why_missing(run, Fact.OBSERVERS_PASS)
-    noise = {measure: _noise(observers, measure) for measure in StepMeasure}
+        return explain_missing(run, Fact.OBSERVERS_PASS)
+    noise = {measure: _compute_noise(observers, measure) for measure in StepMeasure}
     # Without an observer the GPU time is unknown; its noise is that of the whole step.
-    noise |= dict.fromkeys(_BASE, noise[StepMeasure.STEP])
-    by_observer: dict[Observer, list[Observed]] = {}
+    noise |= dict.fromkeys(_BASE_OBSERVERS, noise[StepMeasure.STEP])
+    by_observer: dict[Observer, list[ObservedSeries]] = {}
     for process in observers.observed:
         by_observer.setdefault(process.observer, []).append(process)
     rows = tuple(
-        _row(observer, by_observer[observer], observers, noise)
+        _build_row(observer, by_observer[observer], observers, noise)
         for observer in Observer
         if observer in by_observer
     )
     untested = {
         observer: reason
         for observer in Observer
-        if (reason := recorded_reason(run, Fact.OBSERVER, observer.value)) is not None
+        if (reason := find_recorded_reason(run, Fact.OBSERVER, observer.value)) is not None
     }
     return ObserverEffect(run.name, bool(run.graphs), rows, noise, untested)
 
 
-def _row(
+def _build_row(
     observer: Observer,
-    series: Sequence[Observed],
+    series: Sequence[ObservedSeries],
     observers: ObserverPass,
     noise: dict[StepMeasure, float],
 ) -> ObserverRow:
     effects = {
         measure: effect
         for measure in StepMeasure
-        if (effect := _effect(observer, measure, series, observers, noise[measure])) is not None
+        if (effect := _compute_effect(observer, measure, series, observers, noise[measure]))
+        is not None
     }
     steps = sum(len(process.steps) for process in series)
     records = series[0].records
@@ -158,7 +162,9 @@ def _row(
         steps,
         effects,
         {
-            measure: _SILENT.get((observer, measure), _UNREAD.get(measure, "no step was timed"))
+            measure: _UNSUPPORTED.get(
+                (observer, measure), _NOT_MEASURED.get(measure, "no step was timed")
+            )
             for measure in StepMeasure
             if measure not in effects
         },
@@ -166,51 +172,51 @@ def _row(
     )
 
 
-def _effect(
+def _compute_effect(
     observer: Observer,
     measure: StepMeasure,
-    series: Sequence[Observed],
+    series: Sequence[ObservedSeries],
     observers: ObserverPass,
     noise: float,
 ) -> MeasureEffect | None:
-    values = _values(series, measure)
+    values = _collect_values(series, measure)
     summary = summarise(values)
     if summary is None:
         return None
-    base_of = _BASE.get(measure, Observer.NONE)
-    base_values = _values(
+    base_of = _BASE_OBSERVERS.get(measure, Observer.NONE)
+    base_values = _collect_values(
         [process for process in observers.observed if process.observer is base_of],
-        _DIVIDED_BY.get(measure, measure),
+        _BASE_MEASURES.get(measure, measure),
     )
     base = summarise(base_values)
     if base is None or not base.median:
         return MeasureEffect(summary.median, summary, None, None, None)
     ratio = summary.median / base.median
-    is_baseline = observer is base_of and measure not in _DIVIDED_BY
+    is_baseline = observer is base_of and measure not in _BASE_MEASURES
     if min(len(values), len(base_values)) < 2:
-        beyond = None if is_baseline else _apart(ratio, ratio, noise)
+        beyond = None if is_baseline else _exceeds_noise(ratio, ratio, noise)
         return MeasureEffect(summary.median, None, ratio, None, beyond)
-    spread = interval(
-        resampled_medians(values, 1) / resampled_medians(base_values, 0),
+    spread = compute_interval(
+        compute_resampled_medians(values, 1) / compute_resampled_medians(base_values, 0),
         min(len(values), len(base_values)),
     )
-    beyond = None if is_baseline else _apart(spread.low, spread.high or spread.low, noise)
+    beyond = None if is_baseline else _exceeds_noise(spread.low, spread.high or spread.low, noise)
     return MeasureEffect(summary.median, summary, ratio, spread, beyond)
 
 
-def _apart(low: float, high: float, noise: float) -> bool:
+def _exceeds_noise(low: float, high: float, noise: float) -> bool:
     return low > noise or high < 1 / noise
 
 
-def _values(series: Iterable[Observed], measure: StepMeasure) -> list[int]:
-    return [value for process in series for value in _READ[measure](process)]
+def _collect_values(series: Iterable[ObservedSeries], measure: StepMeasure) -> list[int]:
+    return [value for process in series for value in _READERS[measure](process)]
 
 
-def _noise(observers: ObserverPass, measure: StepMeasure) -> float:
+def _compute_noise(observers: ObserverPass, measure: StepMeasure) -> float:
     medians = [
         float(np.median(values))
         for process in observers.observed
-        if process.observer is Observer.NONE and (values := _READ[measure](process))
+        if process.observer is Observer.NONE and (values := _READERS[measure](process))
     ]
     if not medians or not min(medians):
         return 1.0

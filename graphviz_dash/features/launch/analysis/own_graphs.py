@@ -12,16 +12,16 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import recorded_reason
+from graphviz_dash.analysis.absence import find_recorded_reason
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, Timing
-from graphviz_dash.features.launch.analysis.launch_verdict import LaunchVerdict, launch_verdict
+from graphviz_dash.features.launch.analysis.launch_verdict import LaunchVerdict, judge_launch
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 from graphviz_dash.model.launch import LaunchMeasure
 from graphviz_dash.model.run import Environment, Experiment, Run
-from graphviz_dash.model.timings import GraphLife
+from graphviz_dash.model.timings import GraphLifecycle
 
-COMPARED: Final = (
+COMPARED_MEASURES: Final = (
     LaunchMeasure.INSTANTIATION,
     LaunchMeasure.FIRST_LAUNCH_CPU,
     LaunchMeasure.REPEAT_LAUNCH_CPU,
@@ -29,7 +29,7 @@ COMPARED: Final = (
 )
 """Measures that are compared with a chain of the same size."""
 
-_OWN: Final[Mapping[LaunchMeasure, Sequence[Fact]]] = {
+_FACTS_BY_MEASURE: Final[Mapping[LaunchMeasure, Sequence[Fact]]] = {
     LaunchMeasure.CAPTURE: (),
     LaunchMeasure.INSTANTIATION: (),
     LaunchMeasure.FIRST_LAUNCH_CPU: (),
@@ -43,8 +43,8 @@ _OWN: Final[Mapping[LaunchMeasure, Sequence[Fact]]] = {
 }
 """Measures of a program's own graph, with the facts that explain their absence."""
 
-_OUTLASTED: Final = "each call took longer on the CPU than the spin kernel before it"
-_NOT_YET: Final = "the collecting version did not measure this"
+_SLOWER_THAN_SPIN_KERNEL: Final = "each call took longer on the CPU than the spin kernel before it"
+_NOT_MEASURED: Final = "the collecting version did not measure this"
 
 
 class GraphShape(Struct, frozen=True):
@@ -64,20 +64,20 @@ class GraphShape(Struct, frozen=True):
     """Number of nodes on the longest path."""
     width: int
     """Largest number of nodes at one depth."""
-    straight: int
+    chained_nodes: int
     """Number of nodes on linear chains of two or more."""
-    longest: int
+    longest_chain: int
     """Number of nodes of the longest linear chain."""
 
     @property
-    def share(self) -> float:
+    def chained_share(self) -> float:
         """Share of the nodes on linear chains; a single node counts as a chain."""
-        return 1.0 if self.nodes == 1 else self.straight / self.nodes if self.nodes else 0.0
+        return 1.0 if self.nodes == 1 else self.chained_nodes / self.nodes if self.nodes else 0.0
 
     @property
-    def line(self) -> bool:
+    def is_line(self) -> bool:
         """True if the whole graph is one linear chain."""
-        return self.nodes in (1, self.longest)
+        return self.nodes in (1, self.longest_chain)
 
 
 class ChainTime(Struct, frozen=True):
@@ -92,13 +92,13 @@ class ChainTime(Struct, frozen=True):
 
     None if unknown, or for measures other than the launch.
     """
-    measured: float
+    ratio: float
     """Ratio of the graph's time to the chain's."""
-    within: bool
+    is_in_range: bool
     """True if the size is within the measured range; otherwise the fit is extrapolated."""
 
 
-class OwnGraph(Struct, frozen=True):
+class ProgramGraph(Struct, frozen=True):
     """One captured graph of a run."""
 
     run: str
@@ -115,7 +115,7 @@ class OwnGraph(Struct, frozen=True):
     """Medians with quartiles; a single value if measured once."""
     absent: Mapping[LaunchMeasure, str]
     """Reason for each missing measure."""
-    expected: Mapping[LaunchMeasure, ChainTime] | Missing
+    chain_times: Mapping[LaunchMeasure, ChainTime] | Missing
     """Time of a chain of the same size, by measure."""
     verdict: LaunchVerdict | Missing
     """Verdict on its repeat launch time."""
@@ -123,12 +123,12 @@ class OwnGraph(Struct, frozen=True):
     @property
     def chain(self) -> ChainTime | None:
         """CPU time of a repeat launch of a chain of the same size; None if unknown."""
-        if isinstance(self.expected, Missing):
+        if isinstance(self.chain_times, Missing):
             return None
-        return self.expected.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
+        return self.chain_times.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
 
 
-def shape_of(graph: CapturedGraph) -> GraphShape:
+def compute_shape(graph: CapturedGraph) -> GraphShape:
     """Compute the shape of a graph, which must be acyclic."""
     count = len(graph.nodes)
     predecessors: list[list[int]] = [[] for _ in range(count)]
@@ -136,13 +136,13 @@ def shape_of(graph: CapturedGraph) -> GraphShape:
     for source, target in {(edge.source, edge.target) for edge in graph.edges}:
         successors[source].append(target)
         predecessors[target].append(source)
-    depths = _depths(predecessors, successors)
+    depths = _compute_depths(predecessors, successors)
     follows = {
         sources[0]: node
         for node, sources in enumerate(predecessors)
         if len(sources) == 1 and len(successors[sources[0]]) == 1
     }
-    runs = _runs(follows)
+    runs = _compute_chain_lengths(follows)
     return GraphShape(
         nodes=count,
         edges=sum(map(len, successors)),
@@ -151,18 +151,20 @@ def shape_of(graph: CapturedGraph) -> GraphShape:
         leaves=sum(not targets for targets in successors),
         depth=max(depths, default=0),
         width=max(Counter(depths).values(), default=0),
-        straight=sum(runs),
-        longest=max(runs, default=min(count, 1)),
+        chained_nodes=sum(runs),
+        longest_chain=max(runs, default=min(count, 1)),
     )
 
 
-def _depths(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
+def _compute_depths(
+    predecessors: Sequence[Sequence[int]], successors: Sequence[Sequence[int]]
+) -> list[int]:
     """Compute the number of nodes on the longest path to each node, including itself."""
-    pending_counts = [len(sources) for sources in before]
-    depths = [1] * len(before)
+    pending_counts = [len(sources) for sources in predecessors]
+    depths = [1] * len(predecessors)
     ready = [node for node, count in enumerate(pending_counts) if not count]
     for node in ready:
-        for target in after[node]:
+        for target in successors[node]:
             depths[target] = max(depths[target], depths[node] + 1)
             pending_counts[target] -= 1
             if not pending_counts[target]:
@@ -170,7 +172,7 @@ def _depths(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> 
     return depths
 
 
-def _runs(follows: Mapping[int, int]) -> list[int]:
+def _compute_chain_lengths(follows: Mapping[int, int]) -> list[int]:
     heads = set(follows) - set(follows.values())
     lengths = []
     for head in heads:
@@ -182,18 +184,20 @@ def _runs(follows: Mapping[int, int]) -> list[int]:
     return lengths
 
 
-def own_graphs(
+def list_program_graphs(
     experiment: Experiment, references: Mapping[str, LaunchCosts]
-) -> tuple[OwnGraph, ...]:
+) -> tuple[ProgramGraph, ...]:
     """List every graph launched in a clean pass, compared with a chain of its size.
 
     ``references`` are launch cost recordings by name.
     """
-    graphs: list[OwnGraph] = []
+    graphs: list[ProgramGraph] = []
     for run in experiment.runs:
         if run.clean is not None and run.clean.graphs:
-            reference = reference_for(run.manifest.environment, references)
-            graphs += [_own(run, lifecycle, reference) for lifecycle in run.clean.graphs]
+            reference = find_reference(run.manifest.environment, references)
+            graphs += [
+                _build_program_graph(run, lifecycle, reference) for lifecycle in run.clean.graphs
+            ]
     return tuple(graphs)
 
 
@@ -204,7 +208,7 @@ class Reference(NamedTuple):
     costs: LaunchCosts
 
 
-def reference_for(
+def find_reference(
     machine: Environment, references: Mapping[str, LaunchCosts]
 ) -> Reference | Missing:
     """Find the newest recording of the same GPU and driver with a fit."""
@@ -229,79 +233,84 @@ def reference_for(
     return Missing(Fact.LAUNCH_COSTS, reason)
 
 
-def _own(run: Run, lifecycle: GraphLife, reference: Reference | Missing) -> OwnGraph:
+def _build_program_graph(
+    run: Run, lifecycle: GraphLifecycle, reference: Reference | Missing
+) -> ProgramGraph:
     graph = next((graph for graph in run.graphs if graph.id == lifecycle.graph), None)
-    shape = None if graph is None else shape_of(graph)
-    timings = _timings(lifecycle)
-    return OwnGraph(
+    shape = None if graph is None else compute_shape(graph)
+    timings = _build_timings(lifecycle)
+    return ProgramGraph(
         run=run.name,
         graph=lifecycle.graph,
         name=(graph.name if graph is not None else None) or lifecycle.graph,
         nodes=lifecycle.nodes,
         shape=shape,
         timings=timings,
-        absent=_absent(run, lifecycle, timings),
-        expected=reference
+        absent=_explain_missing(run, lifecycle, timings),
+        chain_times=reference
         if isinstance(reference, Missing)
-        else _expected(lifecycle.nodes, shape, timings, reference),
-        verdict=_verdict(run, lifecycle, shape, timings, reference),
+        else _compute_chain_times(lifecycle.nodes, shape, timings, reference),
+        verdict=_judge_graph(run, lifecycle, shape, timings, reference),
     )
 
 
-def _verdict(
+def _judge_graph(
     run: Run,
-    life: GraphLife,
+    lifecycle: GraphLifecycle,
     shape: GraphShape | None,
     timings: Mapping[LaunchMeasure, Timing],
     reference: Reference | Missing,
 ) -> LaunchVerdict | Missing:
     launch = timings.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     if launch is None:
-        reason = _absent(run, life, timings)[LaunchMeasure.REPEAT_LAUNCH_CPU]
+        reason = _explain_missing(run, lifecycle, timings)[LaunchMeasure.REPEAT_LAUNCH_CPU]
         return Missing(Fact.REPEAT_LAUNCHES, reason)
     if shape is None:
         return Missing(Fact.GRAPHS, "the nodes of the graph were not read")
     if isinstance(reference, Missing):
         return reference
-    return launch_verdict(shape.kinds, shape.roots, launch, *reference)
+    return judge_launch(shape.kinds, shape.roots, launch, *reference)
 
 
-def _absent(
-    run: Run, life: GraphLife, timings: Mapping[LaunchMeasure, Timing]
+def _explain_missing(
+    run: Run, lifecycle: GraphLifecycle, timings: Mapping[LaunchMeasure, Timing]
 ) -> dict[LaunchMeasure, str]:
     missing = {}
-    for measure, facts in _OWN.items():
+    for measure, facts in _FACTS_BY_MEASURE.items():
         if measure in timings:
             continue
-        recorded = (recorded_reason(run, fact, life.graph) for fact in facts)
+        recorded = (find_recorded_reason(run, fact, lifecycle.graph) for fact in facts)
         # Launches were timed, but launches that outlast the spin kernel in front of them have no
         # GPU time (collectors.passes.spin_kernel).
-        was_timed = life.repeat_launches and Fact.REPEAT_LAUNCHES in facts
-        missing[measure] = next(filter(None, recorded), _OUTLASTED if was_timed else _NOT_YET)
+        was_timed = lifecycle.repeat_launches and Fact.REPEAT_LAUNCHES in facts
+        missing[measure] = next(
+            filter(None, recorded), _SLOWER_THAN_SPIN_KERNEL if was_timed else _NOT_MEASURED
+        )
     return missing
 
 
-def _timings(life: GraphLife) -> dict[LaunchMeasure, Timing]:
+def _build_timings(lifecycle: GraphLifecycle) -> dict[LaunchMeasure, Timing]:
     series: dict[LaunchMeasure, Sequence[int | None]] = {
-        LaunchMeasure.CAPTURE: [life.capture_ns],
-        LaunchMeasure.INSTANTIATION: [life.instantiate_ns],
-        LaunchMeasure.FIRST_LAUNCH_CPU: [life.first_launch_cpu_ns],
-        LaunchMeasure.FIRST_LAUNCH: [life.first_launch_ns],
-        LaunchMeasure.FIRST_LAUNCH_DEVICE: [life.first_launch_device_ns],
-        LaunchMeasure.REPEAT_LAUNCH_CPU: [row.launch_cpu_ns for row in life.repeat_launches],
-        LaunchMeasure.REPEAT_LAUNCH: [row.wall_ns for row in life.repeat_launches],
-        LaunchMeasure.REPEAT_LAUNCH_DEVICE: life.repeat_launch_device_ns,
-        LaunchMeasure.UPLOAD_CPU: [life.upload_cpu_ns],
-        LaunchMeasure.UPLOAD_DEVICE: [life.upload_device_ns],
+        LaunchMeasure.CAPTURE: [lifecycle.capture_ns],
+        LaunchMeasure.INSTANTIATION: [lifecycle.instantiate_ns],
+        LaunchMeasure.FIRST_LAUNCH_CPU: [lifecycle.first_launch_cpu_ns],
+        LaunchMeasure.FIRST_LAUNCH: [lifecycle.first_launch_ns],
+        LaunchMeasure.FIRST_LAUNCH_DEVICE: [lifecycle.first_launch_device_ns],
+        LaunchMeasure.REPEAT_LAUNCH_CPU: [row.launch_cpu_ns for row in lifecycle.repeat_launches],
+        LaunchMeasure.REPEAT_LAUNCH: [row.wall_ns for row in lifecycle.repeat_launches],
+        LaunchMeasure.REPEAT_LAUNCH_DEVICE: lifecycle.repeat_launch_device_ns,
+        LaunchMeasure.UPLOAD_CPU: [lifecycle.upload_cpu_ns],
+        LaunchMeasure.UPLOAD_DEVICE: [lifecycle.upload_device_ns],
     }
     return {
         measure: timing
         for measure, listed in series.items()
-        if (timing := Timing.of([value for value in listed if value is not None])) is not None
+        if (timing := Timing.from_values([value for value in listed if value is not None]))
+        is not None
     }
 
 
-def _expected(
+def _compute_chain_times(
     nodes: int,
     shape: GraphShape | None,
     timings: Mapping[LaunchMeasure, Timing],
@@ -310,11 +319,11 @@ def _expected(
     costs = reference.costs
     sizes = [row.topology.nodes for row in costs.rows if row.topology.width == 1]
     expected = {}
-    for measure in COMPARED:
+    for measure in COMPARED_MEASURES:
         fit, timing = costs.lines.get(measure), timings.get(measure)
         if fit is None or timing is None:
             continue
-        chain = fit.at(nodes)
+        chain = fit.evaluate(nodes)
         with_roots = None
         if measure is LaunchMeasure.REPEAT_LAUNCH_CPU and shape is not None and costs.root:
             with_roots = chain + costs.root.ns * max(0, shape.roots - 1)
@@ -322,7 +331,7 @@ def _expected(
             reference=reference.name,
             ns=chain,
             with_roots=with_roots,
-            measured=timing.summary.median / chain,
-            within=min(sizes) <= nodes <= max(sizes),
+            ratio=timing.summary.median / chain,
+            is_in_range=min(sizes) <= nodes <= max(sizes),
         )
     return expected

@@ -8,24 +8,24 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.charts.figures.axes import log_ticks, tick_text
-from graphviz_dash.charts.figures.theme import dress, keep_margins, tick_room
-from graphviz_dash.charts.palette import MODULES
-from graphviz_dash.charts.shades import ACCENT, GREY, Theme, shade
+from graphviz_dash.charts.figures.axes import compute_log_ticks, format_tick
+from graphviz_dash.charts.figures.theme import apply_theme, compute_tick_width, set_fixed_margins
+from graphviz_dash.charts.palette import MODULE_SHADES
+from graphviz_dash.charts.shades import ACCENT, GREY, Theme, get_colour
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, TopologyCosts
-from graphviz_dash.features.launch.analysis.own_graphs import OwnGraph
-from graphviz_dash.features.launch.narrative import MEASURE_TITLES, topology_name
+from graphviz_dash.features.launch.analysis.own_graphs import ProgramGraph
+from graphviz_dash.features.launch.narrative import MEASURE_TITLES, format_topology
 from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
-from graphviz_dash.units import counted, format_ns
+from graphviz_dash.units import format_ns, pluralize
 
-_HEIGHT: Final = 420
-_PUBLISHED: Final = GREY
-_PRINTED: Final = "table 1"
+_CHART_HEIGHT: Final = 420
+_PUBLISHED_SHADE: Final = GREY
+_EXACT_SOURCE: Final = "table 1"
 """Source of exact published times; readings of figures are approximate."""
-_POINTS: Final = 40
+_LINE_POINTS: Final = 40
 """Number of points along a published line: a straight line bends on logarithmic axes."""
 
-_DASHES: Final = {"11.8": "dot", "12.6": "dash"}
+_TOOLKIT_DASHES: Final = {"11.8": "dot", "12.6": "dash"}
 _FAMILIES: Final[tuple[tuple[str, str, str, Callable[[TopologyCosts], bool]], ...]] = (
     ("linear chains", "circle", "solid", lambda row: row.topology.width == 1),
     (
@@ -43,13 +43,13 @@ _FAMILIES: Final[tuple[tuple[str, str, str, Callable[[TopologyCosts], bool]], ..
 )
 
 
-def launch_chart(
+def draw_launch_costs(
     recordings: Mapping[str, LaunchCosts],
     measure: LaunchMeasure,
     theme: Theme,
     *,
     log: bool,
-    own: Sequence[OwnGraph] = (),
+    own: Sequence[ProgramGraph] = (),
     published: PublishedLaunch | None = None,
 ) -> go.Figure | None:
     """Draw medians with spread by number of nodes; None without samples.
@@ -59,29 +59,29 @@ def launch_chart(
     """
     figure = go.Figure()
     for colour, (name, costs) in zip(
-        _colours(len(recordings), theme), recordings.items(), strict=True
+        _choose_colours(len(recordings), theme), recordings.items(), strict=True
     ):
         for family, symbol, dash, matches in _FAMILIES:
-            rows = _of_one_width([row for row in costs.rows if matches(row)], measure)
+            rows = _select_main_width([row for row in costs.rows if matches(row)], measure)
             if not rows:
                 continue
             label = family if len(recordings) == 1 else f"{escape(name)}: {family}"
             figure.add_scatter(
                 name=label,
                 x=[row.topology.nodes for row in rows],
-                y=[_us(row, measure) for row in rows],
-                error_y=_spreads(rows, measure),
+                y=[_get_median_us(row, measure) for row in rows],
+                error_y=_build_spreads(rows, measure),
                 mode="lines+markers",
                 line={"color": colour, "width": 2, "dash": dash},
                 marker={"symbol": symbol, "size": 7},
-                text=[_hover(row, measure) for row in rows],
+                text=[_format_hover(row, measure) for row in rows],
                 hovertemplate="%{text}<extra></extra>",
             )
     if not figure.data:
         return None
     if published is not None:
-        _add_published(figure, published, measure, theme, max(_sizes(recordings)))
-    _add_own(figure, own, measure, theme)
+        _add_published(figure, published, measure, theme, max(_list_sizes(recordings)))
+    _add_own_graphs(figure, own, measure, theme)
     kind = "log" if log else "linear"
     figure.update_xaxes(
         title="nodes in the graph", type=kind, dtick=1 if log else None, tickformat=","
@@ -95,13 +95,15 @@ def launch_chart(
     values = [value for trace in figure.data for value in trace.y]
     labels = [f"{max(values):,.0f}", "0.05"]
     if log:
-        ticks = log_ticks(values)
-        labels = [tick_text(1e3 * tick) for tick in ticks]
+        ticks = compute_log_ticks(values)
+        labels = [format_tick(1e3 * tick) for tick in ticks]
         figure.update_yaxes(tickvals=ticks, ticktext=labels)
-    return keep_margins(dress(figure, theme, _HEIGHT), tick_room(labels))
+    return set_fixed_margins(apply_theme(figure, theme, _CHART_HEIGHT), compute_tick_width(labels))
 
 
-def _of_one_width(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> list[TopologyCosts]:
+def _select_main_width(
+    rows: Sequence[TopologyCosts], measure: LaunchMeasure
+) -> list[TopologyCosts]:
     """Select rows with the measure, without other node kinds, of the most frequent width."""
     measured = [row for row in rows if row.topology.other is None and measure in row.timings]
     widths: dict[int, list[TopologyCosts]] = {}
@@ -111,16 +113,16 @@ def _of_one_width(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> list
     return sorted(largest_group, key=lambda row: row.topology.nodes)
 
 
-def _us(row: TopologyCosts, measure: LaunchMeasure) -> float:
+def _get_median_us(row: TopologyCosts, measure: LaunchMeasure) -> float:
     return row.timings[measure].summary.median / 1e3
 
 
-def _sizes(recordings: Mapping[str, LaunchCosts]) -> list[int]:
+def _list_sizes(recordings: Mapping[str, LaunchCosts]) -> list[int]:
     return [row.topology.nodes for costs in recordings.values() for row in costs.rows]
 
 
-def _add_own(
-    figure: go.Figure, own: Sequence[OwnGraph], measure: LaunchMeasure, theme: Theme
+def _add_own_graphs(
+    figure: go.Figure, own: Sequence[ProgramGraph], measure: LaunchMeasure, theme: Theme
 ) -> None:
     measured = [graph for graph in own if measure in graph.timings]
     if not measured:
@@ -133,12 +135,12 @@ def _add_own(
         marker={
             "symbol": "star",
             "size": 13,
-            "color": shade(ACCENT, theme),
+            "color": get_colour(ACCENT, theme),
             "line": {"width": 1, "color": "#ffffff"},
         },
         text=[
             f"<b>{escape(graph.name)}</b> of {escape(graph.run)}, "
-            f"{counted(graph.nodes, 'node')}<br>"
+            f"{pluralize(graph.nodes, 'node')}<br>"
             f"{format_ns(graph.timings[measure].summary.median)}"
             for graph in measured
         ],
@@ -154,19 +156,21 @@ def _add_published(
     largest: int,
 ) -> None:
     """Add lines for a published base and slope, marks for single sizes."""
-    colour = shade(_PUBLISHED, theme)
+    colour = get_colour(_PUBLISHED_SHADE, theme)
     source = f"{escape(published.gpu)}, {escape(published.cpu)}; published by NVIDIA, 2024"
     for line in published.lines:
         if line.measure is not measure:
             continue
         ratio = largest / line.from_nodes
-        sizes = [line.from_nodes * ratio ** (point / _POINTS) for point in range(_POINTS + 1)]
+        sizes = [
+            line.from_nodes * ratio ** (point / _LINE_POINTS) for point in range(_LINE_POINTS + 1)
+        ]
         figure.add_scatter(
             name=f"published, toolkit {escape(line.toolkit)}",
             x=sizes,
             y=[(line.base_ns + line.slope_ns * size) / 1e3 for size in sizes],
             mode="lines",
-            line={"color": colour, "width": 1.5, "dash": _DASHES[line.toolkit]},
+            line={"color": colour, "width": 1.5, "dash": _TOOLKIT_DASHES[line.toolkit]},
             hovertemplate=(
                 f"toolkit {escape(line.toolkit)}: {line.base_ns / 1e3:g} µs and "
                 f"{line.slope_ns} ns per node<br>{source}<extra></extra>"
@@ -175,9 +179,9 @@ def _add_published(
     figures = [
         size
         for size in published.figures
-        if size.measure is measure and size.chains == 1 and size.source == _PRINTED
+        if size.measure is measure and size.chains == 1 and size.source == _EXACT_SOURCE
     ]
-    for toolkit, dash in _DASHES.items() if figures else ():
+    for toolkit, dash in _TOOLKIT_DASHES.items() if figures else ():
         before = toolkit == "11.8"
         figure.add_scatter(
             name=f"published, toolkit {toolkit}",
@@ -190,33 +194,36 @@ def _add_published(
         )
 
 
-def _spreads(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> dict[str, object]:
+def _build_spreads(rows: Sequence[TopologyCosts], measure: LaunchMeasure) -> dict[str, object]:
     spreads = [row.timings[measure].spread for row in rows]
     return {
         "type": "data",
         "symmetric": False,
         "array": [
-            (spread.high or 0) / 1e3 - _us(row, measure)
+            (spread.high or 0) / 1e3 - _get_median_us(row, measure)
             for row, spread in zip(rows, spreads, strict=True)
         ],
         "arrayminus": [
-            _us(row, measure) - spread.low / 1e3 for row, spread in zip(rows, spreads, strict=True)
+            _get_median_us(row, measure) - spread.low / 1e3
+            for row, spread in zip(rows, spreads, strict=True)
         ],
         "thickness": 1,
         "width": 2,
     }
 
 
-def _hover(row: TopologyCosts, measure: LaunchMeasure) -> str:
+def _format_hover(row: TopologyCosts, measure: LaunchMeasure) -> str:
     timing = row.timings[measure]
     spread = timing.spread
     return (
-        f"{escape(topology_name(row.topology))}, {counted(row.topology.nodes, 'node')}<br>"
+        f"{escape(format_topology(row.topology))}, {pluralize(row.topology.nodes, 'node')}<br>"
         f"median <b>{format_ns(timing.summary.median)}</b>, "
         f"p5 to p95 {format_ns(spread.low)} to {format_ns(spread.high)}<br>"
-        f"shortest {format_ns(timing.shortest)}, {spread.samples} samples"
+        f"shortest {format_ns(timing.minimum)}, {spread.samples} samples"
     )
 
 
-def _colours(count: int, theme: Theme) -> list[str]:
-    return [shade(MODULES[number % len(MODULES)], theme) for number in range(count)]
+def _choose_colours(count: int, theme: Theme) -> list[str]:
+    return [
+        get_colour(MODULE_SHADES[number % len(MODULE_SHADES)], theme) for number in range(count)
+    ]

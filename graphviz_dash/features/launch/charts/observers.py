@@ -7,10 +7,10 @@ from typing import Final
 
 import plotly.graph_objects as go
 
-from graphviz_dash.charts.figures.axes import log_ticks
-from graphviz_dash.charts.figures.theme import dress, keep_rows, name_room
-from graphviz_dash.charts.palette import MODULES
-from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.charts.figures.axes import compute_log_ticks
+from graphviz_dash.charts.figures.theme import apply_theme, compute_label_width, set_row_margins
+from graphviz_dash.charts.palette import MODULE_SHADES
+from graphviz_dash.charts.shades import Theme, get_colour
 from graphviz_dash.features.launch.analysis.observer_effect import (
     MeasureEffect,
     ObserverEffect,
@@ -32,12 +32,12 @@ _SYMBOLS: Final = {
     StepMeasure.DEVICE: "diamond",
     StepMeasure.REPORTED: "diamond-open",
 }
-_ROW: Final = 58
-_APART: Final = 0.13
-_AROUND: Final = 120
+_ROW_HEIGHT: Final = 58
+_ROW_OFFSET: Final = 0.13
+_VERTICAL_MARGIN: Final = 120
 
 
-def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
+def draw_observers(effect: ObserverEffect, theme: Theme) -> go.Figure:
     """Draw a mark per measure and observer on a logarithmic ratio scale. The band around 1 is the
     difference between two unobserved processes."""
     figure = go.Figure()
@@ -54,18 +54,24 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
             x=[measure_effect.ratio for _, measure_effect in measured],
             # Side by side within a row, since most measures are close together.
             y=[
-                rows.index(row) + _APART * (number - len(MEASURE_TITLES) // 2)
+                rows.index(row) + _ROW_OFFSET * (number - len(MEASURE_TITLES) // 2)
                 for row, _ in measured
             ],
             mode="markers",
             marker={
                 "symbol": _SYMBOLS[measure],
                 "size": 12,
-                "color": shade(MODULES[number % len(MODULES)], theme),
-                "line": {"width": 2, "color": shade(MODULES[number % len(MODULES)], theme)},
+                "color": get_colour(MODULE_SHADES[number % len(MODULE_SHADES)], theme),
+                "line": {
+                    "width": 2,
+                    "color": get_colour(MODULE_SHADES[number % len(MODULE_SHADES)], theme),
+                },
             },
-            error_x=_interval([measure_effect for _, measure_effect in measured]),
-            text=[_hover(row, measure_effect, title, meaning) for row, measure_effect in measured],
+            error_x=_build_error_bars([measure_effect for _, measure_effect in measured]),
+            text=[
+                _format_hover(row, measure_effect, title, meaning)
+                for row, measure_effect in measured
+            ],
             hovertemplate="%{text}<extra></extra>",
         )
     for number in range(1, len(rows)):
@@ -74,7 +80,10 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
     figure.add_vrect(x0=1 / noise, x1=noise, opacity=0.14, line_width=0, fillcolor="#808896")
     figure.add_vline(x=1, line_width=1, line_color="#808896")
     names = [escape(OBSERVER_TITLES[row.observer]) for row in rows]
-    keep_rows(dress(figure, theme, _AROUND + _ROW * len(rows)), name_room(names))
+    set_row_margins(
+        apply_theme(figure, theme, _VERTICAL_MARGIN + _ROW_HEIGHT * len(rows)),
+        compute_label_width(names),
+    )
     figure.update_yaxes(
         tickvals=[*range(len(rows))],
         ticktext=names,
@@ -83,7 +92,7 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
         ticksuffix="  ",
         tickfont={"family": "Inter, sans-serif", "size": 13},
     )
-    ticks = log_ticks(ratio for trace in figure.data for ratio in trace.x)
+    ticks = compute_log_ticks(ratio for trace in figure.data for ratio in trace.x)
     figure.update_xaxes(
         title_text="slowdown relative to no observer (on the GPU: relative to CUDA events)",
         type="log",
@@ -93,7 +102,7 @@ def observer_chart(effect: ObserverEffect, theme: Theme) -> go.Figure:
     return figure
 
 
-def _interval(effects: list[MeasureEffect]) -> dict[str, object]:
+def _build_error_bars(effects: list[MeasureEffect]) -> dict[str, object]:
     """Build error bars for 95% intervals; none for totals."""
     upper, lower = [], []
     for effect in effects:
@@ -110,7 +119,7 @@ def _interval(effects: list[MeasureEffect]) -> dict[str, object]:
     }
 
 
-def _hover(row: ObserverRow, effect: MeasureEffect, title: str, meaning: str) -> str:
+def _format_hover(row: ObserverRow, effect: MeasureEffect, title: str, meaning: str) -> str:
     source = f"<br>{escape(row.source)}" if row.source else ""
     observer = escape(OBSERVER_TITLES[row.observer])
     return (

@@ -7,42 +7,44 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.bundle.references import published_launch
+from graphviz_dash.bundle.references import read_published_launch
 from graphviz_dash.features.launch import narrative as words
 from graphviz_dash.features.launch.analysis.launch_comparison import (
     LaunchComparison,
-    beside_published,
     compare_launches,
+    compare_published,
 )
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts
-from graphviz_dash.features.launch.analysis.own_graphs import OwnGraph
+from graphviz_dash.features.launch.analysis.own_graphs import ProgramGraph
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.launch import LaunchMeasure
-from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 
-_MOST_SENTENCES: Final = 3
+_MAX_SENTENCES: Final = 3
 _TABLE_PX: Final = 420
 
 
-def own_answer(experiment: str, graphs: Sequence[OwnGraph]) -> None:
+def show_launch_verdict(experiment: str, graphs: Sequence[ProgramGraph]) -> None:
     """Show whether an experiment's graphs launch as fast as expected."""
-    st.header(f"Your graphs: {plain(experiment)}", anchor=False)
+    st.header(f"Your graphs: {escape_markdown(experiment)}", anchor=False)
     if not graphs:
         st.caption(words.NO_OWN_GRAPHS)
         return
-    verdict, *sentences = words.own_graph_sentences(graphs, _MOST_SENTENCES)
-    show(element("p", text(verdict), "sentence"))
-    show("".join(element("p", text(sentence), "said") for sentence in sentences))
+    verdict, *sentences = words.describe_own_graphs(graphs, _MAX_SENTENCES)
+    show_markup(format_element("p", escape_html(verdict), "sentence"))
+    show_markup(
+        "".join(format_element("p", escape_html(sentence), "said") for sentence in sentences)
+    )
 
 
-def own_table(graphs: Sequence[OwnGraph]) -> None:
+def show_graphs_table(graphs: Sequence[ProgramGraph]) -> None:
     """Show launch times of an experiment's graphs next to a chain of the same size."""
     if graphs:
         with st.expander("All your graphs: shape, launch times, chain of the same size"):
-            _own_table(graphs)
+            _show_graphs_table(graphs)
 
 
-def _own_table(graphs: Sequence[OwnGraph]) -> None:
+def _show_graphs_table(graphs: Sequence[ProgramGraph]) -> None:
     measures = [
         measure for measure in LaunchMeasure if any(measure in graph.timings for graph in graphs)
     ]
@@ -50,18 +52,18 @@ def _own_table(graphs: Sequence[OwnGraph]) -> None:
         "Run": [own.run for own in graphs],
         "Graph": [own.name for own in graphs],
         "Nodes": [own.nodes for own in graphs],
-        "Linear": [own.shape.share if own.shape else None for own in graphs],
+        "Linear": [own.shape.chained_share if own.shape else None for own in graphs],
         "Roots": [own.shape.roots if own.shape else None for own in graphs],
         "Width": [own.shape.width if own.shape else None for own in graphs],
         "Depth": [own.shape.depth if own.shape else None for own in graphs],
-        "Repeat vs chain": [own.chain.measured if own.chain else None for own in graphs],
+        "Repeat vs chain": [own.chain.ratio if own.chain else None for own in graphs],
         "Chain (µs)": [own.chain.ns / 1e3 if own.chain else None for own in graphs],
         "Chain and roots (µs)": [
             own.chain.with_roots / 1e3 if own.chain and own.chain.with_roots else None
             for own in graphs
         ],
     }
-    config = _own_columns()
+    config = _build_columns()
     for measure in measures:
         name = f"{words.MEASURE_TITLES[measure]} (µs)"
         data[name] = [
@@ -79,13 +81,15 @@ def _own_table(graphs: Sequence[OwnGraph]) -> None:
         placeholder="–",
         alt="Shape and launch times of every captured graph",
     )
-    missing = sorted({own.expected.reason for own in graphs if isinstance(own.expected, Missing)})
+    missing = sorted(
+        {own.chain_times.reason for own in graphs if isinstance(own.chain_times, Missing)}
+    )
     st.caption(
-        plain(
+        escape_markdown(
             "Times of the unprofiled pass. One-time operations were measured once. "
             + " ".join(
                 (
-                    *words.untimed_sentences(graphs),
+                    *words.describe_untimed_measures(graphs),
                     *(f"No chain: {reason}." for reason in missing),
                 )
             )
@@ -93,7 +97,7 @@ def _own_table(graphs: Sequence[OwnGraph]) -> None:
     )
 
 
-def _own_columns() -> dict[str, Any]:
+def _build_columns() -> dict[str, Any]:
     return {
         "Run": st.column_config.TextColumn(pinned=True),
         "Graph": st.column_config.TextColumn(pinned=True),
@@ -118,21 +122,21 @@ def _own_columns() -> dict[str, Any]:
     }
 
 
-def comparison_panel(recordings: Mapping[str, LaunchCosts]) -> None:
+def show_comparison_panel(recordings: Mapping[str, LaunchCosts]) -> None:
     """Show medians and ratios of recordings, and whether they agree within their spread."""
     comparison = compare_launches(recordings)
     if comparison is None:
         return
     with st.expander("Comparison of recordings"):
-        show(element("p", text(words.comparison_sentence(comparison))))
-        _comparison_table(comparison)
+        show_markup(format_element("p", escape_html(words.describe_launch_comparison(comparison))))
+        _show_comparison_table(comparison)
 
 
-def _comparison_table(comparison: LaunchComparison) -> None:
+def _show_comparison_table(comparison: LaunchComparison) -> None:
     differences = comparison.differences
     data: dict[str, list[Any]] = {
         "Measure": [words.MEASURE_TITLES[difference.measure] for difference in differences],
-        "Graph": [words.topology_name(difference.topology) for difference in differences],
+        "Graph": [words.format_topology(difference.topology) for difference in differences],
         "Nodes": [difference.topology.nodes for difference in differences],
     }
     config: dict[str, Any] = {}
@@ -144,7 +148,7 @@ def _comparison_table(comparison: LaunchComparison) -> None:
             config[f"{name} (ratio)"] = st.column_config.NumberColumn(format="%.2fx")
     data["Difference (µs)"] = [difference.largest_gap / 1e3 for difference in differences]
     data["Spread (µs)"] = [difference.spread / 1e3 for difference in differences]
-    data["Within"] = [difference.within for difference in differences]
+    data["Within"] = [difference.is_within_spread for difference in differences]
     for name in ("Difference (µs)", "Spread (µs)"):
         config[name] = st.column_config.NumberColumn(format="%.3f")
     st.dataframe(
@@ -156,26 +160,27 @@ def _comparison_table(comparison: LaunchComparison) -> None:
     )
 
 
-def published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
+def show_published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
     """Show NVIDIA's published times next to the recordings."""
-    published = published_launch()
+    published = read_published_launch()
     with st.expander("Comparison with NVIDIA's published times"):
-        show(
-            element(
+        show_markup(
+            format_element(
                 "p",
-                f"<b>{text(published.title)}</b>, {text(published.authors)}; "
-                f"{text(published.address)}. On {text(published.gpu)}, {text(published.cpu)}, "
-                f"with toolkits {text(published.older)} and {text(published.newer)}; "
-                f"{text(published.read_as)}.",
+                f"<b>{escape_html(published.title)}</b>, {escape_html(published.authors)}; "
+                f"{escape_html(published.address)}. On {escape_html(published.gpu)}, "
+                f"{escape_html(published.cpu)}, "
+                f"with toolkits {escape_html(published.older)} and {escape_html(published.newer)}; "
+                f"{escape_html(published.read_as)}.",
             )
         )
-        rows = beside_published(published, recordings)
+        rows = compare_published(published, recordings)
         data: dict[str, list[Any]] = {
             "Measure": [words.MEASURE_TITLES[row.measure] for row in rows],
             "Chains": [row.chains for row in rows],
             "Nodes per chain": [row.length for row in rows],
-            "Toolkit 11.8 (µs)": [_us(row.before) for row in rows],
-            "Toolkit 12.6 (µs)": [_us(row.after) for row in rows],
+            "Toolkit 11.8 (µs)": [_convert_to_us(row.older_ns) for row in rows],
+            "Toolkit 12.6 (µs)": [_convert_to_us(row.newer_ns) for row in rows],
         }
         config: dict[str, Any] = {
             name: st.column_config.NumberColumn(format="%.2f")
@@ -183,7 +188,7 @@ def published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
         }
         for name in recordings:
             medians = [row.medians[name] for row in rows]
-            data[f"{name} (µs)"] = [_us(median) for median in medians]
+            data[f"{name} (µs)"] = [_convert_to_us(median) for median in medians]
             config[f"{name} (µs)"] = st.column_config.NumberColumn(format="%.2f")
         data["Source"] = [row.source for row in rows]
         st.dataframe(
@@ -193,8 +198,8 @@ def published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
             placeholder="–",
             alt="Published times of linear and parallel chains next to the recordings",
         )
-        st.caption(plain(" ".join(published.statements)))
+        st.caption(escape_markdown(" ".join(published.statements)))
 
 
-def _us(time: float | None) -> float | None:
+def _convert_to_us(time: float | None) -> float | None:
     return None if time is None else time / 1e3

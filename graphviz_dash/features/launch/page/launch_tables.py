@@ -10,17 +10,17 @@ from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts
 from graphviz_dash.features.launch.narrative import (
     MEASURE_MEANINGS,
     MEASURE_TITLES,
-    family_name,
-    interval_text,
-    topology_name,
+    format_chain_family,
+    format_interval,
+    format_topology,
 )
 from graphviz_dash.model.launch import LaunchMeasure
-from graphviz_dash.ui.page.markup import plain
-from graphviz_dash.ui.page.widgets import tiles
+from graphviz_dash.ui.page.markup import escape_markdown
+from graphviz_dash.ui.page.widgets import format_tiles
 from graphviz_dash.units import format_count, format_ns
 
 
-def launch_tiles(costs: LaunchCosts) -> str:
+def format_launch_tiles(costs: LaunchCosts) -> str:
     """Format the fits of the main measures as tiles, if recorded."""
     repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
     instantiate = costs.lines.get(LaunchMeasure.INSTANTIATION)
@@ -33,7 +33,7 @@ def launch_tiles(costs: LaunchCosts) -> str:
             (
                 "Per extra node",
                 f"{repeat.slope_ns:.2f} ns",
-                f"95%: {interval_text(repeat.slope_interval)}",
+                f"95%: {format_interval(repeat.slope_interval)}",
             )
         )
     if costs.root is not None:
@@ -41,7 +41,7 @@ def launch_tiles(costs: LaunchCosts) -> str:
             (
                 "Per extra root",
                 format_ns(costs.root.ns),
-                f"95%: {interval_text(costs.root.interval)}",
+                f"95%: {format_interval(costs.root.interval)}",
             )
         )
     if instantiate is not None:
@@ -50,13 +50,13 @@ def launch_tiles(costs: LaunchCosts) -> str:
         )
     if device is not None:
         cells.append(("GPU time per node", format_ns(device.slope_ns), "an empty kernel"))
-    return tiles(cells)
+    return format_tiles(cells)
 
 
-def fits_table(name: str, costs: LaunchCosts) -> None:
+def show_fits_table(name: str, costs: LaunchCosts) -> None:
     """Show the fits of every measure over linear chains, and of the launch over parallel chains."""
-    with st.expander(f"Fits of {plain(name)}: base and slope with 95% intervals"):
-        chains = {family_name(family): fits for family, fits in costs.chains.items()}
+    with st.expander(f"Fits of {escape_markdown(name)}: base and slope with 95% intervals"):
+        chains = {format_chain_family(family): fits for family, fits in costs.chains.items()}
         families = {"linear chains": costs.lines, **chains}
         rows = [
             (family, measure, fit)
@@ -68,9 +68,9 @@ def fits_table(name: str, costs: LaunchCosts) -> None:
                 "Topology": [family for family, _, _ in rows],
                 "Measure": [MEASURE_TITLES[measure] for _, measure, _ in rows],
                 "Base (µs)": [fit.base_ns / 1e3 for *_, fit in rows],
-                "Base, 95%": [interval_text(fit.base_interval) for *_, fit in rows],
+                "Base, 95%": [format_interval(fit.base_interval) for *_, fit in rows],
                 "Per node (ns)": [fit.slope_ns for *_, fit in rows],
-                "Per node, 95%": [interval_text(fit.slope_interval) for *_, fit in rows],
+                "Per node, 95%": [format_interval(fit.slope_interval) for *_, fit in rows],
                 "Knee (nodes)": [fit.knee for *_, fit in rows],
                 "Knee, 95%": [
                     f"{fit.knee_interval.low:,.0f} to {fit.knee_interval.high or 0:,.0f}"
@@ -86,17 +86,17 @@ def fits_table(name: str, costs: LaunchCosts) -> None:
         )
 
 
-def medians_table(name: str, costs: LaunchCosts) -> None:
+def show_medians_table(name: str, costs: LaunchCosts) -> None:
     """Show the median of every measure for every graph of the recording ``name``."""
-    with st.expander(f"Medians of {plain(name)}"):
-        _medians(costs)
+    with st.expander(f"Medians of {escape_markdown(name)}"):
+        _show_medians(costs)
 
 
-def _medians(costs: LaunchCosts) -> None:
+def _show_medians(costs: LaunchCosts) -> None:
     machine = costs.recording.environment
     status = "" if costs.recording.complete else "; interrupted"
     st.caption(
-        plain(
+        escape_markdown(
             f"{machine.gpu_name}, {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
             f"{machine.cuda_runtime}, {costs.recording.created[:10]}{status}"
         )
@@ -105,12 +105,12 @@ def _medians(costs: LaunchCosts) -> None:
         measure for measure in LaunchMeasure if any(measure in row.timings for row in costs.rows)
     ]
     data: dict[str, list[Any]] = {
-        "Graph": [topology_name(row.topology) for row in costs.rows],
+        "Graph": [format_topology(row.topology) for row in costs.rows],
         "Nodes": [row.topology.nodes for row in costs.rows],
     }
     config: dict[str, Any] = {"Graph": st.column_config.TextColumn(pinned=True, width="medium")}
     for measure in measures:
-        medians = [row.median(measure) for row in costs.rows]
+        medians = [row.get_median(measure) for row in costs.rows]
         data[f"{MEASURE_TITLES[measure]} (µs)"] = [
             None if value is None else value / 1e3 for value in medians
         ]

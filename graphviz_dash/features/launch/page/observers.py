@@ -12,31 +12,37 @@ from graphviz_dash.features.launch import observer_narrative as observers
 from graphviz_dash.features.launch.analysis.observer_effect import (
     ObserverEffect,
     StepMeasure,
-    observer_effect,
+    compute_observer_effect,
 )
-from graphviz_dash.features.launch.charts.observers import observer_chart
+from graphviz_dash.features.launch.charts.observers import draw_observers
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import bare_figure, draw
-from graphviz_dash.ui.page.markup import element, plain, show, table, text
+from graphviz_dash.ui.page.frame import draw_figure, get_bare_figure
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_element,
+    format_table,
+    show_markup,
+)
 from graphviz_dash.ui.state.catalogue import Entry
-from graphviz_dash.ui.state.results import outcome
+from graphviz_dash.ui.state.results import get_comparison_without_traces
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
 
-def _effects(key: str) -> dict[str, ObserverEffect | Missing]:
-    return STORE.derived_bare(
+def _get_effects(key: str) -> dict[str, ObserverEffect | Missing]:
+    return STORE.derive_without_traces(
         key,
         "observers",
-        lambda experiment: {run.name: observer_effect(run) for run in experiment.runs},
+        lambda experiment: {run.name: compute_observer_effect(run) for run in experiment.runs},
     )
 
 
-def observer_panel(entry: Entry) -> None:
+def show_observer_panel(entry: Entry) -> None:
     """Show the profiler overhead of an experiment's runs."""
     try:
-        outcomes = _effects(entry.key)
+        outcomes = _get_effects(entry.key)
     except InputError:
         return
     st.header("Profiler overhead", anchor=False)
@@ -48,7 +54,7 @@ def observer_panel(entry: Entry) -> None:
             effect.reason for effect in outcomes.values() if isinstance(effect, Missing)
         )
         st.caption(
-            plain(
+            escape_markdown(
                 f"Not available for {entry.name}: {'; '.join(reasons)}. graphviz-dash collect "
                 "--observers times the step without a profiler, with CUDA events, under "
                 "torch.profiler, and under CUPTI by graph and by node."
@@ -59,25 +65,27 @@ def observer_panel(entry: Entry) -> None:
     default = next((name for name in names if name == "graph"), names[0])
     selected = names[0]
     if len(names) > 1:
-        selected = url_state.choose("watched", "Run", names, default=default)
+        selected = url_state.select_option("watched", "Run", names, default=default)
     effect = effects[selected]
-    show(element("p", text(observers.effect_sentence(effect)), "sentence"))
-    chart = bare_figure(
-        entry.key, ("observers", selected), lambda seen: observer_chart(effect, seen)
+    show_markup(
+        format_element("p", escape_html(observers.describe_observer_effect(effect)), "sentence")
     )
-    draw(chart, "observers")
-    _observer_table(effect)
+    chart = get_bare_figure(
+        entry.key, ("observers", selected), lambda seen: draw_observers(effect, seen)
+    )
+    draw_figure(chart, "observers")
+    _show_observer_table(effect)
     noise = format_percent(effect.noise[StepMeasure.STEP] - 1)
     lines = [
         f"Grey band: two processes without a profiler differ by {noise} of a step.",
         "GPU times need events, so the other tools are compared with events.",
-        *_beside_clean(outcome(entry.key)[selected]),
-        *(f"Without {reason}." for reason in observers.missing_observers(effect)),
+        *_compare_with_clean(get_comparison_without_traces(entry.key)[selected]),
+        *(f"Without {reason}." for reason in observers.list_missing_observers(effect)),
     ]
-    st.caption(plain(" ".join(lines)))
+    st.caption(escape_markdown(" ".join(lines)))
 
 
-def _beside_clean(run: RunComparison) -> Iterator[str]:
+def _compare_with_clean(run: RunComparison) -> Iterator[str]:
     step, issued = run["step_time"], run["launch_cpu_time"]
     if step.value is not None and issued.value is not None:
         verb = "launch" if run.run.graphs else "issue"
@@ -87,33 +95,35 @@ def _beside_clean(run: RunComparison) -> Iterator[str]:
         )
 
 
-def _observer_table(effect: ObserverEffect) -> None:
+def _show_observer_table(effect: ObserverEffect) -> None:
     head = [
         "",
         *(
-            f'<abbr title="{text(explanation)}">{text(title)}</abbr>'
+            f'<abbr title="{escape_html(explanation)}">{escape_html(title)}</abbr>'
             for title, explanation in observers.MEASURE_TITLES.values()
         ),
     ]
     head.append("records/step")
     rows = []
     for row in effect.rows:
-        cells = [text(observers.OBSERVER_TITLES[row.observer])]
+        cells = [escape_html(observers.OBSERVER_TITLES[row.observer])]
         for measure in StepMeasure:
             cell = row.effects.get(measure)
             if cell is None:
-                cells.append(f'<span class="absent" title="{text(row.absent[measure])}">–</span>')
+                cells.append(
+                    f'<span class="absent" title="{escape_html(row.absent[measure])}">–</span>'
+                )
                 continue
-            ratio_text = "" if cell.beyond is None else format_ratio(cell.ratio)
-            mark = ' class="better"' if cell.beyond else ""
+            ratio_text = "" if cell.is_significant is None else format_ratio(cell.ratio)
+            mark = ' class="better"' if cell.is_significant else ""
             cells.append(
-                f'<span class="num">{text(format_ns(cell.value))}</span>'
-                f'<span class="spread"><b{mark}>{text(ratio_text)}</b></span>'
+                f'<span class="num">{escape_html(format_ns(cell.value))}</span>'
+                f'<span class="spread"><b{mark}>{escape_html(ratio_text)}</b></span>'
             )
         if row.records is None:
             cells.append('<span class="absent" title="it records no work">–</span>')
         else:
             records = format_count(round(row.records))
-            cells.append(f'<span class="num">{text(records)}</span>')
+            cells.append(f'<span class="num">{escape_html(records)}</span>')
         rows.append(cells)
-    show(element("div", table(head, [("", rows)], "figures runs"), "scroll"))
+    show_markup(format_element("div", format_table(head, [("", rows)], "figures runs"), "scroll"))

@@ -8,77 +8,90 @@ import streamlit as st
 
 from graphviz_dash.bundle.launch import read_launch
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, launch_costs
-from graphviz_dash.features.launch.analysis.own_graphs import OwnGraph, own_graphs
+from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, analyze_launch_costs
+from graphviz_dash.features.launch.analysis.own_graphs import ProgramGraph, list_program_graphs
 from graphviz_dash.features.launch.narrative import (
-    costs_sentence,
-    extra_sentences,
-    machine_sentence,
+    describe_extra_costs,
+    describe_launch_costs,
+    describe_machines,
 )
 from graphviz_dash.features.launch.page.launch import (
-    comparison_panel,
-    own_answer,
-    own_table,
-    published_panel,
+    show_comparison_panel,
+    show_graphs_table,
+    show_launch_verdict,
+    show_published_panel,
 )
-from graphviz_dash.features.launch.page.launch_graph import launch_graph
-from graphviz_dash.features.launch.page.launch_tables import fits_table, launch_tiles, medians_table
-from graphviz_dash.features.launch.page.observers import observer_panel
+from graphviz_dash.features.launch.page.launch_graph import show_launch_graph
+from graphviz_dash.features.launch.page.launch_tables import (
+    format_launch_tiles,
+    show_fits_table,
+    show_medians_table,
+)
+from graphviz_dash.features.launch.page.observers import show_observer_panel
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import chosen_entry, dim_empty, empty, trouble
-from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.state.catalogue import Entry, launches
+from graphviz_dash.ui.page.frame import (
+    dim_empty_pages,
+    find_selected_entry,
+    show_empty_state,
+    show_error_panel,
+)
+from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.state.catalogue import Entry, list_launches
 from graphviz_dash.ui.state.store import STORE
 
 
 def render() -> None:
     """Render the page."""
-    launch_paths = launches()
+    launch_paths = list_launches()
     names = [*launch_paths]
-    selected_names = names[:1] if len(names) == 1 else _several(names)
+    selected_names = names[:1] if len(names) == 1 else _select_recordings(names)
     recordings: dict[str, LaunchCosts] = {}
     for name in selected_names:
         try:
-            recordings[name] = _costs(*_version(launch_paths[name]))
+            recordings[name] = _load_costs(*_get_version(launch_paths[name]))
         except InputError as error:
-            trouble("Recording cannot be read", str(error))
-    entry = chosen_entry()
+            show_error_panel("Recording cannot be read", str(error))
+    entry = find_selected_entry()
     if entry is not None:
-        dim_empty(entry)
-    graphs = _own(entry, launch_paths, recordings) if entry is not None else ()
+        dim_empty_pages(entry)
+    graphs = _get_experiment_graphs(entry, launch_paths, recordings) if entry is not None else ()
     if recordings:
         first = next(iter(recordings.values()))
-        show(
-            element("h1", "Launch costs"),
-            element("p", text(_machines(first, entry)), "sentence"),
-            element("p", text(costs_sentence(first)), "sentence"),
+        show_markup(
+            format_element("h1", "Launch costs"),
+            format_element("p", escape_html(_describe_machines(first, entry)), "sentence"),
+            format_element("p", escape_html(describe_launch_costs(first)), "sentence"),
         )
         if entry is not None:
-            own_answer(entry.name, graphs)
-        cache_key = [part for name in recordings for part in (name, *_version(launch_paths[name]))]
-        launch_graph(recordings, graphs, (entry.key if entry else "", *map(str, cache_key)))
+            show_launch_verdict(entry.name, graphs)
+        cache_key = [
+            part for name in recordings for part in (name, *_get_version(launch_paths[name]))
+        ]
+        show_launch_graph(recordings, graphs, (entry.key if entry else "", *map(str, cache_key)))
         with st.expander("Cost per node and root"):
-            show(launch_tiles(first))
-            show(element("p", text(" ".join(extra_sentences(first))), "said"))
-        own_table(graphs)
+            show_markup(format_launch_tiles(first))
+            show_markup(
+                format_element("p", escape_html(" ".join(describe_extra_costs(first))), "said")
+            )
+        show_graphs_table(graphs)
     else:
-        empty(
+        show_empty_state(
             "No launch cost recording",
             "Record launch costs on a machine with a CUDA GPU (less than two minutes):",
             "graphviz-dash bench launch -o experiments/launch",
         )
         if entry is not None:
-            own_answer(entry.name, graphs)
-            own_table(graphs)
+            show_launch_verdict(entry.name, graphs)
+            show_graphs_table(graphs)
     if entry is not None:
-        observer_panel(entry)
+        show_observer_panel(entry)
     if not recordings:
         return
-    comparison_panel(recordings)
-    published_panel(recordings)
+    show_comparison_panel(recordings)
+    show_published_panel(recordings)
     for name, costs in recordings.items():
-        fits_table(name, costs)
-        medians_table(name, costs)
+        show_fits_table(name, costs)
+        show_medians_table(name, costs)
     st.caption(
         "Timed with cuda-python in processes without a profiler, following NVIDIA's sample "
         "cudaGraphsPerfScaling: empty kernels, captured from streams. Error bars show the "
@@ -87,48 +100,48 @@ def render() -> None:
     )
 
 
-def _machines(costs: LaunchCosts, entry: Entry | None) -> str:
+def _describe_machines(costs: LaunchCosts, entry: Entry | None) -> str:
     try:
-        runs = STORE.outlines(entry.key) if entry is not None else ()
+        runs = STORE.load_outlines_of_key(entry.key) if entry is not None else ()
     except InputError:
         runs = ()
     machines = (run.manifest.environment for run in runs)
-    return machine_sentence(costs.recording.environment, machines)
+    return describe_machines(costs.recording.environment, machines)
 
 
-def _own(
+def _get_experiment_graphs(
     entry: Entry, launch_paths: dict[str, Path], recordings: dict[str, LaunchCosts]
-) -> tuple[OwnGraph, ...]:
+) -> tuple[ProgramGraph, ...]:
     """Return an experiment's graphs next to chains of any readable recording."""
     references = dict(recordings)
     for name, path in launch_paths.items():
         if name not in references:
             try:
-                references[name] = _costs(*_version(path))
+                references[name] = _load_costs(*_get_version(path))
             except InputError:
                 continue
-    versions = tuple((name, *_version(path)) for name, path in launch_paths.items())
+    versions = tuple((name, *_get_version(path)) for name, path in launch_paths.items())
     try:
         # The traces are not needed for launches.
-        return STORE.derived_bare(
+        return STORE.derive_without_traces(
             entry.key,
             ("own graphs", versions, tuple(references)),
-            lambda experiment: own_graphs(experiment, references),
+            lambda experiment: list_program_graphs(experiment, references),
         )
     except InputError as error:
-        trouble("Experiment cannot be read", str(error))
+        show_error_panel("Experiment cannot be read", str(error))
         return ()
 
 
-def _version(path: Path) -> tuple[str, int]:
+def _get_version(path: Path) -> tuple[str, int]:
     return str(path), path.stat().st_mtime_ns
 
 
 # Shared and frozen; a copy per page would cost 6 ms.
 @st.cache_resource(max_entries=32, show_spinner="Loading the recording")
-def _costs(path: str, changed_ns: int) -> LaunchCosts:
-    return launch_costs(read_launch(Path(path)))
+def _load_costs(path: str, changed_ns: int) -> LaunchCosts:
+    return analyze_launch_costs(read_launch(Path(path)))
 
 
-def _several(names: list[str]) -> list[str]:
-    return url_state.choose_several("recording", "Recordings", names, names[:1])
+def _select_recordings(names: list[str]) -> list[str]:
+    return url_state.select_several("recording", "Recordings", names, names[:1])

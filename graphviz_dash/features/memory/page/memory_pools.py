@@ -6,38 +6,38 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.memory.pools import PoolBreakdown, pool_map
+from graphviz_dash.analysis.memory.pools import PoolBreakdown, build_pool_map
 from graphviz_dash.analysis.memory.report import MemoryReport
-from graphviz_dash.errors import printable
-from graphviz_dash.features.memory.chart import pool_map_chart
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.memory.chart import draw_pool_map
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import Chosen, draw, figure
-from graphviz_dash.ui.page.markup import element, plain, show, text
+from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_figure
+from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_bytes, format_count
 
 _MIB: Final = 1 << 20
 
 
-def pools_panel(chosen: Chosen, report: MemoryReport) -> None:
+def show_pools_panel(chosen: SelectedExperiment, report: MemoryReport) -> None:
     """Show the content of a run's pools, and the bytes that each graph uses in the selected one."""
     if not report.pools:
         return
-    st.header(f"Private pools of {plain(report.run)}", anchor=False)
+    st.header(f"Private pools of {escape_markdown(report.run)}", anchor=False)
     run = next(run for run in chosen.experiment.runs if run.name == report.run)
-    names = [_pool_name(pool) for pool in report.pools]
+    names = [_format_pool_name(pool) for pool in report.pools]
     name = names[0]
     if len(names) > 1:
-        name = url_state.choose("pool", "Pool", names)
+        name = url_state.select_option("pool", "Pool", names)
     pool = report.pools[names.index(name)]
-    show(element("p", text(_pool_sentence(pool)), "sentence"))
+    show_markup(format_element("p", escape_html(_describe_pool(pool)), "sentence"))
     if run.memory_pass is not None:
         pool_key = ("pool", run.name, pool.id)
         measured = run.memory_pass
-        usage = STORE.derived(chosen.key, pool_key, lambda _: pool_map(measured, pool.id))
-        chart = figure(chosen.key, pool_key, lambda seen: pool_map_chart(usage, seen))
+        usage = STORE.derive(chosen.key, pool_key, lambda _: build_pool_map(measured, pool.id))
+        chart = get_figure(chosen.key, pool_key, lambda seen: draw_pool_map(usage, seen))
         if chart is not None:
-            draw(chart, "memory-pool")
+            draw_figure(chart, "memory-pool")
             row_count = len(chart.layout.yaxis.categoryarray)
             st.caption(
                 "One row per graph, in capture order: bytes of the pool that its capture "
@@ -48,14 +48,14 @@ def pools_panel(chosen: Chosen, report: MemoryReport) -> None:
                     else ""
                 )
             )
-    _graphs(report)
+    _show_graphs(report)
 
 
-def _pool_name(pool: PoolBreakdown) -> str:
+def _format_pool_name(pool: PoolBreakdown) -> str:
     return f"{pool.id[0]}-{pool.id[1]}"
 
 
-def _pool_sentence(pool: PoolBreakdown) -> str:
+def _describe_pool(pool: PoolBreakdown) -> str:
     parts = {
         "private to one graph": pool.exclusive,
         "shared": pool.shared,
@@ -65,21 +65,21 @@ def _pool_sentence(pool: PoolBreakdown) -> str:
     }
     listed = ", ".join(f"{format_bytes(size)} {name}" for name, size in parts.items() if size)
     return (
-        f"Pool {_pool_name(pool)} reserves {format_bytes(pool.reserved)} in "
+        f"Pool {_format_pool_name(pool)} reserves {format_bytes(pool.reserved)} in "
         f"{format_count(pool.segments)} segments: {listed}."
     )
 
 
-def _graphs(report: MemoryReport) -> None:
+def _show_graphs(report: MemoryReport) -> None:
     if not report.graphs:
         return
     graphs = report.graphs
     columns: dict[str, list[Any]] = {
-        "Graph": [printable(graph.graph) for graph in graphs],
+        "Graph": [escape_control_characters(graph.graph) for graph in graphs],
         "Used (MiB)": [graph.footprint / _MIB for graph in graphs],
         "Exclusive (MiB)": [graph.exclusive / _MIB for graph in graphs],
         "Shared (MiB)": [graph.shared / _MIB for graph in graphs],
-        "Kept (MiB)": [graph.kept / _MIB for graph in graphs],
+        "Kept (MiB)": [graph.live_after_capture / _MIB for graph in graphs],
         "Peak (MiB)": [graph.peak / _MIB for graph in graphs],
         "Allocations": [graph.allocations for graph in graphs],
         "Executable (MiB)": [

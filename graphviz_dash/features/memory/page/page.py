@@ -7,33 +7,46 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.memory.allocator import AllocatorUse, allocator_uses
+from graphviz_dash.analysis.memory.allocator import AllocatorState, list_allocator_states
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
-from graphviz_dash.features.memory.chart import allocator_chart, memory_chart
+from graphviz_dash.features.memory.chart import draw_allocator, draw_memory
 from graphviz_dash.features.memory.comparison import MemoryComparison
 from graphviz_dash.features.memory.narrative import (
     PART_MEANINGS,
     PUBLISHED_OVERHEAD,
-    allocator_hint,
-    allocator_sentence,
-    memory_pass_hint,
-    memory_sentence,
+    build_memory_pass_hint,
+    describe_allocator,
+    describe_memory_cost,
+    get_allocator_hint,
 )
-from graphviz_dash.features.memory.page.memory_pools import pools_panel
-from graphviz_dash.features.memory.page.state import memory
+from graphviz_dash.features.memory.page.memory_pools import show_pools_panel
+from graphviz_dash.features.memory.page.state import get_memory
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, figure, let_draw, nothing
-from graphviz_dash.ui.page.markup import element, plain, show, table, text
-from graphviz_dash.ui.page.widgets import failure_notes, tiles
-from graphviz_dash.ui.state.results import comparison
+from graphviz_dash.ui.page.frame import (
+    SelectedExperiment,
+    draw_figure,
+    flush_to_browser,
+    get_figure,
+    load_selected_experiment,
+    show_missing_content,
+)
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_element,
+    format_table,
+    show_markup,
+)
+from graphviz_dash.ui.page.widgets import format_failures, format_tiles
+from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.units import (
-    counted,
     format_bytes,
     format_count,
     format_signed_bytes,
     format_signed_percent,
+    pluralize,
 )
 
 _ALLOCATOR, _DEVICE = "allocator", "whole device"
@@ -42,53 +55,57 @@ _MIB: Final = 1 << 20
 
 def render() -> None:
     """Render the page."""
-    chosen = chosen_experiment()
-    result = memory(chosen.key)
+    chosen = load_selected_experiment()
+    result = get_memory(chosen.key)
     if not result.reports:
-        show(element("h1", text(chosen.entry.name)))
-        show(failure_notes(comparison(chosen.key)))
-        uses = allocator_uses(chosen.experiment.runs)
-        _allocator(chosen, uses)
-        _statistics(chosen)
-        _nothing(chosen, result, known=bool(uses))
+        show_markup(format_element("h1", escape_html(chosen.entry.name)))
+        show_markup(format_failures(get_comparison(chosen.key)))
+        uses = list_allocator_states(chosen.experiment.runs)
+        _show_allocator(chosen, uses)
+        _show_statistics(chosen)
+        _show_missing_pass(chosen, result, known=bool(uses))
         return
     with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
-        report = _report(result)
+        report = _select_report(result)
     with title:
-        show(
-            element("h1", text(chosen.entry.name)),
-            element("p", text(memory_sentence(result)), "sentence"),
+        show_markup(
+            format_element("h1", escape_html(chosen.entry.name)),
+            format_element("p", escape_html(describe_memory_cost(result)), "sentence"),
         )
-    show(failure_notes(comparison(chosen.key)))
-    show(_tiles(result, report))
-    change = result.difference(report.run)
+    show_markup(format_failures(get_comparison(chosen.key)))
+    show_markup(_format_tiles(result, report))
+    change = result.get_difference(report.run)
     if (
         report.mode.captures_layers
         and change
         and not isinstance(change.activation_overhead, Missing)
     ):
-        st.caption(plain(f"{PUBLISHED_OVERHEAD}."))
-    _parts(chosen, result)
-    pools_panel(chosen, report)
-    _stages(result)
-    _terms(report)
+        st.caption(escape_markdown(f"{PUBLISHED_OVERHEAD}."))
+    _show_parts(chosen, result)
+    show_pools_panel(chosen, report)
+    _show_stages(result)
+    _show_definitions(report)
 
 
-def _allocator(chosen: Chosen, uses: Sequence[AllocatorUse]) -> None:
-    show("".join(element("p", text(allocator_sentence(use)), "sentence") for use in uses))
-    chart = figure(chosen.key, "memory-allocator", lambda seen: allocator_chart(uses, seen))
+def _show_allocator(chosen: SelectedExperiment, uses: Sequence[AllocatorState]) -> None:
+    show_markup(
+        "".join(
+            format_element("p", escape_html(describe_allocator(use)), "sentence") for use in uses
+        )
+    )
+    chart = get_figure(chosen.key, "memory-allocator", lambda seen: draw_allocator(uses, seen))
     if chart is not None:
-        draw(chart, "memory-allocator")
+        draw_figure(chart, "memory-allocator")
 
 
-def _statistics(chosen: Chosen) -> None:
+def _show_statistics(chosen: SelectedExperiment) -> None:
     measured = [(run.name, run.memory) for run in chosen.experiment.runs if run.memory is not None]
     if not measured:
         return
     uses = [
         [
-            text(name),
+            escape_html(name),
             format_bytes(use.reserved_bytes),
             format_bytes(use.allocated_bytes),
             format_bytes(use.peak_reserved_bytes),
@@ -99,7 +116,7 @@ def _statistics(chosen: Chosen) -> None:
     ]
     pools = [
         [
-            text(f"{name}, pool {pool.id[0]}/{pool.id[1]}"),
+            escape_html(f"{name}, pool {pool.id[0]}/{pool.id[1]}"),
             format_bytes(pool.reserved_bytes),
             format_bytes(pool.allocated_bytes),
             "",
@@ -111,60 +128,62 @@ def _statistics(chosen: Chosen) -> None:
     ]
     head = ("", "Reserved", "Allocated", "Peak reserved", "Peak allocated", "Private pools")
     groups = [("Caching allocator", uses), *([("Private pools", pools)] if pools else [])]
-    show(element("div", table(head, groups, "figures runs"), "scroll"))
+    show_markup(format_element("div", format_table(head, groups, "figures runs"), "scroll"))
 
 
-def _nothing(chosen: Chosen, result: MemoryComparison, *, known: bool) -> None:
+def _show_missing_pass(
+    chosen: SelectedExperiment, result: MemoryComparison, *, known: bool
+) -> None:
     """Explain the missing memory pass; briefly if there are ``known`` statistics."""
     by_reason: dict[str, list[str]] = {}
-    for name, missing in result.without.items():
+    for name, missing in result.missing.items():
         by_reason.setdefault(missing.reason, []).append(name)
     reasons = [f"{', '.join(names)}: {reason}." for reason, names in by_reason.items()]
     runs = chosen.experiment.runs
     if known:
-        hint, command = memory_pass_hint(runs)
+        hint, command = build_memory_pass_hint(runs)
         message = (
             "A memory pass records the use of memory and the pool memory of each graph. "
             f"{' '.join(reasons)} {hint}"
         )
-        show(
-            element("p", text(message), "muted")
-            + (element("pre", text(command), "command") if command else "")
+        show_markup(
+            format_element("p", escape_html(message), "muted")
+            + (format_element("pre", escape_html(command), "command") if command else "")
         )
         return
-    nothing(
+    show_missing_content(
         "memory",
         runs,
         "No memory pass in this experiment",
         "A memory pass records the use of each part and the pool memory of graphs.",
         *reasons,
-        allocator_hint(runs),
+        get_allocator_hint(runs),
     )
 
 
-def _report(result: MemoryComparison) -> MemoryReport:
+def _select_report(result: MemoryComparison) -> MemoryReport:
     """Return the report of the selected run, by default the first with graphs."""
     names = [report.run for report in result.reports]
     graphed = [report.run for report in result.reports if report.pools]
     if len(names) == 1:
         return result.reports[0]
-    return result[url_state.choose("run", "Run", names, default=(graphed or names)[0])]
+    return result[url_state.select_option("run", "Run", names, default=(graphed or names)[0])]
 
 
-def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
-    change = result.difference(report.run)
+def _format_tiles(result: MemoryComparison, report: MemoryReport) -> str:
+    change = result.get_difference(report.run)
     pools = sum(pool.reserved for pool in report.pools)
-    prepare = report.stage(Stage.PREPARE).peak_reserved_bytes
+    prepare = report.get_stage(Stage.PREPARE).peak_reserved_bytes
     cells = [
         (
-            "Device memory" if report.alone else "Reserved",
-            format_bytes(report.own),
-            f"{format_signed_bytes(change.own)} vs {change.baseline}" if change else "",
+            "Device memory" if report.is_process_only else "Reserved",
+            format_bytes(report.process_bytes),
+            f"{format_signed_bytes(change.process_bytes)} vs {change.baseline}" if change else "",
         ),
         (
             "Private pools",
             format_bytes(pools) if report.pools else "none",
-            f"{format_count(len(report.pools))} for {counted(len(report.graphs), 'graph')}"
+            f"{format_count(len(report.pools))} for {pluralize(len(report.graphs), 'graph')}"
             if report.pools
             else "no graph captured",
         ),
@@ -184,39 +203,41 @@ def _tiles(result: MemoryComparison, report: MemoryReport) -> str:
                 f"of the activations of {change.baseline}",
             ),
         )
-    return tiles(cells)
+    return format_tiles(cells)
 
 
-def _parts(chosen: Chosen, result: MemoryComparison) -> None:
+def _show_parts(chosen: SelectedExperiment, result: MemoryComparison) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.header("Memory breakdown at the peak of a step", anchor=False)
-        shown = url_state.choose("memory", "Show", [_ALLOCATOR, _DEVICE])
-    chart = figure(
+        shown = url_state.select_option("memory", "Show", [_ALLOCATOR, _DEVICE])
+    chart = get_figure(
         chosen.key,
         ("memory-parts", shown),
-        lambda seen: memory_chart(result, seen, outside=shown == _DEVICE),
+        lambda seen: draw_memory(result, seen, outside=shown == _DEVICE),
     )
     if chart is not None:
-        draw(chart, "memory-parts")
-        let_draw()
-    show(element("div", _part_table(result), "scroll"))
-    if not all(report.alone for report in result.reports):
+        draw_figure(chart, "memory-parts")
+        flush_to_browser()
+    show_markup(format_element("div", _format_part_table(result), "scroll"))
+    if not all(report.is_process_only for report in result.reports):
         st.caption(
             "The driver did not list these processes. Memory outside the allocator includes "
             "other processes on the device, and so may its changes."
         )
-    for name, missing in result.without.items():
-        show(element("p", text(f"{name}: {missing.reason}"), "muted"))
+    for name, missing in result.missing.items():
+        show_markup(format_element("p", escape_html(f"{name}: {missing.reason}"), "muted"))
 
 
-def _part_table(result: MemoryComparison) -> str:
-    head = ["", *(text(report.run) for report in result.reports)]
+def _format_part_table(result: MemoryComparison) -> str:
+    head = ["", *(escape_html(report.run) for report in result.reports)]
     rows = [
         [
-            element("abbr", text(part.value), title=PART_MEANINGS[part], tabindex="0"),
+            format_element(
+                "abbr", escape_html(part.value), title=PART_MEANINGS[part], tabindex="0"
+            ),
             *(
-                _cell(report.parts[part], change.parts[part] if change else None)
-                for report, change in _changes(result)
+                _format_cell(report.parts[part], change.parts[part] if change else None)
+                for report, change in _list_changes(result)
             ),
         ]
         for part in MemoryPart
@@ -224,56 +245,64 @@ def _part_table(result: MemoryComparison) -> str:
     ]
     totals = [
         [
-            text("reserved"),
+            escape_html("reserved"),
             *(
-                _cell(report.reserved, change.reserved if change else None)
-                for report, change in _changes(result)
+                _format_cell(report.reserved, change.reserved if change else None)
+                for report, change in _list_changes(result)
             ),
         ],
         [
-            text("device memory"),
+            escape_html("device memory"),
             *(
-                _cell(report.total, change.total if change else None)
-                for report, change in _changes(result)
+                _format_cell(report.total, change.total if change else None)
+                for report, change in _list_changes(result)
             ),
         ],
     ]
-    return table(head, [("Parts", rows), ("Total", totals)], "figures runs")
+    return format_table(head, [("Parts", rows), ("Total", totals)], "figures runs")
 
 
-def _changes(
+def _list_changes(
     result: MemoryComparison,
 ) -> list[tuple[MemoryReport, MemoryDifference | None]]:
-    return [(report, result.difference(report.run)) for report in result.reports]
+    return [(report, result.get_difference(report.run)) for report in result.reports]
 
 
-def _cell(size: int, change: int | None) -> str:
-    value = element("span", text(format_bytes(size)), "num")
-    return value + (element("span", text(format_signed_bytes(change)), "spread") if change else "")
+def _format_cell(size: int, change: int | None) -> str:
+    value = format_element("span", escape_html(format_bytes(size)), "num")
+    return value + (
+        format_element("span", escape_html(format_signed_bytes(change)), "spread") if change else ""
+    )
 
 
-def _stages(result: MemoryComparison) -> None:
+def _show_stages(result: MemoryComparison) -> None:
     st.header("Peak reserved by stage", anchor=False)
-    head = ["", *(text(report.run) for report in result.reports)]
+    head = ["", *(escape_html(report.run) for report in result.reports)]
     rows = [
         [
-            text(_STAGES[stage]),
+            escape_html(_STAGE_LABELS[stage]),
             *(
-                element("span", text(format_bytes(report.stage(stage).peak_reserved_bytes)), "num")
+                format_element(
+                    "span",
+                    escape_html(format_bytes(report.get_stage(stage).peak_reserved_bytes)),
+                    "num",
+                )
                 for report in result.reports
             ),
         ]
         for stage in Stage
         if stage is not Stage.START
     ]
-    show(
-        element(
-            "div", table(head, [("Peak reserved in each stage", rows)], "figures runs"), "scroll"
+    show_markup(
+        format_element(
+            "div",
+            format_table(head, [("Peak reserved in each stage", rows)], "figures runs"),
+            "scroll",
         )
     )
 
 
-_STAGES: Final = {
+_STAGE_LABELS: Final = {
     Stage.BUILD: "building model and inputs",
     Stage.WARM_UP: "warm-up",
     Stage.PREPARE: "after capture",
@@ -281,15 +310,18 @@ _STAGES: Final = {
 }
 
 
-def _terms(report: MemoryReport) -> None:
+def _show_definitions(report: MemoryReport) -> None:
     with st.expander("Definitions of parts", icon=":material/menu_book:"):
-        show(
-            element(
+        show_markup(
+            format_element(
                 "ul",
                 "".join(
-                    element("li", element("b", text(part.value)) + text(f": {meaning}"))
+                    format_element(
+                        "li",
+                        format_element("b", escape_html(part.value)) + escape_html(f": {meaning}"),
+                    )
                     for part, meaning in PART_MEANINGS.items()
                 ),
             ),
-            element("p", text(f"Method: {report.method}."), "muted"),
+            format_element("p", escape_html(f"Method: {report.method}."), "muted"),
         )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from graphviz_dash.features.memory.comparison import MemoryComparison, compare_memory
-from graphviz_dash.ui.state.results import comparison
+from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.ui.state.store import STORE
 
 
-def memory(key: str) -> MemoryComparison:
+def get_memory(key: str) -> MemoryComparison:
     """The memory of the experiment's runs against the same baseline."""
-    return STORE.derived(key, "memory", lambda _: compare_memory(comparison(key)))
+    return STORE.derive(key, "memory", lambda _: compare_memory(get_comparison(key)))

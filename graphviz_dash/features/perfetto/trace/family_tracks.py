@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from graphviz_dash.analysis.loop.keys import key_text
+from graphviz_dash.analysis.loop.keys import format_key
 from graphviz_dash.analysis.trace.steps import Step
-from graphviz_dash.errors import printable
-from graphviz_dash.features.perfetto.trace.slices import SliceTable, count_arg
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.perfetto.trace.slices import SliceTable, build_count_arg
 from graphviz_dash.model.loop import StepKind
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.loop import ProgramLoop
 
 
-def family_steps(
+def build_family_steps(
     loop: ProgramLoop | None, steps: Sequence[Step], shift: int
 ) -> tuple[SliceTable, Mapping[str, Ints]]:
     """Build slices for the ``steps`` in the loop, ``shift`` ns later, and the slice rows of each
@@ -40,17 +40,17 @@ def family_steps(
         padded.append(columns.padded[row])
         number, member = columns.family[row], columns.member[row]
         family = None if number is None else loop.families[number]
-        families.append("no family" if family is None else printable(family.name))
+        families.append("no family" if family is None else escape_control_characters(family.name))
         if family is None or member is None or columns.kind[row] is StepKind.FALLBACK:
             names.append(columns.kind[row].value)
         else:
-            names.append(printable(key_text(family, family.members[member])))
-    return _table(marked, shift, names, real, padded), {
+            names.append(escape_control_characters(format_key(family, family.members[member])))
+    return _build_table(marked, shift, names, real, padded), {
         name: np.flatnonzero(np.array(families) == name) for name in dict.fromkeys(families)
     }
 
 
-def _table(
+def _build_table(
     steps: Sequence[Step],
     shift: int,
     names: Sequence[str],
@@ -59,8 +59,8 @@ def _table(
 ) -> SliceTable:
     count = len(steps)
     args = (
-        count_arg("real_size", pl.Series(real, dtype=pl.Int64)),
-        count_arg("padded_size", pl.Series(padded, dtype=pl.Int64)),
+        build_count_arg("real_size", pl.Series(real, dtype=pl.Int64)),
+        build_count_arg("padded_size", pl.Series(padded, dtype=pl.Int64)),
     )
     return SliceTable(
         start=np.array([step.start + shift for step in steps], dtype=np.int64),

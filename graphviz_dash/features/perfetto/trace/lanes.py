@@ -19,7 +19,7 @@ _NESTED_LANES: Final = 8
 equals that of concurrent slices, in near-linear time."""
 
 
-def nested_lanes(start: Ints, end: Ints) -> list[Ints]:
+def split_nested_lanes(start: Ints, end: Ints) -> list[Ints]:
     """Compute positions of the slices of each lane, in the order of their begins.
 
     Slices come in any order; of two equal slices, the earlier becomes the outer one. The first lane
@@ -28,7 +28,7 @@ def nested_lanes(start: Ints, end: Ints) -> list[Ints]:
     remaining = np.lexsort((-end, start))
     lanes: list[Ints] = []
     while len(remaining) and len(lanes) < _NESTED_LANES:
-        fits = _nesting(start[remaining].tolist(), end[remaining].tolist())
+        fits = _find_nested(start[remaining].tolist(), end[remaining].tolist())
         lanes.append(remaining[fits])
         remaining = remaining[~fits]
     # An empty slice must precede a slice that starts at the same time.
@@ -36,7 +36,7 @@ def nested_lanes(start: Ints, end: Ints) -> list[Ints]:
     return lanes + [remaining[part] for part in split_overlaps(start[remaining], end[remaining])]
 
 
-def event_places(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+def compute_event_positions(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Compute the positions of the begin and end of each slice among the 2n events of a lane.
 
     The slices belong to one lane, in its order. Ends precede begins at the same time, inner ends
@@ -52,9 +52,9 @@ def event_places(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     return begin, begin + 2 * (after - index) - 1
 
 
-def event_places_of_lanes(start: Ints, end: Ints, lanes: list[Ints]) -> tuple[Ints, Ints]:
-    """Apply :func:`event_places` to several consecutive lanes; ``lanes`` holds slice positions.
-    Lanes with a single slice need no call."""
+def compute_lane_event_positions(start: Ints, end: Ints, lanes: list[Ints]) -> tuple[Ints, Ints]:
+    """Apply :func:`compute_event_positions` to several consecutive lanes; ``lanes`` holds slice
+    positions. Lanes with a single slice need no call."""
     counts = np.array([len(lane) for lane in lanes])
     first = 2 * (np.cumsum(counts) - counts)
     begin = np.repeat(first, counts)
@@ -63,13 +63,13 @@ def event_places_of_lanes(start: Ints, end: Ints, lanes: list[Ints]) -> tuple[In
     for lane in np.flatnonzero(counts > 1).tolist():
         rows = lanes[lane]
         lane_slice = slice(int(offset[lane]), int(offset[lane]) + len(rows))
-        begins, ends = event_places(start[rows], end[rows])
+        begins, ends = compute_event_positions(start[rows], end[rows])
         begin[lane_slice] = begins + first[lane]
         end_places[lane_slice] = ends + first[lane]
     return begin, end_places
 
 
-def _nesting(start: list[int], end: list[int]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _find_nested(start: list[int], end: list[int]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     """Mark slices that, in order, are inside earlier ones or disjoint from them."""
     fits = np.ones(len(start), dtype=np.bool_)
     open_ends: list[int] = []

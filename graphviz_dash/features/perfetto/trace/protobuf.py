@@ -1,7 +1,7 @@
 """Column-wise encoding of protocol buffer messages.
 
 A row is one message. Each :class:`FieldColumn` holds some bytes of every row, so a field of 100,000
-messages costs a few array operations. :func:`join` concatenates the parts of each row. Format:
+messages costs a few array operations. :func:`join_rows` concatenates the parts of each row. Format:
 protobuf.dev/programming-guides/encoding.
 """
 
@@ -20,10 +20,10 @@ Sizes: TypeAlias = npt.NDArray[np.int64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 _VARINT_BITS = 7
-_LONGEST_VARINT = 10
+_MAX_VARINT_BYTES = 10
 
 
-class Wire(IntEnum):
+class WireType(IntEnum):
     """Encoding of a field's value."""
 
     VARINT = 0
@@ -41,19 +41,19 @@ class FieldColumn(Struct, frozen=True):
     size: Sizes
 
 
-class Ragged(Struct, frozen=True):
+class RaggedColumn(Struct, frozen=True):
     """Variable-length bytes at the end of each row: ``size[i]`` bytes of ``data`` each."""
 
     data: Bytes
     size: Sizes
 
 
-def tag(number: int, wire: Wire) -> bytes:
+def encode_tag(number: int, wire: WireType) -> bytes:
     """Encode the key before the value of field ``number``."""
-    return varint(number << 3 | wire)
+    return encode_varint(number << 3 | wire)
 
 
-def varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     """Encode a non-negative integer as a varint."""
     out = bytearray()
     while value > 0x7F:
@@ -63,16 +63,18 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
-def constant(data: bytes, present: Mask) -> FieldColumn:
+def encode_constant(data: bytes, present: Mask) -> FieldColumn:
     """Build a column of the same bytes in every present row."""
     return FieldColumn(np.frombuffer(data, dtype=np.uint8)[None, :], present * np.int64(len(data)))
 
 
-def varints(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64], present: Mask) -> FieldColumn:
+def encode_varints(
+    values: npt.NDArray[np.int64] | npt.NDArray[np.uint64], present: Mask
+) -> FieldColumn:
     """Encode unsigned integers of shape (rows,), each in the minimum number of bytes."""
     unsigned = values.astype(np.uint64, copy=False)
     largest = int(unsigned.max()) if len(unsigned) else 0
-    width = min(_LONGEST_VARINT, -(-max(1, largest.bit_length()) // _VARINT_BITS))
+    width = min(_MAX_VARINT_BYTES, -(-max(1, largest.bit_length()) // _VARINT_BITS))
     data = np.empty((len(unsigned), width), dtype=np.uint8)
     size = np.ones(len(unsigned), dtype=np.int64)
     for byte in range(width):
@@ -85,28 +87,28 @@ def varints(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64], present: Mas
     return FieldColumn(data, np.where(present, size, 0))
 
 
-def doubles(values: npt.NDArray[np.float64], present: Mask) -> FieldColumn:
+def encode_doubles(values: npt.NDArray[np.float64], present: Mask) -> FieldColumn:
     """Encode numbers of shape (rows,) as 64-bit floats."""
     data = np.ascontiguousarray(values, dtype="<f8").view(np.uint8).reshape(len(values), 8)
     return FieldColumn(data, present * np.int64(8))
 
 
-def message(
-    number: int, parts: Sequence[FieldColumn], present: Mask, more: Sizes | None = None
+def encode_message(
+    number: int, parts: Sequence[FieldColumn], present: Mask, tail_sizes: Sizes | None = None
 ) -> FieldColumns:
     """Encode ``parts`` as the message in field ``number``; ``more`` is the size of bytes that
     follow them."""
     length = sum((part.size for part in parts), np.zeros(len(present), dtype=np.int64))
-    if more is not None:
-        length = length + more
-    head = constant(tag(number, Wire.LENGTH), present)
-    return (head, varints(length, present), *parts)
+    if tail_sizes is not None:
+        length = length + tail_sizes
+    head = encode_constant(encode_tag(number, WireType.LENGTH), present)
+    return (head, encode_varints(length, present), *parts)
 
 
 FieldColumns: TypeAlias = tuple[FieldColumn, ...]
 
 
-def join(parts: Sequence[FieldColumn], tail: Ragged | None = None) -> Bytes:
+def join_rows(parts: Sequence[FieldColumn], tail: RaggedColumn | None = None) -> Bytes:
     """Concatenate all rows, each with the bytes of its parts in order and then its tail."""
     rows = len(parts[0].size)
     width = sum(part.data.shape[1] for part in parts)

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.ranks.shared_steps import SharedSteps, shared_steps
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
-from graphviz_dash.errors import InputError, printable
+from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.ranks.shared_steps import SharedSteps, find_shared_steps
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
+from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.model.absence import Fact
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
     from graphviz_dash.model.trace import Trace
 
-MOST_BINS: Final = 32_768
+MAX_BINS: Final = 32_768
 """Maximum number of busy counter bins over the longest run."""
 
-_FEWEST_BIN_NS: Final = 1_000
+_MIN_BIN_NS: Final = 1_000
 
 
 class AlignedRun(Struct, frozen=True):
@@ -34,11 +34,11 @@ class AlignedRun(Struct, frozen=True):
     """Steps of that trace."""
     shift: int
     """Offset added to its times, in ns."""
-    on_clock: bool = False
+    shares_clock: bool = False
     """Whether its times are comparable with those of the other ranks of its mode."""
 
     @property
-    def marked(self) -> bool:
+    def has_marked_steps(self) -> bool:
         """True if the trace marks its steps; otherwise the full trace counts as one step."""
         return self.steps[0].method is not StepMethod.WHOLE
 
@@ -63,19 +63,19 @@ class Alignment(Struct, frozen=True):
         return self.at, self.at + longest
 
 
-def align(experiment: Experiment) -> Alignment:
+def align_runs(experiment: Experiment) -> Alignment:
     """Align the runs of ``experiment`` that have a replay trace.
 
     Raises:
         InputError: no run has one.
     """
     traced = [
-        (run, run.replay_trace, steps(run.replay_trace))
+        (run, run.replay_trace, find_steps(run.replay_trace))
         for run in experiment.runs
         if run.replay_trace is not None
     ]
     skipped = tuple(
-        (printable(run.name), _why_untraced(run))
+        (escape_control_characters(run.name), _explain_missing_trace(run))
         for run in experiment.runs
         if run.replay_trace is None
     )
@@ -86,9 +86,9 @@ def align(experiment: Experiment) -> Alignment:
             f"no run with a trace of its steps ({reasons or 'no runs'})",
             "at least one traced run",
         )
-    bin_ns = _bin_width(max(trace.info.end_ns for _, trace, _ in traced))
-    shared = shared_steps(experiment)
-    origins = [_origin(run, run_steps, shared) for run, _, run_steps in traced]
+    bin_ns = _choose_bin_width(max(trace.info.end_ns for _, trace, _ in traced))
+    shared = find_shared_steps(experiment)
+    origins = [_get_origin(run, run_steps, shared) for run, _, run_steps in traced]
     at = -(-max(origins) // bin_ns) * bin_ns
     runs = tuple(
         AlignedRun(run, trace, run_steps, at - origin, run.name in shared)
@@ -97,22 +97,22 @@ def align(experiment: Experiment) -> Alignment:
     return Alignment(at, bin_ns, runs, skipped)
 
 
-def _origin(run: Run, run_steps: tuple[Step, ...], shared: dict[str, SharedSteps]) -> int:
+def _get_origin(run: Run, run_steps: tuple[Step, ...], shared: dict[str, SharedSteps]) -> int:
     """Return the time at the common start, in ns of the run's trace."""
     ranks = shared.get(run.name)
-    return run_steps[0].start if ranks is None else ranks.begins[min(ranks.begins)]
+    return run_steps[0].start if ranks is None else ranks.starts[min(ranks.starts)]
 
 
-def _why_untraced(run: Run) -> str:
-    return printable(why_missing(run, Fact.TRACED_PASS).reason)
+def _explain_missing_trace(run: Run) -> str:
+    return escape_control_characters(explain_missing(run, Fact.TRACED_PASS).reason)
 
 
-def _bin_width(longest_ns: int) -> int:
+def _choose_bin_width(longest_ns: int) -> int:
     """Return the smallest of 1, 2, 5, 10, ... µs that splits ``longest_ns`` into at most MOST_BINS
     bins."""
-    width = _FEWEST_BIN_NS
+    width = _MIN_BIN_NS
     while True:
         for factor in (1, 2, 5):
-            if width * factor * MOST_BINS >= longest_ns:
+            if width * factor * MAX_BINS >= longest_ns:
                 return width * factor
         width *= 10

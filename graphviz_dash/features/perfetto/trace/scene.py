@@ -15,20 +15,20 @@ import polars as pl
 from msgspec import Struct
 
 from graphviz_dash import __version__
-from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.arrays import Ints, get_column
 from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy, split_overlaps
-from graphviz_dash.errors import printable
-from graphviz_dash.features.perfetto.trace.family_tracks import family_steps
-from graphviz_dash.features.perfetto.trace.lanes import nested_lanes
-from graphviz_dash.features.perfetto.trace.run_alignment import AlignedRun, Alignment, align
-from graphviz_dash.features.perfetto.trace.slice_arguments import gpu_args
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.perfetto.trace.family_tracks import build_family_steps
+from graphviz_dash.features.perfetto.trace.lanes import split_nested_lanes
+from graphviz_dash.features.perfetto.trace.run_alignment import AlignedRun, Alignment, align_runs
+from graphviz_dash.features.perfetto.trace.slice_arguments import build_gpu_args
 from graphviz_dash.features.perfetto.trace.slices import (
     Arg,
     SliceTable,
-    coded,
-    column_arg,
-    count_arg,
-    stacked,
+    build_column_arg,
+    build_count_arg,
+    encode_names,
+    stack_tables,
 )
 from graphviz_dash.model.marks import STEP
 
@@ -136,22 +136,22 @@ def build_scene(experiment: Experiment) -> Scene:
     Raises:
         InputError: no run has one.
     """
-    alignment = align(experiment)
-    runs = tuple(_run_scene(pid, run, alignment) for pid, run in enumerate(alignment.runs, 1))
+    alignment = align_runs(experiment)
+    runs = tuple(_build_run_scene(pid, run, alignment) for pid, run in enumerate(alignment.runs, 1))
     return Scene(
-        title=printable(experiment.name),
+        title=escape_control_characters(experiment.name),
         alignment=alignment,
         runs=runs,
-        facts=_facts(experiment, runs, alignment),
+        facts=_build_facts(experiment, runs, alignment),
     )
 
 
-def _facts(
+def _build_facts(
     experiment: Experiment, runs: tuple[RunScene, ...], alignment: Alignment
 ) -> dict[str, str]:
     facts = {
         "exporter": f"graphviz-dash {__version__}",
-        "experiment": printable(experiment.name),
+        "experiment": escape_control_characters(experiment.name),
         "alignment": f"The first traced step of every run starts at {alignment.at} ns. "
         "Different runs share no clock: compare durations within steps, not times. The step's "
         "argument source_ts_ns is its start in its own trace.",
@@ -160,7 +160,7 @@ def _facts(
         "gpu_busy": f"Share of each bin of {alignment.bin_ns} ns in which at least one stream of "
         "the GPU runs a kernel, memcpy or memset; bins start at the aligned steps.",
     }
-    if any(run.on_clock for run in alignment.runs):
+    if any(run.shares_clock for run in alignment.runs):
         facts["ranks"] = (
             "Ranks of one mode share the clock of the first rank; the others are shifted so "
             "that their collectives end together."
@@ -169,42 +169,49 @@ def _facts(
     return facts | {f"left_out.{name}": reason for name, reason in alignment.skipped}
 
 
-def _run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
+def _build_run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> RunScene:
     run, trace, shift = aligned.run, aligned.trace, aligned.shift
-    links = link_launches(column(trace.gpu, "correlation"), column(trace.runtime, "correlation"))
+    links = link_launches(
+        get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
+    )
     # One flow per launched row: a launch of many rows would otherwise become a chain of arrows.
     ids = (np.int64(pid) << 40) + np.arange(trace.gpu.height) + 1
     linked = links.launch >= 0
-    gpu = _table(
+    gpu = _build_table(
         trace.gpu,
         shift,
         "kind",
-        gpu_args(run, trace),
+        build_gpu_args(run, trace),
         (np.concatenate((np.zeros(1, np.int64), np.cumsum(linked))), ids[linked]),
     )
-    cpu, threads = _cpu(trace, shift, (links.first, ids[links.order]))
-    cpu, families = _with_families(cpu, family_steps(run.loop, aligned.steps, shift))
+    cpu, threads = _build_cpu(trace, shift, (links.row_offsets, ids[links.order]))
+    cpu, families = _append_family_steps(cpu, build_family_steps(run.loop, aligned.steps, shift))
     environment = run.manifest.environment
-    workload = printable(run.manifest.workload.name)
-    count = len(aligned.steps) if aligned.marked else "no marked"
+    workload = escape_control_characters(run.manifest.workload.name)
+    count = len(aligned.steps) if aligned.has_marked_steps else "no marked"
     return RunScene(
         pid=pid,
-        name=printable(run.name),
-        labels=(workload, printable(environment.gpu_name), *_rank_labels(run)),
-        description=printable(
+        name=escape_control_characters(run.name),
+        labels=(
+            workload,
+            escape_control_characters(environment.gpu_name),
+            *_format_rank_labels(run),
+        ),
+        description=escape_control_characters(
             f"{workload}, mode {run.mode.value}, traced pass of {count} steps on "
             f"{environment.gpu_name}, driver {environment.driver or 'unknown'}, CUDA "
             f"{environment.cuda_runtime or 'unknown'}, torch {environment.torch or 'unknown'}, "
-            f"{'recorded' if run.manifest.recorded else 'collected'} {run.manifest.measured}"
+            f"{'recorded' if run.manifest.recorded else 'collected'} "
+            f"{run.manifest.recorded_or_created_at}"
         ),
         cpu=cpu,
         gpu=gpu,
         threads=(*families, *threads),
-        devices=_devices(trace, gpu, alignment.bin_ns),
+        devices=_build_devices(trace, gpu, alignment.bin_ns),
     )
 
 
-def _with_families(
+def _append_family_steps(
     cpu: SliceTable, steps: tuple[SliceTable, Mapping[str, Ints]]
 ) -> tuple[SliceTable, tuple[ThreadTrack, ...]]:
     """Append the steps of families to ``cpu`` and build a track for each family."""
@@ -220,18 +227,18 @@ def _with_families(
         )
         for number, (family, rows) in enumerate(families.items())
     )
-    return stacked([cpu, table]), tracks
+    return stack_tables([cpu, table]), tracks
 
 
-def _rank_labels(run: Run) -> tuple[str, ...]:
+def _format_rank_labels(run: Run) -> tuple[str, ...]:
     manifest = run.manifest
-    if manifest.rank_of_several is None:
+    if manifest.job_rank is None:
         return ()
     suffix = "" if manifest.group is None else f" of {manifest.group.world_size}"
     return (f"rank {manifest.rank}{suffix}",)
 
 
-def _table(
+def _build_table(
     frame: pl.DataFrame,
     shift: int,
     category: str,
@@ -239,17 +246,17 @@ def _table(
     flows: tuple[Ints, Ints] | None = None,
 ) -> SliceTable:
     """Convert ``frame`` to slices; ``category`` is a column, or the category of all rows."""
-    start = column(frame, "ts") + shift
-    name, names = coded(frame["name"])
+    start = get_column(frame, "ts") + shift
+    name, names = encode_names(frame["name"])
     if category in frame.columns:
-        kind, kinds = coded(frame[category])
+        kind, kinds = encode_names(frame[category])
     else:
         kind, kinds = np.zeros(frame.height, dtype=np.int64), (category,)
     none = (np.zeros(frame.height + 1, dtype=np.int64), np.zeros(0, dtype=np.int64))
     flow_first, flow_ids = flows or none
     return SliceTable(
         start=start,
-        end=start + np.maximum(column(frame, "dur"), 0),
+        end=start + np.maximum(get_column(frame, "dur"), 0),
         name=name,
         names=names,
         category=kind,
@@ -260,7 +267,7 @@ def _table(
     )
 
 
-def _cpu(
+def _build_cpu(
     trace: Trace, shift: int, launches: tuple[Ints, Ints]
 ) -> tuple[SliceTable, tuple[ThreadTrack, ...]]:
     """Build one table of annotations, operators and API calls, and its threads."""
@@ -268,38 +275,40 @@ def _cpu(
     annotations = trace.annotations.with_columns(
         kind=pl.Series(np.where(marks, "step", "annotation"), dtype=pl.Categorical)
     )
-    source = pl.Series(np.where(marks, column(trace.annotations, "ts") + trace.info.origin_ns, -1))
+    source = pl.Series(
+        np.where(marks, get_column(trace.annotations, "ts") + trace.info.origin_ns, -1)
+    )
     ops, runtime = trace.ops, trace.runtime
     # Outermost slices come first: of slices with equal times, the first is the outer one.
-    table = stacked(
+    table = stack_tables(
         [
-            _table(annotations, shift, "kind", [count_arg("source_ts_ns", source)]),
-            _table(
+            _build_table(annotations, shift, "kind", [build_count_arg("source_ts_ns", source)]),
+            _build_table(
                 ops,
                 shift,
                 "op",
                 [
-                    column_arg("input_dims", ops["input_dims"]),
-                    column_arg("input_types", ops["input_types"]),
-                    count_arg("sequence", ops["sequence"]),
+                    build_column_arg("input_dims", ops["input_dims"]),
+                    build_column_arg("input_types", ops["input_types"]),
+                    build_count_arg("sequence", ops["sequence"]),
                 ],
             ),
-            _table(
+            _build_table(
                 runtime,
                 shift,
                 "runtime",
-                [count_arg("correlation", runtime["correlation"])],
+                [build_count_arg("correlation", runtime["correlation"])],
                 launches,
             ),
         ]
     )
     frames = (trace.annotations, ops, runtime)
-    pid = np.concatenate([column(frame, "pid") for frame in frames])
-    tid = np.concatenate([column(frame, "tid") for frame in frames])
-    return table, _threads(table, pid, tid)
+    pid = np.concatenate([get_column(frame, "pid") for frame in frames])
+    tid = np.concatenate([get_column(frame, "tid") for frame in frames])
+    return table, _build_threads(table, pid, tid)
 
 
-def _threads(table: SliceTable, pid: Ints, tid: Ints) -> tuple[ThreadTrack, ...]:
+def _build_threads(table: SliceTable, pid: Ints, tid: Ints) -> tuple[ThreadTrack, ...]:
     """Build the threads, sorted by number of steps and then of slices, descending."""
     if not len(table):
         return ()
@@ -313,7 +322,7 @@ def _threads(table: SliceTable, pid: Ints, tid: Ints) -> tuple[ThreadTrack, ...]
     for track_rank, pair_index in enumerate(order.tolist()):
         process_id, thread_id = (int(value) for value in pairs[pair_index])
         rows = np.flatnonzero(thread_index == pair_index)
-        lanes = nested_lanes(table.start[rows], table.end[rows])
+        lanes = split_nested_lanes(table.start[rows], table.end[rows])
         name = "CPU thread" + (f" of process {process_id}" if several else "")
         is_valid = 0 < thread_id <= _LARGEST_TID and thread_id not in {
             track.tid for track in tracks
@@ -328,26 +337,28 @@ def _threads(table: SliceTable, pid: Ints, tid: Ints) -> tuple[ThreadTrack, ...]
     return tuple(tracks)
 
 
-def _devices(trace: Trace, gpu: SliceTable, bin_ns: int) -> tuple[DeviceTracks, ...]:
-    device, stream = column(trace.gpu, "device"), column(trace.gpu, "stream")
+def _build_devices(trace: Trace, gpu: SliceTable, bin_ns: int) -> tuple[DeviceTracks, ...]:
+    device, stream = get_column(trace.gpu, "device"), get_column(trace.gpu, "stream")
     busy = merge_busy(device, gpu.start, gpu.end)
     tracks = []
     for lane, device_id in enumerate(busy.owner.tolist()):
-        periods = busy.span(lane)
+        periods = busy.get_span(lane)
         first = int(busy.start[periods][0]) // bin_ns
         last = -(-int(busy.end[periods][-1]) // bin_ns)
         edges = np.arange(first, max(last, first + 1) + 1, dtype=np.int64) * bin_ns
-        percent = busy.busy_between(lane, edges).astype(np.float64) * (100 / bin_ns)
+        percent = busy.compute_busy_between(lane, edges).astype(np.float64) * (100 / bin_ns)
         device_rows = np.flatnonzero(device == device_id)
         names = trace.info.device_names
         is_named = 0 <= device_id < len(names)
         tracks.append(
             DeviceTracks(
                 name=f"GPU {device_id}",
-                model=printable(names[device_id]) if is_named else "",
-                busy=_counter(edges, percent, bin_ns),
+                model=escape_control_characters(names[device_id]) if is_named else "",
+                busy=_build_counter(edges, percent, bin_ns),
                 streams=tuple(
-                    _stream(int(stream_id), device_rows[stream[device_rows] == stream_id], gpu)
+                    _build_stream(
+                        int(stream_id), device_rows[stream[device_rows] == stream_id], gpu
+                    )
                     for stream_id in np.unique(stream[device_rows])
                 ),
             )
@@ -355,7 +366,7 @@ def _devices(trace: Trace, gpu: SliceTable, bin_ns: int) -> tuple[DeviceTracks, 
     return tuple(tracks)
 
 
-def _counter(edges: Ints, percent: Floats, bin_ns: int) -> Counter:
+def _build_counter(edges: Ints, percent: Floats, bin_ns: int) -> Counter:
     """Build the busy counter: one value at each bin that changes it, and 0 after the last bin."""
     values = np.append(percent, 0.0)
     changed = np.append(True, values[1:] != values[:-1])
@@ -368,7 +379,7 @@ def _counter(edges: Ints, percent: Floats, bin_ns: int) -> Counter:
     )
 
 
-def _stream(stream: int, rows: Ints, gpu: SliceTable) -> StreamTrack:
+def _build_stream(stream: int, rows: Ints, gpu: SliceTable) -> StreamTrack:
     start, end = gpu.start[rows], gpu.end[rows]
     # An empty slice must precede a slice that starts at the same time.
     rows = rows[np.lexsort((end, start))]

@@ -12,7 +12,7 @@ import polars as pl
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, encode
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
@@ -68,7 +68,7 @@ class SliceTable(Struct, frozen=True):
         return len(self.start)
 
 
-def count_arg(name: str, column: pl.Series) -> Arg:
+def build_count_arg(name: str, column: pl.Series) -> Arg:
     """Convert a column of non-negative integers; null and negative values are absent."""
     if column.dtype.is_unsigned_integer():
         present = column.is_not_null().to_numpy()
@@ -78,33 +78,35 @@ def count_arg(name: str, column: pl.Series) -> Arg:
     return Arg(name, ArgKind.COUNT, np.where(present, values, 0).astype(np.uint64), present)
 
 
-def number_arg(name: str, values: npt.NDArray[np.float64]) -> Arg:
+def build_number_arg(name: str, values: npt.NDArray[np.float64]) -> Arg:
     """Convert numbers; NaN is absent."""
     present = ~np.isnan(values)
     return Arg(name, ArgKind.NUMBER, np.where(present, values, 0.0), present)
 
 
-def text_arg(name: str, codes: Ints, texts: Iterable[str]) -> Arg:
+def build_text_arg(name: str, codes: Ints, texts: Iterable[str]) -> Arg:
     """Convert texts given by index; -1 is absent. Control characters become escapes."""
-    safe_texts = tuple(printable(text) for text in texts)
+    safe_texts = tuple(escape_control_characters(text) for text in texts)
     present = codes >= 0
     return Arg(name, ArgKind.TEXT, np.where(present, codes, 0), present, safe_texts)
 
 
-def column_arg(name: str, column: pl.Series) -> Arg:
+def build_column_arg(name: str, column: pl.Series) -> Arg:
     """Convert a text or categorical column; null is absent."""
     codes, texts = encode(column.cast(pl.Categorical))
     values = np.where(column.is_not_null().to_numpy(), codes, -1).astype(np.int64)
-    return text_arg(name, values, texts)
+    return build_text_arg(name, values, texts)
 
 
-def coded(column: pl.Series) -> tuple[Ints, tuple[str, ...]]:
+def encode_names(column: pl.Series) -> tuple[Ints, tuple[str, ...]]:
     """Convert a categorical column to indices and their texts, as for ``SliceTable.name``."""
     codes, texts = encode(column.cast(pl.Categorical))
-    return codes.astype(np.int64), tuple(printable(text) or "(no name)" for text in texts)
+    return codes.astype(np.int64), tuple(
+        escape_control_characters(text) or "(no name)" for text in texts
+    )
 
 
-def stacked(tables: list[SliceTable]) -> SliceTable:
+def stack_tables(tables: list[SliceTable]) -> SliceTable:
     """Concatenate ``tables``; an argument that a table lacks is absent there."""
     names: list[str] = []
     categories: list[str] = []
@@ -117,19 +119,19 @@ def stacked(tables: list[SliceTable]) -> SliceTable:
     args_by_name = {arg.name: arg for table in tables for arg in table.args}
     flows = [np.diff(table.flow_first) for table in tables]
     return SliceTable(
-        start=_joined([table.start for table in tables]),
-        end=_joined([table.end for table in tables]),
-        name=_joined(name),
+        start=_join_arrays([table.start for table in tables]),
+        end=_join_arrays([table.end for table in tables]),
+        name=_join_arrays(name),
         names=tuple(names),
-        category=_joined(category),
+        category=_join_arrays(category),
         categories=tuple(categories),
-        args=tuple(_stacked_arg(arg, tables) for arg in args_by_name.values()),
-        flow_first=np.concatenate((np.zeros(1, np.int64), np.cumsum(_joined(flows)))),
-        flow_ids=_joined([table.flow_ids for table in tables]),
+        args=tuple(_stack_arg(arg, tables) for arg in args_by_name.values()),
+        flow_first=np.concatenate((np.zeros(1, np.int64), np.cumsum(_join_arrays(flows)))),
+        flow_ids=_join_arrays([table.flow_ids for table in tables]),
     )
 
 
-def _stacked_arg(template: Arg, tables: list[SliceTable]) -> Arg:
+def _stack_arg(template: Arg, tables: list[SliceTable]) -> Arg:
     values: list[npt.NDArray[Any]] = []
     present, texts = [], list[str]()
     for table in tables:
@@ -147,5 +149,5 @@ def _stacked_arg(template: Arg, tables: list[SliceTable]) -> Arg:
     )
 
 
-def _joined(parts: list[Ints]) -> Ints:
+def _join_arrays(parts: list[Ints]) -> Ints:
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)

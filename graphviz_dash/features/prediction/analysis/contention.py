@@ -16,28 +16,28 @@ class Contention(Struct, frozen=True):
     """Slowdown."""
     share: float
     """Fraction of the GPU that it needs."""
-    beside: tuple[int, ...]
+    concurrent_nodes: tuple[int, ...]
     """Concurrent nodes, longest overlap first."""
 
 
-_LEAST_NS = 1.0
+_MIN_SLOWDOWN_NS = 1.0
 
 
-def contentions(prediction: ParallelPrediction, most: int) -> tuple[Contention, ...]:
+def find_contentions(prediction: ParallelPrediction, max_count: int) -> tuple[Contention, ...]:
     """Return the most slowed nodes of the predicted plan, at most ``most``."""
     schedule, operations = prediction.plan.schedule, prediction.work.operations
     slowed = [
         end - begin - operation.duration_ns
-        for begin, end, operation in zip(schedule.begin, schedule.end, operations, strict=True)
+        for begin, end, operation in zip(schedule.start, schedule.end, operations, strict=True)
     ]
-    ranked = sorted(range(len(operations)), key=lambda index: -slowed[index])[:most]
+    ranked = sorted(range(len(operations)), key=lambda index: -slowed[index])[:max_count]
     contended = []
     for index in ranked:
-        if slowed[index] < _LEAST_NS:
+        if slowed[index] < _MIN_SLOWDOWN_NS:
             break
         overlaps = {
             other: min(schedule.end[index], schedule.end[other])
-            - max(schedule.begin[index], schedule.begin[other])
+            - max(schedule.start[index], schedule.start[other])
             for other in range(len(operations))
             if other != index and operations[other].engine == operations[index].engine
         }

@@ -9,9 +9,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.graph.critical_path import CriticalPath, Dependencies, critical_path
-from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
+from graphviz_dash.analysis.graph.critical_path import (
+    CriticalPath,
+    Dependencies,
+    find_critical_path,
+)
+from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, MeasuredGraph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.features.prediction.analysis.work import GraphWork
 from graphviz_dash.model.graph import GraphEdge
 
@@ -23,48 +27,54 @@ class DataGraph(Struct, frozen=True):
     path and slack.
     """
 
-    whole: WholeGraph
+    full_graph: ExpandedGraph
     measured: MeasuredGraph
 
 
-def data_graph(whole: WholeGraph, measured: MeasuredGraph, work: GraphWork) -> DataGraph | None:
+def build_data_graph(
+    full_graph: ExpandedGraph, measured: MeasuredGraph, work: GraphWork
+) -> DataGraph | None:
     """Return ``full_graph`` with the dependencies of its ``work``; None for a graph that contains
     others.
 
     Nodes without GPU time, such as empty ones, lose their edges.
     """
-    if whole.bodies:
+    if full_graph.bodies:
         return None
     nodes = [group[0] for group in work.nodes]
     pairs = [
         (nodes[source], nodes[target])
-        for source, target in reduced([operation.after for operation in work.operations])
+        for source, target in reduce_dependencies(
+            [operation.dependencies for operation in work.operations]
+        )
     ]
     edges = tuple(GraphEdge(source, target) for source, target in sorted(pairs))
-    graph = msgspec.structs.replace(whole.table.graph, edges=edges)
-    depend = Dependencies.of(len(measured.nodes), np.array(pairs, dtype=np.int64).reshape(-1, 2))
-    path = critical_path(depend, np.maximum(measured.p50, 0))
-    shown = measured.p50 != NOT_SEEN
+    graph = msgspec.structs.replace(full_graph.table.graph, edges=edges)
+    depend = Dependencies.from_edges(
+        len(measured.nodes), np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    )
+    path = find_critical_path(depend, np.maximum(measured.p50, 0))
+    shown = measured.p50 != UNTRACED
     on_path = tuple(node for node in path.nodes if shown[node])
     return DataGraph(
-        replace(whole, table=replace(whole.table, graph=graph)),
+        replace(full_graph, table=replace(full_graph.table, graph=graph)),
         replace(
             measured,
             edges=(),
-            path=CriticalPath(on_path, path.length, path.earliest, path.rest, path.slack),
-            slack=np.where(shown, path.slack, NOT_SEEN),
+            path=CriticalPath(on_path, path.length, path.earliest, path.remaining, path.slack),
+            slack=np.where(shown, path.slack, UNTRACED),
         ),
     )
 
 
-def reduced(after: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
+def reduce_dependencies(predecessors: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
     """Return the dependencies (source, target) in ``after`` that no others imply.
 
     This is the transitive reduction. Items may depend only on earlier ones. Quadratic in bits.
     """
     reach: list[int] = []
     pairs: list[tuple[int, int]] = []
-    for index, sources in enumerate(after):
+    for index, sources in enumerate(predecessors):
         reached = 0
         for source in sorted(set(sources), reverse=True):
             if not reached >> source & 1:

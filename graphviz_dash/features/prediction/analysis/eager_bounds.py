@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.nodes.needless_edges import needless_edges
-from graphviz_dash.analysis.prediction.replay_model import item_dependencies, item_engines
-from graphviz_dash.features.prediction.analysis.stream_prediction import HALF_WIDTH, as_captured
+from graphviz_dash.analysis.nodes.needless_edges import find_redundant_edges
+from graphviz_dash.analysis.prediction.replay_model import find_item_dependencies, get_item_engines
+from graphviz_dash.features.prediction.analysis.stream_prediction import (
+    HALF_WIDTH,
+    simulate_captured,
+)
 from graphviz_dash.features.prediction.analysis.work import GraphWork, NeedSource
-from graphviz_dash.planning.operations import MEASURED_COSTS, Operation, least_time
-from graphviz_dash.planning.share import KernelLaunch, lasting_share
+from graphviz_dash.planning.operations import MEASURED_COSTS, Operation, compute_time_bounds
+from graphviz_dash.planning.share import KernelLaunch, estimate_lasting_share
 from graphviz_dash.planning.streams import plan_streams
 
 if TYPE_CHECKING:
@@ -42,22 +45,22 @@ class EagerBounds(Struct, frozen=True):
     """Upper bound of the estimate; without an estimate, all work in sequence."""
 
 
-def eager_bounds(prediction: Prediction) -> tuple[EagerBounds, ...]:
+def compute_eager_bounds(prediction: Prediction) -> tuple[EagerBounds, ...]:
     """Compute the bounds for the predicted graph of an eager step, by number of streams.
 
     Near-linear in its items for each number of streams.
     """
     replay, line_ns = prediction.replay, prediction.step_ns.value
-    work = _work(prediction)
+    work = _build_work(prediction)
     if not work.operations:
         return ()
     # Time that occurs once, and gaps between nodes on one stream.
     once_ns = replay.fixed_ns + replay.random_ns
     sequential_ns = max(line_ns - once_ns, 0.0)
-    least = least_time(work.operations, MEASURED_COSTS)
+    least = compute_time_bounds(work.operations, MEASURED_COSTS)
     floor = max(least.capacity_ns, least.issue_ns, *(each.duration_ns for each in work.operations))
-    has_independent_work = any(operation.after for operation in work.operations)
-    values = _values(work, line_ns) if has_independent_work else {}
+    has_independent_work = any(operation.dependencies for operation in work.operations)
+    values = _estimate_times(work, line_ns) if has_independent_work else {}
     bounds = []
     for streams in STREAMS:
         low = min(once_ns + max(sequential_ns / streams, floor), line_ns)
@@ -69,8 +72,8 @@ def eager_bounds(prediction: Prediction) -> tuple[EagerBounds, ...]:
     return tuple(bounds)
 
 
-def _values(work: GraphWork, line_ns: float) -> dict[int, float]:
-    captured_ns = as_captured(work, MEASURED_COSTS).total_ns
+def _estimate_times(work: GraphWork, line_ns: float) -> dict[int, float]:
+    captured_ns = simulate_captured(work, MEASURED_COSTS).total_ns
     plans = plan_streams(work.operations, max(STREAMS), MEASURED_COSTS)
     return {
         streams: min(line_ns - captured_ns + plans[streams - 1].schedule.total_ns, line_ns)
@@ -78,27 +81,29 @@ def _values(work: GraphWork, line_ns: float) -> dict[int, float]:
     }
 
 
-def _work(prediction: Prediction) -> GraphWork:
+def _build_work(prediction: Prediction) -> GraphWork:
     """Build the work of the step's items with the dependencies implied by operator semantics.
 
     Without such knowledge, items have no dependencies.
     """
     step, gpu = prediction.step, prediction.calibration.gpu
-    captured = item_dependencies(step)
+    captured = find_item_dependencies(step)
     edges = np.array(
         [(source, target) for target, sources in enumerate(captured) for source in sources],
         dtype=np.int64,
     ).reshape(-1, 2)
-    needless = needless_edges(edges, step.alone, prediction.origins)
+    needless = find_redundant_edges(edges, step.exclusive_duration, prediction.origins)
     needs: list[list[int]] = [[] for _ in captured]
     for source, target in needless.needed if needless.groups else ():
         needs[target].append(source)
     operations = []
-    for index, engine in enumerate(item_engines(step)):
-        duration, share = float(step.alone[index]), float(engine > 0)
+    for index, engine in enumerate(get_item_engines(step)):
+        duration, share = float(step.exclusive_duration[index]), float(engine > 0)
         if step.kind[index] == "kernel":
-            launch = _launch(step, index)
-            share = lasting_share(launch, duration, gpu.multiprocessors, gpu.compute_capability)
+            launch = _get_launch(step, index)
+            share = estimate_lasting_share(
+                launch, duration, gpu.multiprocessors, gpu.compute_capability
+            )
         operations.append(Operation(duration, share, tuple(needs[index]), engine=engine))
     return GraphWork(
         tuple(operations),
@@ -108,7 +113,7 @@ def _work(prediction: Prediction) -> GraphWork:
     )
 
 
-def _launch(step: EagerStep, index: int) -> KernelLaunch:
+def _get_launch(step: EagerStep, index: int) -> KernelLaunch:
     return KernelLaunch(
         step.name[index],
         int(step.blocks[index]),

@@ -8,9 +8,9 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.sample_statistics import summarise
 from graphviz_dash.model.parallel import Attempt, ParallelPlan
-from graphviz_dash.planning.operations import MEASURED_COSTS, least_time
-from graphviz_dash.planning.operators import step_operations
-from graphviz_dash.planning.streams import replay_ns
+from graphviz_dash.planning.operations import MEASURED_COSTS, compute_time_bounds
+from graphviz_dash.planning.operators import build_operations
+from graphviz_dash.planning.streams import predict_replay_ns
 
 
 class LargerPlan(Struct, frozen=True):
@@ -27,32 +27,32 @@ class LargerPlan(Struct, frozen=True):
     """Memory of its capture, measured or expected."""
 
 
-def attempt_ns(attempt: Attempt) -> float | None:
+def compute_attempt_ns(attempt: Attempt) -> float | None:
     """Return the median replay of an attempt; None if not tried."""
     summary = summarise(list(attempt.replays_ns))
     return None if summary is None else summary.median
 
 
-def attempt_speedup(plan: ParallelPlan, attempt: Attempt) -> float | None:
+def compute_attempt_speedup(plan: ParallelPlan, attempt: Attempt) -> float | None:
     """Return the speedup of an attempt over the single-stream capture; None if not tried.
 
     It prefers the single-stream time interleaved with the attempt, because GPU clocks vary.
     """
-    time, line = attempt_ns(attempt), attempt.line_ns or attempt_ns(plan.line)
+    time, line = compute_attempt_ns(attempt), attempt.line_ns or compute_attempt_ns(plan.line)
     return line / time if time and line else None
 
 
-def measured_streams(plan: ParallelPlan) -> dict[int, float]:
+def get_times_by_streams(plan: ParallelPlan) -> dict[int, float]:
     """Return the fastest median replay in ns by number of streams, including a single stream."""
     times: dict[int, float] = {}
     for attempt in (plan.line, *plan.attempts):
-        time = attempt_ns(attempt)
+        time = compute_attempt_ns(attempt)
         if time is not None and attempt.differs_at is None:
             times[attempt.streams] = min(time, times.get(attempt.streams, time))
     return dict(sorted(times.items()))
 
 
-def attempts_by_streams(plan: ParallelPlan) -> list[Attempt]:
+def sort_attempts(plan: ParallelPlan) -> list[Attempt]:
     """Return the single-stream capture and all attempts, by streams and then by expected time."""
     return [
         plan.line,
@@ -60,27 +60,28 @@ def attempts_by_streams(plan: ParallelPlan) -> list[Attempt]:
     ]
 
 
-def chain_share(plan: ParallelPlan) -> float | None:
+def compute_chain_share(plan: ParallelPlan) -> float | None:
     """Return the modelled longest operator chain as a fraction of the single-stream GPU time.
 
     It is a lower bound for any number of streams. None if operators were not timed.
     """
-    operations = step_operations(plan.operators, MEASURED_COSTS)
+    operations = build_operations(plan.operators, MEASURED_COSTS)
     if not any(operator.device_ns for operator in plan.operators):
         return None
-    line_ns = replay_ns(operations, [0] * len(operations), MEASURED_COSTS)
-    return least_time(operations, MEASURED_COSTS).path_ns / line_ns
+    line_ns = predict_replay_ns(operations, [0] * len(operations), MEASURED_COSTS)
+    return compute_time_bounds(operations, MEASURED_COSTS).path_ns / line_ns
 
 
-def larger_plans(plan: ParallelPlan) -> tuple[LargerPlan, ...]:
+def find_larger_plans(plan: ParallelPlan) -> tuple[LargerPlan, ...]:
     """Return plans above the memory limit that beat a single stream, by memory.
 
     Each is faster than those before it.
     """
-    least_ns = attempt_ns(plan.line) or float("inf")
+    least_ns = compute_attempt_ns(plan.line) or float("inf")
     curve = []
     for candidate in sorted(
-        _larger(plan), key=lambda candidate: (candidate.memory_bytes, candidate.time_ns)
+        _iterate_larger_plans(plan),
+        key=lambda candidate: (candidate.memory_bytes, candidate.time_ns),
     ):
         if candidate.time_ns < least_ns and candidate.speedup > 1:
             curve.append(candidate)
@@ -88,22 +89,27 @@ def larger_plans(plan: ParallelPlan) -> tuple[LargerPlan, ...]:
     return tuple(curve)
 
 
-def _larger(plan: ParallelPlan) -> Iterator[LargerPlan]:
+def _iterate_larger_plans(plan: ParallelPlan) -> Iterator[LargerPlan]:
     for attempt in plan.attempts:
         size = attempt.memory_bytes or attempt.expected_bytes
-        line_ns = attempt.line_ns or attempt_ns(plan.line)
-        if size is None or line_ns is None or attempt.differs_at is not None or _fits(plan, size):
+        line_ns = attempt.line_ns or compute_attempt_ns(plan.line)
+        if (
+            size is None
+            or line_ns is None
+            or attempt.differs_at is not None
+            or _fits_memory(plan, size)
+        ):
             continue
-        timed = attempt_ns(attempt)
+        timed = compute_attempt_ns(attempt)
         time_ns = attempt.expected_ns if timed is None else timed
         yield LargerPlan(attempt.streams, time_ns, timed is not None, line_ns / time_ns, size)
 
 
-def _fits(plan: ParallelPlan, size: int) -> bool:
+def _fits_memory(plan: ParallelPlan, size: int) -> bool:
     return plan.memory_limit_bytes is None or size <= plan.memory_limit_bytes
 
 
-def chosen_attempt(plan: ParallelPlan) -> Attempt | None:
+def select_attempt(plan: ParallelPlan) -> Attempt | None:
     """Return the fastest timed attempt on the chosen number of streams within the memory limit.
 
     None if none was timed.
@@ -115,8 +121,8 @@ def chosen_attempt(plan: ParallelPlan) -> Attempt | None:
         for attempt in plan.attempts
         if attempt.streams == plan.chosen
         and attempt.differs_at is None
-        and _fits(plan, attempt.memory_bytes or 0)
-        for speedup in (attempt_speedup(plan, attempt),)
+        and _fits_memory(plan, attempt.memory_bytes or 0)
+        for speedup in (compute_attempt_speedup(plan, attempt),)
         if speedup is not None
     ]
     return max(timed, key=lambda each: each[0])[1] if timed else None

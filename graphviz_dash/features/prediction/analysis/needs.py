@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeTable
-from graphviz_dash.features.prediction.analysis.data_graph import reduced
+from graphviz_dash.features.prediction.analysis.data_graph import reduce_dependencies
 from graphviz_dash.features.prediction.analysis.work import GraphWork, NeedSource
 from graphviz_dash.model.graph import Operand
 from graphviz_dash.model.parallel import ParallelPlan, Storage
-from graphviz_dash.planning.operators import Need, dependencies
+from graphviz_dash.planning.operators import DependencyKind, find_dependencies
 
 
 class NodeNeed(Struct, frozen=True):
@@ -20,7 +20,7 @@ class NodeNeed(Struct, frozen=True):
 
     source: int
     """Index of the required node in the measured graph."""
-    need: Need | None
+    need: DependencyKind | None
     """Kind of dependency; None if inferred from shared memory or within one operator."""
     storage: Storage | None
     """The shared tensor's memory; None if unknown."""
@@ -28,7 +28,7 @@ class NodeNeed(Struct, frozen=True):
     """Bytes of memory that both nodes can reach; None if unknown."""
 
 
-def node_needs(
+def find_node_needs(
     work: GraphWork,
     measured: MeasuredGraph,
     tables: Mapping[str, NodeTable],
@@ -39,17 +39,21 @@ def node_needs(
     ``plan`` provides the operators if they are the source of the dependencies.
     """
     nodes = [group[0] for group in work.nodes]
-    observed = _observed(plan) if plan and work.source is NeedSource.OPERATORS else {}
+    observed = _index_observed_needs(plan) if plan and work.source is NeedSource.OPERATORS else {}
     needs: dict[int, list[NodeNeed]] = {node: [] for node in nodes}
-    for source, target in reduced([operation.after for operation in work.operations]):
+    for source, target in reduce_dependencies(
+        [operation.dependencies for operation in work.operations]
+    ):
         pair = nodes[source], nodes[target]
         need, storage = observed.get(pair, (None, None))
-        in_common = None if observed else _in_common(measured, tables, *pair)
+        in_common = None if observed else _count_shared_bytes(measured, tables, *pair)
         needs[pair[1]].append(NodeNeed(pair[0], need, storage, in_common))
     return {node: tuple(dependencies_of_node) for node, dependencies_of_node in needs.items()}
 
 
-def _observed(plan: ParallelPlan) -> dict[tuple[int, int], tuple[Need, Storage | None]]:
+def _index_observed_needs(
+    plan: ParallelPlan,
+) -> dict[tuple[int, int], tuple[DependencyKind, Storage | None]]:
     """Index needs by the last node of the required operator and the first of the dependent one."""
     first, node = [], 0
     for operator in plan.operators:
@@ -57,15 +61,15 @@ def _observed(plan: ParallelPlan) -> dict[tuple[int, int], tuple[Need, Storage |
         node += operator.nodes
     return {
         (first[need.source] + plan.operators[need.source].nodes - 1, first[index]): (
-            need.need,
+            need.kind,
             None if need.storage is None else plan.storages[need.storage],
         )
-        for index, needs in enumerate(dependencies(plan.operators))
+        for index, needs in enumerate(find_dependencies(plan.operators))
         for need in needs
     }
 
 
-def _in_common(
+def _count_shared_bytes(
     measured: MeasuredGraph, tables: Mapping[str, NodeTable], source: int, target: int
 ) -> int | None:
     """Count the bytes that two nodes can both reach; None if unknown for either."""
@@ -76,10 +80,10 @@ def _in_common(
         if operands is None:
             return None
         reached.append(operands)
-    return _overlap(*reached)
+    return _compute_overlap(*reached)
 
 
-def _overlap(first: Sequence[Operand], second: Sequence[Operand]) -> int:
+def _compute_overlap(first: Sequence[Operand], second: Sequence[Operand]) -> int:
     return sum(
         max(min(a.offset + a.bytes, b.offset + b.bytes) - max(a.offset, b.offset), 0)
         for a in first

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns
+from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns
 from graphviz_dash.analysis.metrics.thresholds import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.prediction.uncertainty import Estimate
 from graphviz_dash.features.prediction.analysis.work import (
     GraphWork,
     NeedSource,
-    graph_work,
-    operator_work,
+    build_graph_work,
+    build_operator_work,
 )
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.planning.operations import (
     MEASURED_COSTS,
-    LeastTime,
     StreamCosts,
-    least_time,
+    TimeBounds,
+    compute_time_bounds,
 )
 from graphviz_dash.planning.simulation import Schedule, Wait, simulate
 from graphviz_dash.planning.streams import StreamPlan, plan_streams
@@ -40,19 +40,19 @@ if TYPE_CHECKING:
     from graphviz_dash.model.parallel import Operator
     from graphviz_dash.model.run import Run
 
-MOST_STREAMS: Final = 8
+MAX_STREAMS: Final = 8
 """Maximum number of streams; more gained less than a percent on any measured step."""
 
-_MOST_NODES: Final = 20_000
+_MAX_NODES: Final = 20_000
 """Maximum number of nodes; beyond it, planning would need more than a few seconds."""
 
-_MOST_GAP_NS: Final = 3_000.0
+_MAX_GAP_NS: Final = 3_000.0
 """Maximum gap between nodes of a graph; longer ones have other causes."""
 
 _FIXED_NS: Final = 6_700.0
 """Time from the call to the first node, and from the end of the last to the return."""
 
-_AS_FAST: Final = 0.01
+_MIN_GAIN: Final = 0.01
 """Minimum relative gain from more streams."""
 
 HALF_WIDTH: Final = 0.11
@@ -61,10 +61,10 @@ HALF_WIDTH: Final = 0.11
 It covered nine of ten plans of the steps used to fit the costs (docs/parallel.md).
 """
 
-_NEARLY: Final = 0.8
+_CROSSINGS_SHARE: Final = 0.8
 
 
-class Outlook(StrEnum):
+class ParallelVerdict(StrEnum):
     """Verdict on parallel execution, with the obstacle if it does not gain."""
 
     FASTER = "faster"
@@ -76,7 +76,7 @@ class Outlook(StrEnum):
     """Concurrent work is shorter than the switch between streams."""
 
 
-class LineBasis(StrEnum):
+class BaselineBasis(StrEnum):
     """Source of the captured graph's time."""
 
     CLEAN = "clean"
@@ -85,7 +85,7 @@ class LineBasis(StrEnum):
     """Replays in the trace, from the first node to the last."""
 
 
-class OnStreams(Struct, frozen=True):
+class StreamPrediction(Struct, frozen=True):
     """Predicted time of a replay on several streams."""
 
     streams: int
@@ -100,24 +100,24 @@ class ParallelPrediction(Struct, frozen=True):
     """Predicted times of a graph on several streams, in ns."""
 
     graph: str
-    line_ns: float
+    captured_ns: float
     """Time of the graph as captured."""
-    basis: LineBasis
+    basis: BaselineBasis
     work: GraphWork
     costs: StreamCosts
     """Costs between its nodes."""
-    beside_ns: float
+    unmodelled_ns: float
     """Measured minus simulated time of the captured graph, such as launch and return.
 
     Negative if the simulation is longer.
     """
-    least: LeastTime
+    lower_bound: TimeBounds
     """Lower bound for any number of streams, without launch and return."""
-    rows: tuple[OnStreams, ...]
+    rows: tuple[StreamPrediction, ...]
     """Predictions by number of streams, from one to the largest useful number."""
     plan: StreamPlan
     """The plan of the best prediction."""
-    outlook: Outlook
+    verdict: ParallelVerdict
 
     @property
     def path_ns(self) -> float:
@@ -125,10 +125,10 @@ class ParallelPrediction(Struct, frozen=True):
 
         It is shortened by the excess if the simulation is longer than the measured graph.
         """
-        return self.least.path_ns + min(self.beside_ns, 0.0)
+        return self.lower_bound.path_ns + min(self.unmodelled_ns, 0.0)
 
     @property
-    def best(self) -> OnStreams:
+    def best(self) -> StreamPrediction:
         """The prediction with the fewest streams that is as fast as any."""
         return self.rows[-1]
 
@@ -145,37 +145,39 @@ def predict_parallel(
     its step.
     """
     measured, gpu = concurrency.measured, run.manifest.environment.gpu
-    if measured.stitched:
-        return _none("the trace stitches replays together, so node times are unknown")
-    if len(measured.nodes) > _MOST_NODES:
-        return _none(f"it has more than {_MOST_NODES:,} nodes")
+    if measured.is_stitched:
+        return _make_missing("the trace stitches replays together, so node times are unknown")
+    if len(measured.nodes) > _MAX_NODES:
+        return _make_missing(f"it has more than {_MAX_NODES:,} nodes")
     if gpu is None:
-        return _none("the bundle does not record its GPU")
-    work = operator_work(operators, measured, tables, gpu) if operators else None
+        return _make_missing("the bundle does not record its GPU")
+    work = build_operator_work(operators, measured, tables, gpu) if operators else None
     if work is None:
-        work = graph_work(concurrency, tables, gpu)
-    line_ns, basis = _line(run, measured)
-    costs = _costs(measured, line_ns - (_FIXED_NS if basis is LineBasis.CLEAN else 0.0))
-    plans = plan_streams(work.operations, MOST_STREAMS, costs)
-    beside_ns = line_ns - as_captured(work, costs).total_ns
-    least = least_time(work.operations, costs)
-    rows = _rows(plans, line_ns, beside_ns, least, work.source)
+        work = build_graph_work(concurrency, tables, gpu)
+    line_ns, basis = _measure_baseline(run, measured)
+    costs = _estimate_costs(
+        measured, line_ns - (_FIXED_NS if basis is BaselineBasis.CLEAN else 0.0)
+    )
+    plans = plan_streams(work.operations, MAX_STREAMS, costs)
+    beside_ns = line_ns - simulate_captured(work, costs).total_ns
+    least = compute_time_bounds(work.operations, costs)
+    rows = _build_rows(plans, line_ns, beside_ns, least, work.source)
     plan = plans[rows[-1].streams - 1]
     return ParallelPrediction(
         graph=measured.graph,
-        line_ns=line_ns,
+        captured_ns=line_ns,
         basis=basis,
         work=work,
         costs=costs,
-        beside_ns=beside_ns,
-        least=least,
+        unmodelled_ns=beside_ns,
+        lower_bound=least,
         rows=rows,
         plan=plan,
-        outlook=_outlook(rows, plan, least),
+        verdict=_determine_verdict(rows, plan, least),
     )
 
 
-def run_parallel(
+def predict_run_parallel(
     run: Run,
     concurrency: Mapping[str, Concurrency | Missing],
     tables: Sequence[NodeTable],
@@ -194,7 +196,7 @@ def run_parallel(
     }
 
 
-def step_operators(run: Run, others: Iterable[Run] = ()) -> tuple[Operator, ...]:
+def find_step_operators(run: Run, others: Iterable[Run] = ()) -> tuple[Operator, ...]:
     """Return the operators observed in the step of ``run`` or one of the ``others`` of its rank.
 
     Empty if none were observed.
@@ -205,34 +207,36 @@ def step_operators(run: Run, others: Iterable[Run] = ()) -> tuple[Operator, ...]
     return ()
 
 
-def _none(reason: str) -> Missing:
+def _make_missing(reason: str) -> Missing:
     return Missing(Fact.PREDICTION, reason)
 
 
-def _line(run: Run, measured: MeasuredGraph) -> tuple[float, LineBasis]:
+def _measure_baseline(run: Run, measured: MeasuredGraph) -> tuple[float, BaselineBasis]:
     """Return the measured time of the graph.
 
     This is a clean step if the graph is the whole step, else a traced replay, which is slower
     due to the profiler.
     """
     is_single = sum(graph.parent is None for graph in run.graphs) == 1
-    clean_ns = clean_step_ns(run) if run.mode.captures_whole_step and is_single else None
+    clean_ns = compute_clean_step_ns(run) if run.mode.captures_entire_step and is_single else None
     if clean_ns is None:
-        return float(measured.span_ns), LineBasis.TRACED
-    return clean_ns, LineBasis.CLEAN
+        return float(measured.span_ns), BaselineBasis.TRACED
+    return clean_ns, BaselineBasis.CLEAN
 
 
-def _costs(measured: MeasuredGraph, device_ns: float) -> StreamCosts:
+def _estimate_costs(measured: MeasuredGraph, device_ns: float) -> StreamCosts:
     """Return costs between nodes: measured in this graph, plus general costs of several streams."""
     gaps = max(len(measured.path.nodes) - 1, 1)
-    follow = min(max((device_ns - measured.path.length) / gaps, 0.0), _MOST_GAP_NS)
-    difference_ns = follow - MEASURED_COSTS.follow_ns
+    follow = min(max((device_ns - measured.path.length) / gaps, 0.0), _MAX_GAP_NS)
+    difference_ns = follow - MEASURED_COSTS.same_stream_gap_ns
     return replace(
-        MEASURED_COSTS, follow_ns=follow, cross_ns=MEASURED_COSTS.cross_ns + difference_ns
+        MEASURED_COSTS,
+        same_stream_gap_ns=follow,
+        cross_stream_gap_ns=MEASURED_COSTS.cross_stream_gap_ns + difference_ns,
     )
 
 
-def as_captured(work: GraphWork, costs: StreamCosts) -> Schedule:
+def simulate_captured(work: GraphWork, costs: StreamCosts) -> Schedule:
     """Simulate the captured graph.
 
     A node continues the stream of a predecessor that no other node continues, else it starts a
@@ -249,34 +253,39 @@ def as_captured(work: GraphWork, costs: StreamCosts) -> Schedule:
         stream.append(lane)
     waits: list[list[Wait]] = [
         [
-            (source, costs.follow_ns if stream[source] == stream[index] else costs.cross_ns)
+            (
+                source,
+                costs.same_stream_gap_ns
+                if stream[source] == stream[index]
+                else costs.cross_stream_gap_ns,
+            )
             for source in sources
         ]
         for index, sources in enumerate(work.captured)
     ]
     issue_ns = costs.issue_ns if len(tail) > 1 else 0.0
-    return simulate(work.operations, waits, issue_ns, costs.crowding, costs.start_ns)
+    return simulate(work.operations, waits, issue_ns, costs.contention, costs.start_ns)
 
 
-def _rows(
+def _build_rows(
     plans: Sequence[StreamPlan],
     line_ns: float,
     beside_ns: float,
-    least: LeastTime,
+    lower_bound: TimeBounds,
     source: NeedSource,
-) -> tuple[OnStreams, ...]:
+) -> tuple[StreamPrediction, ...]:
     """Return the plans up to the fewest streams that are within _MIN_GAIN of the fastest.
 
     A plan slower than the captured graph counts as equal to it.
     """
     times = [min(plan.schedule.total_ns + beside_ns, line_ns) for plan in plans]
     needed_streams = next(
-        number for number, time in enumerate(times, 1) if time <= (1 + _AS_FAST) * min(times)
+        number for number, time in enumerate(times, 1) if time <= (1 + _MIN_GAIN) * min(times)
     )
-    bound = least.capacity_ns + max(beside_ns, 0.0)
+    bound = lower_bound.capacity_ns + max(beside_ns, 0.0)
     # Edges kept for lack of knowledge are no bound.
     if source is NeedSource.OPERATORS:
-        bound = max(bound, least.path_ns + beside_ns)
+        bound = max(bound, lower_bound.path_ns + beside_ns)
     floor = min(bound, line_ns)
     rows = []
     for streams, time in enumerate(times[:needed_streams], 1):
@@ -285,14 +294,20 @@ def _rows(
         low, high = max(time - half, floor), min(time + half, line_ns)
         if source is not NeedSource.OPERATORS and streams > 1:
             low = floor
-        rows.append(OnStreams(streams, Estimate(time, min(low, time), high), line_ns / time))
+        rows.append(StreamPrediction(streams, Estimate(time, min(low, time), high), line_ns / time))
     return tuple(rows)
 
 
-def _outlook(rows: Sequence[OnStreams], plan: StreamPlan, least: LeastTime) -> Outlook:
+def _determine_verdict(
+    rows: Sequence[StreamPrediction], plan: StreamPlan, lower_bound: TimeBounds
+) -> ParallelVerdict:
     if rows[-1].speedup >= SLIGHT_SPEEDUP:
-        return Outlook.FASTER
+        return ParallelVerdict.FASTER
     line = plan.schedule.total_ns
-    if least.ns < _NEARLY * line:
-        return Outlook.CROSSINGS
-    return Outlook.CHAIN if least.path_ns >= least.capacity_ns else Outlook.FULL
+    if lower_bound.lower_bound_ns < _CROSSINGS_SHARE * line:
+        return ParallelVerdict.CROSSINGS
+    return (
+        ParallelVerdict.CHAIN
+        if lower_bound.path_ns >= lower_bound.capacity_ns
+        else ParallelVerdict.FULL
+    )

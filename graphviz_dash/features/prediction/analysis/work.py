@@ -11,14 +11,14 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.graph.critical_path import Dependencies
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
-from graphviz_dash.analysis.nodes.measured_graph import NOT_SEEN, MeasuredGraph
+from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 from graphviz_dash.model.parallel import Operator, ParallelPlan
 from graphviz_dash.model.run import Gpu
 from graphviz_dash.planning.operations import Operation
-from graphviz_dash.planning.operators import dependencies
-from graphviz_dash.planning.share import KernelLaunch, lasting_share
+from graphviz_dash.planning.operators import find_dependencies
+from graphviz_dash.planning.share import KernelLaunch, estimate_lasting_share
 
 
 class NeedSource(StrEnum):
@@ -48,7 +48,7 @@ class GraphWork(Struct, frozen=True):
     source: NeedSource
 
 
-def graph_work(
+def build_graph_work(
     concurrency: Concurrency,
     tables: Mapping[str, NodeTable],
     gpu: Gpu,
@@ -57,30 +57,33 @@ def graph_work(
 
     ``tables`` maps graph ids of the run to node tables. Near-linear in nodes and dependencies.
     """
-    measured, needless = concurrency.measured, concurrency.needless
+    measured, needless = concurrency.measured, concurrency.redundant
     needed = np.array(needless.needed, dtype=np.int64).reshape(-1, 2)
     captured = np.array(
         [(edge.source, edge.target) for edge in measured.edges], dtype=np.int64
     ).reshape(-1, 2)
-    order = Dependencies.of(len(measured.nodes), np.concatenate((needed, captured))).order
-    shown = [node for node in order if measured.p50[node] != NOT_SEEN]
+    order = Dependencies.from_edges(len(measured.nodes), np.concatenate((needed, captured))).order
+    shown = [node for node in order if measured.p50[node] != UNTRACED]
     number = {node: index for index, node in enumerate(shown)}
-    needs, waits = _before(needed.tolist(), number), _before(captured.tolist(), number)
+    needs, waits = (
+        _group_predecessors(needed.tolist(), number),
+        _group_predecessors(captured.tolist(), number),
+    )
     operations = []
     for index, node in enumerate(shown):
         graph, position = measured.nodes[node]
         duration = float(measured.p50[node])
-        share, engine = node_share(tables.get(graph), position, duration, gpu)
+        share, engine = compute_node_share(tables.get(graph), position, duration, gpu)
         operations.append(Operation(duration, share, tuple(needs[index]), engine=engine))
     return GraphWork(
         tuple(operations),
         tuple((node,) for node in shown),
         tuple(map(tuple, waits)),
-        NeedSource.MEANING if needless.unknown is None else NeedSource.MEMORY,
+        NeedSource.MEANING if needless.unknown_nodes is None else NeedSource.MEMORY,
     )
 
 
-def operator_work(
+def build_operator_work(
     operators: Sequence[Operator],
     measured: MeasuredGraph,
     tables: Mapping[str, NodeTable],
@@ -97,26 +100,26 @@ def operator_work(
     operations: list[Operation] = []
     nodes: list[tuple[int, ...]] = []
     node = 0
-    for index, needs in enumerate(dependencies(operators)):
+    for index, needs in enumerate(find_dependencies(operators)):
         after = sorted({last[need.source] for need in needs if need.source in last})
         for node_index in range(node, node + operators[index].nodes):
-            if measured.p50[node_index] == NOT_SEEN:
+            if measured.p50[node_index] == UNTRACED:
                 continue
             graph, position = measured.nodes[node_index]
             duration = float(measured.p50[node_index])
-            share, engine = node_share(tables.get(graph), position, duration, gpu)
+            share, engine = compute_node_share(tables.get(graph), position, duration, gpu)
             operations.append(Operation(duration, share, tuple(after), engine=engine))
             nodes.append((node_index,))
             last[index] = len(operations) - 1
             after = [last[index]]
         node += operators[index].nodes
     number = {group[0]: index for index, group in enumerate(nodes)}
-    captured = _before([(edge.source, edge.target) for edge in measured.edges], number)
+    captured = _group_predecessors([(edge.source, edge.target) for edge in measured.edges], number)
     waits = tuple(map(tuple, captured))
     return GraphWork(tuple(operations), tuple(nodes), waits, NeedSource.OPERATORS)
 
 
-def issued_streams(plan: ParallelPlan) -> tuple[int, ...]:
+def get_issued_streams(plan: ParallelPlan) -> tuple[int, ...]:
     """Return the issuing stream of each node of the graph captured by ``plan``."""
     return tuple(
         stream
@@ -125,14 +128,16 @@ def issued_streams(plan: ParallelPlan) -> tuple[int, ...]:
     )
 
 
-def node_share(table: NodeTable | None, at: int, duration_ns: float, gpu: Gpu) -> tuple[float, int]:
+def compute_node_share(
+    table: NodeTable | None, position: int, duration_ns: float, gpu: Gpu
+) -> tuple[float, int]:
     """Return the share of its engine that node ``position`` of a graph needs, and the engine.
 
     A kernel with an unknown launch needs all of it; copies within the device and sets need
     nothing.
     """
     rows = () if table is None else table.rows
-    match rows[at].node.params if rows else None:
+    match rows[position].node.params if rows else None:
         case KernelParams(grid=tuple(grid), block=tuple(block)) as kernel:
             launch = KernelLaunch(
                 kernel.demangled,
@@ -141,12 +146,13 @@ def node_share(table: NodeTable | None, at: int, duration_ns: float, gpu: Gpu) -
                 kernel.registers or 0,
                 (kernel.dynamic_shared or 0) + (kernel.static_shared or 0),
             )
-            share = lasting_share(
+            share = estimate_lasting_share(
                 launch,
                 duration_ns,
                 gpu.multiprocessors,
                 gpu.compute_capability,
-                behind_set=at > 0 and isinstance(rows[at - 1].node.params, MemsetParams),
+                after_memset=position > 0
+                and isinstance(rows[position - 1].node.params, MemsetParams),
             )
             return share, 0
         case KernelParams() | None:
@@ -159,7 +165,9 @@ def node_share(table: NodeTable | None, at: int, duration_ns: float, gpu: Gpu) -
             return 0.0, 0
 
 
-def _before(pairs: Sequence[Sequence[int]], number: Mapping[int, int]) -> list[list[int]]:
+def _group_predecessors(
+    pairs: Sequence[Sequence[int]], number: Mapping[int, int]
+) -> list[list[int]]:
     predecessors: list[list[int]] = [[] for _ in number]
     for source, target in pairs:
         if source in number and target in number:

@@ -6,21 +6,21 @@ from collections.abc import Mapping
 
 import plotly.graph_objects as go
 
-from graphviz_dash.charts.figures.axes import time_unit
-from graphviz_dash.charts.figures.theme import dress
+from graphviz_dash.charts.figures.axes import choose_time_unit
+from graphviz_dash.charts.figures.theme import apply_theme
 from graphviz_dash.charts.palette import BASELINE, CRITICAL, RUN
-from graphviz_dash.charts.shades import Theme, shade
+from graphviz_dash.charts.shades import Theme, get_colour
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
 from graphviz_dash.features.prediction.analysis.work import NeedSource
 from graphviz_dash.units import format_ns
 
 
-def streams_chart(
+def draw_streams(
     prediction: ParallelPrediction, measured: Mapping[int, float], theme: Theme
 ) -> go.Figure:
     """Draw a bar with interval per number of streams, the first as measured. ``measured`` maps
     stream counts to times in ns of tested captures."""
-    unit = time_unit(prediction.line_ns)
+    unit = choose_time_unit(prediction.captured_ns)
     rows = prediction.rows
     figure = go.Figure()
     figure.add_bar(
@@ -33,12 +33,12 @@ def streams_chart(
             "arrayminus": [(row.step.value - (row.step.low or 0)) / unit.ns for row in rows],
             "thickness": 1.5,
             "width": 4,
-            "color": shade(BASELINE, theme),
+            "color": get_colour(BASELINE, theme),
         },
         text=[format_ns(round(row.step.value)) for row in rows],
         textposition="inside",
         insidetextanchor="start",
-        marker={"color": shade(RUN, theme), "line": {"width": 0}},
+        marker={"color": get_colour(RUN, theme), "line": {"width": 0}},
         width=0.5,
         name="predicted",
         hovertemplate="%{text} on %{x} streams<extra></extra>",
@@ -51,23 +51,25 @@ def streams_chart(
             marker={
                 "symbol": "diamond",
                 "size": 10,
-                "color": shade(CRITICAL, theme),
-                "line": {"width": 1, "color": shade(RUN, theme)},
+                "color": get_colour(CRITICAL, theme),
+                "line": {"width": 1, "color": get_colour(RUN, theme)},
             },
             name="measured",
             text=[format_ns(round(time)) for time in measured.values()],
             hovertemplate="measured %{text} on %{x} streams<extra></extra>",
         )
     observed = prediction.work.source is NeedSource.OPERATORS
-    lower_bound_ns = prediction.least.ns if observed else prediction.least.capacity_ns
+    lower_bound_ns = (
+        prediction.lower_bound.lower_bound_ns if observed else prediction.lower_bound.capacity_ns
+    )
     figure.add_hline(
         y=lower_bound_ns / unit.ns,
-        line={"dash": "dot", "width": 1.5, "color": shade(CRITICAL, theme)},
+        line={"dash": "dot", "width": 1.5, "color": get_colour(CRITICAL, theme)},
     )
-    dress(figure, theme, 230)
+    apply_theme(figure, theme, 230)
     figure.update_layout(showlegend=bool(measured))
     figure.update_xaxes(title_text="streams (dotted: lower bound)", type="category", showgrid=False)
     figure.update_yaxes(
-        title_text=f"{unit.name}, predicted", range=[0, prediction.line_ns / unit.ns * 1.12]
+        title_text=f"{unit.name}, predicted", range=[0, prediction.captured_ns / unit.ns * 1.12]
     )
     return figure

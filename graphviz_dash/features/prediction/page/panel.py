@@ -14,67 +14,84 @@ from graphviz_dash.model.doctor import Severity
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.prediction import (
     IDLE_HEADINGS,
-    blocker_certainty,
-    blocker_facts,
-    idle_method,
-    idle_rows,
-    idle_text,
-    not_checked_texts,
-    one_off_text,
-    prediction_reasons,
-    warning_texts,
+    build_idle_rows,
+    describe_idle_method,
+    format_blocker_certainty,
+    format_blocker_facts,
+    format_idle_time,
+    format_one_off_cost,
+    list_prediction_reasons,
+    list_unchecked,
+    list_warnings,
 )
-from graphviz_dash.ui.page.markup import element, plain, show, table, text
-from graphviz_dash.ui.page.widgets import tiles
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_element,
+    format_table,
+    show_markup,
+)
+from graphviz_dash.ui.page.widgets import format_tiles
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
 
-def prediction_panel(name: str, prediction: Prediction) -> None:
+def show_prediction_panel(name: str, prediction: Prediction) -> None:
     """Show the prediction from the trace of the run ``name``: values, blockers and reasons."""
-    st.header(f"Predicted from the trace of {plain(name)}", anchor=Evidence.PREDICTED.value)
-    show(tiles(prediction_tiles(prediction)))
-    show(idle_markup(prediction))
-    show(blockers_markup(prediction))
+    st.header(
+        f"Predicted from the trace of {escape_markdown(name)}", anchor=Evidence.PREDICTED.value
+    )
+    show_markup(format_tiles(list_prediction_tiles(prediction)))
+    show_markup(build_idle_markup(prediction))
+    show_markup(format_blockers(prediction))
     with st.expander("Breakdown", icon=":material/calculate:"):
-        lines = [*prediction_reasons(prediction), f"one-time cost: {one_off_text(prediction)}"]
-        show(_listed(lines))
-    if caveats := warning_texts(prediction):
+        lines = [
+            *list_prediction_reasons(prediction),
+            f"one-time cost: {format_one_off_cost(prediction)}",
+        ]
+        show_markup(_format_list(lines))
+    if caveats := list_warnings(prediction):
         with st.expander(f"Caveats ({len(caveats)})", icon=":material/warning:"):
-            show(_listed(caveats))
+            show_markup(_format_list(caveats))
 
 
-def blockers_markup(prediction: Prediction) -> str:
+def format_blockers(prediction: Prediction) -> str:
     """Format the capture blockers in the trace with fixes, and the omitted checks."""
     if prediction.blockers:
-        body = "".join(_blocker(blocker, prediction) for blocker in prediction.blockers)
+        body = "".join(_format_blocker(blocker, prediction) for blocker in prediction.blockers)
     else:
-        body = element("p", "None found in the trace", "muted")
+        body = format_element("p", "None found in the trace", "muted")
     unavailable = "".join(
-        element("p", f"Not available: {_inline(line)}.", "muted")
-        for line in not_checked_texts(prediction)
+        format_element("p", f"Not available: {_format_inline_code(line)}.", "muted")
+        for line in list_unchecked(prediction)
     )
-    return element("h3", "Capture blockers") + body + unavailable
+    return format_element("h3", "Capture blockers") + body + unavailable
 
 
-def idle_markup(prediction: Prediction) -> str:
+def build_idle_markup(prediction: Prediction) -> str:
     """Format CPU activity during GPU idle time, and the part that a graph removes."""
     if not prediction.idle.parts:
         return ""
-    rows = [[text(value) for value in row] for row in idle_rows(prediction.idle)]
-    title = idle_text(prediction)
+    rows = [[escape_html(value) for value in row] for row in build_idle_rows(prediction.idle)]
+    title = format_idle_time(prediction)
     return (
-        element("h3", "GPU idle time")
-        + element("div", table(IDLE_HEADINGS, [(title, rows)], "figures idle-time"), "scroll")
-        + element("p", text(idle_method(prediction)), "muted")
+        format_element("h3", "GPU idle time")
+        + format_element(
+            "div", format_table(IDLE_HEADINGS, [(title, rows)], "figures idle-time"), "scroll"
+        )
+        + format_element("p", escape_html(describe_idle_method(prediction)), "muted")
     )
 
 
-def prediction_tiles(prediction: Prediction) -> list[tuple[str, str, str]]:
+def list_prediction_tiles(prediction: Prediction) -> list[tuple[str, str, str]]:
     """List the values of a prediction: label, value, note."""
     idle = prediction.idle_ns / prediction.eager_ns if prediction.eager_ns else 0.0
     break_even, speedup = prediction.break_even, prediction.speedup
     cells = [
-        ("Step with a graph", format_ns(prediction.graphed.value), _times(prediction.graphed)),
+        (
+            "Step with a graph",
+            format_ns(prediction.graphed.value),
+            _format_time_interval(prediction.graphed),
+        ),
         ("Eager step", format_ns(prediction.eager_ns), prediction.eager_side.value),
         ("GPU idle", format_percent(idle), f"{format_ns(prediction.idle_ns)} of the step"),
     ]
@@ -84,7 +101,7 @@ def prediction_tiles(prediction: Prediction) -> list[tuple[str, str, str]]:
         cells[-1] = (*cells[-1][:2], f"{format_ns(prediction.idle_ns)} of the trace")
         cells = [(title, *cell[1:]) for title, cell in zip(titles, cells, strict=True)]
     else:
-        cells.insert(0, ("Speedup", format_ratio(speedup.value), _ratios(speedup)))
+        cells.insert(0, ("Speedup", format_ratio(speedup.value), _format_ratio_interval(speedup)))
     if not isinstance(break_even, Missing):
         value = format_count(break_even.value)
         interval = ""
@@ -97,30 +114,32 @@ def prediction_tiles(prediction: Prediction) -> list[tuple[str, str, str]]:
     return cells
 
 
-def _ratios(value: Estimate) -> str:
+def _format_ratio_interval(value: Estimate) -> str:
     return "" if value.low is None else f"{format_ratio(value.low)} to {format_ratio(value.high)}"
 
 
-def _times(value: Estimate) -> str:
+def _format_time_interval(value: Estimate) -> str:
     return "" if value.low is None else f"{format_ns(value.low)} to {format_ns(value.high)}"
 
 
-def _blocker(blocker: Blocker, prediction: Prediction) -> str:
+def _format_blocker(blocker: Blocker, prediction: Prediction) -> str:
     kind = "illegal" if blocker.rule.severity is Severity.ILLEGAL else "silent"
-    head = element(
+    head = format_element(
         "header",
-        element("span", text(blocker_certainty(blocker)), f"badge {kind}")
-        + element("b", text(blocker.rule.title))
-        + element("code", text(blocker.source or blocker.op or ""), "rule-id"),
+        format_element("span", escape_html(format_blocker_certainty(blocker)), f"badge {kind}")
+        + format_element("b", escape_html(blocker.rule.title))
+        + format_element("code", escape_html(blocker.source or blocker.op or ""), "rule-id"),
     )
-    seen = element("p", text(blocker_facts(blocker, prediction)), "muted")
-    advice = element("p", "<b>Fix:</b> " + _inline(blocker.rule.advice))
-    return element("article", head + seen + advice, f"blocker {kind}")
+    seen = format_element("p", escape_html(format_blocker_facts(blocker, prediction)), "muted")
+    advice = format_element("p", "<b>Fix:</b> " + _format_inline_code(blocker.rule.advice))
+    return format_element("article", head + seen + advice, f"blocker {kind}")
 
 
-def _listed(lines: list[str] | tuple[str, ...]) -> str:
-    return element("ul", "".join(element("li", _inline(line)) for line in lines), "notes")
+def _format_list(lines: list[str] | tuple[str, ...]) -> str:
+    return format_element(
+        "ul", "".join(format_element("li", _format_inline_code(line)) for line in lines), "notes"
+    )
 
 
-def _inline(words: str) -> str:
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text(words))
+def _format_inline_code(words: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape_html(words))

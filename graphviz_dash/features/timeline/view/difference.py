@@ -9,19 +9,19 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.ranks.waits import RankWaits, rank_waits
-from graphviz_dash.analysis.step_comparison.time_lost import TimeLost, TracedStep, time_lost
+from graphviz_dash.analysis.ranks.waits import RankWaits, compute_rank_waits
+from graphviz_dash.analysis.step_comparison.time_lost import TimeLost, TracedStep, compute_time_lost
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
 from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs
 from graphviz_dash.analysis.trace.steps import Step
-from graphviz_dash.features.timeline.view.lanes import Frame, bin_edges
+from graphviz_dash.features.timeline.view.lanes import ViewFrame, compute_bin_edges
 from graphviz_dash.features.timeline.view.model import Difference
 from graphviz_dash.features.timeline.view.run import ChosenRun
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.units import format_count
 
-MOST_BINS: Final = 1_200
+MAX_BINS: Final = 1_200
 """Maximum number of bins of all difference lanes of a view; a bin has at least two pixels."""
 
 _BIN_PX: Final = 2
@@ -43,10 +43,10 @@ class RunDifference(Struct, frozen=True):
         if isinstance(self.lost, Missing):
             zeros = np.zeros_like(instants)
             return zeros, zeros, zeros
-        return self.lost.lost_before(instants - self.begin)
+        return self.lost.interpolate_losses(instants - self.begin)
 
 
-def time_lost_between(
+def measure_time_lost(
     pairs: WorkPairs,
     first: tuple[Run, ChosenRun],
     second: tuple[Run, ChosenRun],
@@ -54,15 +54,15 @@ def time_lost_between(
 ) -> TimeLost | Missing:
     """Compute the time that the chosen step of the first run loses against the second. ``pairs`` is
     their matched work; ``experiment`` contains both runs, whose ranks may wait for each other."""
-    waits = rank_waits(experiment)
-    before = _traced_step(pairs.before, *first, waits)
-    after = _traced_step(pairs.after, *second, waits)
+    waits = compute_rank_waits(experiment)
+    before = _build_traced_step(pairs.before, *first, waits)
+    after = _build_traced_step(pairs.after, *second, waits)
     if isinstance(before, Missing):
         return before
-    return after if isinstance(after, Missing) else time_lost(pairs, before, after)
+    return after if isinstance(after, Missing) else compute_time_lost(pairs, before, after)
 
 
-def _traced_step(
+def _build_traced_step(
     work: TypicalStep, run: Run, chosen: ChosenRun, waits: Mapping[str, RankWaits]
 ) -> TracedStep | Missing:
     step: Step | None = chosen.step
@@ -72,20 +72,20 @@ def _traced_step(
     if rows is None:
         reason = f"step {step.index} of {run.name} ran different work than its typical step"
         return Missing(Fact.TYPICAL_STEP, reason)
-    waited = waits[run.name].waited[rows] if run.name in waits else None
+    waited = waits[run.name].wait_ns[rows] if run.name in waits else None
     return TracedStep(run.replay_trace, step, rows, waited)
 
 
-def difference(against: RunDifference, frame: Frame, lanes: int) -> Difference:
+def build_difference(run_difference: RunDifference, frame: ViewFrame, lanes: int) -> Difference:
     """Build the lane of one run; the view has ``lanes`` difference lanes."""
-    lost = against.lost
+    lost = run_difference.lost
     if isinstance(lost, Missing):
-        return Difference(against.run, problem=lost.reason)
+        return Difference(run_difference.run, problem=lost.reason)
     loaded = (frame.loaded[1] - frame.loaded[0]) / max(1.0, frame.ns_per_pixel)
-    bins = max(1, min(round(loaded / _BIN_PX), MOST_BINS // max(1, lanes)))
-    idle, busy, waiting = against.lost_before(bin_edges(frame.loaded, bins))
+    bins = max(1, min(round(loaded / _BIN_PX), MAX_BINS // max(1, lanes)))
+    idle, busy, waiting = run_difference.lost_before(compute_bin_edges(frame.loaded, bins))
     return Difference(
-        run=against.run,
+        run=run_difference.run,
         before=(int(idle[0]), int(busy[0])),
         idle=np.diff(idle).tolist(),
         busy=np.diff(busy).tolist(),
@@ -93,12 +93,12 @@ def difference(against: RunDifference, frame: Frame, lanes: int) -> Difference:
         waiting=np.diff(waiting).tolist() if lost.waiting.any() else [],
         waiting_before=int(waiting[0]),
         waiting_total=int(lost.waiting[-1]),
-        most=int(np.abs(lost.at - lost.other).max()),
-        text=_how_paired(lost),
+        most=int(np.abs(lost.times - lost.other_times).max()),
+        text=_describe_matching(lost),
     )
 
 
-def _how_paired(lost: TimeLost) -> str:
+def _describe_matching(lost: TimeLost) -> str:
     """Describe how the work was matched."""
     pairs = sum(lost.methods.values())
     methods = ", ".join(
@@ -106,7 +106,7 @@ def _how_paired(lost: TimeLost) -> str:
     )
     alone = [
         f"{format_count(count)} only in the {side} run"
-        for count, side in zip(lost.alone, ("first", "other"), strict=True)
+        for count, side in zip(lost.unpaired_counts, ("first", "other"), strict=True)
         if count
     ]
     return "; ".join([f"{format_count(pairs)} operations matched ({methods})", *alone])

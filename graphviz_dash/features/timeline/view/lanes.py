@@ -11,10 +11,10 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.trace.lanes import LaneSet, idle_periods
+from graphviz_dash.analysis.trace.lanes import LaneSet, find_idle_periods
 from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.features.timeline.view.model import Lane, RunView, StepMark
-from graphviz_dash.features.timeline.view.run import FIRST_PART, ChosenRun, label
+from graphviz_dash.features.timeline.view.run import FIRST_PART, ChosenRun, format_label
 from graphviz_dash.features.torch_compile.timeline_lanes import CompiledStep
 from graphviz_dash.units import format_ns, format_percent, format_ratio
 
@@ -30,7 +30,7 @@ MAX_BOUNDARIES: Final = 80
 nearest."""
 
 
-class Frame(Struct, frozen=True):
+class ViewFrame(Struct, frozen=True):
     """Dimensions of a view. Windows are begin and end in ns since the runs' origins."""
 
     window: tuple[int, int]
@@ -52,13 +52,18 @@ class Frame(Struct, frozen=True):
         return (self.window[1] - self.window[0]) / self.pixels
 
 
-def count(inside: slice) -> int:
+def count_slices(inside: slice) -> int:
     """Count the slices in a span of a lane set."""
     return int(inside.stop - inside.start)
 
 
-def run_view(
-    chosen: ChosenRun, lanes: list[Lane], hidden: int, frame: Frame, baseline: ChosenRun, bins: int
+def build_run_view(
+    chosen: ChosenRun,
+    lanes: list[Lane],
+    hidden: int,
+    frame: ViewFrame,
+    baseline: ChosenRun,
+    bins: int,
 ) -> RunView:
     """Build one run of the view. ``hidden`` counts omitted lanes; ``bins`` is 0 for slices."""
     timeline, step = chosen.timeline, chosen.step
@@ -66,19 +71,19 @@ def run_view(
         run=timeline.run,
         light=timeline.light,
         problem=timeline.problem,
-        step=_relative(step, chosen.origin) if step else None,
-        boundaries=_boundaries(chosen, frame),
+        step=_build_step_mark(step, chosen.origin) if step else None,
+        boundaries=_select_boundaries(chosen, frame),
         lanes=lanes,
         hidden_lanes=hidden,
-        idle=_idle(chosen, frame),
-        device_busy=_device_busy(chosen, frame, bins) if bins else {},
-        summary=between(chosen, frame.window),
+        idle=_find_idle_periods(chosen, frame),
+        device_busy=_encode_device_busy(chosen, frame, bins) if bins else {},
+        summary=summarize_window(chosen, frame.window),
         length=format_ns(step.duration_ns) if step else "",
-        delta=_delta(chosen, baseline),
+        delta=_format_delta(chosen, baseline),
     )
 
 
-def _boundaries(chosen: ChosenRun, frame: Frame) -> list[StepMark]:
+def _select_boundaries(chosen: ChosenRun, frame: ViewFrame) -> list[StepMark]:
     """Select the steps that touch the loaded window, those nearest to its middle if there are
     many."""
     begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
@@ -88,14 +93,14 @@ def _boundaries(chosen: ChosenRun, frame: Frame) -> list[StepMark]:
     middle = (begin + stop) // 2
     nearest = sorted(touched, key=lambda step: abs(step.span_start + step.span_end - 2 * middle))
     selected = sorted(nearest[: MAX_BOUNDARIES // frame.runs], key=lambda step: step.span_start)
-    return [_relative(step, chosen.origin) for step in selected]
+    return [_build_step_mark(step, chosen.origin) for step in selected]
 
 
-def _relative(step: Step, origin: int) -> StepMark:
+def _build_step_mark(step: Step, origin: int) -> StepMark:
     return StepMark(step.index, step.span_start - origin, step.span_end - origin)
 
 
-def _delta(chosen: ChosenRun, baseline: ChosenRun) -> str:
+def _format_delta(chosen: ChosenRun, baseline: ChosenRun) -> str:
     """Format the step's difference from the baseline's; empty for the baseline itself."""
     if chosen is baseline or not chosen.step or not baseline.step:
         return ""
@@ -110,16 +115,16 @@ def _delta(chosen: ChosenRun, baseline: ChosenRun) -> str:
     return f"{format_ns(abs(run_ns - baseline_ns))} {word} as traced ({format_ratio(ratio)})"
 
 
-def between(chosen: ChosenRun, window: tuple[int, int]) -> str:
+def summarize_window(chosen: ChosenRun, window: tuple[int, int]) -> str:
     """Summarize GPU work in ``window``: number of slices and busy time."""
     lanes = chosen.timeline.lanes
     edges = np.array(window, dtype=np.int64) + chosen.origin
     devices = len(lanes.device)
     if not devices:
         return "" if chosen.timeline.problem else "no GPU work"
-    busy = [int(lanes.device.busy_between(device, edges)[0]) for device in range(devices)]
+    busy = [int(lanes.device.compute_busy_between(device, edges)[0]) for device in range(devices)]
     rows = sum(
-        count(lanes.gpu.window(lane, int(edges[0]) + 1, int(edges[1]) - 1))
+        count_slices(lanes.gpu.get_window(lane, int(edges[0]) + 1, int(edges[1]) - 1))
         for lane in range(len(lanes.gpu))
     )
     share = sum(busy) / (devices * max(1, int(edges[1] - edges[0])))
@@ -127,14 +132,14 @@ def between(chosen: ChosenRun, window: tuple[int, int]) -> str:
     return f"{rows:,} GPU slices{suffix} · busy {format_ns(sum(busy))} ({format_percent(share)})"
 
 
-def _idle(chosen: ChosenRun, frame: Frame) -> dict[int, list[int]]:
+def _find_idle_periods(chosen: ChosenRun, frame: ViewFrame) -> dict[int, list[int]]:
     device = chosen.timeline.lanes.device
     min_ns = max(IDLE_MIN_NS, int(IDLE_PX * frame.ns_per_pixel))
     begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
     limit = MAX_IDLE // (frame.runs * max(1, len(device)))
     idle = {}
     for lane in range(len(device)):
-        periods = idle_periods(device, lane, begin, stop, min_ns)
+        periods = find_idle_periods(device, lane, begin, stop, min_ns)
         longest = sorted(periods, key=lambda period: period[0] - period[1])[:limit]
         idle[int(device.owner[lane])] = [
             instant - chosen.origin for period in sorted(longest) for instant in period
@@ -142,7 +147,7 @@ def _idle(chosen: ChosenRun, frame: Frame) -> dict[int, list[int]]:
     return idle
 
 
-def _lane(chosen: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool) -> Lane:
+def _build_lane(chosen: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool) -> Lane:
     owner, track, sub = int(lanes.owner[lane]), int(lanes.track[lane]), int(lanes.sub[lane])
     label = ""
     if sub == 0 and is_gpu:
@@ -153,21 +158,21 @@ def _lane(chosen: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool) -> Lane:
     return Lane("gpu" if is_gpu else "cpu", owner, track, sub, label)
 
 
-def slices_lane(
+def build_slices_lane(
     chosen: ChosenRun,
     lanes: LaneSet,
     lane: int,
     is_gpu: bool,
-    frame: Frame,
+    frame: ViewFrame,
     names: dict[tuple[str, int], int],
 ) -> Lane:
     """Build a lane of single slices; ``names`` is the view's table and grows."""
     timeline = chosen.timeline
     begin = chosen.origin + frame.loaded[0]
-    inside = lanes.window(lane, begin, chosen.origin + frame.loaded[1])
+    inside = lanes.get_window(lane, begin, chosen.origin + frame.loaded[1])
     rows, start, end = lanes.row[inside], lanes.start[inside], lanes.end[inside]
     labels = timeline.gpu_labels if is_gpu else timeline.call_labels
-    base = _lane(chosen, lanes, lane, is_gpu)
+    base = _build_lane(chosen, lanes, lane, is_gpu)
     return msgspec.structs.replace(
         base,
         gap=(start - np.concatenate(([begin], end[:-1]))).tolist() if len(start) else [],
@@ -175,33 +180,35 @@ def slices_lane(
         name=[
             names.setdefault(labels.texts[code], len(names)) for code in labels.codes[rows].tolist()
         ],
-        row=_deltas(rows),
-        launch=_deltas(timeline.lanes.links.launch[rows]) if is_gpu else None,
-        node=_deltas(timeline.node[rows]) if is_gpu and timeline.node is not None else None,
+        row=_compute_deltas(rows),
+        launch=_compute_deltas(timeline.lanes.links.launch[rows]) if is_gpu else None,
+        node=_compute_deltas(timeline.node[rows]) if is_gpu and timeline.node is not None else None,
     )
 
 
-def _deltas(values: npt.NDArray[np.integer]) -> list[int]:
+def _compute_deltas(values: npt.NDArray[np.integer]) -> list[int]:
     deltas: list[int] = np.diff(values.astype(np.int64), prepend=0).tolist()
     return deltas
 
 
-def range_lanes(chosen: ChosenRun, frame: Frame, names: dict[tuple[str, int], int]) -> list[Lane]:
+def build_range_lanes(
+    chosen: ChosenRun, frame: ViewFrame, names: dict[tuple[str, int], int]
+) -> list[Lane]:
     """Build range lanes of the busiest CPU threads with the longest visible ranges; ``names`` is
     the view's table and grows."""
     labels = chosen.timeline.range_labels
     begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
     min_ns = RANGE_PX * frame.ns_per_pixel
-    ranges = chosen.timeline.ranges.outermost(begin, stop, min_ns)
-    threads = busiest_threads(ranges)
+    ranges = chosen.timeline.ranges.find_outermost(begin, stop, min_ns)
+    threads = find_busiest_threads(ranges)
     lanes = []
     for lane in range(len(ranges)):
         thread = (int(ranges.owner[lane]), int(ranges.track[lane]))
         if thread not in threads:
             continue
-        inside = ranges.span(lane)
+        inside = ranges.get_span(lane)
         positions = np.arange(inside.start, inside.stop)
-        positions = _longest(
+        positions = _select_longest(
             positions, ranges.end - ranges.start, MAX_RANGES // frame.runs // len(threads)
         )
         start, end, rows = ranges.start[positions], ranges.end[positions], ranges.row[positions]
@@ -219,16 +226,16 @@ def range_lanes(chosen: ChosenRun, frame: Frame, names: dict[tuple[str, int], in
                     names.setdefault(labels.texts[code], len(names))
                     for code in labels.codes[rows].tolist()
                 ],
-                row=_deltas(rows),
+                row=_compute_deltas(rows),
             )
         )
     return lanes
 
 
-def compiled_lane(
+def build_compiled_lane(
     chosen: ChosenRun,
     compiled: CompiledStep | None,
-    frame: Frame,
+    frame: ViewFrame,
     names: dict[tuple[str, int], int],
 ) -> list[Lane]:
     """Build the lane of the compiled step with the longest visible periods; ``names`` is the view's
@@ -239,7 +246,7 @@ def compiled_lane(
     length = compiled.end - compiled.start
     is_visible = (compiled.end > begin) & (compiled.start < stop)
     positions = np.flatnonzero(is_visible & (length >= RANGE_PX * frame.ns_per_pixel))
-    positions = _longest(positions, length, MAX_RANGES // frame.runs)
+    positions = _select_longest(positions, length, MAX_RANGES // frame.runs)
     start, end = compiled.start[positions], compiled.end[positions]
     return [
         Lane(
@@ -251,23 +258,23 @@ def compiled_lane(
             gap=(start - np.concatenate(([begin], end[:-1]))).tolist() if len(positions) else [],
             dur=(end - start).tolist(),
             name=[
-                names.setdefault((label(text), FIRST_PART + part), len(names))
+                names.setdefault((format_label(text), FIRST_PART + part), len(names))
                 for text, part in (
                     compiled.texts[code] for code in compiled.code[positions].tolist()
                 )
             ],
-            row=_deltas(positions),
+            row=_compute_deltas(positions),
         )
     ]
 
 
-def _longest(at: Ints, length: Ints, most: int) -> Ints:
+def _select_longest(at: Ints, length: Ints, most: int) -> Ints:
     """Return the ``most`` longest of the positions ``at``, ascending."""
     longest = np.argsort(-length[at], kind="stable")[:most]
     return np.asarray(np.sort(at[longest]))
 
 
-def busiest_threads(ranges: LaneSet) -> set[tuple[int, int]]:
+def find_busiest_threads(ranges: LaneSet) -> set[tuple[int, int]]:
     """Find process and thread of the MAX_THREADS threads with the longest time in ranges."""
     totals: dict[tuple[int, int], int] = {}
     for lane in np.flatnonzero(ranges.sub == 0).tolist():
@@ -276,35 +283,36 @@ def busiest_threads(ranges: LaneSet) -> set[tuple[int, int]]:
     return set(sorted(totals, key=lambda thread: -totals[thread])[:MAX_THREADS])
 
 
-def busy_lane(
-    chosen: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool, frame: Frame, bins: int
+def build_busy_lane(
+    chosen: ChosenRun, lanes: LaneSet, lane: int, is_gpu: bool, frame: ViewFrame, bins: int
 ) -> Lane:
     """Build a lane with the busy share of ``bins`` bins (0: none yet)."""
     if not bins:
-        return _lane(chosen, lanes, lane, is_gpu)
+        return _build_lane(chosen, lanes, lane, is_gpu)
     return msgspec.structs.replace(
-        _lane(chosen, lanes, lane, is_gpu), busy=_busy(chosen, lanes, lane, frame, bins)
+        _build_lane(chosen, lanes, lane, is_gpu),
+        busy=_encode_busy(chosen, lanes, lane, frame, bins),
     )
 
 
-def _device_busy(chosen: ChosenRun, frame: Frame, bins: int) -> dict[int, str]:
+def _encode_device_busy(chosen: ChosenRun, frame: ViewFrame, bins: int) -> dict[int, str]:
     device = chosen.timeline.lanes.device
     return {
-        int(device.owner[lane]): _busy(chosen, device, lane, frame, bins)
+        int(device.owner[lane]): _encode_busy(chosen, device, lane, frame, bins)
         for lane in range(len(device))
     }
 
 
-def _busy(chosen: ChosenRun, lanes: LaneSet, lane: int, frame: Frame, bins: int) -> str:
+def _encode_busy(chosen: ChosenRun, lanes: LaneSet, lane: int, frame: ViewFrame, bins: int) -> str:
     """Encode the busy share of each bin as a byte, in base64."""
-    edges = bin_edges(frame.loaded, bins)
+    edges = compute_bin_edges(frame.loaded, bins)
     width = np.maximum(np.diff(edges), 1)
-    fraction = lanes.busy_between(lane, edges + chosen.origin) / width
+    fraction = lanes.compute_busy_between(lane, edges + chosen.origin) / width
     level = np.clip(np.rint(fraction * 255), fraction > 0, 255 - (fraction < 1))
     return base64.b64encode(level.astype(np.uint8).tobytes()).decode("ascii")
 
 
-def bin_edges(window: tuple[int, int], bins: int) -> Ints:
+def compute_bin_edges(window: tuple[int, int], bins: int) -> Ints:
     """Compute edges in ns of ``bins`` even bins over ``window``, shape (bins + 1,)."""
     width, remainder = divmod(window[1] - window[0], bins)
     indices = np.arange(bins + 1, dtype=np.int64)

@@ -9,16 +9,16 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.absence import why_missing
+from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.arrays import encode
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
-from graphviz_dash.analysis.trace.kernel_names import short_name
-from graphviz_dash.analysis.trace.lanes import TraceLanes, no_lanes, trace_lanes
-from graphviz_dash.analysis.trace.ranges import NO_RANGES, CpuRanges, cpu_ranges
-from graphviz_dash.analysis.trace.steps import Step, StepMethod, steps
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.analysis.trace.lanes import TraceLanes, build_trace_lanes, create_empty_lanes
+from graphviz_dash.analysis.trace.ranges import NO_RANGES, CpuRanges, build_cpu_ranges
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
 from graphviz_dash.charts.palette import is_light
-from graphviz_dash.errors import printable
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.marks import MODULE
 
@@ -84,7 +84,7 @@ class RunTimeline(Struct, frozen=True):
     """Shared steps of a rank with aligned clocks; None otherwise."""
 
 
-def run_timeline(
+def build_run_timeline(
     run: Run, shared: SharedSteps | None = None, traced_steps: tuple[Step, ...] | None = None
 ) -> RunTimeline:
     """Build the timeline of ``run`` from its traced pass; slices are not matched to nodes yet.
@@ -96,10 +96,10 @@ def run_timeline(
     """
     trace = run.replay_trace
     if trace is None:
-        return _without_trace(run)
-    lanes = trace_lanes(trace)
-    ranges = cpu_ranges(trace)
-    traced_steps = steps(trace, lanes.links) if traced_steps is None else traced_steps
+        return _build_empty_timeline(run)
+    lanes = build_trace_lanes(trace)
+    ranges = build_cpu_ranges(trace)
+    traced_steps = find_steps(trace, lanes.links) if traced_steps is None else traced_steps
     lane_sets = [lane_set for lane_set in (lanes.gpu, lanes.cpu) if len(lane_set.start)]
     return RunTimeline(
         run=run.name,
@@ -109,17 +109,17 @@ def run_timeline(
         steps=tuple(step for step in traced_steps if step.method is not StepMethod.WHOLE),
         begin=min((int(lane_set.start.min()) for lane_set in lane_sets), default=0),
         end=max((int(lane_set.end.max()) for lane_set in lane_sets), default=0),
-        gpu_labels=_gpu_labels(trace.gpu),
-        call_labels=_call_labels(trace.runtime),
+        gpu_labels=_build_gpu_labels(trace.gpu),
+        call_labels=_build_call_labels(trace.runtime),
         ranges=ranges,
-        range_labels=_range_labels(ranges),
+        range_labels=_build_range_labels(ranges),
         shared=shared,
     )
 
 
-def with_nodes(timeline: RunTimeline, replays: ReplayMatch | None) -> RunTimeline:
+def add_nodes(timeline: RunTimeline, replays: ReplayMatch | None) -> RunTimeline:
     """Add the matched nodes of GPU rows to ``timeline``; unchanged without matches."""
-    if replays is None or not replays.matched:
+    if replays is None or not replays.matched_count:
         return timeline
     item = np.full(len(timeline.gpu_labels.codes), -1, dtype=np.int32)
     item[replays.gpu_row] = np.arange(len(replays.gpu_row))
@@ -140,7 +140,7 @@ class ChosenRun(Struct, frozen=True):
         if self.step is None:
             return self.timeline.begin
         shared = self.timeline.shared
-        return self.step.span_start if shared is None else shared.begins[self.step.index]
+        return self.step.span_start if shared is None else shared.starts[self.step.index]
 
     @property
     def length(self) -> int:
@@ -150,14 +150,14 @@ class ChosenRun(Struct, frozen=True):
         return self.timeline.end - self.timeline.begin
 
 
-def choose(timeline: RunTimeline, step: int | None) -> ChosenRun:
+def choose_step(timeline: RunTimeline, step: int | None) -> ChosenRun:
     """Choose step number ``step`` of ``timeline``. None or an unknown step selects the step of
     median length, the same for all ranks of a mode."""
     by_index = {marked.index: marked for marked in timeline.steps}
     if timeline.shared is not None:
         # A step that another rank lacks has no common origin.
         by_index = {
-            index: marked for index, marked in by_index.items() if index in timeline.shared.begins
+            index: marked for index, marked in by_index.items() if index in timeline.shared.starts
         }
         step = timeline.shared.typical if step not in by_index else step
     if step is not None and step in by_index:
@@ -166,19 +166,19 @@ def choose(timeline: RunTimeline, step: int | None) -> ChosenRun:
     return ChosenRun(timeline, ordered[(len(ordered) - 1) // 2] if ordered else None)
 
 
-def label(text: str) -> str:
+def format_label(text: str) -> str:
     """Convert ``text`` to a label: one line, no control characters, at most 64 characters."""
-    line = printable(text)
+    line = escape_control_characters(text)
     return line if len(line) <= _LABEL_CHARS else line[: _LABEL_CHARS - 1] + "…"
 
 
-def _without_trace(run: Run) -> RunTimeline:
+def _build_empty_timeline(run: Run) -> RunTimeline:
     no_labels = Labels(np.zeros(0, dtype=np.int32), [])
     return RunTimeline(
         run=run.name,
         light=is_light(run),
-        problem=printable(why_missing(run, Fact.TRACED_PASS).reason),
-        lanes=no_lanes(),
+        problem=escape_control_characters(explain_missing(run, Fact.TRACED_PASS).reason),
+        lanes=create_empty_lanes(),
         steps=(),
         begin=0,
         end=0,
@@ -189,7 +189,7 @@ def _without_trace(run: Run) -> RunTimeline:
     )
 
 
-def _gpu_labels(gpu: pl.DataFrame) -> Labels:
+def _build_gpu_labels(gpu: pl.DataFrame) -> Labels:
     names, name_texts = encode(gpu["name"])
     kinds, kind_texts = encode(gpu["kind"])
     pair = names.astype(np.int64) * max(1, len(kind_texts)) + kinds
@@ -197,15 +197,15 @@ def _gpu_labels(gpu: pl.DataFrame) -> Labels:
     texts = []
     for code in used.tolist():
         name, kind = name_texts[code // len(kind_texts)], kind_texts[code % len(kind_texts)]
-        short_text = short_name(name) if kind == "kernel" else name
-        texts.append((label(short_text), CATEGORIES.index(categorise(kind, name))))
+        short_text = shorten_name(name) if kind == "kernel" else name
+        texts.append((format_label(short_text), CATEGORIES.index(categorise(kind, name))))
     return Labels(codes.astype(np.int32), texts)
 
 
-def _range_labels(ranges: CpuRanges) -> Labels:
+def _build_range_labels(ranges: CpuRanges) -> Labels:
     # An operator and an annotation may have the same name.
     texts = [
-        (label(name.removeprefix(MODULE)), category)
+        (format_label(name.removeprefix(MODULE)), category)
         for name in ranges.names
         for category in (ANNOTATION, OPERATOR)
     ]
@@ -214,7 +214,9 @@ def _range_labels(ranges: CpuRanges) -> Labels:
     return Labels(codes, texts)
 
 
-def _call_labels(runtime: pl.DataFrame) -> Labels:
+def _build_call_labels(runtime: pl.DataFrame) -> Labels:
     codes, names = encode(runtime["name"])
-    texts = [(label(name), len(CATEGORIES) + CALLS.index(call_class(name))) for name in names]
+    texts = [
+        (format_label(name), len(CATEGORIES) + CALLS.index(get_call_class(name))) for name in names
+    ]
     return Labels(codes.astype(np.int32), texts)

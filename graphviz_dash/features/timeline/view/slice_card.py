@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
 from graphviz_dash.analysis.replays.replays import METHODS
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import LaneSet
-from graphviz_dash.errors import InputError, printable
+from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.features.timeline.view.run import ChosenRun, RunTimeline
-from graphviz_dash.units import counted, format_bytes, format_count, format_ns, format_percent
+from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent, pluralize
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,7 +106,7 @@ class SliceCard(msgspec.Struct, frozen=True):
     """Corresponding work in the other visible runs."""
 
 
-def parse_slice(timeline: RunTimeline, text: str) -> SliceId:
+def parse_slice_token(timeline: RunTimeline, text: str) -> SliceId:
     """Parse a token such as "g12" or "c12" (see SliceId.token).
 
     Raises:
@@ -124,14 +124,14 @@ def parse_slice(timeline: RunTimeline, text: str) -> SliceId:
     return SliceId(table, row)
 
 
-def node_slice(chosen: ChosenRun, text: str) -> SliceId | None:
+def find_node_slice(chosen: ChosenRun, text: str) -> SliceId | None:
     """Find the slice of a node such as "graph-0#17": its first replay since the start of the chosen
     step, or else its first replay. None if the name is invalid or the node has no slice."""
     match = _NODE_TOKEN.fullmatch(text)
     replays = chosen.timeline.replays
     if not match or replays is None:
         return None
-    rows = replays.gpu_row[replays.rows_of(match[1], int(match[2]))]
+    rows = replays.gpu_row[replays.get_node_rows(match[1], int(match[2]))]
     lanes = chosen.timeline.lanes.gpu
     positions = np.flatnonzero(np.isin(lanes.row, rows))
     if not len(positions):
@@ -154,7 +154,7 @@ class MatchedNode(Struct, frozen=True):
     """Confidence of the match, 0 to 1."""
 
 
-def node_of(timeline: RunTimeline, which: SliceId) -> MatchedNode | None:
+def get_matched_node(timeline: RunTimeline, which: SliceId) -> MatchedNode | None:
     """Return the node of a slice; None for calls and unmatched slices."""
     replays, matched = timeline.replays, timeline.matched
     if which.table != "gpu" or replays is None or matched is None:
@@ -170,7 +170,7 @@ def node_of(timeline: RunTimeline, which: SliceId) -> MatchedNode | None:
     )
 
 
-def slice_card(
+def build_slice_card(
     chosen: ChosenRun,
     trace: Trace,
     which: SliceId,
@@ -188,29 +188,34 @@ def slice_card(
     labels = timeline.gpu_labels if gpu else timeline.call_labels
     title, category = labels.texts[int(labels.codes[which.row])]
     begin, end = int(lanes.start[position]), int(lanes.end[position])
-    node = node_of(timeline, which)
-    link = _link(chosen, trace, which)
-    fields = [("Duration", format_ns(end - begin)), ("Start", _since(begin - chosen.origin))]
-    fields += _gap(lanes, lane, position)
+    node = get_matched_node(timeline, which)
+    link = _find_link(chosen, trace, which)
+    fields = [
+        ("Duration", format_ns(end - begin)),
+        ("Start", _format_since_start(begin - chosen.origin)),
+    ]
+    fields += _build_gap_fields(lanes, lane, position)
     fields += [(f"In {pair.run}", pair.text) for pair in pairs]
     if gpu:
-        fields += _node_fields(node, origin) if node else _op_fields(trace, record)
-        fields += _launch_fields(trace, link, begin - chosen.origin, record)
-        fields += _gpu_fields(record, end - begin)
+        fields += _build_node_fields(node, origin) if node else _build_op_fields(trace, record)
+        fields += _build_launch_fields(trace, link, begin - chosen.origin, record)
+        fields += _build_gpu_fields(record, end - begin)
     else:
-        fields += _call_fields(record, link, begin - chosen.origin)
+        fields += _build_call_fields(record, link, begin - chosen.origin)
     return SliceCard(
         run=timeline.run,
         token=which.token,
         title=title,
-        name=printable(str(record["name"] or ""))[:_MAX_TEXT],
+        name=escape_control_characters(str(record["name"] or ""))[:_MAX_TEXT],
         category=category,
         begin=begin - chosen.origin,
         dur=end - begin,
         owner=int(lanes.owner[lane]),
         track=int(lanes.track[lane]),
         sub=int(lanes.sub[lane]),
-        fields=[(label_text, printable(text)[:_MAX_TEXT]) for label_text, text in fields],
+        fields=[
+            (label_text, escape_control_characters(text)[:_MAX_TEXT]) for label_text, text in fields
+        ],
         measured="traced",
         link=link,
         graph=node.graph if node else None,
@@ -219,16 +224,16 @@ def slice_card(
     )
 
 
-def counterpart(
+def find_counterpart(
     pairs: WorkPairs, *, of_first: bool, own: ChosenRun, row: int, other: ChosenRun
 ) -> Counterpart | None:
     """Find the partner of a GPU row of ``own`` in the chosen step of ``other``; None if the row is
     not in a step with the typical work. ``of_first``: ``own`` is the first run of ``pairs``."""
     own_step, other_step = pairs.before, pairs.after
-    pair_index = pairs.of_before if of_first else pairs.of_after
+    pair_index = pairs.baseline_rows if of_first else pairs.run_rows
     if not of_first:
         own_step, other_step = other_step, own_step
-    position = _place_of(own_step, own, row)
+    position = _find_step_item(own_step, own, row)
     other_rows = other_step.rows.get(other.step.index) if other.step else None
     if position is None or other_rows is None:
         return None
@@ -255,7 +260,7 @@ def counterpart(
     )
 
 
-def _place_of(work: TypicalStep, own: ChosenRun, row: int) -> tuple[int, int] | None:
+def _find_step_item(work: TypicalStep, own: ChosenRun, row: int) -> tuple[int, int] | None:
     """Return the item of its step that a GPU row is, and that step's origin; None if it is in no
     such step."""
     for step in own.timeline.steps:
@@ -269,21 +274,21 @@ def _place_of(work: TypicalStep, own: ChosenRun, row: int) -> tuple[int, int] | 
     return None
 
 
-def _since(ns: int) -> str:
+def _format_since_start(ns: int) -> str:
     return f"{format_ns(ns, 5)} since the step's start"
 
 
-def _gap(lanes: LaneSet, lane: int, at: int) -> list[tuple[str, str]]:
+def _build_gap_fields(lanes: LaneSet, lane: int, at: int) -> list[tuple[str, str]]:
     if at == int(lanes.bounds[lane]):
         return [("Gap before", "first of its lane")]
     return [("Gap before", format_ns(int(lanes.start[at] - lanes.end[at - 1])))]
 
 
-def _gpu_fields(record: dict[str, Any], dur: int) -> list[tuple[str, str]]:
+def _build_gpu_fields(record: dict[str, Any], dur: int) -> list[tuple[str, str]]:
     fields = [("Location", f"GPU {record['device']}, stream {record['stream']}")]
     if record["grid_x"] is not None:
-        fields.append(("Grid", _dim3(record, "grid")))
-        fields.append(("Block", _dim3(record, "block")))
+        fields.append(("Grid", _format_dim3(record, "grid")))
+        fields.append(("Block", _format_dim3(record, "block")))
     if record["shared"] is not None:
         fields.append(("Shared memory", format_bytes(record["shared"])))
     if record["registers"] is not None:
@@ -294,13 +299,13 @@ def _gpu_fields(record: dict[str, Any], dur: int) -> list[tuple[str, str]]:
     return fields
 
 
-def _dim3(record: dict[str, Any], what: str) -> str:
+def _format_dim3(record: dict[str, Any], what: str) -> str:
     return " x ".join(
         "?" if v is None else f"{v:,}" for v in (record[f"{what}_{a}"] for a in "xyz")
     )
 
 
-def _launch_fields(
+def _build_launch_fields(
     trace: Trace, link: Linked | None, begin: int, record: dict[str, Any]
 ) -> list[tuple[str, str]]:
     correlation = record["correlation"]
@@ -316,7 +321,7 @@ def _launch_fields(
     ]
 
 
-def _op_fields(trace: Trace, record: dict[str, Any]) -> list[tuple[str, str]]:
+def _build_op_fields(trace: Trace, record: dict[str, Any]) -> list[tuple[str, str]]:
     external = record["external_id"]
     if external is None:
         return []
@@ -330,7 +335,7 @@ def _op_fields(trace: Trace, record: dict[str, Any]) -> list[tuple[str, str]]:
     return fields
 
 
-def _node_fields(node: MatchedNode, row: NodeRow | None) -> list[tuple[str, str]]:
+def _build_node_fields(node: MatchedNode, row: NodeRow | None) -> list[tuple[str, str]]:
     matched_by = ("Node matched by", f"{node.method}, {format_percent(node.confidence)} confidence")
     fields = [("Graph node", f"#{node.node} of {node.graph}")]
     if row is None:
@@ -355,29 +360,31 @@ def _node_fields(node: MatchedNode, row: NodeRow | None) -> list[tuple[str, str]
     return [*fields, matched_by, ("Op attributed by", attribution)]
 
 
-def _call_fields(record: dict[str, Any], link: Linked | None, begin: int) -> list[tuple[str, str]]:
+def _build_call_fields(
+    record: dict[str, Any], link: Linked | None, begin: int
+) -> list[tuple[str, str]]:
     fields = [
-        ("Type", call_class(str(record["name"])).value),
+        ("Type", get_call_class(str(record["name"])).value),
         ("Location", f"process {record['pid']}, thread {record['tid']}"),
     ]
     if link is not None:
-        fields.append(("Launched", counted(link.count, "GPU slice")))
+        fields.append(("Launched", pluralize(link.count, "GPU slice")))
         fields.append(("First starts", f"{format_ns(link.begin - begin)} after the call began"))
         if link.count > 1:
             fields.append(
                 ("Total duration", f"{format_ns(link.end - link.begin)} from first to last")
             )
-    elif call_class(str(record["name"])) in (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH):
+    elif get_call_class(str(record["name"])) in (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH):
         fields.append(("Launched", "no GPU slice in the trace has its correlation"))
     if record["correlation"] is not None:
         fields.append(("Correlation", str(record["correlation"])))
     return fields
 
 
-def _link(chosen: ChosenRun, trace: Trace, which: SliceId) -> Linked | None:
+def _find_link(chosen: ChosenRun, trace: Trace, which: SliceId) -> Linked | None:
     links = chosen.timeline.lanes.links
     if which.table == "cpu":
-        rows = links.kernels_of(which.row)
+        rows = links.get_launched_rows(which.row)
         if not len(rows):
             return None
         gpu = trace.gpu[rows.tolist()]
@@ -389,6 +396,6 @@ def _link(chosen: ChosenRun, trace: Trace, which: SliceId) -> Linked | None:
     if call < 0:
         return None
     begin, dur = int(trace.runtime["ts"][call]), int(trace.runtime["dur"][call])
-    count = len(links.kernels_of(call))
+    count = len(links.get_launched_rows(call))
     since = begin - chosen.origin
     return Linked(SliceId("cpu", call).token, count, since, since + dur)

@@ -18,15 +18,15 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.trace.lanes import LaneSet
-from graphviz_dash.features.timeline.view.difference import RunDifference, difference
+from graphviz_dash.features.timeline.view.difference import RunDifference, build_difference
 from graphviz_dash.features.timeline.view.lanes import (
-    Frame,
-    busy_lane,
-    compiled_lane,
-    count,
-    range_lanes,
-    run_view,
-    slices_lane,
+    ViewFrame,
+    build_busy_lane,
+    build_compiled_lane,
+    build_range_lanes,
+    build_run_view,
+    build_slices_lane,
+    count_slices,
 )
 from graphviz_dash.features.timeline.view.model import TimelineView
 from graphviz_dash.features.timeline.view.run import ChosenRun
@@ -47,23 +47,23 @@ FEW_PITCH_PX: Final = 1.2
 FEW_PER_PX: Final = 0.4
 """Maximum slices per pixel for which FEW_PITCH_PX applies."""
 _MANY_RUNS: Final = 3
-NOTHING_COMPILED: Final[Mapping[str, CompiledStep]] = {}
+NO_COMPILED_STEPS: Final[Mapping[str, CompiledStep]] = {}
 
 
-def fit_window(runs: Sequence[ChosenRun]) -> tuple[int, int]:
+def compute_fit_window(runs: Sequence[ChosenRun]) -> tuple[int, int]:
     """Return the window of the longest chosen step with margins (full traces without steps)."""
     longest = max((chosen.length for chosen in runs), default=0)
     longest = max(longest, MIN_SPAN_NS)
     return -longest // 50, longest + longest // 25
 
 
-def timeline_view(
+def build_timeline_view(
     runs: Sequence[ChosenRun],
     window: tuple[int, int] | None,
     pixels: int,
     differences: Sequence[RunDifference] = (),
     *,
-    compiled: Mapping[str, CompiledStep] = NOTHING_COMPILED,
+    compiled: Mapping[str, CompiledStep] = NO_COMPILED_STEPS,
     complete: bool = True,
 ) -> TimelineView:
     """Build the view of ``window`` at ``pixels`` (at most MAX_PIXELS); None for the fit.
@@ -71,30 +71,30 @@ def timeline_view(
     ``differences`` are losses of the first run against others. ``compiled`` maps runs to their
     compiled steps. ``complete`` means that no data is still being computed.
     """
-    fit = fit_window(runs)
-    limits = _limits(runs, fit)
-    begin, stop = _bounded(window or fit, limits)
+    fit = compute_fit_window(runs)
+    limits = _compute_limits(runs, fit)
+    begin, stop = _clip_window(window or fit, limits)
     pixels = max(1, min(pixels, MAX_PIXELS))
     margin = int((stop - begin) * MARGIN)
     loaded = (begin - margin, stop + margin)
-    visible = [_shown_lanes(chosen, len(runs)) for chosen in runs]
+    visible = [_select_lanes(chosen, len(runs)) for chosen in runs]
     extra = _Extra(differences, compiled)
-    frame = Frame((begin, stop), loaded, fit, limits, pixels, len(runs))
-    if _can_show_slices(runs, visible, frame):
-        view = _build(runs, visible, frame, "slices", 0, extra)
-        if _size(view) <= MAX_VIEW_BYTES:
+    frame = ViewFrame((begin, stop), loaded, fit, limits, pixels, len(runs))
+    if _has_room_for_slices(runs, visible, frame):
+        view = _build_view(runs, visible, frame, "slices", 0, extra)
+        if _measure_size(view) <= MAX_VIEW_BYTES:
             return msgspec.structs.replace(view, complete=complete)
     bins = round(pixels * (1 + 2 * MARGIN))
-    skeleton = _build(runs, visible, frame, "busy", 0, extra)
+    skeleton = _build_view(runs, visible, frame, "busy", 0, extra)
     lanes = sum(lane.kind != "range" for run in skeleton.runs for lane in run.lanes)
     lanes += sum(len(chosen.timeline.lanes.device) for chosen in runs)
     # A bin is one byte, 4/3 bytes in base64; each lane may need padding and quotes.
-    max_bins = (MAX_VIEW_BYTES - _size(skeleton) - 64) * 3 // (4 * max(1, lanes)) - 16
-    view = _build(runs, visible, frame, "busy", max(1, min(bins, max_bins)), extra)
+    max_bins = (MAX_VIEW_BYTES - _measure_size(skeleton) - 64) * 3 // (4 * max(1, lanes)) - 16
+    view = _build_view(runs, visible, frame, "busy", max(1, min(bins, max_bins)), extra)
     return msgspec.structs.replace(view, complete=complete)
 
 
-def _size(view: TimelineView) -> int:
+def _measure_size(view: TimelineView) -> int:
     return len(msgspec.json.encode(view))
 
 
@@ -105,19 +105,19 @@ class _Extra(Struct, frozen=True):
     compiled: Mapping[str, CompiledStep]
 
 
-class _Shown(Struct, frozen=True):
+class _VisibleLanes(Struct, frozen=True):
     gpu: list[int]
     cpu: list[int]
     hidden: int
 
 
-def _limits(runs: Sequence[ChosenRun], fit: tuple[int, int]) -> tuple[int, int]:
+def _compute_limits(runs: Sequence[ChosenRun], fit: tuple[int, int]) -> tuple[int, int]:
     begins = [chosen.timeline.begin - chosen.origin for chosen in runs] + [fit[0]]
     ends = [chosen.timeline.end - chosen.origin for chosen in runs] + [fit[1]]
     return min(begins), max(ends)
 
 
-def _bounded(window: tuple[int, int], limits: tuple[int, int]) -> tuple[int, int]:
+def _clip_window(window: tuple[int, int], limits: tuple[int, int]) -> tuple[int, int]:
     """Clip ``window`` to at least MIN_SPAN_NS and at most one length beyond ``limits``."""
     longest = limits[1] - limits[0]
     span = min(max(window[1] - window[0], MIN_SPAN_NS), 2 * longest)
@@ -125,14 +125,14 @@ def _bounded(window: tuple[int, int], limits: tuple[int, int]) -> tuple[int, int
     return begin, begin + span
 
 
-def _shown_lanes(chosen: ChosenRun, runs: int) -> _Shown:
+def _select_lanes(chosen: ChosenRun, runs: int) -> _VisibleLanes:
     lanes = chosen.timeline.lanes
     limit = MAX_LANES if runs < _MANY_RUNS else max(2, 2 * MAX_LANES // runs)
-    gpu, cpu = (_busiest(lane_set, limit) for lane_set in (lanes.gpu, lanes.cpu))
-    return _Shown(gpu, cpu, len(lanes.gpu) - len(gpu) + len(lanes.cpu) - len(cpu))
+    gpu, cpu = (_select_busiest(lane_set, limit) for lane_set in (lanes.gpu, lanes.cpu))
+    return _VisibleLanes(gpu, cpu, len(lanes.gpu) - len(gpu) + len(lanes.cpu) - len(cpu))
 
 
-def _busiest(lanes: LaneSet, most: int) -> list[int]:
+def _select_busiest(lanes: LaneSet, most: int) -> list[int]:
     """Return the visible lanes in their order: all, or the ``most`` busiest."""
     if len(lanes) <= most:
         return list(range(len(lanes)))
@@ -140,18 +140,20 @@ def _busiest(lanes: LaneSet, most: int) -> list[int]:
     return sorted(int(lane) for lane in np.argsort(-total, kind="stable")[:most])
 
 
-def _can_show_slices(runs: Sequence[ChosenRun], shown: list[_Shown], frame: Frame) -> bool:
+def _has_room_for_slices(
+    runs: Sequence[ChosenRun], shown: list[_VisibleLanes], frame: ViewFrame
+) -> bool:
     """Return whether slices are few enough to send and distinguishable in every GPU lane."""
     sent = seen = 0
     pitch = float("inf")
     for chosen, lanes in zip(runs, shown, strict=True):
-        for lane_set, lane, is_gpu in _each(chosen, lanes):
+        for lane_set, lane, is_gpu in _list_lanes(chosen, lanes):
             begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
-            sent += count(lane_set.window(lane, begin, stop))
+            sent += count_slices(lane_set.get_window(lane, begin, stop))
             if sent > MAX_SLICES:
                 return False
             if is_gpu:
-                slice_count, extent = _spread(lane_set, lane, chosen.origin, frame)
+                slice_count, extent = _measure_spread(lane_set, lane, chosen.origin, frame)
                 seen += slice_count
                 # A few slices are distinguishable at any distance.
                 pitch = min(pitch, extent / slice_count if slice_count >= 16 else pitch)
@@ -159,27 +161,27 @@ def _can_show_slices(runs: Sequence[ChosenRun], shown: list[_Shown], frame: Fram
     return pitch >= (FEW_PITCH_PX if is_sparse else MIN_PITCH_PX) * frame.ns_per_pixel
 
 
-def _spread(lanes: LaneSet, lane: int, origin: int, frame: Frame) -> tuple[int, int]:
+def _measure_spread(lanes: LaneSet, lane: int, origin: int, frame: ViewFrame) -> tuple[int, int]:
     """Return the number of visible slices of a lane and their extent in ns."""
     begin, stop = origin + frame.window[0], origin + frame.window[1]
-    inside = lanes.window(lane, begin, stop)
-    if not count(inside):
+    inside = lanes.get_window(lane, begin, stop)
+    if not count_slices(inside):
         return 0, 0
     first, last = int(lanes.start[inside.start]), int(lanes.end[inside.stop - 1])
-    return count(inside), min(last, stop) - max(first, begin)
+    return count_slices(inside), min(last, stop) - max(first, begin)
 
 
-def _each(chosen: ChosenRun, shown: _Shown) -> list[tuple[LaneSet, int, bool]]:
+def _list_lanes(chosen: ChosenRun, shown: _VisibleLanes) -> list[tuple[LaneSet, int, bool]]:
     lanes = chosen.timeline.lanes
     return [(lanes.cpu, lane, False) for lane in shown.cpu] + [
         (lanes.gpu, lane, True) for lane in shown.gpu
     ]
 
 
-def _build(
+def _build_view(
     runs: Sequence[ChosenRun],
-    shown: list[_Shown],
-    frame: Frame,
+    shown: list[_VisibleLanes],
+    frame: ViewFrame,
     level: Literal["slices", "busy"],
     bins: int,
     extra: _Extra,
@@ -188,18 +190,18 @@ def _build(
     views = []
     for chosen, lanes in zip(runs, shown, strict=True):
         lane_views = [
-            slices_lane(chosen, lane_set, lane, is_gpu, frame, names)
+            build_slices_lane(chosen, lane_set, lane, is_gpu, frame, names)
             if level == "slices"
-            else busy_lane(chosen, lane_set, lane, is_gpu, frame, bins)
-            for lane_set, lane, is_gpu in _each(chosen, lanes)
+            else build_busy_lane(chosen, lane_set, lane, is_gpu, frame, bins)
+            for lane_set, lane, is_gpu in _list_lanes(chosen, lanes)
         ]
         compiled_step = extra.compiled.get(chosen.timeline.run)
         lane_views = (
-            compiled_lane(chosen, compiled_step, frame, names)
-            + range_lanes(chosen, frame, names)
+            build_compiled_lane(chosen, compiled_step, frame, names)
+            + build_range_lanes(chosen, frame, names)
             + lane_views
         )
-        views.append(run_view(chosen, lane_views, lanes.hidden, frame, runs[0], bins))
+        views.append(build_run_view(chosen, lane_views, lanes.hidden, frame, runs[0], bins))
     return TimelineView(
         level=level,
         window=frame.window,
@@ -210,7 +212,7 @@ def _build(
         names=list(names),
         runs=views,
         differences=[
-            difference(run_difference, frame, len(extra.differences))
+            build_difference(run_difference, frame, len(extra.differences))
             for run_difference in extra.differences
         ],
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from graphviz_dash.features.torch_compile.analysis.saving_range import SavingRange
+from graphviz_dash.features.torch_compile.analysis.saving_range import GainRange
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
@@ -24,13 +24,13 @@ class CompileCause(Struct, frozen=True):
     """Lines of the program, innermost first; empty if unknown."""
     frames: tuple[str, ...]
     """Affected compilations."""
-    times: int
+    count: int
     """Number of occurrences."""
-    saves_ns: float | Missing
+    gain_ns: float | Missing
     """Predicted gain per clean step from a fix, in ns."""
-    once_ns: int | None
+    one_time_ns: int | None
     """One-time cost of the resulting compilations, in ns; None if unknown."""
-    saves_range: SavingRange | None = None
+    gain_range: GainRange | None = None
     """Interval of ``saves_ns``; None if unknown."""
     details: tuple[str, ...] = ()
     """Failed guards, operators, or inputs with their sizes."""
@@ -40,8 +40,8 @@ class CompileCause(Struct, frozen=True):
     """Link to torch's documentation."""
 
 
-def first_rule(
-    text: str, rules: Iterable[tuple[re.Pattern[str], CompileRuleId]], otherwise: CompileRuleId
+def find_first_rule(
+    text: str, rules: Iterable[tuple[re.Pattern[str], CompileRuleId]], default: CompileRuleId
 ) -> CompileRuleId:
     """Return the first rule whose pattern matches ``text``, or ``otherwise``."""
-    return next((rule for pattern, rule in rules if pattern.search(text)), otherwise)
+    return next((rule for pattern, rule in rules if pattern.search(text)), default)

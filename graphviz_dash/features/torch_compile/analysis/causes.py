@@ -10,34 +10,34 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.dynamo_causes import (
-    break_causes,
-    recompile_causes,
+    find_break_causes,
+    find_recompile_causes,
 )
 from graphviz_dash.features.torch_compile.analysis.recording_causes import (
-    copy_causes,
-    repeated_call_causes,
-    rerecording_causes,
-    skip_causes,
-    warning_causes,
+    find_copy_causes,
+    find_repeated_call_causes,
+    find_rerecording_causes,
+    find_skip_causes,
+    find_warning_causes,
 )
-from graphviz_dash.features.torch_compile.analysis.saving_range import saving_range
+from graphviz_dash.features.torch_compile.analysis.saving_range import compute_gain_range
 from graphviz_dash.features.torch_compile.analysis.savings import StepCosts
-from graphviz_dash.features.torch_compile.analysis.split_causes import split_causes
+from graphviz_dash.features.torch_compile.analysis.split_causes import find_split_causes
 from graphviz_dash.features.torch_compile.analysis.step_time import StepTime
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.compile_rules import CompileRuleId
 
-LEAST_TOLD: Final = 0.005
+MIN_GAIN_SHARE: Final = 0.005
 """Share of a step below which a known gain is negligible."""
 
 
-def compile_causes(
+def find_compile_causes(
     compilation: Compilation,
     time: StepTime | Missing,
     step_ns: float | Missing,
     *,
-    runs_freely: bool = False,
+    is_async: bool = False,
     process_medians: Sequence[float] = (),
 ) -> tuple[CompileCause, ...]:
     """Find the causes in ``compilation``, sorted by predicted gain.
@@ -51,43 +51,43 @@ def compile_causes(
     """
     costs = None
     if not isinstance(time, Missing) and not isinstance(step_ns, Missing):
-        costs = StepCosts(time, step_ns, runs_freely)
+        costs = StepCosts(time, step_ns, is_async)
     frames = {frame.id: frame for frame in compilation.frames}
     candidates = [
-        *break_causes(compilation, costs),
-        *recompile_causes(compilation, frames),
-        *split_causes(compilation, frames, costs),
-        *skip_causes(compilation, frames, costs),
-        *rerecording_causes(compilation, frames),
-        *repeated_call_causes(compilation, frames, costs),
-        *copy_causes(compilation, frames, costs),
-        *warning_causes(compilation, frames, costs),
+        *find_break_causes(compilation, costs),
+        *find_recompile_causes(compilation, frames),
+        *find_split_causes(compilation, frames, costs),
+        *find_skip_causes(compilation, frames, costs),
+        *find_rerecording_causes(compilation, frames),
+        *find_repeated_call_causes(compilation, frames, costs),
+        *find_copy_causes(compilation, frames, costs),
+        *find_warning_causes(compilation, frames, costs),
     ]
     causes = [cause for cause in candidates if not _is_negligible(cause, step_ns)]
     if costs is not None:
-        causes = [_ranged(cause, costs, process_medians) for cause in causes]
-    return tuple(sorted(causes, key=_order))
+        causes = [_add_gain_range(cause, costs, process_medians) for cause in causes]
+    return tuple(sorted(causes, key=_get_sort_key))
 
 
-def _ranged(
+def _add_gain_range(
     cause: CompileCause, costs: StepCosts, process_medians: Sequence[float]
 ) -> CompileCause:
-    if isinstance(cause.saves_ns, Missing):
+    if isinstance(cause.gain_ns, Missing):
         return cause
     parts = costs.time.parts
     work = sum(part.busy_ns for part in parts if part.part is not StepPart.COPIES)
     max_ns = costs.step_ns - work
-    gain_range = saving_range(cause.saves_ns, costs.step_ns, max_ns, process_medians)
-    return replace(cause, saves_range=gain_range)
+    gain_range = compute_gain_range(cause.gain_ns, costs.step_ns, max_ns, process_medians)
+    return replace(cause, gain_range=gain_range)
 
 
 def _is_negligible(cause: CompileCause, step_ns: float | Missing) -> bool:
-    if isinstance(cause.saves_ns, Missing) or isinstance(step_ns, Missing):
+    if isinstance(cause.gain_ns, Missing) or isinstance(step_ns, Missing):
         return False
-    return cause.saves_ns < LEAST_TOLD * step_ns
+    return cause.gain_ns < MIN_GAIN_SHARE * step_ns
 
 
-def _order(cause: CompileCause) -> tuple[float, bool, float]:
+def _get_sort_key(cause: CompileCause) -> tuple[float, bool, float]:
     """Sort by gain; if the gain is unknown, one-time costs come last."""
-    gain_ns = 0.0 if isinstance(cause.saves_ns, Missing) else cause.saves_ns
-    return -gain_ns, cause.rule is CompileRuleId.RECOMPILING, -float(cause.once_ns or 0)
+    gain_ns = 0.0 if isinstance(cause.gain_ns, Missing) else cause.gain_ns
+    return -gain_ns, cause.rule is CompileRuleId.RECOMPILING, -float(cause.one_time_ns or 0)

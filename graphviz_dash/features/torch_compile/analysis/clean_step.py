@@ -15,11 +15,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 
-_ROUNDS: Final = 40
-_MOST: Final = 16.0
+_BISECTION_STEPS: Final = 40
+_MAX_FACTOR: Final = 16.0
 """Upper bound of the factor."""
 
 
@@ -28,13 +28,13 @@ class GpuWork(Struct, frozen=True):
 
     part: StepPart
     """Purpose of the work; REPLAY for a graph."""
-    ns: float
+    duration_ns: float
     """Duration on the GPU in ns; for a graph, from its first to its last kernel."""
     kernels: int
     """Number of kernels and copies."""
     is_host_copy: bool = False
     """True for a copy from or to host memory."""
-    blocks: bool = False
+    is_blocking: bool = False
     """True if the call returns when the work is done."""
 
 
@@ -45,7 +45,7 @@ class CpuPiece(Struct, frozen=True):
     """Purpose of the piece."""
     frame: str | None
     """Compilation of the enclosing call; None outside compiled functions."""
-    ns: float
+    duration_ns: float
     """Duration under the profiler in ns; for a wait, the part after the GPU finishes."""
     work: GpuWork | None = None
     """Work that the piece launches at its end."""
@@ -69,7 +69,7 @@ class LaunchedWork(Struct, frozen=True):
     """Launched work."""
 
 
-def cpu_pieces(
+def split_cpu_pieces(
     spans: Sequence[tuple[int, int, StepPart, str | None]], launched: Sequence[LaunchedWork]
 ) -> tuple[CpuPiece, ...]:
     """Split the CPU side of a step into pieces.
@@ -90,7 +90,7 @@ def cpu_pieces(
         if call is not None and start >= call.call_start:
             wait = None
             if call is not appended:
-                pieces.append(_launch(call, part, frame))
+                pieces.append(_build_launch_piece(call, part, frame))
                 appended = call
             continue
         if part is not StepPart.WAIT:
@@ -107,40 +107,40 @@ def cpu_pieces(
     return tuple(pieces)
 
 
-def _launch(call: LaunchedWork, part: StepPart, frame: str | None) -> CpuPiece:
+def _build_launch_piece(call: LaunchedWork, part: StepPart, frame: str | None) -> CpuPiece:
     blocks = call.work.is_host_copy and call.work_end <= call.call_end
     cpu_ns = call.call_end - (call.work_end if blocks else call.call_start)
-    return CpuPiece(part, frame, float(cpu_ns), replace(call.work, blocks=blocks))
+    return CpuPiece(part, frame, float(cpu_ns), replace(call.work, is_blocking=blocks))
 
 
-def first_node_ns() -> float:
+def get_first_node_latency_ns() -> float:
     """Return the latency from a graph launch to its first node without a profiler, in ns."""
-    return shipped_calibration().terms[ReplayTerm.FIXED]
+    return load_shipped_calibration().terms[ReplayTerm.FIXED]
 
 
-def run_again(pieces: Iterable[CpuPiece], factor: float) -> float:
+def simulate_step(pieces: Iterable[CpuPiece], factor: float) -> float:
     """Simulate the step with ``factor`` of its traced CPU time; returns its duration in ns."""
-    call_ns, node_ns = shipped_calibration().replay_cpu_ns
-    to_first_ns = first_node_ns()
+    call_ns, node_ns = load_shipped_calibration().replay_cpu_ns
+    to_first_ns = get_first_node_latency_ns()
     cpu = gpu = busy = 0.0
     for piece in pieces:
         work = piece.work
-        busy += 0.0 if work is None else work.ns
+        busy += 0.0 if work is None else work.duration_ns
         if piece.part is StepPart.WAIT and work is None:
-            cpu = max(cpu, gpu) + piece.ns * factor
+            cpu = max(cpu, gpu) + piece.duration_ns * factor
         elif work is not None and piece.launches_graph:
-            gpu = max(gpu, cpu + to_first_ns) + work.ns
+            gpu = max(gpu, cpu + to_first_ns) + work.duration_ns
             cpu += call_ns + node_ns * work.kernels
         else:
-            cpu += piece.ns * factor
+            cpu += piece.duration_ns * factor
             if work is not None:
-                gpu = max(gpu, cpu) + work.ns
-                cpu = gpu if work.blocks else cpu
+                gpu = max(gpu, cpu) + work.duration_ns
+                cpu = gpu if work.is_blocking else cpu
     # Without a final wait, the GPU may still work while the next step starts.
     return max(cpu, busy)
 
 
-def without_last_wait(pieces: Sequence[CpuPiece]) -> Sequence[CpuPiece]:
+def drop_final_wait(pieces: Sequence[CpuPiece]) -> Sequence[CpuPiece]:
     """Drop the wait at the end of a step; traced steps wait there for the sake of the trace."""
     last = len(pieces)
     while last and pieces[last - 1].part is StepPart.PYTHON:
@@ -150,12 +150,12 @@ def without_last_wait(pieces: Sequence[CpuPiece]) -> Sequence[CpuPiece]:
     return pieces
 
 
-def clean_factor(pieces: Sequence[CpuPiece], step_ns: float) -> float:
+def fit_cpu_factor(pieces: Sequence[CpuPiece], step_ns: float) -> float:
     """Fit the CPU factor for a duration of ``step_ns``; 0 if GPU work alone lasts longer."""
-    low, high = 0.0, _MOST
-    for _ in range(_ROUNDS):
+    low, high = 0.0, _MAX_FACTOR
+    for _ in range(_BISECTION_STEPS):
         middle = (low + high) / 2
-        if run_again(pieces, middle) > step_ns:
+        if simulate_step(pieces, middle) > step_ns:
             high = middle
         else:
             low = middle

@@ -7,10 +7,17 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from graphviz_dash.features.torch_compile.analysis.cause import CompileCause, first_rule
-from graphviz_dash.features.torch_compile.analysis.inputs import frame_lines
-from graphviz_dash.features.torch_compile.analysis.mended_step import compiled_whole, without_breaks
-from graphviz_dash.features.torch_compile.analysis.savings import StepCosts, not_told, predicted
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause, find_first_rule
+from graphviz_dash.features.torch_compile.analysis.inputs import get_frame_lines
+from graphviz_dash.features.torch_compile.analysis.mended_step import (
+    merge_breaks,
+    merge_compilations,
+)
+from graphviz_dash.features.torch_compile.analysis.savings import (
+    StepCosts,
+    predict_gain,
+    report_unavailable,
+)
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import (
     Compilation,
@@ -37,14 +44,14 @@ _BREAK_RULES: Final = (
 )
 
 
-def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[CompileCause]:
+def find_break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[CompileCause]:
     """Find graph breaks, grouped by line."""
     by_line: dict[str, list[GraphBreak]] = {}
     for graph_break in compilation.breaks:
         line_text = graph_break.lines[0].text if graph_break.lines else graph_break.reason
         by_line.setdefault(line_text, []).append(graph_break)
-    resumed_frames = _rests(compilation)
-    location_of = _places(compilation)
+    resumed_frames = _group_resumed_frames(compilation)
+    location_of = _find_break_locations(compilation)
     called_frames = {call.frame for call in costs.time.calls if call.frame} if costs else set()
     for line_breaks in by_line.values():
         break_frames = [
@@ -62,11 +69,11 @@ def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[
         # line.
         added |= set(break_frames[1:])
         # The same applies to functions called from the code that runs eagerly.
-        callees = _called_in(compilation, {*break_frames, *added})
+        callees = _find_callees(compilation, {*break_frames, *added})
         added |= {
             frame
             for frame, caller in callees.items()
-            if _last_break(caller, location_of.values()) in locations
+            if _find_preceding_break(caller, location_of.values()) in locations
         }
         added -= set(break_frames[:1])
         called_break_frames = set(break_frames) & called_frames
@@ -74,44 +81,49 @@ def break_causes(compilation: Compilation, costs: StepCosts | None) -> Iterator[
         is_whole_frame = all(graph_break.whole_frame for graph_break in line_breaks)
 
         yield CompileCause(
-            rule=first_rule(text, _BREAK_RULES, CompileRuleId.GRAPH_BREAK),
+            rule=find_first_rule(text, _BREAK_RULES, CompileRuleId.GRAPH_BREAK),
             reason=reason,
             lines=first.lines,
             frames=tuple(dict.fromkeys(break_frames)),
-            times=len(line_breaks),
-            saves_ns=_saved_by_compiling(compilation, break_frames, costs)
+            count=len(line_breaks),
+            gain_ns=_predict_compile_gain(compilation, break_frames, costs)
             if is_whole_frame
-            else predicted(
-                costs, partial(_saved_by_one_graph, break_frames[:1], called_break_frames, added)
+            else predict_gain(
+                costs, partial(_predict_merge_gain, break_frames[:1], called_break_frames, added)
             ),
-            once_ns=None,
+            one_time_ns=None,
             hints=first.hints,
             link=first.link,
         )
 
 
-def _saved_by_one_graph(
+def _predict_merge_gain(
     outermost: Sequence[str], inside: set[str], added: set[str], costs: StepCosts
 ) -> float:
-    return costs.saved(without_breaks(costs.pieces, outermost, inside | added, added))
+    return costs.predict_gain_ns(merge_breaks(costs.pieces, outermost, inside | added, added))
 
 
-def _saved_by_compiling(
-    compilation: Compilation, given_up: Sequence[str], costs: StepCosts | None
+def _predict_compile_gain(
+    compilation: Compilation, skipped: Sequence[str], costs: StepCosts | None
 ) -> float | Missing:
     """Predict the gain from compiling a skipped function into one graph.
 
     The graph covers its callees, which Dynamo compiles separately, and the code between them.
     """
-    parts = _called_in(compilation, given_up)
+    parts = _find_callees(compilation, skipped)
     if not parts:
-        return not_told("the whole function runs eagerly, so the gain from compiling it is unknown")
-    return predicted(
-        costs, lambda known_costs: known_costs.saved(compiled_whole(known_costs.pieces, parts))
+        return report_unavailable(
+            "the whole function runs eagerly, so the gain from compiling it is unknown"
+        )
+    return predict_gain(
+        costs,
+        lambda known_costs: known_costs.predict_gain_ns(
+            merge_compilations(known_costs.pieces, parts)
+        ),
     )
 
 
-def _called_in(compilation: Compilation, functions: Collection[str]) -> dict[str, UserLine]:
+def _find_callees(compilation: Compilation, functions: Collection[str]) -> dict[str, UserLine]:
     """Find the compilations called from ``functions``, with the calling line."""
     starts = [frame.place for frame in compilation.frames if frame.id in functions and frame.place]
     return {
@@ -125,7 +137,7 @@ def _called_in(compilation: Compilation, functions: Collection[str]) -> dict[str
     }
 
 
-class _Place(NamedTuple):
+class _BreakLocation(NamedTuple):
     """Location of a break in the function that is compiled."""
 
     file: str
@@ -133,21 +145,21 @@ class _Place(NamedTuple):
     line: int
 
 
-def _places(compilation: Compilation) -> dict[GraphBreak, _Place | None]:
+def _find_break_locations(compilation: Compilation) -> dict[GraphBreak, _BreakLocation | None]:
     """Locate each break in its compiled function; None if no lines are recorded.
 
     The innermost line may be in an inlined function.
     """
     frames = {frame.id: frame for frame in compilation.frames}
-    places: dict[GraphBreak, _Place | None] = {}
+    places: dict[GraphBreak, _BreakLocation | None] = {}
     for graph_break in compilation.breaks:
-        line = _own_line(graph_break, frames.get(graph_break.frame or ""))
-        location = None if line is None else _Place(line.file, line.function, line.line)
+        line = _find_break_line(graph_break, frames.get(graph_break.frame or ""))
+        location = None if line is None else _BreakLocation(line.file, line.function, line.line)
         places[graph_break] = location
     return places
 
 
-def _own_line(graph_break: GraphBreak, frame: CompiledFrame | None) -> UserLine | None:
+def _find_break_line(graph_break: GraphBreak, frame: CompiledFrame | None) -> UserLine | None:
     """Return the line of a break within the function of its compilation.
 
     Falls back to the innermost line.
@@ -164,29 +176,31 @@ def _own_line(graph_break: GraphBreak, frame: CompiledFrame | None) -> UserLine 
     return found_line or next(iter(graph_break.lines), None)
 
 
-def _last_break(caller: UserLine, places: Iterable[_Place | None]) -> _Place | None:
+def _find_preceding_break(
+    caller: UserLine, locations: Iterable[_BreakLocation | None]
+) -> _BreakLocation | None:
     """Find the break before the code at ``caller``.
 
     Without one above, as in a loop, the last break is used.
     """
     candidates = [
-        place for place in places if place and place[:2] == (caller.file, caller.function)
+        place for place in locations if place and place[:2] == (caller.file, caller.function)
     ]
     candidates.sort(key=lambda place: place.line)
     above = [place for place in candidates if place.line <= caller.line] or candidates
     return above[-1] if above else None
 
 
-def _rests(compilation: Compilation) -> dict[_Place | None, list[str]]:
-    frames_by_break: dict[_Place | None, list[str]] = {}
+def _group_resumed_frames(compilation: Compilation) -> dict[_BreakLocation | None, list[str]]:
+    frames_by_break: dict[_BreakLocation | None, list[str]] = {}
     for frame in compilation.frames:
         if frame.resumes and frame.place is not None:
-            break_line = _Place(frame.place.file, frame.function, frame.place.line)
+            break_line = _BreakLocation(frame.place.file, frame.function, frame.place.line)
             frames_by_break.setdefault(break_line, []).append(frame.id)
     return frames_by_break
 
 
-def recompile_causes(
+def find_recompile_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame]
 ) -> Iterator[CompileCause]:
     """Find recompiled functions, one cause per function."""
@@ -199,7 +213,7 @@ def recompile_causes(
         ]
         first = frames.get(recompiled_frames[0]) if recompiled_frames else None
         lines = [line for recompile in recompiles for line in recompile.lines]
-        lines = lines or list(frame_lines(first))
+        lines = lines or list(get_frame_lines(first))
         compile_times = [frames[frame].compile_ns for frame in recompiled_frames if frame in frames]
         limit = any(recompile.limit for recompile in recompiles)
         guards = [guard for recompile in recompiles for guard in recompile.guards]
@@ -208,10 +222,10 @@ def recompile_causes(
             reason=guards[0] if guards else "a guard failed",
             lines=tuple(dict.fromkeys(lines)),
             frames=tuple(dict.fromkeys(recompiled_frames)),
-            times=len(recompiles),
-            saves_ns=not_told(
+            count=len(recompiles),
+            gain_ns=report_unavailable(
                 "the gain from compiling it is unknown" if limit else "it is a one-time cost"
             ),
-            once_ns=sum(ns or 0 for ns in compile_times) or None,
+            one_time_ns=sum(ns or 0 for ns in compile_times) or None,
             details=tuple(dict.fromkeys(guards))[:8],
         )

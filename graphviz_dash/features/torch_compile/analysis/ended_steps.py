@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.inputs import (
-    call_lines,
-    first_call,
-    line_of_node,
+    find_first_call,
+    find_node_line,
+    get_call_lines,
 )
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import Compilation, CompiledFrame, UserLine
@@ -35,40 +35,40 @@ _RULES: Final = (
 _FRAME: Final = re.compile(r'^ *File "(?P<file>[^"\n]+)", line \d+, in (?P<function>\S+)$', re.M)
 _RESUMED: Final = re.compile(r"^(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+$")
 _SOURCE_NODES: Final = re.compile(r"Source Nodes: \[(?P<names>[^\]]*)\]")
-_RAISED: Final = "this line made the call that raised the error"
-_KNOWN: Final = "the first operator of the graph that is known to synchronize"
-_SYNCHRONISES: Final = re.compile(
+_RAISING_LINE: Final = "this line made the call that raised the error"
+_SYNCHRONIZING_OPERATOR: Final = "the first operator of the graph that is known to synchronize"
+_SYNCHRONIZING: Final = re.compile(
     r"\b(?:\w*nonzero|unique\w*|masked_select|bincount|repeat_interleave|linalg_\w+|svd\w*|item"
     r"|tolist)\("
 )
 
 
-def ended_step_causes(
+def find_fatal_causes(
     failures: Iterable[Failure], compilation: Compilation
 ) -> Iterator[CompileCause]:
     """Find the causes of errors that ended a run."""
     for failure in failures:
-        rule = _rule(failure)
+        rule = _find_rule(failure)
         if rule is None:
             continue
         failed = None
         if rule is CompileRuleId.CAPTURE_FAILED:
-            failed = _failed_operator(failure, compilation.frames)
+            failed = _find_failed_operator(failure, compilation.frames)
         yield CompileCause(
             rule=rule,
             reason=failure.message.partition("\n")[0][:300],
-            lines=(failed.line, *call_lines(failed.frame))
+            lines=(failed.line, *get_call_lines(failed.frame))
             if failed
-            else _location(failure.location),
+            else _parse_location(failure.location),
             frames=(failed.frame.id,) if failed else (),
-            times=1,
-            saves_ns=Missing(Fact.SAVING, "the error ended the run"),
-            once_ns=None,
+            count=1,
+            gain_ns=Missing(Fact.SAVING, "the error ended the run"),
+            one_time_ns=None,
             details=(failed.method,) if failed else (),
         )
 
 
-def _rule(failure: Failure) -> CompileRuleId | None:
+def _find_rule(failure: Failure) -> CompileRuleId | None:
     """Return the violated rule, or None for a failure unrelated to the cudagraph trees."""
     texts = (failure.message, failure.traceback)
     return next((rule for text in texts for message, rule in _RULES if message in text), None)
@@ -82,7 +82,9 @@ class _FailedOperator(Struct, frozen=True):
     method: str
 
 
-def _failed_operator(failure: Failure, frames: Sequence[CompiledFrame]) -> _FailedOperator | None:
+def _find_failed_operator(
+    failure: Failure, frames: Sequence[CompiledFrame]
+) -> _FailedOperator | None:
     """Find the operator that failed a recording, in the innermost compilation on the stack."""
     on_stack = {
         (match["file"], _RESUMED.sub(r"\1", match["function"])): match.start()
@@ -97,17 +99,17 @@ def _failed_operator(failure: Failure, frames: Sequence[CompiledFrame]) -> _Fail
     node_lists = _SOURCE_NODES.findall(failure.traceback)
     for frame in candidates:
         for name in reversed(node_lists[-1].split(", ") if node_lists else []):
-            line = line_of_node(frame, name)
+            line = find_node_line(frame, name)
             if line is not None:
-                return _FailedOperator(frame, line, _RAISED)
+                return _FailedOperator(frame, line, _RAISING_LINE)
     for frame in candidates:
-        line = first_call(frame, _SYNCHRONISES)
+        line = find_first_call(frame, _SYNCHRONIZING)
         if line is not None:
-            return _FailedOperator(frame, line, _KNOWN)
+            return _FailedOperator(frame, line, _SYNCHRONIZING_OPERATOR)
     return None
 
 
-def _location(text: str | None) -> tuple[UserLine, ...]:
+def _parse_location(text: str | None) -> tuple[UserLine, ...]:
     """Parse ``file:line``."""
     file, _, line = (text or "").rpartition(":")
     return (UserLine(file, int(line)),) if file and line.isdecimal() else ()

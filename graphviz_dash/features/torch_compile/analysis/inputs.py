@@ -25,12 +25,12 @@ DEVICE_CALLS: Final = re.compile(r"\.(?:cpu|cuda|to)\(|\bdevice ?=")
 """Statements of Dynamo's graph that may copy between devices."""
 
 _CPU_INPUT: Final = re.compile(r"\b(\w+): \"[^\"]*cpu\"")
-_RENAMED: Final = re.compile(r"^\s*(\w+) = (\w+)\s*(?:;.*)?$")
+_ALIAS_ASSIGNMENT: Final = re.compile(r"^\s*(\w+) = (\w+)\s*(?:;.*)?$")
 _VIEW: Final = re.compile(
     r"^\s*(\w+)(?:: \"[^\"]*\")? = (\w+)(?:\[|\."
     r"(?:view|reshape|narrow|select|unsqueeze|squeeze|detach|transpose|t|data)\b)"
 )
-_WRITTEN: Final = re.compile(
+_WRITE: Final = re.compile(
     r"\b(?P<own>(?!torch\b)\w+)\.(?!_)\w*[a-z]_\("
     r"|\b(?P<element>\w+)\[[^=\n]*\] = "
     r"|\b(?P<left>\w+) (?:\+|-|\*|/|//|%|\*\*|&|\||\^|<<|>>|@)= "
@@ -39,7 +39,7 @@ _WRITTEN: Final = re.compile(
 )
 """In-place method, item assignment, augmented assignment, in-place function, ``out`` argument."""
 
-_OF_MODULES: Final = ("L_self_", "l_self_", "L_fn_", "l_fn_")
+_MODULE_PREFIXES: Final = ("L_self_", "l_self_", "L_fn_", "l_fn_")
 _ANNOTATION: Final = re.compile(r"\"[^\"]*\"|'[^']*'")
 
 
@@ -52,75 +52,75 @@ class InputOrigin(Struct, frozen=True):
     """Line of the first use; None if unknown."""
 
 
-def input_origin(frame: CompiledFrame | None, name: str, line: UserLine | None) -> InputOrigin:
+def find_input_origin(frame: CompiledFrame | None, name: str, line: UserLine | None) -> InputOrigin:
     """Find the origin of the input ``name`` of ``frame``; ``line`` comes from torch."""
     if frame is None or frame.code is None:
         return InputOrigin(name, line)
     numbered = _NUMBERED.match(name)
     if numbered is None:
-        return InputOrigin(name, line or _first_use(frame.code, name))
+        return InputOrigin(name, line or _find_first_use(frame.code, name))
     index = int(numbered["arg"]) if numbered["arg"] is not None else int(numbered["primal"]) - 1
-    names = _inputs(frame.code)
+    names = _parse_inputs(frame.code)
     if not 0 <= index < len(names):
         return InputOrigin(name, line)
-    return InputOrigin(names[index], line or _first_use(frame.code, names[index]))
+    return InputOrigin(names[index], line or _find_first_use(frame.code, names[index]))
 
 
-def first_cpu_use(frame: CompiledFrame | None) -> UserLine | None:
+def find_first_cpu_use(frame: CompiledFrame | None) -> UserLine | None:
     """Find the line that first uses an input on the CPU; None if there is none."""
     if frame is None or frame.code is None:
         return None
     signature = _SIGNATURE.search(frame.code)
     for name in _CPU_INPUT.findall(signature["inputs"] if signature else ""):
-        line = _first_use(frame.code, name)
+        line = _find_first_use(frame.code, name)
         if line is not None:
             return line
     return None
 
 
-def first_write(frame: CompiledFrame | None, names: Sequence[str] = ()) -> UserLine | None:
+def find_first_write(frame: CompiledFrame | None, names: Sequence[str] = ()) -> UserLine | None:
     """Find the line that first writes to an input of Dynamo's graph.
 
     Checks ``names`` (Dynamo's or Inductor's), or all inputs except parameters and buffers.
     """
     if frame is None or frame.code is None:
         return None
-    origins = [input_origin(frame, name, None).name for name in names]
-    inputs = _inputs(frame.code)
-    targets = origins or [name for name in inputs if not name.startswith(_OF_MODULES)]
+    origins = [find_input_origin(frame, name, None).name for name in names]
+    inputs = _parse_inputs(frame.code)
+    targets = origins or [name for name in inputs if not name.startswith(_MODULE_PREFIXES)]
     aliases = dict.fromkeys(targets)
-    for text, line in _statements(frame.code):
-        renamed = _RENAMED.match(text)
+    for text, line in _iter_statements(frame.code):
+        renamed = _ALIAS_ASSIGNMENT.match(text)
         if renamed and renamed[2] in aliases:
             aliases[renamed[1]] = None
         elif (view := _VIEW.match(text)) and view[2] in aliases:
             aliases[view[1]] = None
-        if any(match[match.lastgroup or 0] in aliases for match in _WRITTEN.finditer(text)):
+        if any(match[match.lastgroup or 0] in aliases for match in _WRITE.finditer(text)):
             return line
     return None
 
 
-def first_call(frame: CompiledFrame | None, pattern: re.Pattern[str]) -> UserLine | None:
+def find_first_call(frame: CompiledFrame | None, pattern: re.Pattern[str]) -> UserLine | None:
     """Find the line of the first statement of Dynamo's graph that matches ``pattern``."""
     if frame is None or frame.code is None:
         return None
-    return next((line for text, line in _statements(frame.code) if pattern.search(text)), None)
+    return next((line for text, line in _iter_statements(frame.code) if pattern.search(text)), None)
 
 
-def line_of_node(frame: CompiledFrame | None, name: str) -> UserLine | None:
+def find_node_line(frame: CompiledFrame | None, name: str) -> UserLine | None:
     """Find the line of the node ``name`` of Dynamo's graph; None if there is no such node."""
-    return first_call(frame, re.compile(rf"^\s*{re.escape(name)}(?:: \"[^\"]*\")? = "))
+    return find_first_call(frame, re.compile(rf"^\s*{re.escape(name)}(?:: \"[^\"]*\")? = "))
 
 
-def call_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
+def get_call_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
     """Return the lines that call a compiled function, innermost first.
 
     Falls back to the function's own lines if callers are unknown.
     """
-    return () if frame is None else frame.callers or frame_lines(frame)
+    return () if frame is None else frame.callers or get_frame_lines(frame)
 
 
-def frame_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
+def get_frame_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
     """Return the lines at which a compilation starts, innermost first."""
     if frame is None:
         return ()
@@ -128,7 +128,7 @@ def frame_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
     return (*place, *frame.callers)
 
 
-def _inputs(code: str) -> list[str]:
+def _parse_inputs(code: str) -> list[str]:
     signature = _SIGNATURE.search(code)
     if signature is None:
         return []
@@ -136,11 +136,11 @@ def _inputs(code: str) -> list[str]:
     return [part["name"] for part in _INPUT.finditer(text)]
 
 
-def _first_use(code: str, name: str) -> UserLine | None:
+def _find_first_use(code: str, name: str) -> UserLine | None:
     """Find the line of the first statement that uses ``name`` or an alias of it."""
     names = {name}
-    for text, line in _statements(code):
-        renamed = _RENAMED.match(text)
+    for text, line in _iter_statements(code):
+        renamed = _ALIAS_ASSIGNMENT.match(text)
         if renamed and renamed[2] in names:
             names.add(renamed[1])
         elif line is not None and names & set(re.findall(r"\b\w+\b", text)):
@@ -148,7 +148,7 @@ def _first_use(code: str, name: str) -> UserLine | None:
     return None
 
 
-def _statements(code: str) -> Iterator[tuple[str, UserLine | None]]:
+def _iter_statements(code: str) -> Iterator[tuple[str, UserLine | None]]:
     """Iterate over the statements of Dynamo's graph, with the line of the preceding comment."""
     line: UserLine | None = None
     for text in code.partition("):\n")[2].splitlines():

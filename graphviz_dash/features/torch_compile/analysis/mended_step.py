@@ -12,25 +12,25 @@ from typing import Final
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.features.torch_compile.analysis.clean_step import CpuPiece, GpuWork
 
-_BETWEEN: Final = (StepPart.EAGER, StepPart.WAIT)
-_OUTSIDE: Final = (StepPart.COMPILED, StepPart.WAIT)
-_OF_A_GRAPH: Final = (StepPart.COPIES, StepPart.DISPATCH, StepPart.LAUNCH)
+_BREAK_PARTS: Final = (StepPart.EAGER, StepPart.WAIT)
+_UNCAPTURED_PARTS: Final = (StepPart.COMPILED, StepPart.WAIT)
+_GRAPH_PARTS: Final = (StepPart.COPIES, StepPart.DISPATCH, StepPart.LAUNCH)
 
 _DISPATCH_NS: Final = 80_000
 """Cost of cudagraph trees per graph under the profiler, in ns; measured 70 to 190 µs (H200)."""
 
-_LOOK_UP_NS: Final = 16_000
+_LOOKUP_NS: Final = 16_000
 """Cost of a cache lookup with few guards under the profiler, in ns; measured 5 to 23 µs."""
 
 Pieces = Sequence[CpuPiece]
 
 
-def without_breaks(
-    pieces: Pieces, outermost: Collection[str], inside: Collection[str], added: set[str]
+def merge_breaks(
+    pieces: Pieces, outermost: Collection[str], enclosing: Collection[str], added: set[str]
 ) -> list[CpuPiece]:
     """Merge the parts of a function into one graph.
 
@@ -44,15 +44,15 @@ def without_breaks(
     if not any(piece.launches_graph and piece.frame in kept_frames for piece in pieces):
         # Keep the first graph after the break; the outer function then launches it.
         has_lookup = any(p.part is StepPart.GUARDS and p.frame in kept_frames for p in pieces)
-        kept_call = _first_call(pieces, added, () if has_lookup else (StepPart.GUARDS,))
+        kept_call = _find_first_graph_call(pieces, added, () if has_lookup else (StepPart.GUARDS,))
 
-    def goes(index: int, piece: CpuPiece) -> bool:
+    def is_removed(index: int, piece: CpuPiece) -> bool:
         if index in kept_call:
             return False
-        return piece.frame in added or (piece.part in _BETWEEN and piece.frame in inside)
+        return piece.frame in added or (piece.part in _BREAK_PARTS and piece.frame in enclosing)
 
-    removed = {index for index, piece in enumerate(pieces) if goes(index, piece)}
-    remaining = _without(
+    removed = {index for index, piece in enumerate(pieces) if is_removed(index, piece)}
+    remaining = _remove_pieces(
         pieces,
         removed,
         {
@@ -65,10 +65,12 @@ def without_breaks(
     resumed_pieces = (
         piece for index, piece in enumerate(pieces) if index in removed and piece.frame in added
     )
-    return [*remaining[:first], *_guards_of_rests(resumed_pieces), *remaining[first:]]
+    return [*remaining[:first], *_move_guards(resumed_pieces), *remaining[first:]]
 
 
-def _first_call(pieces: Pieces, frames: Collection[str], besides: Collection[StepPart]) -> set[int]:
+def _find_first_graph_call(
+    pieces: Pieces, frames: Collection[str], extra_parts: Collection[StepPart]
+) -> set[int]:
     """Find the pieces of the first call of ``frames`` that launches a graph.
 
     Includes parts in ``besides``. Empty if no call launches a graph.
@@ -81,18 +83,18 @@ def _first_call(pieces: Pieces, frames: Collection[str], besides: Collection[Ste
     end = launch
     while end < len(pieces) and pieces[end].frame == frame:
         end += 1
-    kept_parts = (*_OF_A_GRAPH, *besides)
+    kept_parts = (*_GRAPH_PARTS, *extra_parts)
     return {n for n in range(end) if pieces[n].frame == frame and pieces[n].part in kept_parts}
 
 
-def _guards_of_rests(rests: Iterable[CpuPiece]) -> Iterator[CpuPiece]:
+def _move_guards(resumed_pieces: Iterable[CpuPiece]) -> Iterator[CpuPiece]:
     """Move the guards of merged graphs before the launch, without the fixed cost of a lookup."""
-    for piece in rests:
-        if piece.part is StepPart.GUARDS and piece.ns > _LOOK_UP_NS:
-            yield replace(piece, frame=None, ns=piece.ns - _LOOK_UP_NS)
+    for piece in resumed_pieces:
+        if piece.part is StepPart.GUARDS and piece.duration_ns > _LOOKUP_NS:
+            yield replace(piece, frame=None, duration_ns=piece.duration_ns - _LOOKUP_NS)
 
 
-def compiled_whole(pieces: Pieces, parts: Collection[str]) -> list[CpuPiece]:
+def merge_compilations(pieces: Pieces, parts: Collection[str]) -> list[CpuPiece]:
     """Merge a function into one graph that now compiles in ``parts`` and otherwise runs eagerly.
 
     Adjacent operators are assumed to belong to it.
@@ -108,7 +110,7 @@ def compiled_whole(pieces: Pieces, parts: Collection[str]) -> list[CpuPiece]:
     span = range(min([calls[0], *eager]), max([calls[-1], *eager]) + 1)
     # Keep the first call up to its launch.
     kept = range(calls[0], launches[0] + 1)
-    return _without(pieces, {*span} - {*kept}, {launches[0]})
+    return _remove_pieces(pieces, {*span} - {*kept}, {launches[0]})
 
 
 def _is_foreign(piece: CpuPiece, parts: Collection[str]) -> bool:
@@ -118,24 +120,24 @@ def _is_foreign(piece: CpuPiece, parts: Collection[str]) -> bool:
     return piece.frame not in parts
 
 
-def without_splits(pieces: Pieces, frame: str) -> list[CpuPiece]:
+def merge_partitions(pieces: Pieces, frame: str) -> list[CpuPiece]:
     """Merge the partitions of a graph."""
     removed: set[int] = set()
-    for call in _calls(pieces, frame):
+    for call in _iter_calls(pieces, frame):
         launches = [index for index in call if pieces[index].launches_graph]
         if launches:
             removed.update(index for index in call if launches[0] < index <= launches[-1])
         for index in call:
             work = pieces[index].work
-            if pieces[index].part in _OUTSIDE:
+            if pieces[index].part in _UNCAPTURED_PARTS:
                 removed.add(index)
             elif work is not None and work.is_host_copy:
-                removed.update(_copying(pieces, index, call))
+                removed.update(_iter_copy_pieces(pieces, index, call))
     frame_pieces = {index for index, piece in enumerate(pieces) if piece.frame == frame}
-    return _without(pieces, removed, frame_pieces)
+    return _remove_pieces(pieces, removed, frame_pieces)
 
 
-def _copying(pieces: Pieces, copy: int, call: Sequence[int]) -> Iterator[int]:
+def _iter_copy_pieces(pieces: Pieces, copy: int, call: Sequence[int]) -> Iterator[int]:
     """Find the pieces of a device copy in a call, with the preceding piece of CPU work."""
     part = pieces[copy].part
     index = copy
@@ -150,13 +152,13 @@ def _copying(pieces: Pieces, copy: int, call: Sequence[int]) -> Iterator[int]:
         index += 1
 
 
-def recorded(pieces: Pieces, frames: Collection[str]) -> list[CpuPiece]:
+def convert_to_graphs(pieces: Pieces, frames: Collection[str]) -> list[CpuPiece]:
     """Convert functions that launch single kernels into graphs."""
-    gap_ns = shipped_calibration().terms[ReplayTerm.KERNEL]
+    gap_ns = load_shipped_calibration().terms[ReplayTerm.KERNEL]
     result: list[CpuPiece] = []
     graphs: dict[str | None, int] = {}
     for piece in pieces:
-        if piece.part not in _OUTSIDE or piece.frame not in frames:
+        if piece.part not in _UNCAPTURED_PARTS or piece.frame not in frames:
             result.append(piece)
             if piece.part is StepPart.GUARDS:
                 graphs.pop(piece.frame, None)  # another call begins
@@ -166,60 +168,64 @@ def recorded(pieces: Pieces, frames: Collection[str]) -> list[CpuPiece]:
             result.append(CpuPiece(StepPart.DISPATCH, piece.frame, float(_DISPATCH_NS)))
             result.append(CpuPiece(StepPart.LAUNCH, piece.frame, 0.0, work))
             graphs[piece.frame] = len(result) - 1
-        if piece.work is not None and _stays(piece.work):
-            graph_work = replace(piece.work, ns=piece.work.ns + gap_ns * piece.work.kernels)
+        if piece.work is not None and _survives_fix(piece.work):
+            graph_work = replace(
+                piece.work, duration_ns=piece.work.duration_ns + gap_ns * piece.work.kernels
+            )
             position = graphs[piece.frame]
-            result[position] = _with(result[position], [graph_work])
+            result[position] = _add_work(result[position], [graph_work])
     return result
 
 
-def without_copies(pieces: Pieces, frame: str, part: float) -> list[CpuPiece]:
+def remove_copies(pieces: Pieces, frame: str, share: float) -> list[CpuPiece]:
     """Remove ``part`` of the copied bytes of a graph; the CPU cost of the remaining copies
     stays."""
     result = []
     for piece in pieces:
         if piece.part is StepPart.COPIES and piece.frame == frame:
-            if part == 1:
+            if share == 1:
                 continue
             if piece.work is not None:
-                remaining_work = replace(piece.work, ns=piece.work.ns * (1 - part))
+                remaining_work = replace(piece.work, duration_ns=piece.work.duration_ns * (1 - share))
                 result.append(replace(piece, work=remaining_work))
                 continue
         result.append(piece)
     return result
 
 
-def _without(pieces: Pieces, goes: Collection[int], own: Collection[int]) -> list[CpuPiece]:
+def _remove_pieces(
+    pieces: Pieces, removed: Collection[int], frame_pieces: Collection[int]
+) -> list[CpuPiece]:
     """Remove pieces; the previous graph of ``own``, or else the next one, takes over their work."""
-    graphs = [n for n in sorted(own) if n not in goes and pieces[n].launches_graph]
+    graphs = [n for n in sorted(frame_pieces) if n not in removed and pieces[n].launches_graph]
     if not graphs:
         return list(pieces)
     work_by_graph: dict[int, list[GpuWork]] = {}
-    for index in sorted(goes):
+    for index in sorted(removed):
         work = pieces[index].work
-        if work is not None and _stays(work):
+        if work is not None and _survives_fix(work):
             graph = max((n for n in graphs if n < index), default=graphs[0])
             work_by_graph.setdefault(graph, []).append(work)
     return [
-        _with(piece, work_by_graph.get(index, ()))
+        _add_work(piece, work_by_graph.get(index, ()))
         for index, piece in enumerate(pieces)
-        if index not in goes
+        if index not in removed
     ]
 
 
-def _stays(work: GpuWork) -> bool:
+def _survives_fix(work: GpuWork) -> bool:
     return work.part is not StepPart.COPIES and not work.is_host_copy
 
 
-def _with(piece: CpuPiece, more: Iterable[GpuWork]) -> CpuPiece:
-    for added in more:
+def _add_work(piece: CpuPiece, works: Iterable[GpuWork]) -> CpuPiece:
+    for added in works:
         assert piece.work is not None
-        ns, kernels = piece.work.ns + added.ns, piece.work.kernels + added.kernels
-        piece = replace(piece, work=replace(piece.work, ns=ns, kernels=kernels))
+        ns, kernels = piece.work.duration_ns + added.duration_ns, piece.work.kernels + added.kernels
+        piece = replace(piece, work=replace(piece.work, duration_ns=ns, kernels=kernels))
     return piece
 
 
-def _calls(pieces: Pieces, frame: str) -> Iterator[list[int]]:
+def _iter_calls(pieces: Pieces, frame: str) -> Iterator[list[int]]:
     """Iterate over the pieces of each call of ``frame``."""
     call: list[int] = []
     for index, piece in enumerate(pieces):

@@ -25,13 +25,13 @@ class BoxKind(StrEnum):
 
     FUNCTION = "function"
     FRAME = "compilation"
-    REST = "rest behind a graph break"
+    RESUME = "rest behind a graph break"
     PARTITION = "partition"
     SPLIT = "partition outside graphs"
     GRAPH = "CUDA graph"
 
 
-class Box(Struct, frozen=True):
+class TreeBox(Struct, frozen=True):
     """One box of the tree."""
 
     id: str
@@ -42,7 +42,7 @@ class Box(Struct, frozen=True):
     """Function name, or number of the compilation, partition or graph."""
     line: UserLine | None
     """First line; None if unknown."""
-    own_ns: float | None
+    exclusive_ns: float | None
     """Exclusive time in a clean step, in ns; None if unknown."""
     total_ns: float | None
     """Time including children, in ns; None if unknown."""
@@ -54,19 +54,19 @@ class Box(Struct, frozen=True):
     """Graph id in the bundle, for the Graph page; None if there is none."""
     code: str | None = None
     """FX graph; None if there is none."""
-    children: tuple[Box, ...] = field(default=())
+    children: tuple[TreeBox, ...] = field(default=())
     """Child boxes."""
 
 
 class ProgramTree(Struct, frozen=True):
     """All compiled functions of a program."""
 
-    roots: tuple[Box, ...]
+    roots: tuple[TreeBox, ...]
     """Functions, longest first."""
     boxes: int
     """Total number of boxes."""
 
-    def walk(self) -> Iterator[Box]:
+    def walk(self) -> Iterator[TreeBox]:
         """Iterate over all boxes in pre-order."""
         stack = list(reversed(self.roots))
         while stack:
@@ -90,7 +90,7 @@ class _Builder:
         for index, cause in enumerate(causes):
             for frame in cause.frames:
                 self._causes.setdefault(frame, []).append(index)
-        self._times = _times_by_frame(time, step_ns)
+        self._times = _sum_by_frame(time, step_ns)
         timed = () if isinstance(time, Missing) else time.calls
         self._calls = {call.frame: call for call in timed}
         self._splits = {split.frame: split for split in compilation.partitionings}
@@ -102,7 +102,7 @@ class _Builder:
         for node in compilation.nodes:
             self._nodes.setdefault(node.function, []).append(node)
 
-    def tree(self) -> ProgramTree:
+    def build(self) -> ProgramTree:
         """Build the tree."""
         entry_frames: dict[tuple[str, str], list[CompiledFrame]] = {}
         resumed_frames: dict[tuple[str, str], list[CompiledFrame]] = {}
@@ -112,42 +112,44 @@ class _Builder:
                 (file, frame.function), []
             ).append(frame)
         roots = [
-            self._function(name, frames, resumed_frames.pop((file, name), []))
+            self._build_function(name, frames, resumed_frames.pop((file, name), []))
             for (file, name), frames in entry_frames.items()
         ]
         # Resume functions whose start was never compiled.
-        roots += [self._function(name, (), frames) for (_, name), frames in resumed_frames.items()]
+        roots += [
+            self._build_function(name, (), frames) for (_, name), frames in resumed_frames.items()
+        ]
         roots.sort(key=lambda box: -(box.total_ns or 0))
         tree = ProgramTree(tuple(roots), 0)
         return ProgramTree(tree.roots, sum(1 for _ in tree.walk()))
 
-    def _function(
-        self, name: str, own: Sequence[CompiledFrame], rests: Sequence[CompiledFrame]
-    ) -> Box:
-        frames = [self._frame(frame, BoxKind.FRAME) for frame in own]
-        frames += [self._frame(frame, BoxKind.REST) for frame in rests]
-        first = (*own, *rests)[0]
-        total = _sum(box.total_ns for box in frames)
-        compile_ns = sum(frame.compile_ns or 0 for frame in (*own, *rests))
+    def _build_function(
+        self, name: str, entries: Sequence[CompiledFrame], resumed: Sequence[CompiledFrame]
+    ) -> TreeBox:
+        frames = [self._build_frame(frame, BoxKind.FRAME) for frame in entries]
+        frames += [self._build_frame(frame, BoxKind.RESUME) for frame in resumed]
+        first = (*entries, *resumed)[0]
+        total = _sum_known(box.total_ns for box in frames)
+        compile_ns = sum(frame.compile_ns or 0 for frame in (*entries, *resumed))
         facts = [
-            ("compilations", str(len(own))),
-            ("resume functions", str(len(rests))),
+            ("compilations", str(len(entries))),
+            ("resume functions", str(len(resumed))),
             ("compiled in", f"{compile_ns / 1e9:.1f} s"),
         ]
-        return Box(
+        return TreeBox(
             id=f"function {first.id}",
             kind=BoxKind.FUNCTION,
             title=name,
             line=first.place,
-            own_ns=None,
+            exclusive_ns=None,
             total_ns=total,
             facts=tuple(facts),
             causes=tuple(sorted({index for box in frames for index in box.causes})),
             children=tuple(frames),
         )
 
-    def _frame(self, frame: CompiledFrame, kind: BoxKind) -> Box:
-        children = tuple(self._within(frame))
+    def _build_frame(self, frame: CompiledFrame, kind: BoxKind) -> TreeBox:
+        children = tuple(self._build_children(frame))
         facts = [("compilation", frame.id)]
         for name, value in (
             ("operators", frame.nodes),
@@ -169,14 +171,14 @@ class _Builder:
             facts.append(("not compiled", frame.failure))
         own_ns = self._times.get(frame.id)
         resume_title = (
-            f"after line {frame.place.line}" if kind is BoxKind.REST and frame.place else ""
+            f"after line {frame.place.line}" if kind is BoxKind.RESUME and frame.place else ""
         )
-        return Box(
+        return TreeBox(
             id=f"frame {frame.id}",
             kind=kind,
             title=resume_title or frame.id,
             line=frame.place,
-            own_ns=own_ns,
+            exclusive_ns=own_ns,
             total_ns=own_ns,
             facts=tuple(facts),
             causes=tuple(self._causes.get(frame.id, ())),
@@ -184,16 +186,16 @@ class _Builder:
             children=children,
         )
 
-    def _within(self, frame: CompiledFrame) -> Iterator[Box]:
+    def _build_children(self, frame: CompiledFrame) -> Iterator[TreeBox]:
         split = self._splits.get(frame.id)
         parts = split.partitions if split is not None and len(split.partitions) > 1 else ()
         for index, part in enumerate(parts):
-            yield _partition(frame.id, index, part)
+            yield _build_partition(frame.id, index, part)
         for function in self._functions.get(frame.id, ()):
             for node in self._nodes.get(function, ()):
-                yield self._node(node, function)
+                yield self._build_node(node, function)
 
-    def _node(self, node: TreeNode, function: int) -> Box:
+    def _build_node(self, node: TreeNode, function: int) -> TreeBox:
         copied = sum(copied.bytes or 0 for copied in node.copied)
         facts = [
             ("recorded function", str(function)),
@@ -204,12 +206,12 @@ class _Builder:
         ]
         if node.aliased:
             facts.append(("aliased outputs", str(node.aliased)))
-        return Box(
+        return TreeBox(
             id=f"graph {node.id}",
             kind=BoxKind.GRAPH,
             title=node.graph or f"graph {node.id} of the trees",
             line=None,
-            own_ns=None,
+            exclusive_ns=None,
             total_ns=None,
             facts=tuple(facts),
             causes=(),
@@ -217,17 +219,17 @@ class _Builder:
         )
 
 
-def program_tree(
+def build_program_tree(
     compilation: Compilation,
     time: StepTime | Missing,
     step_ns: float | Missing,
     causes: Sequence[CompileCause],
 ) -> ProgramTree:
     """Build the tree of a program; near-linear in compilations and graphs."""
-    return _Builder(compilation, time, step_ns, causes).tree()
+    return _Builder(compilation, time, step_ns, causes).build()
 
 
-def _partition(frame: str, index: int, part: GraphPartition) -> Box:
+def _build_partition(frame: str, index: int, part: GraphPartition) -> TreeBox:
     operator = part.operators[0] if part.operators else None
     facts = [
         ("nodes", str(part.nodes)),
@@ -238,29 +240,29 @@ def _partition(frame: str, index: int, part: GraphPartition) -> Box:
         (split_operator.reason, split_operator.operator or split_operator.name)
         for split_operator in part.operators[:8]
     ]
-    return Box(
+    return TreeBox(
         id=f"partition {frame} {index}",
         kind=BoxKind.PARTITION if part.captured else BoxKind.SPLIT,
         title=f"partition {index}",
         line=operator.lines[0] if operator is not None and operator.lines else None,
-        own_ns=None,
+        exclusive_ns=None,
         total_ns=None,
         facts=tuple(facts),
         causes=(),
     )
 
 
-def _times_by_frame(time: StepTime | Missing, step_ns: float | Missing) -> Mapping[str, float]:
+def _sum_by_frame(time: StepTime | Missing, step_ns: float | Missing) -> Mapping[str, float]:
     if isinstance(time, Missing):
         return {}
     total_ns = time.traced_ns if isinstance(step_ns, Missing) else step_ns
     sums: dict[str, float] = {}
     for part in time.parts:
         if part.frame is not None and part.part is not StepPart.PYTHON:
-            sums[part.frame] = sums.get(part.frame, 0.0) + time.clean(part, total_ns)
+            sums[part.frame] = sums.get(part.frame, 0.0) + time.compute_clean_ns(part, total_ns)
     return sums
 
 
-def _sum(values: Iterator[float | None]) -> float | None:
+def _sum_known(values: Iterator[float | None]) -> float | None:
     timed = [value for value in values if value is not None]
     return sum(timed) if timed else None

@@ -11,21 +11,24 @@ from typing import Final
 import msgspec
 
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
-from graphviz_dash.features.torch_compile.analysis.cause import CompileCause, first_rule
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause, find_first_rule
 from graphviz_dash.features.torch_compile.analysis.inputs import (
     DEVICE_CALLS,
-    call_lines,
-    first_call,
-    first_cpu_use,
-    first_write,
-    frame_lines,
-    input_origin,
+    find_first_call,
+    find_first_cpu_use,
+    find_first_write,
+    find_input_origin,
+    get_call_lines,
+    get_frame_lines,
 )
-from graphviz_dash.features.torch_compile.analysis.mended_step import recorded, without_copies
+from graphviz_dash.features.torch_compile.analysis.mended_step import (
+    convert_to_graphs,
+    remove_copies,
+)
 from graphviz_dash.features.torch_compile.analysis.savings import (
     StepCosts,
-    not_told,
-    predicted,
+    predict_gain,
+    report_unavailable,
 )
 from graphviz_dash.model.compilation import (
     Compilation,
@@ -37,13 +40,13 @@ from graphviz_dash.model.compilation import (
 )
 from graphviz_dash.model.compile_rules import CompileRuleId
 
-COPIES_TOLD: Final = 0.1
+MIN_COPY_SHARE: Final = 0.1
 """Share of a step above which input copies are a cause; every graph copies some inputs."""
 
-CALLS_TOLD: Final = 3
+MIN_REPEATED_CALLS: Final = 3
 """Calls of one function on a tree path that make a cause; a model may run twice by design."""
 
-CALLS_IN_A_STEP: Final = 2.0
+MIN_CALL_RATIO: Final = 2.0
 """Minimum ratio of these calls to the calls per program step; layers may share code."""
 
 
@@ -61,13 +64,13 @@ _WARNING_RULES: Final = (
 )
 
 
-def skip_causes(
+def find_skip_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
     """Find graphs that are not recorded."""
     by_reason: dict[tuple[str, str], list[GraphSkip]] = {}
     for skip in compilation.skips:
-        lines = skip.lines or _lines_of_skip(skip, compilation, frames.get(skip.frame or ""))
+        lines = skip.lines or _find_skip_lines(skip, compilation, frames.get(skip.frame or ""))
         line_text = lines[0].text if lines else ""
         located = msgspec.structs.replace(skip, lines=lines)
         by_reason.setdefault((line_text, skip.reason), []).append(located)
@@ -76,28 +79,28 @@ def skip_causes(
             dict.fromkeys(skip.frame for skip in group if skip.frame is not None)
         )
         yield CompileCause(
-            rule=first_rule(reason, _SKIP_RULES, CompileRuleId.NOT_RECORDED),
+            rule=find_first_rule(reason, _SKIP_RULES, CompileRuleId.NOT_RECORDED),
             reason=reason,
             lines=group[0].lines,
             frames=skipped_frames,
-            times=len(group),
-            saves_ns=predicted(costs, partial(_saved_by_recording, skipped_frames)),
-            once_ns=None,
+            count=len(group),
+            gain_ns=predict_gain(costs, partial(_predict_recording_gain, skipped_frames)),
+            one_time_ns=None,
         )
 
 
-def _saved_by_recording(frames: Collection[str], costs: StepCosts) -> float:
-    return costs.saved(recorded(costs.pieces, frames))
+def _predict_recording_gain(frames: Collection[str], costs: StepCosts) -> float:
+    return costs.predict_gain_ns(convert_to_graphs(costs.pieces, frames))
 
 
-def _lines_of_skip(
+def _find_skip_lines(
     skip: GraphSkip, compilation: Compilation, frame: CompiledFrame | None
 ) -> tuple[UserLine, ...]:
     """Infer the lines of a skip from Dynamo's graph.
 
     Uses the write to an input or the device copy, else the start of the function.
     """
-    rule = first_rule(skip.reason, _SKIP_RULES, CompileRuleId.NOT_RECORDED)
+    rule = find_first_rule(skip.reason, _SKIP_RULES, CompileRuleId.NOT_RECORDED)
     line = None
     if rule is CompileRuleId.MUTATED_INPUT:
         written = [
@@ -107,13 +110,13 @@ def _lines_of_skip(
             for graph_input in function.inputs
             if graph_input.mutated and not graph_input.static
         ]
-        line = first_write(frame, written)
+        line = find_first_write(frame, written)
     elif "device" in skip.reason:
-        line = first_cpu_use(frame) or first_call(frame, DEVICE_CALLS)
-    return frame_lines(frame) if line is None else (line,)
+        line = find_first_cpu_use(frame) or find_first_call(frame, DEVICE_CALLS)
+    return get_frame_lines(frame) if line is None else (line,)
 
 
-def rerecording_causes(
+def find_rerecording_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame]
 ) -> Iterator[CompileCause]:
     """Find re-recorded functions, grouped by the inputs that moved."""
@@ -121,7 +124,7 @@ def rerecording_causes(
     lines: dict[tuple[str | None, str, tuple[str, ...]], tuple[UserLine, ...]] = {}
     for rerecording in compilation.rerecordings:
         origins = [
-            input_origin(frames.get(rerecording.frame or ""), moved.name, moved.line)
+            find_input_origin(frames.get(rerecording.frame or ""), moved.name, moved.line)
             for moved in rerecording.moved
         ]
         key = (rerecording.frame, rerecording.reason, tuple(origin.name for origin in origins))
@@ -133,21 +136,21 @@ def rerecording_causes(
         # If no input moved, outputs of the previous step are still alive: the call starts the next
         # step.
         located = lines[key] or (
-            frame_lines(compiled_frame) if names else call_lines(compiled_frame)
+            get_frame_lines(compiled_frame) if names else get_call_lines(compiled_frame)
         )
         yield CompileCause(
             rule=CompileRuleId.MOVED_INPUT if names else CompileRuleId.PENDING_BACKWARD,
             reason=reason,
             lines=located,
             frames=(frame,) if frame is not None else (),
-            times=times,
-            saves_ns=not_told("it is a cost per recording, not per step"),
-            once_ns=None,
+            count=times,
+            gain_ns=report_unavailable("it is a cost per recording, not per step"),
+            one_time_ns=None,
             details=names,
         )
 
 
-def repeated_call_causes(
+def find_repeated_call_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
     """Find functions with more calls per recorded step than per program step."""
@@ -167,20 +170,20 @@ def repeated_call_causes(
         max_calls[node.function] = max(max_calls[node.function], calls[node.id][node.function])
     for function in compilation.functions:
         times = max_calls[function.id]
-        if times < max(CALLS_TOLD, CALLS_IN_A_STEP * replays.get(function.frame or "", 0.0)):
+        if times < max(MIN_REPEATED_CALLS, MIN_CALL_RATIO * replays.get(function.frame or "", 0.0)):
             continue
         yield CompileCause(
             rule=CompileRuleId.CALLS_IN_ONE_STEP,
             reason=f"{times} calls in one step, each with a separate graph",
-            lines=call_lines(frames.get(function.frame or "")),
+            lines=get_call_lines(frames.get(function.frame or "")),
             frames=(function.frame,) if function.frame is not None else (),
-            times=times,
-            saves_ns=not_told("it costs time per recording, and memory"),
-            once_ns=None,
+            count=times,
+            gain_ns=report_unavailable("it costs time per recording, and memory"),
+            one_time_ns=None,
         )
 
 
-def copy_causes(
+def find_copy_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
     """Find input copies that make up a large part of the step."""
@@ -193,8 +196,8 @@ def copy_causes(
         if node.copied and frame is not None:
             by_frame.setdefault(frame, []).append(node)
     for frame, nodes in by_frame.items():
-        copies = list(costs.of((StepPart.COPIES,), [frame]))
-        if sum(copied_share.busy_ns for copied_share in copies) < COPIES_TOLD * costs.step_ns:
+        copies = list(costs.select_parts((StepPart.COPIES,), [frame]))
+        if sum(copied_share.busy_ns for copied_share in copies) < MIN_COPY_SHARE * costs.step_ns:
             continue
         largest = sorted(
             {
@@ -203,65 +206,65 @@ def copy_causes(
             key=lambda item: -item[0][0],
         )
         origins = [
-            (input_origin(frames.get(frame), copied.name, copied.line), copied.bytes or 0)
+            (find_input_origin(frames.get(frame), copied.name, copied.line), copied.bytes or 0)
             for _, copied in largest
         ]
-        copied_share = _large_part([size for _, size in origins])
+        copied_share = _compute_large_share([size for _, size in origins])
         yield CompileCause(
             rule=CompileRuleId.COPIED_INPUTS,
             reason=f"{len(largest)} inputs are copied before each replay",
             lines=tuple(dict.fromkeys(o.line for o, _ in origins if o.line is not None))
-            or frame_lines(frames.get(frame)),
+            or get_frame_lines(frames.get(frame)),
             frames=(frame,),
-            times=len(nodes),
-            saves_ns=costs.saved(without_copies(costs.pieces, frame, copied_share)),
-            once_ns=None,
+            count=len(nodes),
+            gain_ns=costs.predict_gain_ns(remove_copies(costs.pieces, frame, copied_share)),
+            one_time_ns=None,
             details=tuple(f"{origin.name}: {size:,} B" for origin, size in origins)[:8],
         )
 
 
-def _large_part(sizes: Sequence[int]) -> float:
+def _compute_large_share(sizes: Sequence[int]) -> float:
     """Compute the byte share of inputs with at least a tenth of all copied bytes."""
     total = sum(sizes)
     return sum(size for size in sizes if size * 10 >= total) / total if total else 1.0
 
 
-def warning_causes(
+def find_warning_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
     """Find warnings of the cudagraph trees, grouped by rule. The caller of the function needs the
     fix."""
     by_rule: dict[CompileRuleId, list[CompileWarning]] = {}
     for warning in compilation.warnings:
-        rule = first_rule(warning.text, _WARNING_RULES, CompileRuleId.NOT_RECORDED)
+        rule = find_first_rule(warning.text, _WARNING_RULES, CompileRuleId.NOT_RECORDED)
         by_rule.setdefault(rule, []).append(warning)
     for rule, group in by_rule.items():
         if rule is CompileRuleId.PENDING_BACKWARD:
-            warned_frames = _never_replayed(compilation, costs)
-            gain_ns = predicted(costs, partial(_saved_by_recording, warned_frames))
+            warned_frames = _find_never_replayed(compilation, costs)
+            gain_ns = predict_gain(costs, partial(_predict_recording_gain, warned_frames))
         else:
             # The warning names no function: use the one with the most recorded sizes.
             recorded = Counter(
                 function.frame for function in compilation.functions if function.frame
             )
             warned_frames = [frame for frame, _ in recorded.most_common(1)]
-            gain_ns = not_told("it is a one-time cost per size")
+            gain_ns = report_unavailable("it is a one-time cost per size")
         calls = [warning.lines for warning in group if warning.lines]
-        calls += [lines for frame in warned_frames if (lines := call_lines(frames.get(frame)))]
+        calls += [lines for frame in warned_frames if (lines := get_call_lines(frames.get(frame)))]
         places = dict.fromkeys(lines[0].text for lines in calls)
         yield CompileCause(
             rule=rule,
             reason=group[0].text,
             lines=calls[0] if calls else (),
             frames=tuple(warned_frames),
-            times=sum(warning.times for warning in group),
-            saves_ns=gain_ns,
-            once_ns=None,
+            count=sum(warning.times for warning in group),
+            gain_ns=gain_ns,
+            one_time_ns=None,
             details=tuple(f"called at {caller}" for caller in places)[1:8],
         )
 
 
-def _never_replayed(compilation: Compilation, costs: StepCosts | None) -> list[str]:
+def _find_never_replayed(compilation: Compilation, costs: StepCosts | None) -> list[str]:
     skipped = {skip.frame for skip in compilation.skips}
     return [
         call.frame

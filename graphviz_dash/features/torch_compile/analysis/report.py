@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import why_missing
-from graphviz_dash.analysis.metrics.recorded_step import recorded_step_ns
-from graphviz_dash.analysis.metrics.run_metrics import clean_step_ns, step_times
+from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns
+from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns, get_step_times
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
-from graphviz_dash.analysis.trace.steps import Step, steps
+from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
-from graphviz_dash.features.torch_compile.analysis.causes import compile_causes
-from graphviz_dash.features.torch_compile.analysis.ended_steps import ended_step_causes
-from graphviz_dash.features.torch_compile.analysis.program_tree import ProgramTree, program_tree
+from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
+from graphviz_dash.features.torch_compile.analysis.ended_steps import find_fatal_causes
+from graphviz_dash.features.torch_compile.analysis.program_tree import (
+    ProgramTree,
+    build_program_tree,
+)
 from graphviz_dash.features.torch_compile.analysis.rule_outcomes import (
     CompileRuleOutcome,
-    rule_outcomes,
+    build_rule_outcomes,
 )
 from graphviz_dash.features.torch_compile.analysis.slices import has_compiled_code
-from graphviz_dash.features.torch_compile.analysis.step_time import StepTime, step_time
+from graphviz_dash.features.torch_compile.analysis.step_time import StepTime, compute_step_time
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import Compilation
 
@@ -47,13 +50,13 @@ class CompileReport(Struct, frozen=True):
     tree: ProgramTree
     """Tree of the program, from user functions to graphs."""
 
-    def part_ns(self, part: StepPart) -> float | None:
+    def get_part_ns(self, part: StepPart) -> float | None:
         """Compute the time of one part in a clean step, in ns; None if unknown."""
         if isinstance(self.time, Missing) or isinstance(self.step_ns, Missing):
             return None
         step_ns = self.step_ns
         return sum(
-            self.time.clean(part_time, step_ns)
+            self.time.compute_clean_ns(part_time, step_ns)
             for part_time in self.time.parts
             if part_time.part is part
         )
@@ -66,69 +69,69 @@ class CompileReport(Struct, frozen=True):
         return sum(call.replays for call in self.time.calls)
 
 
-def compile_report(
+def build_compile_report(
     run: Run, traced_steps: tuple[Step, ...] | None = None
 ) -> CompileReport | Missing:
     """Build the report of ``run``; ``traced_steps`` are its steps, if already known."""
-    compilation = run.compilation or _without_account(run)
+    compilation = run.compilation or _infer_compilation(run)
     if compilation is None:
         return Missing(Fact.COMPILATION, "nothing was compiled during recording")
-    time = _time(run, compilation, traced_steps)
-    step_ns = _step_ns(run)
-    runs_freely = clean_step_ns(run) is None
-    causes = compile_causes(
+    time = _get_step_time(run, compilation, traced_steps)
+    step_ns = _get_step_ns(run)
+    runs_freely = compute_clean_step_ns(run) is None
+    causes = find_compile_causes(
         compilation,
         time,
         step_ns,
-        runs_freely=runs_freely,
-        process_medians=_process_medians(run),
+        is_async=runs_freely,
+        process_medians=_compute_process_medians(run),
     )
-    causes = (*ended_step_causes(run.manifest.failures, compilation), *causes)
+    causes = (*find_fatal_causes(run.manifest.failures, compilation), *causes)
     return CompileReport(
         run=run.name,
         compilation=compilation,
         time=time,
         step_ns=step_ns,
         causes=causes,
-        rules=rule_outcomes(compilation, time, causes),
-        tree=program_tree(compilation, time, step_ns, causes),
+        rules=build_rule_outcomes(compilation, time, causes),
+        tree=build_program_tree(compilation, time, step_ns, causes),
     )
 
 
 def has_compile_report(run: Run) -> bool:
     """Check whether ``run`` has a compile report."""
-    return run.compilation is not None or _without_account(run) is not None
+    return run.compilation is not None or _infer_compilation(run) is not None
 
 
-def _without_account(run: Run) -> Compilation | None:
+def _infer_compilation(run: Run) -> Compilation | None:
     """Return an empty compilation if only the trace or an error shows compiled code."""
     shows_code = run.replay_trace is not None and has_compiled_code(run.replay_trace)
     failures = run.manifest.failures if run.mode.is_compiled else ()
     if not shows_code and not failures:
         return None
     empty = Compilation(torch=run.manifest.environment.torch, sources=())
-    return empty if shows_code or any(ended_step_causes(failures, empty)) else None
+    return empty if shows_code or any(find_fatal_causes(failures, empty)) else None
 
 
-def _time(
+def _get_step_time(
     run: Run, compilation: Compilation, traced_steps: tuple[Step, ...] | None
 ) -> StepTime | Missing:
     if run.replay_trace is None:
-        return why_missing(run, Fact.TRACED_PASS)
-    run_steps = steps(run.replay_trace) if traced_steps is None else traced_steps
-    return step_time(run.replay_trace, run_steps, compilation)
+        return explain_missing(run, Fact.TRACED_PASS)
+    run_steps = find_steps(run.replay_trace) if traced_steps is None else traced_steps
+    return compute_step_time(run.replay_trace, run_steps, compilation)
 
 
-def _process_medians(run: Run) -> list[float]:
+def _compute_process_medians(run: Run) -> list[float]:
     """Compute the median step time of each process of the clean pass, in ns."""
-    series = step_times(run.clean) if run.clean is not None else []
+    series = get_step_times(run.clean) if run.clean is not None else []
     return [median(times) for times in series if times]
 
 
-def _step_ns(run: Run) -> float | Missing:
-    clean = clean_step_ns(run)
+def _get_step_ns(run: Run) -> float | Missing:
+    clean = compute_clean_step_ns(run)
     if clean is not None:
         return clean
     if run.recording is not None:
-        return recorded_step_ns(run.recording)
-    return why_missing(run, Fact.STEP_TIMES)
+        return compute_recorded_step_ns(run.recording)
+    return explain_missing(run, Fact.STEP_TIMES)

@@ -15,7 +15,7 @@ from graphviz_dash.model.compilation import Compilation, CompilationFact
 from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRule, CompileRuleId
 from graphviz_dash.model.doctor import CheckStatus
 
-_TOLD_BY: Final = {
+_REQUIRED_FACTS: Final = {
     CompileRuleId.GRAPH_BREAK: CompilationFact.BREAKS,
     CompileRuleId.VALUE_READ: CompilationFact.BREAKS,
     CompileRuleId.PYTHON_SIDE_EFFECT: CompilationFact.BREAKS,
@@ -26,7 +26,7 @@ _TOLD_BY: Final = {
     CompileRuleId.COPY_BETWEEN_DEVICES: CompilationFact.PARTITIONS,
     CompileRuleId.UNSAFE_OPERATOR: CompilationFact.PARTITIONS,
     CompileRuleId.SIZE_FROM_DATA: CompilationFact.PARTITIONS,
-    CompileRuleId.SPLIT_UNTOLD: CompilationFact.GRAPHS,
+    CompileRuleId.UNEXPLAINED_SPLIT: CompilationFact.GRAPHS,
     CompileRuleId.MUTATED_INPUT: CompilationFact.SKIPS,
     CompileRuleId.NOT_RECORDED: CompilationFact.SKIPS,
     CompileRuleId.CHANGING_SIZES: CompilationFact.WARNINGS,
@@ -37,14 +37,14 @@ _TOLD_BY: Final = {
 }
 """Facts needed to check each rule; errors that end a run come from the run itself."""
 
-_OF_TRACED_STEPS: Final = (
-    CompileRuleId.SPLIT_UNTOLD,
+_TRACE_RULES: Final = (
+    CompileRuleId.UNEXPLAINED_SPLIT,
     CompileRuleId.COPIED_INPUTS,
     CompileRuleId.CALLS_IN_ONE_STEP,
 )
 """Rules that only traced steps can show to be violated."""
 
-_ORDER: Final = (CheckStatus.FOUND, CheckStatus.PASSED, CheckStatus.NOT_CHECKED)
+_STATUS_ORDER: Final = (CheckStatus.FOUND, CheckStatus.PASSED, CheckStatus.NOT_CHECKED)
 
 
 class CompileRuleOutcome(Struct, frozen=True):
@@ -60,7 +60,7 @@ class CompileRuleOutcome(Struct, frozen=True):
     """Number of causes that violate the rule."""
 
 
-def rule_outcomes(
+def build_rule_outcomes(
     compilation: Compilation, time: StepTime | Missing, causes: Sequence[CompileCause]
 ) -> tuple[CompileRuleOutcome, ...]:
     """Determine the outcome of each rule: violated first, not checked last."""
@@ -69,16 +69,16 @@ def rule_outcomes(
     outcomes = []
     for rule in COMPILE_RULES.values():
         reason = None
-        fact = _TOLD_BY.get(rule.id)
+        fact = _REQUIRED_FACTS.get(rule.id)
         source = None if fact is None else sources.get(fact)
         if fact is not None and source is None:
             reason = "torch.compile diagnostics were not recorded"
         elif source is not None and source.source is None:
             reason = source.missing
-        elif rule.id in _OF_TRACED_STEPS and isinstance(time, Missing):
+        elif rule.id in _TRACE_RULES and isinstance(time, Missing):
             reason = time.reason
         status = CheckStatus.PASSED if reason is None else CheckStatus.NOT_CHECKED
         if counts[rule.id]:
             status, reason = CheckStatus.FOUND, None
         outcomes.append(CompileRuleOutcome(rule, status, reason, counts[rule.id]))
-    return tuple(sorted(outcomes, key=lambda outcome: _ORDER.index(outcome.status)))
+    return tuple(sorted(outcomes, key=lambda outcome: _STATUS_ORDER.index(outcome.status)))

@@ -8,34 +8,34 @@ from typing import Final
 
 from msgspec import Struct
 
-LEAST: Final = 0.6
-MOST: Final = 2.1
+MIN_GAIN_RATIO: Final = 0.6
+MAX_GAIN_RATIO: Final = 2.1
 """Smallest and largest gain as a multiple of the prediction.
 
 From 23 fixes on H200s (torch 2.11), with 20/24 coverage by split conformal prediction (V. Vovk, A.
 Gammerman and G. Shafer, "Algorithmic Learning in a Random World", 2005).
 """
 
-DIFFERS: Final = 0.07
+DEFAULT_PROCESS_VARIANCE: Final = 0.07
 """Default half range of process medians, as a share of the step; median of ten steps (H200)."""
 
 
-class SavingRange(Struct, frozen=True):
+class GainRange(Struct, frozen=True):
     """Interval of the gain per step, in ns."""
 
     low_ns: float
     """Lower end; four of five fixes gain between the two ends."""
     high_ns: float
     """Upper end; at most the idle time and input copies of the GPU."""
-    differs_ns: float
+    process_variance_ns: float
     """Half range of the step time across processes, in ns."""
-    is_clear: bool
+    is_significant: bool
     """True if the prediction exceeds ``differs_ns``; otherwise it is within noise."""
 
 
-def saving_range(
-    saves_ns: float, step_ns: float, most_ns: float, process_medians: Sequence[float] = ()
-) -> SavingRange:
+def compute_gain_range(
+    gain_ns: float, step_ns: float, max_ns: float, process_medians: Sequence[float] = ()
+) -> GainRange:
     """Compute the interval of a predicted gain.
 
     Args:
@@ -44,12 +44,12 @@ def saving_range(
         most_ns: upper bound of the gain, in ns.
         process_medians: median step time of each process, in ns.
     """
-    half_range_ns = DIFFERS * step_ns
+    half_range_ns = DEFAULT_PROCESS_VARIANCE * step_ns
     if len(process_medians) > 1:
         half = (max(process_medians) - min(process_medians)) / 2
         half_range_ns = half * step_ns / median(process_medians)
-    low = min(LEAST * saves_ns, saves_ns - half_range_ns)
-    high = max(MOST * saves_ns, saves_ns + half_range_ns)
-    return SavingRange(
-        max(0.0, low), max(saves_ns, min(high, most_ns)), half_range_ns, saves_ns > half_range_ns
+    low = min(MIN_GAIN_RATIO * gain_ns, gain_ns - half_range_ns)
+    high = max(MAX_GAIN_RATIO * gain_ns, gain_ns + half_range_ns)
+    return GainRange(
+        max(0.0, low), max(gain_ns, min(high, max_ns)), half_range_ns, gain_ns > half_range_ns
     )

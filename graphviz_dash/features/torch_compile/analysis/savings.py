@@ -14,14 +14,14 @@ from msgspec import Struct
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.features.torch_compile.analysis.clean_step import (
     CpuPiece,
-    clean_factor,
-    run_again,
-    without_last_wait,
+    drop_final_wait,
+    fit_cpu_factor,
+    simulate_step,
 )
 from graphviz_dash.features.torch_compile.analysis.step_time import PartTime, StepTime
 from graphviz_dash.model.absence import Fact, Missing
 
-REALISED: Final = 1.2
+GAIN_EXPONENT: Final = 1.2
 """Exponent that corrects simulated gains: median ratio of measured to simulated gain.
 
 From 23 fixes on an H200 (torch 2.11); four of five within 1.0 to 1.6. Applies to the remaining idle
@@ -34,10 +34,12 @@ class StepCosts(Struct, frozen=True, dict=True):
 
     time: StepTime
     step_ns: float
-    runs_freely: bool = False
+    is_async: bool = False
     """True if the clean step does not wait for the GPU at its end."""
 
-    def of(self, parts: Iterable[StepPart], frames: Iterable[str | None]) -> Iterator[PartTime]:
+    def select_parts(
+        self, parts: Iterable[StepPart], frames: Iterable[str | None]
+    ) -> Iterator[PartTime]:
         """Select parts of the given compilations."""
         wanted_parts, wanted_frames = set(parts), set(frames)
         return (
@@ -49,33 +51,40 @@ class StepCosts(Struct, frozen=True, dict=True):
     @cached_property
     def pieces(self) -> Sequence[CpuPiece]:
         """CPU pieces of the clean step."""
-        return without_last_wait(self.time.pieces) if self.runs_freely else self.time.pieces
+        return drop_final_wait(self.time.pieces) if self.is_async else self.time.pieces
 
     @cached_property
     def factor(self) -> float:
         """Ratio of clean to traced CPU time."""
-        return clean_factor(self.pieces, self.step_ns)
+        return fit_cpu_factor(self.pieces, self.step_ns)
 
-    def saved(self, mended: Sequence[CpuPiece]) -> float:
+    def predict_gain_ns(self, fixed_pieces: Sequence[CpuPiece]) -> float:
         """Predict the gain of a step that consists of the pieces ``mended``, in ns; at least 0."""
-        current_ns = run_again(self.pieces, self.factor)
-        work_ns = sum(piece.work.ns for piece in mended if piece.work is not None)
+        current_ns = simulate_step(self.pieces, self.factor)
+        work_ns = sum(piece.work.duration_ns for piece in fixed_pieces if piece.work is not None)
         # GPU work stays constant; only idle time can shrink.
-        idle_ns, fixed_idle_ns = current_ns - work_ns, run_again(mended, self.factor) - work_ns
+        idle_ns, fixed_idle_ns = (
+            current_ns - work_ns,
+            simulate_step(fixed_pieces, self.factor) - work_ns,
+        )
         if fixed_idle_ns >= idle_ns or idle_ns <= 0:
             return 0.0
-        gain_share: float = 1 - (max(0.0, fixed_idle_ns) / idle_ns) ** REALISED
+        gain_share: float = 1 - (max(0.0, fixed_idle_ns) / idle_ns) ** GAIN_EXPONENT
         return idle_ns * gain_share
 
 
-def not_told(reason: str) -> Missing:
+def report_unavailable(reason: str) -> Missing:
     """Build the Missing value of an unavailable gain."""
     return Missing(Fact.SAVING, reason)
 
 
-_NO_TRACE: Final = not_told("there are no traced steps, or no step time without a profiler")
+_NO_TRACE: Final = report_unavailable(
+    "there are no traced steps, or no step time without a profiler"
+)
 
 
-def predicted(costs: StepCosts | None, saving: Callable[[StepCosts], float]) -> float | Missing:
+def predict_gain(
+    costs: StepCosts | None, predictor: Callable[[StepCosts], float]
+) -> float | Missing:
     """Predict a gain with ``saving``; missing without costs."""
-    return _NO_TRACE if costs is None else saving(costs)
+    return _NO_TRACE if costs is None else predictor(costs)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Flags, Ints, column, encode
-from graphviz_dash.analysis.trace.api_calls import CallClass, call_class
+from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.model.marks import STEP
 
@@ -66,21 +66,21 @@ class CpuSlices(Struct, frozen=True):
     threads: tuple[int, ...]
     """Threads that marked steps, then those that launched GPU work."""
 
-    def of_kind(self, kind: SliceKind) -> Flags:
+    def select_kind(self, kind: SliceKind) -> Flags:
         """Return a mask of the slices of ``kind``."""
         return np.asarray(self.kind == kind)
 
-    def frame_of(self, slice_index: int) -> str | None:
+    def get_frame(self, slice_index: int) -> str | None:
         """Return the compilation of a region."""
-        return region_frame(self.names[int(self.name[slice_index])])
+        return parse_region_frame(self.names[int(self.name[slice_index])])
 
-    def key_of(self, slice_index: int) -> str | None:
+    def get_key(self, slice_index: int) -> str | None:
         """Return the graph key of a call."""
         match = _CALL.match(self.names[int(self.name[slice_index])])
         return None if match is None else match["key"]
 
 
-def region_frame(name: str) -> str | None:
+def parse_region_frame(name: str) -> str | None:
     """Parse the compilation id in a region's name; None for other names."""
     match = _REGION.match(name)
     return None if match is None else match["frame"]
@@ -95,17 +95,17 @@ def has_compiled_code(trace: Trace) -> bool:
     return False
 
 
-def cpu_slices(trace: Trace) -> CpuSlices:
+def build_cpu_slices(trace: Trace) -> CpuSlices:
     """Build the slices of ``trace``; near-linear in its rows."""
     tables = (trace.ops, trace.annotations, trace.runtime)
     codes: list[Ints] = []
     kinds: list[Ints] = []
     names: list[str] = []
     for table in tables:
-        table_codes, table_names = _encoded(table["name"])
+        table_codes, table_names = _encode_names(table["name"])
         is_call = table is trace.runtime
         kind = np.array(
-            [_call_kind(name) if is_call else _range_kind(name) for name in table_names],
+            [_classify_call(name) if is_call else _classify_range(name) for name in table_names],
             dtype=np.int64,
         )
         if table is trace.annotations:
@@ -114,7 +114,8 @@ def cpu_slices(trace: Trace) -> CpuSlices:
         kinds.append(kind[table_codes] if len(table_names) else np.zeros(0, dtype=np.int64))
         names.extend(table_names)
     start, duration, thread = (
-        np.concatenate([column(table, name) for table in tables]) for name in ("ts", "dur", "tid")
+        np.concatenate([get_column(table, name) for table in tables])
+        for name in ("ts", "dur", "tid")
     )
     kind = np.concatenate(kinds)
     launches = (kind == SliceKind.LAUNCH) | (kind == SliceKind.GRAPH_LAUNCH)
@@ -129,22 +130,22 @@ def cpu_slices(trace: Trace) -> CpuSlices:
     )
 
 
-def first_of_kind_within(slices: CpuSlices, kind: SliceKind, around: SliceKind) -> Ints:
+def find_first_within(slices: CpuSlices, kind: SliceKind, around: SliceKind) -> Ints:
     """Find the start of the first slice of ``kind`` within each slice of kind ``around``.
 
     Shape (slices,); otherwise the largest integer.
     """
     never = np.iinfo(np.int64).max
     first = np.full(len(slices.kind), never, dtype=np.int64)
-    nearest = slices.nesting.nearest(slices.of_kind(around))
-    rows = np.flatnonzero(slices.of_kind(kind))
+    nearest = slices.nesting.find_nearest(slices.select_kind(around))
+    rows = np.flatnonzero(slices.select_kind(kind))
     inside = nearest[rows]
     is_inside = inside != NONE
     np.minimum.at(first, inside[is_inside], slices.nesting.start[rows[is_inside]])
     return first
 
 
-def _encoded(names: pl.Series) -> tuple[Ints, list[str]]:
+def _encode_names(names: pl.Series) -> tuple[Ints, list[str]]:
     """Encode names as codes of shape (rows,) with the text of each code."""
     if str(names.dtype) == "String":
         texts = names.fill_null("").to_list()
@@ -156,8 +157,8 @@ def _encoded(names: pl.Series) -> tuple[Ints, list[str]]:
     return codes.astype(np.int64), distinct
 
 
-def _call_kind(name: str) -> SliceKind:
-    class_of_call = call_class(name)
+def _classify_call(name: str) -> SliceKind:
+    class_of_call = get_call_class(name)
     if class_of_call is CallClass.GRAPH_LAUNCH:
         return SliceKind.GRAPH_LAUNCH
     if class_of_call in (CallClass.KERNEL_LAUNCH, CallClass.COPY):
@@ -165,7 +166,7 @@ def _call_kind(name: str) -> SliceKind:
     return SliceKind.WAIT if class_of_call is CallClass.SYNCHRONISE else SliceKind.OTHER_CALL
 
 
-def _range_kind(name: str) -> SliceKind:
+def _classify_range(name: str) -> SliceKind:
     if name.startswith((STEP, _PROFILER_STEP)):
         return SliceKind.STEP
     if name == _GUARDS:

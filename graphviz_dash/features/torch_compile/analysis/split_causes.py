@@ -11,23 +11,29 @@ from typing import Final
 from msgspec import Struct
 
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
-from graphviz_dash.features.torch_compile.analysis.cause import CompileCause, first_rule
+from graphviz_dash.features.torch_compile.analysis.cause import CompileCause, find_first_rule
 from graphviz_dash.features.torch_compile.analysis.inputs import (
     DEVICE_CALLS,
-    first_call,
-    first_cpu_use,
-    frame_lines,
+    find_first_call,
+    find_first_cpu_use,
+    get_frame_lines,
 )
-from graphviz_dash.features.torch_compile.analysis.mended_step import without_splits
-from graphviz_dash.features.torch_compile.analysis.savings import StepCosts, not_told, predicted
+from graphviz_dash.features.torch_compile.analysis.mended_step import merge_partitions
+from graphviz_dash.features.torch_compile.analysis.savings import (
+    StepCosts,
+    predict_gain,
+    report_unavailable,
+)
 from graphviz_dash.model.compilation import Compilation, CompiledFrame, SplitOperator, UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
 
-UNTOLD: Final = "the graph comes from Inductor's cache, which does not store the reason for a split"
+UNKNOWN_SPLIT_REASON: Final = (
+    "the graph comes from Inductor's cache, which does not store the reason for a split"
+)
 """Reason of a split that only the trace shows."""
 
 
-_BEHIND_A_SKIP: Final = not_told("the graph is not recorded; fix this first")
+_SKIPPED_GRAPH: Final = report_unavailable("the graph is not recorded; fix this first")
 _ON_CPU: Final = re.compile(r"\bcpu\b|DeviceCopy")
 
 
@@ -37,7 +43,7 @@ _COPY: Final = re.compile(r"DeviceCopy|device_put|_to_copy")
 _UNBACKED_CALLS: Final = re.compile(r"nonzero|\bunique|masked_select|\.item\(|\.tolist\(")
 
 
-_NEVER: Final = re.compile(r"(?!)")
+_NO_MATCH: Final = re.compile(r"(?!)")
 
 
 _SPLIT_RULES: Final = (
@@ -54,7 +60,7 @@ class _Split(Struct):
     operators: list[SplitOperator]
 
 
-def split_causes(
+def find_split_causes(
     compilation: Compilation, frames: dict[str, CompiledFrame], costs: StepCosts | None
 ) -> Iterator[CompileCause]:
     """Find operators that split graphs, grouped by line."""
@@ -64,32 +70,37 @@ def split_causes(
         operators = [operator for partition in split.partitions for operator in partition.operators]
         # Copies from and to the CPU belong to the CPU work.
         on_cpu = [operator for operator in operators if _is_cpu_work(operator)]
-        cpu_lines = _line_of_split(on_cpu[0], operators, frames.get(split_frame)) if on_cpu else ()
+        cpu_lines = (
+            _find_split_lines(on_cpu[0], operators, frames.get(split_frame)) if on_cpu else ()
+        )
         for operator in operators:
-            lines = operator.lines or _line_of_split(operator, operators, frames.get(split_frame))
+            lines = operator.lines or _find_split_lines(
+                operator, operators, frames.get(split_frame)
+            )
             if cpu_lines and _is_copy(operator):
                 lines = cpu_lines
             line_text = lines[0].text if lines else split_frame
             line_splits = splits.setdefault(line_text, _Split(lines, [], []))
             line_splits.frames.append(split_frame)
             line_splits.operators.append(operator)
-    _add_untold(splits, compilation, frames, costs)
+    _add_unexplained_splits(splits, compilation, frames, costs)
     skipped = {skip.frame for skip in compilation.skips}
     shares = Counter(frame for line_splits in splits.values() for frame in set(line_splits.frames))
     for line_splits in splits.values():
         reasons = tuple(dict.fromkeys(operator.reason for operator in line_splits.operators))
         yield CompileCause(
-            rule=_rule_of_split(line_splits.operators),
+            rule=_choose_split_rule(line_splits.operators),
             reason=", ".join(reasons),
             lines=line_splits.lines,
             frames=tuple(dict.fromkeys(line_splits.frames)),
-            times=len(line_splits.operators),
-            saves_ns=_BEHIND_A_SKIP
+            count=len(line_splits.operators),
+            gain_ns=_SKIPPED_GRAPH
             if skipped.issuperset(line_splits.frames)
-            else predicted(
-                costs, partial(_saved_by_joining, tuple(dict.fromkeys(line_splits.frames)), shares)
+            else predict_gain(
+                costs,
+                partial(_predict_merge_gain, tuple(dict.fromkeys(line_splits.frames)), shares),
             ),
-            once_ns=None,
+            one_time_ns=None,
             details=tuple(
                 dict.fromkeys(
                     operator.operator or operator.name
@@ -100,7 +111,7 @@ def split_causes(
         )
 
 
-def _line_of_split(
+def _find_split_lines(
     operator: SplitOperator, operators: Sequence[SplitOperator], frame: CompiledFrame | None
 ) -> tuple[UserLine, ...]:
     if operator.lines:
@@ -113,12 +124,12 @@ def _line_of_split(
     other = next(same_reason, ())
     if other:
         return other
-    line = first_cpu_use(frame) if _ON_CPU.search(operator.reason) else None
-    line = line or first_call(frame, _calls_of(operator))
-    return frame_lines(frame) if line is None else (line,)
+    line = find_first_cpu_use(frame) if _ON_CPU.search(operator.reason) else None
+    line = line or find_first_call(frame, _build_call_pattern(operator))
+    return get_frame_lines(frame) if line is None else (line,)
 
 
-def _calls_of(operator: SplitOperator) -> re.Pattern[str]:
+def _build_call_pattern(operator: SplitOperator) -> re.Pattern[str]:
     """Build a pattern for statements of Dynamo's graph that may become ``operator``."""
     if _is_copy(operator):
         return DEVICE_CALLS
@@ -127,7 +138,7 @@ def _calls_of(operator: SplitOperator) -> re.Pattern[str]:
     # aten.foo.default, mine::foo and torch.ops.mine.foo.default are all named foo.
     words = [word for word in re.split(r"[.:]+", operator.operator or "") if word]
     names = [word for word in words if word not in ("torch", "ops", "aten", "default")]
-    return re.compile(rf"\b{re.escape(names[-1])}\b") if names else _NEVER
+    return re.compile(rf"\b{re.escape(names[-1])}\b") if names else _NO_MATCH
 
 
 def _is_copy(operator: SplitOperator) -> bool:
@@ -138,7 +149,7 @@ def _is_cpu_work(operator: SplitOperator) -> bool:
     return bool(_ON_CPU.search(operator.reason)) and not _is_copy(operator)
 
 
-def _add_untold(
+def _add_unexplained_splits(
     splits: dict[str, _Split],
     compilation: Compilation,
     frames: dict[str, CompiledFrame],
@@ -149,33 +160,37 @@ def _add_untold(
     for call in costs.time.calls if costs else ():
         if call.frame is None or call.frame in explained or call.frame not in cached:
             continue
-        if call.replays > call.calls or (call.replays and _launches_between(costs, call.frame)):
-            lines = frame_lines(frames.get(call.frame))
+        if call.replays > call.calls or (call.replays and _has_uncaptured_work(costs, call.frame)):
+            lines = get_frame_lines(frames.get(call.frame))
             line_text = f"{lines[0].text if lines else ''} {call.frame}"
-            operator = SplitOperator("", UNTOLD, None, lines)
+            operator = SplitOperator("", UNKNOWN_SPLIT_REASON, None, lines)
             splits[line_text] = _Split(lines, [call.frame], [operator])
 
 
-def _launches_between(costs: StepCosts | None, frame: str) -> bool:
+def _has_uncaptured_work(costs: StepCosts | None, frame: str) -> bool:
     return costs is not None and any(
-        part.busy_ns for part in costs.of((StepPart.COMPILED,), [frame])
+        part.busy_ns for part in costs.select_parts((StepPart.COMPILED,), [frame])
     )
 
 
-def _rule_of_split(operators: Sequence[SplitOperator]) -> CompileRuleId:
+def _choose_split_rule(operators: Sequence[SplitOperator]) -> CompileRuleId:
     """Choose the rule of a split; CPU work takes precedence over its copies."""
-    if any(operator.reason == UNTOLD for operator in operators):
-        return CompileRuleId.SPLIT_UNTOLD
+    if any(operator.reason == UNKNOWN_SPLIT_REASON for operator in operators):
+        return CompileRuleId.UNEXPLAINED_SPLIT
     rules = [
         CompileRuleId.COPY_BETWEEN_DEVICES
         if _is_copy(operator)
-        else first_rule(operator.reason, _SPLIT_RULES, CompileRuleId.UNSAFE_OPERATOR)
+        else find_first_rule(operator.reason, _SPLIT_RULES, CompileRuleId.UNSAFE_OPERATOR)
         for operator in operators
     ]
     others = [rule for rule in rules if rule is not CompileRuleId.COPY_BETWEEN_DEVICES]
     return Counter(others or rules).most_common(1)[0][0]
 
 
-def _saved_by_joining(frames: Sequence[str], shares: Mapping[str, int], costs: StepCosts) -> float:
+def _predict_merge_gain(
+    frames: Sequence[str], shares: Mapping[str, int], costs: StepCosts
+) -> float:
     pieces = costs.pieces
-    return sum(costs.saved(without_splits(pieces, frame)) / shares[frame] for frame in frames)
+    return sum(
+        costs.predict_gain_ns(merge_partitions(pieces, frame)) / shares[frame] for frame in frames
+    )

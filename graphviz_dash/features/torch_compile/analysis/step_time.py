@@ -16,25 +16,25 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.absence import UNMARKED
-from graphviz_dash.analysis.arrays import Ints, column
+from graphviz_dash.analysis.absence import NO_STEP_MARKS
+from graphviz_dash.analysis.arrays import Ints, get_column
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
-from graphviz_dash.analysis.trace.gpu_records import missing_gpu_work
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.intervals import NONE
-from graphviz_dash.analysis.trace.lanes import trace_links
+from graphviz_dash.analysis.trace.lanes import link_trace_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.features.torch_compile.analysis.clean_step import (
     CpuPiece,
     GpuWork,
     LaunchedWork,
-    cpu_pieces,
-    first_node_ns,
+    get_first_node_latency_ns,
+    split_cpu_pieces,
 )
 from graphviz_dash.features.torch_compile.analysis.slices import (
     CpuSlices,
     SliceKind,
-    cpu_slices,
-    first_of_kind_within,
+    build_cpu_slices,
+    find_first_within,
 )
 from graphviz_dash.model.absence import Missing
 
@@ -93,43 +93,45 @@ class StepTime(Struct, frozen=True, dict=True):
         """GPU idle time under the profiler, in ns."""
         return sum(part.idle_ns for part in self.parts)
 
-    def scale(self, step_ns: float) -> float:
+    def compute_idle_scale(self, step_ns: float) -> float:
         """Compute the factor for idle time, except graph launches, in a step of ``step_ns``.
 
         0 if GPU work alone lasts longer.
         """
-        launching_ns = self._launching_ns
+        launching_ns = self._launch_idle_ns
         other_idle_ns = self.idle_ns - launching_ns
-        remaining_ns = step_ns - self.busy_ns - self._clean_launching(step_ns)
+        remaining_ns = step_ns - self.busy_ns - self._compute_clean_launch_ns(step_ns)
         return max(0.0, remaining_ns) / other_idle_ns if other_idle_ns else 0.0
 
-    def clean_idle(self, part: PartTime, step_ns: float) -> float:
+    def compute_clean_idle_ns(self, part: PartTime, step_ns: float) -> float:
         """Compute the idle time of ``part`` in a clean step of ``step_ns``, in ns."""
-        if part.part is StepPart.LAUNCH and self._launching_ns:
-            return part.idle_ns * self._clean_launching(step_ns) / self._launching_ns
-        return part.idle_ns * self.scale(step_ns)
+        if part.part is StepPart.LAUNCH and self._launch_idle_ns:
+            return part.idle_ns * self._compute_clean_launch_ns(step_ns) / self._launch_idle_ns
+        return part.idle_ns * self.compute_idle_scale(step_ns)
 
-    def clean(self, part: PartTime, step_ns: float) -> float:
+    def compute_clean_ns(self, part: PartTime, step_ns: float) -> float:
         """Compute the time of ``part`` in a clean step of ``step_ns``, in ns."""
-        return part.busy_ns + self.clean_idle(part, step_ns)
+        return part.busy_ns + self.compute_clean_idle_ns(part, step_ns)
 
     @cached_property
-    def _launching_ns(self) -> float:
+    def _launch_idle_ns(self) -> float:
         """Idle time during graph launches under the profiler, in ns."""
         return sum(part.idle_ns for part in self.parts if part.part is StepPart.LAUNCH)
 
-    def _clean_launching(self, step_ns: float) -> float:
+    def _compute_clean_launch_ns(self, step_ns: float) -> float:
         """Compute the idle time during graph launches without a profiler, at most, in ns."""
         longest = max(0.0, step_ns - self.busy_ns)
-        return min(self._launching_ns, self._graphs * first_node_ns(), longest)
+        return min(self._launch_idle_ns, self._graph_count * get_first_node_latency_ns(), longest)
 
     @cached_property
-    def _graphs(self) -> int:
+    def _graph_count(self) -> int:
         return sum(piece.launches_graph for piece in self.pieces)
 
-    def remainder(self, step_ns: float) -> float:
+    def compute_remainder_ns(self, step_ns: float) -> float:
         """Compute the step time minus the sum of the parts, in whole ns; may be negative."""
-        return float(round(step_ns - sum(self.clean(part, step_ns) for part in self.parts)))
+        return float(
+            round(step_ns - sum(self.compute_clean_ns(part, step_ns) for part in self.parts))
+        )
 
 
 _Key = tuple[StepPart, "str | None"]
@@ -137,7 +139,7 @@ _Key = tuple[StepPart, "str | None"]
 _HOST_COPIES: Final = ("Memcpy HtoD", "Memcpy DtoH")
 
 
-class Stretch(Struct, frozen=True):
+class StepSpan(Struct, frozen=True):
     """A span of a traced step with one purpose."""
 
     start: int
@@ -152,7 +154,7 @@ class Stretch(Struct, frozen=True):
     """True if the GPU is busy."""
 
 
-def step_time(
+def compute_step_time(
     trace: Trace, traced_steps: Sequence[Step], compilation: Compilation | None
 ) -> StepTime | Missing:
     """Compute the time breakdown of ``traced_steps`` of ``trace``.
@@ -160,15 +162,15 @@ def step_time(
     ``compilation`` maps backward passes to compilations; without it they are unknown.
     """
     if not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
-        return UNMARKED
-    missing = missing_gpu_work(trace)
+        return NO_STEP_MARKS
+    missing = find_missing_gpu_work(trace)
     if missing is not None:
         return missing
-    selected = _middle_half(traced_steps)
+    selected = _select_middle_half(traced_steps)
     divider = StepDivider(trace, compilation)
     busy, idle = defaultdict[_Key, float](float), defaultdict[_Key, float](float)
     for step in selected:
-        for stretch in divider.stretches(step):
+        for stretch in divider.divide(step):
             sums = busy if stretch.is_busy else idle
             sums[stretch.part, stretch.frame] += stretch.end - stretch.start
     count = len(selected)
@@ -180,8 +182,8 @@ def step_time(
         steps=count,
         traced_ns=sum(step.end - step.start for step in selected) / count,
         parts=tuple(sorted(parts, key=lambda part: -(part.busy_ns + part.idle_ns))),
-        calls=divider.calls(selected),
-        pieces=divider.cpu_pieces(selected[len(selected) // 2]),
+        calls=divider.count_calls(selected),
+        pieces=divider.split_cpu(selected[len(selected) // 2]),
     )
 
 
@@ -189,17 +191,17 @@ class StepDivider:
     """Divider for the steps of a trace with compiled code; built in near-linear time."""
 
     def __init__(self, trace: Trace, compilation: Compilation | None) -> None:
-        self._located = _Located(cpu_slices(trace), compilation)
-        self._keys = self._located.keys_of_work(trace)
-        self._start = column(trace.gpu, "ts")
-        self._end = self._start + np.maximum(column(trace.gpu, "dur"), 0)
-        self._launch = trace_links(trace).launch
-        self._call_start = column(trace.runtime, "ts")
-        self._call_end = self._call_start + np.maximum(column(trace.runtime, "dur"), 0)
+        self._located = _PartLocator(build_cpu_slices(trace), compilation)
+        self._keys = self._located.find_work_keys(trace)
+        self._start = get_column(trace.gpu, "ts")
+        self._end = self._start + np.maximum(get_column(trace.gpu, "dur"), 0)
+        self._launch = link_trace_launches(trace).launch
+        self._call_start = get_column(trace.runtime, "ts")
+        self._call_end = self._call_start + np.maximum(get_column(trace.runtime, "dur"), 0)
         names = trace.gpu["name"].cast(str).fill_null("").to_list()
         self._is_host_copy = [name.startswith(_HOST_COPIES) for name in names]
 
-    def stretches(self, step: Step) -> list[Stretch]:
+    def divide(self, step: Step) -> list[StepSpan]:
         """Divide ``step`` into spans without gaps."""
         inside = np.flatnonzero((self._end > step.start) & (self._start < step.end))
         begin = np.maximum(self._start[inside], step.start)
@@ -217,21 +219,23 @@ class StepDivider:
         starts, ends = np.concatenate(([step.start], stop)), np.concatenate((begin, [step.end]))
         starts = np.maximum.accumulate(starts)
         has_gap = ends > starts
-        pieces += self._located.idle(starts[has_gap], ends[has_gap])
+        pieces += self._located.find_idle_pieces(starts[has_gap], ends[has_gap])
         pieces.sort(key=lambda piece: piece[0])
-        return _joined(pieces)
+        return _merge_pieces(pieces)
 
-    def calls(self, traced_steps: Sequence[Step]) -> tuple[FrameCalls, ...]:
+    def count_calls(self, traced_steps: Sequence[Step]) -> tuple[FrameCalls, ...]:
         """Count the calls of each compilation in ``traced_steps``, ordered by first call."""
-        return self._located.calls(traced_steps)
+        return self._located.count_calls(traced_steps)
 
-    def cpu_pieces(self, step: Step) -> tuple[CpuPiece, ...]:
+    def split_cpu(self, step: Step) -> tuple[CpuPiece, ...]:
         """Split the CPU activity of ``step`` and its launches into pieces."""
         edges = np.array([step.start]), np.array([step.end])
-        spans = [(first, last, *key) for first, last, key, _ in self._located.idle(*edges)]
-        return cpu_pieces(spans, self._launched(step))
+        spans = [
+            (first, last, *key) for first, last, key, _ in self._located.find_idle_pieces(*edges)
+        ]
+        return split_cpu_pieces(spans, self._collect_launched_work(step))
 
-    def _launched(self, step: Step) -> list[LaunchedWork]:
+    def _collect_launched_work(self, step: Step) -> list[LaunchedWork]:
         """Collect the GPU work launched in ``step``, ordered by call."""
         by_launch: dict[int, list[int]] = {}
         for row, launch in enumerate(self._launch.tolist()):
@@ -242,7 +246,7 @@ class StepDivider:
             start, end = int(self._start[rows].min()), int(self._end[rows].max())
             work = GpuWork(
                 part=self._keys[rows[0]][0],
-                ns=float(end - start),
+                duration_ns=float(end - start),
                 kernels=len(rows),
                 is_host_copy=any(self._is_host_copy[row] for row in rows),
             )
@@ -254,8 +258,8 @@ class StepDivider:
 _Piece = tuple[int, int, _Key, bool]
 
 
-def _joined(pieces: Sequence[_Piece]) -> list[Stretch]:
-    stretches: list[Stretch] = []
+def _merge_pieces(pieces: Sequence[_Piece]) -> list[StepSpan]:
+    stretches: list[StepSpan] = []
     for first, last, (part, frame), is_busy in pieces:
         previous = stretches[-1] if stretches else None
         if previous is not None and (
@@ -271,39 +275,39 @@ def _joined(pieces: Sequence[_Piece]) -> list[Stretch]:
         ):
             stretches[-1] = replace(previous, end=last)
         else:
-            stretches.append(Stretch(first, last, part, frame, is_busy))
+            stretches.append(StepSpan(first, last, part, frame, is_busy))
     return stretches
 
 
-def _middle_half(traced_steps: Sequence[Step]) -> list[Step]:
+def _select_middle_half(traced_steps: Sequence[Step]) -> list[Step]:
     ordered = sorted(traced_steps, key=lambda step: step.end - step.start)
     excluded = len(ordered) // 4
     return ordered[excluded : len(ordered) - excluded]
 
 
-class _Located:
+class _PartLocator:
     """Assignment of CPU instants and GPU work to parts and compilations."""
 
     def __init__(self, slices: CpuSlices, compilation: Compilation | None) -> None:
         self._slices = slices
         nesting = slices.nesting
-        self._call = nesting.nearest(slices.of_kind(SliceKind.CALL))
-        self._region = nesting.nearest(slices.of_kind(SliceKind.REGION))
-        self._copy = nesting.nearest(slices.of_kind(SliceKind.COPY))
-        self._guards = nesting.nearest(slices.of_kind(SliceKind.GUARDS))
-        self._wrapper = nesting.nearest(slices.of_kind(SliceKind.WRAPPER))
-        self._first_launch = first_of_kind_within(slices, SliceKind.GRAPH_LAUNCH, SliceKind.CALL)
+        self._call = nesting.find_nearest(slices.select_kind(SliceKind.CALL))
+        self._region = nesting.find_nearest(slices.select_kind(SliceKind.REGION))
+        self._copy = nesting.find_nearest(slices.select_kind(SliceKind.COPY))
+        self._guards = nesting.find_nearest(slices.select_kind(SliceKind.GUARDS))
+        self._wrapper = nesting.find_nearest(slices.select_kind(SliceKind.WRAPPER))
+        self._first_launch = find_first_within(slices, SliceKind.GRAPH_LAUNCH, SliceKind.CALL)
         self._frame_of_key = {
             graph.key: graph.frame for graph in (compilation.graphs if compilation else ())
         }
         self._frames: dict[int, str | None] = {}
-        self._call_within = self._calls_by_wrapper()
-        self._last_call = self._last_calls()
-        self._regions = self._regions_by_thread()
+        self._call_within = self._map_calls_by_wrapper()
+        self._last_call = self._find_last_calls()
+        self._regions = self._group_regions_by_thread()
 
-    def keys_of_work(self, trace: Trace) -> list[_Key]:
+    def find_work_keys(self, trace: Trace) -> list[_Key]:
         """Find part and compilation of each row of ``trace.gpu``."""
-        launch = trace_links(trace).launch
+        launch = link_trace_launches(trace).launch
         key_by_launch: dict[int, _Key] = {}
         keys: list[_Key] = []
         for row in launch.tolist():
@@ -311,11 +315,11 @@ class _Located:
                 keys.append((StepPart.EAGER, None))
                 continue
             if row not in key_by_launch:
-                key_by_launch[row] = self._key_of_launch(self._slices.runtime + row)
+                key_by_launch[row] = self._find_launch_key(self._slices.runtime + row)
             keys.append(key_by_launch[row])
         return keys
 
-    def idle(self, starts: Ints, ends: Ints) -> list[_Piece]:
+    def find_idle_pieces(self, starts: Ints, ends: Ints) -> list[_Piece]:
         """Find the CPU activity during the gaps from ``starts`` to ``ends``."""
         if not len(starts):
             return []
@@ -331,15 +335,15 @@ class _Located:
         gap = np.searchsorted(starts, middle, "right") - 1
         in_gap = (gap >= 0) & (middle < ends[np.maximum(gap, 0)])
         first, last, middle = first[in_gap], last[in_gap], middle[in_gap]
-        columns = (self._innermost(middle), middle, first, last)
+        columns = (self._find_innermost(middle), middle, first, last)
         return [
-            (begin, end, self._key_at(slice_index, instant), False)
+            (begin, end, self._find_key(slice_index, instant), False)
             for slice_index, instant, begin, end in zip(
                 *(values.tolist() for values in columns), strict=True
             )
         ]
 
-    def calls(self, traced_steps: Sequence[Step]) -> tuple[FrameCalls, ...]:
+    def count_calls(self, traced_steps: Sequence[Step]) -> tuple[FrameCalls, ...]:
         """Count the calls of each compilation within the steps."""
         slices = self._slices
         counts: dict[str | None, list[int]] = {}
@@ -350,9 +354,9 @@ class _Located:
         for first, last in bounds:
             within |= (starts >= first) & (starts < last)
         for kind, column_index in wanted:
-            rows = np.flatnonzero(slices.of_kind(kind) & within)
+            rows = np.flatnonzero(slices.select_kind(kind) & within)
             for row in rows[np.argsort(starts[rows], kind="stable")].tolist():
-                frame = self._frame(row)
+                frame = self._find_frame(row)
                 if column_index == 0 or self._call[row] != NONE:
                     counts.setdefault(frame, [0, 0, 0])[column_index] += 1
         steps = len(traced_steps)
@@ -361,7 +365,7 @@ class _Located:
             for frame, numbers in counts.items()
         )
 
-    def _innermost(self, instants: Ints) -> Ints:
+    def _find_innermost(self, instants: Ints) -> Ints:
         """Find the innermost slice at each instant.
 
         Prefers the thread of the steps; if it waits or has no slice, other launching threads count.
@@ -373,7 +377,7 @@ class _Located:
             if not len(unassigned):
                 break
             threads = np.full(len(unassigned), thread, dtype=np.int64)
-            innermost = self._slices.nesting.around(instants[unassigned], threads)
+            innermost = self._slices.nesting.find_around(instants[unassigned], threads)
             kind = np.where(innermost == NONE, SliceKind.STEP, self._slices.kind[innermost])
             is_active = (
                 (kind != SliceKind.STEP) & (kind != SliceKind.WAIT) & (kind != SliceKind.RANGE)
@@ -383,15 +387,15 @@ class _Located:
             waits[unassigned[waiting]] = innermost[waiting]
         return np.where(chosen == NONE, waits, chosen)
 
-    def _key_of_launch(self, row: int) -> _Key:
-        call, frame = self._call[row], self._frame(row)
+    def _find_launch_key(self, row: int) -> _Key:
+        call, frame = self._call[row], self._find_frame(row)
         if self._slices.kind[row] == SliceKind.GRAPH_LAUNCH:
             return StepPart.REPLAY, frame
         if call == NONE:
             return StepPart.EAGER, frame
-        return (StepPart.COPIES if self._copies_input(row) else StepPart.COMPILED), frame
+        return (StepPart.COPIES if self._is_input_copy(row) else StepPart.COMPILED), frame
 
-    def _copies_input(self, row: int) -> bool:
+    def _is_input_copy(self, row: int) -> bool:
         """Check for a slice within an input copy before the call's first graph launch."""
         nesting = self._slices.nesting
         copy, call = int(self._copy[row]), int(self._call[row])
@@ -401,33 +405,33 @@ class _Located:
             and nesting.start[row] < self._first_launch[call] < np.iinfo(np.int64).max
         )
 
-    def _key_at(self, row: int, instant: int) -> _Key:
+    def _find_key(self, row: int, instant: int) -> _Key:
         if row == NONE:
             return StepPart.PYTHON, None
         if self._slices.kind[row] == SliceKind.WAIT:
-            return StepPart.WAIT, self._frame(row)
+            return StepPart.WAIT, self._find_frame(row)
         if self._guards[row] != NONE:
-            return StepPart.GUARDS, self._guarded(int(self._guards[row]))
-        return self._part_at(row, instant), self._frame(row)
+            return StepPart.GUARDS, self._find_guarded_frame(int(self._guards[row]))
+        return self._find_part(row, instant), self._find_frame(row)
 
-    def _part_at(self, row: int, instant: int) -> StepPart:
+    def _find_part(self, row: int, instant: int) -> StepPart:
         """Find the part of an instant in a slice other than a wait or a cache lookup."""
         call = int(self._call[row])
         if call != NONE:
-            return self._part_of_call(row, call)
-        if self._in_wrapper(row):
+            return self._find_call_part(row, call)
+        if self._is_in_wrapper(row):
             return StepPart.DISPATCH
         if self._slices.kind[row] == SliceKind.GRAPH_LAUNCH:
             # A graph that the program or mode compile-graph launches around compiled code.
             return StepPart.LAUNCH
-        if self._region[row] == NONE or self._behind_a_break(row, instant):
+        if self._region[row] == NONE or self._is_after_break(row, instant):
             return StepPart.EAGER
         return StepPart.DISPATCH
 
-    def _part_of_call(self, row: int, call: int) -> StepPart:
+    def _find_call_part(self, row: int, call: int) -> StepPart:
         if self._first_launch[call] == np.iinfo(np.int64).max:
             return StepPart.COMPILED
-        if self._copies_input(row):
+        if self._is_input_copy(row):
             return StepPart.COPIES
         kind = self._slices.kind[row]
         if kind == SliceKind.GRAPH_LAUNCH:
@@ -436,14 +440,14 @@ class _Located:
         is_uncaptured = kind in (SliceKind.OPERATOR, SliceKind.LAUNCH, SliceKind.COPY)
         return StepPart.COMPILED if is_uncaptured else StepPart.DISPATCH
 
-    def _in_wrapper(self, row: int) -> bool:
+    def _is_in_wrapper(self, row: int) -> bool:
         wrapper, region = int(self._wrapper[row]), int(self._region[row])
         nesting = self._slices.nesting
         return wrapper != NONE and (
             region == NONE or bool(nesting.depth[wrapper] > nesting.depth[region])
         )
 
-    def _behind_a_break(self, row: int, instant: int) -> bool:
+    def _is_after_break(self, row: int, instant: int) -> bool:
         """Check whether an instant in a compiled function is eager code.
 
         True for operators outside graphs and for code after the function's last graph.
@@ -453,10 +457,10 @@ class _Located:
         last = self._last_call.get(int(self._region[row]))
         return last is not None and instant >= last
 
-    def _calls_by_wrapper(self) -> dict[int, int]:
+    def _map_calls_by_wrapper(self) -> dict[int, int]:
         nesting = self._slices.nesting
         calls: dict[int, int] = {}
-        for call in np.flatnonzero(self._slices.of_kind(SliceKind.CALL)).tolist():
+        for call in np.flatnonzero(self._slices.select_kind(SliceKind.CALL)).tolist():
             wrapper = int(self._wrapper[call])
             while wrapper != NONE:
                 calls.setdefault(wrapper, call)
@@ -464,33 +468,33 @@ class _Located:
                 wrapper = NONE if parent == NONE else int(self._wrapper[parent])
         return calls
 
-    def _last_calls(self) -> dict[int, int]:
+    def _find_last_calls(self) -> dict[int, int]:
         """Find the end of the last graph of each region that continues in another region."""
         slices, nesting = self._slices, self._slices.nesting
         parent = nesting.parent
-        regions = np.flatnonzero(slices.of_kind(SliceKind.REGION))
+        regions = np.flatnonzero(slices.select_kind(SliceKind.REGION))
         parent_regions = np.where(
             parent[regions] == NONE, NONE, self._region[np.maximum(parent[regions], 0)]
         )
         interrupted = set(parent_regions[parent_regions != NONE].tolist())
         ends: dict[int, int] = {region: int(nesting.start[region]) for region in interrupted}
-        for call in np.flatnonzero(slices.of_kind(SliceKind.CALL)).tolist():
+        for call in np.flatnonzero(slices.select_kind(SliceKind.CALL)).tolist():
             region = int(self._region[call])
             if region in ends:
-                outermost = self._wrapper[call] if self._in_wrapper(call) else call
+                outermost = self._wrapper[call] if self._is_in_wrapper(call) else call
                 ends[region] = max(ends[region], int(nesting.end[int(outermost)]))
         return ends
 
-    def _regions_by_thread(self) -> dict[int, Ints]:
+    def _group_regions_by_thread(self) -> dict[int, Ints]:
         nesting = self._slices.nesting
-        regions = np.flatnonzero(self._slices.of_kind(SliceKind.REGION))
+        regions = np.flatnonzero(self._slices.select_kind(SliceKind.REGION))
         regions = regions[np.argsort(nesting.start[regions], kind="stable")]
         return {
             thread: regions[nesting.thread[regions] == thread]
             for thread in np.unique(nesting.thread).tolist()
         }
 
-    def _frame(self, row: int) -> str | None:
+    def _find_frame(self, row: int) -> str | None:
         """Find the compilation of a slice, from its region or else from the graph call."""
         region, call = int(self._region[row]), int(self._call[row])
         if call == NONE and region == NONE:
@@ -500,14 +504,14 @@ class _Located:
             return None
         if owner not in self._frames:
             self._frames[owner] = (
-                self._slices.frame_of(owner)
+                self._slices.get_frame(owner)
                 if region != NONE
-                else self._frame_of_key.get(self._slices.key_of(owner) or "")
+                else self._frame_of_key.get(self._slices.get_key(owner) or "")
             )
         return self._frames[owner]
 
-    def _guarded(self, guards: int) -> str | None:
+    def _find_guarded_frame(self, guards: int) -> str | None:
         nesting = self._slices.nesting
         regions = self._regions[int(nesting.thread[guards])]
         position = int(np.searchsorted(nesting.start[regions], nesting.end[guards]))
-        return self._frame(int(regions[position])) if position < len(regions) else None
+        return self._find_frame(int(regions[position])) if position < len(regions) else None

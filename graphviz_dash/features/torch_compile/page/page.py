@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import streamlit as st
 
-from graphviz_dash.features.torch_compile.analysis.program_tree import Box
+from graphviz_dash.features.torch_compile.analysis.program_tree import TreeBox
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport, has_compile_report
 from graphviz_dash.features.torch_compile.narrative import (
-    cause_title,
-    compile_sentence,
-    saving_text,
-    unexplained_hint,
+    build_compile_log_hint,
+    format_saving,
+    get_cause_title,
+    summarize_compilation,
 )
 from graphviz_dash.features.torch_compile.page.compile_causes import (
-    cause_cards,
-    keep_room,
-    step_parts,
+    generate_cause_cards,
+    render_step_parts,
+    reserve_height,
 )
-from graphviz_dash.features.torch_compile.page.program import program_tree_view
-from graphviz_dash.features.torch_compile.page.state import compiled
+from graphviz_dash.features.torch_compile.page.program import render_program_tree
+from graphviz_dash.features.torch_compile.page.state import get_compile_report
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
-    Chosen,
-    choose_run,
-    chosen_experiment,
-    empty,
-    nothing,
+    SelectedExperiment,
+    load_selected_experiment,
+    select_run,
+    show_empty_state,
+    show_missing_content,
 )
-from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.page.navigation import link
-from graphviz_dash.ui.page.widgets import facts, tiles
-from graphviz_dash.units import counted, format_count, format_ns, format_percent
+from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.navigation import show_link
+from graphviz_dash.ui.page.widgets import format_facts, format_tiles
+from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 _TIME, _CAUSE = "time", "cause"
 _STEP_PARTS = "step-parts"
@@ -40,11 +40,11 @@ _STEP_PARTS = "step-parts"
 
 def render() -> None:
     """Render the page."""
-    chosen = chosen_experiment()
+    chosen = load_selected_experiment()
     runs = [run for run in chosen.experiment.runs if has_compile_report(run)]
     if not runs:
-        show(element("h1", text(chosen.entry.name)))
-        nothing(
+        show_markup(format_element("h1", escape_html(chosen.entry.name)))
+        show_missing_content(
             "compile",
             chosen.experiment.runs,
             "No compiled runs",
@@ -56,37 +56,37 @@ def render() -> None:
     explained = next((run.name for run in runs if run.compilation is not None), None)
     title = st.container()
     with st.container(width=640):
-        run = choose_run(runs, default=explained) if len(runs) > 1 else runs[0]
-    report = compiled(chosen.key, run.name)
+        run = select_run(runs, default=explained) if len(runs) > 1 else runs[0]
+    report = get_compile_report(chosen.key, run.name)
     if isinstance(report, Missing):
-        empty("No compilation data", report.reason)
+        show_empty_state("No compilation data", report.reason)
         return
     with title:
-        show(
-            element("h1", text(f"{chosen.entry.name}, {run.name}")),
-            element("p", text(compile_sentence(report)), "sentence"),
+        show_markup(
+            format_element("h1", escape_html(f"{chosen.entry.name}, {run.name}")),
+            format_element("p", escape_html(summarize_compilation(report)), "sentence"),
         )
-    show(_tiles(report))
+    show_markup(_format_tiles(report))
     st.header("Step time breakdown", anchor=False)
     chart = st.container(key=_STEP_PARTS)
-    keep_room(chosen, report, _STEP_PARTS)
+    reserve_height(chosen, report, _STEP_PARTS)
     if not report.compilation.sources:
-        lead, command = unexplained_hint(run, chosen.experiment.runs)
-        show(
-            element("p", text(lead), "muted"),
-            element("pre", text(command), "command") if command else "",
+        lead, command = build_compile_log_hint(run, chosen.experiment.runs)
+        show_markup(
+            format_element("p", escape_html(lead), "muted"),
+            format_element("pre", escape_html(command), "command") if command else "",
         )
-    _causes(report)
-    _program(chosen, run, report)
-    _sources(report)
+    _show_causes(report)
+    _show_program(chosen, run, report)
+    _show_sources(report)
     # Last, because Plotly keeps the browser busy longer than the rest of the page.
     with chart:
-        step_parts(chosen, report)
+        render_step_parts(chosen, report)
 
 
-def _tiles(report: CompileReport) -> str:
+def _format_tiles(report: CompileReport) -> str:
     step = None if isinstance(report.step_ns, Missing) else report.step_ns
-    saved = [cause.saves_ns for cause in report.causes if not isinstance(cause.saves_ns, Missing)]
+    saved = [cause.gain_ns for cause in report.causes if not isinstance(cause.gain_ns, Missing)]
     cells = [
         ("Step", format_ns(step), "unprofiled" if step else "no step was timed"),
         (
@@ -94,18 +94,18 @@ def _tiles(report: CompileReport) -> str:
             format_count(None if report.replays is None else round(report.replays)),
             "by compiled code, per step",
         ),
-        *_compilations(report),
+        *_list_compilations(report),
     ]
     if saved and step:
-        first = next(cause for cause in report.causes if cause.saves_ns == max(saved))
-        is_significant = first.saves_range is None or first.saves_range.is_clear
+        first = next(cause for cause in report.causes if cause.gain_ns == max(saved))
+        is_significant = first.gain_range is None or first.gain_range.is_significant
         share = f"{format_percent(max(saved) / step)} of the step"
         note = share if is_significant else f"{share}, within noise"
         cells.append(("Top fix saves", format_ns(max(saved)), note))
-    return tiles(cells)
+    return format_tiles(cells)
 
 
-def _compilations(report: CompileReport) -> tuple[tuple[str, str, str], ...]:
+def _list_compilations(report: CompileReport) -> tuple[tuple[str, str, str], ...]:
     """List compiler activity, if it was recorded; a trace alone does not contain it."""
     compilation = report.compilation
     if not compilation.sources:
@@ -114,7 +114,7 @@ def _compilations(report: CompileReport) -> tuple[tuple[str, str, str], ...]:
         )
     lines = {graph_break.lines[:1] for graph_break in compilation.breaks}
     spent = sum(frame.compile_ns or 0 for frame in compilation.frames)
-    note = f"by line, in {counted(len(compilation.frames), 'compilation')}"
+    note = f"by line, in {pluralize(len(compilation.frames), 'compilation')}"
     return (
         ("Graph breaks", format_count(len(lines)), note),
         (
@@ -125,56 +125,62 @@ def _compilations(report: CompileReport) -> tuple[tuple[str, str, str], ...]:
     )
 
 
-def _causes(report: CompileReport) -> None:
+def _show_causes(report: CompileReport) -> None:
     if not report.causes:
         return
     st.header("Top fixes", anchor=False)
-    show(*cause_cards(report.causes))
+    show_markup(*generate_cause_cards(report.causes))
 
 
-def _program(chosen: Chosen, run: Run, report: CompileReport) -> None:
+def _show_program(chosen: SelectedExperiment, run: Run, report: CompileReport) -> None:
     if not report.tree.roots:
         return
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.header("Compiled program", anchor=False)
-        colour = url_state.choose("colour", "Colour by", [_TIME, _CAUSE])
+        colour = url_state.select_option("colour", "Colour by", [_TIME, _CAUSE])
     step = None if isinstance(report.step_ns, Missing) else report.step_ns
-    selected = program_tree_view(
-        report.tree, step, colour=colour, selected=url_state.value("box"), key="program"
+    selected = render_program_tree(
+        report.tree, step, colour=colour, selected=url_state.get_value("box"), key="program"
     )
     box = next((node for node in report.tree.walk() if node.id == selected), None)
     if box is not None:
-        _box(chosen, run, report, box)
+        _show_box(chosen, run, report, box)
 
 
-def _box(chosen: Chosen, run: Run, report: CompileReport, box: Box) -> None:
+def _show_box(chosen: SelectedExperiment, run: Run, report: CompileReport, box: TreeBox) -> None:
     location = f", {box.line.text}" if box.line is not None else ""
-    show(element("h2", text(f"{box.kind.value} {box.title}{location}")), facts(box.facts))
+    show_markup(
+        format_element("h2", escape_html(f"{box.kind.value} {box.title}{location}")),
+        format_facts(box.facts),
+    )
     fixes = "; ".join(
-        f"{cause_title(report.causes[index])} ({saving_text(report.causes[index])})"
+        f"{get_cause_title(report.causes[index])} ({format_saving(report.causes[index])})"
         for index in box.causes
     )
     if fixes:
-        show(element("p", text(f"Fix: {fixes}.")))
+        show_markup(format_element("p", escape_html(f"Fix: {fixes}.")))
     query = {"experiment": chosen.entry.name}
     with st.container(horizontal=True):
         if box.graph is not None:
-            link("graph", "Graph", query | {"run": run.name, "graph": box.graph})
+            show_link("graph", "Graph", query | {"run": run.name, "graph": box.graph})
         if run.replay_trace is not None:
-            link("timeline", "Step in the timeline", query | {"runs": run.name})
+            show_link("timeline", "Step in the timeline", query | {"runs": run.name})
     if box.code is not None:
         st.code(box.code, language="python", height=420)
 
 
-def _sources(report: CompileReport) -> None:
+def _show_sources(report: CompileReport) -> None:
     sources = report.compilation.sources
     if not sources:
         return
     with st.expander("Data sources", icon=":material/menu_book:"):
         rows = "".join(
-            element("dt", text(source.fact.value))
-            + element("dd", text(source.source or f"not available: {source.missing}"))
+            format_element("dt", escape_html(source.fact.value))
+            + format_element("dd", escape_html(source.source or f"not available: {source.missing}"))
             for source in sources
         )
         version = report.compilation.torch or "unknown version"
-        show(element("p", text(f"torch {version}")), element("dl", rows, "sources"))
+        show_markup(
+            format_element("p", escape_html(f"torch {version}")),
+            format_element("dl", rows, "sources"),
+        )

@@ -5,52 +5,52 @@ from __future__ import annotations
 from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.features.torch_compile.analysis.report import (
     CompileReport,
-    compile_report,
+    build_compile_report,
     has_compile_report,
 )
-from graphviz_dash.features.torch_compile.analysis.step_regions import step_regions
+from graphviz_dash.features.torch_compile.analysis.step_regions import divide_into_regions
 from graphviz_dash.features.torch_compile.analysis.step_time import StepDivider
-from graphviz_dash.features.torch_compile.timeline_lanes import CompiledStep, compiled_step
+from graphviz_dash.features.torch_compile.timeline_lanes import CompiledStep, build_compiled_step
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.ui.state.results import traced_steps
+from graphviz_dash.ui.state.results import get_traced_steps
 from graphviz_dash.ui.state.store import STORE
 
 
-def compiled(key: str, run_name: str) -> CompileReport | Missing:
+def get_compile_report(key: str, run_name: str) -> CompileReport | Missing:
     """Return the torch.compile report of a run."""
-    run = STORE.run(key, run_name)
-    return STORE.derived(
+    run = STORE.get_run(key, run_name)
+    return STORE.derive(
         key,
         ("compiled", run_name),
-        lambda _: compile_report(run, traced_steps(key, run_name)),
+        lambda _: build_compile_report(run, get_traced_steps(key, run_name)),
     )
 
 
-def step_lane(key: str, run_name: str, step: Step) -> CompiledStep | None:
+def get_step_lane(key: str, run_name: str, step: Step) -> CompiledStep | None:
     """Return the use of each span of a traced step; None without compiled code in the run."""
-    report, divider = compiled(key, run_name), step_divider(key, run_name)
+    report, divider = get_compile_report(key, run_name), get_step_divider(key, run_name)
     if isinstance(report, Missing) or divider is None:
         return None
-    return STORE.derived(
+    return STORE.derive(
         key,
         ("compiled step", run_name, step.index),
-        lambda _: compiled_step(step_regions(divider, step, report.causes)),
+        lambda _: build_compiled_step(divide_into_regions(divider, step, report.causes)),
     )
 
 
-def step_divider(key: str, run_name: str) -> StepDivider | None:
+def get_step_divider(key: str, run_name: str) -> StepDivider | None:
     """Return the divider of a run's steps; None without compiled code in its trace."""
-    run = STORE.run(key, run_name)
+    run = STORE.get_run(key, run_name)
     trace = run.replay_trace
     if trace is None or not has_compiled_trace(key, run_name):
         return None
-    return STORE.derived(
+    return STORE.derive(
         key, ("step divider", run_name), lambda _: StepDivider(trace, run.compilation)
     )
 
 
-def step_lane_known(key: str, run_name: str) -> bool:
-    """Return True if the result of :func:`step_lane` is cached."""
+def has_step_lane(key: str, run_name: str) -> bool:
+    """Return True if the result of :func:`get_step_lane` is cached."""
     if not has_compiled_trace(key, run_name):
         return True
     return STORE.has(key, ("compiled", run_name)) and STORE.has(key, ("step divider", run_name))
@@ -58,5 +58,5 @@ def step_lane_known(key: str, run_name: str) -> bool:
 
 def has_compiled_trace(key: str, run_name: str) -> bool:
     """Return True if the trace of a run shows torch.compile output."""
-    run = STORE.run(key, run_name)
-    return STORE.derived(key, ("has compiled", run_name), lambda _: has_compile_report(run))
+    run = STORE.get_run(key, run_name)
+    return STORE.derive(key, ("has compiled", run_name), lambda _: has_compile_report(run))

@@ -4,10 +4,10 @@
 
 /**
  * Status of a job.
- * @typedef {object} Standing
+ * @typedef {object} JobStatus
  * @property {"running" | "done" | "failed" | "cancelled"} state - State of the job.
- * @property {string} what - Description of the current task; empty when done.
- * @property {number} share - Completed share of all tasks, 0 to 1.
+ * @property {string} task - Description of the current task; empty when done.
+ * @property {number} progress - Completed share of all tasks, 0 to 1.
  * @property {string | null} problem - Error message; None unless failed.
  */
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.step_comparison.time_by_category import WAITING_FOR_RANKS
 from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
 from graphviz_dash.app.compare.charts.comparison import (
-    break_even_chart,
-    iterations_chart,
-    where_time_goes_chart,
+    draw_break_even,
+    draw_iterations,
+    draw_time_breakdown,
 )
-from graphviz_dash.charts.figures.axes import log_ticks
-from graphviz_dash.charts.palette import BASELINE, CATEGORY, RUN, run_shade
-from graphviz_dash.charts.shades import IDLE, Theme, shade
+from graphviz_dash.charts.figures.axes import compute_log_ticks
+from graphviz_dash.charts.palette import BASELINE, CATEGORY_SHADES, RUN, get_run_shade
+from graphviz_dash.charts.shades import IDLE, Theme, get_colour
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Failure, Pass
@@ -29,7 +29,7 @@ from tests.samples import compared_sample
 
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
-    return compare(load_experiment(make_experiment(tmp_path_factory.mktemp("charts") / "toy")))
+    return compare_runs(load_experiment(make_experiment(tmp_path_factory.mktemp("charts") / "toy")))
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +42,11 @@ def recorded() -> Comparison:
 def failed(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     folder = tmp_path_factory.mktemp("charts") / "failed"
     make_run(folder, "graph", failure=Failure(Pass.CLEAN, "Error", "no", None, ""))
-    return compare(load_experiment(folder))
+    return compare_runs(load_experiment(folder))
 
 
 def test_the_bars_of_a_run_add_up_to_its_clean_step(result: Comparison) -> None:
-    figure = where_time_goes_chart(result, "light")
+    figure = draw_time_breakdown(result, "light")
     assert figure is not None
     for place, run in enumerate(result.runs):
         total = sum(bar.x[place] for bar in figure.data)
@@ -56,15 +56,15 @@ def test_the_bars_of_a_run_add_up_to_its_clean_step(result: Comparison) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_so_do_those_of_recorded_runs(recorded: Comparison, theme: Theme) -> None:
-    figure = where_time_goes_chart(recorded, theme)
+    figure = draw_time_breakdown(recorded, theme)
     assert figure is not None
     for place, run in enumerate(recorded.runs):
         total = sum(bar.x[place] for bar in figure.data)
         assert total * unit_of(figure) == pytest.approx(run["step_time"].value)
     colours = {bar.name: bar.marker.color for bar in figure.data}
-    for category, colour in CATEGORY.items():
+    for category, colour in CATEGORY_SHADES.items():
         if category.value in colours:
-            assert colours[category.value] == shade(colour, theme)
+            assert colours[category.value] == get_colour(colour, theme)
 
 
 def unit_of(figure: Any) -> float:
@@ -75,11 +75,11 @@ def unit_of(figure: Any) -> float:
 def test_a_bar_is_as_long_as_its_step_where_its_traced_work_took_longer(tmp_path: Path) -> None:
     make_run(tmp_path / "short", "eager", wall_ns=20_000)
     make_run(tmp_path / "short", "graph", wall_ns=100_000)
-    compared = compare(load_experiment(tmp_path / "short"))
+    compared = compare_runs(load_experiment(tmp_path / "short"))
     longer = compared["eager"]
-    assert not isinstance(longer.where, Missing)
-    assert longer.where.excess_ns is not None
-    figure = where_time_goes_chart(compared, "light")
+    assert not isinstance(longer.time_by_category, Missing)
+    assert longer.time_by_category.excess_ns is not None
+    figure = draw_time_breakdown(compared, "light")
     assert figure is not None
     for at, run in enumerate(compared.runs):
         assert sum(bar.x[at] for bar in figure.data) * 1e3 == pytest.approx(run.step.value)
@@ -87,7 +87,7 @@ def test_a_bar_is_as_long_as_its_step_where_its_traced_work_took_longer(tmp_path
 
 def test_legend_and_title_are_left_to_the_page_and_times_have_room(tmp_path: Path) -> None:
     make_run(tmp_path / "toy", "eager", wall_ns=100_000)
-    figure = where_time_goes_chart(compare(load_experiment(tmp_path / "toy")), "light")
+    figure = draw_time_breakdown(compare_runs(load_experiment(tmp_path / "toy")), "light")
     assert figure is not None
     layout = figure.layout
     assert layout.showlegend is False
@@ -103,7 +103,7 @@ def test_many_names_take_two_lines_under_the_iterations(tmp_path: Path) -> None:
     names = ("eager", "graph", "callables", "partial", "compile")
     for name in names:
         make_run(tmp_path / "toy", name)
-    points = iterations_chart(compare(load_experiment(tmp_path / "toy")), "light")
+    points = draw_iterations(compare_runs(load_experiment(tmp_path / "toy")), "light")
     assert points is not None
     shown = points.layout.xaxis.ticktext
     assert [name.startswith("<br>") for name in shown] == [False, True, False, True, False]
@@ -112,9 +112,9 @@ def test_many_names_take_two_lines_under_the_iterations(tmp_path: Path) -> None:
 def test_an_axis_counts_in_the_unit_of_its_longest_time(tmp_path: Path) -> None:
     make_run(tmp_path / "long", "eager", wall_ns=20_000_000)
     make_run(tmp_path / "long", "graph", wall_ns=100_000)
-    compared = compare(load_experiment(tmp_path / "long"))
-    figure = where_time_goes_chart(compared, "light")
-    points = iterations_chart(compared, "light")
+    compared = compare_runs(load_experiment(tmp_path / "long"))
+    figure = draw_time_breakdown(compared, "light")
+    points = draw_iterations(compared, "light")
     assert figure is not None
     assert points is not None
     assert figure.layout.meta["axis"].startswith("ms per step")
@@ -124,26 +124,26 @@ def test_an_axis_counts_in_the_unit_of_its_longest_time(tmp_path: Path) -> None:
 
 def test_waiting_for_other_ranks_is_no_work_and_a_bar_ends_with_its_step() -> None:
     found = compared_sample("tp-transformer")
-    figure = where_time_goes_chart(found, "light")
+    figure = draw_time_breakdown(found, "light")
     assert figure is not None
     waiting = next(bar for bar in figure.data if bar.name == WAITING_FOR_RANKS)
     for run, shown in zip(found.runs, waiting.x, strict=True):
-        assert not isinstance(run.where, Missing)
-        assert shown * unit_of(figure) == pytest.approx(run.where.waiting_ns)
+        assert not isinstance(run.time_by_category, Missing)
+        assert shown * unit_of(figure) == pytest.approx(run.time_by_category.waiting_ns)
         # No longer than the step, though the profiler lets collectives wait for longer.
-        assert run.where.excess_ns is None
+        assert run.time_by_category.excess_ns is None
         equation = run.waterfall
         if isinstance(equation, Waterfall):
-            assert run.where.waiting_ns == equation.after.ranks > 0
+            assert run.time_by_category.waiting_ns == equation.after.ranks > 0
 
 
 def test_every_iteration_is_a_point(recorded: Comparison) -> None:
-    figure = iterations_chart(recorded, "light")
+    figure = draw_iterations(recorded, "light")
     assert figure is not None
     for trace, run in zip(figure.data, recorded.runs, strict=True):
         assert run.run.clean is not None
         assert len(trace.y) == len(run.run.clean.steps)
-        assert trace.marker.color == run_shade(run.run).light
+        assert trace.marker.color == get_run_shade(run.run).light
     # Each run has its own part of the axis, with its name below.
     spans = [(min(trace.x), max(trace.x)) for trace in figure.data]
     assert all(before[1] < after[0] for before, after in pairwise(spans))
@@ -155,21 +155,23 @@ def test_every_iteration_is_a_point(recorded: Comparison) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_trace_has_a_colour_of_the_palette(result: Comparison, theme: Theme) -> None:
-    bars = where_time_goes_chart(result, theme)
-    points = iterations_chart(result, theme)
+    bars = draw_time_breakdown(result, theme)
+    points = draw_iterations(result, theme)
     best = result.best
     assert bars is not None
     assert points is not None
     assert best is not None
-    lines = break_even_chart(result, best, theme)
+    lines = draw_break_even(result, best, theme)
     assert lines is not None
-    by_name = {category.value: shade(colour, theme) for category, colour in CATEGORY.items()}
+    by_name = {
+        category.value: get_colour(colour, theme) for category, colour in CATEGORY_SHADES.items()
+    }
     for bar in bars.data:
         if bar.name == "GPU idle":
-            assert bar.marker.pattern.fgcolor == shade(IDLE, theme)
+            assert bar.marker.pattern.fgcolor == get_colour(IDLE, theme)
         else:
             assert bar.marker.color == by_name[bar.name]
-    inks = [shade(each, theme) for each in (BASELINE, RUN)]
+    inks = [get_colour(each, theme) for each in (BASELINE, RUN)]
     assert [trace.marker.color for trace in points.data] == inks
     drawn = [trace for trace in lines.data if trace.line.width]
     assert [(trace.line.color, trace.line.dash) for trace in drawn] == [
@@ -181,7 +183,7 @@ def test_every_trace_has_a_colour_of_the_palette(result: Comparison, theme: Them
 def test_the_lines_cross_where_the_graph_has_paid_for_itself(result: Comparison) -> None:
     best = result.best
     assert best is not None
-    figure = break_even_chart(result, best, "light")
+    figure = draw_break_even(result, best, "light")
     assert figure is not None
     eager, graph = (trace for trace in figure.data if trace.line.width)
     replays = best["break_even"].value
@@ -193,7 +195,7 @@ def test_the_lines_cross_where_the_graph_has_paid_for_itself(result: Comparison)
 
 def test_the_lines_of_a_recorded_run_cross_there_too(recorded: Comparison) -> None:
     run = recorded["graph"]
-    figure = break_even_chart(recorded, run, "light")
+    figure = draw_break_even(recorded, run, "light")
     assert figure is not None
     base, graph = (line for line in figure.data if line.name in ("eager", "graph"))
     replays = run["break_even"].value
@@ -204,14 +206,14 @@ def test_the_lines_of_a_recorded_run_cross_there_too(recorded: Comparison) -> No
 
 def test_a_run_that_never_pays_has_no_lines(recorded: Comparison) -> None:
     eager = compared_sample("sync-in-step")
-    assert break_even_chart(eager, eager["eager"], "light") is None
-    assert break_even_chart(recorded, recorded["compile"], "light") is None
+    assert draw_break_even(eager, eager["eager"], "light") is None
+    assert draw_break_even(recorded, recorded["compile"], "light") is None
 
 
 def test_without_clean_or_traced_passes_there_is_no_picture(failed: Comparison) -> None:
-    assert where_time_goes_chart(failed, "light") is None
-    assert iterations_chart(failed, "light") is None
-    assert break_even_chart(failed, failed.runs[0], "light") is None
+    assert draw_time_breakdown(failed, "light") is None
+    assert draw_iterations(failed, "light") is None
+    assert draw_break_even(failed, failed.runs[0], "light") is None
 
 
 @pytest.mark.parametrize(
@@ -227,7 +229,7 @@ def test_without_clean_or_traced_passes_there_is_no_picture(failed: Comparison) 
     ],
 )
 def test_logarithmic_ticks_are_round_and_enough(values: list[float], within: int) -> None:
-    ticks = log_ticks(values)
+    ticks = compute_log_ticks(values)
     assert ticks == sorted(set(ticks))
     low, high = min(values, default=1.0), max(values, default=1.0)
     assert sum(low * 0.8 <= tick <= high * 1.25 for tick in ticks) >= within

@@ -9,13 +9,13 @@ from typing import Any
 
 from streamlit.testing.v1 import AppTest
 
-from graphviz_dash.analysis.comparison.compare import compare
-from graphviz_dash.analysis.comparison.compile_parts import CompileParts
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.features.prediction.stream_narrative import plan_sentences
+from graphviz_dash.features.prediction.stream_narrative import describe_plan
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.narrative.answer import run_answer
-from graphviz_dash.narrative.prediction import scored_text
+from graphviz_dash.narrative.answer import build_run_answer
+from graphviz_dash.narrative.prediction import format_prediction_score
 from graphviz_dash.ui.state import catalogue
 from tests.analysis.parallel.training import chain_plan, write_parallel_experiment
 from tests.builders import STEP, make_experiment, make_run
@@ -32,11 +32,11 @@ from tests.ui.views.apptests import (
 
 def test_compare_shows_the_figures_of_the_comparison(roots: Path) -> None:
     path = make_experiment(roots / "toy", ("eager", "graph", "compile"))
-    result = compare(load_experiment(path))
+    result = compare_runs(load_experiment(path))
     page = shown("compare", experiment="toy")
     told = markup(page)
     for run in result.runs:
-        for figure in run.figures:
+        for figure in run.metrics:
             if figure.value is not None:
                 assert f">{figure.text}</span>" in told, (run.name, figure.metric.id)
     assert len(page.get("plotly_chart")) == 4
@@ -45,19 +45,19 @@ def test_compare_shows_the_figures_of_the_comparison(roots: Path) -> None:
 
 def test_compare_shows_the_prediction_beside_the_measurement(roots: Path) -> None:
     path = make_experiment(roots / "toy")
-    run = compare(load_experiment(path))["graph"]
+    run = compare_runs(load_experiment(path))["graph"]
     assert run.prediction is not None
     page = shown("compare", experiment="toy")
-    assert scored_text(run.prediction, run["step_time"].value) in markup(page)
+    assert format_prediction_score(run.prediction, run["step_time"].value) in markup(page)
 
 
 def test_compare_holds_the_run_of_the_address_against_the_baseline(roots: Path) -> None:
     path = make_experiment(roots / "toy", ("eager", "graph", "compile"))
-    result = compare(load_experiment(path))
+    result = compare_runs(load_experiment(path))
     page = shown("compare", experiment="toy", run="compile")
-    assert_answers(page, run_answer(result["compile"]))
+    assert_answers(page, build_run_answer(result["compile"]))
     rerun(chosen(page, "run").set_value("graph"))
-    assert_answers(page, run_answer(result["graph"]))
+    assert_answers(page, build_run_answer(result["graph"]))
     assert "run" not in page.query_params  # the fastest is what an address without it means
     rerun(chosen(page, "run").set_value("compile"))
     assert page.query_params["run"] == "compile"
@@ -65,14 +65,14 @@ def test_compare_holds_the_run_of_the_address_against_the_baseline(roots: Path) 
 
 def test_compare_divides_a_compiled_run_by_cause(roots: Path) -> None:
     path = make_experiment(roots / "toy", ("eager", "compile-default", "compile"))
-    parts = compare(load_experiment(path))["compile"].compile_parts
-    assert isinstance(parts, CompileParts)
+    parts = compare_runs(load_experiment(path))["compile"].compile_parts
+    assert isinstance(parts, CompileSavings)
     page = shown("compare", experiment="toy", run="compile")
     table = next(one.value for one in page.dataframe if "Saved by" in one.value.columns)
     assert table["Saved by"].tolist() == ["compiling (compile-default)", "graphs in addition"]
-    for row, part in enumerate((parts.compiling, parts.graphs)):
+    for row, part in enumerate((parts.compilation, parts.graphs)):
         assert table["Difference (µs)"][row] == -part.total / 1e3
-        for cause, saved in part.items():
+        for cause, saved in part.list_items():
             column = f"{cause.value.capitalize()} (µs)"
             assert not saved or table[column][row] == -saved / 1e3
 
@@ -109,7 +109,7 @@ def test_a_run_on_several_streams_is_one_more_mode(roots: Path) -> None:
     plan = chain_plan(4)
     write_parallel_experiment(roots / "training", plan)
     page = shown("compare", experiment="training", run="parallel")
-    assert plan_sentences("parallel", plan)[0] in unescape(markup(page))
+    assert describe_plan("parallel", plan)[0] in unescape(markup(page))
     tried = next(
         one.value for one in page.dataframe if "Edges between streams" in one.value.columns
     )
@@ -131,9 +131,9 @@ def test_figures_carry_names_as_text_too(roots: Path) -> None:
 
 def test_a_prediction_is_shown_of_the_chosen_run_alone(roots: Path) -> None:
     make_experiment(roots / "toy", ("eager", "graph", "callables"), work=STEP)
-    scored = compare(load_experiment(roots / "toy"))["graph"]
+    scored = compare_runs(load_experiment(roots / "toy"))["graph"]
     assert isinstance(scored.prediction, Prediction)
-    said = escape(scored_text(scored.prediction, scored["step_time"].value))
+    said = escape(format_prediction_score(scored.prediction, scored["step_time"].value))
     assert said in markup(shown("compare", experiment="toy", run="graph"))
     assert said not in markup(shown("compare", experiment="toy", run="callables"))
 
@@ -155,20 +155,22 @@ def test_kernels_stand_in_the_order_of_the_change_of_the_chosen_run(
 
 def test_two_runs_of_different_work_are_told_so(look_in: LookIn) -> None:
     look_in(SAMPLES)
-    name = catalogue.pair_name("gpt-train/graph", "gpt-wide/graph")
+    name = catalogue.format_pair_name("gpt-train/graph", "gpt-wide/graph")
     told = markup(shown("memory", experiment=name))
     assert "the two runs differ in layers (2, 4); hidden (256, 2048); heads (4, 16)" in told
-    alike = catalogue.pair_name("gpt-train/eager", "gpt-train/graph")
+    alike = catalogue.format_pair_name("gpt-train/eager", "gpt-train/graph")
     assert "the two runs differ" not in markup(shown("memory", experiment=alike))
 
 
 def test_any_two_runs_are_compared(roots: Path) -> None:
     make_experiment(roots / "one")
     make_run(roots / "two", "graph", wall_ns=50_000)
-    name = catalogue.pair_name("one/graph", "two/graph")
+    name = catalogue.format_pair_name("one/graph", "two/graph")
     told = markup(shown("compare", experiment=name))
     assert "Different workloads: graph@two is" in told
     assert "than graph@one" in unescape(told)
     assert chosen(shown("timeline", experiment=name), "runs").value
-    lost = markup(shown("compare", experiment=catalogue.pair_name("one/graph", "two/../one/eager")))
+    lost = markup(
+        shown("compare", experiment=catalogue.format_pair_name("one/graph", "two/../one/eager"))
+    )
     assert "Experiment not found" in lost

@@ -14,11 +14,11 @@ def _show(path: str) -> None:
     """The panel of a sample, whose traces it does not need."""
     from pathlib import Path
 
-    from graphviz_dash.analysis.comparison.compare import compare
-    from graphviz_dash.app.compare.page.recorded import recorded_panel
+    from graphviz_dash.analysis.comparison.compare import compare_runs
+    from graphviz_dash.app.compare.page.recorded import show_recorded_panel
     from graphviz_dash.ingest.load import load_experiment
 
-    recorded_panel(compare(load_experiment(Path(path), traces=False)))
+    show_recorded_panel(compare_runs(load_experiment(Path(path), traces=False)))
 
 
 @pytest.mark.parametrize(

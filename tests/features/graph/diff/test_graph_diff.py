@@ -168,9 +168,9 @@ def test_another_order_of_creation_is_the_same_graph(seed: int, unique: bool) ->
     first, second = draft.graph()[0], draft.graph(seed)[0]
     diff = diff_graphs([first], [second])
     _check_whole(diff)
-    assert diff.same
+    assert diff.is_same
     if unique:
-        assert diff.reordered == (first.nodes != second.nodes)
+        assert diff.is_reordered == (first.nodes != second.nodes)
 
 
 @given(SEEDS, st.integers(1, 6))
@@ -204,7 +204,7 @@ def test_edits_of_repeated_layers_are_found_as_few_as_they_are() -> None:
         after, truth = _edited(before, dice, seed % 4 + 1)
         diff = diff_graphs([before.graph()[0]], [after.graph()[0]])
         _check_whole(diff)
-        counts = diff.node_counts()
+        counts = diff.count_nodes()
         grown = counts[Change.ADDED] - counts[Change.REMOVED]
         assert grown == len(truth.added) - len(truth.removed)
         found = _weight(counts[Change.ADDED], counts[Change.REMOVED], counts[Change.CHANGED])
@@ -257,15 +257,15 @@ def test_which_parameters_differ_is_told_in_words() -> None:
         edges=(GraphEdge(0, 1, from_port=1, type=EdgeType.PROGRAMMATIC),),
     )
     diff = diff_graphs([a], [b])
-    fields = [[(f.field, f.before, f.after) for f in node.fields] for node in diff.nodes]
+    fields = [[(f.field, f.old, f.new) for f in node.fields] for node in diff.nodes]
     assert fields == [
         [("demangled", "void gelu(float*)", "void relu(float*)"), ("grid", "1x1x1", "8x1x1")],
         [("bytes", "64", "128"), ("width", "64", "128")],
     ]
     (edge,) = diff.edges
     assert edge.change is Change.CHANGED
-    assert (edge.before, edge.after) == (((0, 0, EdgeType.FULL),), ((1, 0, EdgeType.PROGRAMMATIC),))
-    assert not diff.same
+    assert (edge.old, edge.new) == (((0, 0, EdgeType.FULL),), ((1, 0, EdgeType.PROGRAMMATIC),))
+    assert not diff.is_same
 
 
 def _with_body(grid: int) -> tuple[CapturedGraph, CapturedGraph]:
@@ -287,8 +287,8 @@ def test_a_difference_inside_a_body_is_found_there() -> None:
     assert [node.change for node in diff.nodes] == [Change.SAME, Change.SAME]
     (body,) = diff.bodies
     assert [node.change for node in body.nodes] == [Change.CHANGED]
-    assert not diff.same
-    assert diff_graphs(_with_body(1), _with_body(1)).same
+    assert not diff.is_same
+    assert diff_graphs(_with_body(1), _with_body(1)).is_same
 
 
 def test_a_reversed_dependency_is_one_edge_less_and_one_more() -> None:
@@ -296,7 +296,7 @@ def test_a_reversed_dependency_is_one_edge_less_and_one_more() -> None:
     a = CapturedGraph("graph-0", nodes, (GraphEdge(0, 1), GraphEdge(0, 2)), "test")
     b = msgspec.structs.replace(a, edges=(GraphEdge(0, 1), GraphEdge(1, 2)))
     diff = diff_graphs([a], [b])
-    assert diff.edge_counts()[Change.ADDED] == diff.edge_counts()[Change.REMOVED] == 1
+    assert diff.count_edges()[Change.ADDED] == diff.count_edges()[Change.REMOVED] == 1
     assert [node.change for node in diff.nodes] == [Change.SAME, Change.SAME, Change.MOVED]
 
 
@@ -306,6 +306,6 @@ def test_graphs_without_nodes_compare(count: int) -> None:
     some = msgspec.structs.replace(
         none, nodes=tuple(GraphNode(i, NodeKind.KERNEL, _kernel("k")) for i in range(count))
     )
-    assert diff_graphs([none], [none]).same
-    assert diff_graphs([none], [some]).node_counts()[Change.ADDED] == count
-    assert diff_graphs([some], [none]).node_counts()[Change.REMOVED] == count
+    assert diff_graphs([none], [none]).is_same
+    assert diff_graphs([none], [some]).count_nodes()[Change.ADDED] == count
+    assert diff_graphs([some], [none]).count_nodes()[Change.REMOVED] == count

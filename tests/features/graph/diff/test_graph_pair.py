@@ -9,14 +9,14 @@ from statistics import median
 import pytest
 
 from graphviz_dash.analysis.graph.change import Change
-from graphviz_dash.analysis.graph.device_launch import Launchable
-from graphviz_dash.features.graph.diff.graph_pair import check_device_launch, pair_graphs
+from graphviz_dash.analysis.graph.device_launch import DeviceLaunchVerdict
+from graphviz_dash.features.graph.diff.graph_pair import check_device_launch, compare_graphs
 from graphviz_dash.features.graph.diff_narrative import (
-    answer_sentence,
-    diff_sentence,
-    launch_answer,
-    launch_sentence,
-    prediction_sentence,
+    describe_device_launch,
+    describe_update_prediction,
+    describe_update_result,
+    format_device_launch_result,
+    summarize_graph_diff,
 )
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.run import Run
@@ -41,9 +41,9 @@ def test_every_recorded_update_was_predicted() -> None:
     assert len(run.updates.pairs) == 9 * 8
     results = set()
     for one in run.updates.pairs:
-        pair = pair_graphs(run, one.of, run, one.by)
-        assert pair.recorded is one
-        assert pair.agreed is True, (one, pair.prediction)
+        pair = compare_graphs(run, one.of, run, one.by)
+        assert pair.recorded_update is one
+        assert pair.is_prediction_correct is True, (one, pair.prediction)
         results.add(one.answer.result)
     assert results == {"SUCCESS", "ERROR_TOPOLOGY_CHANGED", "ERROR_PARAMETERS_CHANGED"}
 
@@ -59,10 +59,10 @@ def test_what_differs_between_variants_is_what_their_names_say() -> None:
     run = _run("graph-update/graph")
     changes = {}
     for graph in run.graphs[1:]:
-        diff = pair_graphs(run, "graph-0", run, graph.id).diff
+        diff = compare_graphs(run, "graph-0", run, graph.id).diff
         changes[graph.name] = {
             change: count
-            for change, count in diff.node_counts().items()
+            for change, count in diff.count_nodes().items()
             if count and change is not Change.SAME
         }
     assert changes["other buffers"] == {}
@@ -78,9 +78,9 @@ def test_the_driver_agrees_on_launches_from_the_device(name: str) -> None:
     for graph in run.graphs:
         found = check_device_launch(run, graph.id)
         assert graph.device_launch is not None
-        assert found.verdict is not Launchable.UNKNOWN
+        assert found.verdict is not DeviceLaunchVerdict.UNKNOWN
         accepted = graph.device_launch.result == "SUCCESS"
-        assert accepted is (found.verdict is Launchable.YES)
+        assert accepted is (found.verdict is DeviceLaunchVerdict.YES)
         if not accepted:
             said = graph.device_launch
             assert (said.graph, said.node) in {(one.graph, one.node) for one in found.violations}
@@ -95,26 +95,30 @@ def test_nodes_that_are_switched_off_have_no_time() -> None:
 
 def test_the_outcome_in_words() -> None:
     run = _run("graph-update/graph")
-    accepted = pair_graphs(run, "graph-0", run, "graph-1")
-    assert diff_sentence(accepted.diff) == "The two graphs are identical."
+    accepted = compare_graphs(run, "graph-0", run, "graph-1")
+    assert summarize_graph_diff(accepted.diff) == "The two graphs are identical."
     orders = [_run(f"creation-order/{which}-copy-first") for which in ("longest", "shortest")]
-    other_order = pair_graphs(orders[0], "graph-0", orders[1], "graph-0").diff
+    other_order = compare_graphs(orders[0], "graph-0", orders[1], "graph-0").diff
     assert (
-        diff_sentence(other_order)
+        summarize_graph_diff(other_order)
         == "The two graphs are identical but were created in a different order."
     )
-    assert prediction_sentence(accepted.prediction) == "accepted"
-    refused = pair_graphs(run, "graph-0", run, "graph-5")
-    assert diff_sentence(refused.diff) == "1 node added; 1 edge added."
-    assert prediction_sentence(refused.prediction) == (
+    assert describe_update_prediction(accepted.prediction) == "accepted"
+    refused = compare_graphs(run, "graph-0", run, "graph-5")
+    assert summarize_graph_diff(refused.diff) == "1 node added; 1 edge added."
+    assert describe_update_prediction(refused.prediction) == (
         "refused, ERROR_TOPOLOGY_CHANGED: 38 nodes instead of 37"
     )
-    assert refused.recorded is not None
-    assert answer_sentence(refused.recorded).startswith("refused, ERROR_TOPOLOGY_CHANGED; the call")
+    assert refused.recorded_update is not None
+    assert describe_update_result(refused.recorded_update).startswith(
+        "refused, ERROR_TOPOLOGY_CHANGED; the call"
+    )
     other = _run("creation-order/longest-copy-first")
-    assert launch_sentence(check_device_launch(other, "graph-0")).startswith(
+    assert describe_device_launch(check_device_launch(other, "graph-0")).startswith(
         "no, node 8 of graph-0: a node of kind Empty"
     )
     said = other.graphs[0].device_launch
     assert said is not None
-    assert launch_answer(said) == "no, NODE_OPERATION_NOT_SUPPORTED at node 8 of graph-0"
+    assert (
+        format_device_launch_result(said) == "no, NODE_OPERATION_NOT_SUPPORTED at node 8 of graph-0"
+    )

@@ -8,12 +8,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.attribution.attribution import attribute
+from graphviz_dash.analysis.attribution.attribution import attribute_graph
 from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
 from graphviz_dash.features.graph.diff.graph_diff import diff_graphs
-from graphviz_dash.features.graph.diff.graph_union import FIRST, unite
-from graphviz_dash.features.graph.diff_narrative import node_changes
+from graphviz_dash.features.graph.diff.graph_union import FIRST_GRAPH, merge_graphs
+from graphviz_dash.features.graph.diff_narrative import format_node_changes
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, KernelParams, NodeKind
 
 
@@ -32,21 +32,21 @@ def _line(*names: str) -> CapturedGraph:
 
 
 def _table(graph: CapturedGraph) -> NodeTable:
-    return build_node_table(graph, attribute(graph), None)
+    return build_node_table(graph, attribute_graph(graph), None)
 
 
 def test_what_is_gone_hangs_where_it_was() -> None:
     a, b = _line("first", "gone", "last"), _line("first", "last", "fresh")
     diff = diff_graphs([a], [b])
-    union = unite(diff, _table(a), _table(b))
-    assert [row.node.label for row in union.whole.table.rows] == ["first", "last", "fresh", "gone"]
+    union = merge_graphs(diff, _table(a), _table(b))
+    assert [row.node.label for row in union.graph.table.rows] == ["first", "last", "fresh", "gone"]
     assert [node.change for node in union.nodes] == [
         Change.SAME,
         Change.SAME,
         Change.ADDED,
         Change.REMOVED,
     ]
-    assert union.whole.owner[3] == (FIRST, 1)
+    assert union.graph.owners[3] == (FIRST_GRAPH, 1)
     assert union.edges == {
         (0, 1): Change.ADDED,
         (1, 2): Change.ADDED,
@@ -58,8 +58,8 @@ def test_what_is_gone_hangs_where_it_was() -> None:
 @given(st.permutations(list("abcdef")), st.permutations(list("abcdefgh")))
 def test_any_two_graphs_unite_without_a_cycle(first: list[str], second: list[str]) -> None:
     a, b = _line(*first), _line(*second[:6])
-    union = unite(diff_graphs([a], [b]), _table(a), _table(b))
-    graph = union.whole.table.graph
+    union = merge_graphs(diff_graphs([a], [b]), _table(a), _table(b))
+    graph = union.graph.table.graph
     assert [node.index for node in graph.nodes] == list(range(len(union.nodes)))
     order: TopologicalSorter[int] = TopologicalSorter()
     for edge in graph.edges:
@@ -75,5 +75,5 @@ def test_a_difference_is_told_in_one_line() -> None:
         a, nodes=(a.nodes[0], msgspec.structs.replace(a.nodes[1], params=wider)), edges=()
     )
     first, second = diff_graphs([a], [b]).nodes
-    assert node_changes(first) == ""
-    assert node_changes(second) == "grid 1x1x1 to 8x1x1, depends on other nodes"
+    assert format_node_changes(first) == ""
+    assert format_node_changes(second) == "grid 1x1x1 to 8x1x1, depends on other nodes"

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from graphviz_dash.features.graph.diff.node_match import (
     UNMATCHED,
-    Side,
-    longest_ascending,
+    GraphSide,
+    find_longest_ascending,
     match_nodes,
 )
 from tests.analysis.scenes import graph_of, kernel
 
 
-def side(exact: str, edges: list[tuple[int, int]], loose: str | None = None) -> Side:
+def side(exact: str, edges: list[tuple[int, int]], loose: str | None = None) -> GraphSide:
     """A graph whose nodes are called by letters: alike in everything, and alike at all."""
     graph = graph_of([kernel(index) for index in range(len(exact))], edges)
-    return Side.of(graph, (list(exact), list(loose or exact.lower())))
+    return GraphSide.from_graph(graph, (list(exact), list(loose or exact.lower())))
 
 
 def line(count: int) -> list[tuple[int, int]]:
@@ -48,7 +48,7 @@ def test_what_is_of_another_kind_has_no_partner() -> None:
 
 @given(st.lists(st.integers(0, 20), unique=True, max_size=8))
 def test_no_ascending_subsequence_is_longer(values: list[int]) -> None:
-    chosen = longest_ascending(values)
+    chosen = find_longest_ascending(values)
     picked = [values[index] for index in chosen]
     assert chosen == sorted(chosen)
     assert picked == sorted(picked)

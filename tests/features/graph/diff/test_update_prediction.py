@@ -160,35 +160,35 @@ SIGNAL, CONDITION = NodeKind.SEMAPHORE_SIGNAL, NodeKind.CONDITIONAL
 def test_a_rule(kind: NodeKind, before: Params, after: Params, result: UpdateResult | None) -> None:
     found = predict_update(_one(kind, before), _one(kind, after))
     assert (found.violation.result if found.violation else None) is result
-    assert found.accepted is (result is None)
+    assert found.is_accepted is (result is None)
 
 
 def test_what_no_bundle_tells_is_told_as_unknown() -> None:
     found = predict_update(_one(COPY, _copy(height=4)), _one(COPY, _copy(height=4)))
-    assert found.accepted is None
+    assert found.is_accepted is None
     assert "several rows" in found.unknown[0]
     old = msgspec.structs.replace(_kernel(), cooperative=None)
     found = predict_update(_one(KERNEL, old), _one(KERNEL, old))
-    assert found.accepted is None
+    assert found.is_accepted is None
     assert "cooperatively" in found.unknown[0]
     unread = msgspec.structs.replace(_kernel("new"), dynamic_parallelism=None)
     found = predict_update(_one(KERNEL, _kernel()), _one(KERNEL, unread))
-    assert found.accepted is None
+    assert found.is_accepted is None
 
 
 def test_an_unknown_that_comes_with_an_offence_is_no_longer_asked() -> None:
     rows = _one(COPY, _copy(height=4))
     found = predict_update(rows, _one(KERNEL, _kernel()))
-    assert found.accepted is False
+    assert found.is_accepted is False
     assert found.unknown == ()
 
 
 def test_an_old_bundle_does_not_tell_the_order_of_dependencies() -> None:
     graph = _graphs([["K", []], ["K", []], ["K", [0, 1]]], "a")[0]
     old = msgspec.structs.replace(graph, read_by="cuGraphGetNodes, cuGraphGetEdges")
-    assert predict_update([graph], [graph]).accepted is True
+    assert predict_update([graph], [graph]).is_accepted is True
     found = predict_update([old], [graph])
-    assert found.accepted is None
+    assert found.is_accepted is None
     assert "order" in found.unknown[0]
 
 
@@ -207,5 +207,5 @@ def test_an_edge_of_another_type_is_another_topology() -> None:
 def test_a_body_that_is_not_there_is_unknown() -> None:
     graphs = _graphs([[[["K", []]], []]], "a")
     found = predict_update(graphs[:1], graphs[:1])
-    assert found.accepted is None
+    assert found.is_accepted is None
     assert "not in the bundle" in found.unknown[0]

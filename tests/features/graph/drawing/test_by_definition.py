@@ -11,17 +11,17 @@ import pytest
 
 from graphviz_dash.analysis.nodes.measured_graph import (
     MeasuredGraph,
+    find_timing_replays,
     measure_graph,
-    node_timing_replays,
 )
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graph
 from graphviz_dash.features.graph.drawing.boxes import Box
 from graphviz_dash.features.graph.drawing.colours import ColourBy
-from graphviz_dash.features.graph.drawing.folded import FoldedGraph, folded
-from graphviz_dash.features.graph.drawing.layout import ALL
-from graphviz_dash.features.graph.drawing.view import DagView, dag_view
-from graphviz_dash.features.graph.folding.fold import FoldBy
-from graphviz_dash.features.graph.folding.tree import FoldKind, Group
+from graphviz_dash.features.graph.drawing.folded import FoldedGraph, build_folded_graph
+from graphviz_dash.features.graph.drawing.layout import ALL_BLOCKS
+from graphviz_dash.features.graph.drawing.view import DagView, build_dag_view
+from graphviz_dash.features.graph.folding.fold import FoldCriterion
+from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldKind
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import EdgeType
@@ -36,8 +36,8 @@ def inside(graph: FoldedGraph, box: Box) -> tuple[int, ...]:
 
 
 def check_boxes(graph: FoldedGraph, view: DagView, keys: list[str] | None) -> None:
-    rows, replays = graph.rows, graph.whole.table.replays
-    optional = graph.whole.inside_body
+    rows, replays = graph.rows, graph.full_graph.table.replays
+    optional = graph.full_graph.optional_nodes
     for box in view.boxes:
         nodes = inside(graph, box)
         marked = not graph.path.is_line and not graph.path.nodes.isdisjoint(nodes)
@@ -82,7 +82,7 @@ def check_links(graph: FoldedGraph, view: DagView) -> None:
             for node in inside(graph, box):
                 box_of.setdefault(node, box.id)
     wanted: dict[tuple[str, str], list[tuple[bool, bool]]] = {}
-    for edge in graph.whole.table.graph.edges:
+    for edge in graph.full_graph.table.graph.edges:
         ends = box_of[edge.source], box_of[edge.target]
         if ends[0] != ends[1] and not any(
             within(graph, one, other) for one, other in (ends, ends[::-1])
@@ -101,19 +101,19 @@ def check_links(graph: FoldedGraph, view: DagView) -> None:
 def views(graph: FoldedGraph, colour: ColourBy, chance: random.Random) -> list[DagView]:
     some = chance.sample(sorted(graph.groups), min(len(graph.groups), 12))
     return [
-        dag_view(graph, colour, 1.3),
-        dag_view(graph, colour, 2.0, expanded=list(graph.groups)),
-        dag_view(graph, colour, 0.7, some, focus=chance.randrange(len(graph.rows))),
+        build_dag_view(graph, colour, 1.3),
+        build_dag_view(graph, colour, 2.0, expanded=list(graph.groups)),
+        build_dag_view(graph, colour, 0.7, some, focus=chance.randrange(len(graph.rows))),
     ]
 
 
 def check_forward(graph: FoldedGraph) -> None:
     """Whatever is unfolded, links lead from boxes to later ones: none runs in a circle."""
     chance = random.Random(len(graph.rows))
-    every = dict.fromkeys(graph.groups, ALL)
+    every = dict.fromkeys(graph.groups, ALL_BLOCKS)
     for count in (0, 1, 5, len(graph.groups)):
         opened = chance.sample(sorted(graph.groups), min(len(graph.groups), count))
-        view = dag_view(graph, ColourBy.CATEGORY, 1.3, opened, shown=every)
+        view = build_dag_view(graph, ColourBy.CATEGORY, 1.3, opened, shown=every)
         place = {box.id: box.first for box in view.boxes}
         for link in view.links:
             if link.count:
@@ -121,38 +121,38 @@ def check_forward(graph: FoldedGraph) -> None:
 
 
 @lru_cache(maxsize=1)
-def recorded(path: Path) -> list[tuple[WholeGraph, MeasuredGraph | None]]:
+def recorded(path: Path) -> list[tuple[ExpandedGraph, MeasuredGraph | None]]:
     """The graphs of a sample's run and what is measured of them, for all ways to fold them."""
     run = load_run(path)
-    matched = node_timing_replays(run)
+    matched = find_timing_replays(run)
     found = []
     for one in run.graphs:
         if one.parent is None:
             measured = measure_graph(one, run.graphs, matched)
             known = None if isinstance(measured, Missing) else measured
-            found.append((whole_graph(run, one.id), known))
+            found.append((expand_graph(run, one.id), known))
     return found
 
 
-@pytest.mark.parametrize("by", FoldBy)
+@pytest.mark.parametrize("by", FoldCriterion)
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.parent.name)
-def test_recorded_graphs(path: Path, by: FoldBy) -> None:
+def test_recorded_graphs(path: Path, by: FoldCriterion) -> None:
     for whole, measured in recorded(path):
-        graph = folded(whole, measured, by=by)
+        graph = build_folded_graph(whole, measured, by=by)
         check_forward(graph)
         chance = random.Random(whole.table.graph.id)
         keys = [row.category.value for row in graph.rows]
         for view in views(graph, ColourBy.CATEGORY, chance):
             check_boxes(graph, view, keys)
             check_links(graph, view)
-        slack = [graph.path.label(place) for place in range(len(graph.rows))]
+        slack = [graph.path.get_label(place) for place in range(len(graph.rows))]
         for view in views(graph, ColourBy.SLACK, chance):
             check_boxes(graph, view, slack)
 
 
-@pytest.mark.parametrize("by", FoldBy)
+@pytest.mark.parametrize("by", FoldCriterion)
 @pytest.mark.parametrize("seed", range(12))
-def test_random_graphs(seed: int, by: FoldBy) -> None:
+def test_random_graphs(seed: int, by: FoldCriterion) -> None:
     chance = random.Random(seed)
     count = chance.choice([5, 60, 400, 1_500])
     density = chance.choice([0, 0.02, 0.1])
@@ -161,13 +161,13 @@ def test_random_graphs(seed: int, by: FoldBy) -> None:
         chance.choice([None, f"Net.layers.{chance.randrange(3)}.{chance.choice('ab')}"])
         for _ in range(count)
     ]
-    graph = folded(WholeGraph.of(table(count, edges, modules)), by=by)
+    graph = build_folded_graph(ExpandedGraph.from_table(table(count, edges, modules)), by=by)
     check_forward(graph)
     order = graph.root.order.nodes.tolist()
     for group in graph.groups.values():
         assert list(group.nodes) == order[group.first : group.first + group.count]
         assert group.count == sum(
-            child.count if isinstance(child, Group) else 1 for child in group.children
+            child.count if isinstance(child, FoldGroup) else 1 for child in group.children
         )
     for view in views(graph, ColourBy.PHASE, chance):
         check_boxes(graph, view, ["forward"] * count)

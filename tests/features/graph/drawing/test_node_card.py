@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from graphviz_dash.analysis.attribution.attribution import attribute
-from graphviz_dash.analysis.nodes.node_table import build_node_table, node_table
+from graphviz_dash.analysis.attribution.attribution import attribute_graph
+from graphviz_dash.analysis.nodes.node_table import build_node_table, build_table
 from graphviz_dash.analysis.replays.replays import match_replays
-from graphviz_dash.features.graph.drawing.node_card import Field, NodeCard, node_card
+from graphviz_dash.features.graph.drawing.node_card import Field, NodeCard, build_node_card
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
@@ -39,7 +39,7 @@ def recorded(name: str, node: int) -> NodeCard:
     run = load_run(Path("sample_traces") / name / "graph")
     assert run.replay_trace is not None
     matched = match_replays(run.graphs, run.replay_trace)
-    return node_card(node_table(run, "graph-0"), node, matched.samples("graph-0", node))
+    return build_node_card(build_table(run, "graph-0"), node, matched.get_samples("graph-0", node))
 
 
 def test_a_kernel() -> None:
@@ -81,7 +81,7 @@ def test_what_is_not_known_says_why() -> None:
         capture_trace=None,
         replay_trace=None,
     )
-    card = node_card(node_table(bare, "graph-0"), 0, np.zeros(0, dtype=np.int64))
+    card = build_node_card(build_table(bare, "graph-0"), 0, np.zeros(0, dtype=np.int64))
     found = fields(card)
     assert found["Operator"].text == "–"
     assert found["Operator"].note
@@ -120,16 +120,16 @@ def test_every_kind_tells_its_parameters(
     kind: NodeKind, params: Params | None, shown: dict[str, str]
 ) -> None:
     graph = CapturedGraph("graph-0", (GraphNode(0, kind, params),), (), "a test")
-    table = build_node_table(graph, attribute(graph), None)
-    found = fields(node_card(table, 0, np.zeros(0, dtype=np.int64)))
+    table = build_node_table(graph, attribute_graph(graph), None)
+    found = fields(build_node_card(table, 0, np.zeros(0, dtype=np.int64)))
     assert {label: found[label].text for label in shown} == shown
 
 
 def test_a_kernel_tells_its_cluster_and_priority_where_it_has_them() -> None:
     params = KernelParams("k", "k", (8, 1, 1), (32, 1, 1), 0, cluster=(2, 1, 1), priority=-3)
     graph = CapturedGraph("graph-0", (GraphNode(0, NodeKind.KERNEL, params),), (), "a test")
-    table = build_node_table(graph, attribute(graph), None)
-    found = fields(node_card(table, 0, np.zeros(0, dtype=np.int64)))
+    table = build_node_table(graph, attribute_graph(graph), None)
+    found = fields(build_node_card(table, 0, np.zeros(0, dtype=np.int64)))
     assert found["Cluster"].text == "2 x 1 x 1"
     assert found["Priority"].text == "-3"
     assert "Cooperative" not in found
@@ -137,7 +137,7 @@ def test_a_kernel_tells_its_cluster_and_priority_where_it_has_them() -> None:
 
 def test_a_node_in_a_body_says_where_it_is() -> None:
     graph = next(graph for graph in GRAPHS if graph.id == "graph-0.1.0")
-    table = build_node_table(graph, attribute(graph), None, GRAPHS)
-    card = node_card(table, 1, np.zeros(0, dtype=np.int64))
+    table = build_node_table(graph, attribute_graph(graph), None, GRAPHS)
+    card = build_node_card(table, 1, np.zeros(0, dtype=np.int64))
     assert card.where == "node 1 of graph-0.1.0"
     assert fields(card)["Inside"].text == "node 1 of graph-0"

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.nodes.node_table import NOT_SEEN, NodeOrigin, NodeRow
+from graphviz_dash.analysis.nodes.node_table import NO_TIMES, NodeOrigin, NodeRow
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.features.graph.drawing.node_note import module_tail, node_lines, node_note
+from graphviz_dash.features.graph.drawing.node_note import (
+    build_node_lines,
+    describe_node,
+    format_module_tail,
+)
 from graphviz_dash.model.graph import (
     BatchMemOpParams,
     ConditionalParams,
@@ -50,7 +54,7 @@ from graphviz_dash.model.graph import (
     ],
 )
 def test_in_a_few_words(kind: NodeKind, params: Params | None, note: str) -> None:
-    assert node_note(GraphNode(0, kind, params)) == note
+    assert describe_node(GraphNode(0, kind, params)) == note
 
 
 @pytest.mark.parametrize(
@@ -73,10 +77,14 @@ def test_the_operator_or_module_comes_before_the_kernel(
         GraphNode(0, NodeKind.KERNEL, kernel),
         Category.GEMM,
         NodeOrigin("capture order", 1.0, op=op, module=module),
-        NOT_SEEN,
+        NO_TIMES,
     )
-    assert node_lines(row, above) == lines
+    assert build_node_lines(row, above) == lines
 
 
 def test_a_module_goes_without_the_class_that_all_share() -> None:
-    assert [module_tail(each) for each in ("Net.layers.0", "Net", None)] == ["layers.0", "Net", ""]
+    assert [format_module_tail(each) for each in ("Net.layers.0", "Net", None)] == [
+        "layers.0",
+        "Net",
+        "",
+    ]

@@ -10,32 +10,34 @@ from xml.etree import ElementTree
 
 import pytest
 
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graph
 from graphviz_dash.features.graph.drawing.colours import ColourBy
-from graphviz_dash.features.graph.drawing.dot import view_dot
-from graphviz_dash.features.graph.drawing.edges import edges_between
-from graphviz_dash.features.graph.drawing.folded import FoldedGraph, folded
-from graphviz_dash.features.graph.drawing.layout import ALL
-from graphviz_dash.features.graph.drawing.repeat_card import repeat_card
-from graphviz_dash.features.graph.drawing.static import view_file
-from graphviz_dash.features.graph.drawing.view import dag_view
+from graphviz_dash.features.graph.drawing.dot import format_view_dot
+from graphviz_dash.features.graph.drawing.edges import list_edges_between
+from graphviz_dash.features.graph.drawing.folded import FoldedGraph, build_folded_graph
+from graphviz_dash.features.graph.drawing.layout import ALL_BLOCKS
+from graphviz_dash.features.graph.drawing.repeat_card import build_repeat_card
+from graphviz_dash.features.graph.drawing.static import draw_view_file
+from graphviz_dash.features.graph.drawing.view import build_dag_view
 from graphviz_dash.ingest.load import load_run
 from tests.analysis.fold.trees import layers, line, table
 
 
 def recorded(name: str) -> FoldedGraph:
-    return folded(whole_graph(load_run(Path("sample_traces") / name / "graph"), "graph-0"))
+    return build_folded_graph(
+        expand_graph(load_run(Path("sample_traces") / name / "graph"), "graph-0")
+    )
 
 
 @pytest.mark.parametrize("name", ["all-nodes", "transformer-train", "fork-join"])
 def test_the_edges_of_every_link_are_told(name: str) -> None:
     graph = recorded(name)
-    for shown in ({}, dict.fromkeys(graph.groups, ALL)):
-        view = dag_view(graph, ColourBy.KIND, 1.3, shown=shown)
+    for shown in ({}, dict.fromkeys(graph.groups, ALL_BLOCKS)):
+        view = build_dag_view(graph, ColourBy.KIND, 1.3, shown=shown)
         for link in view.links:
             if not link.count:
                 continue
-            found = edges_between(graph, link.source, link.target)
+            found = list_edges_between(graph, link.source, link.target)
             assert found.total >= link.count
             assert len(found.rows) == min(found.total, 24)
             assert sum(int(kind.split()[0].replace(",", "")) for kind in found.kinds) == found.total
@@ -44,9 +46,9 @@ def test_the_edges_of_every_link_are_told(name: str) -> None:
 def test_ports_and_types_are_told() -> None:
     graph = recorded("all-nodes")
     (edge,) = [
-        edge for edge in graph.whole.table.graph.edges if edge.from_port and edge.source == 4
+        edge for edge in graph.full_graph.table.graph.edges if edge.from_port and edge.source == 4
     ]
-    (row,) = edges_between(graph, f"n{edge.source}", f"n{edge.target}").rows
+    (row,) = list_edges_between(graph, f"n{edge.source}", f"n{edge.target}").rows
     assert (row.source, row.target) == (edge.source, edge.target)
     assert row.what.startswith("programmatic dependency, port 1 to 0")
     assert "scale" in row.before
@@ -55,28 +57,30 @@ def test_ports_and_types_are_told() -> None:
 @pytest.mark.parametrize("ident", ["n999", "g.77", "n", ""])
 def test_no_edges_of_what_is_not_there(ident: str) -> None:
     with pytest.raises(KeyError):
-        edges_between(recorded("fork-join"), ident, "n1")
+        list_edges_between(recorded("fork-join"), ident, "n1")
 
 
 def test_the_card_of_a_repeat_says_what_is_common_and_what_differs() -> None:
     names = layers(24, 3)
-    graph = folded(WholeGraph.of(table(len(names), line(len(names)), None, names)))
-    ident = next(one for one, group in graph.groups.items() if group.repeats and not group.part)
-    card = repeat_card(graph, ident, 0)
+    graph = build_folded_graph(
+        ExpandedGraph.from_table(table(len(names), line(len(names)), None, names))
+    )
+    ident = next(one for one, group in graph.groups.items() if group.repeats and not group.is_part)
+    card = build_repeat_card(graph, ident, 0)
     assert (card.repeats, card.block, card.next_unlike) == (24, 0, 7)
     assert card.differences[0] == "21 blocks have the same kernels."
     assert [bar.first for bar in card.bars if bar.differs] == [7, 15, 23]
     assert card.unlike == []
     assert card.summary == "not timed"
-    other = repeat_card(graph, ident, 7)
+    other = build_repeat_card(graph, ident, 7)
     assert all(names[node].startswith("extra") for node in other.unlike)
-    assert (other.next_unlike, repeat_card(graph, ident, 23).next_unlike) == (15, 7)
-    view = dag_view(graph, ColourBy.KIND, 1.3)
+    assert (other.next_unlike, build_repeat_card(graph, ident, 23).next_unlike) == (15, 7)
+    view = build_dag_view(graph, ColourBy.KIND, 1.3)
     assert next(box.differ for box in view.boxes if box.id == ident) == 3
     with pytest.raises(KeyError):
-        repeat_card(graph, ident, 24)
+        build_repeat_card(graph, ident, 24)
     with pytest.raises(KeyError):
-        repeat_card(graph, "g", 0)
+        build_repeat_card(graph, "g", 0)
 
 
 def test_equal_layers_are_said_to_be_equal_with_their_times() -> None:
@@ -86,7 +90,7 @@ def test_equal_layers_are_said_to_be_equal_with_their_times() -> None:
         for group in graph.groups.values()
         if group.repeats == 4 and group.blocks[0].nodes[0] < 60
     )
-    card = repeat_card(graph, repeat.id, 2)
+    card = build_repeat_card(graph, repeat.id, 2)
     assert card.differences == ["All blocks have the same kernels and launch shapes."]
     assert re.fullmatch(r"median [\d.]+ µs, [\d.]+ µs to [\d.]+ µs", card.summary)
     assert max(bar.height for bar in card.bars) == 1.0
@@ -96,8 +100,8 @@ def test_equal_layers_are_said_to_be_equal_with_their_times() -> None:
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_view_as_svg_has_every_box(dark: bool) -> None:
     graph = recorded("transformer-train")
-    view = dag_view(graph, ColourBy.CATEGORY, 1.3)
-    drawn = ElementTree.fromstring(view_file(view, "graph <&>", dark))
+    view = build_dag_view(graph, ColourBy.CATEGORY, 1.3)
+    drawn = ElementTree.fromstring(draw_view_file(view, "graph <&>", dark))
     space = "{http://www.w3.org/2000/svg}"
     assert drawn.tag == f"{space}svg"
     assert len(drawn.findall(f".//{space}g/{space}title")) == len(view.boxes)
@@ -109,8 +113,8 @@ def test_a_view_as_svg_has_every_box(dark: bool) -> None:
 
 @pytest.mark.parametrize("name", ["all-nodes", "transformer-train"])
 def test_a_view_as_dot_has_every_box_and_link(name: str) -> None:
-    view = dag_view(recorded(name), ColourBy.KIND, 1.3)
-    text = view_dot(view, 'a "graph"')
+    view = build_dag_view(recorded(name), ColourBy.KIND, 1.3)
+    text = format_view_dot(view, 'a "graph"')
     assert text.count("subgraph ") == sum(box.open for box in view.boxes)
     assert len(re.findall(r'^ *"[ng][\d.]*" \[label=', text, re.MULTILINE)) == sum(
         not box.open for box in view.boxes

@@ -10,22 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, whole_graph
-from graphviz_dash.features.graph.folding.fold import MOST_CHILDREN, FoldBy, fold
-from graphviz_dash.features.graph.folding.tree import FoldKind, Group, ancestors, groups
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graph
+from graphviz_dash.features.graph.folding.fold import MAX_CHILDREN, FoldCriterion, fold_graph
+from graphviz_dash.features.graph.folding.tree import (
+    FoldGroup,
+    FoldKind,
+    index_groups,
+    list_ancestors,
+)
 from graphviz_dash.ingest.load import load_run
 from tests.analysis.fold.module_trees import LOST, graph, said, tree
 from tests.analysis.fold.trees import leaves, line, near_edges, of_kind
 
 
-def check(whole: WholeGraph, root: Group) -> None:
+def check(whole: ExpandedGraph, root: FoldGroup) -> None:
     """Every node once; at each group, and so in any view, edges lead from children to later ones;
     rows that can be read."""
     assert sorted(leaves(root)) == list(range(len(whole.table.rows)))
     assert list(root.nodes) == leaves(root)
     edges = [(edge.source, edge.target) for edge in whole.table.graph.edges]
-    for group in groups(root).values():
-        assert len(group.children) <= MOST_CHILDREN
+    for group in index_groups(root).values():
+        assert len(group.children) <= MAX_CHILDREN
         box = {node: at for at, child in enumerate(group.children) for node in child.nodes}
         assert all(box[a] <= box[b] for a, b in edges if a in box and b in box), group
 
@@ -36,7 +41,7 @@ def test_what_runs_between_does_not_take_a_module_apart() -> None:
     edges = [(at, at + 2) for at in range(6)]
     root = tree(edges, *told)
     (beside,) = of_kind(root, FoldKind.PARALLEL)
-    assert [(one.title, one.nodes) for one in beside.children if isinstance(one, Group)] == [
+    assert [(one.title, one.nodes) for one in beside.children if isinstance(one, FoldGroup)] == [
         ("Net.left", (0, 2, 4, 6)),
         ("Net.right", (1, 3, 5, 7)),
     ]
@@ -111,11 +116,11 @@ def test_unknown_nodes_stand_where_they_run_and_say_why_they_are_not_known() -> 
 
 def test_without_modules_the_order_of_execution_folds_and_the_reason_is_told() -> None:
     whole = graph([(0, 1), (0, 2), (1, 3), (2, 3)], "", "", "", "")
-    root = fold(whole, FoldBy.MODULE)
+    root = fold_graph(whole, FoldCriterion.MODULE)
     assert LOST in root.note
-    assert said(root) == said(fold(whole))
-    assert root.children == fold(whole).children
-    assert fold(whole).note == ""
+    assert said(root) == said(fold_graph(whole))
+    assert root.children == fold_graph(whole).children
+    assert fold_graph(whole).note == ""
 
 
 def test_layers_are_one_repeat_though_others_run_between() -> None:
@@ -143,24 +148,24 @@ def test_any_graph(count: int, seed: int, density: float) -> None:
     names = ["", "forward:", "backward:", *(f"forward:Net.{part}" for part in ("a", "b", "b.c"))]
     names += [f"backward:Net.layers.{layer}.{part}" for layer in range(3) for part in "ab"]
     whole = graph(edges, *(chance.choice(names) for _ in range(count)))
-    root = fold(whole, FoldBy.MODULE)
+    root = fold_graph(whole, FoldCriterion.MODULE)
     check(whole, root)
-    assert fold(whole, FoldBy.MODULE) == root
+    assert fold_graph(whole, FoldCriterion.MODULE) == root
     node = chance.randrange(count)
-    assert all(node in groups(root)[ident].nodes for ident in ancestors(root, node))
+    assert all(node in index_groups(root)[ident].nodes for ident in list_ancestors(root, node))
 
 
 @pytest.mark.parametrize(
     "name", ["transformer-train", "gpt-train", "decode", "fork-join", "all-nodes"]
 )
 def test_recorded_graphs(name: str) -> None:
-    whole = whole_graph(load_run(Path("sample_traces") / name / "graph"), "graph-0")
-    root = fold(whole, FoldBy.MODULE)
+    whole = expand_graph(load_run(Path("sample_traces") / name / "graph"), "graph-0")
+    root = fold_graph(whole, FoldCriterion.MODULE)
     check(whole, root)
-    titles = {group.title for group in groups(root).values()}
+    titles = {group.title for group in index_groups(root).values()}
     match name:
         case "transformer-train":
-            assert [one.title for one in root.children if isinstance(one, Group)] == [
+            assert [one.title for one in root.children if isinstance(one, FoldGroup)] == [
                 "forward",
                 "backward",
                 "optimizer",

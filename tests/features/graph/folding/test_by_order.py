@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphviz_dash.features.graph.folding.tree import FoldKind, Group, Leaf
+from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldKind, Leaf
 from tests.analysis.fold.trees import leaves, line, of_kind, table, tree
 
 
@@ -14,7 +14,7 @@ def test_modules_are_groups_and_equal_ones_a_repeat() -> None:
     root = tree(table(13, line(13), [*modules], names))
     (repeat,) = of_kind(root, FoldKind.REPEAT)
     assert repeat.title == "Net.layers.0-3"
-    assert [child.title for child in repeat.children if isinstance(child, Group)] == [
+    assert [child.title for child in repeat.children if isinstance(child, FoldGroup)] == [
         f"Net.layers.{layer}" for layer in range(4)
     ]
     assert leaves(root) == list(range(13))

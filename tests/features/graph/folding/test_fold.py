@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.features.graph.folding.tree import FoldKind, groups
+from graphviz_dash.features.graph.folding.tree import FoldKind, index_groups
 from graphviz_dash.ingest.load import load_run
 from tests.analysis.fold.trees import leaves, of_kind, tree
 
@@ -14,12 +14,12 @@ from tests.analysis.fold.trees import leaves, of_kind, tree
 @pytest.mark.parametrize("name", ["mlp-train", "transformer-train", "decode", "fork-join"])
 def test_recorded_graphs(name: str) -> None:
     run = load_run(Path("sample_traces") / name / "graph")
-    from graphviz_dash.analysis.nodes.node_table import node_table
+    from graphviz_dash.analysis.nodes.node_table import build_table
 
-    made = node_table(run, "graph-0")
+    made = build_table(run, "graph-0")
     root = tree(made)
     assert sorted(leaves(root)) == list(range(len(made.rows)))
-    titles = {group.title for group in groups(root).values()}
+    titles = {group.title for group in index_groups(root).values()}
     if name == "transformer-train":
         assert "Transformer.layers.0-3" in titles
         assert {"forward", "backward", "optimizer"} <= titles

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from graphviz_dash.features.graph.folding.fold import MOST_CHILDREN
-from graphviz_dash.features.graph.folding.tree import FoldKind, Group, groups
+from graphviz_dash.features.graph.folding.fold import MAX_CHILDREN
+from graphviz_dash.features.graph.folding.tree import FoldGroup, FoldKind, index_groups
 from tests.analysis.fold.trees import leaves, line, of_kind, table, tree
 
 
@@ -24,7 +24,7 @@ def test_a_large_graph_has_rows_that_can_be_read() -> None:
     chance = random.Random(1)
     names = [f"k{chance.randrange(1000)}" for _ in range(20_000)]
     root = tree(table(20_000, line(20_000), None, names))
-    assert all(len(group.children) <= MOST_CHILDREN for group in groups(root).values())
+    assert all(len(group.children) <= MAX_CHILDREN for group in index_groups(root).values())
     assert list(root.nodes) == list(range(20_000))
 
 
@@ -33,14 +33,14 @@ def test_a_long_repeat_is_cut_into_parts_that_say_what_they_hold() -> None:
     modules = [f"Net.layers.{layer}" for layer in range(layers) for _ in range(3)]
     root = tree(table(3 * layers, line(3 * layers), [*modules]))
     (repeat,) = root.children
-    assert isinstance(repeat, Group)
+    assert isinstance(repeat, FoldGroup)
     assert (repeat.kind, repeat.title, repeat.repeats) == (
         FoldKind.REPEAT,
         "Net.layers.0-499",
         layers,
     )
-    parts = [part for part in repeat.children if isinstance(part, Group)]
-    assert 2 < len(parts) <= MOST_CHILDREN
+    parts = [part for part in repeat.children if isinstance(part, FoldGroup)]
+    assert 2 < len(parts) <= MAX_CHILDREN
     assert sum(part.repeats for part in parts) == layers
     assert parts[0].title == f"Net.layers.0-{parts[0].repeats - 1}"
     blocks = [block for part in parts for block in part.children]
@@ -54,11 +54,11 @@ def test_many_branches_can_be_unfolded_a_part_at_a_time(branches: int) -> None:
     root = tree(table(branches + 2, edges))
     outer = next(group for group in of_kind(root, FoldKind.PARALLEL) if "." not in group.id[2:])
     assert outer.title == f"{branches} branches"
-    assert all(len(group.children) <= MOST_CHILDREN for group in groups(root).values())
+    assert all(len(group.children) <= MAX_CHILDREN for group in index_groups(root).values())
     assert leaves(outer) == list(range(1, branches + 1))
     first = outer.children[0]
-    part = isinstance(first, Group) and first.title.startswith("branches 1 to")
-    assert part == (branches > MOST_CHILDREN)
+    part = isinstance(first, FoldGroup) and first.title.startswith("branches 1 to")
+    assert part == (branches > MAX_CHILDREN)
 
 
 def test_a_large_tangle_is_cut_too() -> None:
@@ -67,7 +67,7 @@ def test_a_large_tangle_is_cut_too() -> None:
     edges += [(0, a) for a in range(2, width)] + [(a, width) for a in range(1, width)] + [(0, 1)]
     edges += [(1, a) for a in range(4, width, 2)]
     root = tree(table(width + 1, edges))
-    assert all(len(group.children) <= MOST_CHILDREN for group in groups(root).values())
+    assert all(len(group.children) <= MAX_CHILDREN for group in index_groups(root).values())
     assert sorted(leaves(root)) == list(range(width + 1))
     assert len(of_kind(root, FoldKind.TANGLE)) > 2
 
@@ -77,6 +77,6 @@ def test_a_repeated_row_of_modules_is_named_after_them() -> None:
     modules: list[str | None] = [f"{part}" for _ in range(30) for part in parts for _ in range(2)]
     root = tree(table(180, line(180), modules))
     (repeat,) = root.children
-    assert isinstance(repeat, Group)
+    assert isinstance(repeat, FoldGroup)
     assert repeat.title == "Net.embed, Net.mixer, Net.head"
     assert repeat.repeats == 30

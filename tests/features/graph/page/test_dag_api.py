@@ -9,9 +9,9 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
-from graphviz_dash.features.graph.folding.fold import FoldBy
-from graphviz_dash.features.graph.page.component import preparing, routes
-from graphviz_dash.features.graph.page.component.preparing import next_view
+from graphviz_dash.features.graph.folding.fold import FoldCriterion
+from graphviz_dash.features.graph.page.component import build_routes, preparing
+from graphviz_dash.features.graph.page.component.preparing import get_view_event
 from graphviz_dash.ui.state.store import STORE
 from tests.builders import chain, make_run
 
@@ -20,7 +20,7 @@ GOOD = {"run": "graph", "graph": "graph-0", "colour": "category", "ratio": "1.3"
 
 @pytest.fixture(scope="module")
 def client() -> TestClient:
-    return TestClient(Starlette(routes=routes()))
+    return TestClient(Starlette(routes=build_routes()))
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +46,16 @@ def test_a_view(client: TestClient, key: str) -> None:
 
 
 def test_who_awaits_the_first_view_of_a_graph_is_told(client: TestClient, key: str) -> None:
-    awaited, other = next_view((key, "graph", "graph-0")), next_view((key, "graph", "graph-1"))
+    awaited, other = (
+        get_view_event((key, "graph", "graph-0")),
+        get_view_event((key, "graph", "graph-1")),
+    )
     view(client, key, colour="none")
     assert not awaited.is_set()
     view(client, key)
     assert awaited.is_set()
     assert not other.is_set()
-    assert not next_view((key, "graph", "graph-0")).is_set()
+    assert not get_view_event((key, "graph", "graph-0")).is_set()
 
 
 def test_a_view_by_module(client: TestClient, key: str) -> None:
@@ -75,7 +78,7 @@ def test_a_search(client: TestClient, key: str) -> None:
     query = {"experiment": key, "run": "graph", "graph": "graph-0", "q": "layers.2"}
     body = client.get("/api/dag/search", params=query).json()
     assert body["total"] == len(body["nodes"]) > 20
-    assert "g" in body["around"]
+    assert "g" in body["groups"]
 
 
 @pytest.mark.parametrize(
@@ -230,21 +233,21 @@ def test_a_large_graph_is_prepared_by_a_job(
 ) -> None:
     make_run(tmp_path / "toy", "graph", work=chain(60), workload="toy")
     toy = STORE.register(tmp_path / "toy")
-    monkeypatch.setattr(preparing, "LARGE", 50)
+    monkeypatch.setattr(preparing, "LARGE_GRAPH_NODES", 50)
     of = (toy, "graph", "graph-0")
     assert not preparing.is_ready(of, None)
-    assert preparing.nodes_of(STORE.run(toy, "graph"), "graph-0") == 60
+    assert preparing.count_nodes(STORE.get_run(toy, "graph"), "graph-0") == 60
 
     def cancelled() -> None:
-        preparing.cancel(of, None)
+        preparing.cancel_preparation(of, None)
 
-    told = preparing._tasks(of, None, FoldBy.ORDER)
-    monkeypatch.setattr(preparing, "_tasks", lambda *_: [("wait", cancelled), *told])
+    told = preparing._list_tasks(of, None, FoldCriterion.ORDER)
+    monkeypatch.setattr(preparing, "_list_tasks", lambda *_: [("wait", cancelled), *told])
     answer = view(client, toy)
     assert answer.status_code == 400
     assert "cancelled" in answer.json()["error"]["message"]
     assert not preparing.is_ready(of, None)
-    monkeypatch.setattr(preparing, "_tasks", lambda *_: told)
+    monkeypatch.setattr(preparing, "_list_tasks", lambda *_: told)
     assert view(client, toy).json()["nodes"] == 60
     assert preparing.is_ready(of, None)
     assert get(client, toy, "progress").json()["state"] == "done"
@@ -255,7 +258,7 @@ def test_a_large_graph_is_drawn_before_its_times_are_known(
 ) -> None:
     make_run(tmp_path / "toy", "graph", work=chain(60), workload="toy")
     toy = STORE.register(tmp_path / "toy")
-    monkeypatch.setattr(preparing, "LARGE", 50)
+    monkeypatch.setattr(preparing, "LARGE_GRAPH_NODES", 50)
     soon = view(client, toy, soon="yes").json()
     assert not soon["complete"]
     assert {box[9] for box in soon["boxes"]} == {""}
@@ -274,5 +277,5 @@ def test_colours_that_tell_times_wait_for_them(
 ) -> None:
     make_run(tmp_path / "toy", "graph", work=chain(60), workload="toy")
     toy = STORE.register(tmp_path / "toy")
-    monkeypatch.setattr(preparing, "LARGE", 50)
+    monkeypatch.setattr(preparing, "LARGE_GRAPH_NODES", 50)
     assert view(client, toy, soon="yes", colour=colour).json()["complete"]

@@ -186,7 +186,7 @@ def test_a_large_graph_is_prepared_beside_the_page_and_can_be_cancelled(large: P
     large.route("**/api/dag/view?*", hold)
     large.route(
         "**/api/dag/progress?*",
-        lambda route: route.fulfill(json={"state": "running", "what": "Folding", "share": 0.8}),
+        lambda route: route.fulfill(json={"state": "running", "task": "Folding", "progress": 0.8}),
     )
     follow(large, "graph?experiment=chain&run=graph")
     waiting = large.locator(".dag .waiting")

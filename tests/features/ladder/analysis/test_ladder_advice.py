@@ -13,23 +13,31 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.loop.family_report import (
     FamilyReport,
     LoopReport,
+    build_loop_report,
     has_many_graphs,
-    loop_report,
 )
-from graphviz_dash.analysis.loop.keys import key_text
-from graphviz_dash.analysis.loop.size_times import ReplaySamples, size_times
-from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice, advise, ladder_basis
+from graphviz_dash.analysis.loop.keys import format_key
+from graphviz_dash.analysis.loop.size_times import ReplaySamples, fit_size_times
+from graphviz_dash.features.ladder.analysis.ladder_advice import (
+    LadderAdvice,
+    build_ladder_basis,
+    recommend_ladder,
+)
 from graphviz_dash.features.ladder.analysis.ladder_data import (
     LadderData,
     SizeCosts,
-    all_sizes,
-    estimates,
-    problem_of,
+    build_problem,
+    collect_sizes,
+    estimate_times,
 )
-from graphviz_dash.features.ladder.analysis.ladder_inputs import ladder_data
-from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, LadderUse, use_of
-from graphviz_dash.features.ladder.charts.families import family_chart
-from graphviz_dash.features.ladder.narrative import loss_sentence, pool_method
+from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
+from graphviz_dash.features.ladder.analysis.ladder_problem import (
+    Budget,
+    LadderCost,
+    compute_ladder_cost,
+)
+from graphviz_dash.features.ladder.charts.families import draw_family
+from graphviz_dash.features.ladder.narrative import describe_losses, describe_memory_method
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import KeyMethod
@@ -44,19 +52,21 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> LoopReport:
 
 
 def reported(path: Path) -> LoopReport:
-    result = loop_report(load_run(path))
+    result = build_loop_report(load_run(path))
     assert not isinstance(result, Missing)
     return result
 
 
 def data_of(report: LoopReport, requests: list[int] | None = None) -> LadderData:
-    data = ladder_data(report, report.families[0], None if requests is None else np.array(requests))
+    data = build_ladder_data(
+        report, report.families[0], None if requests is None else np.array(requests)
+    )
     assert not isinstance(data, Missing)
     return data
 
 
 def advice_of(data: LadderData, budget: Budget | None = None) -> LadderAdvice:
-    advice = advise(ladder_basis(data), budget or Budget())
+    advice = recommend_ladder(build_ladder_basis(data), budget or Budget())
     assert not isinstance(advice, Missing)
     return advice
 
@@ -75,7 +85,7 @@ class TestReport:
             # The samples lie up to 2 us above.
             assert member.gpu.median - replay_ns(member.size or 0) in (0, 500, 1_000)
         assert (family.replays, family.fallbacks, family.captures) == (1_000, 10, 6)
-        assert key_text(family.family, family.members[-1].member) == "batch 32"
+        assert format_key(family.family, family.members[-1].member) == "batch 32"
 
     def test_time_between_replays(self, report: LoopReport) -> None:
         # 40 us on the host and 10 us behind the replay; samples lie 1 us above the replays.
@@ -120,9 +130,9 @@ class TestReport:
         assert family.fallback_ns is None
         assert (
             "the cost of 1 fallback step is unknown because no step of a known size was timed"
-            in loss_sentence(family)
+            in describe_losses(family)
         )
-        assert family_chart(family, [], "light") is not None
+        assert draw_family(family, [], "light") is not None
 
     def test_graphs_of_one_size_have_one_key(self) -> None:
         """Of a text's tokens each has a graph; the prompt is longer."""
@@ -137,14 +147,14 @@ class TestReport:
         assert not family.has_sizes
         assert member.gpu is not None
         assert member.gpu.median == 8 * 50_000
-        assert key_text(family.family, member.member) == "graph-0 and 3 more"
+        assert format_key(family.family, member.member) == "graph-0 and 3 more"
 
     def test_unknown_keys(self, tmp_path: Path) -> None:
         path = make_server(tmp_path, method=None)
         run = load_run(path)
         assert has_many_graphs(run.loop)
         report = reported(path)
-        missing = ladder_data(report, family_of(report))
+        missing = build_ladder_data(report, family_of(report))
         assert isinstance(missing, Missing)
         assert missing.reason == "the sizes of the family's graphs are unknown"
 
@@ -158,7 +168,7 @@ class TestReport:
                 (4, 100, 1, 3),
             )
         )
-        sizes, times = size_times(samples, np.array([m.replay_ns[0] for m in samples]))
+        sizes, times = fit_size_times(samples, np.array([m.replay_ns[0] for m in samples]))
         # At the average of the other number over the steps, however many were sampled: 50.
         assert sizes.tolist() == [1, 2, 4]
         assert times == pytest.approx([60, 70, 90])
@@ -170,10 +180,10 @@ class TestAdvice:
         assert advice.is_better
         assert len(advice.ladder.sizes) == 6
         assert advice.ladder.sizes[-1] == 32
-        assert set(advice.interpolated) == set(advice.ladder.sizes) - set(advice.today)
-        assert advice.gain.low <= advice.gain_ns <= (advice.gain.high or 0)
+        assert set(advice.interpolated) == set(advice.ladder.sizes) - set(advice.current_sizes)
+        assert advice.gain_interval.low <= advice.gain_ns <= (advice.gain_interval.high or 0)
         # What is saved is padding alone.
-        saved = advice.today_use.padding_ns - advice.use.padding_ns
+        saved = advice.current_use.padding_ns - advice.use.padding_ns
         assert advice.gain_ns * advice.requests == pytest.approx(saved)
 
     def test_the_prediction_is_what_the_ladder_then_takes(
@@ -187,15 +197,18 @@ class TestAdvice:
             )
         )
         after = advice_of(rerun)
-        predicted, measured = advice.rate(advice.use), after.rate(after.today_use)
+        predicted, measured = (
+            advice.compute_throughput(advice.use),
+            after.compute_throughput(after.current_use),
+        )
         assert predicted == pytest.approx(measured, rel=0.005)
         assert not after.is_better
 
     def test_what_is_above_the_ceiling(self, report: LoopReport) -> None:
         ceiling = advice_of(data_of(report)).ceiling
         assert (ceiling.size, ceiling.largest_request, ceiling.requests_above) == (32, 40, 10)
-        assert ceiling.above_ns == pytest.approx(EAGER_NS, rel=0.001)
-        assert ceiling.raised_ns == pytest.approx(replay_ns(40), rel=0.01)
+        assert ceiling.fallback_ns == pytest.approx(EAGER_NS, rel=0.001)
+        assert ceiling.extended_ns == pytest.approx(replay_ns(40), rel=0.01)
 
     def test_other_traffic(self, report: LoopReport) -> None:
         advice = advice_of(data_of(report, [8] * 50 + [16] * 50))
@@ -231,14 +244,14 @@ class TestAdvice:
         data = replace(
             data_of(report), fallback_sizes=np.zeros(0, dtype=np.int64), fallback_ns=np.zeros(0)
         )
-        missing = advise(ladder_basis(data), Budget())
+        missing = recommend_ladder(build_ladder_basis(data), Budget())
         assert isinstance(missing, Missing)
         assert "covers the largest request" in missing.reason
 
     def test_keys_by_method(self, tmp_path: Path) -> None:
         report = reported(make_server(tmp_path, method=KeyMethod.GRIDS))
         family = family_of(report)
-        assert key_text(family.family, family.members[0].member) == "batch 1 (in grids)"
+        assert format_key(family.family, family.members[0].member) == "batch 1 (in grids)"
 
 
 def remembered(path: Path, **changed: Callable[[int], int]) -> LoopReport:
@@ -249,15 +262,17 @@ def remembered(path: Path, **changed: Callable[[int], int]) -> LoopReport:
         replace(cost, **{name: of_place(place) for name, of_place in changed.items()})
         for place, cost in enumerate(run.loop.graphs)
     )
-    result = loop_report(replace(run, loop=replace(run.loop, graphs=graphs)))
+    result = build_loop_report(replace(run, loop=replace(run.loop, graphs=graphs)))
     assert not isinstance(result, Missing)
     return result
 
 
-def ladder_use(data: LadderData, sizes: tuple[int, ...]) -> LadderUse:
+def ladder_use(data: LadderData, sizes: tuple[int, ...]) -> LadderCost:
     requests, counts = np.unique(data.requests, return_counts=True)
-    every = all_sizes(data, data.requests)
-    return use_of(problem_of(data, estimates(data), every, requests, counts.astype(float)), sizes)
+    every = collect_sizes(data, data.requests)
+    return compute_ladder_cost(
+        build_problem(data, estimate_times(data), every, requests, counts.astype(float)), sizes
+    )
 
 
 class TestMemory:
@@ -271,8 +286,8 @@ class TestMemory:
         )
         assert told.node_bytes.graphs == 6
         assert told.node_bytes.bytes * 1_600 == pytest.approx(40 / 6 * 2**20)
-        assert "measured on 6 graphs" in pool_method(told.node_bytes)
-        assert "measured on driver 580" in pool_method(usual.node_bytes)
+        assert "measured on 6 graphs" in describe_memory_method(told.node_bytes)
+        assert "measured on driver 580" in describe_memory_method(usual.node_bytes)
 
     def test_workspaces_of_libraries_are_no_sizes_own(self, tmp_path: Path) -> None:
         """A library takes one in the first capture, and another in the second, on another stream;
@@ -285,10 +300,10 @@ class TestMemory:
             pool_added_bytes=lambda place: workspace + (4 << 20) if place < 2 else 0,
         )
         data = data_of(report)
-        assert sum(costs.own_bytes for costs in data.captured) < 1 << 20
+        assert sum(costs.exclusive_bytes for costs in data.captured) < 1 << 20
         assert {costs.pool_bytes >= 2 * workspace for costs in data.captured} == {True}
         whole = 2 * workspace + (8 << 20) + 6 * 5 * 3_072
-        assert ladder_use(data, data.today).memory_bytes == pytest.approx(whole, abs=1)
+        assert ladder_use(data, data.current_sizes).memory_bytes == pytest.approx(whole, abs=1)
 
     @pytest.mark.parametrize("seed", range(20))
     def test_fewer_sizes_never_need_more(self, seed: int, tmp_path: Path) -> None:
@@ -300,7 +315,7 @@ class TestMemory:
         )
         data = data_of(report)
         for _ in range(20):
-            more = sorted(draw.sample(data.today, draw.randint(1, len(data.today))))
+            more = sorted(draw.sample(data.current_sizes, draw.randint(1, len(data.current_sizes))))
             fewer = sorted(draw.sample(more, draw.randint(1, len(more))))
             uses = [ladder_use(data, tuple(sizes)) for sizes in (fewer, more)]
             assert uses[0].memory_bytes <= uses[1].memory_bytes

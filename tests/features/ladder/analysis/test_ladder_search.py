@@ -10,11 +10,14 @@ import pytest
 from graphviz_dash.features.ladder.analysis import budget_search
 from graphviz_dash.features.ladder.analysis.ladder_problem import (
     Budget,
+    LadderCost,
     LadderProblem,
-    LadderUse,
-    use_of,
+    compute_ladder_cost,
 )
-from graphviz_dash.features.ladder.analysis.ladder_search import best_ladder, ladders_by_count
+from graphviz_dash.features.ladder.analysis.ladder_search import (
+    find_best_ladder,
+    find_ladders_by_count,
+)
 
 CASES = 300
 
@@ -44,7 +47,7 @@ def random_case(draw: np.random.Generator) -> tuple[LadderProblem, Budget]:
     case = LadderProblem(
         sizes=np.sort(draw.choice(np.arange(1, 30), count, replace=False)),
         replay_ns=np.sort(replay) if draw.random() < 0.5 else replay,
-        own_bytes=draw.integers(0, 20, count).astype(float),
+        exclusive_bytes=draw.integers(0, 20, count).astype(float),
         pool_bytes=np.maximum.accumulate(draw.integers(0, 40, count)).astype(float),
         startup_ns=draw.integers(0, 20, count).astype(float),
         requests=np.sort(draw.choice(np.arange(1, 36), asked, replace=False)),
@@ -59,7 +62,7 @@ def random_case(draw: np.random.Generator) -> tuple[LadderProblem, Budget]:
     return case, Budget(graphs, memory, startup)
 
 
-def within(use: LadderUse, count: int, budget: Budget) -> bool:
+def within(use: LadderCost, count: int, budget: Budget) -> bool:
     return (
         (budget.graphs is None or count <= budget.graphs)
         and (budget.memory_bytes is None or use.memory_bytes <= budget.memory_bytes)
@@ -77,15 +80,15 @@ def test_no_ladder_is_better() -> None:
             use.total_ns
             for count in range(len(sizes) + 1)
             for chosen in itertools.combinations(sizes, count)
-            if within(use := use_of(case, chosen), count, budget)
+            if within(use := compute_ladder_cost(case, chosen), count, budget)
         ]
         least = min(uses, default=np.inf)
-        ladder = best_ladder(case, budget)
+        ladder = find_best_ladder(case, budget)
         if ladder is None:
             unreachable += 1
             assert least == np.inf
             continue
-        use = use_of(case, ladder.sizes)
+        use = compute_ladder_cost(case, ladder.sizes)
         assert within(use, len(ladder.sizes), budget)
         assert ladder.is_best
         assert ladder.total_ns == pytest.approx(least)
@@ -99,7 +102,7 @@ def test_the_bound_holds_where_the_search_ends_early(monkeypatch: pytest.MonkeyP
     case = LadderProblem(
         sizes=np.arange(1, count + 1),
         replay_ns=100 + np.arange(count) + draw.normal(0, 3, count),
-        own_bytes=draw.uniform(1, 10, count),
+        exclusive_bytes=draw.uniform(1, 10, count),
         pool_bytes=np.zeros(count),
         startup_ns=draw.uniform(1, 10, count),
         requests=np.arange(1, count + 1),
@@ -107,9 +110,9 @@ def test_the_bound_holds_where_the_search_ends_early(monkeypatch: pytest.MonkeyP
         fallback_ns=np.full(count, 1_000.0),
     )
     budget = Budget(None, 40, 40)
-    best = best_ladder(case, budget)
-    monkeypatch.setattr(budget_search, "_MOST_LABELS", 20)
-    early = best_ladder(case, budget)
+    best = find_best_ladder(case, budget)
+    monkeypatch.setattr(budget_search, "_MAX_LABELS", 20)
+    early = find_best_ladder(case, budget)
     assert best is not None
     assert early is not None
     assert best.is_best
@@ -117,7 +120,9 @@ def test_the_bound_holds_where_the_search_ends_early(monkeypatch: pytest.MonkeyP
 
 
 def test_each_request_is_padded_to_the_next_size() -> None:
-    use = use_of(problem([2, 4], [20, 40], {1: 3, 2: 1, 3: 2, 5: 1}, fallback=900), (2, 4))
+    use = compute_ladder_cost(
+        problem([2, 4], [20, 40], {1: 3, 2: 1, 3: 2, 5: 1}, fallback=900), (2, 4)
+    )
     assert use.total_ns == 4 * 20 + 2 * 40 + 900
     # A graph for 1 would take as long as that of the smallest size; one for 3 is halfway.
     assert use.padding_ns == 2 * (40 - 30)
@@ -126,24 +131,26 @@ def test_each_request_is_padded_to_the_next_size() -> None:
 
 
 def test_a_slow_size_is_passed_over() -> None:
-    ladder = best_ladder(problem([1, 2, 3], [10, 90, 30], {1: 1, 2: 1, 3: 1}), Budget())
+    ladder = find_best_ladder(problem([1, 2, 3], [10, 90, 30], {1: 1, 2: 1, 3: 1}), Budget())
     assert ladder is not None
     assert ladder.sizes == (1, 3)
 
 
 def test_by_count() -> None:
     case = problem([1, 2, 3], [10, 20, 30], {1: 1, 2: 1, 3: 1}, fallback=100)
-    counted = ladders_by_count(case, 9)
+    counted = find_ladders_by_count(case, 9)
     assert [len(places) for places in counted.places] == [0, 1, 2, 3]
     assert counted.totals_ns == (300, 90, 70, 60)
     # Those of fewer graphs are the same as if only these had been searched for.
-    fewer = counted.up_to(1)
-    assert (fewer.most, fewer.totals_ns) == (1, ladders_by_count(case, 1).totals_ns)
-    assert best_ladder(case, Budget(graphs=2), counted) == best_ladder(case, Budget(graphs=2))
+    fewer = counted.select_up_to(1)
+    assert (fewer.max_count, fewer.totals_ns) == (1, find_ladders_by_count(case, 1).totals_ns)
+    assert find_best_ladder(case, Budget(graphs=2), counted) == find_best_ladder(
+        case, Budget(graphs=2)
+    )
 
 
 def test_no_ladder_reaches_what_cannot_fall_back() -> None:
     case = problem([1, 2], [10, 20], {1: 1, 2: 1})
-    assert best_ladder(case, Budget(graphs=0)) is None
-    assert best_ladder(case, Budget(memory_bytes=1)) is None
-    assert best_ladder(problem([1, 2], [10, 20], {3: 1}), Budget()) is None
+    assert find_best_ladder(case, Budget(graphs=0)) is None
+    assert find_best_ladder(case, Budget(memory_bytes=1)) is None
+    assert find_best_ladder(problem([1, 2], [10, 20], {3: 1}), Budget()) is None

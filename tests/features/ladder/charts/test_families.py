@@ -6,11 +6,14 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.loop.family_report import loop_report
-from graphviz_dash.features.ladder.analysis.ladder_advice import advise, ladder_basis
-from graphviz_dash.features.ladder.analysis.ladder_inputs import ladder_data
+from graphviz_dash.analysis.loop.family_report import build_loop_report
+from graphviz_dash.features.ladder.analysis.ladder_advice import (
+    build_ladder_basis,
+    recommend_ladder,
+)
+from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
 from graphviz_dash.features.ladder.analysis.ladder_problem import Budget
-from graphviz_dash.features.ladder.charts.families import family_chart, ladder_chart
+from graphviz_dash.features.ladder.charts.families import draw_family, draw_ladder
 from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.absence import Missing
 from tests.loops import make_server
@@ -24,24 +27,24 @@ def test_times_that_differ_in_their_last_bit_have_an_axis_around_them(tmp_path: 
     path = make_server(
         tmp_path, sizes=(1, 2, 4, 8), requests=requests, gpu_ns=lambda _size: 2_653_193
     )
-    report = loop_report(load_run(path))
+    report = build_loop_report(load_run(path))
     assert not isinstance(report, Missing)
-    data = ladder_data(report, report.families[0])
+    data = build_ladder_data(report, report.families[0])
     assert not isinstance(data, Missing)
-    advice = advise(ladder_basis(data), Budget())
+    advice = recommend_ladder(build_ladder_basis(data), Budget())
     assert not isinstance(advice, Missing)
     least = advice.curve[-1][1]
     noisy = tuple((count, least * (1 + count % 2 * 2e-16)) for count, _ in advice.curve)
-    chart = ladder_chart(replace(advice, curve=noisy), "light")
+    chart = draw_ladder(replace(advice, curve=noisy), "light")
     assert chart is not None
     low, high = chart.layout.yaxis.range
     assert high - low > 0.05 * high
 
 
 def test_a_wide_axis_of_sizes_has_more_ticks_than_powers_of_ten() -> None:
-    report = loop_report(load_experiment(SAMPLES / "recorded-server", traces=False).runs[0])
+    report = build_loop_report(load_experiment(SAMPLES / "recorded-server", traces=False).runs[0])
     assert not isinstance(report, Missing)
-    chart = family_chart(report.families[0], (), "light")
+    chart = draw_family(report.families[0], (), "light")
     assert chart is not None
     texts = chart.layout.xaxis.ticktext
     assert {"10", "20", "50", "100", "200"} <= set(texts)

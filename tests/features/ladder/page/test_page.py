@@ -61,7 +61,7 @@ def test_large_graphs_are_read_beside_the_page(
     assert "Loading the graphs" in markup(page)
     assert "Recommended capture sizes" in [header.value for header in page.header]
     read.set()
-    job = families.changes_job(catalogue.catalogue("").entries["service"].key, 0, 0)
+    job = families.start_changes_job(catalogue.list_experiments("").entries["service"].key, 0, 0)
     assert job is not None
     job.wait(60)
     said = markup(rerun(page))

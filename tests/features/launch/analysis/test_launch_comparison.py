@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.bundle.launch import read_launch
-from graphviz_dash.bundle.references import published_launch, reference_launches
+from graphviz_dash.bundle.references import find_reference_launches, read_published_launch
 from graphviz_dash.features.launch.analysis.launch_comparison import (
-    beside_published,
     compare_launches,
+    compare_published,
 )
-from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, launch_costs
-from graphviz_dash.features.launch.narrative import comparison_sentence
+from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, analyze_launch_costs
+from graphviz_dash.features.launch.narrative import describe_launch_comparison
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 from tests.analysis.launches import REPEAT, lines, recording
 
@@ -21,7 +21,7 @@ LINE = Topology(1, 100, False, None, 100)
 
 def costs(*samples: int, each: int | None) -> LaunchCosts:
     one = recording(LaunchSeries(LINE, {REPEAT: samples}, {}))
-    return launch_costs(replace(one, process_trials=each))
+    return analyze_launch_costs(replace(one, process_trials=each))
 
 
 def test_the_spread_is_the_middle_of_all_samples_of_all_processes() -> None:
@@ -37,29 +37,31 @@ def test_medians_apart_by_less_than_the_spread_are_within_it() -> None:
     (one,) = found.differences
     assert one.medians == (150, 220)
     assert one.ratios == (1, pytest.approx(220 / 150))
-    assert (one.largest_gap, one.spread, one.within) == (70, 90, True)
-    assert "1 of 1" in comparison_sentence(found)
+    assert (one.largest_gap, one.spread, one.is_within_spread) == (70, 90, True)
+    assert "1 of 1" in describe_launch_comparison(found)
     beyond = compare_launches({"a": first, "b": near, "c": far})
     assert beyond is not None
-    assert [(one.largest_gap, one.within) for one in beyond.of(REPEAT)] == [(200, False)]
+    assert [(one.largest_gap, one.is_within_spread) for one in beyond.select(REPEAT)] == [
+        (200, False)
+    ]
 
 
 def test_what_events_time_is_no_finer_than_events() -> None:
     measure = LaunchMeasure.REPEAT_LAUNCH_DEVICE
     near, far = (
-        launch_costs(recording(LaunchSeries(LINE, {measure: (time,) * 9}, {})))
+        analyze_launch_costs(recording(LaunchSeries(LINE, {measure: (time,) * 9}, {})))
         for time in (1_000, 1_400)
     )
     found = compare_launches({"a": near, "b": far})
     assert found is not None
-    assert [(one.largest_gap, one.spread, one.within) for one in found.differences] == [
+    assert [(one.largest_gap, one.spread, one.is_within_spread) for one in found.differences] == [
         (400, 500, True)
     ]
 
 
 def test_only_what_all_recordings_have_is_compared() -> None:
-    every = launch_costs(recording(*lines(lambda n: 2000 + n)))
-    some = launch_costs(recording(*lines(lambda n: 2000 + n)[:3]))
+    every = analyze_launch_costs(recording(*lines(lambda n: 2000 + n)))
+    some = analyze_launch_costs(recording(*lines(lambda n: 2000 + n)[:3]))
     found = compare_launches({"every": every, "some": some})
     assert found is not None
     assert {one.topology.nodes for one in found.differences} == {1, 2, 4}
@@ -67,7 +69,7 @@ def test_only_what_all_recordings_have_is_compared() -> None:
 
 
 def test_published_figures_have_their_source_and_stand_beside_measured_ones() -> None:
-    published = published_launch()
+    published = read_published_launch()
     assert published.address.startswith("developer.nvidia.com/blog/constant-time-launch")
     printed = [figure for figure in published.figures if figure.source == "table 1"]
     assert len(printed) == 15
@@ -79,15 +81,15 @@ def test_published_figures_have_their_source_and_stand_beside_measured_ones() ->
         percent = 100 * (figure.before_us / figure.after_us - 1)
         finer = 100 * 0.5 * (1 / figure.before_us + 1 / figure.after_us) + 0.5
         assert abs(int(figure.speedup.rstrip("%")) - percent) <= finer * (1 + percent / 100)
-    rows = beside_published(published, {"mine": costs(2_000, 2_200, 2_400, each=None)})
+    rows = compare_published(published, {"mine": costs(2_000, 2_200, 2_400, each=None)})
     repeat = {row.length: row for row in rows if row.measure is REPEAT and row.source == "text"}
-    assert (repeat[100].before, repeat[100].after) == (22_000, 2_600)
+    assert (repeat[100].older_ns, repeat[100].newer_ns) == (22_000, 2_600)
     assert repeat[100].medians == {"mine": 2_200}
     assert repeat[1000].medians == {"mine": None}
 
 
 def test_the_shipped_recording_is_an_h200() -> None:
-    (path,) = reference_launches().values()
-    found = launch_costs(read_launch(path))
+    (path,) = find_reference_launches().values()
+    found = analyze_launch_costs(read_launch(path))
     assert found.recording.environment.gpu.name == "NVIDIA H200"
-    assert found.constant
+    assert found.is_constant

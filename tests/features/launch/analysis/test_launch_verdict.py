@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from graphviz_dash.bundle.launch import read_launch
-from graphviz_dash.features.launch.analysis.launch_costs import Timing, launch_costs
+from graphviz_dash.features.launch.analysis.launch_costs import Timing, analyze_launch_costs
 from graphviz_dash.features.launch.analysis.launch_verdict import (
     LaunchVerdict,
     Verdict,
-    launch_verdict,
+    judge_launch,
 )
-from graphviz_dash.features.launch.analysis.own_graphs import own_graphs
+from graphviz_dash.features.launch.analysis.own_graphs import list_program_graphs
 from graphviz_dash.features.launch.narrative import (
-    own_graph_sentence,
-    own_graph_sentences,
-    verdicts_sentence,
+    describe_own_graph,
+    describe_own_graphs,
+    summarize_verdicts,
 )
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
@@ -25,13 +25,13 @@ from tests.analysis.launches import lines, recording
 from tests.samples import SAMPLES
 
 # A launch of a chain takes 2 µs and a nanosecond a node.
-COSTS = launch_costs(recording(*lines(lambda n: 2000 + n)))
+COSTS = analyze_launch_costs(recording(*lines(lambda n: 2000 + n)))
 
 
 def judged(took: list[int], kinds: dict[NodeKind, int]) -> LaunchVerdict | Missing:
-    timing = Timing.of(took)
+    timing = Timing.from_values(took)
     assert timing is not None
-    return launch_verdict(kinds, 1, timing, "mine", COSTS)
+    return judge_launch(kinds, 1, timing, "mine", COSTS)
 
 
 @pytest.mark.parametrize(
@@ -41,16 +41,16 @@ def judged(took: list[int], kinds: dict[NodeKind, int]) -> LaunchVerdict | Missi
         ([9000] * 9, Verdict.SLOWER),
         ([900] * 9, Verdict.FASTER),
         ([1000, 9000, 9000], Verdict.SLOWER),
-        ([500, 500, 9000, 9000, 9000], Verdict.OPEN),
+        ([500, 500, 9000, 9000, 9000], Verdict.INCONCLUSIVE),
     ],
 )
 def test_the_verdict(took: list[int], verdict: Verdict) -> None:
     found = judged(took, {NodeKind.KERNEL: 100})
     assert isinstance(found, LaunchVerdict)
     assert found.verdict is verdict
-    assert found.foretold_ns == pytest.approx(2100, rel=0.02)
+    assert found.predicted_ns == pytest.approx(2100, rel=0.02)
     assert found.ratio == pytest.approx(sorted(took)[len(took) // 2] / 2100, rel=0.02)
-    assert found.usual.low == pytest.approx(1, abs=0.1)
+    assert found.reference_ratios.low == pytest.approx(1, abs=0.1)
 
 
 def test_what_no_synthetic_graph_tells_is_named() -> None:
@@ -62,23 +62,23 @@ def test_what_no_synthetic_graph_tells_is_named() -> None:
 def test_the_answer_on_a_recorded_step() -> None:
     """318 kernels and four sets in a line, on the GPU of the recording."""
     experiment = load_experiment(SAMPLES / "transformer-train", traces=False)
-    costs = launch_costs(read_launch(SAMPLES / "launch-h200"))
-    (own,) = own_graphs(experiment, {"launch-h200": costs})
+    costs = analyze_launch_costs(read_launch(SAMPLES / "launch-h200"))
+    (own,) = list_program_graphs(experiment, {"launch-h200": costs})
     found = own.verdict
     assert isinstance(found, LaunchVerdict)
-    chain = costs.lines[LaunchMeasure.REPEAT_LAUNCH_CPU].at(322)
-    assert found.foretold_ns == pytest.approx(chain + 4 * costs.others["Memset"].ns)
-    assert found.usual.low <= found.ratio <= (found.usual.high or 0)
-    assert verdicts_sentence([own]).startswith(
+    chain = costs.lines[LaunchMeasure.REPEAT_LAUNCH_CPU].evaluate(322)
+    assert found.predicted_ns == pytest.approx(chain + 4 * costs.others["Memset"].ns)
+    assert found.reference_ratios.low <= found.ratio <= (found.reference_ratios.high or 0)
+    assert summarize_verdicts([own]).startswith(
         "Its repeat launch is as fast as expected: graph-0 of"
     )
-    assert "graphs of launch-h200 had for the same numbers of nodes" in own_graph_sentence(own)
+    assert "graphs of launch-h200 had for the same numbers of nodes" in describe_own_graph(own)
 
 
 def test_why_a_verdict_is_not_known_is_said_once() -> None:
     experiment = load_experiment(SAMPLES / "all-nodes", traces=False)
-    costs = launch_costs(read_launch(SAMPLES / "launch-h200"))
-    graphs = own_graphs(experiment, {"launch-h200": costs})
-    said = own_graph_sentences(graphs, 3)
+    costs = analyze_launch_costs(read_launch(SAMPLES / "launch-h200"))
+    graphs = list_program_graphs(experiment, {"launch-h200": costs})
+    said = describe_own_graphs(graphs, 3)
     assert said[0].startswith("Whether it launches as fast as expected is unknown: launch-h200 ")
     assert said[1].endswith("Whether that is as fast as expected is unknown.")

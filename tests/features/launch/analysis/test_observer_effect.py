@@ -13,11 +13,11 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.features.launch.analysis.observer_effect import (
     ObserverEffect,
     StepMeasure,
-    observer_effect,
+    compute_observer_effect,
 )
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.observers import Observed, Observer, ObserverPass
+from graphviz_dash.model.observers import ObservedSeries, Observer, ObserverPass
 from graphviz_dash.model.run import Absent, Run
 from graphviz_dash.model.timings import StepTiming
 from tests.bundle.examples import CLEAN, GRAPH, MANIFEST
@@ -30,7 +30,7 @@ def around(truth: float, seed: int, noise: float = 0.01) -> tuple[int, ...]:
 
 def observed(
     observer: Observer, process: int, launch: float, step: float, device: float | None = None
-) -> Observed:
+) -> ObservedSeries:
     steps = tuple(
         StepTiming(wall, cpu)
         for wall, cpu in zip(around(step, process), around(launch, process + 50), strict=True)
@@ -38,7 +38,7 @@ def observed(
     on_gpu = () if device is None else around(device, process + 90)
     reported = () if device is None else around(device * 1.1, process + 95)
     source = None if observer is Observer.NONE else "some tool 1.0"
-    return Observed(observer, process, source, steps, round(step), on_gpu, reported, 600)
+    return ObservedSeries(observer, process, source, steps, round(step), on_gpu, reported, 600)
 
 
 SERIES = (
@@ -50,7 +50,7 @@ SERIES = (
 )
 
 
-def run_with(*series: Observed, absent: tuple[Absent, ...] = ()) -> Run:
+def run_with(*series: ObservedSeries, absent: tuple[Absent, ...] = ()) -> Run:
     return Run(
         path=Path("x/graph"),
         manifest=replace(MANIFEST, absent=absent),
@@ -65,7 +65,7 @@ def run_with(*series: Observed, absent: tuple[Absent, ...] = ()) -> Run:
 
 @pytest.fixture
 def effect() -> ObserverEffect:
-    found = observer_effect(run_with(*SERIES))
+    found = compute_observer_effect(run_with(*SERIES))
     assert isinstance(found, ObserverEffect)
     return found
 
@@ -74,48 +74,50 @@ def test_each_measure_has_an_effect_or_a_reason(effect: ObserverEffect) -> None:
     for row in effect.rows:
         assert row.effects.keys() | row.absent.keys() == set(StepMeasure)
         assert not row.effects.keys() & row.absent.keys()
-    alone, events = effect.row(Observer.NONE), effect.row(Observer.EVENTS)
+    alone, events = effect.get_row(Observer.NONE), effect.get_row(Observer.EVENTS)
     assert alone is not None
     assert "no tool is attached" in alone.absent[StepMeasure.DEVICE]
     assert events is not None
     assert events.absent == {}
-    silent = observer_effect(run_with(SERIES[0], observed(Observer.EVENTS, 1, 6_000, 104_000)))
+    silent = compute_observer_effect(
+        run_with(SERIES[0], observed(Observer.EVENTS, 1, 6_000, 104_000))
+    )
     assert isinstance(silent, ObserverEffect)
-    events = silent.row(Observer.EVENTS)
+    events = silent.get_row(Observer.EVENTS)
     assert events is not None
     assert "took longer than the spin kernel" in events.absent[StepMeasure.DEVICE]
 
 
 def test_ratios_are_to_both_processes_with_nothing_attached(effect: ObserverEffect) -> None:
-    profiler = effect.row(Observer.PROFILER)
+    profiler = effect.get_row(Observer.PROFILER)
     assert profiler is not None
     assert profiler.effects[StepMeasure.LAUNCH].ratio == pytest.approx(60_000 / 3_045, rel=0.02)
     step = profiler.effects[StepMeasure.STEP]
     assert step.ratio == pytest.approx(150 / 101, rel=0.02)
     assert step.interval is not None
     assert step.interval.low <= 150 / 101 <= (step.interval.high or 0)
-    assert step.beyond is True
+    assert step.is_significant is True
     assert profiler.records == 10
 
 
 def test_two_processes_that_differ_by_as_much_say_nothing(effect: ObserverEffect) -> None:
     assert effect.noise[StepMeasure.STEP] == pytest.approx(1.02, abs=0.005)
-    node_level = effect.row(Observer.NODE_LEVEL)
+    node_level = effect.get_row(Observer.NODE_LEVEL)
     assert node_level is not None
-    assert node_level.effects[StepMeasure.STEP].beyond is False
-    assert node_level.effects[StepMeasure.LAUNCH].beyond is False
+    assert node_level.effects[StepMeasure.STEP].is_significant is False
+    assert node_level.effects[StepMeasure.LAUNCH].is_significant is False
 
 
 def test_the_gpu_is_read_by_events_at_the_least(effect: ObserverEffect) -> None:
-    alone, events = effect.row(Observer.NONE), effect.row(Observer.EVENTS)
+    alone, events = effect.get_row(Observer.NONE), effect.get_row(Observer.EVENTS)
     assert alone is not None
     assert events is not None
     assert StepMeasure.DEVICE not in alone.effects
-    assert events.effects[StepMeasure.DEVICE].beyond is None
+    assert events.effects[StepMeasure.DEVICE].is_significant is None
     assert events.effects[StepMeasure.DEVICE].ratio == 1
     # What a tool says is divided by the device time under events, not by what events say.
     assert events.effects[StepMeasure.REPORTED].ratio == pytest.approx(1.1, rel=0.01)
-    profiler = effect.row(Observer.PROFILER)
+    profiler = effect.get_row(Observer.PROFILER)
     assert profiler is not None
     assert profiler.effects[StepMeasure.DEVICE].ratio == pytest.approx(1.1, rel=0.01)
     assert profiler.effects[StepMeasure.REPORTED].ratio == pytest.approx(1.21, rel=0.01)
@@ -123,21 +125,23 @@ def test_the_gpu_is_read_by_events_at_the_least(effect: ObserverEffect) -> None:
 
 def test_why_there_is_none() -> None:
     reason = "it was collected without --observers"
-    assert observer_effect(run_with()) == Missing(Fact.OBSERVERS_PASS, reason)
+    assert compute_observer_effect(run_with()) == Missing(Fact.OBSERVERS_PASS, reason)
     failed = Absent("observers pass", "it failed, see failures")
     reason = "it failed, see failures"
-    assert observer_effect(run_with(absent=(failed,))) == Missing(Fact.OBSERVERS_PASS, reason)
+    assert compute_observer_effect(run_with(absent=(failed,))) == Missing(
+        Fact.OBSERVERS_PASS, reason
+    )
 
 
 def test_an_observer_that_is_missing_is_told_with_its_reason() -> None:
     absent = (Absent("observer cupti-graph", "cupti-python was not installed"), Absent("x", "y"))
-    found = observer_effect(run_with(*SERIES, absent=absent))
+    found = compute_observer_effect(run_with(*SERIES, absent=absent))
     assert isinstance(found, ObserverEffect)
-    assert found.without == {Observer.GRAPH_LEVEL: "cupti-python was not installed"}
+    assert found.untested == {Observer.GRAPH_LEVEL: "cupti-python was not installed"}
 
 
 def test_one_process_alone_is_still_told() -> None:
-    found = observer_effect(run_with(SERIES[0]))
+    found = compute_observer_effect(run_with(SERIES[0]))
     assert isinstance(found, ObserverEffect)
     assert found.noise[StepMeasure.STEP] == 1
 
@@ -177,12 +181,12 @@ def test_a_recording_on_a_gpu_holds_together(mode: str) -> None:
 
 
 def test_the_recording_tells_what_a_tool_does_to_a_replay() -> None:
-    found = observer_effect(load_run(SAMPLE / "graph"))
+    found = compute_observer_effect(load_run(SAMPLE / "graph"))
     assert isinstance(found, ObserverEffect)
     # Launching a graph of 322 nodes costs more the more a tool records of it.
     launch = []
     for observer in (Observer.EVENTS, Observer.GRAPH_LEVEL, Observer.PROFILER):
-        row = found.row(observer)
+        row = found.get_row(observer)
         assert row is not None
         assert row.effects[StepMeasure.LAUNCH].ratio is not None
         launch.append(row.effects[StepMeasure.LAUNCH].ratio)

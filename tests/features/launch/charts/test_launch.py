@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.bundle.references import published_launch
+from graphviz_dash.bundle.references import read_published_launch
 from graphviz_dash.charts.shades import Theme
-from graphviz_dash.features.launch.analysis.launch_costs import launch_costs
-from graphviz_dash.features.launch.analysis.observer_effect import ObserverEffect, observer_effect
-from graphviz_dash.features.launch.analysis.own_graphs import own_graphs
-from graphviz_dash.features.launch.charts.launch import launch_chart
-from graphviz_dash.features.launch.charts.observers import observer_chart
+from graphviz_dash.features.launch.analysis.launch_costs import analyze_launch_costs
+from graphviz_dash.features.launch.analysis.observer_effect import (
+    ObserverEffect,
+    compute_observer_effect,
+)
+from graphviz_dash.features.launch.analysis.own_graphs import list_program_graphs
+from graphviz_dash.features.launch.charts.launch import draw_launch_costs
+from graphviz_dash.features.launch.charts.observers import draw_observers
 from graphviz_dash.features.launch.observer_narrative import MEASURE_TITLES, OBSERVER_TITLES
 from graphviz_dash.model.launch import LaunchMeasure, Topology
 from graphviz_dash.model.observers import Observer
@@ -20,13 +23,13 @@ from tests.features.launch.analysis.test_observer_effect import SERIES, run_with
 from tests.features.launch.analysis.test_own_graphs import LINE, run_of
 
 CHAINS = [series(Topology(4, n, False, None, 4 * n), 5000.0 + n) for n in (10, 50, 100, 256)]
-COSTS = launch_costs(recording(*lines(lambda n: 2000 + n, noise=0.0), *CHAINS))
+COSTS = analyze_launch_costs(recording(*lines(lambda n: 2000 + n, noise=0.0), *CHAINS))
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("log", [True, False])
 def test_lines_and_chains_over_their_nodes(theme: Theme, log: bool) -> None:
-    figure = launch_chart({"a": COSTS}, REPEAT, theme, log=log)
+    figure = draw_launch_costs({"a": COSTS}, REPEAT, theme, log=log)
     assert figure is not None
     by_name = {one.name: one for one in figure.data}
     assert list(by_name["linear chains"].x) == list(LENGTHS)
@@ -38,11 +41,11 @@ def test_lines_and_chains_over_their_nodes(theme: Theme, log: bool) -> None:
 
 @pytest.mark.parametrize("log", [True, False])
 def test_plotly_is_told_the_margins_and_draws_once(log: bool) -> None:
-    figure = launch_chart({"a": COSTS}, REPEAT, "light", log=log)
+    figure = draw_launch_costs({"a": COSTS}, REPEAT, "light", log=log)
     assert figure is not None
-    effect = observer_effect(run_with(*SERIES))
+    effect = compute_observer_effect(run_with(*SERIES))
     assert isinstance(effect, ObserverEffect)
-    for chart in (figure, observer_chart(effect, "light")):
+    for chart in (figure, draw_observers(effect, "light")):
         layout = chart.layout
         assert (layout.xaxis.automargin, layout.yaxis.automargin) == (False, False)
         longest = max(map(len, layout.yaxis.ticktext or ["3.000"]))
@@ -50,12 +53,14 @@ def test_plotly_is_told_the_margins_and_draws_once(log: bool) -> None:
 
 
 def test_a_measure_that_no_recording_has_gives_no_picture() -> None:
-    assert launch_chart({"a": COSTS}, LaunchMeasure.UPLOAD_CPU, "light", log=True) is None
+    assert draw_launch_costs({"a": COSTS}, LaunchMeasure.UPLOAD_CPU, "light", log=True) is None
 
 
 def test_own_graphs_are_marks_where_they_lie() -> None:
-    own = own_graphs(Experiment(run_of(LINE, 4800).path, (run_of(LINE, 4800),)), {"a": COSTS})
-    figure = launch_chart({"a": COSTS}, REPEAT, "light", log=True, own=own)
+    own = list_program_graphs(
+        Experiment(run_of(LINE, 4800).path, (run_of(LINE, 4800),)), {"a": COSTS}
+    )
+    figure = draw_launch_costs({"a": COSTS}, REPEAT, "light", log=True, own=own)
     assert figure is not None
     (marks,) = (one for one in figure.data if one.name == "your graphs")
     assert (list(marks.x), list(marks.y)) == ([100], [4.8])
@@ -63,8 +68,8 @@ def test_own_graphs_are_marks_where_they_lie() -> None:
 
 
 def test_published_lines_and_points_are_drawn_with_their_source() -> None:
-    published = published_launch()
-    figure = launch_chart({"a": COSTS}, REPEAT, "dark", log=True, published=published)
+    published = read_published_launch()
+    figure = draw_launch_costs({"a": COSTS}, REPEAT, "dark", log=True, published=published)
     assert figure is not None
     by_name = {one.name: one for one in figure.data}
     newer = by_name["published, toolkit 12.6"]
@@ -75,8 +80,8 @@ def test_published_lines_and_points_are_drawn_with_their_source() -> None:
         REPEAT: (9000,) * 8,
     }
     one = recording(*[type(line)(line.topology, capture, {}) for line in lines(lambda n: 1)])
-    figure = launch_chart(
-        {"a": launch_costs(one)},
+    figure = draw_launch_costs(
+        {"a": analyze_launch_costs(one)},
         LaunchMeasure.INSTANTIATION,
         "light",
         log=True,
@@ -89,9 +94,9 @@ def test_published_lines_and_points_are_drawn_with_their_source() -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_ratio_of_every_observer_has_its_mark(theme: Theme) -> None:
-    effect = observer_effect(run_with(*SERIES))
+    effect = compute_observer_effect(run_with(*SERIES))
     assert isinstance(effect, ObserverEffect)
-    figure = observer_chart(effect, theme)
+    figure = draw_observers(effect, theme)
     watched = [row for row in effect.rows if row.observer is not Observer.NONE]
     assert list(figure.layout.yaxis.ticktext) == [OBSERVER_TITLES[row.observer] for row in watched]
     for drawn, (measure, (title, _)) in zip(figure.data, MEASURE_TITLES.items(), strict=True):

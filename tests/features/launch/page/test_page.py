@@ -18,12 +18,12 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.launch import write_launch
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
-from graphviz_dash.features.launch.analysis.launch_costs import launch_costs
-from graphviz_dash.features.launch.narrative import costs_sentence
+from graphviz_dash.features.launch.analysis.launch_costs import analyze_launch_costs
+from graphviz_dash.features.launch.narrative import describe_launch_costs
 from graphviz_dash.features.launch.page import launch_graph, observers
 from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.timings import StepTiming
-from graphviz_dash.ui.page.markup import text
+from graphviz_dash.ui.page.markup import escape_html
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.state.store import STORE
 from tests.analysis.launches import lines, recording
@@ -37,20 +37,20 @@ def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The folder that the page looks in; nothing ships with the program."""
     monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
     monkeypatch.setattr(catalogue, "reference_launches", dict)
-    catalogue.roots.cache_clear()
+    catalogue.get_roots.cache_clear()
     yield tmp_path
-    catalogue.roots.cache_clear()
+    catalogue.get_roots.cache_clear()
 
 
 def _page() -> None:
     import streamlit as st
 
     from graphviz_dash.features.launch.page import page as launch
-    from graphviz_dash.ui.page.frame import top_bar
-    from graphviz_dash.ui.page.navigation import pages
+    from graphviz_dash.ui.page.frame import draw_top_bar
+    from graphviz_dash.ui.page.navigation import list_pages
 
-    st.navigation(pages(), position="hidden")
-    top_bar("launch")
+    st.navigation(list_pages(), position="hidden")
+    draw_top_bar("launch")
     launch.render()
 
 
@@ -105,7 +105,7 @@ def test_a_recording_that_changed_on_disk_is_read_anew(root: Path) -> None:
         write_launch(root / "mine", measured)
         os.utime(root / "mine", ns=(base, base))
         _, said = page()
-        assert text(costs_sentence(launch_costs(measured))) in said
+        assert escape_html(describe_launch_costs(analyze_launch_costs(measured))) in said
 
 
 def test_two_recordings_are_compared(root: Path) -> None:

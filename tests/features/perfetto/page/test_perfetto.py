@@ -256,7 +256,7 @@ class TestProtocol:
     def test_writing_a_trace_shows_progress_and_can_be_cancelled(
         self, context: BrowserContext, buttons: Buttons
     ) -> None:
-        state = {"state": "running", "what": "Writing the trace", "share": 0.25}
+        state = {"state": "running", "task": "Writing the trace", "progress": 0.25}
 
         def begin(route: Any) -> None:
             route.fulfill(json=state)

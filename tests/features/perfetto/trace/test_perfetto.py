@@ -14,8 +14,8 @@ import pytest
 from google.protobuf import text_format
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.nodes.node_table import node_table
-from graphviz_dash.analysis.trace.steps import steps
+from graphviz_dash.analysis.nodes.node_table import build_table
+from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.files import ExportSummary
 from graphviz_dash.features.perfetto.trace import perfetto, scene
@@ -61,7 +61,7 @@ def test_every_row_of_every_table_is_a_slice(
     for run in toy.runs:
         trace = run.replay_trace
         assert trace is not None
-        origin = steps(trace)[0].start
+        origin = find_steps(trace)[0].start
         wanted = Counter(
             (row["name"], row["ts"] - origin, row["dur"])
             for table in (trace.gpu, trace.runtime, trace.ops, trace.annotations)
@@ -96,7 +96,7 @@ def test_steps_keep_the_time_of_their_own_trace(
     for run in toy.runs:
         trace = run.replay_trace
         assert trace is not None
-        wanted = [step.start + trace.info.origin_ns for step in steps(trace)]
+        wanted = [step.start + trace.info.origin_ns for step in find_steps(trace)]
         assert [int(one.args["source_ts_ns"]) for one in read.of(run.name, "step")] == wanted
 
 
@@ -106,7 +106,7 @@ def test_a_graphed_kernel_tells_its_node_and_where_it_comes_from(
     _, read = export(toy, tmp_path)
     slices = read.of("graph", *GPU)
     assert len(slices) == 3 * len(STEP)
-    rows = node_table(toy.runs[1], "graph-0").rows
+    rows = build_table(toy.runs[1], "graph-0").rows
     for place, one in enumerate(slices):
         work = STEP[place % len(STEP)]
         assert one.name == work.name
@@ -175,7 +175,7 @@ def test_the_busy_counter_adds_up_to_the_busy_time(
         assert all(0 <= value <= 100 + 1e-9 for _, value in values)
         assert values[-1][1] == 0
         shown = sum(value / 100 * (after - ts) for (ts, value), (after, _) in pairwise(values))
-        assert shown == pytest.approx(sum(step.busy_ns for step in steps(trace)), rel=1e-9)
+        assert shown == pytest.approx(sum(step.busy_ns for step in find_steps(trace)), rel=1e-9)
         first = read.of(run.name, "step")[0].start
         assert all((ts - first) % bin_ns == 0 for ts, _ in values)
 
@@ -340,7 +340,7 @@ class TestNative:
         self, toy: Experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         whole = export_perfetto(toy, tmp_path / "a.pftrace").path.read_bytes()
-        monkeypatch.setattr("graphviz_dash.features.perfetto.trace.perfetto._CHUNK", 7)
+        monkeypatch.setattr("graphviz_dash.features.perfetto.trace.perfetto._CHUNK_EVENTS", 7)
         assert export_perfetto(toy, tmp_path / "b.pftrace").path.read_bytes() == whole
 
     def test_slices_of_one_instant_are_written_together(
@@ -351,13 +351,13 @@ class TestNative:
         for number in range(3_000):
             trace.kernel(f"k{number % 7}", 1_000, 500 + number % 3, correlation=None)
         encoded: list[int] = []
-        encode = perfetto._packets
+        encode = perfetto._encode_packets
 
         def counting(ts: Ints, *columns: Any) -> Any:
             encoded.append(len(ts))
             return encode(ts, *columns)
 
-        monkeypatch.setattr(perfetto, "_packets", counting)
+        monkeypatch.setattr(perfetto, "_encode_packets", counting)
         summary, read = _native(_with_trace(tmp_path, trace), tmp_path)
         assert (summary.slices, summary.overflowed) == (3_000, 2_999)
         assert check_trace(summary.path).problems == []

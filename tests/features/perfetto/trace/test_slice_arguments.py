@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.features.perfetto.trace.slice_arguments import BY_EXTERNAL_ID, gpu_args
+from graphviz_dash.features.perfetto.trace.slice_arguments import BY_EXTERNAL_ID, build_gpu_args
 from graphviz_dash.features.perfetto.trace.slices import Arg, ArgKind
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment, Run
@@ -20,7 +20,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Experiment:
 
 def told(run: Run) -> dict[str, list[object]]:
     assert run.replay_trace is not None
-    return {arg.name: _values(arg) for arg in gpu_args(run, run.replay_trace)}
+    return {arg.name: _values(arg) for arg in build_gpu_args(run, run.replay_trace)}
 
 
 def _values(arg: Arg) -> list[object]:

@@ -10,12 +10,12 @@ from graphviz_dash.features.perfetto.trace.slices import (
     Arg,
     ArgKind,
     SliceTable,
-    coded,
-    column_arg,
-    count_arg,
-    number_arg,
-    stacked,
-    text_arg,
+    build_column_arg,
+    build_count_arg,
+    build_number_arg,
+    build_text_arg,
+    encode_names,
+    stack_tables,
 )
 
 
@@ -29,24 +29,24 @@ def told(arg: Arg) -> list[object]:
 
 
 def test_counts_that_are_null_or_negative_are_absent() -> None:
-    assert told(count_arg("bytes", pl.Series([3, None, -1, 0]))) == [3, None, None, 0]
+    assert told(build_count_arg("bytes", pl.Series([3, None, -1, 0]))) == [3, None, None, 0]
     large = pl.Series([None, (1 << 64) - 1], dtype=pl.UInt64)
-    assert told(count_arg("id", large)) == [None, (1 << 64) - 1]
+    assert told(build_count_arg("id", large)) == [None, (1 << 64) - 1]
 
 
 def test_numbers_that_are_none_are_absent() -> None:
-    assert told(number_arg("confidence", np.array([0.5, np.nan, 0.0]))) == [0.5, None, 0.0]
+    assert told(build_number_arg("confidence", np.array([0.5, np.nan, 0.0]))) == [0.5, None, 0.0]
 
 
 def test_texts_by_their_index_without_control_characters() -> None:
-    arg = text_arg("op", np.array([1, -1, 0]), ["a\x1b", "b"])
+    arg = build_text_arg("op", np.array([1, -1, 0]), ["a\x1b", "b"])
     assert told(arg) == ["b", None, "a\\x1b"]
     column = pl.Series(["x", None, "x"], dtype=pl.Categorical)
-    assert told(column_arg("op", column)) == ["x", None, "x"]
+    assert told(build_column_arg("op", column)) == ["x", None, "x"]
 
 
 def test_names_are_never_empty() -> None:
-    codes, names = coded(pl.Series(["", "k", "k"], dtype=pl.Categorical))
+    codes, names = encode_names(pl.Series(["", "k", "k"], dtype=pl.Categorical))
     assert [names[code] for code in codes] == ["(no name)", "k", "k"]
 
 
@@ -67,10 +67,10 @@ def table(name: str, args: tuple[Arg, ...], flows: list[list[int]]) -> SliceTabl
 
 
 def test_stacked_rows_keep_their_names_arguments_and_flows() -> None:
-    first = table("a", (text_arg("op", np.array([0, -1]), ["x"]),), [[], [7]])
-    second = table("b", (text_arg("op", np.array([0]), ["y"]),), [[8, 9]])
-    third = table("c", (count_arg("bytes", pl.Series([4])),), [[]])
-    whole = stacked([first, second, third])
+    first = table("a", (build_text_arg("op", np.array([0, -1]), ["x"]),), [[], [7]])
+    second = table("b", (build_text_arg("op", np.array([0]), ["y"]),), [[8, 9]])
+    third = table("c", (build_count_arg("bytes", pl.Series([4])),), [[]])
+    whole = stack_tables([first, second, third])
     assert [whole.names[code] for code in whole.name] == ["a", "a", "b", "c"]
     assert whole.categories[whole.category[-1]] == "category of c"
     by_name = {arg.name: told(arg) for arg in whole.args}
@@ -80,4 +80,4 @@ def test_stacked_rows_keep_their_names_arguments_and_flows() -> None:
         for begin, end in zip(whole.flow_first, whole.flow_first[1:], strict=False)
     ]
     assert flows == [[], [7], [8, 9], []]
-    assert len(stacked([])) == 0
+    assert len(stack_tables([])) == 0

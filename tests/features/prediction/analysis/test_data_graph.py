@@ -7,16 +7,20 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph
-from graphviz_dash.features.prediction.analysis.data_graph import DataGraph, data_graph, reduced
-from graphviz_dash.features.prediction.analysis.needs import node_needs
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
+from graphviz_dash.features.prediction.analysis.data_graph import (
+    DataGraph,
+    build_data_graph,
+    reduce_dependencies,
+)
+from graphviz_dash.features.prediction.analysis.needs import find_node_needs
 from graphviz_dash.features.prediction.analysis.stream_prediction import (
     ParallelPrediction,
     predict_parallel,
 )
-from graphviz_dash.features.prediction.analysis.work import issued_streams
-from graphviz_dash.features.prediction.stream_narrative import need_text
-from graphviz_dash.planning.operators import Need
+from graphviz_dash.features.prediction.analysis.work import get_issued_streams
+from graphviz_dash.features.prediction.stream_narrative import format_need
+from graphviz_dash.planning.operators import DependencyKind
 from tests.analysis.parallel.training import NODES, chain_plan, training
 
 
@@ -30,9 +34,11 @@ def _prediction(count: int) -> ParallelPrediction:
 
 def test_chains_are_drawn_as_chains() -> None:
     _, table, concurrency = training()
-    data = data_graph(WholeGraph.of(table), concurrency.measured, _prediction(4).work)
+    data = build_data_graph(
+        ExpandedGraph.from_table(table), concurrency.measured, _prediction(4).work
+    )
     assert isinstance(data, DataGraph)
-    edges = {(edge.source, edge.target) for edge in data.whole.table.graph.edges}
+    edges = {(edge.source, edge.target) for edge in data.full_graph.table.graph.edges}
     assert edges == {(node, node + 4) for node in range(NODES - 4)}
     assert len({node % 4 for node in data.measured.path.nodes}) == 1
     assert all(later == earlier + 4 for earlier, later in pairwise(data.measured.path.nodes))
@@ -46,11 +52,15 @@ def test_a_need_says_which_tensor_it_is_for() -> None:
     _, table, concurrency = training()
     plan = chain_plan(4)
     tables = {"graph-0": table}
-    needs = node_needs(_prediction(4).work, concurrency.measured, tables, plan)
+    needs = find_node_needs(_prediction(4).work, concurrency.measured, tables, plan)
     assert needs[0] == ()
     (need,) = needs[9]
-    assert (need.source, need.need, need.storage) == (5, Need.WRITE_AFTER_WRITE, plan.storages[1])
-    assert need_text(need) == "overwrites its output: float32 [16], 64 B"
+    assert (need.source, need.need, need.storage) == (
+        5,
+        DependencyKind.WRITE_AFTER_WRITE,
+        plan.storages[1],
+    )
+    assert format_need(need) == "overwrites its output: float32 [16], 64 B"
 
 
 def test_memory_says_how_much_both_can_reach() -> None:
@@ -58,15 +68,15 @@ def test_memory_says_how_much_both_can_reach() -> None:
     tables = {"graph-0": table}
     prediction = predict_parallel(run, concurrency, tables)
     assert isinstance(prediction, ParallelPrediction)
-    needs = node_needs(prediction.work, concurrency.measured, tables, None)
+    needs = find_node_needs(prediction.work, concurrency.measured, tables, None)
     every = [need for of_node in needs.values() for need in of_node]
     assert {need.need for need in every} == {None}
     assert any(need.shared_bytes for need in every)
-    assert need_text(every[0]).startswith("both can reach ")
+    assert format_need(every[0]).startswith("both can reach ")
 
 
 def test_the_streams_of_a_plan_are_those_of_its_nodes() -> None:
-    assert issued_streams(chain_plan(3)) == tuple(node % 3 for node in range(NODES))
+    assert get_issued_streams(chain_plan(3)) == tuple(node % 3 for node in range(NODES))
 
 
 @st.composite
@@ -80,7 +90,7 @@ def dags(draw: st.DrawFn) -> list[list[int]]:
 
 @given(dags())
 def test_what_is_left_implies_all_and_nothing_is_implied(after: list[list[int]]) -> None:
-    pairs = set(reduced(after))
+    pairs = set(reduce_dependencies(after))
 
     def reach(edges: set[tuple[int, int]]) -> set[tuple[int, int]]:
         closure = set(edges)

@@ -7,18 +7,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from graphviz_dash.analysis.comparison.compare import compare
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.metrics.kernel_table import kernel_table
+from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.app.cli.main import main
-from graphviz_dash.app.report.report import report
-from graphviz_dash.features.perfetto.trace.slice_arguments import gpu_args
-from graphviz_dash.features.prediction.analysis.measured import chosen_attempt
-from graphviz_dash.features.prediction.plan_document import plan_document
+from graphviz_dash.app.report.report import render_report
+from graphviz_dash.features.perfetto.trace.slice_arguments import build_gpu_args
+from graphviz_dash.features.prediction.analysis.measured import select_attempt
+from graphviz_dash.features.prediction.plan_document import build_plan_document
 from graphviz_dash.features.prediction.stream_narrative import (
-    attempt_row,
-    plan_caption,
-    plan_sentences,
+    build_attempt_row,
+    describe_plan,
+    describe_plan_origin,
 )
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
@@ -36,11 +36,11 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def result(experiment: Path) -> Comparison:
-    return compare(load_experiment(experiment))
+    return compare_runs(load_experiment(experiment))
 
 
 def test_a_faster_plan_says_by_how_much_and_how_it_was_checked() -> None:
-    outcome, check = plan_sentences("parallel", PLAN)
+    outcome, check = describe_plan("parallel", PLAN)
     assert "on 4 streams a replay takes 800 µs instead of 1.65 ms on one: 2.06x as fast" in outcome
     assert "prediction 800 µs (error +0.0%)" in outcome
     assert check.startswith("Checked on 20 replays with changed inputs, 5 of them")
@@ -48,31 +48,31 @@ def test_a_faster_plan_says_by_how_much_and_how_it_was_checked() -> None:
 
 
 def test_a_plan_is_held_against_the_line_in_turns_with_it() -> None:
-    chosen = chosen_attempt(PLAN)
+    chosen = select_attempt(PLAN)
     assert chosen is not None
-    assert attempt_row(PLAN, chosen)[5] == "2.06x"
+    assert build_attempt_row(PLAN, chosen)[5] == "2.06x"
     slower_clock = msgspec.structs.replace(chosen, line_ns=2_000_000)
     plan = msgspec.structs.replace(PLAN, attempts=(slower_clock,))
-    assert attempt_row(plan, slower_clock)[5] == "2.50x"
-    assert "instead of 2.00 ms on one: 2.50x as fast" in plan_sentences("parallel", plan)[0]
+    assert build_attempt_row(plan, slower_clock)[5] == "2.50x"
+    assert "instead of 2.00 ms on one: 2.50x as fast" in describe_plan("parallel", plan)[0]
 
 
 def test_differences_are_held_against_those_of_eager_steps() -> None:
     check = msgspec.structs.replace(
         PLAN.check, bitwise_replays=0, difference=2.2e-7, eager_difference=2e-7
     )
-    said = plan_sentences("parallel", msgspec.structs.replace(PLAN, check=check))[1]
+    said = describe_plan("parallel", msgspec.structs.replace(PLAN, check=check))[1]
     assert "0 equal in every bit, the others within 2.2e-07 of the largest value" in said
     assert "two eager steps differ by 2.0e-07" in said
 
 
 def test_where_the_line_is_as_good_it_says_why() -> None:
     plan = msgspec.structs.replace(PLAN, verdict=Verdict.CHAIN, chosen=1)
-    assert plan_sentences("p", plan)[0] == (
+    assert describe_plan("p", plan)[0] == (
         "p: one stream is as good: each operator depends on the previous one in nearly all of the "
         "step."
     )
-    assert chosen_attempt(plan) is plan.line
+    assert select_attempt(plan) is plan.line
 
 
 def test_what_more_memory_would_buy_is_told() -> None:
@@ -89,7 +89,7 @@ def test_what_more_memory_would_buy_is_told() -> None:
         chosen=1,
         narrow_line_ns=1_100_000,
     )
-    outcome, memory, workspaces, _ = plan_sentences("p", plan)
+    outcome, memory, workspaces, _ = describe_plan("p", plan)
     assert outcome == (
         "p: one stream is as good within 54.0 MiB: the faster plans use more memory."
     )
@@ -99,22 +99,22 @@ def test_what_more_memory_would_buy_is_told() -> None:
         "and 252 MiB, 7.00x of one stream."
     )
     assert "CUBLAS_WORKSPACE_CONFIG=:1024:1" in workspaces
-    assert attempt_row(plan, predicted)[6:] == ("72.0 MiB predicted", "–")
+    assert build_attempt_row(plan, predicted)[6:] == ("72.0 MiB predicted", "–")
     slow = msgspec.structs.replace(plan, narrow_line_ns=1_800_000)
-    assert "CUBLAS_WORKSPACE_CONFIG" not in " ".join(plan_sentences("p", slow))
+    assert "CUBLAS_WORKSPACE_CONFIG" not in " ".join(describe_plan("p", slow))
 
 
 def test_a_workspace_that_was_fitted_is_told() -> None:
     fitted = msgspec.structs.replace(PLAN, fitted_bytes=1 << 20)
-    assert "of cuBLAS workspace" not in plan_sentences("p", PLAN)[0]
+    assert "of cuBLAS workspace" not in describe_plan("p", PLAN)[0]
     predicted, tried = PLAN.attempts
     for wide, said in ((4, "Each of its streams has 1.00 MiB"), (3, "3 of its streams have 1.00")):
         attempts = (predicted, msgspec.structs.replace(tried, wide_streams=wide))
         plan = msgspec.structs.replace(fitted, attempts=attempts)
-        assert f" {said}" in plan_sentences("p", plan)[0]
+        assert f" {said}" in describe_plan("p", plan)[0]
     narrow = msgspec.structs.replace(tried, wide_streams=0)
     plan = msgspec.structs.replace(fitted, attempts=(predicted, narrow))
-    assert plan_sentences("p", plan)[0] == plan_sentences("p", PLAN)[0]
+    assert describe_plan("p", plan)[0] == describe_plan("p", PLAN)[0]
 
 
 def test_the_plan_that_was_taken_is_one_that_fits() -> None:
@@ -123,19 +123,26 @@ def test_the_plan_that_was_taken_is_one_that_fits() -> None:
     plan = msgspec.structs.replace(
         PLAN, attempts=(larger, fits), memory_limit_bytes=54 << 20, chosen=4
     )
-    assert chosen_attempt(plan) is fits
-    assert "With more memory: on 4 streams it takes 500 µs" in plan_sentences("p", plan)[1]
+    assert select_attempt(plan) is fits
+    assert "With more memory: on 4 streams it takes 500 µs" in describe_plan("p", plan)[1]
 
 
 def test_a_plan_that_was_not_tried_has_no_time() -> None:
     predicted, tried = PLAN.attempts
-    assert attempt_row(PLAN, predicted)[:6] == ("2", "0", "900 µs", "–", "–", "–")
-    assert attempt_row(PLAN, tried)[:6] == ("4, chosen", "0", "800 µs", "800 µs", "+0.0%", "2.06x")
+    assert build_attempt_row(PLAN, predicted)[:6] == ("2", "0", "900 µs", "–", "–", "–")
+    assert build_attempt_row(PLAN, tried)[:6] == (
+        "4, chosen",
+        "0",
+        "800 µs",
+        "800 µs",
+        "+0.0%",
+        "2.06x",
+    )
     wrong = msgspec.structs.replace(
         PLAN, attempts=(Attempt(3, 3, 0, 1, (1,), differs_at=7),), memory_limit_bytes=1 << 20
     )
-    assert "1 gave different results and were dropped" in plan_caption(wrong)
-    assert "1.00 MiB of memory at most" in plan_caption(wrong)
+    assert "1 gave different results and were dropped" in describe_plan_origin(wrong)
+    assert "1.00 MiB of memory at most" in describe_plan_origin(wrong)
 
 
 def test_a_graph_of_several_streams_is_not_scored_as_one_of_one(result: Comparison) -> None:
@@ -145,10 +152,10 @@ def test_a_graph_of_several_streams_is_not_scored_as_one_of_one(result: Comparis
 
 
 def test_report_and_json_have_the_plan(result: Comparison) -> None:
-    sentence = plan_sentences("parallel", PLAN)[0]
-    page = report(result, kernel_table(result.experiment, None), {}, ("", ""))
+    sentence = describe_plan("parallel", PLAN)[0]
+    page = render_report(result, build_kernel_table(result.experiment, None), {}, ("", ""))
     assert sentence in page.decode()
-    document = plan_document("parallel", PLAN)
+    document = build_plan_document("parallel", PLAN)
     assert [each["measured"] for each in document["attempts"]] == [None, 800_000]
     assert document["sentences"][0] == sentence
 
@@ -165,11 +172,13 @@ def test_the_terminal_shows_the_plans_by_streams(
 def test_slices_say_which_stream_issued_their_node(result: Comparison) -> None:
     run = result["parallel"].run
     assert run.replay_trace is not None
-    (arg,) = (arg for arg in gpu_args(run, run.replay_trace) if arg.name == "issued_on_stream")
+    (arg,) = (
+        arg for arg in build_gpu_args(run, run.replay_trace) if arg.name == "issued_on_stream"
+    )
     assert set(arg.values[arg.present].tolist()) == {0, 1, 2, 3}
     plain = result["graph"].run
     assert plain.replay_trace is not None
-    names = {arg.name for arg in gpu_args(plain, plain.replay_trace)}
+    names = {arg.name for arg in build_gpu_args(plain, plain.replay_trace)}
     assert "issued_on_stream" not in names
 
 

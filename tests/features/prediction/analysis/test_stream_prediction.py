@@ -9,21 +9,21 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.features.prediction.analysis.contention import contentions
-from graphviz_dash.features.prediction.analysis.measured import measured_streams
+from graphviz_dash.features.prediction.analysis.contention import find_contentions
+from graphviz_dash.features.prediction.analysis.measured import get_times_by_streams
 from graphviz_dash.features.prediction.analysis.stream_prediction import (
-    LineBasis,
-    Outlook,
+    BaselineBasis,
     ParallelPrediction,
+    ParallelVerdict,
+    find_step_operators,
     predict_parallel,
-    run_parallel,
-    step_operators,
+    predict_run_parallel,
 )
 from graphviz_dash.features.prediction.analysis.work import NeedSource
 from graphviz_dash.features.prediction.stream_narrative import (
-    parallel_notes,
-    parallel_verdict,
-    stream_row,
+    build_stream_row,
+    describe_parallel_verdict,
+    list_parallel_notes,
 )
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.parallel import Operator
@@ -41,28 +41,28 @@ def predicted(operators: Sequence[Operator] = ()) -> ParallelPrediction:
 
 def test_a_prediction_lies_between_the_line_and_what_the_gpu_must_do() -> None:
     prediction = predicted()
-    assert prediction.basis is LineBasis.CLEAN
+    assert prediction.basis is BaselineBasis.CLEAN
     assert prediction.work.source is NeedSource.MEMORY
-    assert prediction.outlook is Outlook.FASTER
-    assert prediction.rows[0].step.value == pytest.approx(prediction.line_ns)
+    assert prediction.verdict is ParallelVerdict.FASTER
+    assert prediction.rows[0].step.value == pytest.approx(prediction.captured_ns)
     for fewer, more in pairwise(prediction.rows):
         assert more.step.value <= fewer.step.value
     for row in prediction.rows:
         assert row.step.low is not None
         assert row.step.high is not None
-        assert prediction.least.capacity_ns <= row.step.low <= row.step.value
-        assert row.step.value <= row.step.high <= prediction.line_ns
-    assert prediction.best.step.value >= prediction.least.ns
+        assert prediction.lower_bound.capacity_ns <= row.step.low <= row.step.value
+        assert row.step.value <= row.step.high <= prediction.captured_ns
+    assert prediction.best.step.value >= prediction.lower_bound.lower_bound_ns
 
 
 def test_observed_operators_decide_what_needs_what() -> None:
     line = predicted(chains(1))
-    assert (line.work.source, line.outlook) == (NeedSource.OPERATORS, Outlook.CHAIN)
+    assert (line.work.source, line.verdict) == (NeedSource.OPERATORS, ParallelVerdict.CHAIN)
     assert len(line.rows) == 1
     four = predicted(chains(4))
     assert 1.8 < four.best.speedup < 4
     # Nothing that is known to be needed may be undercut, by the interval neither.
-    assert all((row.step.low or 0) >= four.least.ns for row in four.rows)
+    assert all((row.step.low or 0) >= four.lower_bound.lower_bound_ns for row in four.rows)
 
 
 def test_operators_of_another_step_are_not_taken() -> None:
@@ -71,35 +71,35 @@ def test_operators_of_another_step_are_not_taken() -> None:
 
 def test_contention_names_the_nodes_and_those_beside() -> None:
     prediction = predicted(chains(4))
-    slowed = contentions(prediction, 5)
+    slowed = find_contentions(prediction, 5)
     assert len(slowed) == 5
     assert [each.slowed_ns for each in slowed] == sorted(
         (each.slowed_ns for each in slowed), reverse=True
     )
     for each in slowed:
-        assert each.beside
-        assert each.node not in each.beside
+        assert each.concurrent_nodes
+        assert each.node not in each.concurrent_nodes
 
 
 def test_it_is_worded_with_what_it_rests_on() -> None:
     prediction = predicted()
-    verdict = parallel_verdict(prediction)
+    verdict = describe_parallel_verdict(prediction)
     assert verdict.startswith(f"Captured on {prediction.best.streams} streams")
-    assert "memory that nodes can reach" in parallel_notes(prediction)[1]
-    assert stream_row(prediction.rows[0])[2:] == ("", "", "1.00x")
+    assert "memory that nodes can reach" in list_parallel_notes(prediction)[1]
+    assert build_stream_row(prediction.rows[0])[2:] == ("", "", "1.00x")
     line = predicted(chains(1))
-    assert "one after another" in parallel_verdict(line)
+    assert "one after another" in describe_parallel_verdict(line)
 
 
 def test_what_was_tried_is_measured_by_streams() -> None:
-    assert measured_streams(chain_plan(4)) == {1: 1_650_000, 4: 800_000}
+    assert get_times_by_streams(chain_plan(4)) == {1: 1_650_000, 4: 800_000}
 
 
 def test_what_is_not_known_is_said() -> None:
     run = make_run("graph", graphs=(FORK,), trace=None)
     missing = Missing(Fact.NODE_TIMES, "there is no trace of replays")
-    assert run_parallel(run, {"graph-0": missing}, []) == {"graph-0": missing}
-    assert step_operators(run) == ()
+    assert predict_run_parallel(run, {"graph-0": missing}, []) == {"graph-0": missing}
+    assert find_step_operators(run) == ()
 
 
 def test_without_a_gpu_there_is_no_prediction() -> None:

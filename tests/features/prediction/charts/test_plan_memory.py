@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from graphviz_dash.features.prediction.charts.plan_memory import plan_memory_chart
+from graphviz_dash.features.prediction.charts.plan_memory import draw_plan_memory
 from graphviz_dash.model.parallel import Attempt
 from tests.parallel_runs import PLAN
 
@@ -15,7 +15,7 @@ def test_plans_stand_at_their_memory_and_time() -> None:
     (tried,) = PLAN.attempts
     slower = replace(tried, streams=4, replays_ns=(16_000,), memory_bytes=48 << 20)
     plan = replace(PLAN, attempts=(tried, LARGER, slower))
-    figure = plan_memory_chart(plan, "light")
+    figure = draw_plan_memory(plan, "light")
     assert figure is not None
     points = {
         trace.name: list(zip(trace.text, trace.x, trace.y, strict=True)) for trace in figure.data
@@ -30,4 +30,4 @@ def test_plans_stand_at_their_memory_and_time() -> None:
 
 
 def test_a_single_plan_is_no_curve() -> None:
-    assert plan_memory_chart(PLAN, "light") is None
+    assert draw_plan_memory(PLAN, "light") is None

@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.timeline.page.component.api import card, routes
+from graphviz_dash.features.timeline.page.component.api import build_routes, load_card
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 from graphviz_dash.ui.state import store
@@ -36,7 +36,7 @@ def _experiment(path: Path) -> Experiment:
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
     monkeypatch.setattr(store, "load_experiment", _experiment)
-    with TestClient(Starlette(routes=routes())) as opened:
+    with TestClient(Starlette(routes=build_routes())) as opened:
         yield opened
 
 
@@ -74,7 +74,7 @@ def test_a_slice(client: TestClient, key: str) -> None:
     assert answer.status_code == 200
     assert answer.json()["title"] == "k0"
     assert answer.json()["measured"] == "traced"
-    assert answer.json()["begin"] == card(key, "graph", {}, "g30").begin
+    assert answer.json()["begin"] == load_card(key, "graph", {}, "g30").begin
 
 
 _VIEW = {"run": "eager", "px": "100"}

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Error, Locator, Page, expect
 
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.charts.palette import CATEGORY
+from graphviz_dash.charts.palette import CATEGORY_SHADES
 from tests.ui.standing import show
 from tests.ui.tabs import THEMES, Theme, tab
 from tests.ui.waits import Answers
@@ -375,7 +375,7 @@ def test_the_canvas_shows_colours_of_slices_and_follows_the_theme(canvas: Locato
     )
     inside = canvas.evaluate(read, [x, place["y"] + 3])
     dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-    shade = CATEGORY[Category.GEMM]
+    shade = CATEGORY_SHADES[Category.GEMM]
     assert bytes(inside[:3]).hex() == (shade.dark if dark else shade.light).removeprefix("#")
 
 

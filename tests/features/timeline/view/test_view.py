@@ -15,19 +15,23 @@ import pytest
 from graphviz_dash.analysis.replays.replays import ReplayMatch
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.timeline.view.lanes import bin_edges
+from graphviz_dash.features.timeline.view.lanes import compute_bin_edges
 from graphviz_dash.features.timeline.view.model import Lane, StepMark, TimelineView
 from graphviz_dash.features.timeline.view.run import (
     ANNOTATION,
     FIRST_PART,
     OPERATOR,
     ChosenRun,
-    choose,
-    run_timeline,
-    with_nodes,
+    add_nodes,
+    build_run_timeline,
+    choose_step,
 )
-from graphviz_dash.features.timeline.view.slice_card import node_slice, parse_slice, slice_card
-from graphviz_dash.features.timeline.view.view import MAX_LANES, MAX_VIEW_BYTES, timeline_view
+from graphviz_dash.features.timeline.view.slice_card import (
+    build_slice_card,
+    find_node_slice,
+    parse_slice_token,
+)
+from graphviz_dash.features.timeline.view.view import MAX_LANES, MAX_VIEW_BYTES, build_timeline_view
 from graphviz_dash.features.torch_compile.timeline_lanes import STEP_PARTS, CompiledStep
 from graphviz_dash.model.run import ExecutionMode, Run
 from graphviz_dash.model.trace import Trace
@@ -43,7 +47,7 @@ def _run(replay: Trace | None, name: str = "eager") -> Run:
 
 
 def _chosen(replay: Trace | None, name: str = "eager", number: int | None = None) -> ChosenRun:
-    return choose(run_timeline(_run(replay, name)), number)
+    return choose_step(build_run_timeline(_run(replay, name)), number)
 
 
 def _dense(count: int, streams: int = 3) -> Trace:
@@ -72,7 +76,7 @@ def test_slices_are_sent_exactly_since_the_step() -> None:
         [call(1200, 40, correlation=5)],
         [step(3, 1000, 2000)],
     )
-    view = timeline_view([_chosen(made)], (0, 2000), 1000)
+    view = build_timeline_view([_chosen(made)], (0, 2000), 1000)
     cpu, gpu = view.runs[0].lanes
     assert view.level == "slices"
     assert _decoded(view, gpu) == [(500, 700, 0), (800, 850, 1)]
@@ -83,14 +87,14 @@ def test_slices_are_sent_exactly_since_the_step() -> None:
 
 def test_busy_bytes_are_the_exact_share_of_each_bin() -> None:
     chosen = _chosen(_dense(20_000, streams=1))
-    view = timeline_view([chosen], None, 800)
+    view = build_timeline_view([chosen], None, 800)
     assert view.level == "busy"
     lane = view.runs[0].lanes[-1]
     assert lane.busy is not None
     sent = np.frombuffer(base64.b64decode(lane.busy), dtype=np.uint8)
-    edges = bin_edges(view.loaded, view.bins)
+    edges = compute_bin_edges(view.loaded, view.bins)
     lanes = chosen.timeline.lanes.gpu
-    busy = lanes.busy_between(0, edges + chosen.origin)
+    busy = lanes.compute_busy_between(0, edges + chosen.origin)
     assert len(sent) == view.bins == 1200
     assert busy.sum() == 20_000 * 600
     assert np.abs(sent / 255 - busy / np.diff(edges)).max() <= 0.5 / 255 + 1e-9
@@ -99,13 +103,13 @@ def test_busy_bytes_are_the_exact_share_of_each_bin() -> None:
 def test_a_bin_is_empty_only_if_idle_and_full_only_if_busy_throughout() -> None:
     rows = [kernel(i * 1_000_000, 1) for i in range(5000)]
     rows += [kernel(i * 1_000_000, 999_999, 8) for i in range(5000)]
-    view = timeline_view([_chosen(trace(rows))], None, 500)
+    view = build_timeline_view([_chosen(trace(rows))], None, 500)
     sparse, dense = (
         np.frombuffer(base64.b64decode(lane.busy or ""), dtype=np.uint8)
         for lane in view.runs[0].lanes
     )
-    within = (bin_edges(view.loaded, view.bins)[:-1] > 0) & (
-        bin_edges(view.loaded, view.bins)[1:] < 4_999_000_000
+    within = (compute_bin_edges(view.loaded, view.bins)[:-1] > 0) & (
+        compute_bin_edges(view.loaded, view.bins)[1:] < 4_999_000_000
     )
     assert set(sparse[within]) == {1}
     assert set(dense[within]) == {254}
@@ -122,7 +126,7 @@ def _dense_runs(streams: int) -> list[ChosenRun]:
 def test_no_view_is_larger_than_its_limit(streams: int, pixels: int) -> None:
     runs = _dense_runs(streams)
     for span in (1_000, 30_000, 400_000, 3_000_000, 40_000_000):
-        view = timeline_view(runs, (7_000_000, 7_000_000 + span), pixels)
+        view = build_timeline_view(runs, (7_000_000, 7_000_000 + span), pixels)
         assert len(msgspec.json.encode(view)) <= MAX_VIEW_BYTES
         assert len(view.runs[0].lanes) == min(streams, MAX_LANES) + 1
         assert view.runs[0].hidden_lanes == max(0, streams - MAX_LANES)
@@ -134,45 +138,45 @@ def test_eight_runs_of_many_devices_and_steps_stay_within_the_limit() -> None:
     made = trace(rows, calls, [step(i, i * 54_000, 50_000) for i in range(1000)])
     runs = [_chosen(made) for _ in range(8)]
     for span in (100_000, 3_000_000, 54_000_000):
-        view = timeline_view(runs, (0, span), 1200)
+        view = build_timeline_view(runs, (0, span), 1200)
         assert len(msgspec.json.encode(view)) <= MAX_VIEW_BYTES
         assert all(run.hidden_lanes > 0 and run.lanes for run in view.runs)
 
 
 def test_a_trace_of_hostile_names_stays_within_the_limit() -> None:
     rows = [kernel(i * 1000, 900, name=chr(0x1F600 + i) * 1_000) for i in range(900)]
-    view = timeline_view([_chosen(trace(rows))], (0, 900_000), 3000)
+    view = build_timeline_view([_chosen(trace(rows))], (0, 900_000), 3000)
     assert len(msgspec.json.encode(view)) <= MAX_VIEW_BYTES
 
 
 def test_the_level_is_one_for_all_lanes() -> None:
     rows = [kernel(i * 100, 60, 7) for i in range(3000)] + [kernel(0, 300_000, 8)]
-    view = timeline_view([_chosen(trace(rows))], None, 1000)
+    view = build_timeline_view([_chosen(trace(rows))], None, 1000)
     assert view.level == "busy"
     assert all(lane.busy is not None and lane.gap is None for lane in view.runs[0].lanes)
 
 
 def test_zooming_in_shows_slices() -> None:
     chosen = _chosen(_dense(100_000))
-    assert timeline_view([chosen], None, 1000).level == "busy"
-    near = timeline_view([chosen], (50_000_000, 50_020_000), 1000)
+    assert build_timeline_view([chosen], None, 1000).level == "busy"
+    near = build_timeline_view([chosen], (50_000_000, 50_020_000), 1000)
     assert near.level == "slices"
     assert sum(len(lane.dur or []) for lane in near.runs[0].lanes if lane.kind == "gpu") == 31
 
 
 def test_windows_are_kept_within_reason() -> None:
     chosen = _chosen(_dense(100))
-    far = timeline_view([chosen], (1 << 52, (1 << 52) + 10), 100)
+    far = build_timeline_view([chosen], (1 << 52, (1 << 52) + 10), 100)
     assert far.window[1] - far.window[0] == 200
     assert far.window[1] <= far.limits[1] + (far.limits[1] - far.limits[0])
-    wide = timeline_view([chosen], (-(1 << 53), 1 << 53), 100)
+    wide = build_timeline_view([chosen], (-(1 << 53), 1 << 53), 100)
     assert wide.window[1] - wide.window[0] == 2 * (wide.limits[1] - wide.limits[0])
 
 
 def test_each_run_starts_at_its_own_step() -> None:
     late = trace([kernel(5_000_100, 50)], [], [step(0, 5_000_000, 400)])
     early = trace([kernel(100, 50)], [], [step(0, 0, 800)])
-    view = timeline_view([_chosen(early), _chosen(late, "graph")], None, 800)
+    view = build_timeline_view([_chosen(early), _chosen(late, "graph")], None, 800)
     starts = [_decoded(view, run.lanes[0])[0][0] for run in view.runs]
     assert starts == [100, 100]
     assert view.runs[0].delta == ""
@@ -185,14 +189,14 @@ def test_a_step_lasts_as_long_as_everywhere_where_the_cpu_runs_ahead() -> None:
     for at in range(3):
         frames.range(f"ProfilerStep#{at}", 10 * at, 10 * at + 10)
         frames.kernel(f"k{at}", launched=10 * at + 1, ts=5 + 100 * at, dur=90)
-    (run,) = timeline_view([_chosen(frames.trace(), number=1)], None, 800).runs
+    (run,) = build_timeline_view([_chosen(frames.trace(), number=1)], None, 800).runs
     assert (run.length, run.step) == ("100 ns", StepMark(1, 0, 100))
 
 
 def test_the_typical_step_is_the_one_of_median_length() -> None:
     made = trace([kernel(0, 1)], [], [step(0, 0, 90), step(1, 100, 10), step(2, 200, 20)])
-    timeline = run_timeline(_run(made))
-    assert [choose(timeline, number).step for number in (None, 1, 77)] == [
+    timeline = build_run_timeline(_run(made))
+    assert [choose_step(timeline, number).step for number in (None, 1, 77)] == [
         timeline.steps[2],
         timeline.steps[1],
         timeline.steps[2],
@@ -201,7 +205,7 @@ def test_the_typical_step_is_the_one_of_median_length() -> None:
 
 def test_long_idle_time_of_the_device_is_told_and_short_is_not() -> None:
     made = trace([kernel(0, 10_000), kernel(10_500, 9_500, 8), kernel(90_000, 10_000)])
-    view = timeline_view([_chosen(made)], (0, 100_000), 1000)
+    view = build_timeline_view([_chosen(made)], (0, 100_000), 1000)
     assert view.runs[0].idle == {0: [20_000, 90_000]}
     assert "busy 29.5 µs (29.5%)" in view.runs[0].summary
 
@@ -209,13 +213,13 @@ def test_long_idle_time_of_the_device_is_told_and_short_is_not() -> None:
 def test_gaps_too_short_to_be_told_one_by_one_are_told_as_shares() -> None:
     """Two streams in turn: each is idle most of the time, the device for two fifths of it."""
     chosen = _chosen(_dense(20_000, streams=2))
-    view = timeline_view([chosen], None, 800)
+    view = build_timeline_view([chosen], None, 800)
     assert view.level == "busy"
     shares = np.frombuffer(base64.b64decode(view.runs[0].device_busy[0]), dtype=np.uint8) / 255
-    edges = bin_edges(view.loaded, view.bins)
+    edges = compute_bin_edges(view.loaded, view.bins)
     inside = (edges[:-1] >= 0) & (edges[1:] <= 20_000_000)
     assert shares[inside].mean() == pytest.approx(0.6, abs=0.01)
-    near = timeline_view([chosen], (0, 20_000), 800)
+    near = build_timeline_view([chosen], (0, 20_000), 800)
     assert near.level == "slices"
     assert near.runs[0].device_busy == {}
 
@@ -231,7 +235,7 @@ def test_idle_has_its_cause_above_it_at_either_level() -> None:
         scene.work(node(0), at * 1_000, scene.launch(at * 1_000), dur=600)
     chosen = _chosen(scene.trace())
     for window, level in ((None, "busy"), ((2_000_000, 2_020_000), "slices")):
-        view = timeline_view([chosen], window, 800)
+        view = build_timeline_view([chosen], window, 800)
         assert view.level == level
         lane = view.runs[0].lanes[0]
         assert lane.kind == "range"
@@ -250,7 +254,9 @@ def test_the_stretches_of_a_compiled_step_lie_above_its_lanes(number: int) -> No
     edges = np.array([0, 100_000, 100_001, 300_000])
     divided = CompiledStep(edges[:-1], edges[1:], np.array([0, 1, 0]), texts)
     chosen = _chosen(_dense(number))
-    view = timeline_view([chosen], (0, 300_000), 1000, compiled={chosen.timeline.run: divided})
+    view = build_timeline_view(
+        [chosen], (0, 300_000), 1000, compiled={chosen.timeline.run: divided}
+    )
     lane = view.runs[0].lanes[0]
     assert (lane.kind, lane.label) == ("range", "compiled step")
     # One nanosecond is no pixel.
@@ -261,7 +267,7 @@ def test_the_stretches_of_a_compiled_step_lie_above_its_lanes(number: int) -> No
 
 
 def test_a_run_without_a_trace_says_why() -> None:
-    view = timeline_view([_chosen(None), _chosen(_dense(4), "graph")], None, 500)
+    view = build_timeline_view([_chosen(None), _chosen(_dense(4), "graph")], None, 500)
     assert view.runs[0].problem == "the bundle has no traced pass"
     assert view.runs[0].lanes == []
     assert view.runs[1].problem is None
@@ -269,7 +275,7 @@ def test_a_run_without_a_trace_says_why() -> None:
 
 
 def test_a_trace_with_nothing_to_show_says_so() -> None:
-    view = timeline_view([_chosen(trace())], None, 500)
+    view = build_timeline_view([_chosen(trace())], None, 500)
     assert view.runs[0].problem == "the trace has no GPU work and no launches"
 
 
@@ -298,7 +304,7 @@ def test_a_kernels_card() -> None:
         [{"ts": 1090, "dur": 60, "name": "aten::mm", "external_id": 9, "input_dims": "[[2,2]]"}],
     )
     chosen = _chosen(made)
-    card = slice_card(chosen, made, parse_slice(chosen.timeline, "g1"))
+    card = build_slice_card(chosen, made, parse_slice_token(chosen.timeline, "g1"))
     fields = dict(card.fields)
     assert (card.begin, card.dur, card.measured) == (850, 2000, "traced")
     assert card.name == "void f<int>(int)\\x1b[31m"
@@ -318,7 +324,7 @@ def test_a_kernels_card() -> None:
 def test_a_copys_card_has_its_rate() -> None:
     made = trace([kernel(0, 1000, kind="memcpy", name="Memcpy DtoH", bytes=4096)])
     chosen = _chosen(made)
-    fields = dict(slice_card(chosen, made, parse_slice(chosen.timeline, "g0")).fields)
+    fields = dict(build_slice_card(chosen, made, parse_slice_token(chosen.timeline, "g0")).fields)
     assert fields["Bytes"] == "4.00 KiB, 4.1 GB/s"
     assert fields["Launched by"] == "not in the trace"
     assert "Grid" not in fields
@@ -330,7 +336,7 @@ def test_a_graph_launchs_card_tells_its_kernels() -> None:
         [call(20, 30, "cudaGraphLaunch", correlation=1)],
     )
     chosen = _chosen(made, "graph")
-    card = slice_card(chosen, made, parse_slice(chosen.timeline, "c0"))
+    card = build_slice_card(chosen, made, parse_slice_token(chosen.timeline, "c0"))
     fields = dict(card.fields)
     assert fields["Launched"] == "2 GPU slices"
     assert fields["First starts"] == "80 ns after the call began"
@@ -359,27 +365,27 @@ def test_slices_of_a_replay_know_their_node() -> None:
         duration=none,
         stream=none,
     )
-    timeline = with_nodes(run_timeline(_run(made, "graph")), replays)
-    chosen = choose(timeline, 1)
-    view = timeline_view([chosen], (-300, 500), 1000)
+    timeline = add_nodes(build_run_timeline(_run(made, "graph")), replays)
+    chosen = choose_step(timeline, 1)
+    view = build_timeline_view([chosen], (-300, 500), 1000)
     assert view.runs[0].lanes[0].node == [4, -5, 5, 2]  # 4, none (-1), 4, 6
-    second = node_slice(chosen, "graph-0#4")
+    second = find_node_slice(chosen, "graph-0#4")
     assert second is not None
     assert second.token == "g2"
-    card = slice_card(chosen, made, second)
+    card = build_slice_card(chosen, made, second)
     assert (card.graph, card.node) == ("graph-0", 4)
     assert dict(card.fields)["Graph node"] == "#4 of graph-0"
     assert dict(card.fields)["Node matched by"] == "alignment: order, 100% confidence"
-    unknown = slice_card(chosen, made, parse_slice(timeline, "g1"))
+    unknown = build_slice_card(chosen, made, parse_slice_token(timeline, "g1"))
     assert (unknown.graph, unknown.node) == (None, None)
-    assert node_slice(chosen, "graph-0#5") is None
-    assert node_slice(chosen, "graph-1#4") is None
+    assert find_node_slice(chosen, "graph-0#5") is None
+    assert find_node_slice(chosen, "graph-1#4") is None
 
 
 @pytest.mark.parametrize(
     "text", ["", "g", "x1", "g-1", "g1.0", "g99", "c0", "g" + "9" * 40, "g\u0661"]
 )
 def test_what_names_no_slice_is_refused(text: str) -> None:
-    timeline = run_timeline(_run(trace([kernel(0, 1)])))
+    timeline = build_run_timeline(_run(trace([kernel(0, 1)])))
     with pytest.raises(InputError):
-        parse_slice(timeline, text)
+        parse_slice_token(timeline, text)

@@ -5,29 +5,29 @@ from __future__ import annotations
 import pytest
 
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
-from graphviz_dash.analysis.prediction.shipped_calibration import shipped_calibration
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.features.torch_compile.analysis.clean_step import (
     CpuPiece,
     GpuWork,
     LaunchedWork,
-    clean_factor,
-    cpu_pieces,
-    first_node_ns,
-    run_again,
-    without_last_wait,
+    drop_final_wait,
+    fit_cpu_factor,
+    get_first_node_latency_ns,
+    simulate_step,
+    split_cpu_pieces,
 )
 from graphviz_dash.features.torch_compile.analysis.mended_step import (
-    compiled_whole,
-    recorded,
-    without_breaks,
-    without_copies,
-    without_splits,
+    convert_to_graphs,
+    merge_breaks,
+    merge_compilations,
+    merge_partitions,
+    remove_copies,
 )
 
 US = 1_000.0
-FIRST = first_node_ns()
-CALL, NODE = shipped_calibration().replay_cpu_ns
+FIRST = get_first_node_latency_ns()
+CALL, NODE = load_shipped_calibration().replay_cpu_ns
 
 
 def cpu(part: StepPart, frame: str | None, us: float) -> CpuPiece:
@@ -53,45 +53,45 @@ ENTRY = cpu(StepPart.GUARDS, "0/0", 10), cpu(StepPart.DISPATCH, "0/0", 10)
 
 def test_a_launch_takes_what_it_takes_clean_and_the_end_waits_for_the_gpu() -> None:
     pieces = (*ENTRY, graph("0/0", 100), cpu(StepPart.PYTHON, None, 30), WAIT)
-    assert run_again(pieces, 1.0) == pytest.approx(20 * US + FIRST + 100 * US + 2 * US)
+    assert simulate_step(pieces, 1.0) == pytest.approx(20 * US + FIRST + 100 * US + 2 * US)
     # Where the CPU is at it longer than the GPU, what the GPU does takes no time.
     long = (*ENTRY, graph("0/0", 10), cpu(StepPart.PYTHON, None, 30), WAIT)
-    assert run_again(long, 1.0) == pytest.approx(52 * US + CALL + NODE)
+    assert simulate_step(long, 1.0) == pytest.approx(52 * US + CALL + NODE)
     # Without a wait the next step begins, and the GPU is what steps wait for in the end.
-    assert run_again(pieces[:-1], 0.5) == pytest.approx(100 * US)
+    assert simulate_step(pieces[:-1], 0.5) == pytest.approx(100 * US)
 
 
 def test_the_wait_for_the_trace_is_no_part_of_a_loop_that_runs_freely() -> None:
     end = cpu(StepPart.PYTHON, None, 3)
-    assert without_last_wait((*ENTRY, graph("0/0", 9), WAIT, end))[-2:] == [graph("0/0", 9), end]
+    assert drop_final_wait((*ENTRY, graph("0/0", 9), WAIT, end))[-2:] == [graph("0/0", 9), end]
     own = (*ENTRY, graph("0/0", 9), cpu(StepPart.WAIT, "0/0", 2), end)
-    assert without_last_wait(own) == own
+    assert drop_final_wait(own) == own
 
 
 def test_the_factor_makes_the_step_as_long_as_it_was() -> None:
     pieces = (*ENTRY, graph("0/0", 100), WAIT)
-    assert clean_factor(pieces, 100 * US + FIRST + 11 * US) == pytest.approx(0.5)
-    assert clean_factor(pieces, 50 * US) == pytest.approx(0, abs=1e-9)
+    assert fit_cpu_factor(pieces, 100 * US + FIRST + 11 * US) == pytest.approx(0.5)
+    assert fit_cpu_factor(pieces, 50 * US) == pytest.approx(0, abs=1e-9)
 
 
 def test_a_break_behind_which_the_gpu_is_still_at_work_saves_nothing() -> None:
     rest = cpu(StepPart.DISPATCH, "1/0", 20), graph("1/0", 5)
     pieces = (*ENTRY, graph("0/0", 100), cpu(StepPart.EAGER, "0/0", 9), *rest, WAIT)
-    mended = without_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
-    assert run_again(pieces, 1.0) == pytest.approx(run_again(mended, 1.0))
+    mended = merge_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
+    assert simulate_step(pieces, 1.0) == pytest.approx(simulate_step(mended, 1.0))
 
 
 def test_a_break_that_waits_for_the_gpu_costs_all_that_follows() -> None:
     read = host_copy(StepPart.EAGER, "0/0", 6, 1), cpu(StepPart.WAIT, "0/0", 4)
     rest = cpu(StepPart.GUARDS, "1/0", 5), cpu(StepPart.DISPATCH, "1/0", 20), graph("1/0", 5)
     pieces = (*ENTRY, graph("0/0", 100), *read, *rest, cpu(StepPart.PYTHON, None, 15), WAIT)
-    mended = without_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
+    mended = merge_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
     # The copy, the wait, the rest's guards and dispatch; the end of the call is hidden now.
-    saved = run_again(pieces, 1.0) - run_again(mended, 1.0)
+    saved = simulate_step(pieces, 1.0) - simulate_step(mended, 1.0)
     assert saved == pytest.approx((1 + 4 + 5 + 20) * US + CALL + NODE + 15 * US - 5 * US)
     # Where the outer function has no graph of its own the rest's is the one that is left.
     alone = (ENTRY[0], *read, *rest, WAIT)
-    kept = without_breaks(alone, ["0/0"], {"0/0", "1/0"}, {"1/0"})
+    kept = merge_breaks(alone, ["0/0"], {"0/0", "1/0"}, {"1/0"})
     assert [piece.part for piece in kept] == [
         StepPart.GUARDS,
         StepPart.DISPATCH,
@@ -105,17 +105,17 @@ def test_of_a_loop_over_parts_one_call_is_left() -> None:
     rest = cpu(StepPart.GUARDS, "2/0", 4), cpu(StepPart.DISPATCH, "2/0", 20), graph("2/0", 1)
     call = *part, cpu(StepPart.EAGER, "1/0", 9), *rest
     pieces = (*call, *call, *call, WAIT)
-    mended = without_breaks(pieces, ["0/0"], {"0/0", "1/0", "2/0"}, {"1/0", "2/0"})
-    assert run_again(mended, 1.0) == pytest.approx(25 * US + FIRST + 33 * US + 2 * US)
+    mended = merge_breaks(pieces, ["0/0"], {"0/0", "1/0", "2/0"}, {"1/0", "2/0"})
+    assert simulate_step(mended, 1.0) == pytest.approx(25 * US + FIRST + 33 * US + 2 * US)
     assert sum(piece.launches_graph for piece in mended) == 1
 
 
 def test_guards_of_the_rest_come_before_the_whole_graph() -> None:
     rest = cpu(StepPart.GUARDS, "1/0", 76), cpu(StepPart.DISPATCH, "1/0", 90), graph("1/0", 200)
     pieces = (*ENTRY, graph("0/0", 300), *rest, WAIT)
-    mended = without_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
+    mended = merge_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
     # While the first graph runs they are hidden: the one graph of all begins that much later.
-    assert run_again(mended, 1.0) - run_again(pieces, 1.0) == pytest.approx(60 * US)
+    assert simulate_step(mended, 1.0) - simulate_step(pieces, 1.0) == pytest.approx(60 * US)
 
 
 def test_a_function_that_is_given_up_is_one_graph_with_the_operators_beside_its_parts() -> None:
@@ -130,43 +130,43 @@ def test_a_function_that_is_given_up_is_one_graph_with_the_operators_beside_its_
         )
     ]
     pieces = (cpu(StepPart.PYTHON, None, 3), eager, *calls, eager, WAIT)
-    mended = compiled_whole(pieces, {"2/0", "2/1"})
-    assert run_again(mended, 1.0) == pytest.approx(
+    mended = merge_compilations(pieces, {"2/0", "2/1"})
+    assert simulate_step(mended, 1.0) == pytest.approx(
         28 * US + FIRST + (7 + 10 + 10 + 7) * US + 2 * US
     )
     # What other compiled code does is not its own.
     other = (cpu(StepPart.GUARDS, "9/0", 5), graph("9/0", 1))
-    assert compiled_whole((eager, *other, *calls, WAIT), {"2/0", "2/1"})[:3] == [eager, *other]
+    assert merge_compilations((eager, *other, *calls, WAIT), {"2/0", "2/1"})[:3] == [eager, *other]
 
 
 def test_the_parts_of_a_split_graph_are_one() -> None:
     between = cpu(StepPart.COMPILED, "0/0", 8), kernel(StepPart.COMPILED, "0/0", 5, 3)
     split = (*ENTRY, graph("0/0", 10), *between, cpu(StepPart.DISPATCH, "0/0", 12))
     pieces = (*split, graph("0/0", 20), cpu(StepPart.DISPATCH, "0/0", 4), WAIT)
-    mended = without_splits(pieces, "0/0")
-    assert run_again(mended, 1.0) == pytest.approx(20 * US + FIRST + 33 * US + 2 * US)
+    mended = merge_partitions(pieces, "0/0")
+    assert simulate_step(mended, 1.0) == pytest.approx(20 * US + FIRST + 33 * US + 2 * US)
     # Work of the CPU in front of a copy from it goes with the copy.
     copied = cpu(StepPart.COPIES, "0/0", 2), host_copy(StepPart.COPIES, "0/0", 6, 1)
     pieces = (ENTRY[0], *ENTRY, *copied, ENTRY[1], graph("0/0", 10), WAIT)
-    assert without_splits(pieces, "0/0") == [*ENTRY[:1], ENTRY[0], ENTRY[1], *pieces[-2:]]
+    assert merge_partitions(pieces, "0/0") == [*ENTRY[:1], ENTRY[0], ENTRY[1], *pieces[-2:]]
 
 
 def test_what_is_launched_kernel_by_kernel_is_one_graph_a_call() -> None:
     call = (*ENTRY, *(kernel(StepPart.COMPILED, "0/0", 20, 2) for _ in range(5)))
-    mended = recorded((*call, *call, WAIT), {"0/0"})
+    mended = convert_to_graphs((*call, *call, WAIT), {"0/0"})
     graphs = [piece for piece in mended if piece.launches_graph]
-    gap = shipped_calibration().terms[ReplayTerm.KERNEL]
-    assert [piece.work and piece.work.ns for piece in graphs] == [5 * (2 * US + gap)] * 2
+    gap = load_shipped_calibration().terms[ReplayTerm.KERNEL]
+    assert [piece.work and piece.work.duration_ns for piece in graphs] == [5 * (2 * US + gap)] * 2
 
 
 def test_inputs_that_are_not_copied_take_their_time_with_them() -> None:
     copy = kernel(StepPart.COPIES, "0/0", 5, 80)
     pieces = (*ENTRY, copy, graph("0/0", 10), WAIT)
-    saved = run_again(pieces, 1.0) - run_again(without_copies(pieces, "0/0", 1.0), 1.0)
+    saved = simulate_step(pieces, 1.0) - simulate_step(remove_copies(pieces, "0/0", 1.0), 1.0)
     assert saved == pytest.approx(85 * US - FIRST)
     # Where a small one is left it is still to be launched.
-    most = run_again(without_copies(pieces, "0/0", 0.95), 1.0)
-    assert run_again(pieces, 1.0) - most == pytest.approx(80 * US - FIRST)
+    most = simulate_step(remove_copies(pieces, "0/0", 0.95), 1.0)
+    assert simulate_step(pieces, 1.0) - most == pytest.approx(80 * US - FIRST)
 
 
 def test_pieces_end_where_calls_and_waits_do() -> None:
@@ -185,8 +185,8 @@ def test_pieces_end_where_calls_and_waits_do() -> None:
         (70, 75, wait, None),
         (75, 80, wait, None),
     ]
-    pieces = cpu_pieces(spans, launched)
-    assert [(piece.part, piece.ns) for piece in pieces] == [
+    pieces = split_cpu_pieces(spans, launched)
+    assert [(piece.part, piece.duration_ns) for piece in pieces] == [
         (python, 10),
         (StepPart.LAUNCH, 10),
         (eager, 10),
@@ -194,4 +194,4 @@ def test_pieces_end_where_calls_and_waits_do() -> None:
         (wait, 10),
     ]
     # The call that reads returns when the GPU is done.
-    assert [piece.work.blocks for piece in pieces if piece.work] == [False, True]
+    assert [piece.work.is_blocking for piece in pieces if piece.work] == [False, True]

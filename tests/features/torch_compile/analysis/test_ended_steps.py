@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.features.torch_compile.analysis.ended_steps import ended_step_causes
+from graphviz_dash.features.torch_compile.analysis.ended_steps import find_fatal_causes
 from graphviz_dash.model.compilation import Compilation, CompiledFrame, UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
 from graphviz_dash.model.run import Failure, Pass
@@ -53,14 +53,14 @@ def test_a_recording_that_failed_has_the_line_of_its_operator(
     """Whichever of the two errors is the first; and where the operator itself raised none."""
     text = TRACEBACK.format(function=function, error=FOUND_BROKEN) + nodes
     told = Compilation("2.11", (), frames=FRAMES)
-    (cause,) = ended_step_causes([failed(message, text)], told)
+    (cause,) = find_fatal_causes([failed(message, text)], told)
     assert (cause.rule, cause.frames) == (CompileRuleId.CAPTURE_FAILED, ("1/0",))
     assert [line.text for line in cause.lines] == ["model.py:12", "train.py:40"]
     assert ("raised" in cause.details[0]) == bool(nodes)
 
 
 def test_without_an_account_the_line_is_that_of_the_compiled_function() -> None:
-    (cause,) = ended_step_causes([failed(FOUND_BROKEN)], Compilation("2.11", ()))
+    (cause,) = find_fatal_causes([failed(FOUND_BROKEN)], Compilation("2.11", ()))
     assert (cause.rule, cause.lines) == (
         CompileRuleId.CAPTURE_FAILED,
         (UserLine("model.py", 10),),
@@ -69,11 +69,11 @@ def test_without_an_account_the_line_is_that_of_the_compiled_function() -> None:
 
 def test_an_output_that_was_overwritten_is_told_where_it_is_used() -> None:
     message = "Error: accessing tensor output of CUDAGraphs that has been overwritten by a run"
-    (cause,) = ended_step_causes([failed(message, location="train.py:44")], Compilation("2", ()))
+    (cause,) = find_fatal_causes([failed(message, location="train.py:44")], Compilation("2", ()))
     assert cause.rule is CompileRuleId.OVERWRITTEN_OUTPUT
     assert cause.lines == (UserLine("train.py", 44),)
 
 
 def test_another_error_is_none_of_the_compilers() -> None:
     failure = failed("CUDA out of memory")
-    assert list(ended_step_causes([failure], Compilation("2.11", (), frames=FRAMES))) == []
+    assert list(find_fatal_causes([failure], Compilation("2.11", (), frames=FRAMES))) == []

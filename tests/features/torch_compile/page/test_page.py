@@ -29,9 +29,9 @@ SAMPLE = Path(__file__).parents[4] / "sample_traces" / "capture-schemes"
 def experiment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """An experiment ``told`` under the folder that the pages look in."""
     monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
-    catalogue.roots.cache_clear()
+    catalogue.get_roots.cache_clear()
     yield tmp_path / "told"
-    catalogue.roots.cache_clear()
+    catalogue.get_roots.cache_clear()
 
 
 def write_run(folder: Path, compilation: Compilation) -> None:
@@ -51,10 +51,10 @@ def _show() -> None:
     import streamlit as st
 
     from graphviz_dash.features.torch_compile.page import page as compile_page
-    from graphviz_dash.ui.page.navigation import page, pages
+    from graphviz_dash.ui.page.navigation import get_page, list_pages
 
-    st.navigation(pages(), position="hidden")
-    assert page("compile")
+    st.navigation(list_pages(), position="hidden")
+    assert get_page("compile")
     compile_page.render()
 
 

@@ -166,7 +166,7 @@ test("hits are visited in turn, and counted by box", () => {
   const hits = new SearchHits();
   assert.equal(hits.step(1), null);
   assert.ok(!hits.isDim(FOLDED));
-  hits.setHits({ total: 3, nodes: [9, 4, 2], leaves: [1, 4, 6], around: [] });
+  hits.setHits({ total: 3, nodes: [9, 4, 2], positions: [1, 4, 6], groups: [] });
   assert.deepEqual([hits.step(1), hits.step(1), hits.index], [9, 4, 1]);
   assert.deepEqual([hits.step(-1), hits.step(-1), hits.index], [9, 2, 2]);
   assert.deepEqual([GROUP, FOLDED, FIRST].map((each) => hits.countIn(each)), [1, 2, 0]);

@@ -15,19 +15,24 @@ import streamlit as st
 
 from graphviz_dash.charts.palette import CRITICAL
 from graphviz_dash.charts.shades import IDLE
-from graphviz_dash.features.graph.folding.fold import FoldBy
-from graphviz_dash.features.graph.page.component.api import routes
-from graphviz_dash.ui.components.component_data import DagData, Palette, as_data, both_themes
-from graphviz_dash.ui.components.scripts import one_script
-from graphviz_dash.ui.components.selection import latest_selection
+from graphviz_dash.features.graph.folding.fold import FoldCriterion
+from graphviz_dash.features.graph.page.component.api import build_routes
+from graphviz_dash.ui.components.component_data import (
+    DagData,
+    Palette,
+    get_theme_colours,
+    to_plain_data,
+)
+from graphviz_dash.ui.components.scripts import join_modules
+from graphviz_dash.ui.components.selection import resolve_selection
 
-__all__ = ["dag_view", "routes"]
+__all__ = ["build_routes", "render_dag"]
 
 _FOLDER: Final = Path(__file__).parent
-_AGAINST: Final = ("against", "against_run", "against_graph")
+_AGAINST_PARAMETERS: Final = ("against", "against_run", "against_graph")
 """Parameters of the earlier graph."""
 
-_MOST_TEXT: Final = 200
+_MAX_SEARCH_LENGTH: Final = 200
 
 _HTML: Final = """
 <div class="dag">
@@ -56,7 +61,7 @@ _HTML: Final = """
 """
 
 
-def dag_view(
+def render_dag(
     experiment_key: str,
     run_name: str,
     graph_id: str,
@@ -91,63 +96,63 @@ def dag_view(
             and runs the script again.
         key: key of the widget.
     """
-    state = _component()(
-        data=as_data(
+    state = _get_component()(
+        data=to_plain_data(
             DagData(
                 experiment=experiment_key,
                 run=run_name,
                 graph=graph_id,
-                against=dict(zip(_AGAINST, against or (), strict=False)),
+                against=dict(zip(_AGAINST_PARAMETERS, against or (), strict=False)),
                 colour=color_by,
                 selected=selected,
                 find=find,
                 fold=fold,
                 ready=ready,
-                palette=Palette([], both_themes(IDLE), critical=both_themes(CRITICAL)),
+                palette=Palette([], get_theme_colours(IDLE), critical=get_theme_colours(CRITICAL)),
             )
         ),
         key=key,
-        on_selected_change=lambda: _clicked(key, on_select),
-        on_found_change=lambda: _searched(key, on_find),
-        on_fold_change=lambda: _refolded(key, on_fold),
-        on_loaded_change=_nothing,
+        on_selected_change=lambda: _handle_click(key, on_select),
+        on_found_change=lambda: _handle_search(key, on_find),
+        on_fold_change=lambda: _handle_fold(key, on_fold),
+        on_loaded_change=_ignore_change,
     )
-    return latest_selection(f"{key}:selection", state.get("selected"), selected, _node)
+    return resolve_selection(f"{key}:selection", state.get("selected"), selected, _read_node)
 
 
-def _clicked(key: str, on_select: Callable[[int | None], None] | None) -> None:
+def _handle_click(key: str, on_select: Callable[[int | None], None] | None) -> None:
     """Handle a click. Streamlit keeps the state only if there is a callback."""
     click = st.session_state[key].get("selected")
     if on_select is not None and isinstance(click, dict):
-        on_select(_node(click))
+        on_select(_read_node(click))
 
 
-def _searched(key: str, on_find: Callable[[str], None] | None) -> None:
+def _handle_search(key: str, on_find: Callable[[str], None] | None) -> None:
     text = st.session_state[key].get("found")
     if on_find is not None and isinstance(text, str):
-        on_find(text[:_MOST_TEXT])
+        on_find(text[:_MAX_SEARCH_LENGTH])
 
 
-def _refolded(key: str, on_fold: Callable[[str], None] | None) -> None:
+def _handle_fold(key: str, on_fold: Callable[[str], None] | None) -> None:
     by = st.session_state[key].get("fold")
-    if on_fold is not None and by in list(FoldBy):
+    if on_fold is not None and by in list(FoldCriterion):
         on_fold(by)
 
 
-def _nothing() -> None:
+def _ignore_change() -> None:
     """Do nothing: only the run of the script is needed."""
 
 
-def _node(click: dict[str, Any]) -> int | None:
+def _read_node(click: dict[str, Any]) -> int | None:
     node = click.get("node")
     return node if isinstance(node, int) else None
 
 
 @cache
-def _component() -> Any:
+def _get_component() -> Any:
     return st.components.v2.component(
         "graphviz_dash_dag",
         html=_HTML,
         css=(_FOLDER / "dag.css").read_text(encoding="utf-8"),
-        js=one_script(_FOLDER / "dag.js"),
+        js=join_modules(_FOLDER / "dag.js"),
     )

@@ -14,44 +14,44 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from graphviz_dash.features.graph.drawing.colours import ColourBy
-from graphviz_dash.features.graph.drawing.edges import EdgeList, edges_between
+from graphviz_dash.features.graph.drawing.edges import EdgeList, list_edges_between
 from graphviz_dash.features.graph.drawing.folded import FoldedGraph
-from graphviz_dash.features.graph.drawing.layout import ALL
-from graphviz_dash.features.graph.drawing.repeat_card import RepeatCard, repeat_card
-from graphviz_dash.features.graph.drawing.unfolding import USUAL_WIDTH
-from graphviz_dash.features.graph.drawing.view import DagView, dag_view, search
-from graphviz_dash.features.graph.folding.fold import FoldBy
-from graphviz_dash.features.graph.page.component.drawing import Drawing, dot_drawing, svg_drawing
+from graphviz_dash.features.graph.drawing.layout import ALL_BLOCKS
+from graphviz_dash.features.graph.drawing.repeat_card import RepeatCard, build_repeat_card
+from graphviz_dash.features.graph.drawing.unfolding import DEFAULT_WIDTH
+from graphviz_dash.features.graph.drawing.view import DagView, build_dag_view, search_nodes
+from graphviz_dash.features.graph.folding.fold import FoldCriterion
+from graphviz_dash.features.graph.page.component.drawing import Drawing, draw_svg, write_dot
 from graphviz_dash.features.graph.page.component.preparing import (
-    cancel,
-    drawable,
-    prepared,
-    standing,
-    view_is_made,
+    cancel_preparation,
+    get_preparation_status,
+    prepare_drawable_graph,
+    prepare_graph,
+    signal_view,
 )
 from graphviz_dash.features.graph.page.state.graphs import GraphAddress
 from graphviz_dash.progress import CancelledError
 from graphviz_dash.ui.components.requests import (
     BadParameterError,
-    answering,
-    checked_name,
-    experiment_key,
-    integer,
-    one,
+    check_run_name,
+    get_parameter,
+    parse_experiment_key,
+    parse_integer,
+    wrap_handler,
 )
-from graphviz_dash.ui.state.jobs import Standing
+from graphviz_dash.ui.state.jobs import JobStatus
 from graphviz_dash.ui.state.store import UnknownKeyError
 
-_GROUP: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}")
-_BOX: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}|n[0-9]{1,9}")
-_SHOWN: Final = re.compile(r"g(\.[0-9]{1,6}){1,64}:(-1|[0-9]{1,7})")
+_GROUP_ID: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}")
+_BOX_ID: Final = re.compile(r"g(\.[0-9]{1,6}){0,64}|n[0-9]{1,9}")
+_BLOCK_CHOICE: Final = re.compile(r"g(\.[0-9]{1,6}){1,64}:(-1|[0-9]{1,7})")
 _MAX_EXPANDED: Final = 400
 _MAX_GRAPH_ID: Final = 120
 _MAX_SEARCH: Final = 200
-_MOST_HITS: Final = 500
-_WITHOUT_TIMES: Final = (ColourBy.CATEGORY, ColourBy.KIND, ColourBy.MODULE, ColourBy.PHASE)
-_RATIO: Final = (0.1, 20.0)
-_WIDTH: Final = (50, 20_000)
+_MAX_HITS: Final = 500
+_TIMELESS_COLOURINGS: Final = (ColourBy.CATEGORY, ColourBy.KIND, ColourBy.MODULE, ColourBy.PHASE)
+_RATIO_BOUNDS: Final = (0.1, 20.0)
+_WIDTH_BOUNDS: Final = (50, 20_000)
 
 
 class Hits(msgspec.Struct, frozen=True):
@@ -61,184 +61,200 @@ class Hits(msgspec.Struct, frozen=True):
     """Number of matches."""
     nodes: list[int]
     """Indices of the first matches."""
-    around: list[str]
+    groups: list[str]
     """Ids of the groups to unfold to show them."""
-    leaves: list[int]
+    positions: list[int]
     """Positions of ``nodes`` in the order of the fold, ascending."""
 
 
-def routes() -> list[Route]:
+def build_routes() -> list[Route]:
     """Return the routes for views, search and details, and for progress and cancellation."""
     handlers: dict[str, Callable[[Request], msgspec.Struct]] = {
-        "view": _view,
-        "search": _search,
-        "edges": _edges,
-        "repeat": _repeat,
-        "drawing": _drawing,
-        "progress": _progress,
-        "complete": _complete,
+        "view": _handle_view,
+        "search": _handle_search,
+        "edges": _handle_edges,
+        "repeat": _handle_repeat,
+        "drawing": _handle_drawing,
+        "progress": _handle_progress,
+        "complete": _handle_complete,
     }
     return [
         *(
-            Route(f"/api/dag/{name}", answering(handler), methods=["GET"])
+            Route(f"/api/dag/{name}", wrap_handler(handler), methods=["GET"])
             for name, handler in handlers.items()
         ),
-        Route("/api/dag/cancel", answering(_cancel), methods=["POST"]),
+        Route("/api/dag/cancel", wrap_handler(_handle_cancel), methods=["POST"]),
     ]
 
 
-def _view(request: Request) -> DagView:
-    colour = _colour(request)
+def _handle_view(request: Request) -> DagView:
+    colour = _parse_colour(request)
     # Colourings by time need the times.
-    soon = request.query_params.get("soon") == "yes" and colour in _WITHOUT_TIMES
-    graph = _graph(request, drawable if soon else prepared)
+    soon = request.query_params.get("soon") == "yes" and colour in _TIMELESS_COLOURINGS
+    graph = _load_graph(request, prepare_drawable_graph if soon else prepare_graph)
     focus = request.query_params.get("focus", "")
     if focus:
-        node = integer(request, "focus", 0, 1 << 40)
+        node = parse_integer(request, "focus", 0, 1 << 40)
         if node >= len(graph.rows):
             raise UnknownKeyError(f"no node {node}")
-    view = dag_view(
+    view = build_dag_view(
         graph,
         colour,
-        _ratio(request),
-        _expanded(request),
+        _parse_ratio(request),
+        _parse_expanded(request),
         int(focus) if focus else None,
-        _group(request, "first"),
-        _shown(request),
-        _width(request),
+        _parse_group(request, "first"),
+        _parse_shown(request),
+        _parse_width(request),
     )
-    view_is_made(_wanted(request)[0])
+    signal_view(_parse_graph(request)[0])
     return view
 
 
-def _search(request: Request) -> Hits:
-    text = one(request, "q").strip()
+def _handle_search(request: Request) -> Hits:
+    text = get_parameter(request, "q").strip()
     if not 1 <= len(text) <= _MAX_SEARCH:
         raise BadParameterError(f"q: expected 1 to {_MAX_SEARCH} characters")
-    graph = _graph(request)
-    hits, around = search(graph, text, _MOST_HITS)
-    leaves = sorted(int(graph.root.order.at[node]) for node in hits[:_MOST_HITS])
-    return Hits(len(hits), hits[:_MOST_HITS], around[:_MAX_EXPANDED], leaves)
+    graph = _load_graph(request)
+    hits, around = search_nodes(graph, text, _MAX_HITS)
+    leaves = sorted(int(graph.root.order.positions[node]) for node in hits[:_MAX_HITS])
+    return Hits(len(hits), hits[:_MAX_HITS], around[:_MAX_EXPANDED], leaves)
 
 
-def _edges(request: Request) -> EdgeList:
+def _handle_edges(request: Request) -> EdgeList:
     try:
-        return edges_between(_graph(request), _box(request, "source"), _box(request, "target"))
+        return list_edges_between(
+            _load_graph(request), _parse_box(request, "source"), _parse_box(request, "target")
+        )
     except KeyError as missing:
         raise UnknownKeyError(f"no box {missing.args[0]}") from missing
 
 
-def _repeat(request: Request) -> RepeatCard:
-    ident = _box(request, "group")
+def _handle_repeat(request: Request) -> RepeatCard:
+    ident = _parse_box(request, "group")
     try:
-        return repeat_card(_graph(request), ident, integer(request, "block", ALL, 1 << 40))
+        return build_repeat_card(
+            _load_graph(request), ident, parse_integer(request, "block", ALL_BLOCKS, 1 << 40)
+        )
     except KeyError as missing:
         raise UnknownKeyError(f"no repeat {ident}, or no such block") from missing
 
 
-def _drawing(request: Request) -> Drawing:
-    kind = one(request, "format")
+def _handle_drawing(request: Request) -> Drawing:
+    kind = get_parameter(request, "format")
     if kind not in ("svg", "dot"):
         raise BadParameterError(f"format: {kind[:40]!r}, expected svg or dot")
-    theme = one(request, "theme")
+    theme = get_parameter(request, "theme")
     if theme not in ("light", "dark"):
         raise BadParameterError(f"theme: {theme[:40]!r}, expected light or dark")
-    view = _view(request)
-    name = f"{one(request, 'run')}-{one(request, 'graph')}"
-    return (
-        svg_drawing(view, name, dark=theme == "dark") if kind == "svg" else dot_drawing(view, name)
-    )
+    view = _handle_view(request)
+    name = f"{get_parameter(request, 'run')}-{get_parameter(request, 'graph')}"
+    return draw_svg(view, name, dark=theme == "dark") if kind == "svg" else write_dot(view, name)
 
 
-def _progress(request: Request) -> Standing:
-    return standing(*_wanted(request))
+def _handle_progress(request: Request) -> JobStatus:
+    return get_preparation_status(*_parse_graph(request))
 
 
-def _cancel(request: Request) -> Standing:
-    return cancel(*_wanted(request))
+def _handle_cancel(request: Request) -> JobStatus:
+    return cancel_preparation(*_parse_graph(request))
 
 
-def _complete(request: Request) -> Standing:
+def _handle_complete(request: Request) -> JobStatus:
     """Wait for the preparation to end, and return its status."""
-    _graph(request)
-    return standing(*_wanted(request))
+    _load_graph(request)
+    return get_preparation_status(*_parse_graph(request))
 
 
-def _graph(request: Request, made: Callable[..., FoldedGraph] = prepared) -> FoldedGraph:
+def _load_graph(
+    request: Request, prepare: Callable[..., FoldedGraph] = prepare_graph
+) -> FoldedGraph:
     try:
-        return made(*_wanted(request))
+        return prepare(*_parse_graph(request))
     except CancelledError as cancelled:
         raise BadParameterError("preparation of the graph was cancelled") from cancelled
 
 
-def _wanted(request: Request) -> tuple[GraphAddress, GraphAddress | None, FoldBy]:
+def _parse_graph(request: Request) -> tuple[GraphAddress, GraphAddress | None, FoldCriterion]:
     """Parse the requested graph, the earlier graph to compare with, and the way to fold (default:
     execution order)."""
-    by = request.query_params.get("fold", FoldBy.ORDER.value)
-    if by not in list(FoldBy):
-        raise BadParameterError(f"fold: {by[:40]!r}, expected one of {', '.join(FoldBy)}")
-    of = (experiment_key(request), checked_name(one(request, "run")), _graph_id(request, "graph"))
+    by = request.query_params.get("fold", FoldCriterion.ORDER.value)
+    if by not in list(FoldCriterion):
+        raise BadParameterError(f"fold: {by[:40]!r}, expected one of {', '.join(FoldCriterion)}")
+    of = (
+        parse_experiment_key(request),
+        check_run_name(get_parameter(request, "run")),
+        _parse_graph_id(request, "graph"),
+    )
     if "against" not in request.query_params:
-        return of, None, FoldBy(by)
-    run = checked_name(one(request, "against_run"))
-    against = (experiment_key(request, "against"), run, _graph_id(request, "against_graph"))
-    return of, against, FoldBy(by)
+        return of, None, FoldCriterion(by)
+    run = check_run_name(get_parameter(request, "against_run"))
+    against = (
+        parse_experiment_key(request, "against"),
+        run,
+        _parse_graph_id(request, "against_graph"),
+    )
+    return of, against, FoldCriterion(by)
 
 
-def _graph_id(request: Request, name: str) -> str:
-    graph_id = one(request, name)
+def _parse_graph_id(request: Request, name: str) -> str:
+    graph_id = get_parameter(request, name)
     if not graph_id or len(graph_id) > _MAX_GRAPH_ID:
         raise BadParameterError(f"{name}: expected an id of 1 to {_MAX_GRAPH_ID} characters")
     return graph_id
 
 
-def _colour(request: Request) -> ColourBy:
-    text = one(request, "colour")
+def _parse_colour(request: Request) -> ColourBy:
+    text = get_parameter(request, "colour")
     if text not in list(ColourBy):
         raise BadParameterError(f"colour: {text[:40]!r}, expected one of {', '.join(ColourBy)}")
     return ColourBy(text)
 
 
-def _ratio(request: Request) -> float:
-    text = one(request, "ratio")
-    least, most = _RATIO
+def _parse_ratio(request: Request) -> float:
+    text = get_parameter(request, "ratio")
+    least, most = _RATIO_BOUNDS
     if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,6})?", text) or not least <= float(text) <= most:
         raise BadParameterError(f"ratio: {text[:40]!r}, expected a number from {least} to {most}")
     return float(text)
 
 
-def _width(request: Request) -> float:
-    return integer(request, "width", *_WIDTH) if "width" in request.query_params else USUAL_WIDTH
+def _parse_width(request: Request) -> float:
+    return (
+        parse_integer(request, "width", *_WIDTH_BOUNDS)
+        if "width" in request.query_params
+        else DEFAULT_WIDTH
+    )
 
 
-def _expanded(request: Request) -> list[str] | None:
+def _parse_expanded(request: Request) -> list[str] | None:
     """Parse the unfolded groups; None if missing, then as many as fit are unfolded."""
     text = request.query_params.get("expanded")
     if text is None:
         return None
     parts = text.split(",") if text else []
-    if len(parts) > _MAX_EXPANDED or not all(_GROUP.fullmatch(part) for part in parts):
+    if len(parts) > _MAX_EXPANDED or not all(_GROUP_ID.fullmatch(part) for part in parts):
         raise BadParameterError(f"expanded: expected at most {_MAX_EXPANDED} ids such as g.0.2")
     return parts
 
 
-def _group(request: Request, name: str) -> str | None:
+def _parse_group(request: Request, name: str) -> str | None:
     text = request.query_params.get(name)
-    if text is not None and not _GROUP.fullmatch(text):
+    if text is not None and not _GROUP_ID.fullmatch(text):
         raise BadParameterError(f"{name}: expected an id such as g.0.2")
     return text
 
 
-def _box(request: Request, name: str) -> str:
-    text = one(request, name)
-    if not _BOX.fullmatch(text):
+def _parse_box(request: Request, name: str) -> str:
+    text = get_parameter(request, name)
+    if not _BOX_ID.fullmatch(text):
         raise BadParameterError(f"{name}: expected an id such as g.0.2 or n17")
     return text
 
 
-def _shown(request: Request) -> dict[str, int]:
+def _parse_shown(request: Request) -> dict[str, int]:
     text = request.query_params.get("shown", "")
     parts = text.split(",") if text else []
-    if len(parts) > _MAX_EXPANDED or not all(_SHOWN.fullmatch(part) for part in parts):
+    if len(parts) > _MAX_EXPANDED or not all(_BLOCK_CHOICE.fullmatch(part) for part in parts):
         raise BadParameterError(f"shown: expected at most {_MAX_EXPANDED} pairs such as g.0.2:5")
     return {ident: int(block) for ident, block in (part.split(":") for part in parts)}

@@ -57,7 +57,7 @@ export class Finder {
     state.hits.setHits(hits);
     this.count.textContent = hits.total ? `${hits.total} found` : "no matches";
     dag.canvas.dataset.hits = String(hits.total);
-    const expanded = [...new Set([...state.view.expanded, ...hits.around])];
+    const expanded = [...new Set([...state.view.expanded, ...hits.groups])];
     await dag.loader.load({ expanded: expanded.slice(0, MAX_UNFOLDED) });
     if (hits.total) this.visitNext(1);
   }

@@ -10,20 +10,20 @@ export class SearchHits {
   /** @type {number[]} the nodes in the order in which the reader visits them */
   list = [];
   /** @type {number[]} positions of the nodes in the order of the fold, ascending */
-  leaves = [];
+  positions = [];
   /** Index of the visited hit in the list; -1 before the first. */
   index = -1;
 
   /** @param {Hits} found */
-  setHits({ nodes, leaves }) {
+  setHits({ nodes, positions }) {
     this.list = nodes;
     this.nodes = new Set(nodes);
-    this.leaves = leaves;
+    this.positions = positions;
     this.index = -1;
   }
 
   clear() {
-    this.setHits({ total: 0, nodes: [], leaves: [], around: [] });
+    this.setHits({ total: 0, nodes: [], positions: [], groups: [] });
   }
 
   /**
@@ -43,7 +43,8 @@ export class SearchHits {
    */
   countIn(box) {
     if (!this.nodes.size) return 0;
-    return countBelow(this.leaves, box.first + box.count) - countBelow(this.leaves, box.first);
+    return countBelow(this.positions, box.first + box.count) -
+      countBelow(this.positions, box.first);
   }
 
   /**

@@ -6,58 +6,69 @@ from threading import Event
 from typing import Final
 
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
-from graphviz_dash.features.graph.drawing.folded import FoldedGraph, folded, timed, untimed
-from graphviz_dash.features.graph.folding.fold import FoldBy
+from graphviz_dash.features.graph.drawing.folded import (
+    FoldedGraph,
+    add_times,
+    build_folded_graph,
+    fold_without_times,
+)
+from graphviz_dash.features.graph.folding.fold import FoldCriterion
 from graphviz_dash.features.graph.page.state.graphs import (
     GraphAddress,
-    eager_nodes,
-    graph_pair,
-    graph_union,
-    measured,
-    nodes,
-    whole,
-    whole_without_times,
+    get_eager_nodes,
+    get_graph_pair,
+    get_graph_union,
+    get_graph_without_times,
+    get_measured_graph,
+    get_nodes,
+    get_whole_graph,
 )
-from graphviz_dash.features.graph.page.state.streams import graph_by_data, planned_streams
+from graphviz_dash.features.graph.page.state.streams import get_data_graph, get_planned_streams
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.progress import CancelledError
-from graphviz_dash.ui.state.jobs import JOBS, Job, Standing, State, Task
-from graphviz_dash.ui.state.results import node_replays
+from graphviz_dash.ui.state.jobs import JOBS, Job, JobStatus, State, Task
+from graphviz_dash.ui.state.results import get_node_replays
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
-LARGE: Final = 5_000
+LARGE_GRAPH_NODES: Final = 5_000
 """Number of nodes from which a page does not wait for an unprepared graph."""
 
-_PATIENCE: Final = 60.0
+_WAIT_S: Final = 60.0
 """Maximum wait per check of a job, in seconds."""
 
-_AWAITED: Final[dict[GraphAddress, Event]] = {}
+_VIEW_EVENTS: Final[dict[GraphAddress, Event]] = {}
 
 
-def next_view(address: GraphAddress) -> Event:
+def get_view_event(address: GraphAddress) -> Event:
     """Return the event that the next view of the graph sets.
 
     A page sends its charts after this event. Otherwise they would keep the browser busy before the
     drawing has requested its view.
     """
-    return _AWAITED.setdefault(address, Event())
+    return _VIEW_EVENTS.setdefault(address, Event())
 
 
-def view_is_made(address: GraphAddress) -> None:
+def signal_view(address: GraphAddress) -> None:
     """Wake the threads that wait for a view."""
-    awaited = _AWAITED.pop(address, None)
+    awaited = _VIEW_EVENTS.pop(address, None)
     if awaited is not None:
         awaited.set()
 
 
-def is_ready(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> bool:
+def is_ready(
+    address: GraphAddress,
+    against: GraphAddress | None,
+    fold_by: FoldCriterion = FoldCriterion.ORDER,
+) -> bool:
     """Return whether a view of the graph needs no preparation."""
-    return STORE.has(of[0], _slot(of, against, by))
+    return STORE.has(address[0], _get_slot(address, against, fold_by))
 
 
-def prepared(
-    of: GraphAddress, against: GraphAddress | None = None, by: FoldBy = FoldBy.ORDER
+def prepare_graph(
+    address: GraphAddress,
+    against: GraphAddress | None = None,
+    fold_by: FoldCriterion = FoldCriterion.ORDER,
 ) -> FoldedGraph:
     """Return a graph, or two merged graphs, ready for views. A job prepares large graphs.
 
@@ -66,153 +77,210 @@ def prepared(
         InputError: an experiment cannot be read.
         CancelledError: the job was cancelled.
     """
-    if not is_ready(of, against, by) and _size(of) >= LARGE:
-        _done(JOBS.begin(_job(of, against, by), _tasks(of, against, by), again=True))
-    return _folded(of, by) if against is None else _compared(of, against, by)
+    if not is_ready(address, against, fold_by) and _count_graph_nodes(address) >= LARGE_GRAPH_NODES:
+        _wait_for_job(
+            JOBS.start(
+                _get_job_key(address, against, fold_by),
+                _list_tasks(address, against, fold_by),
+                restart=True,
+            )
+        )
+    return (
+        _fold_with_times(address, fold_by)
+        if against is None
+        else _fold_union(address, against, fold_by)
+    )
 
 
-def drawable(
-    of: GraphAddress, against: GraphAddress | None = None, by: FoldBy = FoldBy.ORDER
+def prepare_drawable_graph(
+    address: GraphAddress,
+    against: GraphAddress | None = None,
+    fold_by: FoldCriterion = FoldCriterion.ORDER,
 ) -> FoldedGraph:
-    """Return a graph as :func:`prepared` does, but a large unprepared graph without times, which is
-    much faster."""
-    if against is not None or is_ready(of, against, by) or _size(of) < LARGE:
-        return prepared(of, against, by)
-    _done(_begun(of, by))
-    return _untimed(of, by)
+    """Return a graph as :func:`prepare_graph` does, but a large unprepared graph without times,
+    which is much faster."""
+    if (
+        against is not None
+        or is_ready(address, against, fold_by)
+        or _count_graph_nodes(address) < LARGE_GRAPH_NODES
+    ):
+        return prepare_graph(address, against, fold_by)
+    _wait_for_job(_start_early_job(address, fold_by))
+    return _fold_without_times(address, fold_by)
 
 
-def begin(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> None:
-    """Start the preparation that :func:`drawable` waits for."""
-    if against is None and not is_ready(of, against, by):
-        _begun(of, by)
+def start_preparation(
+    address: GraphAddress, against: GraphAddress | None, fold_by: FoldCriterion
+) -> None:
+    """Start the preparation that :func:`prepare_drawable_graph` waits for."""
+    if against is None and not is_ready(address, against, fold_by):
+        _start_early_job(address, fold_by)
 
 
-def standing(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> Standing:
+def get_preparation_status(
+    address: GraphAddress,
+    against: GraphAddress | None,
+    fold_by: FoldCriterion = FoldCriterion.ORDER,
+) -> JobStatus:
     """Return the progress of the preparation of a graph."""
-    jobs = [JOBS.of(_job(of, against, by)), JOBS.of(_job(of, against, by, early=True))]
+    jobs = [
+        JOBS.get_job(_get_job_key(address, against, fold_by)),
+        JOBS.get_job(_get_job_key(address, against, fold_by, early=True)),
+    ]
     started = [job for job in jobs if job is not None]
-    running = next((job for job in started if not job.ended), None)
+    running = next((job for job in started if not job.is_ended), None)
     if running is None:
-        return started[0].standing if started else Standing(State.DONE, "", 1.0)
-    return running.standing
+        return started[0].status if started else JobStatus(State.DONE, "", 1.0)
+    return running.status
 
 
-def cancel(of: GraphAddress, against: GraphAddress | None, by: FoldBy = FoldBy.ORDER) -> Standing:
+def cancel_preparation(
+    address: GraphAddress,
+    against: GraphAddress | None,
+    fold_by: FoldCriterion = FoldCriterion.ORDER,
+) -> JobStatus:
     """Cancel the preparation of a graph before its next stage. Finished stages are kept."""
     for early in (False, True):
-        job = JOBS.of(_job(of, against, by, early=early))
+        job = JOBS.get_job(_get_job_key(address, against, fold_by, early=early))
         if job is not None:
             job.cancel()
-    return standing(of, against, by)
+    return get_preparation_status(address, against, fold_by)
 
 
-def _begun(of: GraphAddress, by: FoldBy) -> Job:
+def _start_early_job(address: GraphAddress, fold_by: FoldCriterion) -> Job:
     tasks: list[Task] = [
-        ("Finding operators and source lines", lambda: whole_without_times(*of)),
-        ("Folding", lambda: _untimed(of, by)),
+        ("Finding operators and source lines", lambda: get_graph_without_times(*address)),
+        ("Folding", lambda: _fold_without_times(address, fold_by)),
     ]
-    return JOBS.begin(_job(of, None, by, early=True), tasks, again=True)
+    return JOBS.start(_get_job_key(address, None, fold_by, early=True), tasks, restart=True)
 
 
-def _done(job: Job) -> None:
+def _wait_for_job(job: Job) -> None:
     """Wait for the end of a job.
 
     Raises:
         CancelledError: the job was cancelled.
     """
-    while (status := job.wait(_PATIENCE)).state is State.RUNNING:
+    while (status := job.wait(_WAIT_S)).state is State.RUNNING:
         pass
     if status.state is State.CANCELLED:
         raise CancelledError
 
 
-def _job(
-    of: GraphAddress, against: GraphAddress | None, by: FoldBy, *, early: bool = False
+def _get_job_key(
+    address: GraphAddress,
+    against: GraphAddress | None,
+    fold_by: FoldCriterion,
+    *,
+    early: bool = False,
 ) -> tuple[object, ...]:
-    return ("graph", of, against, by, early)
+    return ("graph", address, against, fold_by, early)
 
 
-def _size(of: GraphAddress) -> int:
-    run = STORE.run(of[0], of[1])
-    if of[2] not in {graph.id for graph in run.graphs}:
-        raise UnknownKeyError(of[2])
-    return nodes_of(run, of[2])
+def _count_graph_nodes(address: GraphAddress) -> int:
+    run = STORE.get_run(address[0], address[1])
+    if address[2] not in {graph.id for graph in run.graphs}:
+        raise UnknownKeyError(address[2])
+    return count_nodes(run, address[2])
 
 
-def _tasks(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> list[Task]:
-    key, run_name, _ = of
-    replays: Task = ("Matching replays to nodes", lambda: node_replays(key, run_name))
-    origins: Task = ("Finding operators and source lines", lambda: nodes(*of))
+def _list_tasks(
+    address: GraphAddress, against: GraphAddress | None, fold_by: FoldCriterion
+) -> list[Task]:
+    key, run_name, _ = address
+    replays: Task = ("Matching replays to nodes", lambda: get_node_replays(key, run_name))
+    origins: Task = ("Finding operators and source lines", lambda: get_nodes(*address))
     if against is None:
         return [
-            ("Folding", lambda: _untimed(of, by)),
+            ("Folding", lambda: _fold_without_times(address, fold_by)),
             replays,
             origins,
-            ("Inserting child graphs", lambda: whole(*of)),
-            ("Finding the critical path", lambda: measured(*of)),
-            ("Adding times", lambda: _folded(of, by)),
+            ("Inserting child graphs", lambda: get_whole_graph(*address)),
+            ("Finding the critical path", lambda: get_measured_graph(*address)),
+            ("Adding times", lambda: _fold_with_times(address, fold_by)),
         ]
     return [
         replays,
         origins,
-        ("Finding operators of the earlier graph", lambda: nodes(*against)),
-        ("Comparing the graphs", lambda: graph_pair(of, against)),
-        ("Merging the graphs", lambda: graph_union(of, against)),
-        ("Folding", lambda: _compared(of, against, by)),
+        ("Finding operators of the earlier graph", lambda: get_nodes(*against)),
+        ("Comparing the graphs", lambda: get_graph_pair(address, against)),
+        ("Merging the graphs", lambda: get_graph_union(address, against)),
+        ("Folding", lambda: _fold_union(address, against, fold_by)),
     ]
 
 
-def _slot(of: GraphAddress, against: GraphAddress | None, by: FoldBy) -> tuple[object, ...]:
-    return ("folded", *of[1:], by) if against is None else ("folded", of, against, by)
+def _get_slot(
+    address: GraphAddress, against: GraphAddress | None, fold_by: FoldCriterion
+) -> tuple[object, ...]:
+    return (
+        ("folded", *address[1:], fold_by)
+        if against is None
+        else ("folded", address, against, fold_by)
+    )
 
 
-def _untimed(of: GraphAddress, by: FoldBy) -> FoldedGraph:
-    if by is FoldBy.DATA:
-        return _folded(of, by)
-    whole_graph = whole_without_times(*of)
-    return STORE.derived(of[0], ("untimed", *of[1:], by), lambda _: untimed(whole_graph, by))
+def _fold_without_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGraph:
+    if fold_by is FoldCriterion.DATA:
+        return _fold_with_times(address, fold_by)
+    whole_graph = get_graph_without_times(*address)
+    return STORE.derive(
+        address[0],
+        ("untimed", *address[1:], fold_by),
+        lambda _: fold_without_times(whole_graph, fold_by),
+    )
 
 
-def _folded(of: GraphAddress, by: FoldBy) -> FoldedGraph:
-    if by is FoldBy.DATA:
-        return _by_data(of)
-    drawn, whole_graph, times = _untimed(of, by), whole(*of), measured(*of)
+def _fold_with_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGraph:
+    if fold_by is FoldCriterion.DATA:
+        return _fold_by_data(address)
+    drawn, whole_graph, times = (
+        _fold_without_times(address, fold_by),
+        get_whole_graph(*address),
+        get_measured_graph(*address),
+    )
     path = times if isinstance(times, MeasuredGraph) else None
-    return STORE.derived(
-        of[0],
-        _slot(of, None, by),
-        lambda _: timed(
-            drawn, whole_graph, path, lambda: eager_nodes(*of), lambda: planned_streams(*of)
+    return STORE.derive(
+        address[0],
+        _get_slot(address, None, fold_by),
+        lambda _: add_times(
+            drawn,
+            whole_graph,
+            path,
+            lambda: get_eager_nodes(*address),
+            lambda: get_planned_streams(*address),
         ),
     )
 
 
-def _by_data(of: GraphAddress) -> FoldedGraph:
+def _fold_by_data(address: GraphAddress) -> FoldedGraph:
     """Return a graph folded by data dependencies; as captured if they are unknown."""
-    data = graph_by_data(*of)
+    data = get_data_graph(*address)
     if isinstance(data, Missing):
-        return _folded(of, FoldBy.ORDER)
-    return STORE.derived(
-        of[0],
-        _slot(of, None, FoldBy.DATA),
-        lambda _: folded(
-            data.whole,
+        return _fold_with_times(address, FoldCriterion.ORDER)
+    return STORE.derive(
+        address[0],
+        _get_slot(address, None, FoldCriterion.DATA),
+        lambda _: build_folded_graph(
+            data.full_graph,
             data.measured,
-            eager=lambda: eager_nodes(*of),
-            streams=lambda: planned_streams(*of),
+            eager=lambda: get_eager_nodes(*address),
+            streams=lambda: get_planned_streams(*address),
         ),
     )
 
 
-def _compared(of: GraphAddress, against: GraphAddress, by: FoldBy) -> FoldedGraph:
-    union = graph_union(of, against)
-    return STORE.derived(
-        of[0], _slot(of, against, by), lambda _: folded(union.whole, union=union, by=by)
+def _fold_union(
+    address: GraphAddress, against: GraphAddress, fold_by: FoldCriterion
+) -> FoldedGraph:
+    union = get_graph_union(address, against)
+    return STORE.derive(
+        address[0],
+        _get_slot(address, against, fold_by),
+        lambda _: build_folded_graph(union.graph, union=union, by=fold_by),
     )
 
 
-def nodes_of(run: Run, graph_id: str) -> int:
+def count_nodes(run: Run, graph_id: str) -> int:
     """Count the nodes of a graph and its child graphs, without building anything."""
     by_id = {graph.id: graph for graph in run.graphs}
     names = [graph_id]

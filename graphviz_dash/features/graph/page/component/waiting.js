@@ -4,7 +4,7 @@ import { find, makeButton, makeElement } from "../../../../ui/components/common/
 import { fetchJson } from "../../../../ui/components/common/server.js";
 
 /** @import { Dag } from "./dag.js" */
-/** @import { Standing } from "../../../../ui/components/common/wire.js" */
+/** @import { JobStatus } from "../../../../ui/components/common/wire.js" */
 
 const POLL_MS = 250;
 
@@ -36,12 +36,12 @@ export class ProgressPanel {
 
   /** @param {number} ticket */
   async poll(ticket) {
-    /** @type {Standing | null} */
+    /** @type {JobStatus | null} */
     const job = await fetchJson(`/api/dag/progress?${new URLSearchParams(this.dag.state.query)}`)
       .catch(() => null);
     if (this.ticket !== ticket || !job || job.state !== "running") return;
-    this.label.textContent = `Preparing the graph: ${job.what.toLowerCase()}`;
-    Object.assign(this.progress, { max: 1, value: job.share });
+    this.label.textContent = `Preparing the graph: ${job.task.toLowerCase()}`;
+    Object.assign(this.progress, { max: 1, value: job.progress });
     this.panel.hidden = false;
   }
 

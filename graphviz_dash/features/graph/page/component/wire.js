@@ -142,8 +142,8 @@ export const REPEAT_BAR_FIELDS = /** @type {const} */ ([
  * @typedef {object} Hits
  * @property {number} total - Number of matches.
  * @property {number[]} nodes - Indices of the first matches.
- * @property {string[]} around - Ids of the groups to unfold to show them.
- * @property {number[]} leaves - Positions of ``nodes`` in the order of the fold, ascending.
+ * @property {string[]} groups - Ids of the groups to unfold to show them.
+ * @property {number[]} positions - Positions of ``nodes`` in the order of the fold, ascending.
  */
 
 /**

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from graphviz_dash.features.graph.diff.creation_order import OrderEffect, order_effects
+from graphviz_dash.features.graph.diff.creation_order import OrderEffect, find_order_effects
 from graphviz_dash.ui.state.store import STORE
 
 
-def creation_orders(key: str) -> tuple[OrderEffect, ...]:
+def get_creation_orders(key: str) -> tuple[OrderEffect, ...]:
     """The runs whose graphs differ in the order of creation only."""
-    return STORE.derived(key, "creation-orders", order_effects)
+    return STORE.derive(key, "creation-orders", find_order_effects)

@@ -5,205 +5,216 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from graphviz_dash.analysis.attribution.attribution import Attribution, attribute
-from graphviz_dash.analysis.attribution.graph_identity import graph_identities
+from graphviz_dash.analysis.attribution.attribution import Attribution, attribute_graph
+from graphviz_dash.analysis.attribution.graph_identity import list_graph_identities
 from graphviz_dash.analysis.graph.device_launch import DeviceLaunch
-from graphviz_dash.analysis.loop.keys import graph_keys
-from graphviz_dash.analysis.nodes.concurrency import Concurrency, graph_concurrency
+from graphviz_dash.analysis.loop.keys import list_graph_names
+from graphviz_dash.analysis.nodes.concurrency import Concurrency, analyze_graph
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph, measure_graph
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_node_table
-from graphviz_dash.analysis.nodes.whole_graph import WholeGraph, assemble_whole_graph
-from graphviz_dash.analysis.step_comparison.eager_change import EagerCounterpart, eager_changes
-from graphviz_dash.features.graph.diff.graph_pair import GraphPair, check_device_launch, pair_graphs
-from graphviz_dash.features.graph.diff.graph_union import FIRST, GraphUnion, unite
-from graphviz_dash.features.graph.diff_narrative import graph_title
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, combine_tables
+from graphviz_dash.analysis.step_comparison.eager_change import EagerCounterpart, find_eager_changes
+from graphviz_dash.features.graph.diff.graph_pair import (
+    GraphPair,
+    check_device_launch,
+    compare_graphs,
+)
+from graphviz_dash.features.graph.diff.graph_union import FIRST_GRAPH, GraphUnion, merge_graphs
+from graphviz_dash.features.graph.diff_narrative import format_graph_title
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.ui.state.results import comparison, node_replays
+from graphviz_dash.ui.state.results import get_comparison, get_node_replays
 from graphviz_dash.ui.state.store import STORE, UnknownKeyError
 
 GraphAddress: TypeAlias = tuple[str, str, str]
 """Address of a graph: experiment key, run name, graph id."""
 
 
-def nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
+def get_nodes(key: str, run_name: str, graph_id: str) -> NodeTable:
     """Return the node table of one graph.
 
     Raises:
         UnknownKeyError: no such run or graph.
     """
-    graphs, origins = STORE.run(key, run_name).graphs, _origins(key, run_name, graph_id)
+    graphs, origins = STORE.get_run(key, run_name).graphs, _get_origins(key, run_name, graph_id)
     graph = next(graph for graph in graphs if graph.id == graph_id)
-    matched = node_replays(key, run_name)
-    return STORE.derived(
+    matched = get_node_replays(key, run_name)
+    return STORE.derive(
         key,
         ("nodes", run_name, graph_id),
         lambda _: build_node_table(graph, origins, matched, graphs),
     )
 
 
-def graph_titles(key: str, run_name: str) -> Mapping[str, str]:
+def get_graph_titles(key: str, run_name: str) -> Mapping[str, str]:
     """Return the titles of a run's graphs by id, most replayed first.
 
     Raises:
         UnknownKeyError: no such run.
     """
-    run = STORE.run(key, run_name)
-    return STORE.derived(
+    run = STORE.get_run(key, run_name)
+    return STORE.derive(
         key,
         ("titles", run_name),
         lambda _: {
-            graph.id: graph_title(graph)
-            for graph in graph_identities(
-                run.graphs, run.recording, run.captures, graph_keys(run.loop)
+            graph.id: format_graph_title(graph)
+            for graph in list_graph_identities(
+                run.graphs, run.recording, run.capture_traces, list_graph_names(run.loop)
             )
         },
     )
 
 
-def in_order(first: GraphAddress, second: GraphAddress) -> tuple[GraphAddress, GraphAddress]:
+def sort_by_capture(first: GraphAddress, second: GraphAddress) -> tuple[GraphAddress, GraphAddress]:
     """Sort two graphs by capture order, or by collection time if from different runs."""
     if first[:2] == second[:2]:
-        ids = [graph.id for graph in STORE.run(*first[:2]).graphs]
+        ids = [graph.id for graph in STORE.get_run(*first[:2]).graphs]
         return (first, second) if ids.index(first[2]) <= ids.index(second[2]) else (second, first)
     first_created, second_created = (
-        STORE.run(key, run_name).manifest.created for key, run_name, _ in (first, second)
+        STORE.get_run(key, run_name).manifest.created for key, run_name, _ in (first, second)
     )
     return (first, second) if first_created <= second_created else (second, first)
 
 
-def _origins(key: str, run_name: str, graph_id: str) -> Attribution:
-    run = STORE.run(key, run_name)
+def _get_origins(key: str, run_name: str, graph_id: str) -> Attribution:
+    run = STORE.get_run(key, run_name)
     graph = next((graph for graph in run.graphs if graph.id == graph_id), None)
     if graph is None:
         raise UnknownKeyError(graph_id)
-    return STORE.derived(
-        key, ("origins", run_name, graph_id), lambda _: attribute(graph, *run.captures)
+    return STORE.derive(
+        key, ("origins", run_name, graph_id), lambda _: attribute_graph(graph, *run.capture_traces)
     )
 
 
-def whole_without_times(key: str, run_name: str, graph_id: str) -> WholeGraph:
+def get_graph_without_times(key: str, run_name: str, graph_id: str) -> ExpandedGraph:
     """Return a graph with its nested graphs, without matching replays.
 
     Raises:
         UnknownKeyError: no such run or graph.
     """
-    graphs = STORE.run(key, run_name).graphs
-    _origins(key, run_name, graph_id)
+    graphs = STORE.get_run(key, run_name).graphs
+    _get_origins(key, run_name, graph_id)
     by_id = {graph.id: graph for graph in graphs}
-    return STORE.derived(
+    return STORE.derive(
         key,
         ("whole without times", run_name, graph_id),
-        lambda _: assemble_whole_graph(
+        lambda _: combine_tables(
             graph_id,
             graphs,
-            lambda one: build_node_table(by_id[one], _origins(key, run_name, one), None, graphs),
+            lambda one: build_node_table(
+                by_id[one], _get_origins(key, run_name, one), None, graphs
+            ),
         ),
     )
 
 
-def measured(key: str, run_name: str, graph_id: str) -> MeasuredGraph | Missing:
+def get_measured_graph(key: str, run_name: str, graph_id: str) -> MeasuredGraph | Missing:
     """Return a graph measured over the traced replays, or the reason it is unavailable.
 
     Raises:
         UnknownKeyError: no such graph.
     """
-    run = STORE.run(key, run_name)
-    graph = nodes(key, run_name, graph_id).graph
-    matched = node_replays(key, run_name)
-    return STORE.derived(
+    run = STORE.get_run(key, run_name)
+    graph = get_nodes(key, run_name, graph_id).graph
+    matched = get_node_replays(key, run_name)
+    return STORE.derive(
         key, ("measured", run_name, graph_id), lambda _: measure_graph(graph, run.graphs, matched)
     )
 
 
-def concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | Missing:
+def get_concurrency(key: str, run_name: str, graph_id: str) -> Concurrency | Missing:
     """Return the concurrency of a measured graph, or the reason it is unavailable."""
-    measured_graph = measured(key, run_name, graph_id)
+    measured_graph = get_measured_graph(key, run_name, graph_id)
     if isinstance(measured_graph, Missing):
         return measured_graph
-    run = STORE.run(key, run_name)
-    return STORE.derived(
+    run = STORE.get_run(key, run_name)
+    return STORE.derive(
         key,
         ("concurrency", run_name, graph_id),
-        lambda _: graph_concurrency(
-            measured_graph, {graph.id: nodes(key, run_name, graph.id) for graph in run.graphs}
+        lambda _: analyze_graph(
+            measured_graph, {graph.id: get_nodes(key, run_name, graph.id) for graph in run.graphs}
         ),
     )
 
 
-def whole(key: str, run_name: str, graph_id: str) -> WholeGraph:
+def get_whole_graph(key: str, run_name: str, graph_id: str) -> ExpandedGraph:
     """Return a graph with its nested graphs.
 
     Raises:
         UnknownKeyError: no such run or graph.
     """
-    run = STORE.run(key, run_name)
+    run = STORE.get_run(key, run_name)
     # Raises for an unknown graph.
-    nodes(key, run_name, graph_id)
-    return STORE.derived(
+    get_nodes(key, run_name, graph_id)
+    return STORE.derive(
         key,
         ("whole", run_name, graph_id),
-        lambda _: assemble_whole_graph(graph_id, run.graphs, lambda one: nodes(key, run_name, one)),
+        lambda _: combine_tables(graph_id, run.graphs, lambda one: get_nodes(key, run_name, one)),
     )
 
 
-def eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, EagerCounterpart]:
+def get_eager_nodes(key: str, run_name: str, graph_id: str) -> Mapping[int, EagerCounterpart]:
     """Return the eager counterparts of a graph's nodes by row; empty if steps cannot be paired.
 
     Raises:
         UnknownKeyError: no such run or graph.
     """
-    whole_graph = whole(key, run_name, graph_id)
-    equation = comparison(key)[run_name].waterfall
+    whole_graph = get_whole_graph(key, run_name, graph_id)
+    equation = get_comparison(key)[run_name].waterfall
     if isinstance(equation, Missing):
         return {}
     pairs = equation.pairs
-    return STORE.derived(
-        key, ("eager", run_name, graph_id), lambda _: eager_changes(pairs, whole_graph)
+    return STORE.derive(
+        key, ("eager", run_name, graph_id), lambda _: find_eager_changes(pairs, whole_graph)
     )
 
 
-def device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:
+def get_device_launch(key: str, run_name: str, graph_id: str) -> DeviceLaunch:
     """Return whether a graph allows device-side launch.
 
     Raises:
         UnknownKeyError: no such run or graph.
     """
-    run = STORE.run(key, run_name)
-    nodes(key, run_name, graph_id)
-    return STORE.derived(
+    run = STORE.get_run(key, run_name)
+    get_nodes(key, run_name, graph_id)
+    return STORE.derive(
         key, ("device-launch", run_name, graph_id), lambda _: check_device_launch(run, graph_id)
     )
 
 
-def graph_pair(of: GraphAddress, against: GraphAddress) -> GraphPair:
+def get_graph_pair(graph: GraphAddress, earlier: GraphAddress) -> GraphPair:
     """Compare the graph ``of`` with the earlier graph ``against``.
 
     Raises:
         UnknownKeyError: one of them does not exist.
     """
-    for address in (of, against):
-        nodes(*address)
-    return STORE.derived(
-        of[0],
-        ("pair", of, against),
-        lambda _: pair_graphs(
-            STORE.run(against[0], against[1]), against[2], STORE.run(of[0], of[1]), of[2]
+    for address in (graph, earlier):
+        get_nodes(*address)
+    return STORE.derive(
+        graph[0],
+        ("pair", graph, earlier),
+        lambda _: compare_graphs(
+            STORE.get_run(earlier[0], earlier[1]),
+            earlier[2],
+            STORE.get_run(graph[0], graph[1]),
+            graph[2],
         ),
     )
 
 
-def graph_union(of: GraphAddress, against: GraphAddress) -> GraphUnion:
+def get_graph_union(graph: GraphAddress, earlier: GraphAddress) -> GraphUnion:
     """Merge both graphs into one.
 
     Raises:
         UnknownKeyError: one of them does not exist.
     """
-    pair = graph_pair(of, against)
-    first, second = nodes(*against), nodes(*of)
-    return STORE.derived(of[0], ("union", of, against), lambda _: unite(pair.diff, first, second))
+    pair = get_graph_pair(graph, earlier)
+    first, second = get_nodes(*earlier), get_nodes(*graph)
+    return STORE.derive(
+        graph[0], ("union", graph, earlier), lambda _: merge_graphs(pair.diff, first, second)
+    )
 
 
-def row_owner(
+def find_row_owner(
     address: GraphAddress, pair: tuple[GraphAddress, GraphAddress] | None, row: int
 ) -> tuple[str, str, int]:
     """Return run, graph and index of the node in a row of a drawing.
@@ -211,8 +222,8 @@ def row_owner(
     The drawing shows the graph at ``address``, or the compared ``pair``, earlier first.
     """
     if pair is None:
-        return (address[1], *whole(*address).owner[row])
+        return (address[1], *get_whole_graph(*address).owners[row])
     earlier, later = pair
-    side, index = graph_union(later, earlier).whole.owner[row]
-    owner = earlier if side == FIRST else later
+    side, index = get_graph_union(later, earlier).graph.owners[row]
+    owner = earlier if side == FIRST_GRAPH else later
     return owner[1], owner[2], index

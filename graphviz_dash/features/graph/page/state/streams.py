@@ -5,51 +5,59 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
-from graphviz_dash.features.graph.page.state.graphs import concurrency, measured, nodes, whole
-from graphviz_dash.features.prediction.analysis.data_graph import DataGraph, data_graph
-from graphviz_dash.features.prediction.analysis.needs import NodeNeed, node_needs
+from graphviz_dash.features.graph.page.state.graphs import (
+    get_concurrency,
+    get_measured_graph,
+    get_nodes,
+    get_whole_graph,
+)
+from graphviz_dash.features.prediction.analysis.data_graph import DataGraph, build_data_graph
+from graphviz_dash.features.prediction.analysis.needs import NodeNeed, find_node_needs
 from graphviz_dash.features.prediction.analysis.stream_prediction import (
     ParallelPrediction,
+    find_step_operators,
     predict_parallel,
-    step_operators,
 )
-from graphviz_dash.features.prediction.analysis.work import issued_streams
+from graphviz_dash.features.prediction.analysis.work import get_issued_streams
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.ui.state.store import STORE
 
 
-def parallel(key: str, run_name: str, graph_id: str) -> ParallelPrediction | Missing:
+def get_parallel_prediction(key: str, run_name: str, graph_id: str) -> ParallelPrediction | Missing:
     """Return the prediction for a graph on several streams, or the reason it is unavailable."""
-    outcome = concurrency(key, run_name, graph_id)
+    outcome = get_concurrency(key, run_name, graph_id)
     if isinstance(outcome, Missing):
         return outcome
-    run = STORE.run(key, run_name)
-    tables = {graph.id: nodes(key, run_name, graph.id) for graph in run.graphs}
-    return STORE.derived(
+    run = STORE.get_run(key, run_name)
+    tables = {graph.id: get_nodes(key, run_name, graph.id) for graph in run.graphs}
+    return STORE.derive(
         key,
         ("parallel", run_name, graph_id),
         lambda experiment: predict_parallel(
-            run, outcome, tables, step_operators(run, experiment.runs)
+            run, outcome, tables, find_step_operators(run, experiment.runs)
         ),
     )
 
 
-def planned_streams(key: str, run_name: str, graph_id: str) -> Mapping[int, int]:
+def get_planned_streams(key: str, run_name: str, graph_id: str) -> Mapping[int, int]:
     """Return the stream of each node by row, from the executed plan or else the predicted one.
 
     Empty if there is no plan.
     """
-    plan = STORE.run(key, run_name).parallel
-    if plan is not None and len(issued := issued_streams(plan)) == len(
-        nodes(key, run_name, graph_id).rows
+    plan = STORE.get_run(key, run_name).parallel
+    if plan is not None and len(issued := get_issued_streams(plan)) == len(
+        get_nodes(key, run_name, graph_id).rows
     ):
         return dict(enumerate(issued))
-    prediction = parallel(key, run_name, graph_id)
+    prediction = get_parallel_prediction(key, run_name, graph_id)
     if isinstance(prediction, Missing):
         return {}
-    number_of = {owner: number for number, owner in enumerate(whole(key, run_name, graph_id).owner)}
-    measured_graph = measured(key, run_name, graph_id)
+    number_of = {
+        owner: number
+        for number, owner in enumerate(get_whole_graph(key, run_name, graph_id).owners)
+    }
+    measured_graph = get_measured_graph(key, run_name, graph_id)
     assert isinstance(measured_graph, MeasuredGraph)
     return {
         number_of[measured_graph.nodes[group[0]]]: stream
@@ -57,56 +65,62 @@ def planned_streams(key: str, run_name: str, graph_id: str) -> Mapping[int, int]
     }
 
 
-def graph_by_data(key: str, run_name: str, graph_id: str) -> DataGraph | Missing:
+def get_data_graph(key: str, run_name: str, graph_id: str) -> DataGraph | Missing:
     """Return a graph with only its data dependencies, or the reason they are unknown."""
-    prediction, times = parallel(key, run_name, graph_id), measured(key, run_name, graph_id)
+    prediction, times = (
+        get_parallel_prediction(key, run_name, graph_id),
+        get_measured_graph(key, run_name, graph_id),
+    )
     if isinstance(prediction, Missing):
         return prediction
     assert isinstance(times, MeasuredGraph)
-    graph = whole(key, run_name, graph_id)
-    data = STORE.derived(
+    graph = get_whole_graph(key, run_name, graph_id)
+    data = STORE.derive(
         key,
         ("by data", run_name, graph_id),
-        lambda _: data_graph(graph, times, prediction.work),
+        lambda _: build_data_graph(graph, times, prediction.work),
     )
     reason = "dependencies of nested graphs are unknown"
     return data or Missing(Fact.PREDICTION, reason)
 
 
-def needs_of_node(
+def get_node_needs(
     key: str, run_name: str, graph_id: str, node: tuple[str, int]
 ) -> tuple[NodeNeed, ...]:
     """Return the data dependencies of a node, given by graph id and index.
 
     ``graph_id`` is the launched graph. Empty if unknown.
     """
-    prediction, times = parallel(key, run_name, graph_id), measured(key, run_name, graph_id)
+    prediction, times = (
+        get_parallel_prediction(key, run_name, graph_id),
+        get_measured_graph(key, run_name, graph_id),
+    )
     if isinstance(prediction, Missing) or isinstance(times, Missing) or node not in times.index_of:
         return ()
-    run = STORE.run(key, run_name)
-    tables = {graph.id: nodes(key, run_name, graph.id) for graph in run.graphs}
-    plan = tried_plan(key, run_name)
-    needs: Mapping[int, tuple[NodeNeed, ...]] = STORE.derived(
+    run = STORE.get_run(key, run_name)
+    tables = {graph.id: get_nodes(key, run_name, graph.id) for graph in run.graphs}
+    plan = find_tried_plan(key, run_name)
+    needs: Mapping[int, tuple[NodeNeed, ...]] = STORE.derive(
         key,
         ("needs", run_name, graph_id),
-        lambda _: node_needs(prediction.work, times, tables, plan),
+        lambda _: find_node_needs(prediction.work, times, tables, plan),
     )
     return needs.get(times.index_of[node], ())
 
 
-def own_plan(key: str, run_name: str) -> ParallelPlan | None:
+def get_plan(key: str, run_name: str) -> ParallelPlan | None:
     """Return the plan that a run was captured with; None if captured on one stream."""
-    return STORE.run(key, run_name).parallel
+    return STORE.get_run(key, run_name).parallel
 
 
-def tried_plan(key: str, run_name: str) -> ParallelPlan | None:
+def find_tried_plan(key: str, run_name: str) -> ParallelPlan | None:
     """Return a plan of the run, or of a run of its rank that captured the same step on several
     streams.
 
     None if there is none.
     """
-    run = STORE.run(key, run_name)
-    ours = STORE.derived(
+    run = STORE.get_run(key, run_name)
+    ours = STORE.derive(
         key,
         ("plans", run.manifest.rank),
         lambda experiment: [

@@ -16,15 +16,19 @@ from urllib.parse import urlencode, urlsplit
 import streamlit as st
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.perfetto.page.component.api import TRACE_PATH, file_stem, routes
-from graphviz_dash.features.perfetto.page.local_perfetto import LOCAL_UI_PATH, local_ui
-from graphviz_dash.features.perfetto.trace.excerpt import WHOLE, TracePart, excerpt
-from graphviz_dash.features.perfetto.trace.run_alignment import align
-from graphviz_dash.ui.components.component_data import PerfettoData, as_data
-from graphviz_dash.ui.components.scripts import one_script
+from graphviz_dash.features.perfetto.page.component.api import (
+    TRACE_PATH,
+    build_routes,
+    make_file_stem,
+)
+from graphviz_dash.features.perfetto.page.local_perfetto import LOCAL_UI_PATH, find_local_ui
+from graphviz_dash.features.perfetto.trace.excerpt import FULL_EXPERIMENT, TracePart, extract_part
+from graphviz_dash.features.perfetto.trace.run_alignment import align_runs
+from graphviz_dash.ui.components.component_data import PerfettoData, to_plain_data
+from graphviz_dash.ui.components.scripts import join_modules
 from graphviz_dash.ui.state.store import STORE
 
-__all__ = ["TracePart", "perfetto_button", "public_ui", "routes"]
+__all__ = ["TracePart", "build_routes", "get_public_ui", "render_perfetto_buttons"]
 
 PUBLIC_UI: Final = "https://ui.perfetto.dev"
 UI_VARIABLE: Final = "GRAPHVIZ_DASH_PERFETTO_UI"
@@ -32,7 +36,7 @@ UI_VARIABLE: Final = "GRAPHVIZ_DASH_PERFETTO_UI"
 
 _FOLDER: Final = Path(__file__).parent
 _TIMEOUT_MS: Final = 30_000
-_MARGIN: Final = 0.04
+_MARGIN_SHARE: Final = 0.04
 """Margin around the first step in the UI, as a share of the step."""
 
 _HTML: Final = """
@@ -50,9 +54,9 @@ _HTML: Final = """
 """
 
 
-def perfetto_button(
+def render_perfetto_buttons(
     experiment_key: str,
-    part: TracePart = WHOLE,
+    part: TracePart = FULL_EXPERIMENT,
     *,
     label: str = "Open in Perfetto",
     small: bool = False,
@@ -73,25 +77,25 @@ def perfetto_button(
         UnknownKeyError: nothing is open under the key.
         InputError: the experiment has no such part or no trace, or UI_VARIABLE holds no address.
     """
-    experiment = STORE.experiment(experiment_key)
-    view = _opening_view(_first_step(experiment_key, part))
-    public = public_ui()
-    stem = file_stem(f"{experiment.name} {part.words}")
-    _component()(
-        data=as_data(
+    experiment = STORE.load_experiment_of_key(experiment_key)
+    view = _build_initial_view(_find_first_step(experiment_key, part))
+    public = get_public_ui()
+    stem = make_file_stem(f"{experiment.name} {part.description}")
+    _get_component()(
+        data=to_plain_data(
             PerfettoData(
                 path=TRACE_PATH,
-                trace=_query(experiment_key, part, "pftrace.gz"),
-                native=_query(experiment_key, part, "pftrace"),
-                chrome=_query(experiment_key, part, "json"),
+                trace=_build_query(experiment_key, part, "pftrace.gz"),
+                native=_build_query(experiment_key, part, "pftrace"),
+                chrome=_build_query(experiment_key, part, "json"),
                 stem=stem,
-                title=f"{experiment.name} {part.words}".strip(),
+                title=f"{experiment.name} {part.description}".strip(),
                 label=label,
                 small=small,
                 public=f"{public}/#!/?{view}",
                 host=urlsplit(public).netloc,
                 # The viewer's address: the start page of this build looks for its own trace.
-                local=f"{LOCAL_UI_PATH}/#!/viewer?{view}" if local_ui() else None,
+                local=f"{LOCAL_UI_PATH}/#!/viewer?{view}" if find_local_ui() else None,
                 timeout=timeout_ms,
             )
         ),
@@ -99,7 +103,7 @@ def perfetto_button(
     )
 
 
-def public_ui() -> str:
+def get_public_ui() -> str:
     """The address of the Perfetto UI that is not ours, without a slash at its end.
 
     Raises:
@@ -116,18 +120,20 @@ def public_ui() -> str:
     return address.partition("#")[0].rstrip("/")
 
 
-def _first_step(key: str, part: TracePart) -> tuple[int, int] | None:
+def _find_first_step(key: str, part: TracePart) -> tuple[int, int] | None:
     """Return the span of the first step of all runs with a margin; None to show the entire part."""
     if part.graph is not None or (part.runs and all(step is not None for _, step in part.runs)):
         return None
-    first, last = STORE.derived(
-        key, ("perfetto first step", part), lambda made: align(excerpt(made, part)).first_step
+    first, last = STORE.derive(
+        key,
+        ("perfetto first step", part),
+        lambda made: align_runs(extract_part(made, part)).first_step,
     )
-    margin = round((last - first) * _MARGIN)
+    margin = round((last - first) * _MARGIN_SHARE)
     return max(0, first - margin), last + margin
 
 
-def _opening_view(span: tuple[int, int] | None) -> str:
+def _build_initial_view(span: tuple[int, int] | None) -> str:
     """Build the initial view of the UI: all tracks expanded, showing ``span`` or everything."""
     expand = [{"id": "dev.perfetto.ExpandTracksByRegex", "args": ["."]}]
     shown = {} if span is None else {"visStart": span[0], "visEnd": span[1]}
@@ -135,8 +141,8 @@ def _opening_view(span: tuple[int, int] | None) -> str:
     return urlencode({"hideSidebar": "true", **shown, "startupCommands": commands})
 
 
-def _query(key: str, part: TracePart, form: str) -> str:
-    asked = [("experiment", key), ("format", form)]
+def _build_query(key: str, part: TracePart, trace_format: str) -> str:
+    asked = [("experiment", key), ("format", trace_format)]
     for run, step in part.runs:
         asked += [("run", run), ("step", "" if step is None else str(step))]
     if part.graph is not None:
@@ -145,10 +151,10 @@ def _query(key: str, part: TracePart, form: str) -> str:
 
 
 @cache
-def _component() -> Any:
+def _get_component() -> Any:
     return st.components.v2.component(
         "graphviz_dash_perfetto",
         html=_HTML,
         css=(_FOLDER / "perfetto.css").read_text(encoding="utf-8"),
-        js=one_script(_FOLDER / "perfetto.js"),
+        js=join_modules(_FOLDER / "perfetto.js"),
     )

@@ -20,13 +20,13 @@ from starlette.routing import Route
 
 from graphviz_dash.exports.files import ExportSummary
 from graphviz_dash.features.perfetto.trace.chrome import export_chrome
-from graphviz_dash.features.perfetto.trace.excerpt import WHOLE, TracePart, excerpt
+from graphviz_dash.features.perfetto.trace.excerpt import FULL_EXPERIMENT, TracePart, extract_part
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui.components.requests import (
     BadParameterError,
-    answering,
-    checked_name,
-    experiment_key,
+    check_run_name,
+    parse_experiment_key,
+    wrap_handler,
 )
 from graphviz_dash.ui.state.jobs import JOBS
 from graphviz_dash.ui.state.scratch import SCRATCH
@@ -37,8 +37,8 @@ TRACE_PATH: Final = "/api/perfetto/trace"
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 _MAX_RUNS: Final = 64
 _MAX_GRAPH: Final = 255
-_PATIENCE_S: Final = 0.25
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_WAIT_S: Final = 0.25
+_UNSAFE_CHARACTERS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class TraceFormat(Struct, frozen=True):
@@ -64,59 +64,61 @@ FORMATS: Final = {
 }
 
 
-def routes() -> list[Route]:
+def build_routes() -> list[Route]:
     """Return GET /api/perfetto/trace, POST .../begin, which starts the export and returns its
     progress, and POST .../cancel."""
     return [
-        Route(TRACE_PATH, answering(_file), methods=["GET"]),
-        Route(f"{TRACE_PATH}/begin", answering(_begin), methods=["POST"]),
-        Route(f"{TRACE_PATH}/cancel", answering(_cancel), methods=["POST"]),
+        Route(TRACE_PATH, wrap_handler(_handle_file), methods=["GET"]),
+        Route(f"{TRACE_PATH}/begin", wrap_handler(_handle_begin), methods=["POST"]),
+        Route(f"{TRACE_PATH}/cancel", wrap_handler(_handle_cancel), methods=["POST"]),
     ]
 
 
-def trace_file(key: str, form: str, part: TracePart = WHOLE) -> ExportSummary:
+def export_trace(key: str, trace_format: str, part: TracePart = FULL_EXPERIMENT) -> ExportSummary:
     """Return the exported trace of a part of an experiment, written once per format of FORMATS.
 
     Raises:
         UnknownKeyError: no such experiment.
         InputError: no such part, no trace, or the experiment is unreadable.
     """
-    return STORE.derived(
-        key, ("perfetto", form, part), lambda made: _export(excerpt(made, part), key, FORMATS[form])
+    return STORE.derive(
+        key,
+        ("perfetto", trace_format, part),
+        lambda made: _write_trace(extract_part(made, part), key, FORMATS[trace_format]),
     )
 
 
-def file_stem(name: str) -> str:
+def make_file_stem(name: str) -> str:
     """Convert a name to a file stem that is valid on all systems."""
-    return _UNSAFE.sub("-", name).strip("-.")[:80] or "trace"
+    return _UNSAFE_CHARACTERS.sub("-", name).strip("-.")[:80] or "trace"
 
 
-def _export(experiment: Experiment, key: str, form: TraceFormat) -> ExportSummary:
+def _write_trace(experiment: Experiment, key: str, trace_format: TraceFormat) -> ExportSummary:
     # A unique name: a response may still be reading the file of an earlier export.
-    name = f"{secrets.token_hex(8)}{form.suffix}"
-    return form.export(experiment, SCRATCH.subfolder(key) / name)
+    name = f"{secrets.token_hex(8)}{trace_format.suffix}"
+    return trace_format.export(experiment, SCRATCH.create_subfolder(key) / name)
 
 
-class Asked(Struct, frozen=True):
+class ExportRequest(Struct, frozen=True):
     """A request for a part of an experiment in a format of FORMATS."""
 
     key: str
-    form: str
+    trace_format: str
     part: TracePart
 
     @property
-    def slot(self) -> tuple[object, ...]:
+    def job_key(self) -> tuple[object, ...]:
         """Key of the export job."""
-        return ("perfetto", self.key, self.form, self.part)
+        return ("perfetto", self.key, self.trace_format, self.part)
 
 
-def _asked(request: Request) -> Asked:
+def _parse_request(request: Request) -> ExportRequest:
     given = request.query_params
     forms = given.getlist("format") or ["pftrace"]
     form = forms[0]
     if len(forms) != 1 or form not in FORMATS:
         raise BadParameterError(f"format: expected one of {', '.join(FORMATS)}")
-    names = [checked_name(name) for name in given.getlist("run")]
+    names = [check_run_name(name) for name in given.getlist("run")]
     numbers = given.getlist("step") or [""] * len(names)
     if len(names) > _MAX_RUNS or len(numbers) != len(names):
         raise BadParameterError("step: expected one for each run, or none")
@@ -127,35 +129,35 @@ def _asked(request: Request) -> Asked:
         raise BadParameterError("graph: expected the id of one, and its run")
     steps = [int(number) if number else None for number in numbers]
     part = TracePart(tuple(zip(names, steps, strict=True)), graph)
-    return Asked(experiment_key(request), form, part)
+    return ExportRequest(parse_experiment_key(request), form, part)
 
 
-def _begin(request: Request) -> msgspec.Struct:
+def _handle_begin(request: Request) -> msgspec.Struct:
     """Start the export of a trace, or return its progress."""
-    asked = _asked(request)
+    asked = _parse_request(request)
     # Raises UnknownKeyError before a job is started.
-    STORE.experiment(asked.key)
-    act = partial(trace_file, asked.key, asked.form, asked.part)
+    STORE.load_experiment_of_key(asked.key)
+    act = partial(export_trace, asked.key, asked.trace_format, asked.part)
     again = "again" in request.query_params
-    return JOBS.begin(asked.slot, [("Writing the trace", act)], again=again).wait(_PATIENCE_S)
+    return JOBS.start(asked.job_key, [("Writing the trace", act)], restart=again).wait(_WAIT_S)
 
 
-def _cancel(request: Request) -> msgspec.Struct:
-    job = JOBS.of(_asked(request).slot)
+def _handle_cancel(request: Request) -> msgspec.Struct:
+    job = JOBS.get_job(_parse_request(request).job_key)
     if job is None:
         raise UnknownKeyError("no export is in progress")
     job.cancel()
-    return job.wait(_PATIENCE_S)
+    return job.wait(_WAIT_S)
 
 
-def _file(request: Request) -> Response:
-    asked = _asked(request)
-    written = trace_file(asked.key, asked.form, asked.part)
-    name = f"{STORE.experiment(asked.key).name} {asked.part.words}"
-    form = FORMATS[asked.form]
+def _handle_file(request: Request) -> Response:
+    asked = _parse_request(request)
+    written = export_trace(asked.key, asked.trace_format, asked.part)
+    name = f"{STORE.load_experiment_of_key(asked.key).name} {asked.part.description}"
+    form = FORMATS[asked.trace_format]
     return FileResponse(
         written.path,
         media_type=form.media_type,
-        filename=f"{file_stem(name)}{form.suffix}",
+        filename=f"{make_file_stem(name)}{form.suffix}",
         headers={"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"},
     )

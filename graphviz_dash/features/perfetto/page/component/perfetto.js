@@ -6,7 +6,7 @@ import { fetchJson, getMessage } from "../../../../ui/components/common/server.j
 import { computeLuminance } from "../../../../ui/components/common/theme.js";
 
 /** @import { Component } from "../../../../ui/components/common/mount.js" */
-/** @import { Standing } from "../../../../ui/components/common/wire.js" */
+/** @import { JobStatus } from "../../../../ui/components/common/wire.js" */
 /** @import { PerfettoData } from "./wire.js" */
 
 const PING_MS = 100;
@@ -133,7 +133,7 @@ class Handover {
         if (status.state === "failed") {
           throw new TraceError(`Could not export the trace: ${status.problem}`);
         }
-        this.bar.value = status.share;
+        this.bar.value = status.progress;
         this.progress.hidden = false;
         await new Promise((resolve) => setTimeout(resolve, POLL_MS));
         signal.throwIfAborted();
@@ -151,7 +151,7 @@ class Handover {
    * @param {"begin" | "cancel"} action
    * @param {URLSearchParams} query
    * @param {AbortSignal} [signal]
-   * @returns {Promise<Standing>}
+   * @returns {Promise<JobStatus>}
    */
   async post(action, query, signal) {
     try {

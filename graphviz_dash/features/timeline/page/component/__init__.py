@@ -16,10 +16,17 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.trace.api_calls import CallClass
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.charts.palette import BASELINE, CATEGORY, GRAPH_LAUNCH, RUN, SAVED, STEP_PART
+from graphviz_dash.charts.palette import (
+    BASELINE,
+    CATEGORY_SHADES,
+    GRAPH_LAUNCH,
+    RUN,
+    SAVED,
+    STEP_PART_SHADES,
+)
 from graphviz_dash.charts.shades import IDLE
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.timeline.page.component.api import card, routes
+from graphviz_dash.features.timeline.page.component.api import build_routes, load_card
 from graphviz_dash.features.timeline.view.run import CALLS, CATEGORIES
 from graphviz_dash.features.timeline.view.slice_card import SliceCard
 from graphviz_dash.features.torch_compile.timeline_lanes import STEP_PARTS
@@ -27,14 +34,14 @@ from graphviz_dash.ui.components.component_data import (
     Palette,
     PaletteEntry,
     TimelineData,
-    as_data,
-    both_themes,
+    get_theme_colours,
+    to_plain_data,
 )
-from graphviz_dash.ui.components.scripts import one_script
-from graphviz_dash.ui.components.selection import latest_selection
+from graphviz_dash.ui.components.scripts import join_modules
+from graphviz_dash.ui.components.selection import resolve_selection
 from graphviz_dash.ui.state.store import UnknownKeyError
 
-__all__ = ["Selection", "routes", "timeline_view"]
+__all__ = ["Selection", "build_routes", "render_timeline"]
 
 _FOLDER: Final = Path(__file__).parent
 _HTML: Final = """
@@ -55,8 +62,8 @@ _HTML: Final = """
 """
 _CALL_SHADES: Final = {
     CallClass.GRAPH_LAUNCH: GRAPH_LAUNCH,
-    CallClass.COPY: CATEGORY[Category.MEMORY],
-    CallClass.MEMORY: CATEGORY[Category.COMMUNICATION],
+    CallClass.COPY: CATEGORY_SHADES[Category.MEMORY],
+    CallClass.MEMORY: CATEGORY_SHADES[Category.COMMUNICATION],
 }
 
 
@@ -79,7 +86,7 @@ class Selection(Struct, frozen=True):
         return self.card.node
 
 
-def timeline_view(
+def render_timeline(
     experiment_key: str,
     run_names: Sequence[str],
     *,
@@ -109,8 +116,8 @@ def timeline_view(
     """
     names = list(run_names)
     chosen = [step] * len(names) if step is None or isinstance(step, int) else list(step)
-    state = _component()(
-        data=as_data(
+    state = _get_component()(
+        data=to_plain_data(
             TimelineData(
                 experiment=experiment_key,
                 runs=names,
@@ -118,36 +125,38 @@ def timeline_view(
                 selected=selected,
                 ruler=ruler,
                 height=height,
-                palette=_palette(),
+                palette=_build_palette(),
             )
         ),
         key=key,
-        on_selected_change=lambda: _clicked(key, on_select),
-        on_ruler_change=lambda: _measured(key, on_ruler),
+        on_selected_change=lambda: _handle_click(key, on_select),
+        on_ruler_change=lambda: _handle_ruler(key, on_ruler),
     )
-    token = latest_selection(f"{key}:selection", state.get("selected"), selected, _token)
-    return _resolve(experiment_key, dict(zip(names, chosen, strict=True)), token)
+    token = resolve_selection(f"{key}:selection", state.get("selected"), selected, _read_token)
+    return _resolve_selection(experiment_key, dict(zip(names, chosen, strict=True)), token)
 
 
-def _resolve(key: str, steps: dict[str, int | None], token: str | None) -> Selection | None:
+def _resolve_selection(
+    key: str, steps: dict[str, int | None], token: str | None
+) -> Selection | None:
     run, _, which = (token or "").partition("/")
     if not which or run not in steps:
         return None
     try:
-        selected_card = card(key, run, steps, which)
+        selected_card = load_card(key, run, steps, which)
     except (InputError, UnknownKeyError):
         return None
     return Selection(f"{run}/{selected_card.token}", run, selected_card)
 
 
-def _clicked(key: str, on_select: Callable[[str | None], None] | None) -> None:
+def _handle_click(key: str, on_select: Callable[[str | None], None] | None) -> None:
     """Handle a click. Streamlit keeps the state only if there is a callback."""
     click = st.session_state[key].get("selected")
     if on_select is not None and isinstance(click, dict):
-        on_select(_token(click))
+        on_select(_read_token(click))
 
 
-def _measured(key: str, on_ruler: Callable[[str | None], None] | None) -> None:
+def _handle_ruler(key: str, on_ruler: Callable[[str | None], None] | None) -> None:
     ruler = st.session_state[key].get("ruler")
     if on_ruler is None or not isinstance(ruler, dict):
         return
@@ -158,41 +167,45 @@ def _measured(key: str, on_ruler: Callable[[str | None], None] | None) -> None:
             on_ruler(None)
 
 
-def _token(click: dict[str, Any]) -> str | None:
+def _read_token(click: dict[str, Any]) -> str | None:
     token = click.get("slice")
     return token if isinstance(token, str) else None
 
 
 @cache
-def _component() -> Any:
+def _get_component() -> Any:
     return st.components.v2.component(
         "graphviz_dash_timeline",
         html=_HTML,
         css=(_FOLDER / "timeline.css").read_text(encoding="utf-8"),
-        js=one_script(_FOLDER / "timeline.js"),
+        js=join_modules(_FOLDER / "timeline.js"),
     )
 
 
 @cache
-def _palette() -> Palette:
-    other = both_themes(CATEGORY[Category.OTHER])
-    gpu = [PaletteEntry(category.value, both_themes(CATEGORY[category])) for category in CATEGORIES]
+def _build_palette() -> Palette:
+    other = get_theme_colours(CATEGORY_SHADES[Category.OTHER])
+    gpu = [
+        PaletteEntry(category.value, get_theme_colours(CATEGORY_SHADES[category]))
+        for category in CATEGORIES
+    ]
     calls = [
         PaletteEntry(
             f"CPU: {call.value}",
-            both_themes(_CALL_SHADES[call]) if call in _CALL_SHADES else other,
+            get_theme_colours(_CALL_SHADES[call]) if call in _CALL_SHADES else other,
             call.value,
         )
         for call in CALLS
     ]
     ranges = [PaletteEntry(f"CPU: {kind}", other, kind) for kind in ("annotation", "operator")]
     parts = [
-        PaletteEntry(f"step: {part.value}", both_themes(STEP_PART[part])) for part in STEP_PARTS
+        PaletteEntry(f"step: {part.value}", get_theme_colours(STEP_PART_SHADES[part]))
+        for part in STEP_PARTS
     ]
     return Palette(
         gpu + calls + ranges + parts,
-        both_themes(IDLE),
-        run=both_themes(RUN),
-        light=both_themes(BASELINE),
-        saved=both_themes(SAVED),
+        get_theme_colours(IDLE),
+        run=get_theme_colours(RUN),
+        light=get_theme_colours(BASELINE),
+        saved=get_theme_colours(SAVED),
     )

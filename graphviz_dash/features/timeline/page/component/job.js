@@ -3,14 +3,14 @@
 import { makeButton, makeElement } from "../../../../ui/components/common/elements.js";
 import { fetchJson, getMessage } from "../../../../ui/components/common/server.js";
 
-/** @import { Standing } from "../../../../ui/components/common/wire.js" */
+/** @import { JobStatus } from "../../../../ui/components/common/wire.js" */
 /** @import { Timeline } from "./timeline.js" */
 
 const FIRST_POLL_MS = 50;
 const POLL_MS = 200;
 
 export class Job {
-  /** @type {Standing | null} */
+  /** @type {JobStatus | null} */
   status = null;
 
   /**
@@ -42,7 +42,7 @@ export class Job {
     const { source } = state;
     const query = this.buildQuery();
     if (again) query.set("again", "1");
-    this.status = { state: "running", what: "", share: 0, problem: null };
+    this.status = { state: "running", task: "", progress: 0, problem: null };
     for (let first = true;; first = false) {
       const status = await this.post("more", query);
       query.delete("again");
@@ -64,19 +64,19 @@ export class Job {
   /**
    * @param {"more" | "cancel"} route
    * @param {URLSearchParams} query
-   * @returns {Promise<Standing>}
+   * @returns {Promise<JobStatus>}
    */
   async post(route, query) {
     try {
       return await fetchJson(`/api/timeline/${route}?${query}`, { method: "POST" });
     } catch (error) {
-      return { state: "failed", what: "", share: 0, problem: getMessage(error) };
+      return { state: "failed", task: "", progress: 0, problem: getMessage(error) };
     }
   }
 
   render() {
     const { status, box } = this;
-    const visible = status && status.state !== "done" && (status.what || status.problem);
+    const visible = status && status.state !== "done" && (status.task || status.problem);
     box.hidden = !visible;
     if (!status || !visible) box.replaceChildren();
     else if (status.state === "running") this.renderProgress(status);
@@ -89,8 +89,8 @@ export class Job {
     }
   }
 
-  /** @param {Standing} standing */
-  renderProgress({ what, share }) {
+  /** @param {JobStatus} standing */
+  renderProgress({ task, progress }) {
     // The elements stay while the job runs: a button replaced under the pointer loses its click.
     let bar = this.box.querySelector("progress");
     if (!bar) {
@@ -102,9 +102,9 @@ export class Job {
       });
       this.box.replaceChildren(makeElement("span"), bar, cancel);
     }
-    bar.value = share;
-    bar.setAttribute("aria-label", what);
+    bar.value = progress;
+    bar.setAttribute("aria-label", task);
     const label = this.box.querySelector("span");
-    if (label) label.textContent = what;
+    if (label) label.textContent = task;
   }
 }

@@ -10,7 +10,7 @@ import { shiftSpan } from "./span.js";
 
 /** @import { Span } from "./span.js" */
 /** @import { Timeline } from "./timeline.js" */
-/** @import { Measured } from "./wire.js" */
+/** @import { SpanSummary } from "./wire.js" */
 
 const SNAP_PX = 6;
 const GRAB_PX = 5;
@@ -166,7 +166,7 @@ export class Ruler {
     query.set("t1", String(span[1]));
     let lines;
     try {
-      /** @type {Measured} */
+      /** @type {SpanSummary} */
       const measured = await fetchJson(`/api/timeline/measure?${query}`);
       ({ lines } = measured);
     } catch (error) {

@@ -132,7 +132,7 @@
 
 /**
  * Summary of a time span.
- * @typedef {object} Measured
+ * @typedef {object} SpanSummary
  * @property {[string, string][]} lines - Pairs of label and value, one per run and difference lane.
  */
 

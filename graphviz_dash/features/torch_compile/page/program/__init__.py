@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.features.torch_compile.analysis.program_tree import Box, ProgramTree
-from graphviz_dash.ui.components.component_data import ProgramData, as_data
-from graphviz_dash.ui.components.scripts import one_script
+from graphviz_dash.features.torch_compile.analysis.program_tree import ProgramTree, TreeBox
+from graphviz_dash.ui.components.component_data import ProgramData, to_plain_data
+from graphviz_dash.ui.components.scripts import join_modules
 
-__all__ = ["program_tree_view"]
+__all__ = ["render_program_tree"]
 
 _FOLDER: Final = Path(__file__).parent
 
@@ -30,8 +30,8 @@ _HTML: Final = """
 """
 
 
-def program_tree_view(
-    tree: ProgramTree, whole_ns: float | None, *, colour: str, selected: str | None, key: str
+def render_program_tree(
+    tree: ProgramTree, step_ns: float | None, *, colour: str, selected: str | None, key: str
 ) -> str | None:
     """Show ``tree`` and return the id of the chosen box, initially ``selected``.
 
@@ -42,23 +42,23 @@ def program_tree_view(
         selected: id of the box chosen by the page.
         key: key of the widget.
     """
-    state = _component()(
-        data=as_data(_data(tree, whole_ns, colour, selected)),
+    state = _get_component()(
+        data=to_plain_data(_build_data(tree, step_ns, colour, selected)),
         key=key,
-        on_selected_change=_nothing,
+        on_selected_change=_ignore_change,
     )
     chosen = getattr(state, "selected", None)
     return chosen if isinstance(chosen, str) else selected
 
 
-def _nothing() -> None:
+def _ignore_change() -> None:
     """Do nothing: the run of the page reads the choice."""
 
 
-def _data(
-    tree: ProgramTree, whole_ns: float | None, colour: str, selected: str | None
+def _build_data(
+    tree: ProgramTree, step_ns: float | None, colour: str, selected: str | None
 ) -> ProgramData:
-    boxes: list[Box] = []
+    boxes: list[TreeBox] = []
     parents: list[int] = []
     waiting = [(box, -1) for box in reversed(tree.roots)]
     while waiting:
@@ -75,17 +75,17 @@ def _data(
         lines=["" if box.line is None else box.line.text for box in boxes],
         times=[None if box.total_ns is None else round(box.total_ns) for box in boxes],
         causes=[len(box.causes) for box in boxes],
-        whole=whole_ns or 0.0,
+        step_ns=step_ns or 0.0,
         colour=colour,
         selected=selected,
     )
 
 
 @cache
-def _component() -> Any:
+def _get_component() -> Any:
     return st.components.v2.component(
         "graphviz_dash_program",
         html=_HTML,
         css=(_FOLDER / "program.css").read_text(encoding="utf-8"),
-        js=one_script(_FOLDER / "program.js"),
+        js=join_modules(_FOLDER / "program.js"),
     )

@@ -20,7 +20,7 @@ const NO_PROGRAM = {
   lines: [],
   times: [],
   causes: [],
-  whole: 0,
+  step_ns: 0,
   colour: "time",
   selected: null,
 };
@@ -101,7 +101,7 @@ class ProgramTree {
     const { data, tree } = this;
     const place = this.rows[at];
     const time = data.times[place];
-    const share = time === null || !data.whole ? 0 : clamp(time / data.whole, 0, 1);
+    const share = time === null || !data.step_ns ? 0 : clamp(time / data.step_ns, 0, 1);
     const hasChildren = tree.end[place] > place + 1;
     const isOpen = hasChildren && (this.search.value !== "" || !this.folds.has(place));
     const bar = makeElement("span", "bar");

@@ -12,7 +12,7 @@
  * @property {string[]} lines - First source line, or empty.
  * @property {(number | null)[]} times - Time per step in ns.
  * @property {number[]} causes - Number of problems to fix.
- * @property {number} whole - Step time in ns; 0 if unknown.
+ * @property {number} step_ns - Step time in ns; 0 if unknown.
  * @property {string} colour - Colouring: time or cause.
  * @property {string | null} selected - Box selected by the page.
  */
