@@ -22,6 +22,7 @@ from graphviz_dash.analysis.prediction.predict import (
 )
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
 from graphviz_dash.analysis.prediction.uncertainty import OTHER_GPU_FACTOR, Estimate
+from graphviz_dash.analysis.trace.integrity import TraceIntegrity
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio, pluralize
 
@@ -331,7 +332,28 @@ def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:
             return f"only {steps} ran the same work; 3 or more would be more reliable"
         case PredictionWarning.INCOMPLETE_TRACE:
             return f"the trace is incomplete: {prediction.incomplete}"
+        case PredictionWarning.LOST_RECORDS:
+            return _format_lost_records(prediction.step.integrity)
+        case PredictionWarning.GRAPHED_SHARE:
+            step = prediction.step
+            return (
+                f"{format_count(step.graphed)} of {format_count(len(step))} kernels, memcpys and "
+                f"memsets ({format_percent(step.graphed / len(step))}) come from graph launches "
+                "and stay as they are: the gain is that of the other work"
+            )
     return _WARNINGS[warning]
+
+
+def _format_lost_records(integrity: TraceIntegrity) -> str:
+    lost = (
+        f"{format_count(integrity.lost_work)} of "
+        f"{pluralize(integrity.launches, 'kernel or graph launch')} have no GPU work"
+    )
+    if not integrity.steps:
+        return f"{lost}: counts and busy time are lower bounds"
+    excluded = integrity.steps - len(integrity.complete_steps)
+    is_or_are = "is" if excluded == 1 else "are"
+    return f"{lost}; {excluded:,} of {integrity.steps:,} steps {is_or_are} excluded as incomplete"
 
 
 _WIDER_INTERVALS_NOTE: Final = (

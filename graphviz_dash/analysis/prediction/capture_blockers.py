@@ -23,6 +23,7 @@ from graphviz_dash.analysis.prediction.eager_step import (
     get_work_signature,
 )
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
+from graphviz_dash.analysis.trace.integrity import Claim
 from graphviz_dash.analysis.trace.intervals import Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.doctor import RuleId
@@ -337,7 +338,7 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     only_first = differing == (0,)
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
-        certain=not only_first,
+        certain=not only_first and step.integrity.supports(Claim.DATA_DEPENDENCE),
         op=origin.op if origin else None,
         module=origin.module if origin else None,
         source=origin.source if origin else None,

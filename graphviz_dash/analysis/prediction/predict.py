@@ -75,6 +75,10 @@ class PredictionWarning(StrEnum):
     COLLECTIVES = "collectives"
     """Collective durations include waits for other ranks."""
     INCOMPLETE_TRACE = "incomplete trace"
+    LOST_RECORDS = "lost records"
+    """Some launches have no GPU work."""
+    GRAPHED_SHARE = "graphed share"
+    """Some of the work comes from graph launches and stays as it is."""
     PROFILED_EAGER_STEP = "profiled eager step"
     """The eager step was measured under the profiler."""
 
@@ -398,6 +402,8 @@ def _find_warnings(
         PredictionWarning.FEW_STEPS: marked and len(step.matching) < _FEW_STEPS,
         PredictionWarning.COLLECTIVES: step.waits_for_ranks,
         PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.completeness_problems),
+        PredictionWarning.LOST_RECORDS: step.integrity.lost_work > 0,
+        PredictionWarning.GRAPHED_SHARE: step.graphed > 0,
         PredictionWarning.PROFILED_EAGER_STEP: marked and side is EagerSide.TRACED,
     }
     return tuple(warning for warning, applies in warnings.items() if applies)

@@ -28,7 +28,7 @@ _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)StreamEndCapture")
 _GRAPH = re.compile(r"(cuda|cu|hip)GraphLaunch")
 _DEVICE_SYNC = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize")
-_STEP = re.compile(r"ProfilerStep#\d+")
+_STEP = re.compile(r"^ProfilerStep#\d+")
 _MICROSECOND = 1000
 
 
@@ -55,7 +55,7 @@ def find_problems(
                 "one microsecond.",
             )
         )
-    problems.extend(_find_repeated_steps(annotations["name"]))
+    problems.extend(_find_repeated_steps(annotations))
     problems.extend(_find_overlaps(gpu, slack))
     names = _RowNames(runtime["name"])
     runtime = runtime.select("ts", "dur", "pid", "correlation")
@@ -139,15 +139,19 @@ def _select_rows(frame: pl.DataFrame, wanted: Flags) -> pl.DataFrame:
     return frame if wanted.all() else frame.filter(pl.Series(wanted))
 
 
-def _find_repeated_steps(names: pl.Series) -> Iterator[TraceProblem]:
-    counts = Counter(names.to_list())
-    marks = [count for name, count in counts.items() if name and _STEP.match(name)]
-    max_count = max(marks, default=0)
+def _find_repeated_steps(annotations: pl.DataFrame) -> Iterator[TraceProblem]:
+    marks = annotations.filter(annotations["name"].str.contains(_STEP.pattern)).sort("ts")
+    # Marks of one step on several threads overlap.
+    end = pl.col("ts") + pl.col("dur")
+    previous_end = end.cum_max().shift(1).over("name", "pid")
+    marks = marks.filter((pl.col("ts") >= previous_end).fill_null(True))
+    counts = Counter(marks["name"].to_list()).values()
+    max_count = max(counts, default=0)
     if max_count > 1:
         yield TraceProblem(
             "repeated-step",
             "Several marks have the same step number "
-            f"({sum(count > 1 for count in marks):,} of {len(marks):,} numbers, up to "
+            f"({sum(count > 1 for count in counts):,} of {len(counts):,} numbers, up to "
             f"{max_count:,} marks each). Either two traces were merged, or the profiler was "
             "started twice. Work in several marks counts in only one of them, so counts per step "
             "may be too low.",
