@@ -295,7 +295,7 @@ def _pluralize_work(word: str, count: int) -> str:
 _NOT_CHECKED: Final = {
     NotChecked.STEPS_DIFFER: "whether steps differ: the trace has fewer than two",
     NotChecked.SOURCE_LINES: "source lines: the trace has no Python stacks (with_stack=True)",
-    NotChecked.OPERATORS: "operators: the trace was recorded without ProfilerActivity.CPU",
+    NotChecked.OPERATORS: "operators: the trace contains none",
     NotChecked.MOVED_INPUTS: (
         "whether inputs move between steps: `graphviz-dash doctor` checks this"
     ),
@@ -345,10 +345,7 @@ def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:
 
 
 def _format_lost_records(integrity: TraceIntegrity) -> str:
-    lost = (
-        f"{format_count(integrity.lost_work)} of "
-        f"{pluralize(integrity.launches, 'kernel or graph launch')} have no GPU work"
-    )
+    lost = integrity.format_lost_work()
     if not integrity.steps:
         return f"{lost}: counts and busy time are lower bounds"
     excluded = integrity.steps - len(integrity.complete_steps)

@@ -54,7 +54,7 @@ def compare_runs(
     experiment = run_selection.exclude_examinations(experiment)
     baseline_run = _find_baseline(experiment, baseline or experiment.baseline)
     work = collect_traced_work(experiment, replays, traced_steps, compared=baseline_run is not None)
-    predictions = EagerPredictions(work.steps)
+    predictions = EagerPredictions(work.steps, work.integrity)
     runs = []
     count = len(experiment.runs)
     for number, run in enumerate(experiment.runs):
@@ -130,6 +130,7 @@ def _compare_run(
         baseline=baseline,
         compiled_run=compiled,
         traced_steps=traced_steps,
+        integrity=work.integrity.get(run.name),
         coverage=work.compute_coverage(run),
         waterfall=work.compute_waterfall(run, baseline),
         prediction=predict_from_baseline(run, baseline, predictions),
@@ -168,6 +169,7 @@ def _compare_run(
         else compute_break_even(run, baseline, figures),
         prediction=inputs.prediction,
         graph_prediction=predictions.get(run),
+        integrity=inputs.integrity,
         low_confidence=(
             *find_caveats(run, baseline_run, figures, traced_steps),
             *((unseen_launches,) if unseen_launches is not None else ()),

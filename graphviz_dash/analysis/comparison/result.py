@@ -22,6 +22,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode, Failure
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.trace.integrity import TraceIntegrity
     from graphviz_dash.model.doctor import DoctorReport
     from graphviz_dash.model.run import Experiment, Run
 
@@ -56,6 +57,8 @@ class RunComparison(Struct, frozen=True, dict=True):
     """Prediction from the eager run alone."""
     graph_prediction: Prediction | Missing
     """Prediction for one graph of the run's eager steps; missing for a run with graphs."""
+    integrity: TraceIntegrity | None
+    """Completeness of the replay trace; None without a trace."""
     low_confidence: tuple[LowConfidence, ...]
     """Caveats; those of the headline first."""
 

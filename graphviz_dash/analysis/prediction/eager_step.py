@@ -129,39 +129,24 @@ class EagerStep(Struct, frozen=True):
 
 
 def build_eager_step(
-    trace: Trace, traced_steps: tuple[Step, ...] | None = None
+    trace: Trace,
+    traced_steps: tuple[Step, ...] | None = None,
+    integrity: TraceIntegrity | None = None,
 ) -> EagerStep | Missing:
     """Build the typical step of ``trace``, or explain why there is none.
 
-    ``traced_steps`` are its steps, if already computed. Near-linear in the rows of the trace.
+    ``traced_steps`` and ``integrity`` are its steps and its completeness, if already computed.
+    Near-linear in the rows of the trace.
     """
     traced_steps = traced_steps or find_steps(trace)
     no_gpu_work = find_missing_gpu_work(trace)
     if no_gpu_work is not None:
         return _make_missing_step(no_gpu_work.reason)
     calls = _Calls(trace)
-    work = _GpuWork(trace)
-    integrity = assess_integrity(trace, traced_steps, calls.links)
-    if (unsupported := integrity.explain(Claim.WORK)) is not None:
-        return _make_missing_step(unsupported.reason)
-    chosen = integrity.complete_steps if integrity.steps else range(len(traced_steps))
-    step_reads = [_StepWork(work, traced_steps[at], calls, at) for at in chosen]
-    nonempty = [step_read for step_read in step_reads if len(step_read.rows)]
-    if not nonempty:
-        return _make_missing_step("none of its steps launched work on the GPU")
-    usual = Counter(step_read.signature for step_read in nonempty).most_common(1)[0][0]
-    matching = [step_read for step_read in nonempty if step_read.signature == usual]
-    if integrity.steps and len(matching) < integrity.needed_steps:
-        return _make_missing_step(
-            "records are missing, and no "
-            f"{pluralize(integrity.needed_steps, 'complete step')} ran the same work"
-        )
-    devices = len(np.unique(get_column(trace.gpu, "device")[matching[0].rows]))
-    if devices > 1:
-        return _make_missing_step(
-            f"its work runs on {devices:,} GPUs, and a graph is predicted for one: record a step "
-            "that uses one GPU, for example with CUDA_VISIBLE_DEVICES"
-        )
+    integrity = integrity or assess_integrity(trace, traced_steps, calls.links)
+    matching = _find_matching_steps(trace, traced_steps, calls, integrity)
+    if isinstance(matching, Missing):
+        return matching
     typical = _build_typical_step(trace, matching, traced_steps, calls, integrity)
     if typical.graphed > _MAX_GRAPHED_SHARE * len(typical):
         return _make_missing_step(
@@ -180,6 +165,34 @@ def build_eager_step(
             "its steps capture graphs, and work launched during a capture does not run"
         )
     return typical
+
+
+def _find_matching_steps(
+    trace: Trace, traced_steps: tuple[Step, ...], calls: _Calls, integrity: TraceIntegrity
+) -> list[_StepWork] | Missing:
+    """Find the complete steps with the most frequent work."""
+    if (unsupported := integrity.explain(Claim.WORK)) is not None:
+        return unsupported
+    work = _GpuWork(trace)
+    chosen = integrity.complete_steps if integrity.steps else range(len(traced_steps))
+    step_reads = [_StepWork(work, traced_steps[at], calls, at) for at in chosen]
+    nonempty = [step_read for step_read in step_reads if len(step_read.rows)]
+    if not nonempty:
+        return _make_missing_step("none of its steps launched work on the GPU")
+    usual = Counter(step_read.signature for step_read in nonempty).most_common(1)[0][0]
+    matching = [step_read for step_read in nonempty if step_read.signature == usual]
+    if integrity.steps and len(matching) < integrity.needed_steps:
+        return _make_missing_step(
+            "records are missing, and no "
+            f"{pluralize(integrity.needed_steps, 'complete step')} ran the same work"
+        )
+    devices = len(np.unique(get_column(trace.gpu, "device")[matching[0].rows]))
+    if devices > 1:
+        return _make_missing_step(
+            f"its work runs on {devices:,} GPUs, and a graph is predicted for one: record a step "
+            "that uses one GPU, for example with CUDA_VISIBLE_DEVICES"
+        )
+    return matching
 
 
 def _make_missing_step(reason: str) -> Missing:

@@ -32,6 +32,7 @@ from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.doctor import Severity
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.trace.integrity import TraceIntegrity
     from graphviz_dash.model.calibration import Calibration
     from graphviz_dash.model.timings import CleanTimings
     from graphviz_dash.model.trace import Trace
@@ -185,14 +186,16 @@ def predict(
     gpu: str | None = None,
     traced_steps: tuple[Step, ...] | None = None,
     loop_ns: float | None = None,
+    integrity: TraceIntegrity | None = None,
 ) -> Prediction | Missing:
     """Predict the typical step of an eager ``trace``, or explain why this is impossible.
 
     The eager step time comes from ``clean`` (timings without a profiler), else from ``loop_ns``
     (a step of the program's loop without one), else from the trace. ``gpu`` names the GPU if the
-    trace does not. ``traced_steps`` are the steps of the trace, if already computed.
+    trace does not. ``traced_steps`` and ``integrity`` are the steps and the completeness of the
+    trace, if already computed.
     """
-    step = build_eager_step(trace, traced_steps)
+    step = build_eager_step(trace, traced_steps, integrity)
     if isinstance(step, Missing):
         return step
     return predict_step(trace, step, calibration, clean, gpu, loop_ns)

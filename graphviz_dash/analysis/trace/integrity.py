@@ -39,8 +39,10 @@ class Claim(StrEnum):
     """A kind of conclusion from a trace."""
 
     STEPS = "values per step"
-    WORK = "GPU work of a step"
-    """Basis of predictions, speedups and busy times."""
+    COUNTS = "GPU work of the steps"
+    """Counts and busy times of the steps as they are."""
+    WORK = "GPU work of a typical step"
+    """Basis of predictions and speedups."""
     LAUNCH_BOUND = "launch-bound time"
     DATA_DEPENDENCE = "data-dependent steps"
 
@@ -127,6 +129,8 @@ class TraceIntegrity(Struct, frozen=True):
         match claim:
             case Claim.STEPS:
                 return None if self.steps else "the trace marks no steps"
+            case Claim.COUNTS:
+                return self._find_lost_steps()
             case Claim.WORK:
                 return self._find_lost_work()
             case Claim.LAUNCH_BOUND:
@@ -136,13 +140,20 @@ class TraceIntegrity(Struct, frozen=True):
                     "the file is cut, so parts of any step may be missing" if self.is_cut else None
                 )
 
-    def _find_lost_work(self) -> str | None:
-        lost = (
-            f"{format_count(self.lost_work)} of {pluralize(self.launches, 'kernel or graph launch')}"
-            " have no GPU work"
-        )
+    def _find_lost_steps(self) -> str | None:
         if self.steps and not self.complete_steps:
-            return f"{lost}, and no step is complete"
+            return f"{self.format_lost_work()}, and no step is complete"
+        return None
+
+    def format_lost_work(self) -> str:
+        """Format the number of launches without GPU work."""
+        launches = pluralize(self.launches, "kernel or graph launch")
+        return f"{format_count(self.lost_work)} of {launches} have no GPU work"
+
+    def _find_lost_work(self) -> str | None:
+        if (reason := self._find_lost_steps()) is not None:
+            return reason
+        lost = self.format_lost_work()
         lost_share = self.lost_work / self.launches if self.launches else 0.0
         if not self.steps:
             return lost if lost_share > _MAX_LOST_SHARE else None

@@ -43,10 +43,7 @@ def print_fleet_answer(answer: FleetFindings) -> None:
             "read partially"
         )
     if answer.without_gpu_work:
-        click.echo(
-            f"  {pluralize(answer.without_gpu_work, 'rank')}: the trace has no GPU work; was it "
-            "recorded without ProfilerActivity.CUDA?"
-        )
+        click.echo(f"  {pluralize(answer.without_gpu_work, 'rank')}: the trace has no GPU work")
     if answer.launch_bound is not None:
         least, median, most, worst = map(format_percent, answer.launch_bound)
         name = answer.launch_bound_worst

@@ -70,10 +70,21 @@ def find_problems(
         _select_rows(uncaptured, without_work),
         _select_rows(uncaptured, is_graph & without_work),
     )
-    problems.extend(_find_launches_without_work(uncaptured, missing))
+    single_missing = _select_rows(uncaptured, ~is_graph & without_work)
+    unidentified = gpu.filter((gpu["kind"] == "kernel") & (gpu["correlation"].fill_null(0) == 0))
+    if 0 < single_missing.height == missing.height <= unidentified.height:
+        problems.append(_build_unidentified_problem(uncaptured, missing, unidentified))
+    else:
+        problems.extend(_find_launches_without_work(uncaptured, missing))
     single = _select_rows(launches, names.find_matching(_SINGLE_LAUNCH)[is_launch])
     problems.extend(_find_shared_correlations(launches, single, gpu))
-    problems.extend(find_stray_work(gpu, runtime, missing, graphs, cupti_version))
+    stray_work = find_stray_work(gpu, runtime, missing, graphs, cupti_version)
+    known = {problem.code for problem in problems}
+    problems.extend(
+        problem
+        for problem in stray_work
+        if problem.code != "work-of-no-call" or "work-without-id" not in known
+    )
     problems.extend(find_stitched_replays(gpu, _select_rows(uncaptured, is_graph)))
     calls = CallIntervals(runtime, gpu)
     problems.extend(_find_early_starts(calls, gpu, slack))
@@ -194,9 +205,23 @@ def _find_launches_without_work(
     if missing.height:
         yield TraceProblem(
             "launch-without-work",
-            f"{missing.height:,} of {pluralize(launches.height, 'launch')} have no GPU work in the "
-            "trace, so GPU time and kernel counts are too low.",
+            f"{missing.height:,} of "
+            f"{pluralize(launches.height, 'kernel and graph launch')} have no GPU work in the trace, "
+            "so GPU time and kernel counts are too low.",
         )
+
+
+def _build_unidentified_problem(
+    launches: pl.DataFrame, missing: pl.DataFrame, unidentified: pl.DataFrame
+) -> TraceProblem:
+    """Describe work without a correlation id, which explains the launches without work."""
+    return TraceProblem(
+        "work-without-id",
+        f"{pluralize(unidentified.height, 'kernel')} have no correlation id, as in roctracer's "
+        f"records of collectives, and {missing.height:,} of "
+        f"{pluralize(launches.height, 'kernel and graph launch')} have no work of their id. GPU "
+        "time and kernel counts are complete, but the launches of these kernels are unknown.",
+    )
 
 
 def _find_outside_captures(

@@ -259,7 +259,7 @@ def test_kernels_of_a_hip_graph_share_the_correlation_of_its_launch(tmp_path: Pa
 def test_a_hip_graph_without_its_kernels_is_told(tmp_path: Path) -> None:
     loaded = read_trace(write(tmp_path, {"traceEvents": rocm_graph([12, 13])}))
     problem = next(p for p in loaded.info.problems if p.code == "launch-without-work")
-    assert problem.text.startswith("1 of 1 launch")
+    assert problem.text.startswith("1 of 1 kernel and graph launch")
 
 
 @pytest.mark.parametrize(
@@ -285,7 +285,7 @@ def test_a_trace_without_any_event_of_a_gpu(tmp_path: Path) -> None:
     assert (len(loaded.ops), len(loaded.runtime)) == (1, 2)
     (problem,) = loaded.info.problems
     assert problem.code == "launch-without-work"
-    assert problem.text.startswith("2 of 2 launches have no GPU work")
+    assert problem.text.startswith("2 of 2 kernel and graph launches have no GPU work")
 
 
 def test_two_sessions_with_the_same_correlation_ids(tmp_path: Path) -> None:

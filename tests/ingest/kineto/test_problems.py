@@ -34,7 +34,9 @@ def test_a_launch_without_work(tmp_path: Path) -> None:
         trace.runtime(call, 40, 5)
     found = problems(trace, tmp_path)
     assert list(found) == ["launch-without-work"]
-    assert found["launch-without-work"].text.startswith("2 of 3 launches have no GPU work")
+    assert found["launch-without-work"].text.startswith(
+        "2 of 3 kernel and graph launches have no GPU work"
+    )
 
 
 def test_launches_after_a_capture_are_looked_at_again(tmp_path: Path) -> None:
@@ -44,7 +46,9 @@ def test_launches_after_a_capture_are_looked_at_again(tmp_path: Path) -> None:
     trace.runtime("cudaStreamEndCapture", 20, 1)
     assert problems(trace, tmp_path) == {}
     trace.runtime("cudaLaunchKernel", 30, 1)
-    assert problems(trace, tmp_path)["launch-without-work"].text.startswith("1 of 1 launch ")
+    assert problems(trace, tmp_path)["launch-without-work"].text.startswith(
+        "1 of 1 kernel and graph launch "
+    )
 
 
 def test_work_that_starts_before_its_launch(tmp_path: Path) -> None:
@@ -142,7 +146,10 @@ def test_steps_that_are_marked_twice(tmp_path: Path) -> None:
     for step in range(3):
         trace.annotation(f"ProfilerStep#{step}", step * 100_000, 90_000)
     assert problems(trace, tmp_path) == {}
-    trace.annotation("ProfilerStep#1", 100_000, 90_000)
+    # A mark on another thread is the same step.
+    trace.annotation("ProfilerStep#1", 100_000, 90_000, tid=77)
+    assert problems(trace, tmp_path) == {}
+    trace.annotation("ProfilerStep#1", 400_000, 90_000)
     (problem,) = problems(trace, tmp_path).values()
     assert problem.code == "repeated-step"
     assert "(1 of 3 numbers, up to 2 marks each)" in problem.text

@@ -78,6 +78,8 @@ class StepTime(Struct, frozen=True, dict=True):
     """Mean duration in ns; the sum of ``parts``."""
     parts: tuple[PartTime, ...]
     """Parts, longest first."""
+    graph_launches: float
+    """Median number of graph launches in all traced steps."""
     calls: tuple[FrameCalls, ...]
     """Compilations in the order of their first call."""
     pieces: tuple[CpuPiece, ...]
@@ -182,6 +184,7 @@ def compute_step_time(
         steps=count,
         traced_ns=sum(step.end - step.start for step in selected) / count,
         parts=tuple(sorted(parts, key=lambda part: -(part.busy_ns + part.idle_ns))),
+        graph_launches=float(np.median([step.graph_launches for step in traced_steps])),
         calls=divider.count_calls(selected),
         pieces=divider.split_cpu(selected[len(selected) // 2]),
     )
