@@ -12,6 +12,7 @@ from graphviz_dash.analysis.prediction.capture_blockers import (
     OptimizerRead,
     StepDifference,
 )
+from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime
 from graphviz_dash.analysis.prediction.predict import (
     EagerSide,
@@ -104,6 +105,7 @@ _IDLE_ACTIVITIES: Final = {
     IdleCause.WAITING: "during copies and synchronisation",
     IdleCause.LOADING: "during allocations and code loading, which are rare in warm steps",
     IdleCause.PROFILER: "during profiler work",
+    IdleCause.GRAPH: "between the nodes of graph launches",
     IdleCause.OTHER: "during other Python code and CPU operators",
 }
 
@@ -332,16 +334,19 @@ def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:
             return f"only {steps} ran the same work; 3 or more would be more reliable"
         case PredictionWarning.INCOMPLETE_TRACE:
             return f"the trace is incomplete: {prediction.incomplete}"
-        case PredictionWarning.LOST_RECORDS:
-            return _format_lost_records(prediction.step.integrity)
-        case PredictionWarning.GRAPHED_SHARE:
+        case PredictionWarning.LOST_RECORDS | PredictionWarning.GRAPHED_SHARE:
+            is_lost = warning is PredictionWarning.LOST_RECORDS
             step = prediction.step
-            return (
-                f"{format_count(step.graphed)} of {format_count(len(step))} kernels, memcpys and "
-                f"memsets ({format_percent(step.graphed / len(step))}) come from graph launches "
-                "and stay as they are: the gain is that of the other work"
-            )
+            return _format_lost_records(step.integrity) if is_lost else _format_graphed_share(step)
     return _WARNINGS[warning]
+
+
+def _format_graphed_share(step: EagerStep) -> str:
+    return (
+        f"{format_count(step.graphed)} of {format_count(len(step))} kernels, memcpys and "
+        f"memsets ({format_percent(step.graphed / len(step))}) come from graph launches "
+        "and stay as they are: the gain is that of the other work"
+    )
 
 
 def _format_lost_records(integrity: TraceIntegrity) -> str:

@@ -71,7 +71,7 @@ class TraceIntegrity(Struct, frozen=True):
     shared_ids: int
     """Number of launches that share their correlation id with another launch."""
     clock_error_ns: int
-    """Longest time by which work starts before its launch, in ns."""
+    """Longest time by which work starts before its launch or ends after a wait for it, in ns."""
     has_calls: bool
     """True if the trace contains API calls or operators of the CPU."""
     step_ns: int
@@ -132,7 +132,8 @@ class TraceIntegrity(Struct, frozen=True):
             case Claim.COUNTS:
                 return self._find_lost_steps()
             case Claim.WORK:
-                return self._find_lost_work()
+                # With a larger error, even the step in which work ran is unknown.
+                return self._find_lost_work() or self._find_clock_error(1.0)
             case Claim.LAUNCH_BOUND:
                 return self._find_lost_work() or self._find_lost_time()
             case Claim.DATA_DEPENDENCE:
@@ -141,9 +142,11 @@ class TraceIntegrity(Struct, frozen=True):
                 )
 
     def _find_lost_steps(self) -> str | None:
-        if self.steps and not self.complete_steps:
-            return f"{self.format_lost_work()}, and no step is complete"
-        return None
+        if not self.steps or self.complete_steps:
+            return None
+        if not self.lost_work:
+            return "kernels without a launch run in every step, and none is complete"
+        return f"{self.format_lost_work()}, and no step is complete"
 
     def format_lost_work(self) -> str:
         """Format the number of launches without GPU work."""
@@ -172,12 +175,16 @@ class TraceIntegrity(Struct, frozen=True):
     def _find_lost_time(self) -> str | None:
         if not self.has_calls:
             return "the trace contains no events of the CPU"
-        if self.clock_error_ns > _MAX_CLOCK_SHARE * self.step_ns:
-            return (
-                f"CPU and GPU clocks differ: work starts up to {format_ns(self.clock_error_ns)} "
-                "before its launch"
-            )
-        return None
+        return self._find_clock_error(_MAX_CLOCK_SHARE)
+
+    def _find_clock_error(self, max_share: float) -> str | None:
+        """Return a reason if the clock error exceeds ``max_share`` of the median step."""
+        if self.clock_error_ns <= max_share * self.step_ns:
+            return None
+        return (
+            "CPU and GPU clocks differ: work starts before its launch or ends after a wait for it "
+            f"by up to {format_ns(self.clock_error_ns)}"
+        )
 
 
 def assess_integrity(
@@ -200,26 +207,49 @@ def assess_integrity(
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
     lengths = [step.duration_ns for step in steps]
     starts = get_column(trace.runtime, "ts")
-    lead = (
-        np.where(linked, starts[links.launch] - get_column(trace.gpu, "ts"), 0)
-        if len(starts)
-        else np.zeros(0, dtype=np.int64)
-    )
     return TraceIntegrity(
         launches=len(calls.rows),
         launches_with_work=len(calls.rows) - lost_work,
         kernels=int(np.count_nonzero(kernel)),
         kernels_with_launch=int(np.count_nonzero(kernel & with_launch)),
         steps=len(steps) if is_marked else 0,
-        complete_steps=_find_complete_steps(calls, steps, correlation, linked) if is_marked else (),
+        complete_steps=tuple(
+            index
+            for index in _find_complete_steps(calls, steps, correlation, linked)
+            if not _has_stray_work(trace, steps[index], launched)
+        )
+        if is_marked
+        else (),
         is_cut=trace.info.is_cut,
         processes=len(np.unique(get_column(trace.runtime, "pid")[calls.rows])),
         devices=len(np.unique(get_column(trace.gpu, "device")[kernel])),
         shared_ids=int(np.count_nonzero(calls.is_shared)),
-        clock_error_ns=int(max(lead.max(initial=0), 0)),
+        clock_error_ns=_measure_clock_error(trace, links.launch),
         has_calls=bool(len(starts) or len(trace.ops)),
         step_ns=int(np.median(lengths)) if lengths else trace.info.end_ns,
     )
+
+
+def _measure_clock_error(trace: Trace, launch: Ints) -> int:
+    """Measure by how much GPU times contradict launches and waits, in ns.
+
+    Waits count only if one process uses one GPU, because a wait is for one GPU.
+    """
+    linked = launch >= 0
+    begin = get_column(trace.gpu, "ts")[linked]
+    end = begin + get_column(trace.gpu, "dur")[linked]
+    starts, lengths = get_column(trace.runtime, "ts"), get_column(trace.runtime, "dur")
+    error = int((starts[launch[linked]] - begin).max(initial=0))
+    codes, names = encode(trace.runtime["name"])
+    waits = _select_rows(codes, ["DeviceSynchronize" in name for name in names])
+    is_single = trace.gpu["device"].n_unique() == 1 == trace.runtime["pid"].n_unique()
+    if not len(waits) or not is_single:
+        return error
+    called = (starts + lengths)[launch[linked]]
+    following = np.searchsorted(starts[waits], called)
+    has_wait = following < len(waits)
+    returned = (starts + lengths)[waits[following[has_wait]]]
+    return max(error, int((end[has_wait] - returned).max(initial=0)))
 
 
 class _Launches:
@@ -283,6 +313,19 @@ def _find_complete_steps(
         if missing <= 0 and not _count_between(shared, step) and lost_copies[index] == usual_copies:
             complete.append(index)
     return tuple(complete)
+
+
+def _has_stray_work(trace: Trace, step: Step, launched: Ints) -> bool:
+    """Return whether work that counts in no step may belong to ``step``.
+
+    Its launch is missing, and it seems to precede the trace. It is pending work of earlier steps if
+    the step's own work starts only after the CPU has left the step.
+    """
+    begin = get_column(trace.gpu, "ts")
+    if not len(step.gpu_rows) or begin[step.gpu_rows].min() >= step.end:
+        return False
+    first, last = np.searchsorted(begin, [step.start, step.end])
+    return bool((launched[first:last] < 0).any())
 
 
 def _count_between(instants: Ints, step: Step) -> int:

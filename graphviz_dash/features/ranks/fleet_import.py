@@ -178,7 +178,11 @@ def _summarise_trace(file: Path, task: _Task) -> RankSummary | UnreadableSource:
     number, world = (head.rank.rank, head.rank.world_size) if head.rank else (None, None)
     device = find_main_device(trace)
     gpu = head.devices[device].name if device < len(head.devices) else None
-    job = format_job_name(world, gpu, get_recording_time(trace))
+    recorded = get_recording_time(trace)
+    job = format_job_name(world, gpu, recorded)
+    if world is None:
+        # Without a number of ranks, traces of one GPU and day may belong to one job.
+        job = ", ".join(filter(None, (gpu, recorded and recorded[:10]))) or None
     return summarise_rank(trace, task.name, address, number, world, job=job)
 
 

@@ -205,9 +205,8 @@ def _find_launches_without_work(
     if missing.height:
         yield TraceProblem(
             "launch-without-work",
-            f"{missing.height:,} of "
-            f"{pluralize(launches.height, 'kernel and graph launch')} have no GPU work in the trace, "
-            "so GPU time and kernel counts are too low.",
+            f"{missing.height:,} of {pluralize(launches.height, 'kernel and graph launch')} have "
+            "no GPU work in the trace, so GPU time and kernel counts are too low.",
         )
 
 

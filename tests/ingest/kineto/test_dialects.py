@@ -364,4 +364,4 @@ def test_calls_of_programs_with_a_default_stream_for_each_thread(tmp_path: Path)
     ]
     loaded = read_trace(write(tmp_path, {"traceEvents": events}))
     (problem,) = loaded.info.problems
-    assert problem.text.startswith("1 of 2 launches have no GPU work")
+    assert problem.text.startswith("1 of 2 kernel and graph launches have no GPU work")
