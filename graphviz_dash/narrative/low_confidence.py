@@ -29,6 +29,7 @@ from graphviz_dash.analysis.metrics.low_confidence import (
     TraceDefect,
     UnevenSteps,
     UnknownGraphs,
+    UnsupportedClaims,
     WhileLoops,
     WideSpread,
     WorkloadMismatch,
@@ -331,6 +332,12 @@ def _describe_while_loops(reason: WhileLoops) -> tuple[str, str, str]:
         "each launch, so counts and times of GPU work exclude the other iterations",
         "Step times of the clean pass include all iterations.",
     )
+
+
+@_describe_reason.register
+def _describe_unsupported(reason: UnsupportedClaims) -> tuple[str, str, str]:
+    claims = ", ".join(claim.value for claim in reason.claims)
+    return "trace-integrity", f"{reason.missing.reason}. Not supported: {claims}", ""
 
 
 @_describe_reason.register

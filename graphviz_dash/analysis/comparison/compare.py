@@ -171,7 +171,7 @@ def _compare_run(
         graph_prediction=predictions.get(run),
         integrity=inputs.integrity,
         low_confidence=(
-            *find_caveats(run, baseline_run, figures, traced_steps),
+            *find_caveats(run, baseline_run, figures, traced_steps, inputs.integrity),
             *((unseen_launches,) if unseen_launches is not None else ()),
         ),
     )

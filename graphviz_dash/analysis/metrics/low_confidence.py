@@ -31,6 +31,7 @@ from graphviz_dash.analysis.metrics.thresholds import (
 from graphviz_dash.analysis.sample_statistics import Spread, summarise
 from graphviz_dash.analysis.trace.collectives import measure_communication
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
+from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import ConditionalParams, ConditionalType
@@ -205,6 +206,13 @@ class TraceDefect(Struct, _Caveat, frozen=True):
     trace: str | None
 
 
+class UnsupportedClaims(Struct, _Caveat, frozen=True):
+    """Conclusions that the traced pass does not support, with their common reason."""
+
+    claims: tuple[Claim, ...]
+    missing: Missing
+
+
 class MuchCommunication(Struct, _Caveat, frozen=True):
     """Communication is ``share`` of a rank's GPU busy time, above MUCH_COMMUNICATION."""
 
@@ -307,6 +315,7 @@ LowConfidence: TypeAlias = (
     | PassMismatch
     | BusyAboveClean
     | TraceDefect
+    | UnsupportedClaims
     | MuchCommunication
     | EnvironmentMismatch
     | WorkloadMismatch
@@ -324,6 +333,7 @@ def find_caveats(
     baseline: Run | None,
     figures: Mapping[str, MetricValue],
     traced_steps: tuple[Step, ...],
+    integrity: TraceIntegrity | None,
 ) -> tuple[LowConfidence, ...]:
     """Find caveats for the metrics of ``run``, those of the headline first."""
     return (
@@ -333,6 +343,7 @@ def find_caveats(
         *_check_equation(figures),
         *_check_steps(run, traced_steps),
         *_check_observer(run, figures),
+        *_check_integrity(integrity),
         *_check_traces(run),
         *_check_loops(run),
         *_check_ranks(run, traced_steps),
@@ -445,6 +456,20 @@ def _check_traces(run: Run) -> Iterator[LowConfidence]:
         ]
         is_single = len(names) == 1 and all(passes.values())
         yield TraceDefect(problem, names[0] if is_single else None)
+
+
+def _check_integrity(integrity: TraceIntegrity | None) -> Iterator[LowConfidence]:
+    """Group the unsupported claims by reason. Unmarked steps are a caveat of their own."""
+    if integrity is None or not integrity.kernels:
+        return  # without any GPU work, NoGpuWork holds the reason
+    claims: dict[Missing, list[Claim]] = {}
+    for claim in Claim:
+        if claim is Claim.STEPS and not integrity.steps:
+            continue
+        if (missing := integrity.explain(claim)) is not None:
+            claims.setdefault(missing, []).append(claim)
+    for missing, unsupported in claims.items():
+        yield UnsupportedClaims(tuple(unsupported), missing)
 
 
 def _check_ranks(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:

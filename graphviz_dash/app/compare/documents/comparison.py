@@ -35,6 +35,10 @@ from graphviz_dash.exports.documents.figures import (
     FigureDocument,
     build_figures_document,
 )
+from graphviz_dash.exports.documents.integrity import (
+    IntegrityDocument,
+    build_integrity_document,
+)
 from graphviz_dash.exports.documents.values import (
     Count,
     Fraction,
@@ -150,6 +154,7 @@ class ComparedRunDocument(IdentityDocument):
     parallel: ParallelPlanDocument | None
     eager_prediction: PredictionDocument | None
     eager_prediction_reason: Sentence | None
+    integrity: IntegrityDocument | None
     caveats: list[WeaknessDocument]
     missing_graphs: UnseenGraphsDocument | None
 
@@ -229,6 +234,7 @@ def _build_run_document(run: RunComparison, *, compared: bool) -> ComparedRunDoc
             outlook, lambda value: build_prediction_document(value, shipped=True)
         ),
         "eager_prediction_reason": get_reason(outlook),
+        "integrity": None if run.integrity is None else build_integrity_document(run.integrity),
         "caveats": build_weakness_documents(run),
         "missing_graphs": build_unseen_graphs_document(run),
     }
