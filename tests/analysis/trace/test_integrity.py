@@ -251,8 +251,15 @@ def damage_events(how: dict[str, object]) -> list[Event]:
             events += make_events(**size, first_id=5000, device=1)
     lost_work, lost_calls = float(str(how["lost_kernels"])), float(str(how["lost_launches"]))
     events = remove(events, lambda e: e["cat"] == "kernel" and draw.random() < lost_work)
+    # Without its kernel and its launch, a piece of work leaves no trace.
+    launched = {e["args"]["correlation"] for e in events if e["cat"] == "kernel"}
     events = remove(
-        events, lambda e: e["name"] == "cudaLaunchKernel" and draw.random() < lost_calls
+        events,
+        lambda e: (
+            e["name"] == "cudaLaunchKernel"
+            and e["args"]["correlation"] in launched
+            and draw.random() < lost_calls
+        ),
     )
     lost_step = how["lost_step"]
     if isinstance(lost_step, tuple):
