@@ -54,8 +54,8 @@ def test_large_graphs_are_read_beside_the_page(
         assert read.wait(60)
         return read_node_names(*asked)
 
-    monkeypatch.setattr(families, "LARGE_BYTES", 1)
-    monkeypatch.setattr(families, "node_names", names)
+    monkeypatch.setattr(families, "MIN_PROCESS_BYTES", 1)
+    monkeypatch.setattr(families, "load_node_names", names)
     page = shown("graphs", experiment="service")
     assert begun.wait(60)
     assert "Loading the graphs" in markup(page)

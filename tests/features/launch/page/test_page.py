@@ -36,7 +36,7 @@ from tests.samples import SAMPLES
 def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The folder that the page looks in; nothing ships with the program."""
     monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
-    monkeypatch.setattr(catalogue, "reference_launches", dict)
+    monkeypatch.setattr(catalogue, "find_reference_launches", dict)
     catalogue.get_roots.cache_clear()
     yield tmp_path
     catalogue.get_roots.cache_clear()
@@ -125,7 +125,7 @@ def test_charts_are_made_once_and_the_first_is_drawn_before_the_rest(
     for module, chart in ((launch_graph, "launch_chart"), (observers, "observer_chart")):
         build = partial(_noted, getattr(module, chart), made, chart)
         monkeypatch.setattr(module, chart, build)
-    monkeypatch.setattr(launch_graph, "let_draw", lambda: made.append("pause"))
+    monkeypatch.setattr(launch_graph, "flush_to_browser", lambda: made.append("pause"))
     for _ in range(2):
         app, _ = page(experiment="seen")
         assert len(app.get("plotly_chart")) == 2
