@@ -99,7 +99,8 @@ class Bench:
 
         As in the sample, nothing but the two readings of the clock lies between them; nor is
         anything looked up or checked there. That the calls are made from Python costs about 0.4 µs,
-        and more right after the first launch of a large graph (docs/launch-vs-sample.md).
+        and more right after the first launch of a large graph
+        (evaluation/reports/2026-11-21-launch-costs.md).
         """
         launch, wait = runtime.cudaGraphLaunch, runtime.cudaStreamSynchronize
         stream, clock = self._streams[0], time.perf_counter_ns

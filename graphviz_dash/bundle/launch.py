@@ -69,7 +69,7 @@ def read_launch(path: Path) -> LaunchRecording:
 
     Raises:
         InputError: no recording, not JSON, another format or version, or a field that is not as
-            docs/launch-format.md says.
+            docs/reference/launch-format.md says.
     """
     file = path / LAUNCH_FILE if path.is_dir() else path
     recording = _DOCUMENT.read(file)

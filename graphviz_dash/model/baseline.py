@@ -1,7 +1,7 @@
 """What a later recording is held against: the series and counts of an experiment's runs, without
 its traces. One small JSON file, for a repository or a CI cache.
 
-Field meanings are documented for users in docs/gate.md.
+Field meanings are documented for users in docs/how-to/fail-a-build.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A calibration: what a replay takes beyond its kernels on one machine, and what that was found
 from.
 
-Field meanings are documented for users in docs/predict.md.
+Field meanings are documented for users in docs/explanation/prediction.md.
 """
 
 from __future__ import annotations

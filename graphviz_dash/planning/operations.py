@@ -87,7 +87,8 @@ class StreamCosts(Struct, frozen=True):
 
 MEASURED_COSTS: Final = StreamCosts(230.0, 500.0, issue_ns=200.0, crowding=0.06, start_ns=250.0)
 """What was measured on an H200 with driver 580: chains, forks and joins of spinning kernels of
-several lengths, and the kernels of fifteen steps in replays of their plans (docs/parallel.md)."""
+several lengths, and the kernels of fifteen steps in replays of their plans
+(evaluation/reports/2026-11-24-parallel.md)."""
 
 
 class LeastTime(Struct, frozen=True):

@@ -88,7 +88,8 @@ def lasting_share(
     place meanwhile. A product behind a node that sets memory (``behind_set``) has counters
     there, by which its blocks add up parts of a sum in turns: they fill nothing, for most wait.
 
-    Fitted to 28 kinds of kernels on an H200, up to eight of each at a time (docs/parallel.md).
+    Fitted to 28 kinds of kernels on an H200, up to eight of each at a time
+    (evaluation/reports/2026-11-24-parallel.md).
     """
     if not kernel.blocks or duration_ns <= 0:
         return 0.0

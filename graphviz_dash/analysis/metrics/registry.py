@@ -239,7 +239,8 @@ _PROGRAM = (
         "loop_padding", "Lost to padding per step", _NS, _RECORDED, _LOW,
         "Of a recorded program whose graphs differ by size: GPU time that a step took longer than "
         "a graph of the size that was asked for would have, the mean over all steps of known size. "
-        "Between sampled sizes times lie on straight lines (docs/servers.md).",
+        "Between sampled sizes times lie on straight lines "
+        "(docs/explanation/padding-and-ladders.md).",
     ),
     Metric(
         "loop_fallbacks", "Steps without a graph", _F, _RECORDED, _LOW,
@@ -387,7 +388,8 @@ _MEM = (
         "What activations, private pools (less the model's own tensors and library workspaces) and "
         "other tensors together take more than in the baseline, divided by the baseline's "
         "activations. 0.2 means 20% more memory for activations. NeMo's documentation says ~20% "
-        "for a graph for each layer; docs/gpt-training.md has both setups. Absent where the "
+        "for a graph for each layer; evaluation/reports/2026-11-21-gpt-training.md has both "
+        "setups. Absent where the "
         "baseline's activations are less than 2 MiB, which the allocator takes at a time, and in "
         "mode compile: cudagraph trees give the blocks of their pool back after each capture, so "
         "library workspaces in it cannot be distinguished from activations.",
@@ -562,7 +564,7 @@ _PREDICTION = (
         "the kernels of its trace along the longest way through their streams, with the gaps that "
         "remain between the nodes of a replay by their kinds, and its launch, as the calibration "
         "of a machine shows them. The spread is the interval that is to hold nine of ten measured "
-        "times. docs/predict.md has the model and its errors.",
+        "times. docs/explanation/prediction.md has the model and its errors.",
     ),
     Metric(
         "prediction_error", "Prediction off by", _F, Source.PREDICTED, _NONE,

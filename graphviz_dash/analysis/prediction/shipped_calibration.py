@@ -15,7 +15,8 @@ _FILE: Final = "calibration-h200.json"
 
 @cache
 def shipped_calibration() -> Calibration:
-    """Recorded on an NVIDIA H200 with ``graphviz-dash bench predict``; docs/predict.md tells
+    """Recorded on an NVIDIA H200 with ``graphviz-dash bench predict``;
+    docs/explanation/prediction.md tells
     how."""
     content = (resources.files("graphviz_dash.analysis.prediction") / _FILE).read_bytes()
     return msgspec.json.decode(content, type=Calibration)

@@ -27,7 +27,7 @@ def validate(path: Path) -> None:
 
     Each file's size and sha256, the types of every field, and that the traces can be read. Prints
     what was checked; the exit code is 2 when a bundle is not as docs/bundle-format.md says, or a
-    recording not as docs/launch-format.md does.
+    recording not as docs/reference/launch-format.md does.
     """
     bundles, launches = _under(path)
     if not bundles and not launches:

@@ -86,7 +86,8 @@ def gate_command(
     """Exit with 1 when an EXPERIMENT is worse than its baseline by more than is allowed.
 
     Times are compared with their spread: only what is surely worse fails. Counts and memory are
-    exact. A run that failed, or is missing, fails too. docs/gate.md says how, and how often it is
+    exact. A run that failed, or is missing, fails too. docs/how-to/fail-a-build.md says how, and
+    how often it is
     wrong.
 
     A baseline is written with --write-baseline, of one EXPERIMENT, or of several recordings of the

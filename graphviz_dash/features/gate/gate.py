@@ -1,7 +1,7 @@
 """Whether an experiment got worse than a baseline by more than is allowed, with the spread of both
 taken into account: exact counts are compared as they are, times by resampling both series.
 
-docs/gate.md tells users what is gated and how often the gate is wrong.
+docs/how-to/fail-a-build.md tells users what is gated and how often the gate is wrong.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ PART_MEANINGS: Final[Mapping[MemoryPart, str]] = {
 
 PUBLISHED_OVERHEAD: Final = (
     "For graphs by layer NeMo's documentation says ~20% more memory for activations (GPT-3 20B on "
-    "16 GH200 in FP8: another setup, see docs/gpt-training.md)"
+    "16 GH200 in FP8: another setup, see evaluation/reports/2026-11-21-gpt-training.md)"
 )
 """What is known of others' activation overhead in mode partial; the source is on that page."""
 

@@ -57,7 +57,7 @@ _AS_FAST: Final = 0.01
 
 HALF_WIDTH: Final = 0.11
 """Of the interval, as a part of the time: nine of ten plans of the steps that the costs were fitted
-to were within it (docs/parallel.md)."""
+to were within it (evaluation/reports/2026-11-24-parallel.md)."""
 
 _NEARLY: Final = 0.8
 
