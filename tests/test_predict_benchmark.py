@@ -1,5 +1,5 @@
-"""The table of docs/predict.md is what the recorded data gives with the shipped calibration, whose
-workloads are not those it is scored on."""
+"""The report on predictions shows the result of the recorded data with the shipped calibration,
+whose workloads are not those it is scored on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from benchmarks.predict import DATA, lines
 from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 
-PAGE = Path(__file__).parents[1] / "docs" / "predict.md"
+PAGE = Path(__file__).parents[1] / "evaluation" / "reports" / "2026-11-24-predictions.md"
 
 
 @pytest.mark.timeout(400)
