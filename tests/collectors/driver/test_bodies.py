@@ -75,7 +75,7 @@ def bodies() -> Any:
     module = importlib.import_module("collectors.driver.bodies")
     # The next test imports it with another driver.
     del sys.modules["collectors.driver.bodies"]
-    return module.Bodies("the graph")
+    return module.BodyFinder("the graph")
 
 
 def test_the_debug_dot_leads_to_the_nodes_of_each_body(driver: FakeDriver) -> None:
