@@ -67,7 +67,8 @@ def _print_parts(result: MemoryComparison) -> None:
     print_table(table)
     click.echo()
     click.echo(
-        "At the peak of a step, from the memory pass: docs/explanation/memory-of-graphs.md defines each part."
+        "At the peak of a step, from the memory pass: docs/explanation/memory-of-graphs.md defines "
+        "each part."
     )
     if not all(report.is_process_only for report in result.reports):
         click.echo(
