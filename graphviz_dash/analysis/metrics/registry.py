@@ -448,8 +448,8 @@ _GPU = (
     Metric(
         "busy_fraction", "GPU busy share (traced)", _F, _TRACED, _HIGH,
         "GPU busy time divided by the traced step time, both medians over the traced steps; the "
-        "remaining time is idle. The range is that of the shares of the single steps. Too low "
-        "if the observer effect is large.",
+        "remaining time is idle. The range is that of the busy time, also divided by the "
+        "median step time. Too low if the observer effect is large.",
     ),
     Metric(
         "busy_of_clean", "GPU busy share (clean)", _F, Source.BOTH, _HIGH,

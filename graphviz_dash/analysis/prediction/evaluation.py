@@ -116,14 +116,14 @@ def predict_from_baseline(
 
 def _find_mode_obstacle(run: Run, baseline: Run) -> str:
     """Return why ``baseline`` cannot predict a run of this mode; empty if it can."""
-    if not baseline.mode.is_baseline:
-        return f"{baseline.name} is not an eager run"
     if not run.mode.captures_entire_step:
         return "only graphs of the whole step are predicted"
     if run.mode.is_compiled:
         return "compilation changes the kernels of the step"
     if run.mode.is_planned:
         return "the prediction is for one stream, but this graph uses several"
+    if not baseline.mode.is_baseline:
+        return f"{baseline.name} is not an eager run"
     return ""
 
 

@@ -251,6 +251,14 @@ def damage_events(how: dict[str, object]) -> list[Event]:
             events += make_events(**size, first_id=5000, device=1)
     lost_work, lost_calls = float(str(how["lost_kernels"])), float(str(how["lost_launches"]))
     events = remove(events, lambda e: e["cat"] == "kernel" and draw.random() < lost_work)
+    lost_step = how["lost_step"]
+    if isinstance(lost_step, tuple):
+        length = size["kernels"] * GAP_NS // 1000 + 10
+        begin = 1_700_000_000_000_000 + lost_step[0] * length
+        first = begin + lost_step[1] * length
+        events = remove(
+            events, lambda e: e["cat"] == "kernel" and first <= e["ts"] < begin + length
+        )
     # Without its kernel and its launch, a piece of work leaves no trace.
     launched = {e["args"]["correlation"] for e in events if e["cat"] == "kernel"}
     events = remove(
@@ -261,14 +269,6 @@ def damage_events(how: dict[str, object]) -> list[Event]:
             and draw.random() < lost_calls
         ),
     )
-    lost_step = how["lost_step"]
-    if isinstance(lost_step, tuple):
-        length = size["kernels"] * GAP_NS // 1000 + 10
-        begin = 1_700_000_000_000_000 + lost_step[0] * length
-        first = begin + lost_step[1] * length
-        events = remove(
-            events, lambda e: e["cat"] == "kernel" and first <= e["ts"] < begin + length
-        )
     if how["double_marks"]:
         events += [e | {"tid": 9} for e in events if e["cat"] == "user_annotation"]
     for event in events:
