@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
@@ -204,6 +205,13 @@ def assess_integrity(
     # roctracer records collectives and replays without an id: their launches seem to have no work.
     unidentified = int(np.count_nonzero(kernel & ~linked & (correlation <= 0)))
     lost_work = max(int(np.count_nonzero(calls.is_lost)) - unidentified, 0)
+    clock_error_ns = _measure_clock_error(trace, links.launch)
+    stray = _StrayKernels(
+        get_column(trace.gpu, "ts"),
+        launched,
+        kernel & ~linked & (correlation > 0),
+        clock_error_ns,
+    )
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
     lengths = [step.duration_ns for step in steps]
     starts = get_column(trace.runtime, "ts")
@@ -216,7 +224,7 @@ def assess_integrity(
         complete_steps=tuple(
             index
             for index in _find_complete_steps(calls, steps, correlation, linked)
-            if not _has_stray_work(trace, steps[index], launched)
+            if not stray.may_belong(steps[index])
         )
         if is_marked
         else (),
@@ -224,7 +232,7 @@ def assess_integrity(
         processes=len(np.unique(get_column(trace.runtime, "pid")[calls.rows])),
         devices=len(np.unique(get_column(trace.gpu, "device")[kernel])),
         shared_ids=int(np.count_nonzero(calls.is_shared)),
-        clock_error_ns=_measure_clock_error(trace, links.launch),
+        clock_error_ns=clock_error_ns,
         has_calls=bool(len(starts) or len(trace.ops)),
         step_ns=int(np.median(lengths)) if lengths else trace.info.end_ns,
     )
@@ -274,13 +282,15 @@ class _Launches:
         self.lost_copies: Ints = starts[copies[~np.isin(correlation[copies], work_ids)]]
 
 
-def _select_rows(codes: Ints, wanted: Sequence[bool]) -> Ints:
+def _select_rows(codes: npt.NDArray[np.int32], wanted: Sequence[bool]) -> Ints:
     if not wanted:
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero(np.array(wanted, dtype=np.bool_)[codes])
 
 
-def _find_captured(instants: Ints, codes: Ints, names: Sequence[str], starts: Ints) -> Flags:
+def _find_captured(
+    instants: Ints, codes: npt.NDArray[np.int32], names: Sequence[str], starts: Ints
+) -> Flags:
     """Find the instants within a capture, where launches only add nodes to a graph."""
     begins, ends = (
         starts[_select_rows(codes, [word in name for name in names])]
@@ -315,17 +325,29 @@ def _find_complete_steps(
     return tuple(complete)
 
 
-def _has_stray_work(trace: Trace, step: Step, launched: Ints) -> bool:
-    """Return whether work that counts in no step may belong to ``step``.
+class _StrayKernels:
+    """Kernels without a launch, which may belong to another step than their times suggest."""
 
-    Its launch is missing, and it seems to precede the trace. It is pending work of earlier steps if
-    the step's own work starts only after the CPU has left the step.
-    """
-    begin = get_column(trace.gpu, "ts")
-    if not len(step.gpu_rows) or begin[step.gpu_rows].min() >= step.end:
-        return False
-    first, last = np.searchsorted(begin, [step.start, step.end])
-    return bool((launched[first:last] < 0).any())
+    def __init__(self, begin: Ints, launched: Ints, stray: Flags, clock_error_ns: int) -> None:
+        self._all_begin = begin
+        self._error = clock_error_ns
+        self._begin: Ints = begin[stray]
+        self._is_pending: Flags = launched[stray] < 0
+
+    def may_belong(self, step: Step) -> bool:
+        """Return whether ``step`` may have gained or lost such kernels.
+
+        Those that seem to precede the trace count in no step. They are pending work of earlier
+        steps if the step's own work starts only after the CPU has left the step.
+        """
+        first, last = step.start - self._error, step.end + self._error
+        near = (self._begin >= first) & (self._begin < last)
+        inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)
+        rows = step.gpu_rows
+        starts_late = bool(len(rows)) and self._all_begin[rows].min() >= step.end
+        if not len(rows) or starts_late:
+            near = near & ~self._is_pending
+        return bool((near & (self._is_pending | ~inner)).any())
 
 
 def _count_between(instants: Ints, step: Step) -> int:

@@ -83,7 +83,7 @@ def fleet_command(
 def _exit_if_unread(fleet: Fleet) -> None:
     """Exit with code 2 if no trace was read."""
     if fleet.tables["ranks"].is_empty():
-        sys.exit(2)
+        raise click.exceptions.Exit(2)
 
 
 def _show_progress(done: int, of: int) -> None:

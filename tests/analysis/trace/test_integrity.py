@@ -11,10 +11,13 @@ from hypothesis import strategies as st
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.prediction.predict import Prediction, PredictionWarning, predict
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.integrity import Claim, assess_integrity
 from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.errors import InputError
+from graphviz_dash.exports.documents.integrity import build_integrity_document
 from graphviz_dash.features.ranks.fleet import summarise_rank
+from graphviz_dash.features.torch_compile.analysis.step_time import compute_step_time
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.narrative.prediction import list_warnings
@@ -28,7 +31,9 @@ from tests.analysis.trace.integrity_traces import (
     make_slice,
     read_events,
     remove,
+    write_events,
 )
+from tests.cli.fixtures import Invoke
 
 BOUND = GAP_NS / KERNEL_NS
 
@@ -194,7 +199,7 @@ def test_one_graph_launch_leaves_the_prediction_for_the_rest(tmp_path: Path) -> 
 
 def test_one_step_of_a_cut_file_gives_no_verdict(tmp_path: Path) -> None:
     one_step = len(make_events(1))
-    trace = read_events(make_events()[: one_step + 2], tmp_path / "t.json", cut=0.99)
+    trace = read_events(make_events()[: one_step + 1], tmp_path / "t.json", cut=0.97)
     assert get_speedup(trace) == "the file is cut, and only 1 of 1 steps is complete"
     assert not assess_integrity(trace).supports(Claim.DATA_DEPENDENCE)
 
@@ -216,6 +221,76 @@ def test_fleet_and_predict_agree_on_launch_bound_time(tmp_path: Path) -> None:
     (row,) = summarise_rank(trace, "t", "t.json", None, None).ranks
     idle = prediction.idle
     assert row["launch_bound_ns"] == pytest.approx(idle.total_ns * (1 - idle.remaining_share))
+
+
+def test_compile_and_show_count_graph_launches_alike(tmp_path: Path) -> None:
+    """Also launches outside any compiled call."""
+    events = make_events()
+    for event in events:
+        if event["name"] == "cudaLaunchKernel" and event["args"]["correlation"] % 5 == 0:
+            event["name"] = "cudaGraphLaunch"
+    trace = read_events(events, tmp_path / "t.json")
+    steps = find_steps(trace)
+    time = compute_step_time(trace, steps, None)
+    assert not isinstance(time, Missing)
+    (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
+    assert time.graph_launches == run["graph_launches"].value == 2
+
+
+def test_launches_without_any_record_include_copies(tmp_path: Path) -> None:
+    events = remove(make_events(2, 2), lambda event: event["cat"] == "kernel")
+    for event in events:
+        if event["name"] == "cudaLaunchKernel" and event["args"]["correlation"] % 2:
+            event["name"] = "cudaMemcpyAsync"
+    missing = find_missing_gpu_work(read_events(events, tmp_path / "t.json"))
+    assert missing is not None
+    assert missing.reason.startswith("the trace contains 4 launches but none of their GPU work")
+
+
+def test_calls_without_a_launch_are_no_missing_profiler_activity(tmp_path: Path) -> None:
+    events = [e for e in make_events() if e["name"] == "cudaDeviceSynchronize"]
+    missing = find_missing_gpu_work(read_events(events, tmp_path / "t.json"))
+    assert missing is not None
+    assert missing.reason.startswith("nothing was launched while the trace was recorded")
+
+
+def test_documents_hold_the_integrity(tmp_path: Path) -> None:
+    merged = make_events() + make_events(pid=7)
+    document = build_integrity_document(assess_integrity(read_events(merged, tmp_path / "t.json")))
+    assert (document["processes"], document["launches"], document["cut"]) == (2, 120, False)
+    assert document["unsupported"].keys() == {claim.value for claim in Claim}
+
+
+def test_traces_of_other_days_are_not_ranks(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "days").mkdir()
+    for day, slow in enumerate((1, 4, 1)):
+        events = make_events()
+        for event in events:
+            event["ts"] += day * 86_400_000_000
+            event["dur"] *= slow if event["cat"] == "kernel" else 1
+        write_events(events, tmp_path / "days" / f"{day}.json")
+    printed = invoke("fleet", str(tmp_path / "days"), "--workers", "1")
+    assert printed.code == 0
+    assert printed.out.count("1 trace read") == 3
+    assert "Slow" not in printed.out
+
+
+def test_traces_of_one_day_without_ranks_are_not_compared(tmp_path: Path, invoke: Invoke) -> None:
+    for name, slow in (("a", 1), ("b", 4), ("c", 1)):
+        events = make_events()
+        for event in events:
+            event["dur"] *= slow if event["cat"] == "kernel" else 1
+        write_events(events, tmp_path / f"{name}.json")
+    printed = invoke("fleet", str(tmp_path), "--workers", "1")
+    assert "3 traces read" in printed.out
+    assert "not compared: the traces do not name different ranks" in printed.out
+    assert "Slow" not in printed.out
+
+
+def test_a_fleet_without_a_readable_trace_exits_with_2(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "a.json").write_text('{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": ')
+    result = invoke("fleet", str(tmp_path), "--workers", "1")
+    assert (result.code, "1 file could not be read" in result.err) == (2, True)
 
 
 DAMAGE = st.fixed_dictionaries(
