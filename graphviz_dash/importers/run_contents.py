@@ -17,12 +17,12 @@ from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.node_ids import GraphIds
 from graphviz_dash.model.run import Absent, FileRole, MemoryUse
-from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import WHOLE_GRAPH_PATTERN, Trace
 
 _NO_CLEAN_TIMINGS: Final = (
     "imported from traces, whose times all include profiler overhead, so there are no clean timings"
 )
-_GRAPH_LAUNCH_PATTERN: Final = "^CUDA graph .*, as a whole$"
+_NO_TIMINGS: Final = "imported without a trace, so there are no timings"
 
 
 class RunContents(Struct, frozen=True):
@@ -49,7 +49,8 @@ def build_run_contents(group: SourceGroup, limits: Limits) -> RunContents:
     """
     graphs: list[CapturedGraph] = []
     ids: list[GraphIds] = []
-    absent = [Absent(Fact.CLEAN_PASS, _NO_CLEAN_TIMINGS)]
+    has_trace = any(part.content.trace is not None for part in group.parts)
+    absent = [Absent(Fact.CLEAN_PASS, _NO_CLEAN_TIMINGS if has_trace else _NO_TIMINGS)]
     for content in (part.content for part in group.parts):
         added = _renumber_graphs(content.graphs, len(_get_roots(graphs)))
         graphs += added
@@ -165,7 +166,7 @@ def _iter_missing_environment(trace: Trace | None) -> Iterator[Absent]:
         return
     reason = "the trace records at most the device and the CUDA version"
     yield Absent(Fact.ENVIRONMENT, reason)
-    count = int(trace.gpu["name"].cast(str).str.contains(_GRAPH_LAUNCH_PATTERN).sum())
+    count = int(trace.gpu["name"].cast(str).str.contains(WHOLE_GRAPH_PATTERN).sum())
     if count:
         reason = (
             f"the report traced {count:,} graph launches as single units; record it with "

@@ -17,6 +17,7 @@ from graphviz_dash.importers.bundles import ImportedRun, import_files
 from graphviz_dash.importers.group import get_common_name, strip_extensions
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.load import load_experiment, load_run
+from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import ExecutionMode
 from tests.experiments import replay_trace
 from tests.ingest.formats.test_debug_dot import VERBOSE
@@ -293,6 +294,13 @@ class TestOtherSources:
         assert memory.reserved_bytes == 170
         assert found.sources[0].kind == "torch.cuda.memory snapshot"
 
+    def test_no_trace_means_no_times(self, tmp_path: Path) -> None:
+        file = tmp_path / "graph.pickle"
+        file.write_bytes(pickle.dumps(DATA))
+        (found,) = import_files([file], tmp_path / "out")
+        absent = {row.fact: row.reason for row in load_run(found.path).manifest.absent}
+        assert absent[Fact.CLEAN_PASS] == "imported without a trace, so there are no timings"
+
     def test_pickled_graph_data(self, tmp_path: Path) -> None:
         file = tmp_path / "graph.pickle"
         file.write_bytes(pickle.dumps(DATA))
@@ -317,6 +325,13 @@ class TestRefused:
         for folder in ("x", "y"):
             (tmp_path / folder).mkdir()
         files = [replay(tmp_path / folder / "a.json.gz") for folder in ("x", "y")]
+        names = [run.path.name for run in import_files(files, tmp_path / "out")]
+        assert names == ["x", "y"]
+
+    def test_two_of_one_name_in_folders_of_one_name(self, tmp_path: Path) -> None:
+        for folder in ("1/x", "2/x"):
+            (tmp_path / folder).mkdir(parents=True)
+        files = [replay(tmp_path / folder / "a.json.gz") for folder in ("1/x", "2/x")]
         with pytest.raises(InputError, match="two files of this name"):
             import_files(files, tmp_path / "out")
 

@@ -29,6 +29,7 @@ _END_CAPTURE = re.compile(r"(cuda|cu|hip)StreamEndCapture")
 _GRAPH = re.compile(r"(cuda|cu|hip)GraphLaunch")
 _DEVICE_SYNC = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize")
 _STEP = re.compile(r"ProfilerStep#\d+")
+_HIP = re.compile(r"hip")
 _MICROSECOND = 1000
 
 
@@ -38,6 +39,7 @@ def find_problems(
     annotations: pl.DataFrame,
     *,
     whole_microseconds: bool,
+    is_amd: bool = False,
     cupti_version: int | None = None,
 ) -> tuple[TraceProblem, ...]:
     """Find the defects in a trace's GPU, runtime and annotation tables.
@@ -70,10 +72,15 @@ def find_problems(
         _select_rows(uncaptured, without_work),
         _select_rows(uncaptured, is_graph & without_work),
     )
-    problems.extend(_find_launches_without_work(uncaptured, missing))
+    unlinked = _count_unlinked_kernels(gpu) if is_amd or _is_hip(names, is_launch) else 0
+    if unlinked:
+        problems.append(_build_unlinked_problem(unlinked, gpu))
+    if missing.height > unlinked:
+        problems.extend(_find_launches_without_work(uncaptured, missing))
     single = _select_rows(launches, names.find_matching(_SINGLE_LAUNCH)[is_launch])
     problems.extend(_find_shared_correlations(launches, single, gpu))
-    problems.extend(find_stray_work(gpu, runtime, missing, graphs, cupti_version))
+    linked = gpu.filter(pl.col("correlation").fill_null(-1) != 0) if unlinked else gpu
+    problems.extend(find_stray_work(linked, runtime, missing, graphs, cupti_version))
     problems.extend(find_stitched_replays(gpu, _select_rows(uncaptured, is_graph)))
     calls = CallIntervals(runtime, gpu)
     problems.extend(_find_early_starts(calls, gpu, slack))
@@ -193,6 +200,24 @@ def _find_launches_without_work(
             f"{missing.height:,} of {pluralize(launches.height, 'launch')} have no GPU work in the "
             "trace, so GPU time and kernel counts are too low.",
         )
+
+
+def _is_hip(names: _RowNames, is_launch: Flags) -> bool:
+    return bool((names.find_matching(_HIP) & is_launch).any())
+
+
+def _count_unlinked_kernels(gpu: pl.DataFrame) -> int:
+    return gpu.filter((pl.col("kind") == "kernel") & (pl.col("correlation") == 0)).height
+
+
+def _build_unlinked_problem(count: int, gpu: pl.DataFrame) -> TraceProblem:
+    kernels = int((gpu["kind"] == "kernel").sum())
+    return TraceProblem(
+        "work-of-unknown-launch",
+        f"{pluralize(count, 'kernel')} of {kernels:,} have correlation id 0, which AMD's profiler "
+        "records for kernels of RCCL and of graph launches. Times and counts are complete, but the "
+        "launches of these kernels are unknown.",
+    )
 
 
 def _find_outside_captures(

@@ -138,7 +138,7 @@ def test_workers_have_part_of_it_and_each_row_leads_to_its_event(
         handed.append(real(self, piece))
         return handed[-1]
 
-    monkeypatch.setattr(workers.Workers, "offer", noting)
+    monkeypatch.setattr(workers.Workers, "send_piece", noting)
     loaded = read_trace(mixed(400).write(tmp_path / "t.json.gz"), processes=3)
     assert len(started) == 2
     assert {0, 1} <= set(handed)
