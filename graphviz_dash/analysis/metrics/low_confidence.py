@@ -28,8 +28,10 @@ from graphviz_dash.analysis.metrics.thresholds import (
     STRONG_OBSERVER,
     WIDE_RELATIVE_SPREAD,
 )
+from graphviz_dash.analysis.replays.inferred_graphs import find_captured_launches
 from graphviz_dash.analysis.sample_statistics import Spread, summarise
 from graphviz_dash.analysis.trace.collectives import measure_communication
+from graphviz_dash.analysis.trace.device_work import DeviceWork, measure_devices
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Missing
@@ -37,7 +39,7 @@ from graphviz_dash.model.graph import ConditionalParams, ConditionalType
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run, WorkloadInfo
-    from graphviz_dash.model.trace import TraceProblem
+    from graphviz_dash.model.trace import Trace, TraceProblem
 
 
 class GraphSource(StrEnum):
@@ -49,6 +51,8 @@ class GraphSource(StrEnum):
     """Graphs imported with the trace."""
     CAPTURE = "capture"
     """The run's own capture."""
+    WHOLE = "whole"
+    """A report whose profiler traced graphs as single units, without their kernels."""
 
 
 class _Caveat:
@@ -147,6 +151,16 @@ class NoSteps(Struct, _Caveat, frozen=True):
     """The traced pass marks no steps; ``full_step`` covers all of it."""
 
     full_step: Step
+    captured_nodes: int | None = None
+    """Nodes of each graph that was traced as a whole. None without such graphs, or if not all
+    captures in the trace have the same number."""
+
+
+class SeveralDevices(Struct, _Caveat, frozen=True):
+    """The traced work ran on several GPUs, and the figures cover all of them."""
+
+    devices: tuple[DeviceWork, ...]
+    """Work of each GPU, by number."""
 
 
 class ForeignSteps(Struct, _Caveat, frozen=True):
@@ -294,6 +308,7 @@ class UnknownGraphs(Struct, _Caveat, frozen=True):
 
 LowConfidence: TypeAlias = (
     FewIterations
+    | SeveralDevices
     | Drift
     | WideSpread
     | NoDifference
@@ -413,14 +428,24 @@ def _check_steps(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfid
     without = find_missing_gpu_work(run.replay_trace)
     if without is not None:
         yield NoGpuWork(without)
+    devices = measure_devices(run.replay_trace, traced_steps)
+    if len(devices) > 1:
+        yield SeveralDevices(devices)
     method = traced_steps[0].method
     if method is StepMethod.WHOLE:
-        yield NoSteps(traced_steps[0])
+        full_step = traced_steps[0]
+        captured = _count_captured_nodes(run.replay_trace) if full_step.whole_graphs else None
+        yield NoSteps(full_step, captured)
         return
     if method is not StepMethod.MARKED:
         yield ForeignSteps(method)
     if len(traced_steps) < FEW_TRACED_STEPS:
         yield FewTracedSteps(len(traced_steps), bool(run.manifest.sources))
+
+
+def _count_captured_nodes(trace: Trace) -> int | None:
+    counts = {len(rows) for rows, _ in find_captured_launches(trace)}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def _check_observer(run: Run, figures: Mapping[str, MetricValue]) -> Iterator[LowConfidence]:
