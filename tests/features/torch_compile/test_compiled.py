@@ -361,7 +361,10 @@ def test_a_call_that_the_end_of_the_trace_cuts_is_not_split(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("reason", "explanation"),
     [
-        ("Dynamic shape operator", "Operator `aten.nonzero.default`'s output shape depends on data"),
+        (
+            "Dynamic shape operator",
+            "Operator `aten.nonzero.default`'s output shape depends on data",
+        ),
         ("dynamic shape operator: aten.nonzero.default", None),
     ],
 )
