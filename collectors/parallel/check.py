@@ -146,7 +146,7 @@ class Checker:
             number for number, tensor in deviations.items() if tensor.largest_eager > _MAX_NOISE
         ]
         # The figures of the tensor that the result refers to, if there is one.
-        first = min(noisy or wrong, key=self._writers.__getitem__, default=None)
+        first = min(noisy or wrong, key=lambda number: self._writers[number], default=None)
         shown = list(deviations.values()) if first is None else [deviations[first]]
         check = ParallelCheck(
             replays=len(runs),
