@@ -146,8 +146,8 @@ class Checker:
             number for number, tensor in deviations.items() if tensor.largest_eager > _MAX_NOISE
         ]
         # The figures of the tensor that the result refers to, if there is one.
-        first = min(noisy or wrong, key=lambda number: self._writers[number], default=None)
-        shown = list(deviations.values()) if first is None else [deviations[first]]
+        failing = min(noisy or wrong, key=lambda number: self._writers[number], default=None)
+        shown = list(deviations.values()) if failing is None else [deviations[failing]]
         check = ParallelCheck(
             replays=len(runs),
             delayed_replays=_DELAYED_REPLAYS * len(delayed),

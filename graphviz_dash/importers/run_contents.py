@@ -18,6 +18,7 @@ from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.node_ids import GraphIds
 from graphviz_dash.model.run import Absent, FileRole, MemoryUse
 from graphviz_dash.model.trace import WHOLE_GRAPH_PATTERN, Trace
+from graphviz_dash.units import pluralize
 
 _NO_CLEAN_TIMINGS: Final = (
     "imported from traces, whose times all include profiler overhead, so there are no clean timings"
@@ -168,8 +169,12 @@ def _iter_missing_environment(trace: Trace | None) -> Iterator[Absent]:
     yield Absent(Fact.ENVIRONMENT, reason)
     count = int(trace.gpu["name"].cast(str).str.contains(WHOLE_GRAPH_PATTERN).sum())
     if count:
+        sizes = {len(rows) for rows, _ in find_captured_launches(trace)}
+        nodes = (
+            f" ({pluralize(sizes.pop(), 'node')} each, by the capture)" if len(sizes) == 1 else ""
+        )
         reason = (
-            f"the report traced {count:,} graph launches as single units; record it with "
-            "--cuda-graph-trace=node to see their kernels"
+            f"the report traced {pluralize(count, 'graph launch')} as single units{nodes}; record "
+            "it with --cuda-graph-trace=node to see their kernels"
         )
         yield Absent("kernels within graphs", reason)

@@ -265,8 +265,6 @@ def _describe_no_steps(reason: NoSteps) -> tuple[str, str, str]:
     )
     if totals.whole_graphs:
         text += f", {pluralize(totals.whole_graphs, 'graph')} traced as a whole"
-        if reason.captured_nodes is not None:
-            text += f" ({pluralize(reason.captured_nodes, 'node')} each, by the capture)"
     if totals.launches:
         text += f", {pluralize(totals.launches, 'launch')}"
         text += f" ({totals.graph_launches:,} of graphs)" if totals.graph_launches else ""

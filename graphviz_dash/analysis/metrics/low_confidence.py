@@ -28,7 +28,6 @@ from graphviz_dash.analysis.metrics.thresholds import (
     STRONG_OBSERVER,
     WIDE_RELATIVE_SPREAD,
 )
-from graphviz_dash.analysis.replays.inferred_graphs import find_captured_launches
 from graphviz_dash.analysis.sample_statistics import Spread, summarise
 from graphviz_dash.analysis.trace.collectives import measure_communication
 from graphviz_dash.analysis.trace.device_work import DeviceWork, measure_devices
@@ -39,7 +38,7 @@ from graphviz_dash.model.graph import ConditionalParams, ConditionalType
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run, WorkloadInfo
-    from graphviz_dash.model.trace import Trace, TraceProblem
+    from graphviz_dash.model.trace import TraceProblem
 
 
 class GraphSource(StrEnum):
@@ -151,9 +150,6 @@ class NoSteps(Struct, _Caveat, frozen=True):
     """The traced pass marks no steps; ``full_step`` covers all of it."""
 
     full_step: Step
-    captured_nodes: int | None = None
-    """Nodes of each graph that was traced as a whole. None without such graphs, or if not all
-    captures in the trace have the same number."""
 
 
 class SeveralDevices(Struct, _Caveat, frozen=True):
@@ -433,19 +429,12 @@ def _check_steps(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfid
         yield SeveralDevices(devices)
     method = traced_steps[0].method
     if method is StepMethod.WHOLE:
-        full_step = traced_steps[0]
-        captured = _count_captured_nodes(run.replay_trace) if full_step.whole_graphs else None
-        yield NoSteps(full_step, captured)
+        yield NoSteps(traced_steps[0])
         return
     if method is not StepMethod.MARKED:
         yield ForeignSteps(method)
     if len(traced_steps) < FEW_TRACED_STEPS:
         yield FewTracedSteps(len(traced_steps), bool(run.manifest.sources))
-
-
-def _count_captured_nodes(trace: Trace) -> int | None:
-    counts = {len(rows) for rows, _ in find_captured_launches(trace)}
-    return counts.pop() if len(counts) == 1 else None
 
 
 def _check_observer(run: Run, figures: Mapping[str, MetricValue]) -> Iterator[LowConfidence]:

@@ -25,8 +25,8 @@ def print_diagnosis(name: str | None, diagnosis: Diagnosis) -> None:
     if name is not None:
         print_heading(name)
     click.echo(escape_control_characters(format_doctor_verdict(diagnosis)))
-    for number, group in enumerate(diagnosis.groups, 1):
-        _print_group(number, group)
+    for number, finding_group in enumerate(diagnosis.groups, 1):
+        _print_group(number, finding_group)
     outputs = diagnosis.report.outputs
     if outputs:
         print_heading("After a replay, compared with an eager step from the same state")
