@@ -25,6 +25,7 @@ from graphviz_dash.importers.group import (
     build_run_name,
     group_parts,
     has_duplicates,
+    separate_names,
 )
 from graphviz_dash.importers.manifests import build_imported_manifest, iter_sources, read_trace_head
 from graphviz_dash.importers.run_contents import RunContents, build_run_contents
@@ -89,7 +90,7 @@ def import_files(
                 "at most one of each per run",
                 "Import them without --join.",
             )
-        groups = [select_matching_captures(group, limits) for group in groups]
+        groups = [select_matching_captures(group, limits) for group in separate_names(groups)]
         if prefix:
             groups = [replace(group, name=build_run_name(prefix + group.name)) for group in groups]
         finished = {

@@ -95,6 +95,10 @@ class TraceProblem(Struct, frozen=True):
     """Description."""
 
 
+WHOLE_GRAPH_PATTERN = "^CUDA graph .*, as a whole$"
+"""Names of GPU rows that stand for all work of a graph launch, because the profiler traced graphs
+as single units."""
+
 STITCHED = "stitched-replays"
 """Code of the problem of replays whose kernels lack individual times."""
 

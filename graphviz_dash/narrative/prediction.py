@@ -59,8 +59,12 @@ def _format_verdict(prediction: Prediction) -> str:
             f"No verdict per step: the trace marks no steps. In total: "
             f"{_format_work(prediction)}; the GPU is busy for "
             f"{format_ns(prediction.step.busy_ns)} of "
-            f"{format_ns(round(prediction.eager_ns))} and idle for "
-            f"{format_verdict_figure(prediction)} while the CPU launches."
+            f"{format_ns(round(prediction.eager_ns))}"
+            + (
+                "."
+                if any(part.cause is IdleCause.UNKNOWN for part in prediction.idle.parts)
+                else f" and idle for {format_verdict_figure(prediction)} while the CPU launches."
+            )
         )
     interval = _format_speedup_interval(prediction.speedup)
     gain = f"{format_ratio(prediction.speedup.value)} faster{interval}, {times}{side} per step"
@@ -106,6 +110,7 @@ _IDLE_ACTIVITIES: Final = {
     IdleCause.LOADING: "during allocations and code loading, which are rare in warm steps",
     IdleCause.PROFILER: "during profiler work",
     IdleCause.GRAPH: "between the nodes of graph launches",
+    IdleCause.UNKNOWN: "with unknown CPU activity",
     IdleCause.OTHER: "during other Python code and CPU operators",
 }
 
@@ -115,6 +120,8 @@ def _describe_remaining_idle(prediction: Prediction) -> str:
     if prediction.remaining_idle_ns < _NOTABLE_IDLE_SHARE * prediction.eager_ns:
         return ""
     part = prediction.idle.remaining[0]
+    if part.cause is IdleCause.UNKNOWN:
+        return f"The causes of the idle time are unknown because {_NO_CPU_EVENTS}."
     ns = prediction.idle_ns * part.ns / prediction.idle.total_ns
     by = f" ({part.source[-_MAX_CAUSE_LENGTH:]})" if part.source else ""
     return (
@@ -123,6 +130,8 @@ def _describe_remaining_idle(prediction: Prediction) -> str:
     )
 
 
+_NO_CPU_EVENTS: Final = "the trace has no CPU events"
+_IDLE_OUTCOMES: Final = {IdleCause.LAUNCHING: "removed", IdleCause.UNKNOWN: "unknown"}
 IDLE_HEADINGS: Final = ("CPU activity", "idle", "share", "with a graph", "mostly in")
 
 
@@ -133,7 +142,7 @@ def build_idle_rows(idle: IdleTime) -> tuple[tuple[str, str, str, str, str], ...
             part.cause.value,
             format_ns(round(part.ns)),
             format_percent(part.ns / idle.total_ns),
-            "removed" if part.cause is IdleCause.LAUNCHING else "remains",
+            _IDLE_OUTCOMES.get(part.cause, "remains"),
             part.source or "",
         )
         for part in idle.parts

@@ -30,6 +30,7 @@ from graphviz_dash.analysis.metrics.thresholds import (
 )
 from graphviz_dash.analysis.sample_statistics import Spread, summarise
 from graphviz_dash.analysis.trace.collectives import measure_communication
+from graphviz_dash.analysis.trace.device_work import DeviceWork, measure_devices
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
@@ -50,6 +51,8 @@ class GraphSource(StrEnum):
     """Graphs imported with the trace."""
     CAPTURE = "capture"
     """The run's own capture."""
+    WHOLE = "whole"
+    """A report whose profiler traced graphs as single units, without their kernels."""
 
 
 class _Caveat:
@@ -148,6 +151,13 @@ class NoSteps(Struct, _Caveat, frozen=True):
     """The traced pass marks no steps; ``full_step`` covers all of it."""
 
     full_step: Step
+
+
+class SeveralDevices(Struct, _Caveat, frozen=True):
+    """The traced work ran on several GPUs, and the figures cover all of them."""
+
+    devices: tuple[DeviceWork, ...]
+    """Work of each GPU, by number."""
 
 
 class ForeignSteps(Struct, _Caveat, frozen=True):
@@ -302,6 +312,7 @@ class UnknownGraphs(Struct, _Caveat, frozen=True):
 
 LowConfidence: TypeAlias = (
     FewIterations
+    | SeveralDevices
     | Drift
     | WideSpread
     | NoDifference
@@ -424,6 +435,9 @@ def _check_steps(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfid
     without = find_missing_gpu_work(run.replay_trace)
     if without is not None:
         yield NoGpuWork(without)
+    devices = measure_devices(run.replay_trace, traced_steps)
+    if len(devices) > 1:
+        yield SeveralDevices(devices)
     method = traced_steps[0].method
     if method is StepMethod.WHOLE:
         yield NoSteps(traced_steps[0])

@@ -323,6 +323,16 @@ _MEM = (
         "additional memory cost of graphs; for that, see the change in peak reserved memory.",
     ),
     Metric(
+        "allocated", "Allocated memory", _B, _MEMORY, _LOW,
+        "Number of bytes in live tensors at the end of the clean pass, or at the time of an "
+        "imported snapshot.",
+    ),
+    Metric(
+        "reserved", "Reserved memory", _B, _MEMORY, _LOW,
+        "Number of bytes that the caching allocator holds from the device at the end of the clean "
+        "pass, or at the time of an imported snapshot.",
+    ),
+    Metric(
         "peak_reserved", "Peak reserved memory", _B, _MEMORY, _LOW,
         "Maximum number of bytes that the caching allocator held from the device during the "
         "clean pass, including warm-up.",

@@ -166,10 +166,12 @@ def compute_memory_metrics(run: Run) -> Iterable[MetricValue]:
     """Yield allocator statistics after the clean pass."""
     memory = run.memory
     if memory is None:
-        for metric in ("private_pool", "peak_reserved", "peak_allocated"):
+        for metric in ("private_pool", "allocated", "reserved", "peak_reserved", "peak_allocated"):
             yield make_missing_value(metric, explain_missing(run, Fact.MEMORY))
         return
     yield make_value("private_pool", sum(pool.reserved_bytes for pool in memory.pools))
+    yield make_value("allocated", memory.allocated_bytes)
+    yield make_value("reserved", memory.reserved_bytes)
     for metric, peak in (
         ("peak_reserved", memory.peak_reserved_bytes),
         ("peak_allocated", memory.peak_allocated_bytes),

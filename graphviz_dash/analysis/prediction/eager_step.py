@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.attribution.captured_launches import find_capture_windows
 from graphviz_dash.analysis.prediction.stream_order import (
     LaunchedItems,
@@ -210,7 +210,7 @@ class _Calls:
         self.records = np.flatnonzero(
             _match_codes(codes, [name.startswith(_RECORDS) for name in names])
         )
-        self._thread = get_column(trace.runtime, "tid")
+        self._thread = get_threads(trace.runtime)
         self._ops = trace.ops
         self.is_graph = _match_codes(
             codes, [get_call_class(n) is CallClass.GRAPH_LAUNCH for n in names]
@@ -249,7 +249,9 @@ class _Calls:
     def _is_in_operator(self, rows: Ints) -> Flags:
         if not len(self._ops) or not len(rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        ops = Nesting.build(*(get_column(self._ops, name) for name in ("ts", "dur", "tid")))
+        ops = Nesting.build(
+            get_column(self._ops, "ts"), get_column(self._ops, "dur"), get_threads(self._ops)
+        )
         around = ops.find_around(self.start[rows], self._thread[rows])
         return np.asarray(around != NONE, dtype=np.bool_)
 

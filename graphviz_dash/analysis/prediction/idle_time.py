@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Flags, Floats, Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Flags, Floats, Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
 
@@ -60,6 +60,8 @@ class IdleCause(StrEnum):
     """Between the nodes of one launch."""
     OTHER = "other Python"
     """Other code of the program, including CPU operators."""
+    UNKNOWN = "unknown"
+    """A trace without CPU events does not show what the CPU did."""
 
 
 class IdlePart(Struct, frozen=True):
@@ -224,7 +226,7 @@ class _Events(Struct, frozen=True):
     @classmethod
     def read(cls, table: pl.DataFrame, threads: Ints) -> _Events:
         code, names = encode(table["name"])
-        on_threads = np.isin(get_column(table, "tid"), threads)
+        on_threads = np.isin(get_threads(table), threads)
         start = get_column(table, "ts")[on_threads]
         end = start + np.maximum(get_column(table, "dur")[on_threads], 0)
         return cls(names, np.asarray(code[on_threads], dtype=np.int64), start, end)
@@ -253,15 +255,18 @@ def _merge_spans(parts: list[_Events]) -> _Spans:
 
 class _CpuActivity:
     def __init__(self, trace: Trace) -> None:
+        self.is_recorded = any(
+            table.height for table in (trace.runtime, trace.ops, trace.annotations, trace.python)
+        )
         submits = np.flatnonzero(
-            _Events.read(trace.runtime, get_column(trace.runtime, "tid")).match_names(
+            _Events.read(trace.runtime, get_threads(trace.runtime)).match_names(
                 lambda name: get_call_class(name) in _SUBMITS
             )
         )
         marks = trace.annotations["name"].str.starts_with("ProfilerStep#").fill_null(False)
         threads = np.union1d(
-            get_column(trace.runtime, "tid")[submits],
-            get_column(trace.annotations.filter(marks), "tid"),
+            get_threads(trace.runtime)[submits],
+            get_threads(trace.annotations.filter(marks)),
         )
         calls = _Events.read(trace.runtime, threads)
         ops, ranges, frames = (
@@ -308,6 +313,8 @@ class _CpuActivity:
         """Return the time of each cause in each gap, shape (gaps,), in ns."""
         begin, end = gaps.begin, gaps.end
         gap_ns = end - begin
+        if not self.is_recorded:
+            return {IdleCause.LAUNCHING: np.zeros_like(gap_ns), IdleCause.UNKNOWN: gap_ns}
         waiting = _merge_spans(self._parts[IdleCause.WAITING])
         launch_index = np.searchsorted(self._submitted, gaps.launched, "right")
         last_submit_end = (
@@ -347,7 +354,7 @@ class _CpuActivity:
         return divided
 
     def find_source(self, cause: IdleCause, gaps: _Gaps, ns: Ints) -> str | None:
-        if cause in (IdleCause.LAUNCHING, IdleCause.GRAPH):
+        if cause in (IdleCause.LAUNCHING, IdleCause.GRAPH, IdleCause.UNKNOWN):
             return None
         longest = int(np.argmax(ns))
         begin, end = int(gaps.begin[longest]), int(gaps.end[longest])

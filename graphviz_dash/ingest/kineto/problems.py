@@ -22,7 +22,10 @@ from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.units import format_ns, pluralize
 
 # cudaLaunchHostFunc runs on the CPU.
-_SINGLE_LAUNCH = re.compile(r"(cuda|cu|hip|hipModule|hipExt|hipExtModule)Launch(?!HostFunc)")
+_SINGLE_LAUNCH = re.compile(
+    r"(cuda|cu|hip|hipModule|hipExt|hipExtModule)Launch(?!HostFunc)"
+    r"|(ur|pi)Enqueue(Cooperative)?KernelLaunch"
+)
 _LAUNCH = re.compile(rf"{_SINGLE_LAUNCH.pattern}|(cuda|cu|hip)GraphLaunch")
 _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)StreamEndCapture")
@@ -38,6 +41,7 @@ def find_problems(
     annotations: pl.DataFrame,
     *,
     whole_microseconds: bool,
+    is_amd: bool = False,
     cupti_version: int | None = None,
 ) -> tuple[TraceProblem, ...]:
     """Find the defects in a trace's GPU, runtime and annotation tables.

@@ -17,6 +17,7 @@ from itertools import count
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from graphviz_dash.ingest.kineto.column_blocks import Block, Ints, compress_values, expand_blocks
 from graphviz_dash.ingest.kineto.events import ABSENT, Args, Event, UnusableEventError
@@ -141,6 +142,18 @@ class TableColumns:
         """Convert waiting values to blocks, after the last piece."""
         for column in list(self._pending):
             self._finish_block(column)
+
+    def keep_rows(self, is_kept: npt.NDArray[np.bool_]) -> None:
+        """Keep only these rows of the finished table."""
+        for column, blocks in self.blocks.items():
+            values = expand_blocks(blocks)[is_kept]
+            self.blocks[column] = [compress_values(values)] if len(values) else []
+        kept_before = np.concatenate(([0], np.cumsum(is_kept)))
+        bounds = np.cumsum([0, *self.rows])
+        self.rows = np.diff(kept_before[bounds]).tolist()
+        if self.file_order is not None:
+            order = self.file_order[is_kept[self.file_order]]
+            self.file_order = kept_before[order]
 
     def expand_column(self, name: str, out: Ints | None = None) -> Ints:
         """Expand a column, piece by piece, in ``out`` if given, and release its blocks."""

@@ -169,3 +169,29 @@ def test_replays_whose_times_are_stitched_together(
     found = read_trace(trace.write(tmp_path / "t.json.gz"))
     assert [problem.code for problem in found.info.problems] == codes
     assert found.info.has_stitched_replays == bool(codes)
+
+
+@pytest.mark.parametrize(
+    ("device", "call"), [("AMD Instinct MI300X", "cudaLaunchKernel"), ("", "hipLaunchKernel")]
+)
+def test_kernels_that_roctracer_does_not_link_are_not_lost(
+    tmp_path: Path, device: str, call: str
+) -> None:
+    trace = TraceBuilder(device_names=(device,))
+    for number in range(3):
+        launch = trace.runtime(call, number * 1_000, 100)
+        is_linked = number == 0
+        trace.kernel("k", number * 1_000 + 200, 100, correlation=launch if is_linked else 0)
+    found = problems(trace, tmp_path)
+    assert list(found) == ["work-without-id"]
+    assert found["work-without-id"].text.startswith("2 kernels have no correlation id")
+    trace.runtime(call, 9_000, 100)
+    assert "launch-without-work" in problems(trace, tmp_path)
+
+
+def test_kernels_of_id_0_on_nvidia_are_started_by_the_gpu(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    launch = trace.runtime("cudaLaunchKernel", 0, 100)
+    trace.kernel("k", 200, 100, correlation=launch)
+    trace.kernel("body", 400, 100, correlation=0)
+    assert list(problems(trace, tmp_path)) == ["work-of-no-call"]
