@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any, Final, TypeVar
 
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
-from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, end_with_parent
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,6 +27,7 @@ R = TypeVar("R")
 MAX_RETRIES: Final = 3
 """Number of times that Dask retries a task after the death of its worker."""
 
+_SAFE_PATH: Final = "PYTHONSAFEPATH"
 _STARTING: Final = Lock()
 
 PROCESS_DIED: Final = "the reading process died each time (out of memory?)"
@@ -44,7 +45,12 @@ def create_executor(scheduler: str | None, workers: int | None = None) -> Iterat
     if scheduler is None:
         count = workers or os.cpu_count() or 1
         # A fork of a process with Polars' threads can deadlock.
-        with ProcessPoolExecutor(count, mp_context=_Context(), initializer=_limit_threads) as pool:
+        with (
+            _safe_path(),
+            ProcessPoolExecutor(
+                count, mp_context=_Context(), initializer=_start_worker, initargs=(os.getpid(),)
+            ) as pool,
+        ):
             yield pool
         return
     try:
@@ -93,9 +99,27 @@ def hide_main_module() -> Iterator[None]:
                 sys.modules["__main__"] = main
 
 
-def _limit_threads() -> None:
-    """Limit a worker to one thread of Polars and no child processes, as there is one worker per
-    core. Set before Polars is imported."""
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Prevent worker processes started meanwhile from importing modules of the working folder.
+
+    multiprocessing starts them, and their resource tracker, with ``python -c``.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_SAFE_PATH, None)
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+def _start_worker(parent: int) -> None:
+    """End the worker with the process ``parent``, and limit it to one thread of Polars and no child
+    processes, as there is one worker per core. Set before Polars is imported."""
+    end_with_parent(parent)
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     os.environ.setdefault(PROCESSES_VARIABLE, "1")
 

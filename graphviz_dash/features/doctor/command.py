@@ -122,7 +122,8 @@ def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
     with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", suffix=".bundles") as listing:
         process = subprocess.run(
             [
-                *(sys.executable, "-m", "collectors.doctor"),
+                # -P: never import modules from the working folder.
+                *(sys.executable, "-P", "-m", "collectors.doctor"),
                 *(f"--output={output}", f"--typed={typed}", f"--written={listing.name}"),
                 *arguments,
             ],
