@@ -43,7 +43,7 @@ def load_run(
         path: Folder of the bundle.
         limits: Limits for traces.
         traces: Load the traces, possibly from the cache (``ingest/cache.py``).
-        checked: Verify the sha256 of traces that are not loaded.
+        check_hashes: Verify the sha256 of traces that are not loaded.
 
     Raises:
         InputError: Not a bundle, content that contradicts its manifest or docs/bundle-format.md, or
@@ -80,7 +80,7 @@ def add_replay_trace(run: Run, limits: Limits = DEFAULT_LIMITS) -> Run:
     entries = [entry for entry in run.manifest.files if entry.role is FileRole.REPLAY_TRACE]
     if not entries or run.replay_trace is not None:
         return run
-    file = check_file(run.path, entries[0], check_hash=False)
+    file = check_file(run.path, entries[0])
     return replace(run, replay_trace=_open_trace(file, entries[0].sha256, limits))
 
 

@@ -16,6 +16,7 @@ from graphviz_dash.bundle.schema import SUPPORTED_VERSIONS
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.load import (
+    add_replay_trace,
     can_follow,
     find_experiments,
     load_experiment,
@@ -280,6 +281,9 @@ def test_a_damaged_trace_is_found_when_it_is_read(tmp_path: Path) -> None:
         load_run(path / "graph", traces=False)
     with pytest.raises(InputError, match="sha256"):
         load_experiment(path)
+    run = load_experiment(path, traces=False).runs[1]
+    with pytest.raises(InputError, match="sha256"):
+        add_replay_trace(run)
     # Of all that is read nothing is taken unseen.
     clean = path / "graph" / "clean.json"
     clean.write_bytes(clean.read_bytes()[:-1] + b" ")
