@@ -13,9 +13,10 @@ from typing import Any, Final
 import fsspec
 from msgspec import Struct
 
+from graphviz_dash.bundle.files import NOT_UTF8, check_utf8, is_utf8
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.bundle.schema import MANIFEST_FILE
-from graphviz_dash.errors import InputError, MissingRequirementError
+from graphviz_dash.errors import InputError, MissingRequirementError, escape_control_characters
 
 _VERBOSE_LIBRARIES: Final = ("gcsfs", "s3fs")
 """Libraries that log a traceback per attempt. Only the final error is reported."""
@@ -81,6 +82,7 @@ def find_locations(addresses: Sequence[str]) -> list[Location]:
 
 def _find_local(text: str) -> Iterator[Location]:
     path = Path(text)
+    check_utf8(path)
     try:
         if path.is_dir():
             yield from _find_in_folder(path, text)
@@ -104,7 +106,9 @@ def _find_in_folder(folder: Path, address: str) -> Iterator[Location]:
     if bundle:
         yield Location(address, is_bundle=True)
     for child, kind in zip(children, kinds, strict=True):
-        if kind is _Kind.FOLDER:
+        if kind is not _Kind.OTHER and not is_utf8(child.name):
+            yield Location(escape_control_characters(str(child)), problem=NOT_UTF8)
+        elif kind is _Kind.FOLDER:
             yield from _find_in_folder(child, str(child))
         elif kind is _Kind.FILE:
             yield Location(str(child))
