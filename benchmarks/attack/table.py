@@ -48,7 +48,9 @@ ATTACKS: Final = (
     Attack(
         "a manifest that claims the hash of another trace",
         "fell: another experiment showed 141 instead of 559 µs",
-        by_tests("tests/ingest/test_cache.py", "tests/ingest/test_load.py", "-k", "hash or damaged"),
+        by_tests(
+            "tests/ingest/test_cache.py", "tests/ingest/test_load.py", "-k", "hash or damaged"
+        ),
     ),
     Attack(
         "files that freeze their reader",

@@ -6,12 +6,11 @@ The recorded program is not such a process: it is started as the user would star
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import Final
 
 PYTHON: Final = (sys.executable, "-P")
 """Start of a command that runs a module of ours."""
 
-SAFE_PATH: Final[Mapping[str, str]] = {"PYTHONSAFEPATH": "1"}
+SAFE_PATH: Final = {"PYTHONSAFEPATH": "1"}
 """Environment variables that extend ``-P`` to the subprocesses of a subprocess, such as the compile
 workers of torch."""

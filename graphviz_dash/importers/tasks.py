@@ -6,18 +6,21 @@ must be atomic and idempotent, as those here are.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
+from queue import Empty, SimpleQueue
 from threading import Lock
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
+from graphviz_dash.bundle.staging import remove_abandoned_scratch
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
 from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, end_with_parent
 
@@ -27,6 +30,7 @@ R = TypeVar("R")
 MAX_RETRIES: Final = 3
 """Number of times that Dask retries a task after the death of its worker."""
 
+_POLL_S: Final = 0.5
 _SAFE_PATH: Final = "PYTHONSAFEPATH"
 _STARTING: Final = Lock()
 
@@ -51,7 +55,15 @@ def create_executor(scheduler: str | None, workers: int | None = None) -> Iterat
                 count, mp_context=_Context(), initializer=_start_worker, initargs=(os.getpid(),)
             ) as pool,
         ):
-            yield pool
+            try:
+                yield pool
+            except BaseException:
+                # Otherwise the pool waits for all tasks.
+                for process in multiprocessing.active_children():
+                    process.kill()
+                    process.join()
+                remove_abandoned_scratch()
+                raise
         return
     try:
         from distributed import Client
@@ -151,7 +163,7 @@ def run_all(
                 futures = {
                     executor.submit(_run_task, function, item): key for key, item in pending.items()
                 }
-                for future in as_completed(futures):
+                for future in _iter_completed(futures):
                     key = futures[future]
                     result = _get_result(future, pending[key], build_failure)
                     del pending[key]
@@ -177,9 +189,8 @@ def _run_sequentially(
             with create_executor() as executor:
                 while pending:
                     item = pending[0]
-                    result = _get_result(
-                        executor.submit(_run_task, function, item), item, build_failure
-                    )
+                    (future,) = _iter_completed([executor.submit(_run_task, function, item)])
+                    result = _get_result(future, item, build_failure)
                     pending.popleft()
                     deaths = 0
                     yield result
@@ -188,6 +199,22 @@ def _run_sequentially(
             if deaths == 2:
                 yield build_failure(pending.popleft(), PROCESS_DIED)
                 deaths = 0
+
+
+def _iter_completed(futures: Collection[Any]) -> Iterator[Any]:
+    """Yield futures as they complete, like ``as_completed``.
+
+    Wakes up regularly, because a signal that another thread receives does not end a wait.
+    """
+    completed: SimpleQueue[Any] = SimpleQueue()
+    for future in futures:
+        future.add_done_callback(completed.put)
+    for _ in range(len(futures)):
+        future = None
+        while future is None:
+            with suppress(Empty):
+                future = completed.get(timeout=_POLL_S)
+        yield future
 
 
 def _get_result(future: Any, item: T, build_failure: Callable[[T, str], R]) -> R:
