@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import shutil
 import signal
@@ -33,6 +34,30 @@ def working_folder(_: Dashboard) -> str:
         status = request(own.address, "/", headers={"Origin": "http://evil.example"}).status
         must(status == 403, "the folder's settings let other origins in")
     return f"held: none of {len(_MODULES)} modules ran, settings do not count"
+
+
+def names_and_descriptions(_: Dashboard) -> str:
+    """Folders and runs whose names are not text, and an ``about.txt`` that is a pipe or a link."""
+    with dashboard(["decode", "mlp-train", "fork-join", "superset"]) as own:
+        folder = own.folder
+        (folder / "fork-join").rename(folder / os.fsdecode(b"bad\xff"))
+        (folder / "superset" / "graph").rename(folder / "superset" / os.fsdecode(b"graph\xff"))
+        shutil.copytree(folder / "mlp-train", folder / "line\nfeed\x1b]0;x\x07")
+        secret = folder.parent / "secret"
+        secret.write_text("machine example.org password 1234\n", encoding="utf-8")
+        for name in ("decode", "mlp-train"):
+            (folder / name / "about.txt").unlink(missing_ok=True)
+        os.mkfifo(folder / "decode" / "about.txt")
+        (folder / "mlp-train" / "about.txt").symlink_to(secret)
+        with Visitor(own.address) as visitor:
+            visitor.open()
+            must(not visitor.problems, f"the Overview shows {visitor.problems}")
+            must("password 1234" not in visitor.text, "a link gave a file")
+            must(r"bad\\udcff" in visitor.text, "the folder that was skipped is not reported")
+            for page in ("compare", "timeline", "graph", "export"):
+                visitor.open(page, "experiment=decode")
+                must(not visitor.problems, f"{page} shows {visitor.problems}")
+    return "held: skipped and reported; four pages of another experiment are there"
 
 
 def run_that_arrives(served: Dashboard) -> str:

@@ -36,6 +36,23 @@ ATTACKS: Final = (
         lives.working_folder,
     ),
     Attack(
+        "names that are not UTF-8, `about.txt` as a pipe or a link",
+        "fell: no Overview, a link gave a line of any file",
+        lives.names_and_descriptions,
+    ),
+    Attack(
+        "modules in the working folder of every command",
+        "fell: `import`, `fleet` and `compare` ran `multiprocessing.py`",
+        by_tests("tests/app/cli/test_working_folder.py"),
+    ),
+    Attack(
+        "a manifest that claims the hash of another trace",
+        "fell: another experiment showed 141 instead of 559 µs",
+        by_tests(
+            "tests/ingest/test_cache.py", "tests/ingest/test_load.py", "-k", "hash or damaged"
+        ),
+    ),
+    Attack(
         "files that freeze their reader",
         "fell: 136 bytes stopped the server for all",
         files.hostile(*FREEZING),

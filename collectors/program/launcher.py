@@ -210,7 +210,10 @@ def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:
     if not command or not Path(command[0]).name.startswith("python"):
         return
     code = (
-        "import importlib.util, sys\n"
+        # -c searches the working folder first. Python before 3.11 has no -P.
+        "import sys\n"
+        "sys.path[:] = filter(None, sys.path)\n"
+        "import importlib.util\n"
         "sys.exit(' '.join(n for n in sys.argv[1:] if importlib.util.find_spec(n) is None) or 0)"
     )
     try:

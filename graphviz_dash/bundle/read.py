@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from graphviz_dash.bundle.files import check_utf8
 from graphviz_dash.bundle.graph_checks import check_graphs
 from graphviz_dash.bundle.parts import (
     JSON_PARTS,
@@ -86,6 +87,7 @@ def read_manifest(path: Path) -> Manifest:
         InputError: No manifest, not JSON, another format, an unsupported version, or a field of the
             wrong type; names field and value.
     """
+    check_utf8(path)
     file = path / MANIFEST_FILE
     with _convert_os_errors(path):
         if not path.is_dir():

@@ -10,6 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -23,6 +26,7 @@ except ImportError:  # Windows
 
 STAGING_SUFFIX: Final = ".staging"
 
+_SCRATCH_NAME: Final = "graphviz-dash-command"
 _MAX_ATTEMPTS: Final = 3
 
 
@@ -64,6 +68,25 @@ class Staging:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+@contextmanager
+def create_scratch_folder() -> Iterator[Path]:
+    """Provide a private folder in the system's temporary folder, removed afterwards.
+
+    Those of killed processes are removed before the first one of this process is created.
+    """
+    _remove_abandoned_scratch_once()
+    with Staging(Path(tempfile.gettempdir()), _SCRATCH_NAME) as staging:
+        yield staging.path
+
+
+def remove_abandoned_scratch() -> None:
+    """Remove scratch folders of killed processes of this user."""
+    remove_abandoned_folders(Path(tempfile.gettempdir()), _SCRATCH_NAME)
+
+
+_remove_abandoned_scratch_once = cache(remove_abandoned_scratch)
 
 
 class AbandonedFolder(Struct, frozen=True):

@@ -31,7 +31,7 @@ def ls(path: Path, as_json: bool) -> None:
         )
     search = search_experiments(path)
     for problem in search.problems:
-        click.echo(escape_control_characters(f"Skipped: {problem}."), err=True)
+        click.echo(f"Skipped: {problem}.", err=True)
     experiments = [load_light_experiment(folder) for folder in search.experiments]
     if as_json:
         listed = [(compare_runs(light.experiment), light.unreadable) for light in experiments]

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, Final
 
+from streamlit import net_util
+
 from graphviz_dash.app.hosting.access import get_access
 from graphviz_dash.app.hosting.browser_address import patch_sessions
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS
@@ -40,6 +42,9 @@ async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
     handle_signals(_clean_up)
     if read_settings().supervised:
         stop_with_parent()
+    # Streamlit asks a server of Amazon for the external address of this machine to admit sockets
+    # of an unknown origin. The guard decides about origins.
+    net_util.get_external_ip = _get_no_address
     # Generate and print a required token before the first request.
     get_access()
     if not is_plain():
@@ -53,6 +58,10 @@ async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
         yield None
     finally:
         _clean_up()
+
+
+def _get_no_address() -> None:
+    """Return None in place of the external address."""
 
 
 def _clean_up() -> None:

@@ -20,6 +20,8 @@ HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
+    # Popups stay reachable, because a trace is sent to the window of the Perfetto UI.
+    "cross-origin-opener-policy": "same-origin-allow-popups",
     "x-frame-options": "DENY",
 }
 _DOCUMENT: Final = Path(streamlit.__file__).parent / "static" / "index.html"

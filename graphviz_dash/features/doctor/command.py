@@ -23,6 +23,7 @@ from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.evaluation import predict_run
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
+from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.cli.loading import open_run
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
@@ -112,24 +113,31 @@ def doctor(
     arguments += [f"--workload={workload}"] if workload else ["--", *program]
     if output is not None:
         raise click.exceptions.Exit(_examine(output, arguments, as_json))
-    with tempfile.TemporaryDirectory(prefix="graphviz-dash-doctor-") as folder:
-        raise click.exceptions.Exit(_examine(Path(folder), arguments, as_json))
+    with create_scratch_folder() as folder:
+        raise click.exceptions.Exit(_examine(folder, arguments, as_json))
 
 
 def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
     """Run the examination in a separate process and print its result."""
     typed = json.dumps(["graphviz-dash", *sys.argv[1:]])
     with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", suffix=".bundles") as listing:
-        process = subprocess.run(
+        process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "collectors.doctor"),
+                # -P: never import modules from the working folder.
+                *(sys.executable, "-P", "-m", "collectors.doctor"),
                 *(f"--output={output}", f"--typed={typed}", f"--written={listing.name}"),
                 *arguments,
             ],
             # Program output goes to stderr: stdout holds the report.
             stdout=_STDERR,
-            check=False,
         )
+        try:
+            process.wait()
+        except BaseException:
+            # An interrupt of this process alone; the other passes it on to the program.
+            process.terminate()
+            process.wait()
+            raise
         bundles = [Path(line) for line in listing.read().splitlines()]
     if process.returncode not in (0, _PROGRAM_FAILED) or not bundles:
         # That process has already reported the error on stderr.

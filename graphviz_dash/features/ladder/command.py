@@ -126,7 +126,11 @@ def _load_loop_report(path: Path, name: str | None) -> LoopReport:
 def _load_runs(path: Path) -> list[Run]:
     if is_bundle(path):
         return [load_run(path.absolute(), traces=False)]
-    return list(load_light_experiment(path).experiment.runs)
+    light = load_light_experiment(path)
+    if light.unreadable and not light.experiment.runs:
+        # Raises the reason, which the listing has as text only.
+        load_run(light.unreadable[0][0], traces=False)
+    return list(light.experiment.runs)
 
 
 def _select_family(path: Path, report: LoopReport, name: str | None) -> FamilyReport:
