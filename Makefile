@@ -7,6 +7,8 @@ TRACES ?= sample_traces
 VENV ?= .venv
 JOBS ?= 3
 PYTEST_ARGS ?=
+MATRIX ?=
+TORCH_PYTHON ?= python3
 
 # Without PYTHON=... the first of these that is new enough makes the environment.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
@@ -26,7 +28,7 @@ SCRIPTS := graphviz_dash/ui/components graphviz_dash/features tests/ui/component
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test suite check types lint audit attack format docs pictures constraints clean python-matches
+.PHONY: help run test suite check types lint audit attack format docs matrix torch-names pictures constraints clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -71,6 +73,12 @@ docs: $(VENV)/.dev python-matches ## Write anew what comes from the code (docs/m
 	mv docs/metrics.md.new docs/metrics.md
 	$(IN_VENV) -m scripts.document_schemas docs/schemas
 	$(IN_VENV) -m scripts.wire_types
+
+matrix: $(VENV)/.dev python-matches ## Run the tests without a browser on the oldest and newest allowed dependencies (MATRIX=oldest)
+	@$(IN_VENV) -m scripts.matrix $(MATRIX)
+
+torch-names: ## Check the private names of torch that collectors use (TORCH_PYTHON=interpreter with torch)
+	@$(TORCH_PYTHON) scripts/torch_names.py
 
 pictures: $(VENV)/.dev python-matches ## Take the pictures in docs/pictures anew
 	@sh tests/chromium.sh $(IN_VENV)
