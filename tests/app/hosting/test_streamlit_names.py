@@ -9,7 +9,7 @@ import pytest
 from streamlit.runtime.app_session import AppSession
 
 import graphviz_dash
-from benchmarks.attack.visitor import Visitor
+from evaluation.attack.visitor import Visitor
 from graphviz_dash.app.hosting.browser_address import patch_sessions
 from graphviz_dash.app.hosting.switch import apply_patch
 from tests.serving import ROOT, served
