@@ -7,6 +7,8 @@ TRACES ?= sample_traces
 VENV ?= .venv
 JOBS ?= 3
 PYTEST_ARGS ?=
+MATRIX ?=
+TORCH_PYTHON ?= python3
 
 # Without PYTHON=... the first of these that is new enough makes the environment.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
@@ -26,7 +28,7 @@ SCRIPTS := graphviz_dash/ui/components graphviz_dash/features tests/ui/component
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test suite check types lint language audit attack format docs pictures constraints clean python-matches
+.PHONY: help run test suite check types lint language audit attack format docs matrix torch-names pictures constraints clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -42,12 +44,8 @@ test: check ## Run the checks and every test, those in a real browser included (
 suite: $(VENV)/.dev python-matches ## Run every test, without the checks
 	$(IN_VENV) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
-<<<<<<< HEAD
-check: lint types ## Lint, format, types, import walls and audit, changing nothing
+check: lint language types ## Lint, format, language, types, import walls and audit, changing nothing
 	@$(IN_VENV) scripts/audit.py --optional
-=======
-check: audit lint language types ## Lint, format, language, types, import walls and audit, changing nothing
->>>>>>> main
 
 types: $(VENV)/.dev python-matches ## Check the types
 	$(IN_VENV) -m mypy
@@ -60,18 +58,14 @@ lint: $(VENV)/.dev python-matches ## Lint, format and import walls
 	$(VENV)/bin/deno lint --quiet
 	$(VENV)/bin/deno check --quiet $(SCRIPTS)
 
-<<<<<<< HEAD
-audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (fails without a network)
-=======
 language: $(VENV)/.dev python-matches ## Check the language of code, documentation and visible text
 	@$(IN_VENV) -m scripts.language.check
 
-audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (says so without a network)
->>>>>>> main
+audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (fails without a network)
 	@$(IN_VENV) scripts/audit.py
 
 attack: $(VENV)/.dev python-matches ## Attack a dashboard of its own, on this machine alone, and print what came of it (minutes)
-	@$(IN_VENV) -m benchmarks.attack
+	@$(IN_VENV) -m evaluation.attack
 
 format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(IN_VENV) -m ruff check --fix .
@@ -83,6 +77,12 @@ docs: $(VENV)/.dev python-matches ## Write anew what comes from the code (docs/m
 	mv docs/metrics.md.new docs/metrics.md
 	$(IN_VENV) -m scripts.document_schemas docs/schemas
 	$(IN_VENV) -m scripts.wire_types
+
+matrix: $(VENV)/.dev python-matches ## Run the tests without a browser on the oldest and newest allowed dependencies (MATRIX=oldest)
+	@$(IN_VENV) -m scripts.matrix $(MATRIX)
+
+torch-names: ## Check the private names of torch that collectors use (TORCH_PYTHON=interpreter with torch)
+	@$(TORCH_PYTHON) scripts/torch_names.py
 
 pictures: $(VENV)/.dev python-matches ## Take the pictures in docs/pictures anew
 	@sh tests/chromium.sh $(IN_VENV)

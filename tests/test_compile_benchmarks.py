@@ -14,7 +14,7 @@ PROGRAM = """\
 import json, os, tempfile, time
 from functools import partial
 from pathlib import Path
-from benchmarks.compile_steps import Apart, TRACED, WARM_UP, observed, wait_until_ready
+from evaluation.compile.steps import Apart, TRACED, WARM_UP, observed, wait_until_ready
 
 def measure(name):
     if name == "raises":

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from graphviz_dash.bundle.launch import find_launches, read_launch
-from graphviz_dash.bundle.parts import parse_capture_number
+from graphviz_dash.bundle.parts import parse_capture_number, parse_graph_id
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.loading import show_progress
 from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
@@ -127,7 +127,7 @@ def _describe_contents(run: Run, entry: FileEntry) -> str:
             )
         case FileRole.GRAPH:
             for graph in run.graphs:
-                if entry.path == f"graphs/{graph.id}.json":
+                if graph.id == parse_graph_id(entry.path):
                     nodes, edges = len(graph.nodes), len(graph.edges)
                     return f"{pluralize(nodes, 'node')}, {pluralize(edges, 'edge')}"
         case FileRole.OBSERVERS if run.observers is not None:

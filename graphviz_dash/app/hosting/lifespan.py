@@ -23,7 +23,7 @@ from graphviz_dash.app.hosting.ending import (
 )
 from graphviz_dash.app.hosting.session_locks import patch_session_locks
 from graphviz_dash.app.hosting.sockets import disable_nagle
-from graphviz_dash.app.hosting.switch import is_plain
+from graphviz_dash.app.hosting.switch import apply_patch, is_plain
 from graphviz_dash.server_settings import read_settings
 from graphviz_dash.ui.state.scratch import SCRATCH, remove_scratch_of_killed
 
@@ -50,8 +50,8 @@ async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
     if not is_plain():
         disable_nagle()
         sys.setswitchinterval(_TURN_S)
-        patch_session_locks()
-        patch_sessions()
+        apply_patch(patch_session_locks, "share locks between runs of a page")
+        apply_patch(patch_sessions, "track the address of each browser")
         FIRST_CARDS.start(sys.argv[1:])
         threading.Thread(target=_prepare, name="graphviz-dash start", daemon=True).start()
     try:

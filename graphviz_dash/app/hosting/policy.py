@@ -42,7 +42,8 @@ def build_content_policy(document: bytes | None = None) -> str:
 
 @cache
 def _build_streamlit_policy() -> str:
-    return _build_policy(_DOCUMENT.read_bytes())
+    # Without the file, only the completed document's own scripts are allowed.
+    return _build_policy(_DOCUMENT.read_bytes() if _DOCUMENT.is_file() else b"")
 
 
 def _build_policy(document: bytes) -> str:

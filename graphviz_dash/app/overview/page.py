@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS, KINDS, Card
 from graphviz_dash.app.hosting.preload import preload_all
@@ -28,6 +27,9 @@ from graphviz_dash.ui.page.navigation import get_title, link_markup
 from graphviz_dash.ui.page.pair import show_pair_panel
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry, format_folder
 from graphviz_dash.ui.state.store import COMPARISON, STORE
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
 
 _DRAWING_S: Final = 0.7
 """Seconds for the browser to draw the cards before traces are loaded on all cores."""

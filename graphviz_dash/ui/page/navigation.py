@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 import streamlit as st
 from msgspec import Struct
-from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import escape_html, format_element
 from graphviz_dash.ui.page.registry import PAGES
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
 
 NAMES: Final = tuple(PAGES)
 """Page names, which are also their paths, in navigation order."""

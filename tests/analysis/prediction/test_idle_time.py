@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.predict_public import AT_MOST, gaps_allow
+from evaluation.predict.public import AT_MOST, gaps_allow
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
 from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime, analyse_idle_time
 from graphviz_dash.analysis.prediction.predict import Prediction, Recommendation, predict

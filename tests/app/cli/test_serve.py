@@ -19,8 +19,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from benchmarks.attack.visitor import Visitor
-from benchmarks.fuzz_readers import DOT
+from evaluation.attack.visitor import Visitor
+from evaluation.fuzz_readers import DOT
 from graphviz_dash.app.cli.serve import (
     ServeOptions,
     build_server_command,
