@@ -109,11 +109,8 @@ def predict_from_baseline(
         return prediction
     if isinstance(prediction.speedup, Missing):
         return prediction.speedup
-    if prediction.waits_for_ranks:
-        return Missing(
-            Fact.PREDICTION, "its collectives include the time they wait for other ranks"
-        )
-    return prediction
+    waits = "its collectives include the time they wait for other ranks"
+    return Missing(Fact.PREDICTION, waits) if prediction.waits_for_ranks else prediction
 
 
 def _find_mode_obstacle(run: Run, baseline: Run) -> str:
