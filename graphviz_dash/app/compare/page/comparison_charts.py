@@ -57,7 +57,9 @@ def show_comparison_charts(key: str, result: Comparison, run: RunComparison | No
             )
             draw_figure(chart, "break-even")
             if not isinstance(run.break_even, Missing):
-                st.caption(escape_markdown(format_break_even(run.break_even)))
+                text = format_element("p", escape_html(format_break_even(run.break_even)), "muted")
+                summary = format_element("summary", "Parts of the cost")
+                show_markup(format_element("details", summary + text, "more"))
 
 
 def _explain_missing_idle(run: RunComparison) -> str:

@@ -51,6 +51,7 @@
  * @property {number} [waitingTotal] ns
  * @property {number} most ns
  * @property {string} text
+ * @property {string} cause
  */
 
 /**
@@ -162,6 +163,7 @@ function decodeDifference(sent) {
     waitingTotal: sent.waiting_total ?? 0,
     most: sent.most ?? 0,
     text: sent.text ?? "",
+    cause: sent.cause ?? "",
   };
 }
 

@@ -70,6 +70,8 @@
  * @property {number} [waiting_total] - Waiting loss in the full step.
  * @property {number} [most] - Largest difference at any time.
  * @property {string} [text] - Method that matched the work, in words.
+ * @property {string} [cause] - Main cause of the unprofiled difference, as Compare names it; empty
+ *   if unknown.
  */
 
 /**
