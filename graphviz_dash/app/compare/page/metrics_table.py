@@ -67,7 +67,7 @@ def show_metrics_section(result: Comparison, run: RunComparison | None) -> None:
     st.header("Metrics", anchor=Evidence.FIGURES.value)
     count = sum(len(metrics) for metrics in available.values())
     show_markup(
-        _format_figures(head, [("Main", main)]) if main else "",
+        _format_figures(head, [("", main)]) if main else "",
         format_element(
             "details",
             format_element("summary", f"All {count} metrics")

@@ -68,13 +68,13 @@ def render() -> None:
         show_remedies(runs)
     show_parallel_plans(result)
     show_comparison_charts(chosen.key, result, run)
-    show_metrics_section(result, run)
-    show_low_confidence(result)
-    if run is not None:
-        show_predictions(result, run)
+    with st.container(gap=None):
+        show_metrics_section(result, run)
+        show_low_confidence(result)
+        if run is not None:
+            show_predictions(result, run)
+            show_not_captured(run)
     show_recorded_panel(result)
-    if run is not None:
-        show_not_captured(run)
     kernels = get_kernels(chosen.key)
     if run is None:
         st.header("Kernels per traced step", anchor=Evidence.KERNELS.value)
