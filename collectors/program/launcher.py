@@ -3,7 +3,7 @@
 The program is started as the user would start it (``python train.py``, ``torchrun ...``,
 ``python -m package``), with the same terminal, and is not changed: a folder on PYTHONPATH holds a
 ``sitecustomize`` that calls the hook when a process has imported torch
-(docs/decisions/0008-programs-are-hooked-by-sitecustomize.md).
+(docs/decisions/0008-hook-programs-with-sitecustomize.md).
 """
 
 from __future__ import annotations
