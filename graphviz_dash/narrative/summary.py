@@ -24,6 +24,22 @@ _TILE_LABELS: Final = {
 }
 """Metrics at the top of a comparison, with their labels."""
 
+MAIN_METRICS: Final = (
+    "step_time",
+    "recorded_step",
+    "speedup",
+    "recorded_speedup",
+    "launch_cpu_time",
+    "launches",
+    "gpu_busy",
+    "graph_time_share",
+    "break_even",
+    "peak_reserved_change",
+    "device_memory_change",
+    "iterate_reserved_change",
+)
+"""Metrics shown first, on pages and on the terminal."""
+
 _STEP_METRICS: Final = frozenset(
     {"speedup", "recorded_speedup", "step_saving", "recorded_saving", "break_even"}
 )

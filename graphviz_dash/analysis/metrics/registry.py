@@ -357,7 +357,7 @@ _MEM = (
         "mode, so this is the memory that iterations need.",
     ),
     Metric(
-        "iterate_reserved_change", "Change in reserved, steady state", _B, _MEMORY_PASS, _LOW,
+        "iterate_reserved_change", "Change in steady-state reserved", _B, _MEMORY_PASS, _LOW,
         "Reserved while iterating minus that of the baseline: the change in device memory, "
         "excluding memory outside the allocator.",
     ),

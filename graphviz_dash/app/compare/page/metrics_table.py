@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import streamlit as st
 
@@ -13,24 +12,8 @@ from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.app.compare.page.equation import format_metric_anchor
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.numbers import format_spread
-from graphviz_dash.narrative.summary import format_metric_title
+from graphviz_dash.narrative.summary import MAIN_METRICS, format_metric_title
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
-
-MAIN_METRICS: Final = (
-    "step_time",
-    "recorded_step",
-    "speedup",
-    "recorded_speedup",
-    "launch_cpu_time",
-    "launches",
-    "gpu_busy",
-    "graph_time_share",
-    "break_even",
-    "peak_reserved_change",
-    "device_memory_change",
-    "iterate_reserved_change",
-)
-"""Metrics shown before anything is opened."""
 
 
 def show_metrics_section(result: Comparison, run: RunComparison | None) -> None:
