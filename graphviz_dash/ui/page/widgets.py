@@ -37,6 +37,7 @@ def format_facts(pairs: Iterable[tuple[str, str]]) -> str:
                 "div",
                 format_element("span", escape_html(label))
                 + format_element("b", escape_html(value)),
+                **{"data-fact": label},
             )
             for label, value in pairs
         ),
