@@ -17,15 +17,22 @@ from graphviz_dash.ui.page.markup import escape_html, format_element, format_tab
 
 
 def show_metrics_section(result: Comparison, run: RunComparison | None) -> None:
-    """Show a row per available metric and a column per run, the baseline and ``run`` first; the
-    main metrics at once, all others folded. Nothing without metrics."""
+    """Show the metrics under their heading; nothing without metrics."""
+    if markup := format_metrics(result, run):
+        st.header("Metrics", anchor=Evidence.FIGURES.value)
+        show_markup(markup)
+
+
+def format_metrics(result: Comparison, run: RunComparison | None) -> str:
+    """Format a row per available metric and a column per run, the baseline and ``run`` first; the
+    main metrics at once, all others folded. Empty without metrics."""
     runs = _arrange_runs(result, run)
     available = {
         section: [metric for metric in metrics if _is_available(result, metric)]
         for section, metrics in SECTIONS.items()
     }
     if not any(available.values()):
-        return
+        return ""
     has_process_memory = any(
         compared["device_memory_change"].value is not None for compared in runs
     )
@@ -39,7 +46,7 @@ def show_metrics_section(result: Comparison, run: RunComparison | None) -> None:
     groups: list[tuple[str, list[list[str]]]] = []
     equal: list[list[str]] = []
     for section, metrics in available.items():
-        rows = []
+        rows: list[list[str]] = []
         for metric in metrics:
             row = _format_row(result, runs, metric)
             same = len(runs) > 1 and len({compared[metric.id].text for compared in runs}) == 1
@@ -47,23 +54,19 @@ def show_metrics_section(result: Comparison, run: RunComparison | None) -> None:
         groups.append((escape_html(section), rows))
     groups.append(("Equal in all runs", equal))
     head = ["", *(escape_html(compared.name) for compared in runs)]
-    st.header("Metrics", anchor=Evidence.FIGURES.value)
     count = sum(len(metrics) for metrics in available.values())
-    show_markup(
-        _format_figures(head, [("", main)]) if main else "",
-        format_element(
-            "details",
-            format_element("summary", f"All {count} metrics")
-            + _format_figures([*head, "pass"], [group for group in groups if group[1]])
-            + format_element(
-                "p",
-                "Spreads are the 25th to 75th percentile unless marked 95%. Hover over a name for "
-                "its definition. Clean values come from processes without a profiler.",
-                "muted",
-            ),
-            "more",
-        ),
+    note = (
+        "Spreads are the 25th to 75th percentile unless marked 95%. Hover over a name for its "
+        "definition. Clean values come from processes without a profiler."
     )
+    folded = format_element(
+        "details",
+        format_element("summary", f"All {count} metrics")
+        + _format_figures([*head, "pass"], [group for group in groups if group[1]])
+        + format_element("p", note, "muted"),
+        "more",
+    )
+    return (_format_figures(head, [("", main)]) if main else "") + folded
 
 
 def _format_figures(head: list[str], groups: list[tuple[str, list[list[str]]]]) -> str:
