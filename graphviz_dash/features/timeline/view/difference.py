@@ -98,6 +98,7 @@ def build_difference(run_difference: RunDifference, frame: ViewFrame, lanes: int
         most=int(np.abs(lost.times - lost.other_times).max()),
         text=_describe_matching(lost),
         cause=run_difference.cause,
+        work=lost.work_ns,
     )
 
 

@@ -106,6 +106,8 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
     """Method that matched the work, in words."""
     cause: str = ""
     """Main cause of the unprofiled difference, as Compare names it; empty if unknown."""
+    work: int = 0
+    """Part of the busy loss from longer work; the rest is less overlap."""
 
 
 class TimelineView(msgspec.Struct, frozen=True):

@@ -185,10 +185,15 @@ export function drawDifferenceTitle(scene, row) {
  * Name the cause as Compare does, or else the largest part under the profiler: there is room for one.
  * @param {DecodedDifference} difference
  */
-export function formatCause({ cause, total: [idle, busy], waitingTotal = 0 }) {
+export function formatCause({ cause, total: [idle, busy], work, waitingTotal = 0 }) {
   if (cause) return cause;
   /** @type {[string, number][]} */
-  const parts = [["idle", idle], ["work", busy], ["ranks", waitingTotal]];
+  const parts = [
+    ["idle", idle],
+    ["kernels", work],
+    ["overlap", busy - work],
+    ["ranks", waitingTotal],
+  ];
   const [name, time] = parts.reduce((a, b) => (Math.abs(b[1]) > Math.abs(a[1]) ? b : a));
   return `${name}: ${formatTimeChange(time)}`;
 }

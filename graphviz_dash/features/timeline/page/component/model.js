@@ -52,6 +52,7 @@
  * @property {number} most ns
  * @property {string} text
  * @property {string} cause
+ * @property {number} work
  */
 
 /**
@@ -164,6 +165,7 @@ function decodeDifference(sent) {
     most: sent.most ?? 0,
     text: sent.text ?? "",
     cause: sent.cause ?? "",
+    work: sent.work ?? 0,
   };
 }
 
