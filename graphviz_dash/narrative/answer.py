@@ -199,7 +199,8 @@ def _describe_predicted_step(run: RunComparison, prediction: Prediction) -> Iter
         yield AnswerPart("fix ")
         yield AnswerPart(escape_control_characters(format_blocker(blockers[0])), Evidence.PREDICTED)
         if len(blockers) > 1:
-            yield AnswerPart(f", and {len(blockers) - 1} more")
+            yield AnswerPart(", and ")
+            yield AnswerPart(f"{len(blockers) - 1} more", Evidence.PREDICTED)
     elif remaining := describe_remaining_idle(prediction):
         yield AnswerPart(escape_control_characters(remaining).rstrip("."), Evidence.PREDICTED)
     elif prediction.recommendation is Recommendation.NO:
@@ -414,12 +415,12 @@ def _describe_cause(run: RunComparison, saving: float) -> Iterator[AnswerPart]:
     if run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE:
         spread = run.speedup.spread
         if spread is not None and spread.high is not None:
-            yield AnswerPart(
-                f"the difference of {format_ns(abs(saving))} is within noise: speedup "
-            )
+            yield AnswerPart("the difference of ")
+            yield AnswerPart(format_ns(abs(saving)), Evidence.ITERATIONS)
+            yield AnswerPart(" is within noise: speedup ")
             interval = f"{format_ratio(spread.low)} to {format_ratio(spread.high)}"
             yield AnswerPart(interval, Evidence.FIGURES, run.speedup.metric.id)
-            yield AnswerPart(" (95% interval)")
+            yield AnswerPart(", 95% interval", Evidence.FIGURES, run.speedup.metric.id)
         return
     main = _find_cause(run)
     if main is None:
@@ -430,7 +431,9 @@ def _describe_cause(run: RunComparison, saving: float) -> Iterator[AnswerPart]:
     yield AnswerPart(text, Evidence.WATERFALL)
     if main.share is not None:
         profiled = " under the profiler" if main.basis is Basis.TRACED else ""
-        yield AnswerPart(f", {format_percent(main.share)} of the difference{profiled}")
+        yield AnswerPart(", ")
+        yield AnswerPart(format_percent(main.share), Evidence.WATERFALL)
+        yield AnswerPart(f" of the difference{profiled}")
     elif main.offset is not None:
         noun = _CAUSE_NOUNS[main.offset]
         change = "less" if main.is_saving == (main.offset is Cause.OVERLAP) else "more"
@@ -487,7 +490,9 @@ def _describe_next_step(run: RunComparison) -> Iterator[AnswerPart]:
 def _describe_version_step(run: RunComparison) -> Iterator[AnswerPart]:
     if run.baseline_run is not None:
         dates = [side.manifest.recorded_or_created_at[:10] for side in (run.baseline_run, run.run)]
-        yield AnswerPart(f"recorded {dates[0]} and {dates[1]}: ")
+        yield AnswerPart("recorded ")
+        yield AnswerPart(f"{dates[0]} and {dates[1]}", Evidence.FIGURES)
+        yield AnswerPart(": ")
     yield AnswerPart("see what changed in ")
     yield AnswerPart("Timeline", page="timeline")
 
@@ -499,13 +504,15 @@ def _describe_limit_step(run: RunComparison, name: str) -> Iterator[AnswerPart]:
         yield AnswerPart("avoid " if avoidable else "capture ")
         yield AnswerPart(_name_outside_work(limit) or "the rest", Evidence.NOT_CAPTURED)
         suffix = "" if avoidable else " too"
-        outside = format_percent(limit.work_share)
-        yield AnswerPart(f"{suffix}; {outside} of the work is outside graphs")
+        yield AnswerPart(f"{suffix}; ")
+        yield AnswerPart(format_percent(limit.work_share), Evidence.NOT_CAPTURED)
+        yield AnswerPart(" of the work is outside graphs")
         return
     if isinstance(limit, BusyGpu):
         yield AnswerPart("optimize ")
         yield AnswerPart("the kernels", Evidence.KERNELS)
-        yield AnswerPart(f": the GPU is busy {format_percent(limit.busy_share)} of the step")
+        yield AnswerPart(": the GPU is busy ")
+        yield AnswerPart(f"{format_percent(limit.busy_share)} of the step", Evidence.TIME_BREAKDOWN)
         return
     where = run.time_by_category
     idle = None if isinstance(where, Missing) else where.idle_fraction
@@ -520,7 +527,9 @@ def _describe_limit_step(run: RunComparison, name: str) -> Iterator[AnswerPart]:
     elif run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE:
         spread = run.speedup.spread
         processes = spread.processes if spread else 0
-        yield AnswerPart(f"collect more than {format_count(processes)} processes to narrow it")
+        yield AnswerPart("collect more than ")
+        yield AnswerPart(f"{format_count(processes)} processes", Evidence.ITERATIONS)
+        yield AnswerPart(" to narrow it")
     else:
         yield AnswerPart("see the largest changes in ")
         yield AnswerPart("Timeline", page="timeline")

@@ -54,6 +54,10 @@ def limit_output(*, everything: bool) -> Iterator[None]:
 def _fold(text: str) -> list[str]:
     lines: list[str] = []
     for line in text.splitlines():
+        if "graphviz-dash " in line:
+            # A command stays in one line, to be copied.
+            lines.append(line)
+            continue
         indent = " " * (len(line) - len(line.lstrip()))
         folded = textwrap.wrap(
             line, COLUMNS, subsequent_indent=f"{indent}  ", break_on_hyphens=False
