@@ -69,7 +69,7 @@ class Evidence(StrEnum):
     BREAK_EVEN = "break-even"
     FIGURES = "figures"
     TIME_BREAKDOWN = "where-the-time-goes"
-    NOT_CAPTURED = "not-captured"
+    COVERAGE = "not-captured"
     KERNELS = "kernels"
     FAILURES = "failures"
     PREDICTED = "predicted"
@@ -98,7 +98,7 @@ class Answer(Struct, frozen=True):
     costs: Parts = ()
     """One-time cost and memory; empty if unknown."""
     next_step: Parts = ()
-    """What to do next; empty if there is nothing to do."""
+    """Next step; empty if there is none."""
 
     @property
     def rows(self) -> tuple[tuple[str, Parts], ...]:
@@ -129,10 +129,10 @@ def build_answer(comparison: Comparison) -> Answer | None:
         base_run = comparison.predicted_run
         if base_run is None or isinstance(base_run.graph_prediction, Missing):
             return _explain_missing_comparison(comparison.runs)
-        return _answer_prediction(base_run, base_run.graph_prediction)
+        return _build_predicted_answer(base_run, base_run.graph_prediction)
     if failed is None or base is None or base.step.value is None:
         return None
-    return _answer_failure(failed, base, base.step.value)
+    return _build_failure_answer(failed, base, base.step.value)
 
 
 def build_run_answer(run: RunComparison) -> Answer | None:
@@ -166,7 +166,7 @@ def name_main_cause(run: RunComparison) -> str:
     return "" if main is None else _CAUSE_NOUNS[main.cause]
 
 
-def _answer_prediction(run: RunComparison, prediction: Prediction) -> Answer:
+def _build_predicted_answer(run: RunComparison, prediction: Prediction) -> Answer:
     """Answer by the prediction for ``run``, its first blocker and the idle time of its step."""
     verdict = escape_control_characters(format_short_verdict(prediction))
     before, figure, after = verdict.partition(format_short_verdict_figure(prediction))
@@ -290,7 +290,7 @@ def _describe_graph_share(run: RunComparison) -> Iterator[AnswerPart]:
         yield AnswerPart(f"{format_percent(idle)} of the step", Evidence.TIME_BREAKDOWN)
 
 
-def _answer_failure(run: RunComparison, base: RunComparison, step_ns: float) -> Answer:
+def _build_failure_answer(run: RunComparison, base: RunComparison, step_ns: float) -> Answer:
     """Answer by the failure of ``run`` and the idle time of a baseline step that graphs could
     save."""
     failure = run.failures[0]
@@ -368,7 +368,7 @@ def _describe_equality(run: RunComparison, step_ns: float, saving: float) -> Ite
     if isinstance(limit, OutsideGraphs):
         yield AnswerPart(
             f"{format_percent(limit.work_share)} of the work runs outside graphs",
-            Evidence.NOT_CAPTURED,
+            Evidence.COVERAGE,
         )
         if source := _name_outside_work(limit):
             yield AnswerPart(f", mostly {source}")
@@ -430,10 +430,10 @@ def _describe_cause(run: RunComparison, saving: float) -> Iterator[AnswerPart]:
         text = f"{format_ns(main.ns)} {text}"
     yield AnswerPart(text, Evidence.WATERFALL)
     if main.share is not None:
-        profiled = " under the profiler" if main.basis is Basis.TRACED else ""
+        basis_note = " under the profiler" if main.basis is Basis.TRACED else ""
         yield AnswerPart(", ")
         yield AnswerPart(format_percent(main.share), Evidence.WATERFALL)
-        yield AnswerPart(f" of the difference{profiled}")
+        yield AnswerPart(f" of the difference{basis_note}")
     elif main.offset is not None:
         noun = _CAUSE_NOUNS[main.offset]
         change = "less" if main.is_saving == (main.offset is Cause.OVERLAP) else "more"
@@ -502,10 +502,10 @@ def _describe_limit_step(run: RunComparison, name: str) -> Iterator[AnswerPart]:
     if isinstance(limit, OutsideGraphs):
         avoidable = limit.reason in _REPLAY_WORK
         yield AnswerPart("avoid " if avoidable else "capture ")
-        yield AnswerPart(_name_outside_work(limit) or "the rest", Evidence.NOT_CAPTURED)
+        yield AnswerPart(_name_outside_work(limit) or "the rest", Evidence.COVERAGE)
         suffix = "" if avoidable else " too"
         yield AnswerPart(f"{suffix}; ")
-        yield AnswerPart(format_percent(limit.work_share), Evidence.NOT_CAPTURED)
+        yield AnswerPart(format_percent(limit.work_share), Evidence.COVERAGE)
         yield AnswerPart(" of the work is outside graphs")
         return
     if isinstance(limit, BusyGpu):
@@ -514,8 +514,8 @@ def _describe_limit_step(run: RunComparison, name: str) -> Iterator[AnswerPart]:
         yield AnswerPart(": the GPU is busy ")
         yield AnswerPart(f"{format_percent(limit.busy_share)} of the step", Evidence.TIME_BREAKDOWN)
         return
-    where = run.time_by_category
-    idle = None if isinstance(where, Missing) else where.idle_fraction
+    breakdown = run.time_by_category
+    idle = None if isinstance(breakdown, Missing) else breakdown.idle_fraction
     if idle is not None and idle >= _NOTABLE_IDLE_SHARE and not run.mode.captures_graphs:
         yield AnswerPart("capture graphs too; the GPU is idle for ")
         yield AnswerPart(f"{format_percent(idle)} of the step", Evidence.TIME_BREAKDOWN)

@@ -38,9 +38,9 @@ class BusyGpu(Struct, frozen=True):
 
 def find_limit(run: RunComparison) -> OutsideGraphs | BusyGpu | None:
     """Find the main limit of the gain of ``run``; None if unknown."""
-    where = run.time_by_category
-    if not isinstance(where, Missing) and where.idle_fraction is not None:
-        busy = 1 - where.idle_fraction
+    breakdown = run.time_by_category
+    if not isinstance(breakdown, Missing) and breakdown.idle_fraction is not None:
+        busy = 1 - breakdown.idle_fraction
         if busy >= BUSY_SHARE:
             return BusyGpu(busy)
     if isinstance(run.coverage, Missing) or not run.coverage.work_share:

@@ -36,18 +36,18 @@ def is_brief() -> bool:
 
 @contextmanager
 def limit_output(*, everything: bool) -> Iterator[None]:
-    """Fold the lines printed inside to COLUMNS and cut them to LINES, unless ``everything``."""
+    """Fold the lines output inside to COLUMNS and cut them to LINES, unless ``everything``."""
     if everything:
         yield
         return
-    printed = io.StringIO()
+    output = io.StringIO()
     token = _IS_BRIEF.set(True)
     try:
-        with redirect_stdout(printed):
+        with redirect_stdout(output):
             yield
     finally:
         _IS_BRIEF.reset(token)
-    for line in _cut(_fold(printed.getvalue())):
+    for line in _cut(_fold(output.getvalue())):
         click.echo(line)
 
 
@@ -59,10 +59,10 @@ def _fold(text: str) -> list[str]:
             lines.append(line)
             continue
         indent = " " * (len(line) - len(line.lstrip()))
-        folded = textwrap.wrap(
+        parts = textwrap.wrap(
             line, COLUMNS, subsequent_indent=f"{indent}  ", break_on_hyphens=False
         )
-        lines += folded or [""]
+        lines += parts or [""]
     return lines
 
 

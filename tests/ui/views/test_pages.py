@@ -16,7 +16,11 @@ from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.narrative.answer import build_answer
-from graphviz_dash.narrative.prediction import format_predicted_times, format_short_verdict
+from graphviz_dash.narrative.prediction import (
+    format_predicted_times,
+    format_prediction_verdict,
+    format_short_verdict,
+)
 from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.units import format_ratio
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace

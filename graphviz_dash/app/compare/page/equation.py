@@ -74,7 +74,7 @@ def find_shown_evidence(result: Comparison, run: RunComparison | None) -> frozen
     if run is None or isinstance(run.waterfall, Missing):
         unavailable.add(Evidence.WATERFALL)
     if run is None or isinstance(run.coverage, Missing) or not run.coverage.eager:
-        unavailable.add(Evidence.NOT_CAPTURED)
+        unavailable.add(Evidence.COVERAGE)
     if result.predicted_run is None:
         unavailable.add(Evidence.PREDICTED)
     if all(isinstance(compared.time_by_category, Missing) for compared in result.runs):

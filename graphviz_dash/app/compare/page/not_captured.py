@@ -52,6 +52,6 @@ def show_not_captured(run: RunComparison) -> None:
             + format_element("div", format_table(head, groups, "figures runs"), "scroll")
             + format_element("p", escape_html(note), "muted"),
             "more",
-            id=Evidence.NOT_CAPTURED.value,
+            id=Evidence.COVERAGE.value,
         )
     )
