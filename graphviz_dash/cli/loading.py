@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from graphviz_dash.bundle.staging import create_scratch_folder
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.importers.locations import (
     FILE_SCHEME,
     Location,
@@ -88,6 +88,8 @@ def resolve_experiment(text: str, scheduler: str | None, workers: int | None) ->
                 if isinstance(result, SkippedFiles):
                     message = f"not imported: {', '.join(result.files)}: {result.reason}"
                     click.echo(escape_control_characters(message), err=True)
+        if not folder.is_dir():
+            raise InputError(text, "no run", "a folder of run bundles or of traces of other tools")
         yield folder
 
 

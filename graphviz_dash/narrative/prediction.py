@@ -39,12 +39,40 @@ _NOTABLE_IDLE_SHARE: Final = 0.05
 
 def format_prediction_verdict(prediction: Prediction) -> str:
     """Format the prediction in one sentence, plus one on the remaining idle time if it is large."""
-    remaining_idle = _describe_remaining_idle(prediction)
+    remaining_idle = describe_remaining_idle(prediction)
     return (
         f"{_format_verdict(prediction)} {remaining_idle}"
         if remaining_idle
         else _format_verdict(prediction)
     )
+
+
+def format_short_verdict(prediction: Prediction) -> str:
+    """Format the prediction in at most 20 words, without intervals and causes."""
+    if isinstance(prediction.speedup, Missing):
+        return (
+            "No verdict per step: the trace marks no steps. Graphs could remove "
+            f"{format_verdict_figure(prediction)} of idle time."
+        )
+    if prediction.recommendation is Recommendation.NO:
+        return f"No: with CUDA graphs the step is predicted to take {_format_times(prediction)}."
+    lead = "Marginal"
+    if prediction.recommendation is not Recommendation.MARGINAL:
+        lead = _choose_lead(prediction.speedup)
+    if prediction.recommendation is Recommendation.BLOCKED:
+        count = sum(blocker.certain for blocker in prediction.blockers)
+        lead += f", after {'one fix' if count == 1 else f'{count} fixes'}"
+    gain = format_ratio(prediction.speedup.value)
+    return (
+        f"{lead}: with CUDA graphs a step is predicted {gain} faster, {_format_times(prediction)}."
+    )
+
+
+def format_short_verdict_figure(prediction: Prediction) -> str:
+    """Figure of the short verdict as it appears there."""
+    if isinstance(prediction.speedup, Missing) or prediction.recommendation is Recommendation.NO:
+        return format_verdict_figure(prediction)
+    return f"{format_ratio(prediction.speedup.value)} faster"
 
 
 def _choose_lead(speedup: Estimate) -> str:
@@ -115,7 +143,7 @@ _IDLE_ACTIVITIES: Final = {
 }
 
 
-def _describe_remaining_idle(prediction: Prediction) -> str:
+def describe_remaining_idle(prediction: Prediction) -> str:
     """Describe the largest part of the idle time that remains with a graph, and its cause."""
     if prediction.remaining_idle_ns < _NOTABLE_IDLE_SHARE * prediction.eager_ns:
         return ""

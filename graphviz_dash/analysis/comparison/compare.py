@@ -150,6 +150,7 @@ def _compare_run(
     return RunComparison(
         run=run,
         baseline=baseline_run.name if baseline_run else None,
+        baseline_run=baseline_run,
         is_baseline=is_baseline,
         metrics=tuple(figures.values()),
         outcome=decide_outcome(

@@ -338,7 +338,7 @@ _MEM = (
         "clean pass, including warm-up.",
     ),
     Metric(
-        "peak_reserved_change", "Change in peak reserved", _B, _MEMORY, _LOW,
+        "peak_reserved_change", "Change in peak memory", _B, _MEMORY, _LOW,
         "Peak reserved memory minus that of the baseline. It can be negative because a capture "
         "first empties the allocator's cache. Driver memory for the executable graph is "
         "excluded.",
@@ -354,7 +354,7 @@ _MEM = (
         "MiB. Not available if nvidia-smi does not list the process.",
     ),
     Metric(
-        "device_memory_change", "Change in device memory", _B, _MEMORY_PASS, _LOW,
+        "device_memory_change", "Change in steady-state memory", _B, _MEMORY_PASS, _LOW,
         "Device memory minus that of the baseline: the memory cost of the mode. It is the sum "
         "of the changes of its parts, shown on the Memory page and by graphviz-dash memory: "
         "weights, gradients, optimizer state, other tensors, library workspaces, activations, "
@@ -367,7 +367,7 @@ _MEM = (
         "mode, so this is the memory that iterations need.",
     ),
     Metric(
-        "iterate_reserved_change", "Change in reserved", _B, _MEMORY_PASS, _LOW,
+        "iterate_reserved_change", "Change in steady-state reserved", _B, _MEMORY_PASS, _LOW,
         "Reserved while iterating minus that of the baseline: the change in device memory, "
         "excluding memory outside the allocator.",
     ),

@@ -23,14 +23,17 @@ from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.evaluation import predict_run
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
+from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.cli.loading import open_run
+from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.features.doctor.document import build_doctor_document
 from graphviz_dash.features.doctor.text import print_diagnosis, print_trace_blockers
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport, build_compile_report
 from graphviz_dash.features.torch_compile.text import print_causes, print_rules
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.doctor import Severity
 
@@ -57,8 +60,8 @@ _PROGRAM_FAILED: Final = 7
 @click.option(
     "--bundle",
     type=click.Path(path_type=Path),
-    help="Reprint the doctor report of this run bundle, or the blockers in its trace; needs no "
-    "GPU.",
+    help="Reprint the doctor reports of this run bundle or experiment, or the blockers in its "
+    "trace; needs no GPU.",
 )
 @click.option(
     "-o",
@@ -81,6 +84,7 @@ _PROGRAM_FAILED: Final = 7
     help="Number of steps to observe and compare.",
 )
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of torch's generator.")
+@add_all_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def doctor(
@@ -91,6 +95,7 @@ def doctor(
     warmup: int,
     steps: int,
     seed: int,
+    everything: bool,
     as_json: bool,
     program: tuple[str, ...],
 ) -> None:
@@ -106,18 +111,20 @@ def doctor(
     if sum(subjects) != 1:
         raise click.UsageError("Give one of --workload, --bundle, or a program after --.")
     if bundle is not None:
-        raise click.exceptions.Exit(_report_bundles([bundle], as_json))
+        raise click.exceptions.Exit(
+            _report_bundles(_find_reported_bundles(bundle), as_json, everything)
+        )
     _require_collectors()
     arguments = [f"--warmup={warmup}", f"--steps={steps}", f"--seed={seed}"]
     arguments += [f"--set={setting}" for setting in settings]
     arguments += [f"--workload={workload}"] if workload else ["--", *program]
     if output is not None:
-        raise click.exceptions.Exit(_examine(output, arguments, as_json))
+        raise click.exceptions.Exit(_examine(output, arguments, as_json, everything))
     with create_scratch_folder() as folder:
-        raise click.exceptions.Exit(_examine(folder, arguments, as_json))
+        raise click.exceptions.Exit(_examine(folder, arguments, as_json, everything))
 
 
-def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
+def _examine(output: Path, arguments: list[str], as_json: bool, everything: bool) -> int:
     """Run the examination in a separate process and print its result."""
     typed = json.dumps(["graphviz-dash", *sys.argv[1:]])
     with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", suffix=".bundles") as listing:
@@ -142,7 +149,19 @@ def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
     if process.returncode not in (0, _PROGRAM_FAILED) or not bundles:
         # That process has already reported the error on stderr.
         raise click.exceptions.Exit(process.returncode or GraphvizDashError.exit_code)
-    return _report_bundles(bundles, as_json)
+    return _report_bundles(bundles, as_json, everything)
+
+
+def _find_reported_bundles(path: Path) -> list[Path]:
+    """Return the bundle at ``path``, or those of the experiment at ``path`` that a doctor examined,
+    or else its baseline, whose trace may show blockers."""
+    if is_bundle(path):
+        return [path]
+    runs = load_experiment(path, traces=False).runs
+    examined = [run.path for run in runs if run.doctor is not None]
+    compiled = [run.path for run in runs if run.compilation is not None]
+    eager = [run.path for run in runs if may_be_eager(run)]
+    return examined or compiled or eager[:1] or [run.path for run in runs[:1]]
 
 
 class _Examination(Struct, frozen=True):
@@ -166,14 +185,15 @@ class _Examination(Struct, frozen=True):
         return {_OUTCOMES[blocker.rule.severity] for blocker in blockers if blocker.certain}
 
 
-def _report_bundles(bundles: list[Path], as_json: bool) -> int:
+def _report_bundles(bundles: list[Path], as_json: bool, everything: bool) -> int:
     examined = [_load_examination(path) for path in bundles]
     if as_json:
         rows = [(bundle.diagnosis, bundle.compilation, bundle.prediction) for bundle in examined]
         print_json("doctor", build_doctor_document(rows))
     else:
-        for bundle in examined:
-            _print_examination(bundle, alone=len(bundles) == 1)
+        with limit_output(everything=everything):
+            for bundle in examined:
+                _print_examination(bundle, alone=len(bundles) == 1, everything=everything)
     outcomes = {outcome for bundle in examined for outcome in bundle.outcomes}
     for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:
@@ -181,11 +201,13 @@ def _report_bundles(bundles: list[Path], as_json: bool) -> int:
     return 0
 
 
-def _print_examination(examined: _Examination, *, alone: bool) -> None:
+def _print_examination(examined: _Examination, *, alone: bool, everything: bool) -> None:
     if examined.diagnosis is not None:
-        print_diagnosis(None if alone else examined.name, examined.diagnosis)
+        name = None if alone else examined.name
+        print_diagnosis(name, examined.diagnosis, everything=everything)
     if examined.compilation is not None:
         print_causes(examined.compilation.causes, _MAX_CAUSES)
+    if examined.compilation is not None and everything:
         print_rules(examined.compilation.rules)
     if examined.prediction is not None:
         print_trace_blockers(examined.prediction)

@@ -20,13 +20,16 @@ from graphviz_dash.narrative.doctor import (
 )
 
 
-def print_diagnosis(name: str | None, diagnosis: Diagnosis) -> None:
-    """Print the findings of one process, under its ``name`` if there are several."""
+def print_diagnosis(name: str | None, diagnosis: Diagnosis, *, everything: bool = True) -> None:
+    """Print the findings of one process, under its ``name`` if there are several; ``everything``
+    adds compared tensors and rules."""
     if name is not None:
         print_heading(name)
     click.echo(escape_control_characters(format_doctor_verdict(diagnosis)))
     for number, finding_group in enumerate(diagnosis.groups, 1):
         _print_group(number, finding_group)
+    if not everything:
+        return
     outputs = diagnosis.report.outputs
     if outputs:
         print_heading("After a replay, compared with an eager step from the same state")

@@ -14,6 +14,7 @@ from graphviz_dash.analysis.loop.family_report import (
 )
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.light import load_light_experiment
+from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ladder.analysis.ladder_advice import (
@@ -62,6 +63,7 @@ from graphviz_dash.model.run import Run
     type=click.IntRange(0),
     help="Number of graphs of the family to list, by size.",
 )
+@add_all_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
 def ladder_command(
     experiment: Path,
@@ -72,6 +74,7 @@ def ladder_command(
     startup: float | None,
     traffic: Path | None,
     count: int,
+    everything: bool,
     as_json: bool,
 ) -> None:
     """Recommend capture sizes for a server's requests.
@@ -92,7 +95,8 @@ def ladder_command(
         source = None if traffic is None else traffic.name
         print_json("ladder", build_ladder_document(report, chosen, advice, source))
     else:
-        print_ladder(report, chosen, advice, count)
+        with limit_output(everything=everything):
+            print_ladder(report, chosen, advice, count)
 
 
 def _load_loop_report(path: Path, name: str | None) -> LoopReport:

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["PAGES", "Page"]
+__all__ = ["GROUPS", "PAGES", "Page"]
 
 
 class Page(Struct, frozen=True):
@@ -33,7 +33,12 @@ class Page(Struct, frozen=True):
     """Whether experiment cards link to the page."""
     shows_experiment: bool = True
     """Whether the page shows a single experiment."""
+    group: str = ""
+    """Navigation group of GROUPS."""
 
+
+GROUPS: Final = ("", "Results", "Diagnosis", "Cost", "Share")
+"""Navigation groups in display order; Overview has none."""
 
 _ROWS: Final = (
     Page(
@@ -53,6 +58,7 @@ _ROWS: Final = (
         "whether graphs pay off, why, and at which cost; for runs without a graph, the predicted "
         "gain and what blocks a capture",
         starts_with_chart=True,
+        group="Results",
     ),
     Page(
         "graphs",
@@ -62,6 +68,7 @@ _ROWS: Final = (
         "for programs with many graphs: step time by size, cost of padding and fallbacks, and the "
         "best sizes to capture",
         starts_with_chart=True,
+        group="Results",
     ),
     Page(
         "graph",
@@ -70,6 +77,7 @@ _ROWS: Final = (
         "features.graph.page.page",
         "the nodes of a graph, their source lines and their times",
         shows_title=False,
+        group="Results",
     ),
     Page(
         "timeline",
@@ -78,6 +86,7 @@ _ROWS: Final = (
         "features.timeline.page.page",
         "which kernel ran when, one run above the other, and where one run loses time",
         shows_title=False,
+        group="Results",
     ),
     Page(
         "compile",
@@ -86,6 +95,7 @@ _ROWS: Final = (
         "features.torch_compile.page.page",
         "what torch.compile made of a step, where its time goes, and what to fix first",
         starts_with_chart=True,
+        group="Diagnosis",
     ),
     Page(
         "memory",
@@ -95,6 +105,7 @@ _ROWS: Final = (
         "device memory by purpose, and the share of graphs",
         starts_with_chart=True,
         is_linked_from_cards=False,
+        group="Cost",
     ),
     Page(
         "ranks",
@@ -103,6 +114,7 @@ _ROWS: Final = (
         "features.ranks.page",
         "which rank is late, and how long the others wait",
         starts_with_chart=True,
+        group="Cost",
     ),
     Page(
         "launch",
@@ -112,6 +124,7 @@ _ROWS: Final = (
         "launch costs of graphs on a GPU",
         starts_with_chart=True,
         is_linked_from_cards=False,
+        group="Cost",
     ),
     Page(
         "doctor",
@@ -120,6 +133,7 @@ _ROWS: Final = (
         "features.doctor.page",
         "why a capture fails, why a replay is wrong, what breaks a compiled step, and the fix",
         shows_title=False,
+        group="Diagnosis",
     ),
     Page(
         "export",
@@ -128,9 +142,12 @@ _ROWS: Final = (
         "app.report.page",
         "reports, tables and traces as files",
         shows_title=False,
+        group="Share",
     ),
 )
-"""In the order of the navigation."""
+"""In their order within a group."""
 
-PAGES: Final = {page.name: page for page in _ROWS}
+PAGES: Final = {
+    page.name: page for page in sorted(_ROWS, key=lambda page: GROUPS.index(page.group))
+}
 """Pages by name, in the order of the navigation."""

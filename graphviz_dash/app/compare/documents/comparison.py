@@ -56,7 +56,7 @@ from graphviz_dash.features.prediction.plan_document import (
 )
 from graphviz_dash.features.ranks.document import ModeRanksDocument, build_ranks_document
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.narrative.answer import build_run_answer, format_answer
+from graphviz_dash.narrative.answer import build_run_answer, format_parts
 from graphviz_dash.narrative.headline import build_headline, describe_run
 
 
@@ -130,14 +130,22 @@ class CoverageDocument(TypedDict):
     not_captured: list[NotCapturedDocument]
 
 
-class ComparedRunDocument(IdentityDocument):
+class AnswerDocument(TypedDict):
+    """Whether a run pays off, in words; null where nothing was compared."""
+
+    verdict: Sentence | None
+    because: Sentence | None
+    costs: Sentence | None
+    next_step: Sentence | None
+
+
+class ComparedRunDocument(IdentityDocument, AnswerDocument):
     """A run of a comparison."""
 
     is_baseline: bool
     baseline: str | None
     sentence: Sentence
     replays_match: bool
-    verdict: Sentence | None
     metrics: dict[str, FigureDocument]
     time_breakdown: TimeByCategoryDocument | None
     time_breakdown_reason: Sentence | None
@@ -213,7 +221,7 @@ def _build_run_document(run: RunComparison, *, compared: bool) -> ComparedRunDoc
         "baseline": run.baseline,
         "sentence": describe_run(run),
         "replays_match": run.replays_match,
-        "verdict": format_answer(build_run_answer(run)) or None,
+        **_build_answer_document(run),
         "metrics": build_figures_document(run.metrics),
         "time_breakdown": convert_value(run.time_by_category, build_time_breakdown),
         "time_breakdown_reason": get_reason(run.time_by_category),
@@ -237,6 +245,18 @@ def _build_run_document(run: RunComparison, *, compared: bool) -> ComparedRunDoc
         "integrity": None if run.integrity is None else build_integrity_document(run.integrity),
         "caveats": build_weakness_documents(run),
         "missing_graphs": build_unseen_graphs_document(run),
+    }
+
+
+def _build_answer_document(run: RunComparison) -> AnswerDocument:
+    answer = build_run_answer(run)
+    if answer is None:
+        return {"verdict": None, "because": None, "costs": None, "next_step": None}
+    return {
+        "verdict": format_parts(answer.verdict),
+        "because": format_parts(answer.because) or None,
+        "costs": format_parts(answer.costs) or None,
+        "next_step": format_parts(answer.next_step) or None,
     }
 
 
