@@ -42,12 +42,8 @@ test: check ## Run the checks and every test, those in a real browser included (
 suite: $(VENV)/.dev python-matches ## Run every test, without the checks
 	$(IN_VENV) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
-<<<<<<< HEAD
-check: lint types ## Lint, format, types, import walls and audit, changing nothing
+check: lint language types ## Lint, format, language, types, import walls and audit, changing nothing
 	@$(IN_VENV) scripts/audit.py --optional
-=======
-check: audit lint language types ## Lint, format, language, types, import walls and audit, changing nothing
->>>>>>> main
 
 types: $(VENV)/.dev python-matches ## Check the types
 	$(IN_VENV) -m mypy
@@ -60,14 +56,10 @@ lint: $(VENV)/.dev python-matches ## Lint, format and import walls
 	$(VENV)/bin/deno lint --quiet
 	$(VENV)/bin/deno check --quiet $(SCRIPTS)
 
-<<<<<<< HEAD
-audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (fails without a network)
-=======
 language: $(VENV)/.dev python-matches ## Check the language of code, documentation and visible text
 	@$(IN_VENV) -m scripts.language.check
 
-audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (says so without a network)
->>>>>>> main
+audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (fails without a network)
 	@$(IN_VENV) scripts/audit.py
 
 attack: $(VENV)/.dev python-matches ## Attack a dashboard of its own, on this machine alone, and print what came of it (minutes)
