@@ -16,16 +16,16 @@ from typing import Any
 
 PINS = Path(__file__).parents[1] / "constraints.txt"
 TIMEOUT_S = 180
-NOT_AUDITED = 3
+NO_RESULT = 3
 
 
 def main(arguments: Sequence[str] = ()) -> int:
     """Run pip-audit over constraints.txt, report the result and return the exit code."""
-    code = _audit()
-    return 0 if code == NOT_AUDITED and "--optional" in arguments else code
+    code = _run_audit()
+    return 0 if code == NO_RESULT and "--optional" in arguments else code
 
 
-def _audit() -> int:
+def _run_audit() -> int:
     command = [
         *(sys.executable, "-m", "pip_audit", "--requirement", str(PINS)),
         *("--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json"),
@@ -64,7 +64,7 @@ def report(dependencies: list[dict[str, Any]]) -> int:
 def _report_not_audited(reason: str) -> int:
     frame = "*" * 72
     print(f"{frame}\nDependencies were NOT audited: {reason}\n{frame}", file=sys.stderr)
-    return NOT_AUDITED
+    return NO_RESULT
 
 
 if __name__ == "__main__":

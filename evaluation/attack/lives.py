@@ -36,10 +36,10 @@ def working_folder(_: Dashboard) -> str:
     return f"held: none of {len(_MODULES)} modules ran, settings do not count"
 
 
-def names_and_descriptions(_: Dashboard) -> str:
+def try_names_and_descriptions(_: Dashboard) -> str:
     """Folders and runs whose names are not text, and an ``about.txt`` that is a pipe or a link."""
-    with dashboard(["decode", "mlp-train", "fork-join", "superset"]) as own:
-        folder = own.folder
+    with dashboard(["decode", "mlp-train", "fork-join", "superset"]) as target:
+        folder = target.folder
         (folder / "fork-join").rename(folder / os.fsdecode(b"bad\xff"))
         (folder / "superset" / "graph").rename(folder / "superset" / os.fsdecode(b"graph\xff"))
         shutil.copytree(folder / "mlp-train", folder / "line\nfeed\x1b]0;x\x07")
@@ -49,7 +49,7 @@ def names_and_descriptions(_: Dashboard) -> str:
             (folder / name / "about.txt").unlink(missing_ok=True)
         os.mkfifo(folder / "decode" / "about.txt")
         (folder / "mlp-train" / "about.txt").symlink_to(secret)
-        with Visitor(own.address) as visitor:
+        with Visitor(target.address) as visitor:
             visitor.open()
             must(not visitor.problems, f"the Overview shows {visitor.problems}")
             must("password 1234" not in visitor.text, "a link gave a file")

@@ -38,7 +38,7 @@ ATTACKS: Final = (
     Attack(
         "names that are not UTF-8, `about.txt` as a pipe or a link",
         "fell: no Overview, a link gave a line of any file",
-        lives.names_and_descriptions,
+        lives.try_names_and_descriptions,
     ),
     Attack(
         "modules in the working folder of every command",

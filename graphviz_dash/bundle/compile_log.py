@@ -158,7 +158,7 @@ class CompileLog:
             return
         self.records += 1
         file = self._resolve_file(function)
-        built = CompiledFrame(
+        entry = CompiledFrame(
             id=frame,
             function=name,
             place=None
@@ -167,7 +167,7 @@ class CompileLog:
             resumes=resumed_at is not None,
             callers=tuple(self._extract_callers(callers)),
         )
-        self.frames[frame] = _check(built, CompiledFrame)
+        self.frames[frame] = _check(entry, CompiledFrame)
 
     def _extract_callers(self, stack: Sequence[Mapping[str, Any]]) -> list[UserLine]:
         lines: list[UserLine] = []
@@ -203,8 +203,8 @@ class CompileLog:
         # Separately, so that one of an unexpected type costs no other.
         for name, fact in facts.items():
             with suppress(*_RECORD_ERRORS):
-                built = msgspec.structs.replace(self.frames[frame], **{name: fact})
-                self.frames[frame] = _check(built, CompiledFrame)
+                entry = msgspec.structs.replace(self.frames[frame], **{name: fact})
+                self.frames[frame] = _check(entry, CompiledFrame)
 
     def _process_metrics(self, frame: str, metrics: Mapping[str, Any]) -> None:
         if metrics.get("is_forward") is False:

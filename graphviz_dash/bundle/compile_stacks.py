@@ -57,7 +57,7 @@ def shorten_paths(text: str, shorten: Shorten) -> str:
     """Shorten all paths of Python files in ``text``."""
 
     def shorten_match(path: re.Match[str]) -> str:
-        ends = [found.end() for found in _PYTHON_END.finditer(path[0])]
+        ends = [match.end() for match in _PYTHON_END.finditer(path[0])]
         if not ends:
             return path[0]
         return shorten(path[0][: ends[-1]]) + path[0][ends[-1] :]

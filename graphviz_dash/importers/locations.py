@@ -176,8 +176,8 @@ def _open_file_system(address: str) -> tuple[Any, str]:
         raise InputError(address, str(error), "an address supported by fsspec") from error
     except (TypeError, AttributeError, KeyError) as error:
         # Some protocols, such as reference://, need arguments that no address has.
-        found = f"a protocol that needs more than an address ({error})"
-        raise InputError(address, found, "an address such as s3://...") from error
+        reason = f"a protocol that needs more than an address ({error})"
+        raise InputError(address, reason, "an address such as s3://...") from error
     return system, path
 
 

@@ -50,7 +50,7 @@ def create_executor(scheduler: str | None, workers: int | None = None) -> Iterat
         count = workers or os.cpu_count() or 1
         # A fork of a process with Polars' threads can deadlock.
         with (
-            _safe_path(),
+            _set_safe_path(),
             ProcessPoolExecutor(
                 count, mp_context=_Context(), initializer=_start_worker, initargs=(os.getpid(),)
             ) as pool,
@@ -112,7 +112,7 @@ def hide_main_module() -> Iterator[None]:
 
 
 @contextmanager
-def _safe_path() -> Iterator[None]:
+def _set_safe_path() -> Iterator[None]:
     """Prevent worker processes started meanwhile from importing modules of the working folder.
 
     multiprocessing starts them, and their resource tracker, with ``python -c``.
@@ -206,14 +206,14 @@ def _iter_completed(futures: Collection[Any]) -> Iterator[Any]:
 
     Wakes up regularly, because a signal that another thread receives does not end a wait.
     """
-    completed: SimpleQueue[Any] = SimpleQueue()
+    queue: SimpleQueue[Any] = SimpleQueue()
     for future in futures:
-        future.add_done_callback(completed.put)
+        future.add_done_callback(queue.put)
     for _ in range(len(futures)):
         future = None
         while future is None:
             with suppress(Empty):
-                future = completed.get(timeout=_POLL_S)
+                future = queue.get(timeout=_POLL_S)
         yield future
 
 

@@ -241,9 +241,9 @@ def open_trace(
     trace = read_trace(path, limits)
     if trace.info.events >= MIN_CACHED_EVENTS:
         # Other experiments may have a trace with the same hash, so it must be that of these bytes.
-        is_same = sha256 is None or compute_sha256(path) == sha256
+        has_hash = sha256 is None or compute_sha256(path) == sha256
         # If the file was rewritten meanwhile, the tables may belong to neither version.
-        if is_same and _identify_file(path) == version:
+        if has_hash and _identify_file(path) == version:
             cache.store(key, trace)
     return trace
 

@@ -220,7 +220,7 @@ class FoundExperiments(Struct, frozen=True):
     """Folders with run bundles among their direct children, sorted by path."""
     skipped_links: tuple[Path, ...]
     """Links to folders that were not followed because another account created them."""
-    unnamed: tuple[Path, ...] = ()
+    non_utf8: tuple[Path, ...] = ()
     """Folders that were skipped because their name is not UTF-8."""
 
     @property
@@ -230,7 +230,7 @@ class FoundExperiments(Struct, frozen=True):
             "a link created by another account; only links to that account's folders are followed"
         )
         lines = [f"{link}: {reason}" for link in self.skipped_links]
-        lines += [f"{folder}: {NOT_UTF8}; rename it" for folder in self.unnamed]
+        lines += [f"{folder}: {NOT_UTF8}; rename it" for folder in self.non_utf8]
         return tuple(map(escape_control_characters, lines))
 
 
@@ -254,7 +254,7 @@ def search_experiments(root: Path, depth: int = 3, *, links: bool = True) -> Fou
     folder = _resolve_folder(root)
     search = _Search(folder, links, {folder}, [], [])
     experiments = tuple(sorted(search.find_below(folder, depth)))
-    return FoundExperiments(experiments, tuple(search.skipped_links), tuple(search.unnamed))
+    return FoundExperiments(experiments, tuple(search.skipped_links), tuple(search.non_utf8))
 
 
 class _Search(Struct, frozen=True):
@@ -268,7 +268,7 @@ class _Search(Struct, frozen=True):
     """Resolved target folders of followed links."""
     skipped_links: list[Path]
     """Links that were not followed."""
-    unnamed: list[Path]
+    non_utf8: list[Path]
     """Folders whose name is not UTF-8."""
 
     def find_below(self, folder: Path, depth: int) -> Iterator[Path]:
@@ -278,7 +278,7 @@ class _Search(Struct, frozen=True):
         children = []
         for child in _list_folders(folder):
             if not is_utf8(child.name):
-                self.unnamed.append(child)
+                self.non_utf8.append(child)
             elif (bundle := is_bundle(child)) and is_foreign_link(child):
                 self.skipped_links.append(child)
             else:

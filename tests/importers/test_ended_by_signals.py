@@ -57,7 +57,7 @@ def test_nothing_stays(tmp_path: Path, command: str, number: signal.Signals) -> 
         "PYTHONPATH": str(modules),
     }
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # As a shell starts what runs in the background.
+        # Shells ignore it for jobs in the background.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     started = subprocess.Popen(
         [_SCRIPT, command, files, *options, "--workers", "2"],

@@ -139,11 +139,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; each error is one line on stderr."""
     _replace_closed_streams()
     _escape_unprintable()
-    with _interrupt_on_signals() as received:
-        return _run(arguments, received)
+    with _handle_signals() as signals:
+        return _run(arguments, signals)
 
 
-def _run(arguments: Sequence[str] | None, received: list[int]) -> int:
+def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
     try:
         result = cli.main(args=arguments, prog_name="graphviz-dash", standalone_mode=False)
     except GraphvizDashError as error:
@@ -152,7 +152,7 @@ def _run(arguments: Sequence[str] | None, received: list[int]) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        code = 128 + received[-1] if received else _INTERRUPTED
+        code = 128 + signals[-1] if signals else _INTERRUPTED
         return _print_error("interrupted", code)
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
@@ -164,15 +164,15 @@ def _run(arguments: Sequence[str] | None, received: list[int]) -> int:
 
 
 @contextmanager
-def _interrupt_on_signals() -> Iterator[list[int]]:
+def _handle_signals() -> Iterator[list[int]]:
     """Let SIGTERM and SIGHUP, like SIGINT, remove temporary files and end child processes.
 
     Yields a list that gets their numbers. Ignored signals stay ignored.
     """
-    received: list[int] = []
+    signals: list[int] = []
 
-    def interrupt(number: int, _: FrameType | None) -> None:
-        received.append(number)
+    def handle_signal(number: int, _: FrameType | None) -> None:
+        signals.append(number)
         raise KeyboardInterrupt
 
     is_main = threading.current_thread() is threading.main_thread()
@@ -181,9 +181,9 @@ def _interrupt_on_signals() -> Iterator[list[int]]:
         number for number in numbers if is_main and signal.getsignal(number) is signal.SIG_DFL
     ]
     for number in caught:
-        signal.signal(number, interrupt)
+        signal.signal(number, handle_signal)
     try:
-        yield received
+        yield signals
     finally:
         for number in caught:
             signal.signal(number, signal.SIG_DFL)

@@ -42,8 +42,8 @@ async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
     handle_signals(_clean_up)
     if read_settings().supervised:
         stop_with_parent()
-    # Streamlit asks a server of Amazon for the external address of this machine to admit sockets
-    # of an unknown origin. The guard decides about origins.
+    # To admit sockets with an unknown origin, Streamlit asks a server of Amazon for the external
+    # address of this machine. The guard decides about origins.
     net_util.get_external_ip = _get_no_address
     # Generate and print a required token before the first request.
     get_access()

@@ -62,8 +62,8 @@ class UploadLimit:
             await _refuse(scope, receive, send_noted)
         finally:
             # Also if the visitor cancels, which raises here.
-            stored = status is not None and 200 <= status < 300
-            HELD_UPLOADS.finish(receipt, is_stored=stored)
+            has_file = status is not None and 200 <= status < 300
+            HELD_UPLOADS.finish(receipt, has_file=has_file)
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:

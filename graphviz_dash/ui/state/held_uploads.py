@@ -17,19 +17,19 @@ class Receipt:
         self.visitor = visitor
         self.path = path
         self.size = 0
-        self.is_stored = False
+        self.has_file = False
 
 
 class HeldUploads:
     """Receipts of the uploads that are received now or held. Thread-safe.
 
     Args:
-        is_held: Returns True if the file stored at a path still exists. Streamlit removes files
+        exists: Returns True if the file stored at a path still exists. Streamlit removes files
             with their session, and on request.
     """
 
-    def __init__(self, is_held: Callable[[str], bool]) -> None:
-        self._is_held = is_held
+    def __init__(self, exists: Callable[[str], bool]) -> None:
+        self._exists = exists
         self._lock = threading.Lock()
         self._receipts: set[Receipt] = set()
 
@@ -56,29 +56,29 @@ class HeldUploads:
             self._remove_dropped()
             return self._has_room(receipt, size)
 
-    def finish(self, receipt: Receipt, *, is_stored: bool) -> None:
+    def finish(self, receipt: Receipt, *, has_file: bool) -> None:
         """Count the file until it is removed if it was stored, otherwise no longer."""
         with self._lock:
             self._receipts.discard(receipt)
-            if is_stored:
+            if has_file:
                 # The same path again replaces the file.
-                self._receipts = {held for held in self._receipts if held.path != receipt.path}
-                receipt.is_stored = True
+                self._receipts = {item for item in self._receipts if item.path != receipt.path}
+                receipt.has_file = True
                 self._receipts.add(receipt)
 
     def _has_room(self, receipt: Receipt, size: int) -> bool:
-        total = sum(held.size for held in self._receipts)
-        own = sum(held.size for held in self._receipts if held.visitor == receipt.visitor)
-        return own + size <= MAX_VISITOR_BYTES and total + size <= MAX_ALL_BYTES
+        total = sum(item.size for item in self._receipts)
+        visitor_total = sum(item.size for item in self._receipts if item.visitor == receipt.visitor)
+        return visitor_total + size <= MAX_VISITOR_BYTES and total + size <= MAX_ALL_BYTES
 
     def _remove_dropped(self) -> None:
-        dropped = {
-            held for held in self._receipts if held.is_stored and not self._is_held(held.path)
+        obsolete = {
+            item for item in self._receipts if item.has_file and not self._exists(item.path)
         }
-        self._receipts -= dropped
+        self._receipts -= obsolete
 
 
-def _is_held_by_streamlit(path: str) -> bool:
+def _find_in_streamlit(path: str) -> bool:
     from streamlit.runtime import Runtime
 
     session, _, file = path.rpartition("/")
@@ -86,4 +86,4 @@ def _is_held_by_streamlit(path: str) -> bool:
     return bool(files)
 
 
-HELD_UPLOADS: Final = HeldUploads(_is_held_by_streamlit)
+HELD_UPLOADS: Final = HeldUploads(_find_in_streamlit)

@@ -64,7 +64,7 @@ _COMMANDS: Final[dict[str, tuple[list[str], ...]]] = {
     "completion": (["bash"],),
     "calibrate": ([str(SAMPLES), "-o", "cal.json"],),
 }
-"""Arguments of each command. ``serve`` has a test of its own (test_serve.py), and so ``demo``."""
+"""Arguments of each command. test_serve.py starts a server in such a folder."""
 
 
 @pytest.mark.parametrize("name", COMMANDS_BY_NAME)
