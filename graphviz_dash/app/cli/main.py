@@ -19,6 +19,7 @@ from click.shell_completion import CompletionItem
 
 from graphviz_dash import __version__
 from graphviz_dash.app.cli.command_table import LISTED, TASKS
+from graphviz_dash.app.cli.examples import epilog
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError, printable
 
 _GROUP: Final = "graphviz_dash.commands"
@@ -40,10 +41,10 @@ class Commands(click.Group):
         row = LISTED.get(cmd_name)
         if row is not None and row.target is not None:
             module, _, attribute = row.target.partition(":")
-            return _checked(getattr(importlib.import_module(module), attribute))
+            return _with_examples(_checked(getattr(importlib.import_module(module), attribute)))
         for point in _brought():
             if point.name == cmd_name:
-                return _load(point)
+                return _with_examples(_load(point))
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -107,6 +108,17 @@ def _load(point: EntryPoint) -> click.Command:
         raise MissingRequirementError(f"The command {point.name} cannot be loaded here: {reason}")
 
     return stand_in
+
+
+def _with_examples(command: click.Command, above: str = "") -> click.Command:
+    """``command`` with its examples below its help; of a group, all commands."""
+    name = f"{above}{command.name}"
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _with_examples(inner, f"{name} ")
+    elif command.epilog is None:
+        command.epilog = epilog(name)
+    return command
 
 
 def _checked(command: object) -> click.Command:
