@@ -66,10 +66,9 @@ format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(IN_VENV) -m ruff format .
 	$(VENV)/bin/deno fmt --quiet
 
-docs: $(VENV)/.dev python-matches ## Write anew what comes from the code (docs/metrics.md, docs/schemas, types of scripts)
-	$(IN_VENV) -m scripts.metrics_page > docs/metrics.md.new
-	mv docs/metrics.md.new docs/metrics.md
+docs: $(VENV)/.dev python-matches ## Generate docs/reference, docs/schemas and the types of scripts from the code
 	$(IN_VENV) -m scripts.document_schemas docs/schemas
+	$(IN_VENV) -m scripts.reference
 	$(IN_VENV) -m scripts.wire_types
 
 pictures: $(VENV)/.dev python-matches ## Take the pictures in docs/pictures anew

@@ -1,7 +1,7 @@
 """The parts of a run bundle: one row each, from which all are written, read and checked.
 
 A part is a file of a fixed path, or one for each graph. To add one, write its type in ``model``, a
-``FileRole``, a field of ``RunParts``, and a row here; docs/bundle-format.md documents it.
+``FileRole``, a field of ``RunParts``, and a row here; docs/reference/bundle-format.md documents it.
 """
 
 from __future__ import annotations
@@ -187,7 +187,9 @@ def decode(content: bytes, kind: type[T], file: Path) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
-        raise InputError(file, str(error), "the types of docs/bundle-format.md") from error
+        raise InputError(
+            file, str(error), "the types of docs/reference/bundle-format.md"
+        ) from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(file, f"not readable as JSON ({error})", "a JSON document") from error
 

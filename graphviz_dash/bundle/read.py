@@ -122,7 +122,7 @@ def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:
     ``traces``, which may be large, the sha256 of these is not looked at.
 
     Raises:
-        InputError: anything that is not as the manifest or docs/bundle-format.md says.
+        InputError: anything that is not as the manifest or docs/reference/bundle-format.md says.
     """
     manifest = read_manifest(path)
     with _refusals_as_input_errors(path):

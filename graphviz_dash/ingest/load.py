@@ -39,8 +39,9 @@ def load_run(
     that are not read are compared with their sha256 if they are to be ``checked``.
 
     Raises:
-        InputError: no bundle, or one that is not as its manifest and docs/bundle-format.md say, or
-            a trace that cannot be read; the message names the file.
+        InputError: no bundle, or one that is not as its manifest and
+            docs/reference/bundle-format.md say, or a trace that cannot be read; the message names
+            the file.
     """
     contents: BundleContents = read_bundle(path, traces=traces or checked)
     captures: list[Trace] = []
@@ -155,7 +156,7 @@ def load_outlines(path: Path) -> tuple[Run, ...]:
     they have, long before thousands of graphs are read.
 
     Raises:
-        InputError: no such folder, or a bundle that is not as docs/bundle-format.md says.
+        InputError: no such folder, or a bundle that is not as docs/reference/bundle-format.md says.
     """
     outlines = (read_parts(bundle, (RECORDING, LOOP)) for bundle in _bundles_in(_resolved(path)))
     return tuple(

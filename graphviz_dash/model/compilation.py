@@ -1,7 +1,7 @@
 """What torch.compile made of a program, and why: compilation.json of a run bundle.
 
 From the frames that Dynamo compiled, through the breaks between them and Inductor's partitions, to
-the tree of recorded graphs. Field meanings are documented for users in docs/bundle-format.md.
+the tree of recorded graphs. Users read them in docs/reference/bundle-format.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The rules of torch.compile with CUDA graphs: what each says, why, and what to write instead.
 
 Sources: PyTorch, "CUDAGraph Trees", "torch.compile Troubleshooting" and "Recompilation", and the
-reasons that torch 2.11 to 2.13 give. docs/compile.md lists them, printed by
-``python -m scripts.compile_rules``.
+reasons that torch 2.11 to 2.13 give. docs/reference/rules.md lists them, written by ``make docs``.
 """
 
 from __future__ import annotations

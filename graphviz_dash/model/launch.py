@@ -1,7 +1,7 @@
 """A recording of launch costs: every sample of the life-cycle times of synthetic graphs.
 
-The measurements and their names are those of NVIDIA's sample cudaGraphsPerfScaling; docs/metrics.md
-defines each.
+The measurements and their names are those of NVIDIA's sample cudaGraphsPerfScaling;
+docs/reference/metrics.md defines each.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Graphs that one place of the program captures and that differ by shape are a *fa
 differ by their *key* (a batch size, a number of tokens, or several numbers). A member is one graph,
 or several that are replayed in a fixed order with eager work between: the *segments* of one step.
 
-Field meanings are documented for users in docs/bundle-format.md.
+Field meanings are documented for users in docs/reference/bundle-format.md.
 """
 
 from __future__ import annotations

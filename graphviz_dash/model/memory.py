@@ -1,5 +1,6 @@
 """What the memory pass of a run found: who owns device memory, and which graph uses which part of
-its pool. Raw facts; docs/bundle-format.md documents the file, analysis/memory/report.py reads them.
+its pool. Raw facts; docs/reference/bundle-format.md documents the file, analysis/memory/report.py
+reads them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What was seen of a program that ran as it is, once, while the recorder watched.
 
-Field meanings are documented for users in docs/bundle-format.md.
+Field meanings are documented for users in docs/reference/bundle-format.md.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The rules of capture, each with what it says, why, and what to do instead.
 
 Source: PyTorch, "CUDA semantics", section "CUDA Graphs: Constraints", and the CUDA programming
-guide, section "Stream capture: prohibited and unhandled operations". docs/doctor.md lists
-them, printed by ``python -m scripts.doctor_rules``.
+guide, section "Stream capture: prohibited and unhandled operations". docs/reference/rules.md lists
+them, written by ``make docs``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A run (one workload in one execution mode on one machine) and the experiment that compares runs.
 
-Field meanings are documented for users in docs/bundle-format.md; a fact that is missing is None
-here and has its reason in ``Manifest.absent``.
+Field meanings are documented for users in docs/reference/bundle-format.md; a fact that is missing
+is None here and has its reason in ``Manifest.absent``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Every figure that the comparison shows, registered once: what it is, in which unit, from which
-pass, and which direction is better. metrics_page.py writes docs/metrics.md from here."""
+pass, and which direction is better. `make docs` writes docs/reference/metrics.md from here."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ _FORMATS: Final[dict[Unit, Callable[[float | None], str]]] = {
 
 
 class Metric(Struct, frozen=True):
-    """One figure's definition. ``formula`` is complete sentences for docs/metrics.md; ``estimate``
-    marks what joins two passes and is therefore no measurement."""
+    """One figure's definition. ``formula`` is complete sentences for docs/reference/metrics.md;
+    ``estimate`` marks what joins two passes and is therefore no measurement."""
 
     id: str
     title: str

@@ -26,8 +26,8 @@ def validate(path: Path) -> None:
     """Check a run bundle, an experiment, a recording of launch costs, or all of them under PATH.
 
     Each file's size and sha256, the types of every field, and that the traces can be read. Prints
-    what was checked; the exit code is 2 when a bundle is not as docs/bundle-format.md says, or a
-    recording not as docs/launch-format.md does.
+    what was checked; the exit code is 2 when a bundle is not as docs/reference/bundle-format.md
+    says, or a recording not as docs/launch-format.md does.
     """
     bundles, launches = _under(path)
     if not bundles and not launches:

@@ -80,7 +80,9 @@ _PROGRAM_FAILED: Final = 7
     help="Steps that are watched and compared with each other.",
 )
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of torch's generator.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def doctor(
     workload: str | None,

@@ -1,4 +1,4 @@
-"""The JSON of ``graphviz-dash ladder``, as docs/cli.md describes it; times are ns, sizes bytes."""
+"""The JSON of ``graphviz-dash ladder`` (docs/reference/json.md); times are ns, sizes bytes."""
 
 from __future__ import annotations
 

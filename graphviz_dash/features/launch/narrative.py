@@ -77,7 +77,7 @@ waiting kernel is timed by events on the GPU, so that the CPU has no part in it.
 
 
 def metrics_chapter() -> str:
-    """The chapter of docs/metrics.md on the measures of a recording of launch costs."""
+    """The chapter of docs/reference/metrics.md on the measures of a recording of launch costs."""
     lines = [_CHAPTER]
     lines += [
         f"| {MEASURE_TITLES[measure]} | `{measure.value}` | {MEASURE_MEANINGS[measure]} |\n"

@@ -1,4 +1,4 @@
-"""The JSON of ``graphviz-dash memory``, as docs/cli.md describes it; sizes are bytes."""
+"""The JSON of ``graphviz-dash memory``, as docs/reference/json.md describes it; sizes are bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON of a prediction, as docs/cli.md describes it: nanoseconds, counts and ratios."""
+"""The JSON of a prediction (docs/reference/json.md): nanoseconds, counts and ratios."""
 
 from __future__ import annotations
 

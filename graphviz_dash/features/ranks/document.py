@@ -115,7 +115,7 @@ class ModeRanksDocument(TypedDict):
 
 
 def ranks_document(modes: Sequence[ModeRanks]) -> list[ModeRanksDocument]:
-    """The ranks of each mode; docs/cli.md describes it."""
+    """The ranks of each mode; docs/reference/json.md describes it."""
     return [
         {
             "name": mode.name,

@@ -1,4 +1,4 @@
-"""The JSON of ``graphviz-dash compile``, as docs/cli.md describes it."""
+"""The JSON of ``graphviz-dash compile``, as docs/reference/json.md describes it."""
 
 from __future__ import annotations
 

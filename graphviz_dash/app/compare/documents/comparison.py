@@ -1,5 +1,5 @@
-"""The JSON of a comparison, as docs/cli.md describes it. Values are raw: nanoseconds, bytes,
-counts, fractions of one; what is absent is null and has a reason.
+"""The JSON of a comparison (docs/reference/json.md). Values are raw: nanoseconds, bytes, counts,
+fractions of one; what is absent is null and has a reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The JSON of where the difference of two steps went, as docs/cli.md describes it, in ns."""
+"""The JSON of where the difference of two steps went (docs/reference/json.md), in ns."""
 
 from __future__ import annotations
 

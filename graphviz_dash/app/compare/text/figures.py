@@ -54,8 +54,8 @@ def print_figures(columns: Sequence[Column]) -> None:
     print_table(table)
     click.echo()
     click.echo(
-        "Spreads are p25 to p75 unless they say 95%, and of how many processes: docs/metrics.md "
-        "defines each figure."
+        "Spreads are p25 to p75 unless they say 95%, and of how many processes: "
+        "docs/reference/metrics.md defines each figure."
     )
 
 
