@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS
 from graphviz_dash.app.hosting.policy import content_policy
 from graphviz_dash.app.hosting.preload import preload
+from graphviz_dash.documentation import ADDRESS
 from graphviz_dash.ui.page.navigation import NAMES
 from graphviz_dash.ui.page.registry import PAGES
 
@@ -180,7 +181,8 @@ class DocumentMiddleware:
             await self._app(scope, receive, send)
             return
         asked = Headers(scope=scope)
-        if "text/html" not in asked.get("accept", ""):
+        of_docs = scope["path"] == ADDRESS or scope["path"].startswith(f"{ADDRESS}/")
+        if of_docs or "text/html" not in asked.get("accept", ""):
             await self._app(scope, receive, send)
             return
         page = scope["path"].strip("/")

@@ -1,4 +1,4 @@
-"""What the server answers beside Streamlit's own pages: the components' data, fonts and icon."""
+"""Routes of the server next to Streamlit's pages: component data, documentation, fonts and icon."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
+from graphviz_dash.app.hosting import documentation
 from graphviz_dash.app.hosting.document import DocumentMiddleware
 from graphviz_dash.app.hosting.guard import Guard
 from graphviz_dash.app.hosting.static_files import StaticFilesMiddleware
@@ -34,10 +35,11 @@ def middleware() -> list[Middleware]:
 
 
 def routes() -> list[BaseRoute]:
-    """All routes: the components' data, a Perfetto UI, fonts and icon."""
+    """All routes: component data, a Perfetto UI, the documentation, fonts and icon."""
     return [
         Route("/api/{which:path}", _Components()),
         *local_perfetto.routes(),
+        *documentation.routes(),
         Mount("/assets", StaticFiles(directory=ASSETS)),
         Route("/favicon.png", _icon),
         Route("/overview", _to_overview),

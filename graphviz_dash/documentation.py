@@ -1,0 +1,37 @@
+"""Places in the documentation: a page of docs/ and the heading in it, as "reference/rules.md#x"."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+BUILT: Final = Path(__file__).parent / "site"
+"""The site that ``make site`` builds; part of the wheel, absent from a plain checkout."""
+
+SOURCES: Final = Path(__file__).parents[1] / "docs"
+"""The Markdown files of a checkout; absent from an installation."""
+
+ADDRESS: Final = "/docs"
+"""Path of the documentation on the dashboard's server."""
+
+METRICS: Final = "reference/metrics.md"
+RULES: Final = "reference/rules.md"
+COMMANDS: Final = "reference/commands.md"
+
+
+def slug(heading: str) -> str:
+    """The anchor of a heading, as GitHub and the site make it."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+
+
+def place(page: str, heading: str = "") -> str:
+    """The place of ``heading`` on ``page``, or of the page itself."""
+    return f"{page}#{slug(heading)}" if heading else page
+
+
+def address(where: str) -> str:
+    """The address of a place on the dashboard's server."""
+    page, mark, anchor = where.partition("#")
+    return f"{ADDRESS}/{page.removesuffix('.md')}.html{mark}{anchor}"
