@@ -53,6 +53,11 @@ class CompileRule(Struct, frozen=True):
     right: str
     """What to write instead."""
 
+    @property
+    def heading(self) -> str:
+        """Heading of its section in the reference; some ids are also those of capture rules."""
+        return f"{self.id.value} (compile)"
+
 
 _ALL: Final = (
     CompileRule(

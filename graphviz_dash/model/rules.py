@@ -32,6 +32,11 @@ class Rule(Struct, frozen=True):
     right: str
     """What to write instead."""
 
+    @property
+    def heading(self) -> str:
+        """Heading of its section in the reference."""
+        return self.id.value
+
 
 _ALL: Final = (
     Rule(

@@ -16,6 +16,7 @@ from graphviz_dash.app.overview.uploads import remove_button, upload_panel
 from graphviz_dash.errors import InputError
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import empty, let_draw, no_experiments, theme, trouble
+from graphviz_dash.ui.page.help import page_heading
 from graphviz_dash.ui.page.listing import listing, tell_arrivals, tell_changes
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import lead, title_of
@@ -160,7 +161,7 @@ def _title(listed: Catalogue) -> str:
     count = len(listed.entries) - opened
     places = ", ".join(as_typed(root) for root in listed.roots)
     counts = f"{count or 'None'} found in {places}" + (f", {opened} opened here" if opened else "")
-    return element("h1", "Experiments") + element("p", text(counts), "muted places")
+    return page_heading("overview", "Experiments") + element("p", text(counts), "muted places")
 
 
 def _card(entry: Entry) -> DeltaGenerator | None:

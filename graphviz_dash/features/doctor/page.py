@@ -17,7 +17,7 @@ from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.doctor import difference_text, evidence_text, verdict_text
 from graphviz_dash.ui.page.frame import choose_run, chosen_experiment
 from graphviz_dash.ui.page.markup import element, show, text
-from graphviz_dash.ui.page.rules import doctor_rules, rule_advice
+from graphviz_dash.ui.page.rules import doctor_rules, rule_advice, rule_id
 from graphviz_dash.ui.page.widgets import facts
 from graphviz_dash.units import counted, format_count
 
@@ -99,7 +99,7 @@ def _card(finding: Finding) -> str:
         "header",
         element("span", text(badge), f"badge {kind}")
         + element("h3", text(rule.title))
-        + element("code", text(rule.id.value), "rule-id"),
+        + rule_id(rule),
     )
     left = _code(finding.place) if finding.place else ""
     if finding.message:

@@ -25,6 +25,7 @@ from graphviz_dash.features.ranks.narrative import (
 from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, theme
+from graphviz_dash.ui.page.help import page_heading
 from graphviz_dash.ui.page.markup import element, show, table, text
 from graphviz_dash.ui.page.navigation import link
 from graphviz_dash.ui.page.widgets import failure_notes, tiles
@@ -47,7 +48,7 @@ def render() -> None:
         mode = _mode(modes)
     with title:
         show(
-            element("h1", text(chosen.entry.name)),
+            page_heading("ranks", text(chosen.entry.name)),
             element("p", text(f"{rank_sentence(mode)}."), "sentence"),
         )
     show(failure_notes(comparison(chosen.key)), _tiles(mode), _notes(mode))
@@ -93,7 +94,7 @@ def _mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
 
 def _no_ranks(chosen: Chosen) -> None:
     show(
-        element("h1", text(chosen.entry.name)),
+        page_heading("ranks", text(chosen.entry.name)),
         element(
             "div",
             element("h2", "This experiment has no ranks to compare")

@@ -106,7 +106,7 @@ def top_bar(page: str) -> None:
             _experiment_picker()
         else:
             st.space("stretch")
-        help_panel()
+        help_panel(page)
 
 
 def _variables(seen: Theme) -> str:

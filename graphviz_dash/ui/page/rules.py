@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from graphviz_dash.analysis.doctor import Diagnosis, RuleOutcome, UncheckedRules
+from graphviz_dash.documentation import RULES, place
 from graphviz_dash.model.compile_rules import CompileRule
 from graphviz_dash.model.doctor import CheckStatus, Severity
 from graphviz_dash.model.rules import Rule
+from graphviz_dash.ui.page.help import docs_link
 from graphviz_dash.ui.page.markup import element, text
 
 _STATUS: Final = {
@@ -31,9 +33,14 @@ def rule_row(rule: Rule | CompileRule, status: CheckStatus, note: str | None, ki
     inside = (
         element("p", inline_code(rule.text))
         + element("p", inline_code(rule.advice))
-        + element("p", element("code", text(rule.id.value)) + f" {text(kind)}", "muted")
+        + element("p", f"{rule_id(rule)} {text(kind)}", "muted")
     )
     return element("details", summary + inside)
+
+
+def rule_id(rule: Rule | CompileRule) -> str:
+    """The id of a rule, which links to its section in the documentation."""
+    return docs_link(place(RULES, rule.heading), element("code", text(rule.id.value), "rule-id"))
 
 
 def rule_advice(rule: Rule | CompileRule, heading: str) -> str:

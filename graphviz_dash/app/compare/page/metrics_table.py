@@ -8,9 +8,11 @@ from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.registry import SECTIONS, Better, Metric
 from graphviz_dash.analysis.metrics.run_metrics import Figure
 from graphviz_dash.app.compare.page.equation import figure_anchor
+from graphviz_dash.documentation import METRICS, place
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.numbers import spread_text
 from graphviz_dash.narrative.summary import metric_title
+from graphviz_dash.ui.page.help import docs_link
 from graphviz_dash.ui.page.markup import element, show, table, text
 
 
@@ -42,9 +44,8 @@ def _row(result: Comparison, metric: Metric) -> list[str]:
         for run in result.runs
     ]
     title = metric_title(metric)
-    name = element(
-        "abbr", text(title), id=figure_anchor(metric.id), title=metric.formula, tabindex="0"
-    )
+    term = element("abbr", text(title), id=figure_anchor(metric.id), title=metric.formula)
+    name = docs_link(place(METRICS, metric.title), term)
     return [name, *cells, element("span", text(metric.source.value), "pass")]
 
 

@@ -20,6 +20,7 @@ from graphviz_dash.narrative.answer import Evidence, answer, run_answer
 from graphviz_dash.narrative.summary import summary_tiles
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import chosen_experiment
+from graphviz_dash.ui.page.help import page_heading
 from graphviz_dash.ui.page.markup import element, plain, show, text
 from graphviz_dash.ui.page.navigation import link
 from graphviz_dash.ui.page.widgets import doctor_notes, failure_notes, tiles
@@ -35,7 +36,7 @@ def render() -> None:
         run = _run(result)
     with title:
         show(
-            element("h1", text(chosen.entry.name)),
+            page_heading("compare", text(chosen.entry.name)),
             answer_markup(run_answer(run) if run else answer(result), shown_evidence(result, run)),
         )
     if notes := failure_notes(result) + doctor_notes(result):

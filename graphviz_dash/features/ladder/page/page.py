@@ -20,6 +20,7 @@ from graphviz_dash.features.ladder.page.sizes import costs_panel, mark_other_ker
 from graphviz_dash.features.ladder.page.state import loop_reports
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, chosen_entry, chosen_experiment, dim_empty, empty
+from graphviz_dash.ui.page.help import page_heading
 from graphviz_dash.ui.page.listing import tell_changes
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.widgets import tiles
@@ -35,7 +36,7 @@ def render() -> None:
     reports = () if entry is None else _reports(entry)
     if entry is None or not reports:
         chosen = chosen_experiment()
-        show(element("h1", text(chosen.entry.name)))
+        show(page_heading("graphs", text(chosen.entry.name)))
         _nothing(chosen)
         return
     tell_changes([entry])
@@ -48,7 +49,7 @@ def render() -> None:
     family = report.families[family_index]
     with title:
         show(
-            element("h1", text(entry.name)),
+            page_heading("graphs", text(entry.name)),
             element("p", text(loop_sentence(report)), "sentence"),
         )
     show(tiles(family_tiles(family)))

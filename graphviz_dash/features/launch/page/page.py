@@ -26,6 +26,7 @@ from graphviz_dash.features.launch.page.launch_tables import fits_table, launch_
 from graphviz_dash.features.launch.page.observers import observer_panel
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import chosen_entry, dim_empty, empty, trouble
+from graphviz_dash.ui.page.help import page_heading
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.state.catalogue import Entry, launches
 from graphviz_dash.ui.state.store import STORE
@@ -49,7 +50,7 @@ def render() -> None:
     if recordings:
         first = next(iter(recordings.values()))
         show(
-            element("h1", "Launch costs"),
+            page_heading("launch", "Launch costs"),
             element("p", text(_machines(first, entry)), "sentence"),
             element("p", text(costs_sentence(first)), "sentence"),
         )

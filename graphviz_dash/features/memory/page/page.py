@@ -25,6 +25,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, chosen_experiment, draw, figure, let_draw, nothing
+from graphviz_dash.ui.page.help import page_heading
 from graphviz_dash.ui.page.markup import element, plain, show, table, text
 from graphviz_dash.ui.page.widgets import failure_notes, tiles
 from graphviz_dash.ui.state.results import comparison
@@ -45,7 +46,7 @@ def render() -> None:
     chosen = chosen_experiment()
     result = memory(chosen.key)
     if not result.reports:
-        show(element("h1", text(chosen.entry.name)))
+        show(page_heading("memory", text(chosen.entry.name)))
         show(failure_notes(comparison(chosen.key)))
         uses = allocator_uses(chosen.experiment.runs)
         _allocator(chosen, uses)
@@ -57,7 +58,7 @@ def render() -> None:
         report = _report(result)
     with title:
         show(
-            element("h1", text(chosen.entry.name)),
+            page_heading("memory", text(chosen.entry.name)),
             element("p", text(memory_sentence(result)), "sentence"),
         )
     show(failure_notes(comparison(chosen.key)))

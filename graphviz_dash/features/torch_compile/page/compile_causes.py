@@ -27,7 +27,7 @@ from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import Chosen, draw, figure
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import link
-from graphviz_dash.ui.page.rules import inline_code, rule_advice, rule_row, status_counts
+from graphviz_dash.ui.page.rules import inline_code, rule_advice, rule_id, rule_row, status_counts
 from graphviz_dash.units import counted, format_count, format_ns
 
 _FIRST: Final = 5
@@ -150,7 +150,7 @@ def cause_card(number: int, cause: CompileCause) -> str:
         element("span", text(number), "count")
         + element("h3", text(cause_title(cause)))
         + badge
-        + element("code", text(rule.id.value), "rule-id"),
+        + rule_id(rule),
     )
     left = "".join(_line(line) for line in cause.lines[:1])
     callers = [f"{line.text} in {line.function or 'the program'}" for line in cause.lines[1:4]]

@@ -29,6 +29,7 @@ from graphviz_dash.ui.page.frame import (
     empty,
     nothing,
 )
+from graphviz_dash.ui.page.help import page_heading
 from graphviz_dash.ui.page.markup import element, show, text
 from graphviz_dash.ui.page.navigation import link
 from graphviz_dash.ui.page.widgets import facts, tiles
@@ -43,7 +44,7 @@ def render() -> None:
     chosen = chosen_experiment()
     runs = [run for run in chosen.experiment.runs if has_compile_report(run)]
     if not runs:
-        show(element("h1", text(chosen.entry.name)))
+        show(page_heading("compile", text(chosen.entry.name)))
         nothing(
             "compile",
             chosen.experiment.runs,
@@ -63,7 +64,7 @@ def render() -> None:
         return
     with title:
         show(
-            element("h1", text(f"{chosen.entry.name}, {run.name}")),
+            page_heading("compile", text(f"{chosen.entry.name}, {run.name}")),
             element("p", text(compile_sentence(report)), "sentence"),
         )
     show(_tiles(report))
