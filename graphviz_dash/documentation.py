@@ -31,7 +31,12 @@ def place(page: str, heading: str = "") -> str:
     return f"{page}#{slug(heading)}" if heading else page
 
 
+def site_path(where: str) -> str:
+    """A place as a path in the built site."""
+    page, mark, anchor = where.partition("#")
+    return f"{page.removesuffix('.md')}.html{mark}{anchor}"
+
+
 def address(where: str) -> str:
     """The address of a place on the dashboard's server."""
-    page, mark, anchor = where.partition("#")
-    return f"{ADDRESS}/{page.removesuffix('.md')}.html{mark}{anchor}"
+    return f"{ADDRESS}/{site_path(where)}"

@@ -18,11 +18,16 @@ class InputError(GraphvizDashError):
         found: what is there.
         expected: what should be there.
         advice: what the user can do about it; left out when there is nothing to do.
+        topic: topic of ``graphviz-dash docs`` that explains what is expected; added to the advice.
     """
 
     exit_code = 2
 
-    def __init__(self, where: object, found: str, expected: str, advice: str = "") -> None:
+    def __init__(
+        self, where: object, found: str, expected: str, advice: str = "", topic: str = ""
+    ) -> None:
+        if topic:
+            advice = f"{advice} See graphviz-dash docs {topic}.".lstrip()
         self.where = str(where)
         self.found = _shortened(found)
         self.expected = expected

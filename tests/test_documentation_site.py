@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.metrics.registry import METRICS as REGISTERED
-from graphviz_dash.documentation import BUILT, METRICS, RULES, SOURCES, address, place
+from graphviz_dash.documentation import BUILT, METRICS, RULES, SOURCES, place, site_path
 from graphviz_dash.model.compile_rules import COMPILE_RULES
 from graphviz_dash.model.rules import RULES as CAPTURE_RULES
 from graphviz_dash.ui.page.registry import PAGES
@@ -67,7 +67,7 @@ def test_no_two_files_have_one_place_on_the_site() -> None:
 def test_links_into_the_built_site_lead_to_sections() -> None:
     pages: dict[str, Page] = {}
     for where in PLACES.values():
-        path, _, anchor = address(where).removeprefix("/docs/").partition("#")
+        path, _, anchor = site_path(where).partition("#")
         page = pages.setdefault(path, Page(BUILT / path))
         assert not anchor or anchor in page.ids, where
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_traces"
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")})
 SERVES = {"serve", "demo"}
-ANYWHERE = {"cache", "completion"}
+ANYWHERE = {"cache", "completion", "docs"}
 
 
 def console_lines(page: Path) -> list[str]:
@@ -28,6 +28,8 @@ def console_lines(page: Path) -> list[str]:
 def runs_here(line: str) -> bool:
     """Whether a command needs nothing but the samples."""
     words = shlex.split(line.partition(" > ")[0].partition(" | ")[0])
+    if "--open" in words:
+        return False
     on_samples = any(word.startswith("sample_traces") for word in words[2:])
     return words[1] not in SERVES and (on_samples or words[1] in ANYWHERE)
 

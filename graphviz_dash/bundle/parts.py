@@ -188,7 +188,7 @@ def decode(content: bytes, kind: type[T], file: Path) -> T:
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
         raise InputError(
-            file, str(error), "the types of docs/reference/bundle-format.md"
+            file, str(error), "the types of the bundle format", topic="bundle-format"
         ) from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(file, f"not readable as JSON ({error})", "a JSON document") from error

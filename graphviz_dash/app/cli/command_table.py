@@ -105,6 +105,7 @@ TASKS: Final[dict[str, tuple[ListedCommand, ...]]] = {
         ),
     ),
     "Set up": (
+        _ours("docs", "app.cli.docs:docs", "Find a section of the documentation."),
         _ours(
             "cache",
             "app.cli.cache:cache_command",

@@ -29,6 +29,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "diff": (
         "graphviz-dash diff sample_traces/mlp-train/graph:graph-0 sample_traces/mlp-train/graph",
     ),
+    "docs": ("graphviz-dash docs break-even", "graphviz-dash docs sync-value --open"),
     "doctor": (
         "graphviz-dash doctor --workload sync-in-step",
         "graphviz-dash doctor -o runs/mine -- python train.py --epochs 1",
