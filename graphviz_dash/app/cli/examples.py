@@ -34,6 +34,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "graphviz-dash doctor --workload sync-in-step",
         "graphviz-dash doctor -o runs/mine -- python train.py --epochs 1",
         "graphviz-dash doctor --bundle runs/mine/doctor --json",
+        "graphviz-dash doctor --report --bundle sample_traces/mlp-train --redact",
     ),
     "export dot": ("graphviz-dash export dot sample_traces/mlp-train/graph -o mlp-train.dot",),
     "export equation": ("graphviz-dash export equation sample_traces/mlp-train -o equation.csv",),

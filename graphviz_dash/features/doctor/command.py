@@ -27,6 +27,7 @@ from graphviz_dash.cli.loading import loaded_run
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.features.doctor.document import doctor_document
+from graphviz_dash.features.doctor.support_report import support_report
 from graphviz_dash.features.doctor.text import print_diagnosis, print_traced
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport, compile_report
 from graphviz_dash.features.torch_compile.text import print_causes, print_rules
@@ -56,8 +57,7 @@ _PROGRAM_FAILED: Final = 7
 @click.option(
     "--bundle",
     type=click.Path(path_type=Path),
-    help="Tell again what the doctor found in this run bundle, or what its trace shows; needs no "
-    "GPU.",
+    help="Show the findings stored in this run bundle, or in its trace; needs no GPU.",
 )
 @click.option(
     "-o",
@@ -83,6 +83,12 @@ _PROGRAM_FAILED: Final = 7
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
 )
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Print versions, GPU and a summary of the recording in --bundle, for a bug report.",
+)
+@click.option("--redact", is_flag=True, help="Omit names, paths and messages from the report.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def doctor(
     workload: str | None,
@@ -93,16 +99,28 @@ def doctor(
     steps: int,
     seed: int,
     as_json: bool,
+    report: bool,
+    redact: bool,
     program: tuple[str, ...],
 ) -> None:
     """Find what breaks the capture of a workload, or of a PROGRAM given after --.
 
     Names the first illegal call with its line, operator, stream and rule, then the other findings,
-    those included that no error tells of, and what to do instead. docs/doctor.md has the rules.
+    those included that no error tells of, and what to do instead. docs/reference/rules.md has the
+    rules.
 
     Exit code: 0 nothing found, 1 a capture fails, 3 a capture succeeds but replays do not do what
     the step does.
+
+    With --report, examines nothing: prints the facts that a bug report needs.
     """
+    if redact and not report:
+        raise click.UsageError("--redact needs --report.")
+    if report:
+        if workload or program:
+            raise click.UsageError("--report takes --bundle only.")
+        click.echo(support_report(bundle, redact), nl=False)
+        return
     given = [bool(workload), bundle is not None, bool(program)]
     if sum(given) != 1:
         raise click.UsageError("Give one of --workload, --bundle, or a program after --.")
