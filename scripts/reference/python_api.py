@@ -25,7 +25,7 @@ def body() -> str:
     parts = []
     for name in exported():
         node = _definition(places[name], name)
-        parts.append(_section(name, node))
+        parts.append(_section(name, node, places[name]))
     return "\n".join(parts)
 
 
@@ -46,16 +46,15 @@ def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _definition(module: str, name: str) -> Documented:
-    file = ROOT / Path(*module.split(".")).with_suffix(".py")
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    for node in ast.walk(_tree(module)):
         if isinstance(node, Documented) and node.name == name:
             return node
     raise LookupError(f"{name} is not defined in {module}")
 
 
-def _section(name: str, node: Documented) -> str:
+def _section(name: str, node: Documented, module: str) -> str:
     function = node if isinstance(node, ast.FunctionDef) else _constructor(node)
-    arguments = _signature(function) if function is not None else ""
+    arguments = _signature(function, module) if function is not None else ""
     result = ""
     if isinstance(node, ast.FunctionDef) and node.returns is not None:
         result = f" -> {ast.unparse(node.returns)}"
@@ -70,10 +69,30 @@ def _constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
     )
 
 
-def _signature(function: ast.FunctionDef) -> str:
+def _signature(function: ast.FunctionDef, module: str) -> str:
+    defaults = [*function.args.defaults, *function.args.kw_defaults]
+    for node in defaults:
+        if isinstance(node, ast.Name):
+            node.id = _constant(module, node.id)
     arguments = re.sub(r"^self(, )?", "", ast.unparse(function.args))
     # As PEP 8 has it: spaces around the default of an annotated argument.
-    return re.sub(r"(: [^=]+?)=", r"\1 = ", arguments)
+    arguments = re.sub(r"(: [^=]+?)=", r"\1 = ", arguments)
+    return arguments.replace("StrPath", "str | PathLike")
+
+
+def _constant(module: str, name: str) -> str:
+    """The value of a constant as written, also of one that ``module`` imports."""
+    tree = _tree(module)
+    for node in tree.body:
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name and node.value:
+            return ast.unparse(node.value)
+    return _constant(dict(_imports(tree))[name], name)
+
+
+def _tree(module: str) -> ast.Module:
+    file = ROOT / Path(*module.split("."))
+    file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
 
 
 def _text(docstring: str) -> str:
