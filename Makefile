@@ -30,7 +30,7 @@ SCRIPTS := graphviz_dash/ui/components graphviz_dash/features tests/ui/component
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test suite check types lint audit attack format docs site wheel pictures constraints clean python-matches
+.PHONY: help run test suite check types lint audit attack format docs site wheel pictures constraints changelog clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -100,6 +100,9 @@ constraints: ## Write constraints.txt anew from the newest versions that work to
 	  .make/constraints/bin/python -m pip list --format=freeze --exclude graphviz-dash \
 	    --exclude pip --exclude setuptools --exclude wheel | LC_ALL=C sort -f; } > constraints.txt
 	rm -rf .make/constraints
+
+changelog: $(VENV)/.dev python-matches ## Collect the fragments in changes/ into CHANGELOG.md (VERSION=0.3.0)
+	@$(IN_VENV) -m scripts.changelog "$(VERSION)"
 
 clean: ## Remove the environment and what the tools left behind
 	rm -rf $(VENV) .make graphviz_dash/site build dist *.egg-info test-results .pytest_cache .mypy_cache .ruff_cache \

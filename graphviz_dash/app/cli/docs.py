@@ -25,8 +25,9 @@ from graphviz_dash.documentation import (
     slug,
 )
 from graphviz_dash.errors import InputError, MissingRequirementError
-from graphviz_dash.model.compile_rules import COMPILE_RULES
+from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRule
 from graphviz_dash.model.rules import RULES as CAPTURE_RULES
+from graphviz_dash.model.rules import Rule
 
 _MOST: Final = 15
 _PAGES: Final = ("commands", "json", "bundle-format", "metrics", "rules", "python")
@@ -86,7 +87,8 @@ def topics() -> dict[str, str]:
     places |= {name: place(COMMANDS, name) for name in EXAMPLES}
     for metric in REGISTERED.values():
         places[metric.id] = places[metric.title] = place(METRICS, metric.title)
-    for rule in (*COMPILE_RULES.values(), *CAPTURE_RULES.values()):
+    rules: tuple[Rule | CompileRule, ...] = (*COMPILE_RULES.values(), *CAPTURE_RULES.values())
+    for rule in rules:
         places[rule.heading] = places[rule.id.value] = place(RULES, rule.heading)
     return places
 
@@ -97,7 +99,7 @@ def headings() -> dict[str, str]:
     if index.is_file():
         entries = msgspec.json.decode(index.read_bytes(), type=_SearchIndex).docs
         return {entry.title: entry.location.replace(".html", ".md", 1) for entry in entries}
-    places = {}
+    places: dict[str, str] = {}
     for page in sorted(SOURCES.rglob("*.md")):
         name = page.relative_to(SOURCES).as_posix()
         if not set(page.relative_to(SOURCES).parts) & set(_INTERNAL):
