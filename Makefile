@@ -30,7 +30,7 @@ SCRIPTS := graphviz_dash/ui/components graphviz_dash/features tests/ui/component
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test suite check types lint audit attack format docs site wheel pictures constraints changelog clean python-matches
+.PHONY: help run test suite check types lint audit attack format docs site wheel sbom pictures constraints changelog clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -84,6 +84,9 @@ $(SITE): $(SITE_SOURCES) | $(VENV)/.dev
 
 wheel: $(SITE) $(VENV)/.dev ## Build the wheel, with the documentation site in it, into dist
 	@$(IN_VENV) -m hatchling build -t wheel -d dist
+
+sbom: $(VENV)/.dev python-matches ## List the packages of an installation in dist/sbom.json (CycloneDX)
+	@$(IN_VENV) -m scripts.sbom dist/sbom.json
 
 pictures: $(VENV)/.dev python-matches ## Take the pictures in docs/pictures anew
 	@sh tests/chromium.sh $(IN_VENV)
