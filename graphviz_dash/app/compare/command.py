@@ -38,7 +38,9 @@ from graphviz_dash.cli.text.output import (
     help="Number of modules and operators of the fastest run to list; 0 for none.",
 )
 @add_executor_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def compare_command(
     experiment: str,
     baseline: str | None,

@@ -42,7 +42,9 @@ from graphviz_dash.model.run import Experiment
     type=click.IntRange(0),
     help="Number of nodes to list per graph, longest first; 0 for none.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def show(run: Path, count: int, as_json: bool) -> None:
     """Show a RUN: its figures, environment, graphs with their longest nodes, and missing data.
 

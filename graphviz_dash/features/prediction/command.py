@@ -37,7 +37,9 @@ from graphviz_dash.model.run import Run
     type=click.IntRange(0),
     help="Number of modules to list, largest saving first; 0 for none.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool) -> None:
     """Predict the gain from CUDA graphs for the step in an eager TRACE.
 

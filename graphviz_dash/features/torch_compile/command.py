@@ -26,7 +26,9 @@ from graphviz_dash.model.absence import Missing
     type=click.IntRange(0),
     help="Number of causes to list, largest saving first; 0 for none.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def compile_command(run: Path, count: int, as_json: bool) -> None:
     """Explain how torch.compile handled a RUN: graph breaks, splits, skips, copies, recompiles.
 

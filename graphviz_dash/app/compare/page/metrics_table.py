@@ -8,9 +8,11 @@ from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.registry import SECTIONS, Better, Metric
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.app.compare.page.equation import format_metric_anchor
+from graphviz_dash.documentation import METRICS, build_place
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.numbers import format_spread
 from graphviz_dash.narrative.summary import format_metric_title
+from graphviz_dash.ui.page.help import format_docs_link
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
 
 
@@ -49,13 +51,10 @@ def _format_row(result: Comparison, metric: Metric) -> list[str]:
         for run in result.runs
     ]
     title = format_metric_title(metric)
-    name = format_element(
-        "abbr",
-        escape_html(title),
-        id=format_metric_anchor(metric.id),
-        title=metric.formula,
-        tabindex="0",
+    term = format_element(
+        "abbr", escape_html(title), id=format_metric_anchor(metric.id), title=metric.formula
     )
+    name = format_docs_link(build_place(METRICS, metric.title), term)
     return [name, *cells, format_element("span", escape_html(metric.source.value), "pass")]
 
 
