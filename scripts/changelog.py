@@ -27,21 +27,21 @@ def main() -> None:
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         sys.exit("Give the version of the release: make changelog VERSION=0.3.0")
     fragments = [path for path in FRAGMENTS.glob("*.md") if path.name != "README.md"]
-    new = entries_of(draft(version)) if fragments else {}
+    new = parse_entries(draft_section(version)) if fragments else {}
     text = CHANGELOG.read_text(encoding="utf-8")
-    CHANGELOG.write_text(released(text, version, date.today(), new), encoding="utf-8")
+    CHANGELOG.write_text(format_changelog(text, version, date.today(), new), encoding="utf-8")
     for path in fragments:
         path.unlink()
 
 
-def draft(version: str) -> str:
+def draft_section(version: str) -> str:
     """The fragments as towncrier renders them."""
     command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", version]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout
 
 
-def entries_of(section: str) -> Entries:
+def parse_entries(section: str) -> Entries:
     """The entries of a section by kind; an entry may have several lines."""
     entries: Entries = {}
     kind = ""
@@ -56,11 +56,11 @@ def entries_of(section: str) -> Entries:
     return entries
 
 
-def released(text: str, version: str, day: date, new: Entries) -> str:
+def format_changelog(text: str, version: str, day: date, new: Entries) -> str:
     """The changelog with the section of ``version``, dated ``day``."""
     sections = re.split(r"^(?=## )", text, flags=re.M)
     at = next((i for i, one in enumerate(sections) if one.startswith(f"## [{version}]")), None)
-    old = entries_of(sections[at]) if at is not None else {}
+    old = parse_entries(sections[at]) if at is not None else {}
     lines = [f"## [{version}] - {day.isoformat()}", ""]
     for kind in KINDS:
         listed = [*new.get(kind, ()), *old.get(kind, ())]

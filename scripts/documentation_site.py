@@ -53,14 +53,14 @@ _TITLE: Final = re.compile(r"^# (.+)$", re.M)
 def main() -> None:
     """Stage the pages and build the site."""
     shutil.rmtree(STAGED, ignore_errors=True)
-    places = site_places()
-    for source, target in shown(places).items():
-        stage(source, STAGED / target, places)
+    places = list_site_files()
+    for source, target in drop_unused_pictures(places).items():
+        stage_file(source, STAGED / target, places)
     config = {
         "INHERIT": os.path.relpath(ROOT / "mkdocs.yml", _CONFIG.parent),
         "docs_dir": STAGED.name,
         "site_dir": os.path.relpath(BUILT, _CONFIG.parent),
-        "nav": navigation(),
+        "nav": build_navigation(),
     }
     _CONFIG.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", str(_CONFIG)]
@@ -71,7 +71,7 @@ def main() -> None:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def site_places() -> dict[Path, str]:
+def list_site_files() -> dict[Path, str]:
     """The files of the site, each with its path there."""
     found = {
         path: path.relative_to(DOCS).as_posix()
@@ -84,7 +84,7 @@ def site_places() -> dict[Path, str]:
     return found
 
 
-def stage(source: Path, target: Path, places: dict[Path, str]) -> None:
+def stage_file(source: Path, target: Path, places: dict[Path, str]) -> None:
     """Copy a file to its place; the links of a page lead to pages of the site."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if source.suffix == ".png":
@@ -100,14 +100,14 @@ def stage(source: Path, target: Path, places: dict[Path, str]) -> None:
     # Every second piece is a block of code, every third its fence.
     pieces = _FENCE.split(source.read_text(encoding="utf-8"))
     for index in range(0, len(pieces), 3):
-        pieces[index] = _relinked(pieces[index], source, target, places)
+        pieces[index] = _rewrite_links(pieces[index], source, target, places)
     kept = "".join(piece for index, piece in enumerate(pieces) if index % 3 != 2)
     if target.parent.name in _UNSEARCHED:
         kept = f"---\nsearch:\n  exclude: true\n---\n{kept}"
     target.write_text(kept, encoding="utf-8")
 
 
-def shown(places: dict[Path, str]) -> dict[Path, str]:
+def drop_unused_pictures(places: dict[Path, str]) -> dict[Path, str]:
     """The places without pictures that no page shows."""
     pages = (path.read_text(encoding="utf-8") for path in places if path.suffix == ".md")
     text = "".join(pages)
@@ -118,8 +118,8 @@ def shown(places: dict[Path, str]) -> dict[Path, str]:
     }
 
 
-def _relinked(text: str, source: Path, target: Path, places: dict[Path, str]) -> str:
-    def of_link(match: re.Match[str]) -> str:
+def _rewrite_links(text: str, source: Path, target: Path, places: dict[Path, str]) -> str:
+    def rewrite_link(match: re.Match[str]) -> str:
         page, mark, anchor = match["target"].partition("#")
         if not page or re.match(r"[a-z]+:", page):
             return match[0]
@@ -134,17 +134,17 @@ def _relinked(text: str, source: Path, target: Path, places: dict[Path, str]) ->
         way = os.path.relpath(STAGED / places[file], target.parent)
         return f"[{match['text']}]({way}{mark}{anchor})"
 
-    def of_picture(match: re.Match[str]) -> str:
+    def rewrite_picture(match: re.Match[str]) -> str:
         file = (source.parent / match[2]).resolve()
         if file not in places:
             return match[0]
         return match[1] + os.path.relpath(STAGED / places[file], target.parent)
 
-    text = _LINK.sub(of_link, text)
-    return re.sub(r"(!\[[^\]]*\]\(|src(?:set)?=\")([^)\s\":]+)", of_picture, text)
+    text = _LINK.sub(rewrite_link, text)
+    return re.sub(r"(!\[[^\]]*\]\(|src(?:set)?=\")([^)\s\":]+)", rewrite_picture, text)
 
 
-def navigation() -> list[dict[str, object]]:
+def build_navigation() -> list[dict[str, object]]:
     """The pages by part; within a part in the order of the links on the first page."""
     index = STAGED / "index.md"
     order = [target for _, target in _LINK.findall(index.read_text(encoding="utf-8"))]
@@ -152,29 +152,29 @@ def navigation() -> list[dict[str, object]]:
     def rank(path: Path) -> tuple[int, str]:
         name = path.relative_to(STAGED).as_posix()
         known = [place.partition("#")[0] for place in order]
-        return (known.index(name) if name in known else len(known), _title(path))
+        return (known.index(name) if name in known else len(known), _get_title(path))
 
     listed: list[dict[str, object]] = [{"Home": "index.md"}]
     for folder, title in SECTIONS.items():
         pages = sorted((STAGED / folder).glob("*.md"), key=rank)
         if pages:
-            listed.append({title: [_entry(page) for page in pages]})
+            listed.append({title: [_build_entry(page) for page in pages]})
     others = sorted(set(STAGED.glob("*.md")) - {index}, key=rank)
     if others:
-        listed.append({"More": [_entry(page) for page in others]})
-    project = [_entry(page) for page in sorted((STAGED / "project").glob("*.md"))]
+        listed.append({"More": [_build_entry(page) for page in others]})
+    project = [_build_entry(page) for page in sorted((STAGED / "project").glob("*.md"))]
     decisions = sorted((STAGED / "decisions").glob("*.md"), key=lambda path: path.name)
     if decisions:
-        project.append({"Decisions": [_entry(page) for page in decisions]})
+        project.append({"Decisions": [_build_entry(page) for page in decisions]})
     listed.append({"Project": project})
     return listed
 
 
-def _entry(page: Path) -> dict[str, object]:
-    return {_title(page): page.relative_to(STAGED).as_posix()}
+def _build_entry(page: Path) -> dict[str, object]:
+    return {_get_title(page): page.relative_to(STAGED).as_posix()}
 
 
-def _title(page: Path) -> str:
+def _get_title(page: Path) -> str:
     match = _TITLE.search(page.read_text(encoding="utf-8"))
     return match[1] if match else page.stem
 

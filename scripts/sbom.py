@@ -26,20 +26,20 @@ def main() -> None:
     """Write the list to the file that is given."""
     target = Path(sys.argv[1])
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(bom(), encoding="utf-8")
+    target.write_text(build_bom(), encoding="utf-8")
 
 
-def bom() -> str:
+def build_bom() -> str:
     """The list as JSON."""
-    project = _component(distribution(PROJECT), ComponentType.APPLICATION)
-    packages = [_component(installed) for installed in dependencies(PROJECT)]
+    project = _build_component(distribution(PROJECT), ComponentType.APPLICATION)
+    packages = [_build_component(installed) for installed in list_dependencies(PROJECT)]
     listed = Bom(components=packages)
     listed.metadata.component = project
     listed.register_dependency(project, packages)
     return str(JsonV1Dot6(listed).output_as_string(indent=2)) + "\n"
 
 
-def dependencies(name: str) -> Iterator[Distribution]:
+def list_dependencies(name: str) -> Iterator[Distribution]:
     """The installed packages that ``name`` needs at run time, directly or not."""
     seen = {canonicalize_name(name)}
     waiting = [distribution(name)]
@@ -47,7 +47,7 @@ def dependencies(name: str) -> Iterator[Distribution]:
         for text in waiting.pop().requires or ():
             requirement = Requirement(text)
             known = canonicalize_name(requirement.name)
-            if known in seen or not _applies(requirement):
+            if known in seen or not _is_applicable(requirement):
                 continue
             seen.add(known)
             try:
@@ -58,11 +58,13 @@ def dependencies(name: str) -> Iterator[Distribution]:
             yield installed
 
 
-def _applies(requirement: Requirement) -> bool:
+def _is_applicable(requirement: Requirement) -> bool:
     return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
 
 
-def _component(installed: Distribution, kind: ComponentType = ComponentType.LIBRARY) -> Component:
+def _build_component(
+    installed: Distribution, kind: ComponentType = ComponentType.LIBRARY
+) -> Component:
     name = canonicalize_name(installed.metadata["Name"])
     address = PackageURL("pypi", name=name, version=installed.version)
     return Component(

@@ -10,7 +10,14 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash import __version__
-from scripts.changelog import CHANGELOG, FRAGMENTS, KINDS, draft, entries_of, released
+from scripts.changelog import (
+    CHANGELOG,
+    FRAGMENTS,
+    KINDS,
+    draft_section,
+    format_changelog,
+    parse_entries,
+)
 
 TEXT = CHANGELOG.read_text(encoding="utf-8")
 SECTIONS = re.split(r"^(?=## )", TEXT, flags=re.M)[1:]
@@ -47,7 +54,7 @@ def test_every_release_has_a_date() -> None:
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda text: text.split("]")[0][4:])
 def test_entries_are_short_and_of_three_kinds(section: str) -> None:
     assert set(re.findall(r"^### (.+)$", section, re.M)) <= set(KINDS)
-    for listed in entries_of(section).values():
+    for listed in parse_entries(section).values():
         assert [entry for entry in listed if len(entry.split()) - 1 > MOST_WORDS] == []
 
 
@@ -58,16 +65,18 @@ def test_a_fragment_is_short_and_of_a_kind(file: Path) -> None:
 
 
 def test_an_unreleased_section_takes_new_entries_and_the_date() -> None:
-    text = released(UNRELEASED, "0.3.0", date(2026, 12, 1), {"Added": ["- New."]})
+    text = format_changelog(UNRELEASED, "0.3.0", date(2026, 12, 1), {"Added": ["- New."]})
     assert "## [0.3.0] - 2026-12-01\n\n### Added\n\n- New.\n- Old.\n\n## [0.2.0]" in text
 
 
 def test_a_new_version_comes_first() -> None:
-    text = released(UNRELEASED, "0.4.0", date(2027, 1, 1), {"Fixed": ["- New."]})
+    text = format_changelog(UNRELEASED, "0.4.0", date(2027, 1, 1), {"Fixed": ["- New."]})
     assert text.index("## [0.4.0] - 2027-01-01") < text.index("## [0.3.0] - unreleased")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("towncrier") is None, reason="towncrier is missing")
 @pytest.mark.skipif(not FILES, reason="there is no fragment")
 def test_towncrier_reads_every_fragment() -> None:
-    assert sum(len(listed) for listed in entries_of(draft("9.9.9")).values()) == len(FILES)
+    assert sum(len(listed) for listed in parse_entries(draft_section("9.9.9")).values()) == len(
+        FILES
+    )

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from graphviz_dash.bundle.schema import SUPPORTED_VERSIONS
-from scripts.sbom import bom, dependencies
+from scripts.sbom import build_bom, list_dependencies
 from tests.test_docs import TestExamples
 
 ROOT = Path(__file__).parents[1]
@@ -63,9 +63,9 @@ def test_the_security_policy_has_the_versions() -> None:
 
 
 def test_the_list_of_packages_has_runtime_dependencies_alone() -> None:
-    names = {package.metadata["Name"].lower() for package in dependencies("graphviz-dash")}
+    names = {package.metadata["Name"].lower() for package in list_dependencies("graphviz-dash")}
     assert {"streamlit", "polars", "msgspec", "starlette"} <= names
     assert not {"pytest", "mypy", "mkdocs"} & names
-    document = json.loads(bom())
+    document = json.loads(build_bom())
     assert document["bomFormat"] == "CycloneDX"
     assert all(package["purl"].startswith("pkg:pypi/") for package in document["components"])

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from graphviz_dash.app.cli.main import cli
-from scripts.reference.commands import commands
+from scripts.reference.commands import list_commands
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^(`{3,}|~{3,}).*?^\1[ ]*$", re.MULTILINE | re.DOTALL)
@@ -156,7 +156,7 @@ class TestExamples:
 
     def test_commands_and_their_options_exist(self) -> None:
         unknown = []
-        known = commands()
+        known = list_commands()
         for page in pages():
             text = FENCE.sub("", page.read_text(encoding="utf-8"))
             inline = re.findall(r"`(graphviz-dash [^`\n]+)`", text)

@@ -13,7 +13,7 @@ from graphviz_dash.documentation import BUILT, METRICS, RULES, SOURCES, build_pl
 from graphviz_dash.model.compile_rules import COMPILE_RULES
 from graphviz_dash.model.rules import RULES as CAPTURE_RULES
 from graphviz_dash.ui.page.registry import PAGES
-from scripts.documentation_site import SECTIONS, site_places
+from scripts.documentation_site import SECTIONS, list_site_files
 from tests.test_docs import anchors
 
 PLACES = {
@@ -57,7 +57,7 @@ def test_a_link_leads_to_a_section(name: str) -> None:
 
 
 def test_no_two_files_have_one_place_on_the_site() -> None:
-    places = list(site_places().values())
+    places = list(list_site_files().values())
     assert len(places) == len(set(places))
     assert "index.md" in places
     assert set(SECTIONS) >= {"reference"}

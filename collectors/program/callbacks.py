@@ -54,7 +54,7 @@ def lightning_callback(
     """
     recorder = _TrainingRecorder(output, name, skip, steps)
 
-    class RecordCallback(_lightning_base()):  # type: ignore[misc]
+    class RecordCallback(_import_lightning_base()):  # type: ignore[misc]
         """Records the training."""
 
         def on_train_start(self, *_: object) -> None:
@@ -90,7 +90,7 @@ def trainer_callback(
     """
     recorder = _TrainingRecorder(output, name, skip, steps)
 
-    class RecordCallback(_trainer_base()):  # type: ignore[misc]
+    class RecordCallback(_import_trainer_base()):  # type: ignore[misc]
         """Records the training."""
 
         def on_train_begin(self, *_: object, **__: object) -> None:
@@ -105,7 +105,7 @@ def trainer_callback(
     return RecordCallback()
 
 
-def _lightning_base() -> Any:
+def _import_lightning_base() -> Any:
     # The package that the program itself uses, if both are installed.
     first = "pytorch_lightning" if "pytorch_lightning" in sys.modules else "lightning.pytorch"
     for module in (first, "lightning.pytorch", "pytorch_lightning"):
@@ -116,7 +116,7 @@ def _lightning_base() -> Any:
     raise MissingRequirementError("A Lightning callback needs lightning or pytorch-lightning.")
 
 
-def _trainer_base() -> Any:
+def _import_trainer_base() -> Any:
     try:
         from transformers import TrainerCallback
     except ImportError as error:

@@ -50,7 +50,7 @@ def trace_handler(output: StrPath, name: str = "trace") -> Callable[[profile], N
 
     def write(profiler: profile) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        run = _free_name(folder, name + _rank_suffix())
+        run = _find_free_name(folder, name + _format_rank_suffix())
         # Readers of experiments ignore names that begin with a dot.
         with tempfile.TemporaryDirectory(prefix=".trace-", dir=folder) as scratch:
             trace = Path(scratch) / f"{run}.json"
@@ -59,12 +59,12 @@ def trace_handler(output: StrPath, name: str = "trace") -> Callable[[profile], N
             except (OSError, RuntimeError) as error:
                 _warn(run, str(error))
                 return
-            _import(trace, folder, run)
+            _import_trace(trace, folder, run)
 
     return write
 
 
-def _import(trace: Path, folder: Path, run: str) -> None:
+def _import_trace(trace: Path, folder: Path, run: str) -> None:
     """Import ``trace`` in a separate process, which keeps dataframes out of the program."""
     package = str(Path(graphviz_dash.__file__).parents[1])
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -83,7 +83,7 @@ def _warn(run: str, reason: str) -> None:
     warnings.warn(f"graphviz-dash did not write the run {run}: {reason}", stacklevel=2)
 
 
-def _free_name(folder: Path, name: str) -> str:
+def _find_free_name(folder: Path, name: str) -> str:
     """``name``, or the first of ``name-2``, ``name-3``, … that no run in ``folder`` has."""
     number, free = 1, name
     while (folder / free).exists():
@@ -92,7 +92,7 @@ def _free_name(folder: Path, name: str) -> str:
     return free
 
 
-def _rank_suffix() -> str:
+def _format_rank_suffix() -> str:
     """``-rank3`` in a process group of several ranks, else nothing."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():

@@ -15,7 +15,7 @@ from graphviz_dash.bundle.parts import JSON_PARTS, TRACE_PATHS, format_graph_pat
 from graphviz_dash.model import marks
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import FORMAT_VERSION, Manifest
-from scripts.reference.tables import field_text, first_paragraph, one_line, table
+from scripts.reference.tables import format_table, get_field_text, get_first_paragraph, join_lines
 
 _SCALARS: Final[dict[type[types.Type], str]] = {
     types.IntType: "integer",
@@ -33,14 +33,14 @@ _MARKS: Final = {
 _VERSION: Final = re.compile(r"^    (\d+): (.*(?:\n {7}.*)*)", re.M)
 
 
-def chapters() -> list[tuple[str, str, Any]]:
+def list_chapters() -> list[tuple[str, str, Any]]:
     """Path, role and type of each file of a bundle; the manifest first."""
     listed: list[tuple[str, str, Any]] = [(schema.MANIFEST_FILE, "", Manifest)]
     listed.append((format_graph_path("ID"), "graph", CapturedGraph))
     return listed + [(part.path, part.role.value, part.content_type) for part in JSON_PARTS]
 
 
-def body() -> str:
+def format_body() -> str:
     """Files, records, values, marks and history of the format."""
     seen: set[type] = set()
     values: dict[type[Enum], None] = {}
@@ -48,19 +48,19 @@ def body() -> str:
         f"This page describes format version {FORMAT_VERSION}. `X?` may be null, `X[]` is a list, "
         "and `{X}` maps names to values. Files of older versions lack optional fields.\n"
     )
-    parts = [about, "## Files\n", _files()]
-    for path, _, kind in chapters():
+    parts = [about, "## Files\n", _format_files()]
+    for path, _, kind in list_chapters():
         parts.append(f"## {path}\n")
-        parts += _records(types.type_info(kind), seen, values)
-    parts += ["## Values\n", *(_enumeration(kind) for kind in values)]
-    parts += ["## Marks in traces\n", _marks(), "## History\n", _history()]
+        parts += _format_records(types.type_info(kind), seen, values)
+    parts += ["## Values\n", *(_format_enumeration(kind) for kind in values)]
+    parts += ["## Marks in traces\n", _format_marks(), "## History\n", _format_history()]
     return "\n".join(parts)
 
 
-def _files() -> str:
+def _format_files() -> str:
     rows = [
-        (f"[`{path}`](#{_slug(path)})", f"`{role}`" if role else "", _content(kind))
-        for path, role, kind in chapters()
+        (f"[`{path}`](#{_slugify(path)})", f"`{role}`" if role else "", _describe_content(kind))
+        for path, role, kind in list_chapters()
     ]
     rows += [
         (f"`{path}`", f"`{role.value}`", "Kineto trace, as torch.profiler wrote it.")
@@ -69,23 +69,23 @@ def _files() -> str:
     rows.append(
         ("`traces/capture-N.json.gz`", "`capture-trace`", "Kineto trace of a further capture.")
     )
-    return table(("file", "role", "content"), rows)
+    return format_table(("file", "role", "content"), rows)
 
 
-def _slug(path: str) -> str:
+def _slugify(path: str) -> str:
     return re.sub(r"[^\w-]", "", path.lower())
 
 
-def _content(kind: Any) -> str:
+def _describe_content(kind: Any) -> str:
     """One sentence on a part, from the docstring of its record."""
     info = types.type_info(kind)
     record = info.item_type if isinstance(info, types.VarTupleType) else info
     assert isinstance(record, types.StructType)
-    sentence = first_paragraph(record.cls)
+    sentence = get_first_paragraph(record.cls)
     return re.sub(r"^[\w./-]+\.json(\.gz)?: ", "", sentence)
 
 
-def _records(info: types.Type, seen: set[type], values: dict[type[Enum], None]) -> list[str]:
+def _format_records(info: types.Type, seen: set[type], values: dict[type[Enum], None]) -> list[str]:
     """A section for each record that ``info`` reaches and no earlier chapter described."""
     parts: list[str] = []
     waiting = [info]
@@ -96,14 +96,14 @@ def _records(info: types.Type, seen: set[type], values: dict[type[Enum], None]) 
         elif isinstance(current, types.StructType):
             if current.cls not in seen:
                 seen.add(current.cls)
-                parts.append(_record(current))
+                parts.append(_format_record(current))
                 waiting += [field.type for field in current.fields]
         else:
-            waiting += _inner(current)
+            waiting += _list_inner_types(current)
     return parts
 
 
-def _inner(info: types.Type) -> list[types.Type]:
+def _list_inner_types(info: types.Type) -> list[types.Type]:
     if isinstance(info, types.Metadata):
         return [info.type]
     if isinstance(info, types.UnionType):
@@ -117,80 +117,80 @@ def _inner(info: types.Type) -> list[types.Type]:
     return []
 
 
-def _record(info: types.StructType) -> str:
-    text = first_paragraph(info.cls)
+def _format_record(info: types.StructType) -> str:
+    text = get_first_paragraph(info.cls)
     if info.array_like:
         text += " Stored as a list of its fields, in this order."
     rows = [
         (
             f"`{field.encode_name}`",
-            _type_text(field.type) + ("" if field.required else ", optional"),
-            field_text(info.cls, field.name),
+            _format_type(field.type) + ("" if field.required else ", optional"),
+            get_field_text(info.cls, field.name),
         )
         for field in info.fields
     ]
     if info.tag is not None:
         rows.insert(0, (f"`{info.tag_field}`", f"`{info.tag}`", "Kind of this record."))
     heading = f"### {info.cls.__name__}\n\n{text}\n\n"
-    return heading + (table(("field", "type", "meaning"), rows) if rows else "")
+    return heading + (format_table(("field", "type", "meaning"), rows) if rows else "")
 
 
-def _type_text(info: types.Type) -> str:  # noqa: PLR0911  # one return for each kind of type
+def _format_type(info: types.Type) -> str:  # noqa: PLR0911  # one return for each kind of type
     """A type in words; records and enumerations are links."""
     if isinstance(info, types.Metadata):
-        return _type_text(info.type)
+        return _format_type(info.type)
     if isinstance(info, types.StructType | types.EnumType):
         return f"[{info.cls.__name__}](#{info.cls.__name__.lower()})"
     if isinstance(info, types.LiteralType):
         return "/".join(f"`{value}`" for value in info.values)
     if isinstance(info, types.UnionType):
-        texts = [_type_text(one) for one in info.types if not isinstance(one, types.NoneType)]
+        texts = [_format_type(one) for one in info.types if not isinstance(one, types.NoneType)]
         return "/".join(texts) + ("?" if len(texts) < len(info.types) else "")
     if isinstance(info, types.CollectionType):
-        return f"{_type_text(info.item_type)}[]"
+        return f"{_format_type(info.item_type)}[]"
     if isinstance(info, types.TupleType):
-        return f"[{', '.join(_type_text(one) for one in info.item_types)}]"
+        return f"[{', '.join(_format_type(one) for one in info.item_types)}]"
     if isinstance(info, types.DictType):
-        return f"{{{_type_text(info.value_type)}}}"
+        return f"{{{_format_type(info.value_type)}}}"
     return _SCALARS[type(info)]
 
 
-def _enumeration(kind: type[Enum]) -> str:
-    rows = [(f"`{member.value}`", field_text(kind, member.name)) for member in kind]
-    heading = f"### {kind.__name__}\n\n{first_paragraph(kind)}\n\n"
+def _format_enumeration(kind: type[Enum]) -> str:
+    rows = [(f"`{member.value}`", get_field_text(kind, member.name)) for member in kind]
+    heading = f"### {kind.__name__}\n\n{get_first_paragraph(kind)}\n\n"
     if any(text for _, text in rows):
-        return heading + table(("value", "meaning"), rows)
+        return heading + format_table(("value", "meaning"), rows)
     return heading + ", ".join(value for value, _ in rows) + ".\n"
 
 
-def _marks() -> str:
+def _format_marks() -> str:
     rows = [
-        (f"`{getattr(marks, name)}<{text}>`", _mark_text(name)) for name, text in _MARKS.items()
+        (f"`{getattr(marks, name)}<{text}>`", _get_mark_text(name)) for name, text in _MARKS.items()
     ]
-    return table(("name of the range", "meaning"), rows)
+    return format_table(("name of the range", "meaning"), rows)
 
 
-def _mark_text(name: str) -> str:
+def _get_mark_text(name: str) -> str:
     """The docstring below a constant of the module of marks."""
     after = inspect.getsource(marks).split(f"\n{name} = ", 1)[1]
-    return one_line(after.split('"""', 2)[1])
+    return join_lines(after.split('"""', 2)[1])
 
 
-def _history() -> str:
+def _format_history() -> str:
     """The versions, newest first, from the docstring of the schema's module."""
     versions = _VERSION.findall(schema.__doc__ or "")
-    rows = [(version, one_line(text)) for version, text in reversed(versions)]
-    return table(("version", "change"), rows)
+    rows = [(version, join_lines(text)) for version, text in reversed(versions)]
+    return format_table(("version", "change"), rows)
 
 
-def records() -> set[type]:
+def list_records() -> set[type]:
     """The records on this page."""
     seen: set[type] = set()
-    for _, _, kind in chapters():
-        _records(types.type_info(kind), seen, {})
+    for _, _, kind in list_chapters():
+        _format_records(types.type_info(kind), seen, {})
     return seen
 
 
-def fields_of(kind: type) -> list[str]:
+def list_fields(kind: type) -> list[str]:
     """The names of a record's fields in the file."""
     return [field.encode_name for field in msgspec.structs.fields(kind)]

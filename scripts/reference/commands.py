@@ -12,7 +12,7 @@ import click
 from graphviz_dash.app.cli.command_table import COMMANDS_BY_NAME, COMMANDS_BY_TASK
 from graphviz_dash.app.cli.examples import EXAMPLES
 from graphviz_dash.app.cli.main import cli
-from scripts.reference.tables import one_line, table
+from scripts.reference.tables import format_table, join_lines
 
 _PROGRAM: Final = "graphviz-dash"
 _TYPES: Final = {"integer range": "N", "integer": "N", "float range": "NUMBER", "text": "TEXT"}
@@ -20,25 +20,25 @@ _DEFAULT: Final = re.compile(r" *[\[(]default: ([^\])]*)[\])]\.?")
 _PREFORMATTED: Final = "\b"
 
 
-def body() -> str:
+def format_body() -> str:
     """The commands by task: a table, then a section for each."""
-    found = commands()
+    found = list_commands()
     parts = []
     for task, rows in COMMANDS_BY_TASK.items():
         listed = [
-            (f"[`{name}`](#{_slug(name)})", _short(name, found[name]))
+            (f"[`{name}`](#{_slugify(name)})", _get_short_help(name, found[name]))
             for row in rows
             for name in found
             if name.split()[0] == row.name
         ]
-        parts.append(f"**{task}**\n\n{table(('command', 'purpose'), listed)}")
+        parts.append(f"**{task}**\n\n{format_table(('command', 'purpose'), listed)}")
     names = [row.name for rows in COMMANDS_BY_TASK.values() for row in rows]
     for name in sorted(found, key=lambda name: (names.index(name.split()[0]), name)):
-        parts.append(_section(name, found[name]))
+        parts.append(_format_section(name, found[name]))
     return "\n".join(parts)
 
 
-def commands(group: click.Group = cli, above: str = "") -> dict[str, click.Command]:
+def list_commands(group: click.Group = cli, above: str = "") -> dict[str, click.Command]:
     """Each command by its full name, such as "export perfetto"; without groups."""
     context = click.Context(group)
     found = {}
@@ -46,33 +46,33 @@ def commands(group: click.Group = cli, above: str = "") -> dict[str, click.Comma
         command = group.get_command(context, name)
         assert command is not None, name
         if isinstance(command, click.Group):
-            found.update(commands(command, f"{above}{name} "))
+            found.update(list_commands(command, f"{above}{name} "))
         else:
             found[f"{above}{name}"] = command
     return found
 
 
-def _slug(name: str) -> str:
+def _slugify(name: str) -> str:
     return name.replace(" ", "-")
 
 
-def _short(name: str, command: click.Command) -> str:
+def _get_short_help(name: str, command: click.Command) -> str:
     if name in COMMANDS_BY_NAME:
         return COMMANDS_BY_NAME[name].short_help
-    return one_line(inspect.cleandoc(command.help or "").split("\n\n")[0])
+    return join_lines(inspect.cleandoc(command.help or "").split("\n\n")[0])
 
 
-def _section(name: str, command: click.Command) -> str:
-    parts = [f"## {name}\n", "\n\n".join(_paragraphs(command)) + "\n"]
-    lines = [f"{_PROGRAM} {name} {_usage(command)}".rstrip()]
+def _format_section(name: str, command: click.Command) -> str:
+    parts = [f"## {name}\n", "\n\n".join(_format_paragraphs(command)) + "\n"]
+    lines = [f"{_PROGRAM} {name} {_format_usage(command)}".rstrip()]
     parts.append("```text\n" + "\n".join(lines) + "\n```\n")
     rows = [
-        (_option(option, command), _meaning(option))
+        (_format_option(option, command), _format_meaning(option))
         for option in command.params
         if isinstance(option, click.Option)
     ]
     if rows:
-        parts.append(table(("option", "meaning"), rows))
+        parts.append(format_table(("option", "meaning"), rows))
     examples = EXAMPLES.get(name, ())
     if examples:
         shown = "\n".join(f"$ {example}" for example in examples)
@@ -80,7 +80,7 @@ def _section(name: str, command: click.Command) -> str:
     return "\n".join(parts)
 
 
-def _paragraphs(command: click.Command) -> Iterator[str]:
+def _format_paragraphs(command: click.Command) -> Iterator[str]:
     """The paragraphs of the help text; preformatted and indented ones as code."""
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         text = paragraph.strip("\n")
@@ -89,15 +89,15 @@ def _paragraphs(command: click.Command) -> Iterator[str]:
         if preformatted or text.startswith("    "):
             yield "```text\n" + inspect.cleandoc("\n".join(["", *lines])) + "\n```"
         else:
-            yield one_line("\n".join(lines))
+            yield join_lines("\n".join(lines))
 
 
-def _usage(command: click.Command) -> str:
+def _format_usage(command: click.Command) -> str:
     context = click.Context(command)
     return " ".join(command.collect_usage_pieces(context))
 
 
-def _option(option: click.Option, command: click.Command) -> str:
+def _format_option(option: click.Option, command: click.Command) -> str:
     names = "/".join((*option.opts, *option.secondary_opts))
     if option.is_flag:
         return f"`{names}`"
@@ -106,8 +106,8 @@ def _option(option: click.Option, command: click.Command) -> str:
     return f"`{names} {metavar}`"
 
 
-def _meaning(option: click.Option) -> str:
-    text = _DEFAULT.sub(r" Default: \1.", one_line(option.help)).strip()
+def _format_meaning(option: click.Option) -> str:
+    text = _DEFAULT.sub(r" Default: \1.", join_lines(option.help)).strip()
     if option.multiple and "epeated" not in text:
         text = f"{text} May be repeated."
     if option.show_default and _has_default(option):

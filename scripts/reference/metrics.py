@@ -60,7 +60,7 @@ The speedup of recorded programs has no interval and is used as it is.
 """
 
 
-def body() -> str:
+def format_body() -> str:
     """A section for each group of metrics, then launch costs, outcomes and warnings."""
     parts = []
     for title, group in SECTIONS.items():

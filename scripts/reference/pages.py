@@ -15,12 +15,12 @@ FOLDER: Final = ROOT / "docs" / "reference"
 INTRODUCTIONS: Final = FOLDER / "_intro"
 
 _BODIES: Final[dict[str, tuple[str, Callable[[], str]]]] = {
-    "commands": ("Commands", commands.body),
-    "json": ("JSON documents", documents.body),
-    "bundle-format": ("Run bundle format", bundle_format.body),
-    "metrics": ("Metrics", metrics.body),
-    "rules": ("Rules", rules.body),
-    "python": ("Python API", python_api.body),
+    "commands": ("Commands", commands.format_body),
+    "json": ("JSON documents", documents.format_body),
+    "bundle-format": ("Run bundle format", bundle_format.format_body),
+    "metrics": ("Metrics", metrics.format_body),
+    "rules": ("Rules", rules.format_body),
+    "python": ("Python API", python_api.format_body),
 }
 """Title and content of each page by the name of its file."""
 
@@ -29,29 +29,29 @@ _LINK: Final = re.compile(r"(?P<open>\]\()(?P<target>[^)#\s]+)")
 _HEADING: Final = re.compile(r"\A# .+\n+")
 
 
-def page_names() -> tuple[str, ...]:
+def list_pages() -> tuple[str, ...]:
     """The names of all generated pages, without suffix."""
     return tuple(_BODIES)
 
 
-def markdown(name: str) -> str:
+def format_page(name: str) -> str:
     """The page ``name`` (KeyError: no such page)."""
     title, body = _BODIES[name]
     source = f"docs/reference/_intro/{name}.md"
     parts = [f"# {title}\n", _NOTICE.format(source=source) + "\n"]
     introduction = INTRODUCTIONS / f"{name}.md"
     if introduction.is_file():
-        parts.append(_introduction(introduction.read_text(encoding="utf-8")))
+        parts.append(_format_introduction(introduction.read_text(encoding="utf-8")))
     parts.append(body())
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
 
-def _introduction(text: str) -> str:
+def _format_introduction(text: str) -> str:
     """``text`` without its title; its links lead from the page, which is one folder up."""
-    return _LINK.sub(_from_page, _HEADING.sub("", text))
+    return _LINK.sub(_relink, _HEADING.sub("", text))
 
 
-def _from_page(match: re.Match[str]) -> str:
+def _relink(match: re.Match[str]) -> str:
     target = match["target"]
     if re.match(r"[a-z]+:", target) or (FOLDER / target).exists():
         return match[0]

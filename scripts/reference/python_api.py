@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from scripts.reference.tables import code_marks, table
+from scripts.reference.tables import format_code_marks, format_table
 
 ROOT: Final = Path(__file__).parents[2]
 _PACKAGE: Final = "collectors"
@@ -18,18 +18,18 @@ _SECTIONS: Final = ("Args", "Returns", "Yields", "Raises")
 Documented = ast.FunctionDef | ast.ClassDef
 
 
-def body() -> str:
+def format_body() -> str:
     """A section for each exported name."""
     package = ROOT / _PACKAGE / "__init__.py"
-    places = dict(_imports(ast.parse(package.read_text(encoding="utf-8"))))
+    places = dict(_list_imports(ast.parse(package.read_text(encoding="utf-8"))))
     parts = []
-    for name in exported():
-        node = _definition(places[name], name)
-        parts.append(_section(name, node, places[name]))
+    for name in list_exports():
+        node = _find_definition(places[name], name)
+        parts.append(_format_section(name, node, places[name]))
     return "\n".join(parts)
 
 
-def exported() -> list[str]:
+def list_exports() -> list[str]:
     """The names in ``collectors.__all__``."""
     tree = ast.parse((ROOT / _PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     for node in tree.body:
@@ -38,80 +38,81 @@ def exported() -> list[str]:
     raise LookupError("collectors/__init__.py has no __all__")
 
 
-def _imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
+def _list_imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """Names and the modules that they are imported from, in functions and branches too."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             yield from ((alias.asname or alias.name, node.module) for alias in node.names)
 
 
-def _definition(module: str, name: str) -> Documented:
-    for node in ast.walk(_tree(module)):
+def _find_definition(module: str, name: str) -> Documented:
+    for node in ast.walk(_parse_module(module)):
         if isinstance(node, Documented) and node.name == name:
             return node
     raise LookupError(f"{name} is not defined in {module}")
 
 
-def _section(name: str, node: Documented, module: str) -> str:
-    function = node if isinstance(node, ast.FunctionDef) else _constructor(node)
-    arguments = _signature(function, module) if function is not None else ""
+def _format_section(name: str, node: Documented, module: str) -> str:
+    function = node if isinstance(node, ast.FunctionDef) else _find_constructor(node)
+    arguments = _format_signature(function, module) if function is not None else ""
     result = ""
     if isinstance(node, ast.FunctionDef) and node.returns is not None:
         result = f" -> {ast.unparse(node.returns)}"
     signature = f"{_PACKAGE}.{name}({arguments}){result}"
-    return f"## {name}\n\n```text\n{signature}\n```\n\n{_text(ast.get_docstring(node) or '')}"
+    text = _format_docstring(ast.get_docstring(node) or "")
+    return f"## {name}\n\n```text\n{signature}\n```\n\n{text}"
 
 
-def _constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
+def _find_constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
     return next(
         (one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"),
         None,
     )
 
 
-def _signature(function: ast.FunctionDef, module: str) -> str:
+def _format_signature(function: ast.FunctionDef, module: str) -> str:
     defaults = [*function.args.defaults, *function.args.kw_defaults]
     for node in defaults:
         if isinstance(node, ast.Name):
-            node.id = _constant(module, node.id)
+            node.id = _find_constant(module, node.id)
     arguments = re.sub(r"^self(, )?", "", ast.unparse(function.args))
     # As PEP 8 has it: spaces around the default of an annotated argument.
     arguments = re.sub(r"(: [^=]+?)=", r"\1 = ", arguments)
     return arguments.replace("StrPath", "str | PathLike")
 
 
-def _constant(module: str, name: str) -> str:
+def _find_constant(module: str, name: str) -> str:
     """The value of a constant as written, also of one that ``module`` imports."""
-    tree = _tree(module)
+    tree = _parse_module(module)
     for node in tree.body:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name and node.value:
             return ast.unparse(node.value)
-    return _constant(dict(_imports(tree))[name], name)
+    return _find_constant(dict(_list_imports(tree))[name], name)
 
 
-def _tree(module: str) -> ast.Module:
+def _parse_module(module: str) -> ast.Module:
     file = ROOT / Path(*module.split("."))
     file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
-def _text(docstring: str) -> str:
+def _format_docstring(docstring: str) -> str:
     """A docstring as Markdown: sections as tables, text after ``::`` as code."""
     parts: list[str] = []
     lines = inspect.cleandoc(docstring).splitlines()
     while lines:
-        block = _take(lines)
+        block = _take_paragraph(lines)
         head = block[0].removesuffix(":")
         if head in _SECTIONS:
-            parts.append(_arguments(head, block[1:]))
+            parts.append(_format_arguments(head, block[1:]))
         elif block[0].startswith("    "):
             parts.append("```python\n" + inspect.cleandoc("\n".join(["", *block])) + "\n```\n")
         else:
-            parts.append(re.sub(r"::$", ":", code_marks(" ".join(block))) + "\n")
+            parts.append(re.sub(r"::$", ":", format_code_marks(" ".join(block))) + "\n")
     return "\n".join(parts)
 
 
-def _take(lines: list[str]) -> list[str]:
+def _take_paragraph(lines: list[str]) -> list[str]:
     """Remove and return the next paragraph; blank lines within code belong to it."""
     block = [lines.pop(0)]
     while lines:
@@ -123,7 +124,7 @@ def _take(lines: list[str]) -> list[str]:
     return block
 
 
-def _arguments(head: str, lines: list[str]) -> str:
+def _format_arguments(head: str, lines: list[str]) -> str:
     rows: list[list[str]] = []
     for line in inspect.cleandoc("\n".join(["", *lines])).splitlines():
         match = re.match(r"(\w+): (.*)", line)
@@ -134,4 +135,4 @@ def _arguments(head: str, lines: list[str]) -> str:
         else:
             rows.append(["", line.strip()])
     kind = "exception" if head == "Raises" else "argument" if head == "Args" else "result"
-    return table((kind, "meaning"), [(name, code_marks(text)) for name, text in rows])
+    return format_table((kind, "meaning"), [(name, format_code_marks(text)) for name, text in rows])

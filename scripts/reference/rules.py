@@ -14,14 +14,14 @@ _SEVERITY: Final = {
 }
 
 
-def body() -> str:
+def format_body() -> str:
     """A section for each rule: first those of capture, then those of torch.compile."""
-    capture = (_rule(rule, f" {_SEVERITY[rule.severity]}") for rule in RULES.values())
-    compiled = (_rule(rule, "") for rule in COMPILE_RULES.values())
+    capture = (_format_rule(rule, f" {_SEVERITY[rule.severity]}") for rule in RULES.values())
+    compiled = (_format_rule(rule, "") for rule in COMPILE_RULES.values())
     return "\n".join(("## Capture rules\n", *capture, "## Compile rules\n", *compiled))
 
 
-def _rule(rule: Rule | CompileRule, severity: str) -> str:
+def _format_rule(rule: Rule | CompileRule, severity: str) -> str:
     return (
         f"### {rule.heading}\n\n**{rule.title}.**{severity}\n\n{rule.text}\n\n{rule.advice}\n\n"
         f"```python\n# Before\n{rule.wrong}\n\n# After\n{rule.right}\n```\n"

@@ -14,44 +14,44 @@ Docstrings = dict[tuple[str, str], str]
 """Text by the names of class and field."""
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def format_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table; a vertical bar in a cell is escaped."""
-    lines = [_line(heads), _line(["---"] * len(heads))]
-    lines += [_line([cell.replace("|", "\\|") for cell in row]) for row in rows]
+    lines = [_format_row(heads), _format_row(["---"] * len(heads))]
+    lines += [_format_row([cell.replace("|", "\\|") for cell in row]) for row in rows]
     return "\n".join(lines) + "\n"
 
 
-def _line(cells: Sequence[str]) -> str:
+def _format_row(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def one_line(text: str | None) -> str:
+def join_lines(text: str | None) -> str:
     """``text`` on one line, with the code marks of Markdown."""
-    return code_marks(" ".join((text or "").split()))
+    return format_code_marks(" ".join((text or "").split()))
 
 
-def code_marks(text: str) -> str:
+def format_code_marks(text: str) -> str:
     """``text`` with one backtick for two, and without roles of Sphinx."""
     return re.sub(r":(?:func|class|meth|data|mod):", "", text).replace("``", "`")
 
 
-def first_paragraph(kind: type) -> str:
+def get_first_paragraph(kind: type) -> str:
     """The first paragraph of a class's docstring, on one line."""
-    return one_line((inspect.getdoc(kind) or "").split("\n\n")[0])
+    return join_lines((inspect.getdoc(kind) or "").split("\n\n")[0])
 
 
-def field_text(kind: type, field: str) -> str:
+def get_field_text(kind: type, field: str) -> str:
     """The docstring below ``field`` of ``kind`` or of a class that it derives from."""
     for base in kind.__mro__:
         if base.__module__ in sys.modules and base.__module__ != "builtins":
-            found = _field_docstrings(base.__module__).get((base.__name__, field))
+            found = _parse_field_docstrings(base.__module__).get((base.__name__, field))
             if found is not None:
-                return one_line(found)
+                return join_lines(found)
     return ""
 
 
 @cache
-def _field_docstrings(module: str) -> Docstrings:
+def _parse_field_docstrings(module: str) -> Docstrings:
     """The docstrings below the assignments in all classes of ``module``."""
     try:
         tree = ast.parse(inspect.getsource(sys.modules[module]))
@@ -61,11 +61,11 @@ def _field_docstrings(module: str) -> Docstrings:
         (node.name, name): text
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
-        for name, text in _documented(node.body)
+        for name, text in _list_documented_fields(node.body)
     }
 
 
-def _documented(body: list[ast.stmt]) -> Iterable[tuple[str, str]]:
+def _list_documented_fields(body: list[ast.stmt]) -> Iterable[tuple[str, str]]:
     for statement, following in pairwise(body):
         target = None
         if isinstance(statement, ast.AnnAssign):

@@ -56,7 +56,7 @@ def serve_documentation(request: Request) -> Response:
     path = request.path_params["path"] or _FIRST
     if (BUILT / _FIRST).is_file():
         return _serve_built(path)
-    return _unbuilt(path)
+    return _serve_unbuilt(path)
 
 
 def _serve_built(path: str) -> Response:
@@ -75,7 +75,7 @@ def _serve_built(path: str) -> Response:
     return FileResponse(file, status, {"cache-control": cached})
 
 
-def _unbuilt(path: str) -> Response:
+def _serve_unbuilt(path: str) -> Response:
     picture = _find_inside(SOURCES, path)
     if picture is not None and picture.suffix in _PICTURES:
         return FileResponse(picture)

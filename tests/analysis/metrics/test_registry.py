@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from graphviz_dash.analysis.metrics.registry import METRICS, SECTIONS, Source, Unit
-from scripts.reference.pages import markdown
+from scripts.reference.pages import format_page
 
 
 def test_each_metric_has_its_heading_id_and_pass() -> None:
-    page = markdown("metrics")
+    page = format_page("metrics")
     for metric in METRICS.values():
         assert f"\n### {metric.title}\n\n`{metric.id}` · {metric.unit.value} · pass: " in page
         assert metric.formula in page
