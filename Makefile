@@ -23,17 +23,23 @@ INSTALL := $(PIP) hatchling editables && $(PIP) --no-build-isolation
 COMPILE = $(IN_VENV) -m compileall -q -j 0 -x '/tests?/' \
 	"`$(IN_VENV) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'`" >/dev/null || true
 
+# The documentation site, part of the wheel.
+SITE := graphviz_dash/site/index.html
+SITE_SOURCES := mkdocs.yml scripts/documentation_site.py $(wildcard *.md docs/*.md docs/*/*.md docs/*/*.png)
+
 # Modules of the components in JavaScript, and their tests.
 SCRIPTS := graphviz_dash/ui/components graphviz_dash/features tests/ui/components/scripts
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test suite check types lint language audit attack format docs matrix torch-names pictures constraints clean python-matches
+.PHONY: help run test suite check types lint language audit attack format docs site wheel sbom matrix torch-names pictures constraints changelog clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
+# The site costs 5 s and needs the development tools: without them /docs serves the Markdown.
 run: $(VENV)/.run python-matches ## Serve the dashboard on the sample experiments (PORT=8501 HOST=127.0.0.1 TRACES=folder)
+	@test ! -x $(VENV)/bin/mkdocs || $(MAKE) --no-print-directory $(SITE)
 	@exec $(VENV)/bin/graphviz-dash serve --host "$(HOST)" --port "$(PORT)" $(TRACES)
 
 # The checks first: what they find is told within a minute, and the tests take both of two cores.
@@ -41,7 +47,7 @@ test: check ## Run the checks and every test, those in a real browser included (
 	@sh tests/chromium.sh $(IN_VENV)
 	@$(MAKE) --no-print-directory suite
 
-suite: $(VENV)/.dev python-matches ## Run every test, without the checks
+suite: $(VENV)/.dev $(SITE) python-matches ## Run every test, without the checks
 	$(IN_VENV) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 check: lint language types ## Lint, format, language, types, import walls and audit, changing nothing
@@ -72,10 +78,9 @@ format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(IN_VENV) -m ruff format .
 	$(VENV)/bin/deno fmt --quiet
 
-docs: $(VENV)/.dev python-matches ## Write anew what comes from the code (docs/metrics.md, docs/schemas, types of scripts)
-	$(IN_VENV) -m scripts.metrics_page > docs/metrics.md.new
-	mv docs/metrics.md.new docs/metrics.md
+docs: $(VENV)/.dev python-matches ## Generate docs/reference, docs/schemas and the types of scripts from the code
 	$(IN_VENV) -m scripts.document_schemas docs/schemas
+	$(IN_VENV) -m scripts.reference
 	$(IN_VENV) -m scripts.wire_types
 
 matrix: $(VENV)/.dev python-matches ## Run the tests without a browser on the oldest and newest allowed dependencies (MATRIX=oldest)
@@ -83,6 +88,17 @@ matrix: $(VENV)/.dev python-matches ## Run the tests without a browser on the ol
 
 torch-names: ## Check the private names of torch that collectors use (TORCH_PYTHON=interpreter with torch)
 	@$(TORCH_PYTHON) scripts/torch_names.py
+
+site: $(SITE) ## Build the documentation site, which the dashboard serves at /docs
+
+$(SITE): $(SITE_SOURCES) | $(VENV)/.dev
+	@$(IN_VENV) -m scripts.documentation_site
+
+wheel: $(SITE) $(VENV)/.dev ## Build the wheel, with the documentation site in it, into dist
+	@$(IN_VENV) -m hatchling build -t wheel -d dist
+
+sbom: $(VENV)/.dev python-matches ## List the packages of an installation in dist/sbom.json (CycloneDX)
+	@$(IN_VENV) -m scripts.sbom dist/sbom.json
 
 pictures: $(VENV)/.dev python-matches ## Take the pictures in docs/pictures anew
 	@sh tests/chromium.sh $(IN_VENV)
@@ -100,8 +116,11 @@ constraints: ## Write constraints.txt anew from the newest versions that work to
 	    --exclude pip --exclude setuptools --exclude wheel | LC_ALL=C sort -f; } > constraints.txt
 	rm -rf .make/constraints
 
+changelog: $(VENV)/.dev python-matches ## Collect the fragments in changes/ into CHANGELOG.md (VERSION=0.3.0)
+	@$(IN_VENV) -m scripts.changelog "$(VERSION)"
+
 clean: ## Remove the environment and what the tools left behind
-	rm -rf $(VENV) .make build dist *.egg-info test-results .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .make graphviz_dash/site build dist *.egg-info test-results .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -18,11 +18,16 @@ class InputError(GraphvizDashError):
         found: actual content.
         expected: expected content.
         advice: remedy; empty if there is none.
+        topic: topic of ``graphviz-dash docs`` on the expected content; added to ``advice``.
     """
 
     exit_code = 2
 
-    def __init__(self, where: object, found: str, expected: str, advice: str = "") -> None:
+    def __init__(
+        self, where: object, found: str, expected: str, advice: str = "", topic: str = ""
+    ) -> None:
+        if topic:
+            advice = f"{advice} See graphviz-dash docs {topic}.".lstrip()
         self.where = str(where)
         self.found = _shorten(found)
         self.expected = expected

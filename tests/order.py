@@ -18,6 +18,7 @@ FIRST: Final = (
         "features/graph/page/test_dag_streams.py",
         "features/ladder/page/test_page.py",
         "app/test_main_path.py",
+        "ui/test_help.py",
     ),
     (
         "ui/test_looks.py",

@@ -15,7 +15,8 @@ from graphviz_dash.ingest.load import find_experiments
 
 ROOT = Path(__file__).parents[1]
 SAMPLES = {"all-nodes", "fork-join", "mlp-train", "recorded-resnet", "sync-in-step"}
-MOST_BYTES = 8_000_000
+MOST_BYTES = 8_500_000
+"""Of which the documentation site is 1.8 MB."""
 
 
 @pytest.fixture(scope="module")

@@ -18,27 +18,25 @@ _WARM_UP: Final = 3
 def parallel_graph(
     step: Callable[[], object], memory_factor: float | None = MEMORY_FACTOR
 ) -> ParallelGraph:
-    """Captures ``step`` as a graph that has only the dependencies that its data needs.
+    """Capture ``step`` as a graph that keeps only the dependencies that its data needs.
 
-    Its ``replay()`` launches it on the current stream, ``result`` is what the step returned, and
-    ``plan`` how it was planned, tried and checked. It is never slower than a plain capture: where
-    no plan is faster it is one.
+    ``replay()`` launches the graph on the current stream. ``result`` holds the return value of the
+    step, and ``plan`` the plan with its measurements and checks. The graph is never slower than a
+    plain capture, because a plain capture is used if no plan is faster.
 
-    ``step`` does the same each time on the same memory. It is called three times to warm up,
-    which counts, and then dozens of times to plan and to check: the memory from outside that it
-    changes meanwhile is put back, also what custom operators keep to themselves in torch's
-    memory, and so are torch's generators of random numbers. What it leaves in Python objects,
-    such as ``.grad``, is then the capture's.
+    ``step`` must do the same work on the same memory in each call. It runs three times to warm up,
+    with lasting effects, and dozens of times to plan and check. Memory that it changes during
+    planning is restored, and so are torch's random number generators. Python objects such as
+    ``.grad`` refer to the capture afterwards.
 
     Args:
-        step: what one replay does; takes nothing.
-        memory_factor: of the memory of a plain capture, what it may take, and 48 MiB in any case;
-            None: as much as it likes.
+        step: Work of one replay; a function without arguments.
+        memory_factor: Memory limit as a multiple of a plain capture's, but at least 48 MiB; None
+            for no limit.
 
     Raises:
-        RefusedError: it cannot be done without the danger of wrong results; the message says why
-            and, where that is known, which line of the program is the cause.
-        MissingRequirementError: torch sees no CUDA device.
+        RefusedError: Results could be wrong. The message gives the reason and, if known, the line.
+        MissingRequirementError: torch finds no CUDA device.
     """
     import torch
 

@@ -35,9 +35,9 @@ _NOTHING: Final = nullcontext()
 
 
 def step() -> None:
-    """Says that a step of the program has ended; nothing happens where nothing records.
+    """Mark the end of a step; does nothing if nothing records.
 
-    Where a program calls it, its steps are these, whatever else looks like one.
+    If a program calls it, the recorder looks for no other steps.
     """
     if _active is not None:
         _active.step()
@@ -46,18 +46,19 @@ def step() -> None:
 def label(
     name: str, *, real: int | None = None, phase: str | None = None, **key: int
 ) -> AbstractContextManager[None]:
-    """Says that a block of the program is one step, and what of; costs nearly nothing where nothing
-    records. Put it around the eager pass that warms up, the capture, the replay and the fallback of
-    a step alike::
+    """Label a block of the program as one step of a graph family.
+
+    Use the same label for the eager warm-up, the capture, the replay and the fallback of a step.
+    The overhead is negligible if nothing records::
 
         with collectors.label("decode", real=len(requests), batch=padded):
             graphs[padded].replay()
 
     Args:
-        name: the family: graphs under one name differ by their key alone.
-        real: the size that was asked for, before padding.
+        name: Family; graphs of one family differ only by their key.
+        real: Requested size, before padding.
         phase: ``prefill``, ``decode`` or ``mixed``.
-        key: the numbers by which the family's graphs differ; the first is the padded size.
+        key: Numbers by which the graphs of a family differ; the first is the padded size.
     """
     scope = _active.label((name, real, phase, *key.items())) if _active is not None else None
     return scope if scope is not None else _NOTHING
@@ -67,20 +68,26 @@ def label(
 def record(
     output: StrPath, name: str = "recorded", skip: int = SKIP, steps: int = STEPS
 ) -> Iterator[None]:
-    """Records what is done with CUDA graphs within it, and writes the run bundle ``output/name``.
+    """Record captures, replays and steps inside the block, and write the run bundle
+    ``output/name``::
+
+        with collectors.record("runs/train"):
+            for batch in loader:
+                train_step(batch)
+                collectors.step()
 
     A forked child that leaves the block writes nothing.
 
     Args:
-        output: the folder of the experiment; made if needed.
-        name: the run's name in it.
-        skip: steps that pass before the traced window, counted anew after each capture.
-        steps: steps in the traced window, each synchronised; 0 for none.
+        output: Folder of the experiment; created if needed.
+        name: Name of the run in the experiment.
+        skip: Steps before the traced window; counting restarts after each capture.
+        steps: Steps in the traced window, each synchronized; 0 for none.
 
     Raises:
-        InputError: a run of that name is there already.
-        GraphvizDashError: this process is recorded already, or the bundle cannot be written.
-        MissingRequirementError: torch sees no CUDA device.
+        InputError: A run of that name exists.
+        GraphvizDashError: This process is already recorded, or the bundle cannot be written.
+        MissingRequirementError: torch finds no CUDA device.
     """
     global _active  # noqa: PLW0603  # one watcher in a process: torch has one CUDAGraph
     import torch

@@ -1,8 +1,8 @@
 """Table of the parts of a run bundle, used to write, read and validate them.
 
 A part is a file with a fixed path, or one file per graph. To add a part, define its type in
-``model``, a ``FileRole``, a field of ``RunParts``, and a row here. docs/bundle-format.md documents
-it.
+``model``, a ``FileRole``, a field of ``RunParts``, and a row here.
+docs/reference/bundle-format.md documents it.
 """
 
 from __future__ import annotations
@@ -207,7 +207,9 @@ def decode(content: bytes, kind: type[T], file: Path) -> T:
     try:
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
-        raise InputError(file, str(error), "the types in docs/bundle-format.md") from error
+        raise InputError(
+            file, str(error), "the types of the bundle format", topic="bundle-format"
+        ) from error
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise InputError(file, f"invalid JSON ({error})", "a JSON document") from error
 

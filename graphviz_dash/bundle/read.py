@@ -131,7 +131,7 @@ def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:
     Without ``traces``, the sha256 of the traces, which may be large, is not checked.
 
     Raises:
-        InputError: Content that contradicts the manifest or docs/bundle-format.md.
+        InputError: Content that contradicts the manifest or docs/reference/bundle-format.md.
     """
     manifest = read_manifest(path)
     with _convert_os_errors(path):

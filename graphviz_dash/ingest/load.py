@@ -53,8 +53,8 @@ def load_run(
         check_hashes: Verify the sha256 of traces that are not loaded.
 
     Raises:
-        InputError: Not a bundle, content that contradicts its manifest or docs/bundle-format.md, or
-            an unreadable trace; names the file.
+        InputError: Not a bundle, content that contradicts its manifest or
+            docs/reference/bundle-format.md, or an unreadable trace; names the file.
     """
     contents: BundleContents = read_bundle(path, traces=traces or check_hashes)
     captures: list[Trace] = []
@@ -169,7 +169,7 @@ def load_outlines(path: Path) -> tuple[Run, ...]:
     Provides graph families and the list of parts long before thousands of graphs are read.
 
     Raises:
-        InputError: Folder not found, or a bundle that contradicts docs/bundle-format.md.
+        InputError: Folder not found, or a bundle that contradicts docs/reference/bundle-format.md.
     """
     outlines = (
         read_parts(bundle, (RECORDING, LOOP)) for bundle in list_bundles(_resolve_folder(path))

@@ -1,8 +1,8 @@
 """Rules of torch.compile with CUDA graphs: text, reason and advice.
 
 Sources: PyTorch, "CUDAGraph Trees", "torch.compile Troubleshooting" and "Recompilation", and the
-reasons given by torch 2.11 to 2.13. ``python -m scripts.compile_rules`` prints them for
-docs/compile.md.
+reasons given by torch 2.11 to 2.13. ``make docs`` lists them in
+docs/reference/rules.md.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ class CompileRule(Struct, frozen=True):
     """Code that violates the rule."""
     right: str
     """Code that follows the rule."""
+
+    @property
+    def heading(self) -> str:
+        """Heading of its section in the reference; some ids are also those of capture rules."""
+        return f"{self.id.value} (compile)"
 
 
 _ALL: Final = (

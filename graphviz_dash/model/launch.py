@@ -1,6 +1,7 @@
 """Recordings of launch costs: all life-cycle time samples of synthetic graphs.
 
-Measurements and names follow NVIDIA's sample cudaGraphsPerfScaling; docs/metrics.md defines them.
+Measurements and names follow NVIDIA's sample cudaGraphsPerfScaling; docs/reference/metrics.md
+defines them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Rules of stream capture: text, reason and advice.
 
 Source: PyTorch, "CUDA semantics", section "CUDA Graphs: Constraints", and the CUDA programming
-guide, section "Stream capture: prohibited and unhandled operations". ``python -m
-scripts.doctor_rules`` prints them for docs/doctor.md.
+guide, section "Stream capture: prohibited and unhandled operations". ``make docs``
+lists them in docs/reference/rules.md.
 """
 
 from __future__ import annotations
@@ -31,6 +31,11 @@ class Rule(Struct, frozen=True):
     """A short program that violates the rule."""
     right: str
     """A short program that follows the rule."""
+
+    @property
+    def heading(self) -> str:
+        """Heading of its section in the reference."""
+        return self.id.value
 
 
 _ALL: Final = (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 from msgspec.structs import replace
@@ -29,10 +27,7 @@ from graphviz_dash.narrative.doctor import (
     format_doctor_verdict,
     format_other_places,
 )
-from scripts.doctor_rules import format_chapter
 from tests.doctors import MOVED, OUTPUTS, PLACE, READ, WAIT, report
-
-PAGE = Path(__file__).parents[2] / "docs" / "doctor.md"
 
 
 def test_every_rule_has_its_text() -> None:
@@ -42,12 +37,6 @@ def test_every_rule_has_its_text() -> None:
             assert text.strip()
         assert rule.wrong != rule.right
         assert rule.title.endswith(".") is False
-
-
-def test_the_page_lists_the_rules_as_the_registry_has_them() -> None:
-    """Print them anew with ``python -m scripts.doctor_rules``."""
-    page = PAGE.read_text()
-    assert page[page.index("## The rules") :] == format_chapter()
 
 
 def test_the_first_illegal_call_leads_whatever_the_order() -> None:

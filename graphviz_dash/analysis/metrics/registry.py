@@ -1,6 +1,6 @@
 """Registry of all metrics in a comparison: title, unit, pass, direction and definition.
 
-metrics_page.py generates docs/metrics.md from it.
+``make docs`` writes docs/reference/metrics.md from it.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ _FORMATS: Final[dict[Unit, Callable[[float | None], str]]] = {
 class Metric(Struct, frozen=True):
     """Definition of a metric.
 
-    ``formula`` holds complete sentences for docs/metrics.md; ``estimate`` marks a metric that
-    combines two passes.
+    ``formula`` holds complete sentences for docs/reference/metrics.md; ``estimate`` marks a
+    metric that combines two passes.
     """
 
     id: str

@@ -1,8 +1,8 @@
 """Capture blockers and replay hazards of a step, from its eager trace.
 
-The rules are those of the doctor (docs/doctor.md), which inspects the program itself. Here they
-use only profiler records, so no GPU is needed. A trace does not show everything, so the list may
-be incomplete.
+The rules are those of the doctor (docs/reference/rules.md), which inspects the program itself. Here
+they use only profiler records, so no GPU is needed. A trace does not show everything, so the list
+may be incomplete.
 """
 
 from __future__ import annotations

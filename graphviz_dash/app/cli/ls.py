@@ -18,7 +18,9 @@ from graphviz_dash.ingest.load import search_experiments
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), default=".")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def ls(path: Path, as_json: bool) -> None:
     """List the experiments and runs under PATH (default: this folder).
 

@@ -25,6 +25,7 @@ from click.shell_completion import CompletionItem
 
 from graphviz_dash import __version__
 from graphviz_dash.app.cli.command_table import COMMANDS_BY_NAME, COMMANDS_BY_TASK
+from graphviz_dash.app.cli.examples import format_examples
 from graphviz_dash.errors import (
     GraphvizDashError,
     MissingRequirementError,
@@ -50,10 +51,11 @@ class CommandGroup(click.Group):
         row = COMMANDS_BY_NAME.get(cmd_name)
         if row is not None and row.target is not None:
             module, _, attribute = row.target.partition(":")
-            return _check_command(getattr(importlib.import_module(module), attribute))
+            command = _check_command(getattr(importlib.import_module(module), attribute))
+            return _add_examples(command)
         for point in _load_entry_points():
             if point.name == cmd_name:
-                return _load_command(point)
+                return _add_examples(_load_command(point))
         return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -117,6 +119,17 @@ def _load_command(point: EntryPoint) -> click.Command:
         raise MissingRequirementError(f"The command {point.name} cannot be loaded here: {reason}")
 
     return report_missing
+
+
+def _add_examples(command: click.Command, parents: str = "") -> click.Command:
+    """Return ``command`` with its examples below its help; for a group, those of its commands."""
+    name = f"{parents}{command.name}"
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _add_examples(inner, f"{name} ")
+    elif command.epilog is None:
+        command.epilog = format_examples(name)
+    return command
 
 
 def _check_command(command: object) -> click.Command:

@@ -25,8 +25,8 @@ def validate(path: Path) -> None:
     """Check a run bundle, an experiment, a recording of launch costs, or all of them under PATH.
 
     Checks each file's size and sha256, the type of every field, and that traces are readable.
-    Prints the checked files. The exit code is 2 if a bundle violates docs/bundle-format.md or a
-    recording violates docs/reference/launch-format.md.
+    Prints the checked files. The exit code is 2 if a bundle violates
+    docs/reference/bundle-format.md or a recording violates docs/reference/launch-format.md.
     """
     bundles, launches = _find_recordings(path)
     if not bundles and not launches:

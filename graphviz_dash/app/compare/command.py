@@ -40,7 +40,9 @@ from graphviz_dash.cli.text.output import (
 )
 @add_executor_options
 @add_all_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def compare_command(
     experiment: str,
     baseline: str | None,

@@ -44,7 +44,9 @@ from graphviz_dash.model.run import Experiment
     help="Number of nodes that --all lists per graph, longest first; 0 for none.",
 )
 @add_all_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def show(run: Path, count: int, everything: bool, as_json: bool) -> None:
     """Show a RUN: its main figures and graphs; with --all every figure, the environment, graphs
     with their longest nodes, and missing data.

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS
 from graphviz_dash.app.hosting.policy import build_content_policy
 from graphviz_dash.app.hosting.preload import preload
+from graphviz_dash.documentation import ADDRESS
 from graphviz_dash.ui.page.navigation import NAMES
 from graphviz_dash.ui.page.registry import PAGES
 
@@ -201,7 +202,8 @@ class DocumentMiddleware:
             await self._app(scope, receive, send)
             return
         request_headers = Headers(scope=scope)
-        if "text/html" not in request_headers.get("accept", ""):
+        is_documentation = scope["path"] == ADDRESS or scope["path"].startswith(f"{ADDRESS}/")
+        if is_documentation or "text/html" not in request_headers.get("accept", ""):
             await self._app(scope, receive, send)
             return
         page = scope["path"].strip("/")

@@ -1,4 +1,7 @@
-"""Define middleware and routes besides Streamlit's pages: component data, fonts and icon."""
+"""Define middleware and routes besides Streamlit's pages.
+
+Routes serve component data, documentation, fonts and icon.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
+from graphviz_dash.app.hosting import documentation
 from graphviz_dash.app.hosting.document import DocumentMiddleware
 from graphviz_dash.app.hosting.guard import Guard
 from graphviz_dash.app.hosting.static_files import StaticFilesMiddleware
@@ -34,10 +38,11 @@ def list_middleware() -> list[Middleware]:
 
 
 def list_routes() -> list[BaseRoute]:
-    """List the routes: component data, a Perfetto UI, fonts and icon."""
+    """List the routes: component data, a Perfetto UI, documentation, fonts and icon."""
     return [
         Route("/api/{which:path}", _Components()),
         *local_perfetto.build_routes(),
+        *documentation.list_routes(),
         Mount("/assets", StaticFiles(directory=ASSETS)),
         Route("/favicon.png", _serve_icon),
         Route("/overview", _redirect_to_overview),

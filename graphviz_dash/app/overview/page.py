@@ -21,6 +21,7 @@ from graphviz_dash.ui.page.frame import (
     show_error_panel,
     show_no_experiments,
 )
+from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.listing import get_listing, toast_arrivals, toast_changes
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import get_title, link_markup, show_link
@@ -230,7 +231,7 @@ def _format_title(listed: Catalogue) -> str:
     counts = f"{count or 'None'} found in {folders}" + (
         f", {upload_count} uploaded by you" if upload_count else ""
     )
-    return format_element("h1", "Experiments") + format_element(
+    return format_page_heading("overview", "Experiments") + format_element(
         "p", escape_html(counts), "muted places"
     )
 

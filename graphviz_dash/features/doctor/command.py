@@ -30,6 +30,7 @@ from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.features.doctor.document import build_doctor_document
+from graphviz_dash.features.doctor.support_report import format_support_report
 from graphviz_dash.features.doctor.text import print_diagnosis, print_trace_blockers
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport, build_compile_report
 from graphviz_dash.features.torch_compile.text import print_causes, print_rules
@@ -85,7 +86,15 @@ _PROGRAM_FAILED: Final = 7
 )
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of torch's generator.")
 @add_all_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Print versions, GPU and a summary of the recording in --bundle, for a bug report.",
+)
+@click.option("--redact", is_flag=True, help="Omit names, paths and messages from the report.")
 @click.argument("program", nargs=-1, type=click.UNPROCESSED)
 def doctor(
     workload: str | None,
@@ -97,16 +106,28 @@ def doctor(
     seed: int,
     everything: bool,
     as_json: bool,
+    report: bool,
+    redact: bool,
     program: tuple[str, ...],
 ) -> None:
     """Find capture blockers of a workload, or of a PROGRAM given after --.
 
     Shows the first illegal call with its line, operator, stream and rule, then all other findings,
-    including silent ones, with advice. docs/doctor.md has the rules.
+    including silent ones, with advice. docs/reference/rules.md has
+    the rules.
 
     Exit code: 0 no findings, 1 a capture fails, 3 a capture succeeds but replays do not reproduce
     the step.
+
+    With --report, examines nothing: prints the facts that a bug report needs.
     """
+    if redact and not report:
+        raise click.UsageError("--redact needs --report.")
+    if report:
+        if workload or program:
+            raise click.UsageError("--report takes --bundle only.")
+        click.echo(format_support_report(bundle, redact), nl=False)
+        return
     subjects = [bool(workload), bundle is not None, bool(program)]
     if sum(subjects) != 1:
         raise click.UsageError("Give one of --workload, --bundle, or a program after --.")

@@ -24,7 +24,7 @@ from graphviz_dash.narrative.doctor import (
 )
 from graphviz_dash.ui.page.frame import load_selected_experiment, select_run
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
-from graphviz_dash.ui.page.rules import format_doctor_rules, format_rule_advice
+from graphviz_dash.ui.page.rules import format_doctor_rules, format_rule_advice, format_rule_id
 from graphviz_dash.ui.page.widgets import format_facts
 from graphviz_dash.units import format_count, pluralize
 
@@ -106,7 +106,7 @@ def _format_group(group: FindingGroup) -> str:
         "header",
         format_element("span", escape_html(badge), f"badge {kind}")
         + format_element("h3", escape_html(rule.title))
-        + format_element("code", escape_html(rule.id.value), "rule-id"),
+        + format_rule_id(rule),
     )
     details = _format_code(finding.place) if finding.place else ""
     if finding.message:

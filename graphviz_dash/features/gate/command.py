@@ -74,7 +74,9 @@ class Share(click.ParamType[float]):
     type=click.Path(path_type=Path),
     help="Write a baseline instead of gating.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def gate_command(
     experiments: tuple[Path, ...],
     baseline: Path | None,

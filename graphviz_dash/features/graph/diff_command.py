@@ -32,7 +32,9 @@ from graphviz_dash.model.run import Run
     help="Number of different nodes to list; 0 for none.",
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if anything differs, like git.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def diff_command(a: str, b: str, count: int, exit_code: bool, as_json: bool) -> None:
     """Compare two captured graphs: nodes and edges added, removed, changed, moved.
 

@@ -64,7 +64,9 @@ from graphviz_dash.model.run import Run
     help="Number of graphs of the family to list, by size.",
 )
 @add_all_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def ladder_command(
     experiment: Path,
     name: str | None,

@@ -1,6 +1,4 @@
-"""Build the JSON of ``graphviz-dash ladder``, described in docs/cli.md; times in ns, sizes in
-bytes.
-"""
+"""Build the JSON of ``graphviz-dash ladder`` (docs/reference/json.md), in ns and bytes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,9 @@ from graphviz_dash.model.run import Experiment
 @click.option(
     "--published", is_flag=True, help="Also compare the recordings with NVIDIA's published times."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def launch_command(
     paths: tuple[Path, ...], only_compare: bool, published: bool, as_json: bool
 ) -> None:

@@ -77,7 +77,7 @@ waiting kernel is timed by events on the GPU, without any CPU time.
 
 
 def build_metrics_chapter() -> str:
-    """Build the chapter of docs/metrics.md on launch costs."""
+    """Build the chapter of docs/reference/metrics.md on launch costs."""
     lines = [_CHAPTER]
     lines += [
         f"| {MEASURE_TITLES[measure]} | `{measure.value}` | {MEASURE_MEANINGS[measure]} |\n"

@@ -29,7 +29,9 @@ from graphviz_dash.features.memory.text import print_memory
     type=click.IntRange(0),
     help="Number of graphs to list per run, largest first; 0 for none.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def memory_command(experiment: Path, baseline: str | None, count: int, as_json: bool) -> None:
     """Show the memory cost of CUDA graphs in the runs of EXPERIMENT.
 

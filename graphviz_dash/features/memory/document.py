@@ -1,4 +1,4 @@
-"""Build the JSON of ``graphviz-dash memory``, described in docs/cli.md; sizes in bytes."""
+"""Build the JSON of ``graphviz-dash memory`` (docs/reference/json.md); sizes in bytes."""
 
 from __future__ import annotations
 

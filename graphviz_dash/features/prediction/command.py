@@ -39,7 +39,9 @@ from graphviz_dash.model.run import Run
     help="Number of modules that --all lists, largest saving first; 0 for none.",
 )
 @add_all_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def predict_command(
     trace: Path, file: Path | None, modules: int, everything: bool, as_json: bool
 ) -> None:

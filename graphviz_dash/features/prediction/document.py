@@ -1,4 +1,4 @@
-"""Build the JSON of a prediction, described in docs/cli.md: nanoseconds, counts and ratios."""
+"""Build the JSON of a prediction (docs/reference/json.md): nanoseconds, counts and ratios."""
 
 from __future__ import annotations
 

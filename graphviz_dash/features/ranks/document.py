@@ -119,7 +119,7 @@ class ModeRanksDocument(TypedDict):
 
 
 def build_ranks_document(modes: Sequence[ModeRanks]) -> list[ModeRanksDocument]:
-    """Build the document of the ranks of each mode, described in docs/cli.md."""
+    """Build the document of the ranks of each mode, described in docs/reference/json.md."""
     return [
         {
             "name": mode.name,

@@ -30,6 +30,7 @@ from graphviz_dash.ui.page.frame import (
     get_theme,
     load_selected_experiment,
 )
+from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
 from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.page.widgets import format_failures, format_tiles
@@ -52,7 +53,7 @@ def render() -> None:
         mode = _select_mode(modes)
     with title:
         show_markup(
-            format_element("h1", escape_html(chosen.entry.name)),
+            format_page_heading("ranks", escape_html(chosen.entry.name)),
             format_element("p", escape_html(f"{describe_ranks(mode)}."), "sentence"),
         )
     show_markup(
@@ -100,7 +101,7 @@ def _select_mode(modes: tuple[ModeRanks, ...]) -> ModeRanks:
 
 def _show_no_ranks(chosen: SelectedExperiment) -> None:
     show_markup(
-        format_element("h1", escape_html(chosen.entry.name)),
+        format_page_heading("ranks", escape_html(chosen.entry.name)),
         format_element(
             "div",
             format_element("h2", "No ranks in this experiment")

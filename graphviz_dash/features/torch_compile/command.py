@@ -28,7 +28,9 @@ from graphviz_dash.model.absence import Missing
     help="Number of causes that --all lists, largest saving first; 0 for none.",
 )
 @add_all_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document (docs/cli.md).")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
 def compile_command(run: Path, count: int, everything: bool, as_json: bool) -> None:
     """Explain how torch.compile handled a RUN: graph breaks, splits, skips, copies, recompiles.
 

@@ -1,4 +1,4 @@
-"""Build the JSON of ``graphviz-dash compile``, described in docs/cli.md."""
+"""Build the JSON of ``graphviz-dash compile``, described in docs/reference/json.md."""
 
 from __future__ import annotations
 

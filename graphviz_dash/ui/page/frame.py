@@ -118,7 +118,7 @@ def draw_top_bar(page: str) -> None:
             _draw_experiment_picker()
         else:
             st.space("stretch")
-        show_help_panel()
+        show_help_panel(page)
 
 
 def _format_css_variables(seen: Theme) -> str:

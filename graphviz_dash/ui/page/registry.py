@@ -25,6 +25,8 @@ class Page(Struct, frozen=True):
     """Module with a ``render`` function, below ``graphviz_dash``."""
     answers: str
     """Question that the page answers, for the help panel."""
+    help: str
+    """Place in the documentation: a page of docs/ and an anchor."""
     starts_with_chart: bool = False
     """Whether the first screen shows a Plotly chart, whose script the document preloads."""
     shows_title: bool = True
@@ -47,6 +49,7 @@ _ROWS: Final = (
         "dashboard",
         "app.overview.page",
         "all experiments and the gain from graphs in each",
+        "reference/dashboard.md#dashboard",
         is_linked_from_cards=False,
         shows_experiment=False,
     ),
@@ -57,6 +60,7 @@ _ROWS: Final = (
         "app.compare.page.page",
         "whether graphs pay off, why, and at which cost; for runs without a graph, the predicted "
         "gain and what blocks a capture",
+        "explanation/clean-and-profiled-timings.md#where-the-time-went",
         starts_with_chart=True,
         group="Results",
     ),
@@ -67,6 +71,7 @@ _ROWS: Final = (
         "features.ladder.page.page",
         "for programs with many graphs: step time by size, cost of padding and fallbacks, and the "
         "best sizes to capture",
+        "explanation/padding-and-ladders.md#cost-of-padding-and-fallbacks",
         starts_with_chart=True,
         group="Results",
     ),
@@ -76,6 +81,7 @@ _ROWS: Final = (
         "account_tree",
         "features.graph.page.page",
         "the nodes of a graph, their source lines and their times",
+        "reference/dashboard.md#graph-page",
         shows_title=False,
         group="Results",
     ),
@@ -85,6 +91,7 @@ _ROWS: Final = (
         "view_timeline",
         "features.timeline.page.page",
         "which kernel ran when, one run above the other, and where one run loses time",
+        "reference/dashboard.md#timeline-page",
         shows_title=False,
         group="Results",
     ),
@@ -94,6 +101,7 @@ _ROWS: Final = (
         "conversion_path",
         "features.torch_compile.page.page",
         "what torch.compile made of a step, where its time goes, and what to fix first",
+        "how-to/fix-torch-compile.md#messages-of-torch",
         starts_with_chart=True,
         group="Diagnosis",
     ),
@@ -103,6 +111,7 @@ _ROWS: Final = (
         "memory",
         "features.memory.page.page",
         "device memory by purpose, and the share of graphs",
+        "explanation/memory-of-graphs.md#the-parts",
         starts_with_chart=True,
         is_linked_from_cards=False,
         group="Cost",
@@ -113,6 +122,7 @@ _ROWS: Final = (
         "device_hub",
         "features.ranks.page",
         "which rank is late, and how long the others wait",
+        "how-to/look-at-many-ranks.md#a-few-ranks",
         starts_with_chart=True,
         group="Cost",
     ),
@@ -122,6 +132,7 @@ _ROWS: Final = (
         "rocket_launch",
         "features.launch.page.page",
         "launch costs of graphs on a GPU",
+        "how-to/measure-launch-costs.md#read-the-result",
         starts_with_chart=True,
         is_linked_from_cards=False,
         group="Cost",
@@ -132,6 +143,7 @@ _ROWS: Final = (
         "stethoscope",
         "features.doctor.page",
         "why a capture fails, why a replay is wrong, what breaks a compiled step, and the fix",
+        "how-to/fix-a-capture.md#common-findings",
         shows_title=False,
         group="Diagnosis",
     ),
@@ -141,6 +153,7 @@ _ROWS: Final = (
         "ios_share",
         "app.report.page",
         "reports, tables and traces as files",
+        "how-to/export-to-perfetto.md#other-exports",
         shows_title=False,
         group="Share",
     ),

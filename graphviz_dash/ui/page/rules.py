@@ -8,9 +8,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from graphviz_dash.analysis.doctor import Diagnosis, RuleOutcome, UncheckedRules
+from graphviz_dash.documentation import RULES, build_place
 from graphviz_dash.model.compile_rules import CompileRule
 from graphviz_dash.model.doctor import CheckStatus, Severity
 from graphviz_dash.model.rules import Rule
+from graphviz_dash.ui.page.help import format_docs_link
 from graphviz_dash.ui.page.markup import escape_html, format_element
 
 _STATUS: Final = {
@@ -33,13 +35,15 @@ def format_rule_row(
     details = (
         format_element("p", format_inline_code(rule.text))
         + format_element("p", format_inline_code(rule.advice))
-        + format_element(
-            "p",
-            format_element("code", escape_html(rule.id.value)) + f" {escape_html(kind)}",
-            "muted",
-        )
+        + format_element("p", f"{format_rule_id(rule)} {escape_html(kind)}", "muted")
     )
     return format_element("details", summary + details)
+
+
+def format_rule_id(rule: Rule | CompileRule) -> str:
+    """Format the id of a rule as a link to its section in the documentation."""
+    code = format_element("code", escape_html(rule.id.value), "rule-id")
+    return format_docs_link(build_place(RULES, rule.heading), code)
 
 
 def format_rule_advice(rule: Rule | CompileRule, heading: str) -> str:

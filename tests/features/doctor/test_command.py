@@ -18,7 +18,6 @@ from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import ExecutionMode, WorkloadInfo
 from tests.cli.fixtures import FAILURE, Invoke
-from tests.cli.test_docs import PAGE, keys
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, failing_at_once, report
 from tests.experiments import make_run, manifest
 from tests.samples import SAMPLES
@@ -79,7 +78,7 @@ def test_exit_codes(tmp_path: Path, invoke: Invoke, given: DoctorReport, code: i
     assert invoke("doctor", "--bundle", path, "--json").code == code
 
 
-def test_json_has_the_report_and_every_field_is_described(tmp_path: Path, invoke: Invoke) -> None:
+def test_json_has_the_report(tmp_path: Path, invoke: Invoke) -> None:
     path = bundle(tmp_path, report(READ, MOVED, outputs=OUTPUTS))
     document = json.loads(invoke("doctor", "--bundle", path, "--json").out)
     assert (document["schema"], document["version"]) == ("graphviz-dash/doctor", 2)
@@ -112,9 +111,6 @@ def test_json_has_the_report_and_every_field_is_described(tmp_path: Path, invoke
             {"name": fact.name, "value": fact.value, "unit": fact.unit} for fact in given.evidence
         ]
     assert len(process["rules"]) == len(RULES)
-    prose = re.sub(r"```.*?```", "", PAGE, flags=re.S)
-    described = set(re.findall(r"[a-z_]+", " ".join(re.findall(r"`([^`]+)`", prose))))
-    assert set(keys(document)) - described == set()
 
 
 def test_a_bundle_without_a_report_is_refused(tmp_path: Path, invoke: Invoke) -> None:

@@ -1,7 +1,7 @@
 """Build the JSON of a comparison.
 
 Values are raw: nanoseconds, bytes, counts, fractions of one. A missing value is null and has a
-reason. docs/cli.md describes the fields.
+reason. docs/reference/json.md describes the fields.
 """
 
 from __future__ import annotations

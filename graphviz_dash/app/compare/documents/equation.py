@@ -1,4 +1,4 @@
-"""Build the JSON of the difference between two steps, in ns, as described in docs/cli.md."""
+"""Build the JSON of the difference between two steps, in ns (docs/reference/json.md)."""
 
 from __future__ import annotations
 

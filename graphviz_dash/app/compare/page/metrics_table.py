@@ -10,9 +10,11 @@ from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.registry import SECTIONS, Better, Metric
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.app.compare.page.equation import format_metric_anchor
+from graphviz_dash.documentation import METRICS, build_place
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.numbers import format_spread
 from graphviz_dash.narrative.summary import MAIN_METRICS, format_metric_title
+from graphviz_dash.ui.page.help import format_docs_link
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
 
 
@@ -97,13 +99,10 @@ def _format_row(
         for run in runs
     ]
     anchor = {} if brief else {"id": format_metric_anchor(metric.id)}
-    name = format_element(
-        "abbr",
-        escape_html(format_metric_title(metric)),
-        title=metric.formula,
-        tabindex="0",
-        **anchor,
+    term = format_element(
+        "abbr", escape_html(format_metric_title(metric)), title=metric.formula, **anchor
     )
+    name = format_docs_link(build_place(METRICS, metric.title), term)
     source = [] if brief else [format_element("span", escape_html(metric.source.value), "pass")]
     return [name, *cells, *source]
 

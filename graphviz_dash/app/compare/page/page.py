@@ -25,6 +25,7 @@ from graphviz_dash.narrative.answer import Evidence, build_answer, build_run_ans
 from graphviz_dash.narrative.summary import build_summary_tiles
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import load_selected_experiment
+from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.page.widgets import format_doctor_verdicts, format_failures, format_tiles
@@ -41,7 +42,7 @@ def render() -> None:
     query = {url_state.EXPERIMENT: chosen.entry.name, **({"run": run.name} if run else {})}
     with title:
         show_markup(
-            format_element("h1", escape_html(chosen.entry.name)),
+            format_page_heading("compare", escape_html(chosen.entry.name)),
             format_answer(
                 build_run_answer(run) if run else build_answer(result),
                 find_shown_evidence(result, run),

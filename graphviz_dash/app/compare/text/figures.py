@@ -58,8 +58,8 @@ def print_figures(columns: Sequence[Column], *, brief: bool = False) -> None:
         return
     click.echo()
     click.echo(
-        "Spreads are p25 to p75 unless marked 95% with a number of processes. docs/metrics.md "
-        "defines each figure."
+        "Spreads are p25 to p75 unless marked 95% with a number of processes. "
+        "docs/reference/metrics.md defines each figure."
     )
 
 

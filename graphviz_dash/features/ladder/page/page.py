@@ -30,6 +30,7 @@ from graphviz_dash.ui.page.frame import (
     load_selected_experiment,
     show_empty_state,
 )
+from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.listing import toast_changes
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.widgets import format_tiles
@@ -48,7 +49,7 @@ def render() -> None:
     reports = () if entry is None else _get_reports(entry)
     if entry is None or not reports:
         chosen = load_selected_experiment()
-        show_markup(format_element("h1", escape_html(chosen.entry.name)))
+        show_markup(format_page_heading("graphs", escape_html(chosen.entry.name)))
         _show_no_family(chosen)
         return
     toast_changes([entry])
@@ -61,7 +62,7 @@ def render() -> None:
     family = report.families[family_index]
     with title:
         show_markup(
-            format_element("h1", escape_html(entry.name)),
+            format_page_heading("graphs", escape_html(entry.name)),
             format_element("p", escape_html(summarize_loop(report)), "sentence"),
         )
     show_markup(format_tiles(build_family_tiles(family)))

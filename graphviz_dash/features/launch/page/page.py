@@ -35,6 +35,7 @@ from graphviz_dash.ui.page.frame import (
     show_empty_state,
     show_error_panel,
 )
+from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.state.catalogue import Entry, list_launches
 from graphviz_dash.ui.state.store import STORE
@@ -58,7 +59,7 @@ def render() -> None:
     if recordings:
         first = next(iter(recordings.values()))
         show_markup(
-            format_element("h1", "Launch costs"),
+            format_page_heading("launch", "Launch costs"),
             format_element("p", escape_html(_describe_machines(first, entry)), "sentence"),
             format_element("p", escape_html(describe_launch_costs(first)), "sentence"),
         )

@@ -34,6 +34,7 @@ from graphviz_dash.ui.page.frame import (
     load_selected_experiment,
     show_missing_content,
 )
+from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import (
     escape_html,
     escape_markdown,
@@ -60,7 +61,7 @@ def render() -> None:
     chosen = load_selected_experiment()
     result = get_memory(chosen.key)
     if not result.reports:
-        show_markup(format_element("h1", escape_html(chosen.entry.name)))
+        show_markup(format_page_heading("memory", escape_html(chosen.entry.name)))
         show_markup(format_failures(get_comparison(chosen.key)))
         uses = list_allocator_states(chosen.experiment.runs)
         _show_allocator(chosen, uses)
@@ -72,7 +73,7 @@ def render() -> None:
         report = _select_report(result)
     with title:
         show_markup(
-            format_element("h1", escape_html(chosen.entry.name)),
+            format_page_heading("memory", escape_html(chosen.entry.name)),
             format_element("p", escape_html(describe_memory_cost(result)), "sentence"),
         )
     show_markup(format_failures(get_comparison(chosen.key)))

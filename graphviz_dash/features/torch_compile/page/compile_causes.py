@@ -31,6 +31,7 @@ from graphviz_dash.ui.page.rules import (
     count_statuses,
     format_inline_code,
     format_rule_advice,
+    format_rule_id,
     format_rule_row,
 )
 from graphviz_dash.units import format_count, format_ns, pluralize
@@ -159,7 +160,7 @@ def format_cause_card(number: int, cause: CompileCause) -> str:
         format_element("span", escape_html(number), "count")
         + format_element("h3", escape_html(get_cause_title(cause)))
         + badge
-        + format_element("code", escape_html(rule.id.value), "rule-id"),
+        + format_rule_id(rule),
     )
     finding = "".join(_format_line(line) for line in cause.lines[:1])
     callers = [f"{line.text} in {line.function or 'the program'}" for line in cause.lines[1:4]]

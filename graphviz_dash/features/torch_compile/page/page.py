@@ -29,6 +29,7 @@ from graphviz_dash.ui.page.frame import (
     show_empty_state,
     show_missing_content,
 )
+from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.page.widgets import format_facts, format_tiles
@@ -43,7 +44,7 @@ def render() -> None:
     chosen = load_selected_experiment()
     runs = [run for run in chosen.experiment.runs if has_compile_report(run)]
     if not runs:
-        show_markup(format_element("h1", escape_html(chosen.entry.name)))
+        show_markup(format_page_heading("compile", escape_html(chosen.entry.name)))
         show_missing_content(
             "compile",
             chosen.experiment.runs,
@@ -63,7 +64,7 @@ def render() -> None:
         return
     with title:
         show_markup(
-            format_element("h1", escape_html(f"{chosen.entry.name}, {run.name}")),
+            format_page_heading("compile", escape_html(f"{chosen.entry.name}, {run.name}")),
             format_element("p", escape_html(summarize_compilation(report)), "sentence"),
         )
     show_markup(_format_tiles(report))

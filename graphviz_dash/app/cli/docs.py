@@ -1,0 +1,148 @@
+"""``graphviz-dash docs``: find a section of the documentation."""
+
+from __future__ import annotations
+
+import re
+import webbrowser
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+from msgspec import Struct
+
+from graphviz_dash.analysis.metrics.registry import METRICS as METRICS_BY_ID
+from graphviz_dash.app.cli.examples import EXAMPLES
+from graphviz_dash.cli.text.output import build_cell, create_table, print_more, print_table
+from graphviz_dash.documentation import (
+    BUILT,
+    COMMANDS,
+    METRICS,
+    RULES,
+    SOURCES,
+    build_place,
+    get_site_path,
+    slugify,
+)
+from graphviz_dash.errors import InputError, MissingRequirementError
+from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRule
+from graphviz_dash.model.rules import RULES as CAPTURE_RULES
+from graphviz_dash.model.rules import Rule
+
+_MAX_MATCHES: Final = 15
+_PAGES: Final = ("commands", "json", "bundle-format", "metrics", "rules", "python")
+"""Pages of the reference, which are topics by their names."""
+
+_START: Final = "index.md"
+_INTERNAL: Final = ("decisions", "project", "_intro")
+"""Folders for developers, whose headings are no topics."""
+
+_FENCE: Final = re.compile(r"^(`{3,}|~{3,}).*?^\1[ ]*$", re.M | re.S)
+_HEADING: Final = re.compile(r"^#{1,3} +(.+?) *#*$", re.M)
+
+
+class _Entry(Struct):
+    location: str
+    title: str
+
+
+class _SearchIndex(Struct):
+    docs: list[_Entry]
+
+
+@click.command()
+@click.argument("topic", nargs=-1)
+@click.option("--open", "opens", is_flag=True, help="Open the section in a browser.")
+def docs(topic: tuple[str, ...], opens: bool) -> None:
+    """Print where the documentation explains TOPIC.
+
+    TOPIC is a command, a metric, a rule or words of a heading. Several matches are listed. Without
+    TOPIC, prints the start of the documentation. A running dashboard serves it at /docs.
+    """
+    query = " ".join(topic)
+    places = find_topics(query) if query else {_START: _START}
+    if not places:
+        raise InputError(
+            "TOPIC",
+            repr(query),
+            "a command, a metric, a rule or words of a heading",
+            "Run graphviz-dash docs without a topic for the start of the documentation.",
+        )
+    if len(places) > 1 and not opens:
+        table = create_table("topic", "place")
+        for name, where in list(places.items())[:_MAX_MATCHES]:
+            table.add_row(build_cell(name), build_cell(format_location(where)))
+        print_table(table)
+        print_more(len(places), _MAX_MATCHES)
+        return
+    target = format_location(next(iter(places.values())))
+    if opens:
+        webbrowser.open(target)
+    click.echo(target)
+
+
+def list_topics() -> dict[str, str]:
+    """List the places of reference pages, commands, metrics and rules by name."""
+    places = {name: f"reference/{name}.md" for name in _PAGES}
+    places |= {name: build_place(COMMANDS, name) for name in EXAMPLES}
+    for metric in METRICS_BY_ID.values():
+        places[metric.id] = places[metric.title] = build_place(METRICS, metric.title)
+    rules: tuple[Rule | CompileRule, ...] = (*COMPILE_RULES.values(), *CAPTURE_RULES.values())
+    for rule in rules:
+        places[rule.heading] = places[rule.id.value] = build_place(RULES, rule.heading)
+    return places
+
+
+def list_headings() -> dict[str, str]:
+    """List the places of all headings by text, from the built site or the Markdown."""
+    index = BUILT / "search" / "search_index.json"
+    if index.is_file():
+        entries = msgspec.json.decode(index.read_bytes(), type=_SearchIndex).docs
+        return {entry.title: entry.location.replace(".html", ".md", 1) for entry in entries}
+    places: dict[str, str] = {}
+    for page in sorted(SOURCES.rglob("*.md")):
+        name = page.relative_to(SOURCES).as_posix()
+        if not set(page.relative_to(SOURCES).parts) & set(_INTERNAL):
+            text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+            places |= {heading: f"{name}#{slugify(heading)}" for heading in _HEADING.findall(text)}
+    return places
+
+
+def find_topics(query: str) -> dict[str, str]:
+    """Find the places of a topic: an equal name, else all names that contain every word."""
+    named, words = list_topics(), query.casefold().split()
+    for name, where in named.items():
+        if name.casefold() == query.casefold():
+            return {name: where}
+    found = named | list_headings()
+    listed = {where: name for name, where in found.items() if _has_words(name, words)}
+    return {name: where for where, name in listed.items()}
+
+
+def _has_words(name: str, words: list[str]) -> bool:
+    return all(word in name.casefold() for word in words)
+
+
+def format_location(where: str) -> str:
+    """Format a place as a URL of the built site, else as a path in the checkout.
+
+    Raises:
+        MissingRequirementError: this installation has no documentation.
+    """
+    if (BUILT / "index.html").is_file():
+        path, mark, anchor = get_site_path(where).partition("#")
+        return f"{(BUILT / path).as_uri()}{mark}{anchor}"
+    if not SOURCES.is_dir():
+        raise MissingRequirementError(
+            "This installation has no documentation. Build it with make site in a checkout."
+        )
+    page, mark, anchor = where.partition("#")
+    file = SOURCES / page
+    if not file.is_file() and page == _START:
+        file = SOURCES.parent / "README.md"
+    return f"{_shorten_path(file)}{mark}{anchor}"
+
+
+def _shorten_path(file: Path) -> str:
+    here = Path.cwd()
+    return str(file.relative_to(here) if file.is_relative_to(here) else file)

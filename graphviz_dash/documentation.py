@@ -1,0 +1,42 @@
+"""Places in the documentation: a page of docs/ and the heading in it, as "reference/rules.md#x"."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+BUILT: Final = Path(__file__).parent / "site"
+"""The site that ``make site`` builds; part of the wheel, absent from a plain checkout."""
+
+SOURCES: Final = Path(__file__).parents[1] / "docs"
+"""The Markdown files of a checkout; absent from an installation."""
+
+ADDRESS: Final = "/docs"
+"""Path of the documentation on the dashboard's server."""
+
+METRICS: Final = "reference/metrics.md"
+RULES: Final = "reference/rules.md"
+COMMANDS: Final = "reference/commands.md"
+
+
+def slugify(heading: str) -> str:
+    """Build the anchor of a heading like GitHub and the site."""
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+
+
+def build_place(page: str, heading: str = "") -> str:
+    """Build the place of ``heading`` on ``page``, or of the page itself."""
+    return f"{page}#{slugify(heading)}" if heading else page
+
+
+def get_site_path(where: str) -> str:
+    """Convert a place to a path in the built site."""
+    page, mark, anchor = where.partition("#")
+    return f"{page.removesuffix('.md')}.html{mark}{anchor}"
+
+
+def build_url(where: str) -> str:
+    """Build the URL of a place on the dashboard's server."""
+    return f"{ADDRESS}/{get_site_path(where)}"

@@ -1,0 +1,24 @@
+"""Links to the documentation, as markup."""
+
+from __future__ import annotations
+
+from graphviz_dash.documentation import build_url
+from graphviz_dash.ui.page.markup import format_element
+from graphviz_dash.ui.page.registry import PAGES
+
+
+def format_page_heading(page: str, content: str) -> str:
+    """Format the title of a page from ``content``, which is markup, and a link to its help."""
+    icon = format_element("i", "", **{"data-icon": "help", "aria-hidden": "true"})
+    label = f"Help: {PAGES[page].title}"
+    return format_element(
+        "h1", content + format_docs_link(PAGES[page].help, icon, label, "page-help")
+    )
+
+
+def format_docs_link(where: str, content: str, label: str = "", kind: str = "to-docs") -> str:
+    """Format a link to the documentation around ``content``, which is markup; opens a new tab."""
+    given = {"href": build_url(where), "target": "_blank"}
+    if label:
+        given |= {"title": label, "aria-label": label}
+    return format_element("a", content, kind, **given)

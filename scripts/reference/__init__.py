@@ -1,0 +1,1 @@
+"""Pages of docs/reference, written from the code by ``make docs``."""

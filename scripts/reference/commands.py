@@ -1,0 +1,122 @@
+"""The command line: synopsis, text, options and examples of each command."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import click
+
+from graphviz_dash.app.cli.command_table import COMMANDS_BY_NAME, COMMANDS_BY_TASK
+from graphviz_dash.app.cli.examples import EXAMPLES
+from graphviz_dash.app.cli.main import cli
+from scripts.reference.tables import format_table, join_lines
+
+_PROGRAM: Final = "graphviz-dash"
+_TYPES: Final = {"integer range": "N", "integer": "N", "float range": "NUMBER", "text": "TEXT"}
+_DEFAULT: Final = re.compile(r" *[\[(]default: ([^\])]*)[\])]\.?")
+_PREFORMATTED: Final = "\b"
+
+
+def format_body() -> str:
+    """The commands by task: a table, then a section for each."""
+    found = list_commands()
+    parts = []
+    for task, rows in COMMANDS_BY_TASK.items():
+        listed = [
+            (f"[`{name}`](#{_slugify(name)})", _get_short_help(name, found[name]))
+            for row in rows
+            for name in found
+            if name.split()[0] == row.name
+        ]
+        parts.append(f"**{task}**\n\n{format_table(('command', 'purpose'), listed)}")
+    names = [row.name for rows in COMMANDS_BY_TASK.values() for row in rows]
+    for name in sorted(found, key=lambda name: (names.index(name.split()[0]), name)):
+        parts.append(_format_section(name, found[name]))
+    return "\n".join(parts)
+
+
+def list_commands(group: click.Group = cli, above: str = "") -> dict[str, click.Command]:
+    """Each command by its full name, such as "export perfetto"; without groups."""
+    context = click.Context(group)
+    found = {}
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None, name
+        if isinstance(command, click.Group):
+            found.update(list_commands(command, f"{above}{name} "))
+        else:
+            found[f"{above}{name}"] = command
+    return found
+
+
+def _slugify(name: str) -> str:
+    return name.replace(" ", "-")
+
+
+def _get_short_help(name: str, command: click.Command) -> str:
+    if name in COMMANDS_BY_NAME:
+        return COMMANDS_BY_NAME[name].short_help
+    return join_lines(inspect.cleandoc(command.help or "").split("\n\n")[0])
+
+
+def _format_section(name: str, command: click.Command) -> str:
+    parts = [f"## {name}\n", "\n\n".join(_format_paragraphs(command)) + "\n"]
+    lines = [f"{_PROGRAM} {name} {_format_usage(command)}".rstrip()]
+    parts.append("```text\n" + "\n".join(lines) + "\n```\n")
+    rows = [
+        (_format_option(option, command), _format_meaning(option))
+        for option in command.params
+        if isinstance(option, click.Option)
+    ]
+    if rows:
+        parts.append(format_table(("option", "meaning"), rows))
+    examples = EXAMPLES.get(name, ())
+    if examples:
+        shown = "\n".join(f"$ {example}" for example in examples)
+        parts.append(f"```console\n{shown}\n```\n")
+    return "\n".join(parts)
+
+
+def _format_paragraphs(command: click.Command) -> Iterator[str]:
+    """The paragraphs of the help text; preformatted and indented ones as code."""
+    for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
+        text = paragraph.strip("\n")
+        lines = text.removeprefix(_PREFORMATTED).strip("\n").splitlines()
+        preformatted = text.startswith(_PREFORMATTED) and len(lines) > 1
+        if preformatted or text.startswith("    "):
+            yield "```text\n" + inspect.cleandoc("\n".join(["", *lines])) + "\n```"
+        else:
+            yield join_lines("\n".join(lines))
+
+
+def _format_usage(command: click.Command) -> str:
+    context = click.Context(command)
+    return " ".join(command.collect_usage_pieces(context))
+
+
+def _format_option(option: click.Option, command: click.Command) -> str:
+    names = "/".join((*option.opts, *option.secondary_opts))
+    if option.is_flag:
+        return f"`{names}`"
+    metavar = option.make_metavar(click.Context(command))
+    metavar = _TYPES.get(option.type.name, metavar) if option.metavar is None else metavar
+    return f"`{names} {metavar}`"
+
+
+def _format_meaning(option: click.Option) -> str:
+    text = _DEFAULT.sub(r" Default: \1.", join_lines(option.help)).strip()
+    if option.multiple and "epeated" not in text:
+        text = f"{text} May be repeated."
+    if option.show_default and _has_default(option):
+        text = f"{text} Default: `{option.default}`."
+    if option.required:
+        text = f"{text} Required."
+    return text.strip()
+
+
+def _has_default(option: click.Option) -> bool:
+    value = option.default
+    return not option.is_flag and not callable(value) and type(value) in (int, float, str)

@@ -1,0 +1,170 @@
+"""The JSON documents, from their schemas: a table for each, and the objects that several share."""
+
+from __future__ import annotations
+
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from graphviz_dash.app.documents.schemas import build_schema
+from graphviz_dash.exports.documents.envelope import VERSIONS
+from scripts.reference.tables import format_table, join_lines
+
+Schema = dict[str, Any]
+Row = tuple[str, str, str]
+
+_PREFIX: Final = "#/$defs/"
+_MEANINGS: Final[dict[str, dict[str, str]]] = tomllib.loads(
+    Path(__file__).with_name("json_fields.toml").read_text(encoding="utf-8")
+)
+_UNITS: Final = {"Nanoseconds.": "ns", "Bytes.": "bytes", "A fraction of one.": "fraction"}
+_ABOUT: Final = """\
+`X?` may be null, `X[]` is a list, and `{X}` maps names to values. `a.b` is field `b` of object `a`;
+`a[].b` and `a{}.b` are fields of the elements of a list or map. `ns`, `bytes` and `fraction` are
+numbers. A field `NAME_reason` says why `NAME` is null. The JSON Schemas are in
+[docs/schemas](../schemas).
+"""
+
+
+def format_body() -> str:
+    """A section for each document, then the shared objects."""
+    schemas = {name: build_schema(name) for name in VERSIONS}
+    shared = _find_shared(schemas)
+    definitions: dict[str, Schema] = {}
+    parts = [_ABOUT]
+    for name, schema in schemas.items():
+        definitions |= schema["$defs"]
+        parts.append(f"## {name}\n\n`graphviz-dash/{name}`, version {VERSIONS[name]}, printed by")
+        parts[-1] += f" [`graphviz-dash {name} --json`](commands.md#{name}).\n"
+        parts.append(_format_table(schema, f"{name.capitalize()}Document", schema["$defs"], shared))
+    parts.append("## Shared objects\n")
+    for name in sorted(shared):
+        text = join_lines(definitions[name].get("description"))
+        parts.append(f"### {_get_title(name)}\n" + (f"\n{text}\n" if text else ""))
+        parts.append(_format_table(definitions[name], name, definitions, shared))
+    return "\n".join(parts)
+
+
+def _find_shared(schemas: dict[str, Schema]) -> set[str]:
+    """The definitions that are used in more than one place."""
+    users: dict[str, set[str]] = {}
+    for document, schema in schemas.items():
+        for user, content in {f"({document})": schema, **schema["$defs"]}.items():
+            own = {key: one for key, one in content.items() if key != "$defs"}
+            for name, count in Counter(_list_references(own)).items():
+                users.setdefault(name, set()).update(f"{user} {number}" for number in range(count))
+    return {name for name, places in users.items() if len(places) > 1}
+
+
+def _list_references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            yield schema["$ref"].removeprefix(_PREFIX)
+        for one in schema.values():
+            yield from _list_references(one)
+    elif isinstance(schema, list):
+        for one in schema:
+            yield from _list_references(one)
+
+
+def _format_table(
+    schema: Schema, owner: str, definitions: dict[str, Schema], shared: set[str]
+) -> str:
+    rows = list(_list_rows(schema, owner, "", definitions, shared))
+    if any(text for *_, text in rows):
+        return format_table(("field", "type", "meaning"), rows)
+    return format_table(("field", "type"), [row[:2] for row in rows])
+
+
+def _list_rows(
+    schema: Schema, owner: str, prefix: str, definitions: dict[str, Schema], shared: set[str]
+) -> Iterator[Row]:
+    """The fields of an object and of the objects in it that are not shared."""
+    for name, field in schema.get("properties", {}).items():
+        if not prefix and name in ("schema", "version"):
+            continue
+        place = f"{prefix}{name}"
+        kind, inner, suffix = _format_type(field, definitions, shared)
+        yield f"`{place}`", kind, _get_meaning(owner, name, field, definitions.get(inner or "", {}))
+        if inner is not None:
+            yield from _list_rows(
+                definitions[inner], inner, f"{place}{suffix}.", definitions, shared
+            )
+
+
+def _get_meaning(owner: str, name: str, field: Schema, inner: Schema) -> str:
+    """The meaning of a field: as written for its object, by its schema, or by its name."""
+    own = _MEANINGS.get(owner) or _MEANINGS.get(owner.removesuffix("Document"), {})
+    described = field.get("description", "")
+    texts = (own.get(name), described if described not in _UNITS else "", inner.get("description"))
+    return join_lines(next(filter(None, texts), _MEANINGS["any"].get(name, ""))).removesuffix(".")
+
+
+def _format_type(  # noqa: PLR0911  # one return for each kind of schema
+    field: Schema, definitions: dict[str, Schema], shared: set[str]
+) -> tuple[str, str | None, str]:
+    """A type in words, the object whose fields follow, and the way to them."""
+    if field.get("description") in _UNITS:
+        return _UNITS[field["description"]], None, ""
+    if "$ref" in field:
+        name = field["$ref"].removeprefix(_PREFIX)
+        if definitions[name].get("type") != "object":
+            return _format_type(definitions[name], definitions, shared)
+        if name in shared:
+            return f"[{_get_title(name)}](#{_get_title(name).lower()})", None, ""
+        return "object", name, ""
+    if "anyOf" in field:
+        return _format_union(field["anyOf"], definitions, shared)
+    if "enum" in field:
+        return " or ".join(f"`{value}`" for value in field["enum"]), None, ""
+    if "const" in field:
+        return f"`{field['const']}`", None, ""
+    if field.get("type") == "array":
+        items = field.get("items") or {}
+        if not items and "prefixItems" in field:
+            kinds = [_format_type(one, definitions, shared)[0] for one in field["prefixItems"]]
+            return f"[{', '.join(kinds)}]", None, ""
+        kind, inner, suffix = _format_type(items, definitions, shared)
+        return f"{kind}[]", inner, f"[]{suffix}"
+    values = field.get("additionalProperties")
+    if field.get("type") == "object" and isinstance(values, dict):
+        kind, inner, suffix = _format_type(values, definitions, shared)
+        return f"{{{kind}}}", inner, f"{{}}{suffix}"
+    return field.get("type", "any"), None, ""
+
+
+def _format_union(
+    options: list[Schema], definitions: dict[str, Schema], shared: set[str]
+) -> tuple[str, str | None, str]:
+    some = [one for one in options if one.get("type") != "null"]
+    found = [_format_type(one, definitions, shared) for one in some]
+    kinds = "/".join(dict.fromkeys(kind for kind, *_ in found))
+    inner, suffix = next(((one, way) for _, one, way in found if one is not None), (None, ""))
+    return kinds + ("?" if len(some) < len(options) else ""), inner, suffix
+
+
+def _get_title(name: str) -> str:
+    """The heading of a shared object: ``FigureDocument`` as "Figure"."""
+    return name.removesuffix("Document")
+
+
+def find_unknown_meanings() -> set[str]:
+    """Entries of json_fields.toml that no document has."""
+    fields: dict[str, set[str]] = {"any": set()}
+    for document in VERSIONS:
+        schema = build_schema(document)
+        for name, content in {
+            f"{document.capitalize()}Document": schema,
+            **schema["$defs"],
+        }.items():
+            names = set(content.get("properties", ()))
+            fields["any"] |= names
+            fields.setdefault(name.removesuffix("Document"), set()).update(names)
+    return {
+        f"{owner}.{name}"
+        for owner, meanings in _MEANINGS.items()
+        for name in meanings
+        if name not in fields.get(owner.removesuffix("Document"), ())
+    }

@@ -1,0 +1,81 @@
+"""Markdown tables and the docstrings below fields, which Python does not keep."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import pairwise
+
+Docstrings = dict[tuple[str, str], str]
+"""Text by the names of class and field."""
+
+
+def format_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table; a vertical bar in a cell is escaped."""
+    lines = [_format_row(heads), _format_row(["---"] * len(heads))]
+    lines += [_format_row([cell.replace("|", "\\|") for cell in row]) for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def _format_row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def join_lines(text: str | None) -> str:
+    """``text`` on one line, with the code marks of Markdown."""
+    return format_code_marks(" ".join((text or "").split()))
+
+
+def format_code_marks(text: str) -> str:
+    """``text`` with one backtick for two, and without roles of Sphinx."""
+    return re.sub(r":(?:func|class|meth|data|mod):", "", text).replace("``", "`")
+
+
+def get_first_paragraph(kind: type) -> str:
+    """The first paragraph of a class's docstring, on one line."""
+    return join_lines((inspect.getdoc(kind) or "").split("\n\n")[0])
+
+
+def get_field_text(kind: type, field: str) -> str:
+    """The docstring below ``field`` of ``kind`` or of a class that it derives from."""
+    for base in kind.__mro__:
+        if base.__module__ in sys.modules and base.__module__ != "builtins":
+            found = _parse_field_docstrings(base.__module__).get((base.__name__, field))
+            if found is not None:
+                return join_lines(found)
+    return ""
+
+
+@cache
+def _parse_field_docstrings(module: str) -> Docstrings:
+    """The docstrings below the assignments in all classes of ``module``."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError):
+        return {}
+    return {
+        (node.name, name): text
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef)
+        for name, text in _list_documented_fields(node.body)
+    }
+
+
+def _list_documented_fields(body: list[ast.stmt]) -> Iterable[tuple[str, str]]:
+    for statement, following in pairwise(body):
+        target = None
+        if isinstance(statement, ast.AnnAssign):
+            target = statement.target
+        elif isinstance(statement, ast.Assign):
+            target = statement.targets[0]
+        if (
+            isinstance(target, ast.Name)
+            and isinstance(following, ast.Expr)
+            and isinstance(following.value, ast.Constant)
+            and isinstance(following.value.value, str)
+        ):
+            yield target.id, following.value.value

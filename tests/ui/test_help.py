@@ -1,0 +1,76 @@
+"""Help on every page opens its section of the documentation, which works without other hosts."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from graphviz_dash.documentation import BUILT, build_url
+from graphviz_dash.ui.page.registry import PAGES
+from tests.ui.standing import follow
+from tests.ui.tabs import Overheard, tab
+from tests.ui.waits import idle
+
+pytestmark = pytest.mark.ui
+
+HAS_SITE = (BUILT / "index.html").is_file()
+
+
+def shows_section(page: Page, anchor: str) -> None:
+    """The section's heading is there and in view."""
+    expect(page.locator(f'[id="{anchor}"]').first).to_be_in_viewport()
+
+
+def test_the_help_of_every_page_opens_its_section(visitor: BrowserContext, dashboard: str) -> None:
+    with tab(visitor) as page:
+        page.goto(f"{dashboard}/graph?experiment=fork-join")
+        for name, row in PAGES.items():
+            follow(page, "./" if name == "overview" else f"./{name}?experiment=fork-join")
+            expect(page.locator(".pages [aria-current]")).to_have_text(row.title)
+            idle(page)
+            page.locator(".st-key-help button").first.click()
+            link = page.get_by_role("link", name=f"Help on {row.title}")
+            expect(link).to_have_attribute("href", build_url(row.help))
+            page.keyboard.press("Escape")
+        with tab(visitor) as reading:
+            heard = Overheard(reading, dashboard)
+            for row in PAGES.values():
+                answer = reading.goto(f"{dashboard}{build_url(row.help)}")
+                # None if only the section changes.
+                assert answer is None or answer.status == 200
+                shows_section(reading, row.help.partition("#")[2])
+            assert (heard.foreign, heard.errors) == ([], [])
+
+
+def test_a_title_and_a_metric_link_to_their_sections(
+    visitor: BrowserContext, dashboard: str
+) -> None:
+    with tab(visitor) as page:
+        page.goto(f"{dashboard}/compare?experiment=fork-join")
+        title = page.get_by_role("link", name="Help: Compare")
+        with page.expect_popup() as opened:
+            title.click()
+        shows_section(opened.value, PAGES["compare"].help.partition("#")[2])
+        opened.value.close()
+        with page.expect_popup() as opened:
+            page.locator("table.figures a.to-docs", has_text="Step time").first.click()
+        shows_section(opened.value, "step-time")
+        opened.value.close()
+
+
+@pytest.mark.skipif(not HAS_SITE, reason="the site is not built: make site")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_site_searches_in_both_themes(
+    visitor: BrowserContext, dashboard: str, scheme: str
+) -> None:
+    with tab(visitor, theme="dark" if scheme == "dark" else "light") as page:
+        heard = Overheard(page, dashboard)
+        page.goto(f"{dashboard}/docs/index.html")
+        shown = page.locator("body").get_attribute("data-md-color-scheme")
+        assert shown == ("slate" if scheme == "dark" else "default")
+        page.keyboard.press("/")
+        page.keyboard.type("break-even")
+        found = page.locator(".md-search-result__link").first
+        expect(found).to_be_visible()
+        expect(page.locator(".md-search-result__list")).to_contain_text("Metrics")
+        assert (heard.foreign, heard.errors) == ([], [])
