@@ -75,15 +75,15 @@ def find_problems(
         _select_rows(uncaptured, without_work),
         _select_rows(uncaptured, is_graph & without_work),
     )
-    unlinked = _count_unlinked_kernels(gpu) if is_amd or _is_hip(names, is_launch) else 0
-    if unlinked:
-        problems.append(_build_unlinked_problem(unlinked, gpu))
-    if missing.height > unlinked:
+    unlinked_count = _count_unlinked_kernels(gpu) if is_amd or _is_hip(names, is_launch) else 0
+    if unlinked_count:
+        problems.append(_build_unlinked_problem(unlinked_count, gpu))
+    if missing.height > unlinked_count:
         problems.extend(_find_launches_without_work(uncaptured, missing))
     single = _select_rows(launches, names.find_matching(_SINGLE_LAUNCH)[is_launch])
     problems.extend(_find_shared_correlations(launches, single, gpu))
-    linked = gpu.filter(pl.col("correlation").fill_null(-1) != 0) if unlinked else gpu
-    problems.extend(find_stray_work(linked, runtime, missing, graphs, cupti_version))
+    linked_work = gpu.filter(pl.col("correlation").fill_null(-1) != 0) if unlinked_count else gpu
+    problems.extend(find_stray_work(linked_work, runtime, missing, graphs, cupti_version))
     problems.extend(find_stitched_replays(gpu, _select_rows(uncaptured, is_graph)))
     calls = CallIntervals(runtime, gpu)
     problems.extend(_find_early_starts(calls, gpu, slack))
