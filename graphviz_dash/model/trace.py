@@ -96,7 +96,7 @@ class TraceProblem(Struct, frozen=True):
 
 
 WHOLE_GRAPH_PATTERN = "^CUDA graph .*, as a whole$"
-"""Names of GPU rows that stand for all work of a graph launch, because the profiler traced graphs
+"""Names of GPU rows that represent all work of a graph launch, because the profiler traced graphs
 as single units."""
 
 STITCHED = "stitched-replays"

@@ -225,18 +225,21 @@ def drop_untimed_work(columns: EventColumns) -> None:
     if not any(table.rows):
         return
     starts = expand_blocks(table.blocks["ts"])
-    is_untimed = starts == 0
-    if not is_untimed.any():
+    zeros = starts == 0
+    if not zeros.any():
         return
-    timed = [starts[~is_untimed]] + [
+    other_starts = [starts[~zeros]] + [
         expand_blocks(other.blocks["ts"])
         for name, other in columns.tables.items()
         if name != "gpu" and any(other.rows)
     ]
-    if min((int(np.abs(ts).min()) for ts in timed if len(ts)), default=0) < _FAR_FROM_ZERO_NS:
+    if (
+        min((int(np.abs(ts).min()) for ts in other_starts if len(ts)), default=0)
+        < _FAR_FROM_ZERO_NS
+    ):
         return
-    columns.unusable["GPU work without a start time (0)"] += int(is_untimed.sum())
-    table.keep_rows(~is_untimed)
+    columns.unusable["GPU work without a start time (0)"] += int(zeros.sum())
+    table.keep_rows(~zeros)
 
 
 def compute_span(tables: Iterable[TableColumns]) -> tuple[int, int]:

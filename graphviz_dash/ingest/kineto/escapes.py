@@ -13,7 +13,7 @@ from typing import Any, Final
 
 _STRING: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _INVALID: Final = re.compile(r'\\(?:["\\/bfnrt]|u[\da-fA-F]{4})|(\\)(?=.)', re.DOTALL)
-_UNESCAPED: Final = re.compile(r'(\\(?:["\\/]|u[\da-fA-F]{4}))|\\', re.DOTALL)
+_BACKSLASH: Final = re.compile(r'(\\(?:["\\/]|u[\da-fA-F]{4}))|\\', re.DOTALL)
 
 
 def decode_text(text: str, parse_float: Callable[[str], Any] | None = None) -> Any:
@@ -29,7 +29,7 @@ def decode_text(text: str, parse_float: Callable[[str], Any] | None = None) -> A
 
 def escape_backslashes(text: str) -> str:
     """Escape the backslashes of strings that contain an invalid escape."""
-    return _replace_in_strings(text, lambda match: match[1] or "\\\\", _UNESCAPED)
+    return _replace_in_strings(text, lambda match: match[1] or "\\\\", _BACKSLASH)
 
 
 def hide_invalid_escapes(text: str) -> str:

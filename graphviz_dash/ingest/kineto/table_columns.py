@@ -143,17 +143,17 @@ class TableColumns:
         for column in list(self._pending):
             self._finish_block(column)
 
-    def keep_rows(self, is_kept: npt.NDArray[np.bool_]) -> None:
+    def keep_rows(self, selection: npt.NDArray[np.bool_]) -> None:
         """Keep only these rows of the finished table."""
         for column, blocks in self.blocks.items():
-            values = expand_blocks(blocks)[is_kept]
+            values = expand_blocks(blocks)[selection]
             self.blocks[column] = [compress_values(values)] if len(values) else []
-        kept_before = np.concatenate(([0], np.cumsum(is_kept)))
+        new_rows = np.concatenate(([0], np.cumsum(selection)))
         bounds = np.cumsum([0, *self.rows])
-        self.rows = np.diff(kept_before[bounds]).tolist()
+        self.rows = np.diff(new_rows[bounds]).tolist()
         if self.file_order is not None:
-            order = self.file_order[is_kept[self.file_order]]
-            self.file_order = kept_before[order]
+            order = self.file_order[selection[self.file_order]]
+            self.file_order = new_rows[order]
 
     def expand_column(self, name: str, out: Ints | None = None) -> Ints:
         """Expand a column, piece by piece, in ``out`` if given, and release its blocks."""
