@@ -105,8 +105,10 @@ def predict_from_baseline(
     if reason := _find_work_difference(run, baseline):
         return Missing(Fact.SAME_WORK, f"the trace of {baseline.name} has {reason}")
     prediction = predictions.get(baseline)
-    if isinstance(prediction, Missing) or isinstance(prediction.speedup, Missing):
-        return prediction if isinstance(prediction, Missing) else prediction.speedup
+    if isinstance(prediction, Prediction) and isinstance(prediction.speedup, Missing):
+        prediction = prediction.speedup
+    if isinstance(prediction, Missing):
+        return prediction
     if prediction.waits_for_ranks:
         return Missing(
             Fact.PREDICTION, "its collectives include the time they wait for other ranks"
