@@ -105,12 +105,15 @@ def predict_from_baseline(
     if reason := _find_work_difference(run, baseline):
         return Missing(Fact.SAME_WORK, f"the trace of {baseline.name} has {reason}")
     prediction = predictions.get(baseline)
+    if isinstance(prediction, Prediction) and isinstance(prediction.speedup, Missing):
+        prediction = prediction.speedup
     if isinstance(prediction, Missing):
         return prediction
-    if isinstance(prediction.speedup, Missing):
-        return prediction.speedup
-    waits = "its collectives include the time they wait for other ranks"
-    return Missing(Fact.PREDICTION, waits) if prediction.waits_for_ranks else prediction
+    if prediction.waits_for_ranks:
+        return Missing(
+            Fact.PREDICTION, "its collectives include the time they wait for other ranks"
+        )
+    return prediction
 
 
 def _find_mode_obstacle(run: Run, baseline: Run) -> str:
