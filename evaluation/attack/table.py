@@ -53,6 +53,31 @@ ATTACKS: Final = (
         ),
     ),
     Attack(
+        "an open server that contacts others, and its log",
+        "fell: asked a server of Amazon, no traceback in the log",
+        by_tests("tests/app/cli/test_serve.py", "-k", "traceback or warns"),
+    ),
+    Attack(
+        "an upload's length, cancelled uploads, invented visitors",
+        "fell: 1.5 GB for one visitor, uploads blocked for all",
+        by_tests("tests/app/hosting/test_upload_limit.py", "tests/app/hosting/test_guard.py"),
+    ),
+    Attack(
+        "children and downloads of a command that is ended",
+        "fell: three processes and 210 MB stayed",
+        by_tests("tests/importers/test_ended_by_signals.py"),
+    ),
+    Attack(
+        "TORCH_TRACE: blanks, slashes, huge counts, lone surrogates",
+        "fell: 14 s to over 120 s, unreadable bundles",
+        by_tests("tests/ingest/formats/test_hostile_torch_trace.py"),
+    ),
+    Attack(
+        "writers, pipes and devices for options",
+        "fell: `.cal.json` destroyed, commands hung",
+        by_tests("tests/bundle/test_files.py"),
+    ),
+    Attack(
         "files that freeze their reader",
         "fell: 136 bytes stopped the server for all",
         files.hostile(*FREEZING),
