@@ -23,7 +23,7 @@ from graphviz_dash.analysis.metrics.run_metrics import (
     make_missing_value,
     make_value,
 )
-from graphviz_dash.analysis.metrics.run_selection import runs_other_program, runs_same_mode
+from graphviz_dash.analysis.metrics.run_selection import has_other_program, has_same_mode
 from graphviz_dash.analysis.sample_statistics import (
     Spread,
     SpreadKind,
@@ -108,9 +108,9 @@ def compute_relative_metrics(
 
 def _explain_other_costs(run: Run, baseline: Run) -> Missing | None:
     """Explain why the run's one-off cost does not buy its saving; None if it does."""
-    if runs_other_program(run, baseline):
+    if has_other_program(run, baseline):
         return explain_other_program(baseline)
-    if runs_same_mode(run, baseline):
+    if has_same_mode(run, baseline):
         return Missing(Fact.SAVING, f"{baseline.name} is another version of the same mode")
     return None
 
@@ -203,7 +203,7 @@ def _count_replays(cost: float, saving: float) -> int:
 
 def _compute_memory_change(run: Run, baseline: Run) -> MetricValue:
     metric = "peak_reserved_change"
-    if runs_other_program(run, baseline):
+    if has_other_program(run, baseline):
         return make_missing_value(metric, explain_other_program(baseline))
     if run.memory is None:
         return make_missing_value(metric, explain_missing(run, Fact.MEMORY))

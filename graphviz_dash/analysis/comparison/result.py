@@ -16,8 +16,8 @@ from graphviz_dash.analysis.metrics.low_confidence import LowConfidence
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.analysis.metrics.run_selection import (
     get_family,
-    runs_other_program,
-    runs_same_mode,
+    has_other_program,
+    has_same_mode,
 )
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.step_comparison.time_by_category import TimeByCategory
@@ -81,12 +81,12 @@ class RunComparison(Struct, frozen=True, dict=True):
     @property
     def is_other_program(self) -> bool:
         """True if the run and its baseline execute different programs."""
-        return self.baseline_run is not None and runs_other_program(self.run, self.baseline_run)
+        return self.baseline_run is not None and has_other_program(self.run, self.baseline_run)
 
     @property
     def is_same_mode(self) -> bool:
         """True if the run and its baseline are versions of one mode."""
-        return self.baseline_run is not None and runs_same_mode(self.run, self.baseline_run)
+        return self.baseline_run is not None and has_same_mode(self.run, self.baseline_run)
 
     @property
     def failures(self) -> tuple[Failure, ...]:

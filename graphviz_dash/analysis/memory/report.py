@@ -20,7 +20,7 @@ from graphviz_dash.analysis.memory.pools import (
     compute_pool_breakdowns,
 )
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
-from graphviz_dash.analysis.metrics.run_selection import runs_other_program
+from graphviz_dash.analysis.metrics.run_selection import has_other_program
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner, Stage
 from graphviz_dash.model.run import ExecutionMode
@@ -281,7 +281,7 @@ def _mark_absent(missing: Missing) -> Iterator[MetricValue]:
 def _build_baseline_report(run: Run, baseline: Run | Missing) -> MemoryReport | Missing:
     if isinstance(baseline, Missing):
         return baseline
-    if runs_other_program(run, baseline):
+    if has_other_program(run, baseline):
         return explain_other_program(baseline)
     report = build_memory_report(baseline)
     return (

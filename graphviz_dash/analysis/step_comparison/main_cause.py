@@ -46,8 +46,8 @@ def find_main_cause(waterfall: Waterfall, saving_ns: float) -> MainCause | None:
         (sign * ns, cause) for cause, ns in waterfall.saved_by_cause if cause is not Cause.REMAINDER
     ]
     largest, cause = max(parts, key=itemgetter(0))
-    is_traced = waterfall.basis is Basis.TRACED
-    if largest <= 0 or (is_traced and largest < MIN_SHARE_OF_STEP * waterfall.before_ns):
+    has_profiled_basis = waterfall.basis is Basis.TRACED
+    if largest <= 0 or (has_profiled_basis and largest < MIN_SHARE_OF_STEP * waterfall.before_ns):
         return None
     share = largest / abs(total)
     offsets = share > MAX_ROUNDED_SHARE
@@ -56,6 +56,6 @@ def find_main_cause(waterfall: Waterfall, saving_ns: float) -> MainCause | None:
         is_saving=sign > 0,
         basis=waterfall.basis,
         share=None if offsets else min(1.0, share),
-        ns=None if offsets or is_traced or largest > abs(saving_ns) else largest,
+        ns=None if offsets or has_profiled_basis or largest > abs(saving_ns) else largest,
         offset=min(parts, key=itemgetter(0))[1] if offsets else None,
     )

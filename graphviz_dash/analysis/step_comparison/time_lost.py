@@ -122,8 +122,8 @@ def compute_time_lost(pairs: WorkPairs, first: TracedStep, second: TracedStep) -
 
 def _sum_work_ns(side: TracedStep) -> int:
     duration = np.maximum(side.trace.gpu["dur"].gather(side.rows).to_numpy(), 0)
-    waited = 0 if side.wait_ns is None else int(np.minimum(side.wait_ns, duration).sum())
-    return int(duration.sum()) - waited
+    wait_ns = 0 if side.wait_ns is None else int(np.minimum(side.wait_ns, duration).sum())
+    return int(duration.sum()) - wait_ns
 
 
 def _get_end_times(side: TracedStep) -> Ints:

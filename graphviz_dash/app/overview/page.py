@@ -89,29 +89,29 @@ def render() -> None:
             _load_card(entry)
 
 
-def _show_head(listed: Catalogue, *, is_table: bool) -> DeltaGenerator:
+def _show_head(catalogue: Catalogue, *, is_table: bool) -> DeltaGenerator:
     """Show the title and the ways to begin; return the place of the picker of two runs."""
     with st.container(horizontal=True, vertical_alignment="center"):
-        show_markup(_format_title(listed))
+        show_markup(_format_title(catalogue))
         st.space("stretch")
-        if is_table and (sample := _find_sample(listed)):
+        if is_table and (sample := _find_sample(catalogue)):
             show_link("compare", "See a sample", {url_state.EXPERIMENT: sample})
         pair_slot = st.container(width="content")
-        show_upload_panel(listed)
+        show_upload_panel(catalogue)
         if is_table:
             with st.popover("Record", icon=":material/terminal:"):
                 show_markup(_format_own_workload())
     return pair_slot
 
 
-def _find_sample(listed: Catalogue) -> str | None:
+def _find_sample(catalogue: Catalogue) -> str | None:
     """Return the sample to start with, if it is served."""
-    return next((entry.name for entry in listed.entries.values() if entry.name == _SAMPLE), None)
+    return next((entry.name for entry in catalogue.entries.values() if entry.name == _SAMPLE), None)
 
 
-def _list_views(listed: Catalogue) -> tuple[str, str]:
+def _list_views(catalogue: Catalogue) -> tuple[str, str]:
     """Return the views, the default first: a table for many experiments."""
-    return (_TABLE, _CARDS) if len(listed.entries) > _MAX_CARDS else (_CARDS, _TABLE)
+    return (_TABLE, _CARDS) if len(catalogue.entries) > _MAX_CARDS else (_CARDS, _TABLE)
 
 
 def _format_table_head() -> str:
@@ -125,12 +125,12 @@ def _format_table_head() -> str:
     return format_element("div", "".join(cells), "card-head")
 
 
-def _show_filters(listed: Catalogue) -> None:
+def _show_filters(catalogue: Catalogue) -> None:
     url_state.show_search_field("find", "Search experiments", "Search name or description")
     bare: dict[str, Any] = {"label_visibility": "collapsed", "width": 180}
     url_state.select_option("kind", "Show", _KINDS, **bare)
     url_state.select_option("sort", "Sort by", tuple(_ORDERS), **bare)
-    url_state.select_option("view", "View", _list_views(listed), **bare)
+    url_state.select_option("view", "View", _list_views(catalogue), **bare)
 
 
 def _arrange_entries(entries: list[Entry]) -> list[Entry]:

@@ -179,10 +179,10 @@ def _find_reported_bundles(path: Path) -> list[Path]:
     if is_bundle(path):
         return [path]
     runs = load_experiment(path, traces=False).runs
-    examined = [run.path for run in runs if run.doctor is not None]
-    compiled = [run.path for run in runs if run.compilation is not None]
-    eager = [run.path for run in runs if may_be_eager(run)]
-    return examined or compiled or eager[:1] or [run.path for run in runs[:1]]
+    reports = [run.path for run in runs if run.doctor is not None]
+    compilations = [run.path for run in runs if run.compilation is not None]
+    baselines = [run.path for run in runs if may_be_eager(run)]
+    return reports or compilations or baselines[:1] or [run.path for run in runs[:1]]
 
 
 class _Examination(Struct, frozen=True):

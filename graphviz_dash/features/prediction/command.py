@@ -63,7 +63,7 @@ def predict_command(
         if everything:
             print_prediction(prediction, modules, file is None)
         else:
-            print_prediction_summary(prediction, file is None)
+            print_prediction_summary(prediction)
 
 
 def _predict_path(path: Path, calibration: Calibration) -> Prediction | Missing:

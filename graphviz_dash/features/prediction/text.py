@@ -43,10 +43,9 @@ def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> Non
         _print_parts(prediction, modules)
 
 
-def print_prediction_summary(prediction: Prediction, is_included: bool) -> None:
+def print_prediction_summary(prediction: Prediction) -> None:
     """Print verdict, figures and blockers of a prediction."""
     click.echo(escape_control_characters(format_prediction_verdict(prediction)))
-    click.echo(_format_calibration(prediction, is_included))
     _print_figures(prediction)
     print_blockers(prediction)
 

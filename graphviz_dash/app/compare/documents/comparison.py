@@ -131,7 +131,7 @@ class CoverageDocument(TypedDict):
 
 
 class AnswerDocument(TypedDict):
-    """Whether a run pays off, in words; null where nothing was compared."""
+    """Answer about a run in words; null if nothing was compared."""
 
     verdict: Sentence | None
     because: Sentence | None

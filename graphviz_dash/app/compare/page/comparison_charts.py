@@ -31,8 +31,8 @@ def show_comparison_charts(key: str, result: Comparison, run: RunComparison | No
             draw_figure(where, "where")
             show_markup(
                 *(
-                    format_element("p", escape_html(_explain_missing_idle(compared)), "muted")
-                    for compared in result.runs
+                    format_element("p", escape_html(_explain_missing_idle(other)), "muted")
+                    for other in result.runs
                 )
             )
     iterations = get_figure(key, "iterations", partial(draw_iterations, result))
@@ -40,7 +40,7 @@ def show_comparison_charts(key: str, result: Comparison, run: RunComparison | No
         with right if where is not None else left:
             st.header(_format_iterations_title(result), anchor=Evidence.ITERATIONS.value)
             draw_figure(iterations, "iterations")
-            if any(compared.run.recording for compared in result.runs):
+            if any(other.run.recording for other in result.runs):
                 show_markup(_format_recorded_note())
     if run is not None:
         _show_break_even(key, result, run)

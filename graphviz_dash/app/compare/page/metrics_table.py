@@ -27,7 +27,7 @@ def show_metrics_section(result: Comparison, run: RunComparison | None) -> None:
 
 def format_metrics(result: Comparison, run: RunComparison | None) -> str:
     """Format a row per available metric and a column per run, the baseline and ``run`` first; the
-    main metrics at once, all others folded. Empty without metrics."""
+    main metrics first, all others behind a fold. Empty without metrics."""
     runs = _arrange_runs(result, run)
     available = {
         section: [metric for metric in metrics if _is_available(result, metric)]
@@ -35,9 +35,7 @@ def format_metrics(result: Comparison, run: RunComparison | None) -> str:
     }
     if not any(available.values()):
         return ""
-    has_process_memory = any(
-        compared["device_memory_change"].value is not None for compared in runs
-    )
+    has_process_memory = any(other["device_memory_change"].value is not None for other in runs)
     main = [
         _format_row(result, runs, metric, brief=True)
         for metrics in available.values()
@@ -51,24 +49,24 @@ def format_metrics(result: Comparison, run: RunComparison | None) -> str:
         rows: list[list[str]] = []
         for metric in metrics:
             row = _format_row(result, runs, metric)
-            same = len(runs) > 1 and len({compared[metric.id].text for compared in runs}) == 1
-            (equal if same else rows).append(row)
+            is_equal = len(runs) > 1 and len({other[metric.id].text for other in runs}) == 1
+            (equal if is_equal else rows).append(row)
         groups.append((escape_html(section), rows))
     groups.append(("Equal in all runs", equal))
-    head = ["", *(escape_html(compared.name) for compared in runs)]
+    head = ["", *(escape_html(other.name) for other in runs)]
     count = sum(len(metrics) for metrics in available.values())
     note = (
         "Spreads are the 25th to 75th percentile unless marked 95%. Hover over a name for its "
         "definition. Clean values come from processes without a profiler."
     )
-    folded = format_element(
+    details = format_element(
         "details",
         format_element("summary", f"All {count} metrics")
         + _format_figures([*head, "pass"], [group for group in groups if group[1]])
         + format_element("p", note, "muted"),
         "more",
     )
-    return (_format_figures(head, [("", main)]) if main else "") + folded
+    return (_format_figures(head, [("", main)]) if main else "") + details
 
 
 def _format_figures(head: list[str], groups: list[tuple[str, list[list[str]]]]) -> str:

@@ -48,15 +48,17 @@ def print_comparison_summary(result: Comparison) -> None:
     click.echo()
     headings = [_SUMMARY_COLUMNS[metric] for metric in columns]
     table = create_table("run", *headings, right=range(1, len(columns) + 1))
-    shown = sorted(result.runs, key=lambda run: (not run.is_baseline, run is not result.best))
-    for run in shown[:_MAX_SUMMARY_RUNS]:
+    ordered_runs = sorted(
+        result.runs, key=lambda run: (not run.is_baseline, run is not result.best)
+    )
+    for run in ordered_runs[:_MAX_SUMMARY_RUNS]:
         cells = [
             format_change(run[metric]) if metric.endswith("_change") else run[metric].text
             for metric in columns
         ]
         table.add_row(build_cell(run.name), *map(build_cell, cells))
     print_table(table)
-    print_more(len(shown), _MAX_SUMMARY_RUNS)
+    print_more(len(ordered_runs), _MAX_SUMMARY_RUNS)
     print_failures([run.run for run in result.runs])
     print_predicted_blockers(result)
     notes = {
