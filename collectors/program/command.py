@@ -80,8 +80,8 @@ def record_program(
         refusal = _refusal(staging.path)
         name, refused = program_name(request.program), unhooked(ended)
         pythons = frozenset(process.pid for process in ended.processes)
-        program = Program(request.typed, name, ended.returncode, refused, pythons)
-        written = write_runs(staging.path, request.output, request.name, program)
+        program = Program(request.typed, name, ended.returncode, refused, pythons, ended.pid)
+        written = write_runs(staging.path, request.output, request.name, program, report)
     if not written:
         report(f"Nothing was recorded: {refusal or why_unwatched(ended) or _NOTHING_SEEN}.")
     return written, ended.returncode

@@ -59,6 +59,7 @@ class ProgramExit:
 
     returncode: int
     processes: tuple[PythonProcess, ...]
+    pid: int | None = None
 
 
 def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path) -> ProgramExit:
@@ -94,7 +95,7 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
         msgspec.json.decode(note.read_bytes(), type=PythonProcess)
         for note in sorted(notes.glob("*.json"), key=lambda note: int(note.stem.partition("-")[2]))
     )
-    return ProgramExit(returncode, processes)
+    return ProgramExit(returncode, processes, process.pid)
 
 
 def hooked_environment(hook: str, settings: str, scratch: Path) -> dict[str, str]:

@@ -8,13 +8,15 @@ Version history:
        and ``process`` to recording.json; nothing of version 3 has changed.
     5: adds traces/capture-<n>.json.gz, ``captured_in`` to graphs, and ``shapes`` to what
        ``size_method`` says; nothing of version 4 has changed.
+    6: adds ``window_open_ns``, ``window_close_ns``, ``window_ended_by``, ``cupti_attached`` and
+       ``ended`` to recording.json, and status ``killed``; nothing of version 5 has changed.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-READABLE: Final = (1, 2, 3, 4, 5)
+READABLE: Final = (1, 2, 3, 4, 5, 6)
 """The versions that this tool reads; it writes the last."""
 
 MANIFEST: Final = "manifest.json"

@@ -35,6 +35,16 @@ class StartMethod(StrEnum):
     """Another program started it: ``subprocess``, a launcher, a shell."""
 
 
+class WindowEnd(StrEnum):
+    """The limit that closed the traced window."""
+
+    STEPS = "steps"
+    SECONDS = "seconds"
+    EVENTS = "events"
+    PROGRAM = "program"
+    """The program ended first."""
+
+
 class ProcessOrigin(Struct, frozen=True, forbid_unknown_fields=True):
     """Which process of a program a run is of."""
 
@@ -111,3 +121,15 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True, rename={"bounda
     as a library."""
     process: ProcessOrigin | None = None
     """Which process of the program this is; None where one process was recorded as a library."""
+    window_open_ns: Count | None = None
+    """Pause of the program when the traced window opened; None if it did not open."""
+    window_close_ns: Count | None = None
+    """Pause of the program when the traced window closed; None if it did not close."""
+    window_ended_by: WindowEnd | None = None
+    """The limit that closed the traced window; None if it did not close."""
+    cupti_attached: str | None = None
+    """Why CUPTI stayed attached after the recorder's profiler; None if it was detached or never
+    attached."""
+    ended: bool | None = None
+    """The recorder saw the end of the process; None if unknown (before version 6). False: the
+    process was killed or left without its exit handlers."""

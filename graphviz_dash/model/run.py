@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
-FORMAT_VERSION: Final = 5
+FORMAT_VERSION: Final = 6
 
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -310,7 +310,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-run"]
     """The name of the format."""
-    version: Literal[1, 2, 3, 4, 5]
+    version: Literal[1, 2, 3, 4, 5, 6]
     """The version of the format."""
     tool_version: str
     """The graphviz-dash that wrote it."""
@@ -324,8 +324,8 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """The execution mode."""
     rank: Count | None
     """Of several ranks; None where there was one process."""
-    status: Literal["complete", "failed"]
-    """Whether all passes ended well."""
+    status: Literal["complete", "failed", "killed"]
+    """``complete`` if all passes ended well; ``killed`` if a recorded process left no end."""
     failures: tuple[Failure, ...]
     """How passes failed."""
     absent: tuple[Absent, ...]

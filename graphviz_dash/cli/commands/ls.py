@@ -60,7 +60,7 @@ def _print(experiments: list[LightExperiment], path: Path) -> None:
                 unsound.append(shown(run.run.path))
             number = manifest.rank_of_several
             rank = "" if number is None else f" rank {number}"
-            failed = manifest.status == "failed"
+            failed = manifest.status != "complete"
             table.add_row(
                 cell(shown(run.run.path)),
                 cell(manifest.workload.name),

@@ -14,7 +14,9 @@ from graphviz_dash.cli.text.output import (
     print_more,
     print_table,
 )
+from graphviz_dash.errors import printable
 from graphviz_dash.model.run import Environment, Manifest, Run
+from graphviz_dash.narrative.recording import recording_notes
 from graphviz_dash.units import format_bytes, format_count, format_ns
 
 _CAPTURES: Final = 20
@@ -109,6 +111,8 @@ def print_recorded_captures(run: Run) -> None:
     if recording is None:
         return
     print_heading(f"What the recorder saw; a step ended at: {recording.boundary or 'nothing'}")
+    for note in recording_notes(recording):
+        click.echo(printable(note))
     captures = plain_table("capture", "at", "nodes", "replays", "in the window", "took", "problem")
     for column in (2, 3, 4, 5):
         captures.columns[column].justify = "right"

@@ -10,6 +10,7 @@ import streamlit as st
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.model.recording import RecordedGraph, Recording
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.recording import recording_notes
 from graphviz_dash.narrative.remedies import remedy_lines
 from graphviz_dash.ui.page.markup import element, show, table, text
 from graphviz_dash.units import counted, format_count, format_ns
@@ -42,10 +43,20 @@ def recorded_panel(result: Comparison) -> None:
     if captures <= _FEW:
         groups = [(_heading(run, made), _rows(made)) for run, made in recordings]
         show(_captures(groups))
+        _show_notes(recordings)
         return
     show(*(element("p", _heading(run, made), "muted") for run, made in recordings))
     with st.expander(counted(captures, "capture"), icon=":material/table_rows:"):
         show(_captures([(text(run.name), _rows(made)) for run, made in recordings]))
+    _show_notes(recordings)
+
+
+def _show_notes(recordings: Sequence[tuple[RunComparison, Recording]]) -> None:
+    """Show the recorder's effect on each program, and the end of its recording."""
+    for run, recording in recordings:
+        notes = recording_notes(recording)
+        if notes:
+            show(element("p", text(f"{run.name}: {' '.join(notes)}"), "muted"))
 
 
 def _captures(groups: list[tuple[str, list[list[str]]]]) -> str:

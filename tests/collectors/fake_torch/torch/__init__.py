@@ -6,8 +6,11 @@ brings ``cuda.bindings`` too; every captured graph has two empty nodes.
 
 from __future__ import annotations
 
+import _thread
+import ctypes
 import json
 import sys
+import threading
 from contextlib import contextmanager
 from threading import get_ident
 from types import ModuleType, SimpleNamespace
@@ -15,6 +18,7 @@ from typing import Any
 
 __version__ = "2.11.0+fake"
 SYNCHRONISED = [0]
+ALLOCATIONS = [0]
 capturing = False
 context_made = False
 
@@ -179,12 +183,15 @@ class Module:
         return self.forward(*args)
 
 
+EVENTS_BUILT = [0]
+"""Profilers that built Python objects of their events."""
+
+
 class _Profile:
     running = False
-    traces = 0
 
-    def __init__(self, **_options: Any) -> None:
-        pass
+    def __init__(self, acc_events: bool = False, **_options: Any) -> None:
+        self.profiler = SimpleNamespace(acc_events=acc_events)
 
     def start(self) -> None:
         _Profile.running = True
@@ -194,6 +201,8 @@ class _Profile:
         if get_ident() != self._thread:
             raise RuntimeError("Can't disable Kineto profiler when it's not running")
         _Profile.running = False
+        EVENTS_BUILT[0] += self.profiler.acc_events
+        _start_teardown()
 
     def __enter__(self) -> Any:
         self.start()
@@ -207,6 +216,27 @@ class _Profile:
 
         with (gzip.open if path.endswith(".gz") else open)(path, "wt") as file:
             json.dump({"traceEvents": ranges}, file)
+
+
+TEARDOWNS: list[str | None] = []
+"""TEARDOWN_CUPTI in the C environment each time that a profiler stopped."""
+_teardown = threading.Event()
+
+
+def _start_teardown() -> None:
+    """As Kineto: a thread detaches CUPTI at the end of the next call into the CUDA runtime."""
+    value = ctypes.CDLL(None).getenv
+    value.restype = ctypes.c_char_p
+    asked = value(b"TEARDOWN_CUPTI")
+    TEARDOWNS.append(asked.decode() if asked else None)
+    if asked == b"1":
+        _teardown.clear()
+        _thread.start_new_thread(_teardown.wait, ())
+
+
+def current_device() -> int:
+    _teardown.set()
+    return 0
 
 
 ranges: list[dict[str, Any]] = []
@@ -237,7 +267,8 @@ _cuda = _module(
     synchronize=synchronize,
     is_available=lambda: True,
     is_initialized=lambda: context_made,
-    current_device=lambda: 0,
+    current_device=current_device,
+    memory_stats=lambda: {"allocation.all.allocated": ALLOCATIONS[0]},
     device_count=lambda: 1,
     get_device_properties=lambda _device: _properties,
     current_stream=lambda: SimpleNamespace(cuda_stream=1),
