@@ -21,7 +21,8 @@ _INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code; every error is one line on stderr."""
     # torchrun ends the ranks that are left with SIGTERM: the workers must go too, and the scratch.
-    signal.signal(signal.SIGTERM, _terminated)
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         result = collect.main(
             args=arguments, prog_name="python -m collectors", standalone_mode=False

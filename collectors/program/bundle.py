@@ -124,14 +124,22 @@ def write_runs(
     for identity in identities:
         rank = identity.rank if len(folders) > 1 else None
         own = name if rank is None else f"{name}-rank{rank}"
-        names[own] += 1
-        targets.append(check_free(output, own if names[own] == 1 else f"{own}-{names[own]}"))
+        targets.append(_free_target(output, own, names))
     # A process that executes itself again keeps its number: the last one is the parent of others.
     runs = {identity.pid: path.name for identity, path in zip(identities, targets, strict=True)}
     for folder, identity, target in zip(folders, identities, targets, strict=True):
         for line in write_run(folder, target, program, _origin(identity, runs, program)):
             report(f"{target.name}: {line}")
     return tuple(targets)
+
+
+def _free_target(output: Path, name: str, names: Counter[str]) -> Path:
+    """``output/name``, with the next number that is free if the name was taken meanwhile."""
+    while True:
+        names[name] += 1
+        target = output / (name if names[name] == 1 else f"{name}-{names[name]}")
+        if not target.exists() and not target.is_symlink():
+            return target
 
 
 def _origin(identity: Identity, runs: dict[int, str], program: Program) -> ProcessOrigin:

@@ -19,7 +19,7 @@ from collectors.program.launcher import (
 )
 from collectors.program.session import HOOK
 from graphviz_dash.bundle.staging import Staging, remove_leftovers
-from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.errors import GraphvizDashError, printable
 
 _NOTHING_SEEN = "it captured no graph, and nothing in it looked like a step"
 
@@ -61,7 +61,6 @@ def record_program(
     Raises:
         InputError: the program is not there, or a run of that name is.
         MissingRequirementError: its Python lacks what the recorder needs.
-        GraphvizDashError: the bundle cannot be written.
     """
     check_free(request.output, request.name)
     require_hook(request.program, NEEDS)
@@ -81,7 +80,12 @@ def record_program(
         name, refused = program_name(request.program), unhooked(ended)
         pythons = frozenset(process.pid for process in ended.processes)
         program = Program(request.typed, name, ended.returncode, refused, pythons, ended.pid)
-        written = write_runs(staging.path, request.output, request.name, program, report)
+        try:
+            written = write_runs(staging.path, request.output, request.name, program, report)
+        except GraphvizDashError as error:
+            # The program has run: its exit code goes before any error of ours.
+            report(printable(f"Error: {error}"))
+            return (), ended.returncode
     if not written:
         report(f"Nothing was recorded: {refusal or why_unwatched(ended) or _NOTHING_SEEN}.")
     return written, ended.returncode

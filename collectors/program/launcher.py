@@ -22,6 +22,7 @@ from types import FrameType
 
 import msgspec
 
+from collectors.program.group_witness import GroupWitness
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.units import counted
 
@@ -36,6 +37,8 @@ SETTINGS = "GRAPHVIZ_DASH_SETTINGS"
 
 _INJECTED = Path(__file__).parent / "inject"
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT)
+"""Usually sent by a terminal, to the whole process group."""
 
 
 class PythonProcess(msgspec.Struct, frozen=True):
@@ -177,27 +180,34 @@ def _runnable(command: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _signals_held() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Within it, signals that would end us go to the processes in the list instead.
+    """Within it, signals that would end us go to the processes in the list instead, unless these
+    got them too.
 
-    A terminal sends its interrupt to the whole process group, the program included, so that one is
-    only withstood. Handlers, unlike ignored signals, are not inherited by the program.
+    An ignored signal stays ignored: the program inherits that, and ``nohup`` relies on it. Handlers
+    are not inherited.
     """
     processes: list[subprocess.Popen[bytes]] = []
+    held = [
+        number
+        for number in (*_PASSED_ON, *_OF_TERMINALS)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    with GroupWitness(held) as witness:
 
-    def hand_on(number: int, _frame: FrameType | None) -> None:
-        for process in processes:
-            process.send_signal(number)
+        def hand_on(number: int, _frame: FrameType | None) -> None:
+            reached = witness.has_seen(number)
+            if reached is None:
+                reached = number in _OF_TERMINALS
+            if not reached:
+                for process in processes:
+                    process.send_signal(number)
 
-    def withstand(_number: int, _frame: FrameType | None) -> None:
-        """The program decides what its interrupt means."""
-
-    old = {number: signal.signal(number, hand_on) for number in _PASSED_ON}
-    old |= {number: signal.signal(number, withstand) for number in (signal.SIGINT, signal.SIGQUIT)}
-    try:
-        yield processes
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
+        old = {number: signal.signal(number, hand_on) for number in held}
+        try:
+            yield processes
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)
 
 
 def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:

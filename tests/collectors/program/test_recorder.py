@@ -325,6 +325,29 @@ def test_a_run_is_never_overwritten_and_the_program_not_begun(tmp_path: Path) ->
     assert (tmp_path / "ran").read_text() == "x"
 
 
+def test_the_programs_exit_code_survives_a_bundle_that_cannot_be_written(tmp_path: Path) -> None:
+    program = """
+        import os, shutil
+        captured()
+        state = os.environ["GRAPHVIZ_DASH_SCRATCH"] + "/.."
+        os.chmod(state, 0o500)
+        os.mkdir("moved"); os.rename("out", "moved/out")
+        open("out", "w").close()
+        raise SystemExit(5)
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program))
+    assert done.returncode == 5
+    assert "Traceback" not in done.stderr
+
+
+def test_a_name_that_was_taken_meanwhile_gets_a_number(tmp_path: Path) -> None:
+    program = CAPTURE + "captured()\nimport os\nos.mkdir('out/recorded')\nraise SystemExit(7)\n"
+    done = run(tmp_path, program)
+    assert done.returncode == 7
+    assert "Recorded: out/recorded-2" in done.stderr
+    assert seen(tmp_path, "recorded-2")[1].exit_code == 7
+
+
 def test_a_killed_command_leaves_no_half_bundle_and_the_program_goes_on(tmp_path: Path) -> None:
     program = """
         import pathlib, time
