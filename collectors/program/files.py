@@ -67,6 +67,8 @@ class Problems(msgspec.Struct, frozen=True):
     """How often."""
     first: str
     """The kind of the first error, and where it came from."""
+    stopped: bool = False
+    """The recorder stopped because there were too many."""
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """Tells whether a signal was sent to the whole process group or to this process alone.
 
 A terminal, and a supervisor that ends a group, send a signal to the program as well; handing it on
-would interrupt the program twice. The kernel does not say which it was. So a child in the same group
-waits for the same signals and writes their numbers into a pipe.
+would interrupt the program twice. The kernel does not say which it was. So a child in the same
+group waits for the same signals and writes their numbers into a pipe.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from threading import get_ident
@@ -38,7 +37,7 @@ from collectors.program.files import (
     Settings,
 )
 from collectors.program.flusher import Flusher
-from collectors.program.hooks import OutermostCalls, optimizer_steps
+from collectors.program.hooks import OptimizerSteps, OutermostCalls
 from collectors.program.loop.recorder import LoopRecorder
 from collectors.program.process_facts import (
     process_identity,
@@ -135,7 +134,7 @@ class ProgramRecorder:
         )
         self._progress = ProgressFiles(folder)
         self._series = 0
-        self._ended = False
+        self._ended = self._gave_up = False
         self._flushes = 0
         self._earlier = earlier
         self._captures: dict[str, _Capture] = {}
@@ -152,10 +151,10 @@ class ProgramRecorder:
         self._strangers = 0
         self._previous: dict[int, _Capture] = {}
         self._forwards = OutermostCalls(self._called, guard, self.loop.module_returned)
-        self._ticking = ExitStack()
+        self._optimizers = OptimizerSteps(self._stepped, guard)
         self._stopped = False
         self._written: Recording | None = None
-        self._problems_written = 0
+        self._problems_written = (0, False)
         self._lock = threading.Lock()
         self._numbering = threading.Lock()
         self._flusher = Flusher(self._flush, FLUSH_S)
@@ -167,7 +166,7 @@ class ProgramRecorder:
         if self._settings.window or self._settings.attribute:
             reserve_variable()
         self._compiled.start()
-        self._ticking.enter_context(optimizer_steps(self._stepped, self._guard))
+        self._optimizers.start()
         self._forwards.start()
         self.loop.start()
 
@@ -208,9 +207,23 @@ class ProgramRecorder:
         for capture in tuple(self._captures.values()):
             capture.counter.note = None
 
+    def give_up(self) -> None:
+        """Record nothing more, after too many errors; :meth:`finish` writes what there is."""
+        for stop in (
+            self.end_traces,
+            self._stop_ticking,
+            self._compiled.stop,
+            self._forwards.stop,
+            self.loop.stop,
+            self._stop_noting,
+        ):
+            with self._guard:
+                stop()
+        self._gave_up = True
+
     def unhook(self) -> None:
         """In a forked child: leaves torch's steps as they were before the parent's recording."""
-        self._ticking.close()
+        self._optimizers.stop()
         self._forwards.stop()
         self.loop.stop()
 
@@ -494,7 +507,7 @@ class ProgramRecorder:
     def _stop_ticking(self) -> None:
         self._stopped = True
         self.loop.stop_ticking()
-        self._ticking.close()
+        self._optimizers.stop()
 
     def end_traces(self, detach: bool = True) -> None:
         """Ends what is traced, in the thread that is where it still steps: it must be told of its
@@ -571,9 +584,9 @@ class ProgramRecorder:
         """What went wrong so far, where it is more than was written."""
         errors = self._guard.errors + self._folder.refusals
         first = self._guard.first or self._folder.first_refusal
-        if first is not None and errors > self._problems_written:
-            self._folder.put(PROBLEMS_FILE, Problems(errors, first))
-            self._problems_written = errors
+        if first is not None and (errors, self._gave_up) != self._problems_written:
+            self._folder.put(PROBLEMS_FILE, Problems(errors, first, self._gave_up))
+            self._problems_written = (errors, self._gave_up)
 
     def state(self) -> Recording:
         """What was seen so far."""

@@ -197,3 +197,50 @@ def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert folder.refusals == 0
     assert FLUSH_S <= 0.05
     assert os.listdir(tmp_path / "graphs") == []
+
+
+def test_a_window_that_closes_in_a_hook_leaves_torchs_hooks_alone(tmp_path: Path) -> None:
+    """torch iterates over an ordered dict, which must not change meanwhile."""
+    program = """
+o = torch.optim.SGD()
+calls = []
+torch.optim.optimizer.register_optimizer_step_post_hook(lambda *_: calls.append(1))
+for _ in range(40):
+    o.step()
+print(len(calls))
+"""
+    done = run(tmp_path, CAPTURE + "captured()\n" + program, *OPTIONS)
+    assert (done.stdout, done.stderr.count("Error")) == ("40\n", 0), done.stderr
+
+
+def test_a_recorder_that_keeps_failing_stops(tmp_path: Path) -> None:
+    program = """
+from collectors.program.loop import recorder
+calls = []
+def fail(self, now):
+    calls.append(now)
+    raise ValueError(now)
+recorder.LoopRecorder.step_ended = fail
+g, o = captured(), torch.optim.SGD()
+for _ in range(100):
+    g.replay()
+    o.step()
+print(len(calls))
+"""
+    done = run(tmp_path, CAPTURE + program)
+    assert done.stdout == "20\n", done.stderr
+    contents, recording = seen(tmp_path)
+    assert recording.ended is True
+    absent = {fact.fact: fact.reason for fact in contents.manifest.absent}
+    reason = absent["whole recording"]
+    assert reason.startswith("the recorder failed 20 times and stopped, first: ValueError at ")
+
+
+def test_a_torch_without_cuda_is_not_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_CUDA", "")
+    program = "import torch\nfor _ in range(40):\n    torch.optim.SGD().step()\n"
+    done = run(tmp_path, program + "print(len(torch._hooks))")
+    assert done.stdout == "0\n"
+    assert "this torch was not built for CUDA" in done.stderr

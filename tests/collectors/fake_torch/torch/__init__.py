@@ -9,8 +9,10 @@ from __future__ import annotations
 import _thread
 import ctypes
 import json
+import os
 import sys
 import threading
+from collections import OrderedDict
 from contextlib import contextmanager
 from threading import get_ident
 from types import ModuleType, SimpleNamespace
@@ -156,19 +158,20 @@ def synchronize() -> None:
     SYNCHRONISED[0] += 1
 
 
-_hooks: list[Any] = []
+_hooks: OrderedDict[int, Any] = OrderedDict()
 
 
 def _register(hook: Any) -> Any:
-    _hooks.append(hook)
-    return SimpleNamespace(remove=lambda: _hooks.remove(hook))
+    number = max(_hooks, default=0) + 1
+    _hooks[number] = hook
+    return SimpleNamespace(remove=lambda: _hooks.pop(number))
 
 
 class SGD:
     """An optimizer with the global hook after its step."""
 
     def step(self) -> None:
-        for hook in tuple(_hooks):
+        for hook in _hooks.values():
             hook(self, (), {})
 
 
@@ -287,7 +290,7 @@ _cuda = _module(
 _module("cuda.graphs", CUDAGraph=CUDAGraph)
 _module("accelerator", Graph=AnywhereGraph)
 _module("_C", _cuda_getCurrentRawStream=lambda _device: 1)
-_module("version", cuda="13.0")
+_module("version", cuda=os.environ.get("FAKE_CUDA", "13.0") or None)
 _module("compiler", is_compiling=lambda: False)
 _module("export", export=lambda model: model)
 _module("nn", Module=Module, Parameter=Parameter)
