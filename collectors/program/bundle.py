@@ -333,7 +333,10 @@ def _absent(
         reasons.append(f"its recording has no end: {KILLED}")
     if (folder / PROBLEMS_FILE).exists():
         problems = _read(folder / PROBLEMS_FILE, Problems)
-        reasons.append(f"the recorder failed {problems.errors} times, first: {problems.first}")
+        stopped = " and stopped" if problems.stopped else ""
+        reasons.append(
+            f"the recorder failed {problems.errors} times{stopped}, first: {problems.first}"
+        )
     if unhooked is not None:
         reasons.append(f"of the program's Pythons that imported torch, {unhooked}")
     if reasons:

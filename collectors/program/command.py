@@ -17,6 +17,12 @@ from collectors.program.launcher import (
     unhooked,
     why_unwatched,
 )
+from collectors.program.recovery import (
+    STAGING_NAME,
+    Unfinished,
+    finish_recordings,
+    mark_unfinished,
+)
 from collectors.program.session import HOOK
 from graphviz_dash.bundle.staging import Staging, remove_leftovers
 from graphviz_dash.errors import GraphvizDashError, printable
@@ -65,6 +71,7 @@ def record_program(
     check_free(request.output, request.name)
     require_hook(request.program, NEEDS)
     request.output.mkdir(parents=True, exist_ok=True)
+    finish_recordings(request.output, report)
     remove_leftovers(request.output)
     settings = Settings(
         skip=request.skip,
@@ -73,11 +80,13 @@ def record_program(
         window_replays=request.window_replays,
         window_seconds=request.window_seconds,
     )
-    with Staging(request.output, "record") as staging:
+    name = program_name(request.program)
+    with Staging(request.output, STAGING_NAME) as staging:
+        mark_unfinished(staging.path, Unfinished(request.name, request.typed, name))
         text = msgspec.json.encode(settings).decode()
         ended = run_program(request.program, HOOK, text, staging.path)
         refusal = _refusal(staging.path)
-        name, refused = program_name(request.program), unhooked(ended)
+        refused = unhooked(ended)
         pythons = frozenset(process.pid for process in ended.processes)
         program = Program(request.typed, name, ended.returncode, refused, pythons, ended.pid)
         try:

@@ -35,6 +35,7 @@ SCRATCH = "GRAPHVIZ_DASH_SCRATCH"
 SETTINGS = "GRAPHVIZ_DASH_SETTINGS"
 """A text for the hook, such as JSON."""
 
+_NOTES = "processes"
 _INJECTED = Path(__file__).parent / "inject"
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT)
@@ -83,8 +84,7 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
     Raises:
         InputError: the command is not there or cannot be executed.
     """
-    notes = scratch / "processes"
-    notes.mkdir(exist_ok=True)
+    (scratch / _NOTES).mkdir(exist_ok=True)
     try:
         with _signals_held() as passed_to:
             environment = hooked_environment(hook, settings, scratch)
@@ -94,11 +94,16 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
     except OSError as error:
         problem = f"cannot be started ({error.strerror or error})"
         raise InputError(command[0], problem, "an executable program") from error
-    processes = tuple(
+    return ProgramExit(returncode, read_processes(scratch), process.pid)
+
+
+def read_processes(scratch: Path) -> tuple[PythonProcess, ...]:
+    """The Python processes that were hooked, in the order in which they began."""
+    notes = (scratch / _NOTES).glob("*.json")
+    return tuple(
         msgspec.json.decode(note.read_bytes(), type=PythonProcess)
-        for note in sorted(notes.glob("*.json"), key=lambda note: int(note.stem.partition("-")[2]))
+        for note in sorted(notes, key=lambda note: int(note.stem.partition("-")[2]))
     )
-    return ProgramExit(returncode, processes, process.pid)
 
 
 def hooked_environment(hook: str, settings: str, scratch: Path) -> dict[str, str]:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -23,6 +25,10 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 SUFFIX: Final = ".staging"
+
+UNFINISHED: Final = "unfinished.json"
+"""A folder with this file is not a leftover: the command that writes the file finishes the work of
+an owner that was killed."""
 
 _TRIES: Final = 3
 
@@ -74,11 +80,11 @@ def remove_leftovers(parent: Path, name: str = "*") -> tuple[Leftover, ...]:
     """Removes the staging folders of ``name`` directly in ``parent`` whose owner has died, and
     returns them.
 
-    A folder that cannot be locked or removed is left as it is.
+    A folder that cannot be locked or removed, or that is unfinished, is left as it is.
     """
     removed = []
     for folder in sorted(parent.glob(f".{name}.*{SUFFIX}")):
-        if (lock := _lock(folder)) is None:
+        if (folder / UNFINISHED).exists() or (lock := _lock(folder)) is None:
             continue
         try:
             size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
@@ -89,6 +95,17 @@ def remove_leftovers(parent: Path, name: str = "*") -> tuple[Leftover, ...]:
             os.close(lock)
         removed.append(Leftover(folder, size))
     return tuple(removed)
+
+
+@contextmanager
+def adopted(folder: Path) -> Iterator[bool]:
+    """Own the staging folder of an owner that has died, inside the block; False if it lives."""
+    lock = _lock(folder)
+    try:
+        yield lock is not None
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _lock(folder: Path) -> int | None:

@@ -250,7 +250,7 @@ def test_torch_is_left_as_it_was_and_part_of_a_program_can_be_recorded(tmp_path:
         after = [getattr(G, name) for name in names] + [torch.nn.Module.__call__, torch.compile]
         assert after == before
         assert not hasattr(G, "_graphviz_dash_seen")
-        assert torch._hooks == []
+        assert not torch._hooks
         early.replay()
         m.replay()
     """
@@ -371,13 +371,22 @@ def test_a_killed_command_leaves_no_half_bundle_and_the_program_goes_on(tmp_path
         command.kill()
         command.wait()
         assert [path for path in (tmp_path / "out").iterdir() if path.name[0] != "."] == []
-        # Another run into the folder takes away what was left, while the program still runs.
+        # Another run into the folder leaves the recording alone while its program still runs.
         again = run(tmp_path, CAPTURE + "captured()\n", "--name", "again")
         assert again.returncode == 0, again.stderr
-        assert [path.name for path in (tmp_path / "out").iterdir()] == ["again"]
+        assert "goes on without its command" in again.stderr
         wait_for(tmp_path / "done")
         assert command.stderr is not None
         assert command.stderr.read() == ""
+    (left,) = (tmp_path / "out").glob(".record.*")
+    last = run(tmp_path, CAPTURE + "captured()\n", "--name", "last")
+    assert "Recorded, although its command was killed: out/recorded" in last.stderr
+    assert not left.exists()
+    names = ["again", "last", "recorded"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
+    contents, recording = seen(tmp_path)
+    assert [graph.replays for graph in recording.graphs] == [30, 0]
+    assert (recording.exit_code, contents.manifest.status) == (None, "complete")
 
 
 def wait_for(file: Path) -> None:
