@@ -289,7 +289,7 @@ _cuda = _module(
 )
 _module("cuda.graphs", CUDAGraph=CUDAGraph)
 _module("accelerator", Graph=AnywhereGraph)
-_module("_C", _cuda_getCurrentRawStream=lambda _device: 1)
+_module("_C", _CUDAGraph=_CUDAGraph, _cuda_getCurrentRawStream=lambda _device: 1)
 _module("version", cuda=os.environ.get("FAKE_CUDA", "13.0") or None)
 _module("compiler", is_compiling=lambda: False)
 _module("export", export=lambda model: model)
