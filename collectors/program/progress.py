@@ -89,9 +89,9 @@ def read_progress(folder: Path) -> Progress | None:
     if len(counts) < _HEAD:
         return None
     written_ns, series, length, drain_ns, steps, dropped, *replays = counts
-    known = times[1 : 1 + length] if times and times[0] == series else []
+    series_ns = times[1 : 1 + length] if times and times[0] == series else []
     return Progress(
-        written_ns, series, known, None if drain_ns < 0 else drain_ns, steps, dropped, replays
+        written_ns, series, series_ns, None if drain_ns < 0 else drain_ns, steps, dropped, replays
     )
 
 

@@ -23,7 +23,6 @@ from collectors.compiled.account import CompileAccount
 from collectors.driver.topology import DriverError
 from collectors.guard import Guard
 from collectors.passes.annotate import caller_lines
-from collectors.program.detach import reserve_variable
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
     COMPILATION_FILE,
@@ -46,7 +45,6 @@ from collectors.program.process_facts import (
     write_failure,
     write_memory,
 )
-from collectors.program.profiler_session import TraceWriter
 from collectors.program.progress import FLUSH_S, ProgressFiles
 from collectors.program.steps import StepClock
 from collectors.program.watch import COUNTER, ReplayCounter, attach, read_open_capture
@@ -125,10 +123,10 @@ class ProgramRecorder:
         self._clock = StepClock(self._step_ended, self._step_began)
         self.loop = LoopRecorder(folder, guard, self._scope_ended)
         """Notes which graphs are replayed, when, and in which step."""
-        self._traces = TraceWriter(guard)
         self._window = TracedWindow(
-            settings, folder.path / TRACE_FILE, self._traces, self.loop.marked, self.end_traces
+            settings, folder.path / TRACE_FILE, guard, self.loop.marked, self.end_traces
         )
+        self._traces = self._window.traces
         self._attributing = CaptureSession(
             settings.attribute, folder.path / CAPTURE_TRACE_FILE, self._traces, self.end_traces
         )
@@ -164,7 +162,7 @@ class ProgramRecorder:
         self._identity = process_identity(os.environ, forked)
         self._folder.put(IDENTITY_FILE, self._identity)
         if self._settings.window or self._settings.attribute:
-            reserve_variable()
+            self._window.prepare()
         self._compiled.start()
         self._optimizers.start()
         self._forwards.start()

@@ -16,7 +16,9 @@ from typing import Final
 import torch
 from torch.profiler import record_function
 
+from collectors.guard import Guard
 from collectors.passes.annotate import annotated
+from collectors.program.detach import reserve_variable
 from collectors.program.files import Settings
 from collectors.program.profiler_session import (
     ELSEWHERE,
@@ -63,7 +65,7 @@ class TracedWindow:
         self,
         settings: Settings,
         trace: Path,
-        writer: TraceWriter,
+        guard: Guard,
         on_mark: Callable[[int, int, int], None],
         thread_ends: Callable[[], None],
     ) -> None:
@@ -76,8 +78,9 @@ class TracedWindow:
         self.close_ns: int | None = None
         self.attached: str | None = None
         self.ended_by: WindowEnd | None = None
+        self.traces = TraceWriter(guard)
+        """Writes the traces of this process."""
         self._settings = settings
-        self._writer = writer
         self._on_mark = on_mark
         self._thread_ends = thread_ends
         self._wanted_end = False
@@ -91,6 +94,10 @@ class TracedWindow:
         self._step: record_function | None = None
         self._capture: record_function | None = None
         self._capturing = 0
+
+    def prepare(self) -> None:
+        """Prepare for a profiler at the start of the process."""
+        reserve_variable()
 
     def open(self) -> None:
         """Start the profiler, at a boundary between two steps."""
@@ -191,7 +198,7 @@ class TracedWindow:
         if session is not None:
             self.profiling, self.done = False, True
             self.ended_by = end or WindowEnd.PROGRAM
-            self._stopped(session.stop(self._trace, self._writer, self._fail, detach))
+            self._stopped(session.stop(self._trace, self.traces, self._fail, detach))
             self._ended.set()
         elif self._wanted_end:
             # The thread that is traced has begun to end it.

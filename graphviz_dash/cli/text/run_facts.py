@@ -16,7 +16,7 @@ from graphviz_dash.cli.text.output import (
 )
 from graphviz_dash.errors import printable
 from graphviz_dash.model.run import Environment, Manifest, Run
-from graphviz_dash.narrative.recording import recording_notes
+from graphviz_dash.narrative.experiment import recording_notes
 from graphviz_dash.units import format_bytes, format_count, format_ns
 
 _CAPTURES: Final = 20

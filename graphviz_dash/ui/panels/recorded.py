@@ -10,7 +10,7 @@ import streamlit as st
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.model.recording import RecordedGraph, Recording
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.recording import recording_notes
+from graphviz_dash.narrative.experiment import recording_notes
 from graphviz_dash.narrative.remedies import remedy_lines
 from graphviz_dash.ui.page.markup import element, show, table, text
 from graphviz_dash.units import counted, format_count, format_ns

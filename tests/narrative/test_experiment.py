@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from graphviz_dash.model.recording import WindowEnd
-from graphviz_dash.narrative.recording import recording_notes
+from graphviz_dash.narrative.experiment import recording_notes
 from tests.bundle.examples import RECORDING
 
 
