@@ -1,12 +1,14 @@
 """A session of torch.profiler in a program: started and stopped with the shortest pauses.
 
-torch.profiler builds a Python object of every event when it stops and compresses the trace in the
-program's thread. A session does neither: the trace is written later by another thread, and the
-bundle's writer compresses it after the program has ended.
+torch.profiler.profile imports torch._inductor when it starts (3 s and 900 modules, if the program
+has not done so), builds a Python object of every event when it stops, and compresses the trace in
+the program's thread. A session does none of that: it uses the layer below, another thread writes
+the trace, and the bundle's writer compresses it after the program has ended.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -19,7 +21,7 @@ from typing import Any, Final
 
 import torch
 from msgspec import Struct
-from torch.profiler import ProfilerActivity, profile
+from torch.autograd.profiler import _run_on_profiler_stop, profile
 
 from collectors.guard import Guard
 from collectors.program.detach import TeardownWait, find_obstacle, teardown_requested
@@ -87,9 +89,9 @@ class TraceWriter:
         self._pending: list[tuple[Any, Path, Callable[[str], None]]] = []
         self._lock = threading.Lock()
 
-    def add(self, profiler: Any, trace: Path, on_problem: Callable[[str], None]) -> None:
-        """Write the trace of ``profiler`` to ``trace`` at the next :meth:`write`."""
-        self._pending.append((profiler, trace, on_problem))
+    def add(self, result: Any, trace: Path, on_problem: Callable[[str], None]) -> None:
+        """Write the profiler's ``result`` to ``trace`` at the next :meth:`write`."""
+        self._pending.append((result, trace, on_problem))
 
     def forget(self) -> None:
         """In a forked child: leave the traces to the parent."""
@@ -105,21 +107,21 @@ class TraceWriter:
         """Write the traces that are waiting."""
         with self._lock:
             while self._pending:
-                profiler, trace, on_problem = self._pending[0]
+                result, trace, on_problem = self._pending[0]
                 problem: str | None = "its trace could not be written"
                 with self._guard:
-                    problem = _write(profiler, trace)
+                    problem = _write(result, trace)
                 if problem is not None:
                     on_problem(problem)
                 del self._pending[0]
 
 
-def _write(profiler: Any, trace: Path) -> str | None:
+def _write(result: Any, trace: Path) -> str | None:
     part = trace.with_name(f"part-{trace.name}")
     if _may_be_killed_by_writing():
         return "its trace could not be written: files are limited in size"
     try:
-        profiler.export_chrome_trace(str(part))
+        result.save(str(part))
         part.replace(trace)
     except (OSError, RuntimeError) as error:
         return f"its trace could not be written: {error}"
@@ -148,15 +150,12 @@ class Session:
 
     def __init__(self, shapes: bool, thread_ends: Callable[[], None]) -> None:
         begin = time.perf_counter_ns()
-        self._profiler: Any = profile(
-            activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
-            # No Python stacks: torch 2.11 crashed where they were begun amid a program of threads.
-            record_shapes=shapes,
-            # Otherwise torch warns on the program's stderr that it keeps only one cycle.
-            acc_events=True,
-        )
+        # No Python stacks: torch 2.11 crashed where they were begun amid a program of threads.
+        self._profiler: Any = profile(use_device="cuda", use_kineto=True, record_shapes=shapes)
         self._thread = get_ident()
-        self._profiler.start()
+        self._profiler.__enter__()
+        self._result: Any = None
+        _add_rank()
         self._thread_end = _ThreadEnd(thread_ends)
         self.open_ns = time.perf_counter_ns() - begin
         """Pause of the program's thread, in ns."""
@@ -167,7 +166,12 @@ class Session:
         return get_ident() == self._thread
 
     def stop(
-        self, trace: Path, writer: TraceWriter, on_problem: Callable[[str], None], detach: bool
+        self,
+        trace: Path,
+        writer: TraceWriter,
+        on_problem: Callable[[str], None],
+        detach: bool,
+        obstacle: str | None = None,
     ) -> StoppedSession:
         """Stop the profiler, and detach CUPTI if ``detach``.
 
@@ -176,12 +180,13 @@ class Session:
             writer: writes the trace.
             on_problem: gets the reason if the trace cannot be written.
             detach: False at the end of the program, when nothing is left to slow down.
+            obstacle: why CUPTI must stay attached, if the caller knows a reason.
         """
         begin = time.perf_counter_ns()
         self._thread_end.cancel()
         if not self.is_ours:
             return StoppedSession(0, None, ELSEWHERE)
-        attached = find_obstacle() if detach else None
+        attached = (obstacle or find_obstacle()) if detach else None
         try:
             if detach and attached is None:
                 attached = self._stop_and_detach()
@@ -190,7 +195,7 @@ class Session:
         except RuntimeError as error:
             took = time.perf_counter_ns() - begin
             return StoppedSession(took, attached, f"the profiler could not be stopped: {error}")
-        writer.add(self._profiler, trace, on_problem)
+        writer.add(self._result, trace, on_problem)
         return StoppedSession(time.perf_counter_ns() - begin, attached)
 
     def _stop_and_detach(self) -> str | None:
@@ -205,9 +210,18 @@ class Session:
         return None if is_detached else _NO_ANSWER
 
     def _stop(self) -> None:
-        # With accumulated events, stop() builds a Python object of each event: 60 µs each.
-        self._profiler.profiler.acc_events = False
-        self._profiler.stop()
+        # Not by the profiler's own end, which builds Python objects of all events before torch 2.7.
+        torch.cuda.synchronize()
+        self._result = torch.autograd._disable_profiler()
+        _run_on_profiler_stop()
+
+
+def _add_rank() -> None:
+    """Write the rank into the trace, as torch.profiler does."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        rank = {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}
+        torch.autograd._add_metadata_json("distributedInfo", json.dumps(rank))
 
 
 def start_session(fact: Fact, shapes: bool, thread_ends: Callable[[], None]) -> Session | Missing:

@@ -48,6 +48,8 @@ _UNKNOWN_NODES: Final = 1_000
 _COUNT_NS: Final = 20_000_000
 """Shortest time between two looks at the allocator within a step."""
 
+OTHER_THREADS: Final = "several threads launch graphs, which may run while CUPTI detaches"
+
 UNUSED: Final = "the program has not used CUDA"
 
 
@@ -90,6 +92,7 @@ class TracedWindow:
         self._events = self._allocations = 0
         self._trace = trace
         self._settled = 0
+        self._threads: set[int] = set()
         self._session: Session | None = None
         self._step: record_function | None = None
         self._capture: record_function | None = None
@@ -141,6 +144,7 @@ class TracedWindow:
     def replayed(self, nodes: int | None) -> None:
         """Count a replay of a graph with ``nodes`` nodes, None if unknown, and close if too many
         events came: a step may be long."""
+        self._threads.add(get_ident())
         self._events += _CALL_EVENTS + (_UNKNOWN_NODES if nodes is None else nodes)
         self.check_limit()
 
@@ -198,11 +202,17 @@ class TracedWindow:
         if session is not None:
             self.profiling, self.done = False, True
             self.ended_by = end or WindowEnd.PROGRAM
-            self._stopped(session.stop(self._trace, self.traces, self._fail, detach))
+            self._stopped(
+                session.stop(self._trace, self.traces, self._fail, detach, self._find_obstacle())
+            )
             self._ended.set()
         elif self._wanted_end:
             # The thread that is traced has begun to end it.
             self._ended.wait(_END_S)
+
+    def _find_obstacle(self) -> str | None:
+        # Detaching while a graph runs makes its launch fail.
+        return OTHER_THREADS if len(self._threads) > 1 else None
 
     def _stopped(self, stopped: StoppedSession) -> None:
         self.refused, self.attached = stopped.problem, stopped.attached

@@ -54,6 +54,23 @@ def test_cupti_that_stays_attached_is_reported(tmp_path: Path, before: str, reas
     assert "CUPTI is still attached" in done.stderr
 
 
+def test_cupti_stays_attached_where_other_threads_launch_graphs(tmp_path: Path) -> None:
+    """Detaching while a graph runs makes its launch fail."""
+    program = """
+import threading
+g, h = captured(), captured()
+for i in range(40):
+    g.replay()
+    other = threading.Thread(target=h.replay)
+    other.start()
+    other.join()
+print(torch.TEARDOWNS)
+"""
+    done = run(tmp_path, CAPTURE + program, *OPTIONS)
+    assert done.stdout == "[None]\n", done.stderr
+    assert "several threads launch graphs" in (seen(tmp_path)[1].cupti_attached or "")
+
+
 def test_a_program_that_detaches_cupti_itself_is_left_alone(tmp_path: Path) -> None:
     before = "import os; os.environ['TEARDOWN_CUPTI'] = '1'\n"
     program = before + CAPTURE + LOOP + "print(torch.TEARDOWNS, os.environ['TEARDOWN_CUPTI'])"

@@ -192,20 +192,25 @@ EVENTS_BUILT = [0]
 
 class _Profile:
     running = False
+    current: Any = None
 
-    def __init__(self, acc_events: bool = False, **_options: Any) -> None:
-        self.profiler = SimpleNamespace(acc_events=acc_events)
+    def __init__(self, **_options: Any) -> None:
+        pass
 
     def start(self) -> None:
-        _Profile.running = True
+        _Profile.running, _Profile.current = True, self
         self._thread = get_ident()
 
-    def stop(self) -> None:
+    def disable(self) -> Any:
         if get_ident() != self._thread:
             raise RuntimeError("Can't disable Kineto profiler when it's not running")
         _Profile.running = False
-        EVENTS_BUILT[0] += self.profiler.acc_events
         _start_teardown()
+        return SimpleNamespace(save=self.export_chrome_trace)
+
+    def stop(self) -> None:
+        EVENTS_BUILT[0] += 1
+        self.disable()
 
     def __enter__(self) -> Any:
         self.start()
@@ -298,8 +303,12 @@ _module("nn.modules")
 _module("nn.modules.module", Module=Module)
 _module("optim", SGD=SGD)
 _module("optim.optimizer", register_optimizer_step_post_hook=_register)
-_module("autograd", _profiler_enabled=lambda: _Profile.running)
-_module("autograd.profiler", record_function=record_function)
+_module(
+    "autograd",
+    _profiler_enabled=lambda: _Profile.running,
+    _disable_profiler=lambda: _Profile.disable(_Profile.current),
+)
+_module("autograd.profiler", record_function=record_function, profile=_Profile)
 _module(
     "profiler",
     profile=_Profile,
