@@ -17,9 +17,15 @@ from collectors.program.launcher import (
     unhooked,
     why_unwatched,
 )
+from collectors.program.recovery import (
+    STAGING_NAME,
+    Unfinished,
+    finish_recordings,
+    mark_unfinished,
+)
 from collectors.program.session import HOOK
 from graphviz_dash.bundle.staging import Staging, remove_abandoned_folders
-from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 
 _NOTHING_SEEN = "it captured no graph, and nothing in it looked like a step"
 
@@ -61,11 +67,11 @@ def record_program(
     Raises:
         InputError: the program is not there, or a run of that name is.
         MissingRequirementError: its Python lacks what the recorder needs.
-        GraphvizDashError: the bundle cannot be written.
     """
     check_free(request.output, request.name)
     require_hook(request.program, NEEDS)
     request.output.mkdir(parents=True, exist_ok=True)
+    finish_recordings(request.output, report)
     remove_abandoned_folders(request.output)
     settings = Settings(
         skip=request.skip,
@@ -74,14 +80,21 @@ def record_program(
         window_replays=request.window_replays,
         window_seconds=request.window_seconds,
     )
-    with Staging(request.output, "record") as staging:
+    name = program_name(request.program)
+    with Staging(request.output, STAGING_NAME) as staging:
+        mark_unfinished(staging.path, Unfinished(request.name, request.typed, name))
         text = msgspec.json.encode(settings).decode()
         ended = run_program(request.program, HOOK, text, staging.path)
         refusal = _refusal(staging.path)
-        name, refused = program_name(request.program), unhooked(ended)
+        refused = unhooked(ended)
         pythons = frozenset(process.pid for process in ended.processes)
-        program = Program(request.typed, name, ended.returncode, refused, pythons)
-        written = write_runs(staging.path, request.output, request.name, program)
+        program = Program(request.typed, name, ended.returncode, refused, pythons, ended.pid)
+        try:
+            written = write_runs(staging.path, request.output, request.name, program, report)
+        except GraphvizDashError as error:
+            # The program has run: its exit code goes before any error of ours.
+            report(escape_control_characters(f"Error: {error}"))
+            return (), ended.returncode
     if not written:
         report(f"Nothing was recorded: {refusal or why_unwatched(ended) or _NOTHING_SEEN}.")
     return written, ended.returncode

@@ -21,22 +21,56 @@ from collectors.guard import HIDDEN_FRAME, Guard
 Callback: TypeAlias = Callable[[Any], None]
 
 
+class OptimizerSteps:
+    """Calls ``on_step`` with each optimizer whose step has just returned, until :meth:`stop`.
+
+    ``guard`` keeps its errors from the program.
+    """
+
+    def __init__(self, on_step: Callback, guard: Guard) -> None:
+        self._on_step = on_step
+        self._guard = guard
+        self._local = threading.local()
+        self._active = False
+        self._handle: Any = None
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._active = True
+        self._handle = register_optimizer_step_post_hook(self._stepped)
+
+    def stop(self) -> None:
+        """Call nothing any more; may be called again.
+
+        torch iterates over its hooks while they run, and one that is removed meanwhile makes it
+        raise if others follow. So a call from within ``on_step`` leaves the hook in place.
+        """
+        self._active = False
+        if self._handle is not None and not getattr(self._local, "inside", False):
+            self._handle.remove()
+            self._handle = None
+
+    def _stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        # The compiler takes the constant and drops the rest, so that it compiles what it would.
+        if torch.compiler.is_compiling() or not self._active:
+            return
+        self._local.inside = True
+        try:
+            with self._guard:
+                self._on_step(optimizer)
+        finally:
+            self._local.inside = False
+
+
 @contextmanager
 def optimizer_steps(on_step: Callback, guard: Guard) -> Iterator[None]:
-    """While it lasts, ``on_step`` gets each optimizer whose step has just returned; ``guard`` keeps
-    what it raises from the program."""
-
-    def stepped(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        # The compiler takes the constant and drops the rest, so that it compiles what it would.
-        if not torch.compiler.is_compiling():
-            with guard:
-                on_step(optimizer)
-
-    handle = register_optimizer_step_post_hook(stepped)
+    """Call ``on_step`` with each optimizer whose step has just returned, inside the block."""
+    steps = OptimizerSteps(on_step, guard)
+    steps.start()
     try:
         yield
     finally:
-        handle.remove()
+        steps.stop()
 
 
 class OutermostCalls:

@@ -22,6 +22,7 @@ from types import FrameType
 
 import msgspec
 
+from collectors.program.group_witness import GroupWitness
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.units import pluralize
 
@@ -34,8 +35,11 @@ SCRATCH = "GRAPHVIZ_DASH_SCRATCH"
 SETTINGS = "GRAPHVIZ_DASH_SETTINGS"
 """A text for the hook, such as JSON."""
 
+_NOTES = "processes"
 _INJECTED = Path(__file__).parent / "inject"
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT)
+"""Usually sent by a terminal, to the whole process group."""
 
 
 class PythonProcess(msgspec.Struct, frozen=True):
@@ -59,6 +63,7 @@ class ProgramExit:
 
     returncode: int
     processes: tuple[PythonProcess, ...]
+    pid: int | None = None
 
 
 def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path) -> ProgramExit:
@@ -79,8 +84,7 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
     Raises:
         InputError: the command is not there or cannot be executed.
     """
-    notes = scratch / "processes"
-    notes.mkdir(exist_ok=True)
+    (scratch / _NOTES).mkdir(exist_ok=True)
     try:
         with _signals_held() as passed_to:
             environment = hooked_environment(hook, settings, scratch)
@@ -90,11 +94,16 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
     except OSError as error:
         problem = f"cannot be started ({error.strerror or error})"
         raise InputError(command[0], problem, "an executable program") from error
-    processes = tuple(
+    return ProgramExit(returncode, read_processes(scratch), process.pid)
+
+
+def read_processes(scratch: Path) -> tuple[PythonProcess, ...]:
+    """The Python processes that were hooked, in the order in which they began."""
+    notes = (scratch / _NOTES).glob("*.json")
+    return tuple(
         msgspec.json.decode(note.read_bytes(), type=PythonProcess)
-        for note in sorted(notes.glob("*.json"), key=lambda note: int(note.stem.partition("-")[2]))
+        for note in sorted(notes, key=lambda note: int(note.stem.partition("-")[2]))
     )
-    return ProgramExit(returncode, processes)
 
 
 def hooked_environment(hook: str, settings: str, scratch: Path) -> dict[str, str]:
@@ -176,27 +185,34 @@ def _runnable(command: Sequence[str]) -> list[str]:
 
 @contextmanager
 def _signals_held() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Within it, signals that would end us go to the processes in the list instead.
+    """Within it, signals that would end us go to the processes in the list instead, unless these
+    got them too.
 
-    A terminal sends its interrupt to the whole process group, the program included, so that one is
-    only withstood. Handlers, unlike ignored signals, are not inherited by the program.
+    An ignored signal stays ignored: the program inherits that, and ``nohup`` relies on it. Handlers
+    are not inherited.
     """
     processes: list[subprocess.Popen[bytes]] = []
+    held = [
+        number
+        for number in (*_PASSED_ON, *_OF_TERMINALS)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    with GroupWitness(held) as witness:
 
-    def hand_on(number: int, _frame: FrameType | None) -> None:
-        for process in processes:
-            process.send_signal(number)
+        def hand_on(number: int, _frame: FrameType | None) -> None:
+            reached = witness.has_seen(number)
+            if reached is None:
+                reached = number in _OF_TERMINALS
+            if not reached:
+                for process in processes:
+                    process.send_signal(number)
 
-    def withstand(_number: int, _frame: FrameType | None) -> None:
-        """The program decides what its interrupt means."""
-
-    old = {number: signal.signal(number, hand_on) for number in _PASSED_ON}
-    old |= {number: signal.signal(number, withstand) for number in (signal.SIGINT, signal.SIGQUIT)}
-    try:
-        yield processes
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
+        old = {number: signal.signal(number, hand_on) for number in held}
+        try:
+            yield processes
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)
 
 
 def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:

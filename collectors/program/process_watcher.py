@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from collectors.guard import Guard
@@ -43,17 +44,18 @@ class ProcessWatcher:
         self._follow = follow
         self._mind_end = mind_end
         self._end_minded = False
-        self._guard = Guard()
+        self._guard = Guard(self._give_up)
         self._earlier = ReplayCounter("earlier", None)
         self._recorder: ProgramRecorder | None = self._recorder_in(folder)
         self._parents: ProgramRecorder | None = None
+        self._stopped: ProgramRecorder | None = None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Watches until it ends; then everything is written and torch is as it was."""
         with ExitStack() as end:
             end.callback(self.start())
-            end.callback(self.finish)
+            end.callback(partial(self.finish, goes_on=True))
             end.push(self._block_ended)
             yield
 
@@ -68,14 +70,26 @@ class ProcessWatcher:
                 self._recorder.start()
         return stop
 
-    def finish(self) -> None:
-        """Writes everything; nothing is recorded from here on. May be called again."""
+    def finish(self, goes_on: bool = False) -> None:
+        """Writes everything; nothing is recorded from here on. May be called again.
+
+        Args:
+            goes_on: the process does not end now.
+        """
         recorder = self._recorder
         if recorder is not None:
-            recorder.end_traces()
-        recorder, self._recorder = self._recorder, None
+            recorder.end_traces(detach=goes_on)
+        recorder, self._recorder = self._recorder or self._stopped, None
+        self._stopped = None
         if recorder is not None:
             recorder.finish()
+
+    def _give_up(self) -> None:
+        """Stop a recorder that keeps failing; :meth:`finish` writes what it has."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            self._stopped = recorder
+            recorder.give_up()
 
     def ended_by(self, error: BaseException | None) -> None:
         """Keeps the error that ends the program, if one does."""
@@ -85,8 +99,9 @@ class ProcessWatcher:
 
     def forked(self) -> None:
         """In a child, right after the fork."""
-        self._guard = Guard()
+        self._guard = Guard(self._give_up)
         self._end_minded = False
+        self._stopped = None
         with self._guard:
             if self._recorder is not None:
                 self._recorder.disown()

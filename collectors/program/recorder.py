@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from threading import get_ident
@@ -37,7 +36,7 @@ from collectors.program.files import (
     Settings,
 )
 from collectors.program.flusher import Flusher
-from collectors.program.hooks import OutermostCalls, optimizer_steps
+from collectors.program.hooks import OptimizerSteps, OutermostCalls
 from collectors.program.loop.recorder import LoopRecorder
 from collectors.program.process_facts import (
     process_identity,
@@ -46,6 +45,7 @@ from collectors.program.process_facts import (
     write_failure,
     write_memory,
 )
+from collectors.program.progress import FLUSH_S, ProgressFiles
 from collectors.program.steps import StepClock
 from collectors.program.watch import COUNTER, ReplayCounter, attach, read_open_capture
 from collectors.program.window import CaptureSession, TracedWindow
@@ -62,7 +62,8 @@ _SERVED: Final = (BoundaryKind.LABEL, BoundaryKind.ENGINE)
 """Where steps end so, graphs may be captured now and then for long: what counts before the window
 are the steps in which none is, and not only those since the last."""
 
-_FLUSH_S: Final = 2.0
+_STATE_EVERY: Final = 40
+"""Flushes of events and counts for each write of the state, which costs more: every 2 s."""
 _CALLERS: Final = 8
 
 
@@ -123,11 +124,16 @@ class ProgramRecorder:
         self.loop = LoopRecorder(folder, guard, self._scope_ended)
         """Notes which graphs are replayed, when, and in which step."""
         self._window = TracedWindow(
-            settings, folder.path / TRACE_FILE, self.loop.marked, self.end_traces
+            settings, folder.path / TRACE_FILE, guard, self.loop.marked, self.end_traces
         )
+        self._traces = self._window.traces
         self._attributing = CaptureSession(
-            settings.attribute, folder.path / CAPTURE_TRACE_FILE, self.end_traces
+            settings.attribute, folder.path / CAPTURE_TRACE_FILE, self._traces, self.end_traces
         )
+        self._progress = ProgressFiles(folder)
+        self._series = 0
+        self._ended = self._gave_up = False
+        self._flushes = 0
         self._earlier = earlier
         self._captures: dict[str, _Capture] = {}
         self._open: list[_Capture] = []
@@ -143,20 +149,22 @@ class ProgramRecorder:
         self._strangers = 0
         self._previous: dict[int, _Capture] = {}
         self._forwards = OutermostCalls(self._called, guard, self.loop.module_returned)
-        self._ticking = ExitStack()
+        self._optimizers = OptimizerSteps(self._stepped, guard)
         self._stopped = False
         self._written: Recording | None = None
-        self._problems_written = 0
+        self._problems_written = (0, False)
         self._lock = threading.Lock()
         self._numbering = threading.Lock()
-        self._flusher = Flusher(self._flush, _FLUSH_S)
+        self._flusher = Flusher(self._flush, FLUSH_S)
 
     def start(self, *, forked: bool = False) -> None:
         """Begins to count steps; ``forked``: in a child of a process that was recorded."""
         self._identity = process_identity(os.environ, forked)
         self._folder.put(IDENTITY_FILE, self._identity)
+        if self._settings.window or self._settings.attribute:
+            self._window.prepare()
         self._compiled.start()
-        self._ticking.enter_context(optimizer_steps(self._stepped, self._guard))
+        self._optimizers.start()
         self._forwards.start()
         self.loop.start()
 
@@ -164,8 +172,8 @@ class ProgramRecorder:
         """Ends what is open, leaves torch's steps as they were, and writes everything."""
         for end in (
             self._flusher.stop,
-            self._attributing.close,
-            self._close_window,
+            partial(self.end_traces, detach=False),
+            self._traces.write,
             self._stop_ticking,
             partial(self._compiled.read_trees, self._graph_id),
             self._compiled.stop,
@@ -173,9 +181,9 @@ class ProgramRecorder:
             self.loop.stop,
             partial(write_environment, self._folder),
             partial(write_memory, self._folder),
-            self._write_state,
             self.loop.rest.count,
             self.loop.finish,
+            self._write_end,
         ):
             # One that fails must not keep the others from what they have to do.
             with self._guard:
@@ -187,6 +195,7 @@ class ProgramRecorder:
         self._stopped = True
         self.loop.stop_ticking()
         self._compiled.stop()
+        self._traces.forget()
         for capture in self._captures.values():
             capture.counter.awake = False
         self.loop.rest.forget()
@@ -196,9 +205,23 @@ class ProgramRecorder:
         for capture in tuple(self._captures.values()):
             capture.counter.note = None
 
+    def give_up(self) -> None:
+        """Record nothing more, after too many errors; :meth:`finish` writes what there is."""
+        for stop in (
+            self.end_traces,
+            self._stop_ticking,
+            self._compiled.stop,
+            self._forwards.stop,
+            self.loop.stop,
+            self._stop_noting,
+        ):
+            with self._guard:
+                stop()
+        self._gave_up = True
+
     def unhook(self) -> None:
         """In a forked child: leaves torch's steps as they were before the parent's recording."""
-        self._ticking.close()
+        self._optimizers.stop()
         self._forwards.stop()
         self.loop.stop()
 
@@ -290,6 +313,8 @@ class ProgramRecorder:
         """A replay of a graph that could be the one that ends steps."""
         self.loop.rest.disturb()
         capture = self._captures.get(counter.id)
+        if self._window.profiling and capture is not None:
+            self._check_limit(capture)
         if self._stopped or capture is None:
             counter.awake = False
         elif capture.optimizer is not None:
@@ -297,8 +322,19 @@ class ProgramRecorder:
             self._tick(BoundaryKind.OPTIMIZER, identity, _holding(counter.id, name))
         elif self._clock.wants(BoundaryKind.REPLAYS):
             self._tick(BoundaryKind.REPLAYS, *self._replay_boundary(capture))
-        else:
+        elif not self._window.profiling:
             counter.awake = False
+
+    def _check_limit(self, capture: _Capture | None) -> None:
+        """Close the window amid a step that has too many events; count a replay, if it is one."""
+        if self._open:
+            return
+        if capture is None:
+            self._window.check_limit()
+        else:
+            self._window.replayed(capture.nodes)
+        if self._window.done and not self._stopped:
+            self._window_closed()
 
     def _replay_boundary(self, capture: _Capture) -> tuple[object, str]:
         """What the replay of a graph may end: where graphs of one place of capture come in changing
@@ -325,6 +361,8 @@ class ProgramRecorder:
 
     def _called(self, module: Any, inputs: tuple[Any, ...]) -> bool:
         """Whether the return of the call is to be noted: it may be a fallback."""
+        if self._window.profiling:
+            self._check_limit(None)
         thread = get_ident()
         here = [capture for capture in self._open if capture.thread == thread]
         capture = here[-1].counter.number if here else None
@@ -389,7 +427,8 @@ class ProgramRecorder:
             self._drain()
             for capture in self._captures.values():
                 capture.before_window = capture.counter.replays
-            self._attributing.close()
+                capture.counter.awake = True
+            self._attributing.close(detach=False)
             self.loop.profiler_began()
             self._window.open()
         elif self._window.done and self._drain_ns is not None:
@@ -411,7 +450,7 @@ class ProgramRecorder:
     def _time(self, now: int) -> None:
         """Takes the time of the step that ends now; the first only begins the series."""
         if self._last is None:
-            torch.cuda.synchronize()
+            _wait_for_gpu()
             self._last = time.perf_counter_ns()
             return
         self._times.append(now - self._last)
@@ -425,11 +464,12 @@ class ProgramRecorder:
         """Ends the series of times: what the GPU has left to do belongs to it."""
         if self._drain_ns is None and self._times:
             begin = time.perf_counter_ns()
-            torch.cuda.synchronize()
+            _wait_for_gpu()
             self._drain_ns = time.perf_counter_ns() - begin
 
     def _forget_times(self) -> None:
         self._times.clear()
+        self._series += 1
         self._last = None
         if self._clock.boundary_kind not in _SERVED:
             self._since_capture = 0
@@ -437,7 +477,7 @@ class ProgramRecorder:
     def _window_closed(self) -> None:
         for capture in self._captures.values():
             capture.window_replays = capture.counter.replays - capture.before_window
-        # CUPTI stays attached: what the program takes from here on is not what it takes.
+        # No step is timed after a profiler: CUPTI may still be attached.
         self._stop_ticking()
         self._begin_rest()
         self._write_state()
@@ -465,33 +505,55 @@ class ProgramRecorder:
     def _stop_ticking(self) -> None:
         self._stopped = True
         self.loop.stop_ticking()
-        self._ticking.close()
+        self._optimizers.stop()
 
-    def end_traces(self) -> None:
+    def end_traces(self, detach: bool = True) -> None:
         """Ends what is traced, in the thread that is where it still steps: it must be told of its
-        steps until then."""
-        with self._guard:
-            self._attributing.close()
-            self._close_window()
+        steps until then.
 
-    def _close_window(self) -> None:
-        if self._window.profiling:
-            self._window.close()
-            if not self._stopped:
-                self._window_closed()
+        Args:
+            detach: False at the end of the process, which CUPTI slows down no more.
+        """
+        with self._guard:
+            self._attributing.close(detach)
+            if self._window.profiling:
+                self._window.close(detach=detach)
+                if not self._stopped:
+                    self._window_closed()
 
     # What is written.
 
     def _flush(self) -> None:
         with self._guard:
-            if not self._open:
+            self._flushes += 1
+            if self._traces.has_work:
+                self._traces.write()
                 self._write_state()
-                self.loop.rest.count()
-                self.loop.flush()
+            self.loop.rest.count()
+            self.loop.flush()
+            self._write_progress()
+            if not self._open:
+                if self._flushes % _STATE_EVERY == 0:
+                    self._write_state()
                 if self.loop.log.is_full:
                     self.loop.rest.end()
                     self._stop_noting()
                     self.loop.log.count_scopes()
+
+    def _write_progress(self) -> None:
+        series = self._series
+        times, drain_ns = tuple(self._times), self._drain_ns
+        if series != self._series:
+            # Another series began meanwhile; the next flush has it.
+            return
+        replays = [capture.counter.replays for capture in tuple(self._captures.values())]
+        self._progress.write(
+            series, times, drain_ns, self._clock.steps, self.loop.log.dropped, replays
+        )
+
+    def _write_end(self) -> None:
+        self._ended = True
+        self._write_state()
 
     def _write_state(self) -> None:
         with self._lock:
@@ -520,9 +582,9 @@ class ProgramRecorder:
         """What went wrong so far, where it is more than was written."""
         errors = self._guard.errors + self._folder.refusals
         first = self._guard.first_error or self._folder.first_refusal
-        if first is not None and errors > self._problems_written:
-            self._folder.put(PROBLEMS_FILE, Problems(errors, first))
-            self._problems_written = errors
+        if first is not None and (errors, self._gave_up) != self._problems_written:
+            self._folder.put(PROBLEMS_FILE, Problems(errors, first, self._gave_up))
+            self._problems_written = (errors, self._gave_up)
 
     def state(self) -> Recording:
         """What was seen so far."""
@@ -542,7 +604,18 @@ class ProgramRecorder:
                 _recorded(capture, capture in self._open)
                 for capture in tuple(self._captures.values())
             ),
+            window_open_ns=self._window.open_ns,
+            window_close_ns=self._window.close_ns,
+            window_ended_by=self._window.ended_by,
+            cupti_attached=self._window.attached or self._attributing.attached,
+            ended=self._ended,
         )
+
+
+def _wait_for_gpu() -> None:
+    """Wait for the GPU, if the program uses it: torch would begin to, or raise."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
 
 
 def _holding(graph_id: str, name: str) -> str:

@@ -137,6 +137,10 @@ def begin() -> None:
 
     if _active is not None:
         return
+    import torch
+
+    if torch.version.cuda is None:
+        raise MissingRequirementError("this torch was not built for CUDA")
     scratch = scratch_folder()
 
     def follow() -> ProcessFolder:

@@ -181,17 +181,17 @@ def _start() -> None:
 
 
 def _import_hidden() -> None:
-    """The sitecustomize that Python would have found without this one, if there is any."""
+    """Import the sitecustomize that Python would have found without this one.
+
+    Raises:
+        ModuleNotFoundError: there is none. Python's site module expects that error, and the program
+            finds no module of this name, as without us.
+    """
     here = str(Path(__file__).parent)
     sys.path[:] = [entry for entry in sys.path if entry != here]
-    ours = sys.modules.pop("sitecustomize", None)
-    try:
-        importlib.import_module("sitecustomize")
-    except ModuleNotFoundError as error:
-        if error.name != "sitecustomize":
-            raise
-        if ours is not None:
-            sys.modules["sitecustomize"] = ours
+    sys.path_importer_cache.pop(here, None)
+    sys.modules.pop("sitecustomize", None)
+    importlib.import_module("sitecustomize")
 
 
 if __name__ == "sitecustomize":

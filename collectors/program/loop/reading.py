@@ -17,6 +17,7 @@ from collectors.program.loop.events import (
     read_events,
 )
 from collectors.program.loop.grids import with_grid_keys
+from collectors.program.progress import read_progress
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.loop import ProgramLoop
 from graphviz_dash.model.recording import Recording
@@ -33,7 +34,10 @@ def read_loop(
     names = [graph.graph for graph in state.graphs]
     # One of the files may be younger where the process was killed.
     later = tuple(GraphFacts(graph.captured_at) for graph in state.graphs[len(facts.graphs) :])
-    facts.graphs = (*facts.graphs, *later)
+    facts.graphs = (*facts.graphs[: len(state.graphs)], *later)
+    progress = read_progress(folder)
+    if progress is not None:
+        facts.dropped = max(facts.dropped, progress.dropped)
     limits = {EventKind.SCOPE: len(facts.scopes), EventKind.PASS: len(facts.passes)}
     limits |= dict.fromkeys((EventKind.REPLAY, EventKind.CAPTURE, EventKind.GPU), len(names))
     # The cudagraph trees capture nothing once, to make their memory pool.

@@ -67,6 +67,9 @@ class LoopRecorder:
         self._passing: dict[int, int] = {}
         self._naming = Lock()
         self._clean = True
+        self._begun = False
+        self._written: tuple[object, ...] = ()
+        self._changes = 0
         self.serves = False
         """Whether steps differ: it is said what they serve, or some run eagerly."""
         self._open: dict[int, Pool | None] = {}
@@ -114,6 +117,7 @@ class LoopRecorder:
         """A capture, begun at ``began`` by the performance counter, has ended."""
         self.log.add(EventKind.CAPTURE, number, began, perf_counter_ns())
         facts = self._graphs[number]
+        self._changes += 1
         facts.instantiate_ns = instantiate_ns
         before_end = self._outside.pop(number, None)
         if before_end is not None:
@@ -133,6 +137,7 @@ class LoopRecorder:
 
     def instantiated(self, number: int, took: int) -> None:
         """The program instantiated a graph that it keeps."""
+        self._changes += 1
         self._graphs[number].instantiate_ns = took
 
     # Replays and steps.
@@ -153,6 +158,7 @@ class LoopRecorder:
         if facts.module is None:
             if not is_numbered:
                 self._number_module(module)
+            self._changes += 1
             facts.module = self._modules[id(module)]
             facts.shapes = facts.shapes or _shapes_of(inputs)
         return False
@@ -225,9 +231,27 @@ class LoopRecorder:
     # What is written.
 
     def flush(self) -> None:
-        """Writes what has come since the last time."""
+        """Write the events since the last time, and the meaning of their numbers."""
         # Taken first: what their numbers mean is known by then.
         events = self.log.drained()
+        self._write_facts()
+        # Written last: they are numbers without the facts.
+        if events or not self._begun:
+            self._begun = True
+            self._folder.append(EVENTS_FILE, events)
+
+    def _write_facts(self) -> None:
+        """Write the meaning of the events' numbers, if it has changed."""
+        current = (
+            len(self.log.scopes),
+            len(self._module_names),
+            len(self._passes),
+            len(self._graphs),
+            self._changes,
+            self._engine,
+        )
+        if current == self._written:
+            return
         facts = LoopFacts(
             scopes=tuple(self.log.scopes),
             modules=tuple(self._module_names),
@@ -237,15 +261,15 @@ class LoopRecorder:
             dropped=self.log.dropped,
             engine=self._engine,
         )
-        # Written last: they are numbers without the facts.
         self._folder.put(FACTS_FILE, facts)
-        self._folder.append(EVENTS_FILE, events)
+        self._written = current
 
     def finish(self) -> None:
         """Writes the rest."""
         if torch.cuda.is_initialized():
             with self._guard:
                 self._gpu_times.settle()
+        self._changes += 1
         self.flush()
 
 

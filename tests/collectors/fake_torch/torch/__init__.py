@@ -6,8 +6,13 @@ brings ``cuda.bindings`` too; every captured graph has two empty nodes.
 
 from __future__ import annotations
 
+import _thread
+import ctypes
 import json
+import os
 import sys
+import threading
+from collections import OrderedDict
 from contextlib import contextmanager
 from threading import get_ident
 from types import ModuleType, SimpleNamespace
@@ -15,6 +20,7 @@ from typing import Any
 
 __version__ = "2.11.0+fake"
 SYNCHRONISED = [0]
+ALLOCATIONS = [0]
 capturing = False
 context_made = False
 
@@ -152,19 +158,20 @@ def synchronize() -> None:
     SYNCHRONISED[0] += 1
 
 
-_hooks: list[Any] = []
+_hooks: OrderedDict[int, Any] = OrderedDict()
 
 
 def _register(hook: Any) -> Any:
-    _hooks.append(hook)
-    return SimpleNamespace(remove=lambda: _hooks.remove(hook))
+    number = max(_hooks, default=0) + 1
+    _hooks[number] = hook
+    return SimpleNamespace(remove=lambda: _hooks.pop(number))
 
 
 class SGD:
     """An optimizer with the global hook after its step."""
 
     def step(self) -> None:
-        for hook in tuple(_hooks):
+        for hook in _hooks.values():
             hook(self, (), {})
 
 
@@ -179,21 +186,31 @@ class Module:
         return self.forward(*args)
 
 
+EVENTS_BUILT = [0]
+"""Profilers that built Python objects of their events."""
+
+
 class _Profile:
     running = False
-    traces = 0
+    current: Any = None
 
     def __init__(self, **_options: Any) -> None:
         pass
 
     def start(self) -> None:
-        _Profile.running = True
+        _Profile.running, _Profile.current = True, self
         self._thread = get_ident()
 
-    def stop(self) -> None:
+    def disable(self) -> Any:
         if get_ident() != self._thread:
             raise RuntimeError("Can't disable Kineto profiler when it's not running")
         _Profile.running = False
+        _start_teardown()
+        return SimpleNamespace(save=self.export_chrome_trace)
+
+    def stop(self) -> None:
+        EVENTS_BUILT[0] += 1
+        self.disable()
 
     def __enter__(self) -> Any:
         self.start()
@@ -207,6 +224,27 @@ class _Profile:
 
         with (gzip.open if path.endswith(".gz") else open)(path, "wt") as file:
             json.dump({"traceEvents": ranges}, file)
+
+
+TEARDOWNS: list[str | None] = []
+"""TEARDOWN_CUPTI in the C environment each time that a profiler stopped."""
+_teardown = threading.Event()
+
+
+def _start_teardown() -> None:
+    """As Kineto: a thread detaches CUPTI at the end of the next call into the CUDA runtime."""
+    value = ctypes.CDLL(None).getenv
+    value.restype = ctypes.c_char_p
+    asked = value(b"TEARDOWN_CUPTI")
+    TEARDOWNS.append(asked.decode() if asked else None)
+    if asked == b"1":
+        _teardown.clear()
+        _thread.start_new_thread(_teardown.wait, ())
+
+
+def current_device() -> int:
+    _teardown.set()
+    return 0
 
 
 ranges: list[dict[str, Any]] = []
@@ -237,7 +275,8 @@ _cuda = _module(
     synchronize=synchronize,
     is_available=lambda: True,
     is_initialized=lambda: context_made,
-    current_device=lambda: 0,
+    current_device=current_device,
+    memory_stats=lambda: {"allocation.all.allocated": ALLOCATIONS[0]},
     device_count=lambda: 1,
     get_device_properties=lambda _device: _properties,
     current_stream=lambda: SimpleNamespace(cuda_stream=1),
@@ -255,8 +294,8 @@ _cuda = _module(
 )
 _module("cuda.graphs", CUDAGraph=CUDAGraph)
 _module("accelerator", Graph=AnywhereGraph)
-_module("_C", _cuda_getCurrentRawStream=lambda _device: 1)
-_module("version", cuda="13.0")
+_module("_C", _CUDAGraph=_CUDAGraph, _cuda_getCurrentRawStream=lambda _device: 1)
+_module("version", cuda=os.environ.get("FAKE_CUDA", "13.0") or None)
 _module("compiler", is_compiling=lambda: False)
 _module("export", export=lambda model: model)
 _module("nn", Module=Module, Parameter=Parameter)
@@ -264,8 +303,12 @@ _module("nn.modules")
 _module("nn.modules.module", Module=Module)
 _module("optim", SGD=SGD)
 _module("optim.optimizer", register_optimizer_step_post_hook=_register)
-_module("autograd", _profiler_enabled=lambda: _Profile.running)
-_module("autograd.profiler", record_function=record_function)
+_module(
+    "autograd",
+    _profiler_enabled=lambda: _Profile.running,
+    _disable_profiler=lambda: _Profile.disable(_Profile.current),
+)
+_module("autograd.profiler", record_function=record_function, profile=_Profile)
 _module(
     "profiler",
     profile=_Profile,

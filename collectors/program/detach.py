@@ -1,0 +1,112 @@
+"""Detach CUPTI from the process when the profiler stops.
+
+CUPTI stays attached after torch.profiler stops, and every later graph launch pays for it. Kineto
+detaches CUPTI if the environment variable ``TEARDOWN_CUPTI`` is 1 while the profiler stops: it
+starts a thread that waits for the next call into the CUDA runtime and calls ``cuptiFinalize`` at
+the end of that call (libkineto/src/CuptiActivityApi.cpp, ``teardownContext``). Both read the
+variable by ``getenv``, so it is set in the C environment and only for that moment: ``os.environ``
+never shows it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+
+TEARDOWN: Final = "TEARDOWN_CUPTI"
+_NO_REINIT: Final = "DISABLE_CUPTI_LAZY_REINIT"
+
+_FIRST_CUDA: Final = (12, 6)
+"""Older versions crash when CUPTI attaches again to a process with graphs, as torch.profiler's
+source reports."""
+
+_WAIT_S: Final = 1.0
+"""Longest wait for Kineto's thread, which needs a few milliseconds."""
+_POLL_S: Final = 0.0005
+
+
+def find_obstacle() -> str | None:
+    """Why CUPTI must stay attached; None if it can be detached."""
+    if not sys.platform.startswith("linux"):
+        return "CUPTI can be detached on Linux only"
+    asked = os.environ.get(TEARDOWN)
+    if asked not in (None, "1"):
+        return f"the program's environment has {TEARDOWN}={asked}"
+    if _NO_REINIT in os.environ:
+        return f"the program's environment has {_NO_REINIT}"
+    version = _cuda_version()
+    if version is None:
+        return "this torch was not built for CUDA"
+    if version < _FIRST_CUDA:
+        return "CUPTI can be detached from a process with graphs since CUDA 12.6"
+    return None
+
+
+def reserve_variable() -> None:
+    """Make room for the variable in the C environment while the process is young.
+
+    Growing the environment moves it, which is unsafe while other threads read it.
+    """
+    if TEARDOWN not in os.environ:
+        with teardown_requested():
+            pass
+
+
+@contextmanager
+def teardown_requested() -> Iterator[None]:
+    """Ask Kineto to detach CUPTI when a profiler stops inside the block."""
+    if TEARDOWN in os.environ:
+        yield
+        return
+    libc: Any = ctypes.CDLL(None)
+    libc.setenv(TEARDOWN.encode(), b"1", 1)
+    try:
+        yield
+    finally:
+        libc.unsetenv(TEARDOWN.encode())
+
+
+class TeardownWait:
+    """Waits for the thread that Kineto starts to detach CUPTI; made before the profiler stops."""
+
+    def __init__(self) -> None:
+        self._before = _threads()
+
+    def finish(self) -> bool:
+        """Call the CUDA runtime until the thread has ended; False if it has not after a second.
+
+        Raises:
+            RuntimeError: CUDA fails.
+        """
+        started = _threads() - self._before
+        end = time.monotonic() + _WAIT_S
+        while True:
+            # CUPTI is detached when a call into the runtime returns. This call is cheap, and legal
+            # while another thread captures.
+            torch.cuda.current_device()
+            if not started & _threads():
+                return True
+            if time.monotonic() >= end:
+                return False
+            time.sleep(_POLL_S)
+
+
+def _threads() -> set[str]:
+    try:
+        return set(os.listdir("/proc/self/task"))
+    except OSError:
+        return set()
+
+
+def _cuda_version() -> tuple[int, int] | None:
+    numbers = (torch.version.cuda or "").split(".")[:2]
+    if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
+        return None
+    return int(numbers[0]), int(numbers[1])

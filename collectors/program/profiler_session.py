@@ -1,0 +1,234 @@
+"""A session of torch.profiler in a program: started and stopped with the shortest pauses.
+
+torch.profiler.profile imports torch._inductor when it starts (3 s and 900 modules, if the program
+has not done so), builds a Python object of every event when it stops, and compresses the trace in
+the program's thread. A session does none of that: it uses the layer below, another thread writes
+the trace, and the bundle's writer compresses it after the program has ended.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import get_ident
+from typing import Any, Final
+
+import torch
+from msgspec import Struct
+from torch.autograd.profiler import _run_on_profiler_stop, profile
+
+from collectors.guard import Guard
+from collectors.program.detach import TeardownWait, find_obstacle, teardown_requested
+from graphviz_dash.model.absence import Fact, Missing
+
+_NO_ANSWER: Final = "CUPTI did not detach within a second"
+ELSEWHERE: Final = "the program ended within it, while the thread that it traced was waiting"
+
+
+class StoppedSession(Struct, frozen=True):
+    """The result of stopping a session."""
+
+    close_ns: int
+    """Pause of the program's thread, in ns."""
+    attached: str | None
+    """Why CUPTI stays attached although it should be detached; None if all is well."""
+    problem: str | None = None
+    """Why there is no trace; None if there is one."""
+
+
+class _ThreadEnd:
+    """Calls ``then`` when the thread that makes it ends, in that thread, unless it is cancelled.
+
+    A thread frees its local data last.
+    """
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then: Callable[[], None] | None = then
+        # A forked child ends threads of its own, which were never traced.
+        self._pid = os.getpid()
+        self._local = threading.local()
+        self._local.end = _Freed(self._thread_ends)
+
+    def cancel(self) -> None:
+        """Call nothing any more."""
+        self._then = None
+
+    def _thread_ends(self) -> None:
+        then, self._then = self._then, None
+        if then is not None and os.getpid() == self._pid:
+            then()
+
+
+class _Freed:
+    """Calls ``then`` when it is freed."""
+
+    __slots__ = ("_then",)
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+
+    def __del__(self) -> None:
+        self._then()
+
+
+class TraceWriter:
+    """Writes traces of stopped profilers outside the program's thread.
+
+    Args:
+        guard: keeps errors of torch from the program.
+    """
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+        self._pending: list[tuple[Any, Path, Callable[[str], None]]] = []
+        self._lock = threading.Lock()
+
+    def add(self, result: Any, trace: Path, on_problem: Callable[[str], None]) -> None:
+        """Write the profiler's ``result`` to ``trace`` at the next :meth:`write`."""
+        self._pending.append((result, trace, on_problem))
+
+    def forget(self) -> None:
+        """In a forked child: leave the traces to the parent."""
+        self._pending.clear()
+        self._lock = threading.Lock()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a trace is waiting."""
+        return bool(self._pending)
+
+    def write(self) -> None:
+        """Write the traces that are waiting."""
+        with self._lock:
+            while self._pending:
+                result, trace, on_problem = self._pending[0]
+                problem: str | None = "its trace could not be written"
+                with self._guard:
+                    problem = _write(result, trace)
+                if problem is not None:
+                    on_problem(problem)
+                del self._pending[0]
+
+
+def _write(result: Any, trace: Path) -> str | None:
+    part = trace.with_name(f"part-{trace.name}")
+    if _may_be_killed_by_writing():
+        return "its trace could not be written: files are limited in size"
+    try:
+        result.save(str(part))
+        part.replace(trace)
+    except (OSError, RuntimeError) as error:
+        return f"its trace could not be written: {error}"
+    return None
+
+
+def _may_be_killed_by_writing() -> bool:
+    """Whether a file that grows too large would end the program or call its signal handler.
+
+    Python ignores that signal unless a program changes it.
+    """
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return most != resource.RLIM_INFINITY and signal.getsignal(signal.SIGXFSZ) != signal.SIG_IGN
+
+
+class Session:
+    """One session of the profiler. Only the thread that starts it can stop it.
+
+    Args:
+        shapes: record the shapes of operators' inputs.
+        thread_ends: is called if the thread that starts it ends first.
+
+    Raises:
+        RuntimeError: the profiler does not start.
+    """
+
+    def __init__(self, shapes: bool, thread_ends: Callable[[], None]) -> None:
+        begin = time.perf_counter_ns()
+        # No Python stacks: torch 2.11 crashed where they were begun amid a program of threads.
+        self._profiler: Any = profile(use_device="cuda", use_kineto=True, record_shapes=shapes)
+        self._thread = get_ident()
+        self._profiler.__enter__()
+        self._result: Any = None
+        _add_rank()
+        self._thread_end = _ThreadEnd(thread_ends)
+        self.open_ns = time.perf_counter_ns() - begin
+        """Pause of the program's thread, in ns."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this thread started it."""
+        return get_ident() == self._thread
+
+    def stop(
+        self,
+        trace: Path,
+        writer: TraceWriter,
+        on_problem: Callable[[str], None],
+        detach: bool,
+        obstacle: str | None = None,
+    ) -> StoppedSession:
+        """Stop the profiler, and detach CUPTI if ``detach``.
+
+        Args:
+            trace: file of the trace, which ``writer`` writes later.
+            writer: writes the trace.
+            on_problem: gets the reason if the trace cannot be written.
+            detach: False at the end of the program, when nothing is left to slow down.
+            obstacle: why CUPTI must stay attached, if the caller knows a reason.
+        """
+        begin = time.perf_counter_ns()
+        self._thread_end.cancel()
+        if not self.is_ours:
+            return StoppedSession(0, None, ELSEWHERE)
+        attached = (obstacle or find_obstacle()) if detach else None
+        try:
+            if detach and attached is None:
+                attached = self._stop_and_detach()
+            else:
+                self._stop()
+        except RuntimeError as error:
+            took = time.perf_counter_ns() - begin
+            return StoppedSession(took, attached, f"the profiler could not be stopped: {error}")
+        writer.add(self._result, trace, on_problem)
+        return StoppedSession(time.perf_counter_ns() - begin, attached)
+
+    def _stop_and_detach(self) -> str | None:
+        """Why CUPTI is still attached; None if it is detached."""
+        wait = TeardownWait()
+        with teardown_requested():
+            self._stop()
+            try:
+                is_detached = wait.finish()
+            except RuntimeError as error:
+                return f"CUPTI did not detach: {error}"
+        return None if is_detached else _NO_ANSWER
+
+    def _stop(self) -> None:
+        # Not by the profiler's own end, which builds Python objects of all events before torch 2.7.
+        torch.cuda.synchronize()
+        self._result = torch.autograd._disable_profiler()
+        _run_on_profiler_stop()
+
+
+def _add_rank() -> None:
+    """Write the rank into the trace, as torch.profiler does."""
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        rank = {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}
+        torch.autograd._add_metadata_json("distributedInfo", json.dumps(rank))
+
+
+def start_session(fact: Fact, shapes: bool, thread_ends: Callable[[], None]) -> Session | Missing:
+    """Start a session for the pass ``fact``, or return why that is impossible now."""
+    if torch.autograd._profiler_enabled():
+        return Missing(fact, "a profiler of the program's own was running")
+    try:
+        return Session(shapes, thread_ends)
+    except RuntimeError as error:
+        return Missing(fact, f"torch.profiler would not start: {error}")

@@ -1,0 +1,122 @@
+"""Counts of a process that survive its death: replays, steps and step times, written every moment.
+
+The file of a program's state takes too long to write often. These two files hold only numbers: a
+row of counts that is overwritten, and step times that are appended. What a process wrote to a file
+stays there when it is killed.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from collectors.program.files import ProcessFolder
+from graphviz_dash.model.recording import Recording
+
+COUNTS_FILE: Final = "counts.bin"
+STEPS_FILE: Final = "steps.bin"
+
+FLUSH_S: Final = 0.05
+"""Time between two writes; a killed process loses at most twice this."""
+
+_NONE: Final = -1
+_HEAD: Final = 6
+
+
+class Progress(Struct, frozen=True):
+    """Counts of a process at one moment."""
+
+    written_ns: int
+    """Time of the write, by the performance counter."""
+    series: int
+    """Number of the series of step times: each capture begins another."""
+    step_ns: Sequence[int]
+    """Step times of the series, in ns."""
+    drain_ns: int | None
+    """Wait for the GPU after the last of them, in ns; None if there was none."""
+    steps: int
+    """Steps that ended."""
+    dropped: int
+    """Steps that were counted but have no events."""
+    replays: Sequence[int]
+    """Replays of each graph, in the order of their captures."""
+
+
+class ProgressFiles:
+    """Writes progress into ``folder``."""
+
+    def __init__(self, folder: ProcessFolder) -> None:
+        self._folder = folder
+        self._series = _NONE
+        self._written = 0
+
+    def write(
+        self,
+        series: int,
+        step_ns: Sequence[int],
+        drain_ns: int | None,
+        steps: int,
+        dropped: int,
+        replays: Sequence[int],
+    ) -> None:
+        """Write the counts, and the step times that came since the last time."""
+        if series != self._series:
+            self._folder.overwrite(STEPS_FILE, array("q", (series, *step_ns)).tobytes())
+        elif len(step_ns) > self._written:
+            self._folder.append(STEPS_FILE, array("q", step_ns[self._written :]).tobytes())
+        self._series, self._written = series, len(step_ns)
+        head = (
+            time.perf_counter_ns(),
+            series,
+            self._written,
+            _NONE if drain_ns is None else drain_ns,
+            steps,
+            dropped,
+        )
+        self._folder.overwrite(COUNTS_FILE, array("q", chain(head, replays)).tobytes())
+
+
+def read_progress(folder: Path) -> Progress | None:
+    """The last progress of a process; None if it wrote none."""
+    counts, times = _numbers(folder / COUNTS_FILE), _numbers(folder / STEPS_FILE)
+    if len(counts) < _HEAD:
+        return None
+    written_ns, series, length, drain_ns, steps, dropped, *replays = counts
+    series_ns = times[1 : 1 + length] if times and times[0] == series else []
+    return Progress(
+        written_ns, series, series_ns, None if drain_ns < 0 else drain_ns, steps, dropped, replays
+    )
+
+
+def with_progress(state: Recording, progress: Progress | None) -> Recording:
+    """``state`` of a process that was killed, brought up to its last progress."""
+    if progress is None:
+        return state
+    graphs = [
+        replace(graph, replays=max(graph.replays, count))
+        for graph, count in zip(state.graphs, progress.replays, strict=False)
+    ]
+    newer = progress.steps > state.steps
+    return replace(
+        state,
+        graphs=(*graphs, *state.graphs[len(graphs) :]),
+        steps=max(state.steps, progress.steps),
+        step_ns=tuple(progress.step_ns) if newer else state.step_ns,
+        drain_ns=progress.drain_ns if newer else state.drain_ns,
+    )
+
+
+def _numbers(file: Path) -> Sequence[int]:
+    """The 64-bit numbers in ``file``, without one that was cut; none if there is no file."""
+    numbers = array("q")
+    if file.exists():
+        content = file.read_bytes()
+        numbers.frombytes(content[: len(content) // numbers.itemsize * numbers.itemsize])
+    return numbers.tolist()

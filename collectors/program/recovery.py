@@ -1,0 +1,80 @@
+"""Finishes recordings whose command was killed, from what their processes left behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from collectors.program.bundle import Program, write_runs
+from collectors.program.launcher import SCRATCH, read_processes
+from graphviz_dash.bundle.staging import STAGING_SUFFIX, UNFINISHED_FILE, adopt_folder
+from graphviz_dash.errors import GraphvizDashError, escape_control_characters
+
+STAGING_NAME: Final = "record"
+"""Name of the staging folders of recordings."""
+
+
+class Unfinished(msgspec.Struct, frozen=True):
+    """A recording as its command began it: what the bundle needs besides the processes' files."""
+
+    name: str
+    """Name of the run."""
+    command: tuple[str, ...]
+    """Command line for the manifest."""
+    program: str
+    """Name of the program."""
+
+
+def mark_unfinished(staging: Path, recording: Unfinished) -> None:
+    """Keep ``staging`` for the next command if this one is killed."""
+    (staging / UNFINISHED_FILE).write_bytes(msgspec.json.encode(recording))
+
+
+def finish_recordings(output: Path, report: Callable[[str], None]) -> None:
+    """Write the runs of recordings in ``output`` whose command was killed.
+
+    A recording whose program still runs is left to the next command. ``report`` gets a line for
+    each recording.
+    """
+    for folder in sorted(output.glob(f".{STAGING_NAME}.*{STAGING_SUFFIX}")):
+        with adopt_folder(folder) as is_ours:
+            if is_ours and (folder / UNFINISHED_FILE).exists():
+                for line in _finish(folder, output, report):
+                    report(escape_control_characters(line))
+
+
+def _finish(folder: Path, output: Path, report: Callable[[str], None]) -> list[str]:
+    running = _running(folder)
+    if running:
+        return [
+            f"A recording in {output} goes on without its command (process {running[0]}); the next "
+            "collect into this folder writes it."
+        ]
+    try:
+        begun = msgspec.json.decode((folder / UNFINISHED_FILE).read_bytes(), type=Unfinished)
+        pythons = frozenset(process.pid for process in read_processes(folder))
+        program = Program(begun.command, begun.program, None, pythons=pythons)
+        written = write_runs(folder, output, begun.name, program, report)
+    except (GraphvizDashError, msgspec.MsgspecError, OSError) as error:
+        return [f"A recording in {folder} whose command was killed cannot be written: {error}"]
+    shutil.rmtree(folder, ignore_errors=True)
+    return [f"Recorded, although its command was killed: {path}" for path in written]
+
+
+def _running(folder: Path) -> list[int]:
+    """Processes of the recording that still run: they have its variable in their environment."""
+    marker = f"{SCRATCH}={folder.resolve()}".encode()
+    running = []
+    for process in read_processes(folder):
+        try:
+            environment = Path(f"/proc/{process.pid}/environ").read_bytes()
+        except OSError:
+            continue
+        if marker in environment.split(b"\0") and process.pid != os.getpid():
+            running.append(process.pid)
+    return running
