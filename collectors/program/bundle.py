@@ -234,6 +234,8 @@ def _warnings(state: Recording, is_killed: bool) -> tuple[str, ...]:
     warnings = []
     if is_killed:
         warnings.append(f"the process was killed; {KILLED}")
+    if state.window_ended_by is not None and not state.marked and state.window_refused is None:
+        warnings.append("the traced window closed before a step was complete")
     if state.cupti_attached is not None:
         warnings.append(
             f"CUPTI is still attached ({state.cupti_attached}): graph launches after the traced "

@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from threading import get_ident
 from typing import Any, Final
@@ -25,10 +26,11 @@ from torch.autograd.profiler import _run_on_profiler_stop, profile
 
 from collectors.guard import Guard
 from collectors.program.detach import TeardownWait, find_obstacle, teardown_requested
+from collectors.program.profiler_watch import ProfilerWatch, own_profiler
 from graphviz_dash.model.absence import Fact, Missing
 
 _NO_ANSWER: Final = "CUPTI did not detach within a second"
-ELSEWHERE: Final = "the program ended within it, while the thread that it traced was waiting"
+ELSEWHERE: Final = "the traced thread was waiting when the window had to close"
 
 
 class StoppedSession(Struct, frozen=True):
@@ -153,7 +155,8 @@ class Session:
         # No Python stacks: torch 2.11 crashed where they were begun amid a program of threads.
         self._profiler: Any = profile(use_device="cuda", use_kineto=True, record_shapes=shapes)
         self._thread = get_ident()
-        self._profiler.__enter__()
+        with own_profiler():
+            self._profiler.__enter__()
         self._result: Any = None
         _add_rank()
         self._thread_end = _ThreadEnd(thread_ends)
@@ -212,8 +215,17 @@ class Session:
     def _stop(self) -> None:
         # Not by the profiler's own end, which builds Python objects of all events before torch 2.7.
         torch.cuda.synchronize()
-        self._result = torch.autograd._disable_profiler()
+        with own_profiler():
+            self._result = torch.autograd._disable_profiler()
         _run_on_profiler_stop()
+
+    def discard(self) -> None:
+        """Stop the profiler without a trace, in the thread that started it, after Kineto has
+        cancelled its session for another one."""
+        with suppress(RuntimeError), own_profiler():
+            # torch 2.11 crashes when it stops a profiler and Kineto has no session.
+            self._profiler._prepare_trace()
+            torch.autograd._disable_profiler()
 
 
 def _add_rank() -> None:
@@ -224,11 +236,14 @@ def _add_rank() -> None:
         torch.autograd._add_metadata_json("distributedInfo", json.dumps(rank))
 
 
-def start_session(fact: Fact, shapes: bool, thread_ends: Callable[[], None]) -> Session | Missing:
-    """Start a session for the pass ``fact``, or return why that is impossible now."""
-    if torch.autograd._profiler_enabled():
-        return Missing(fact, "a profiler of the program's own was running")
-    try:
-        return Session(shapes, thread_ends)
-    except RuntimeError as error:
-        return Missing(fact, f"torch.profiler would not start: {error}")
+def start_session(
+    fact: Fact, shapes: bool, thread_ends: Callable[[], None], profilers: ProfilerWatch
+) -> Session | Missing:
+    """Start a session for the pass ``fact``, or return the reason if that is impossible now."""
+    with profilers.paused() as is_profiled:
+        if is_profiled or torch.autograd._profiler_enabled():
+            return Missing(fact, "a profiler of the program was running")
+        try:
+            return Session(shapes, thread_ends)
+        except RuntimeError as error:
+            return Missing(fact, f"torch.profiler did not start: {error}")

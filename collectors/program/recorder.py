@@ -45,12 +45,13 @@ from collectors.program.process_facts import (
     write_failure,
     write_memory,
 )
+from collectors.program.profiler_watch import ProfilerWatch
 from collectors.program.progress import FLUSH_S, ProgressFiles
 from collectors.program.steps import StepClock
 from collectors.program.watch import COUNTER, ReplayCounter, attach, read_open_capture
 from collectors.program.window import CaptureSession, TracedWindow
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
+from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording, WindowEnd
 
 KEPT: Final = 1_000
 """Steps whose times are kept; when there are so many and no window is due, nothing ticks."""
@@ -123,12 +124,23 @@ class ProgramRecorder:
         self._clock = StepClock(self._step_ended, self._step_began)
         self.loop = LoopRecorder(folder, guard, self._scope_ended)
         """Notes which graphs are replayed, when, and in which step."""
+        self._profilers = ProfilerWatch(self._profiler_starts, guard)
+        thread_ends = partial(self.end_traces, end=WindowEnd.THREAD)
         self._window = TracedWindow(
-            settings, folder.path / TRACE_FILE, guard, self.loop.marked, self.end_traces
+            settings,
+            folder.path / TRACE_FILE,
+            guard,
+            self.loop.marked,
+            thread_ends,
+            self._profilers,
         )
         self._traces = self._window.traces
         self._attributing = CaptureSession(
-            settings.attribute, folder.path / CAPTURE_TRACE_FILE, self._traces, self.end_traces
+            settings.attribute,
+            folder.path / CAPTURE_TRACE_FILE,
+            self._traces,
+            thread_ends,
+            self._profilers,
         )
         self._progress = ProgressFiles(folder)
         self._series = 0
@@ -163,6 +175,7 @@ class ProgramRecorder:
         self._folder.put(IDENTITY_FILE, self._identity)
         if self._settings.window or self._settings.attribute:
             self._window.prepare()
+            self._profilers.start()
         self._compiled.start()
         self._optimizers.start()
         self._forwards.start()
@@ -175,6 +188,7 @@ class ProgramRecorder:
             partial(self.end_traces, detach=False),
             self._traces.write,
             self._stop_ticking,
+            self._profilers.stop,
             partial(self._compiled.read_trees, self._graph_id),
             self._compiled.stop,
             self._forwards.stop,
@@ -195,6 +209,7 @@ class ProgramRecorder:
         self._stopped = True
         self.loop.stop_ticking()
         self._compiled.stop()
+        self._profilers.forget()
         self._traces.forget()
         for capture in self._captures.values():
             capture.counter.awake = False
@@ -221,6 +236,7 @@ class ProgramRecorder:
 
     def unhook(self) -> None:
         """In a forked child: leaves torch's steps as they were before the parent's recording."""
+        self._profilers.stop()
         self._optimizers.stop()
         self._forwards.stop()
         self.loop.stop()
@@ -313,6 +329,9 @@ class ProgramRecorder:
         """A replay of a graph that could be the one that ends steps."""
         self.loop.rest.disturb()
         capture = self._captures.get(counter.id)
+        if self._profilers.has_left:
+            self._profilers.discard_left()
+            return
         if self._window.profiling and capture is not None:
             self._check_limit(capture)
         if self._stopped or capture is None:
@@ -507,19 +526,27 @@ class ProgramRecorder:
         self.loop.stop_ticking()
         self._optimizers.stop()
 
-    def end_traces(self, detach: bool = True) -> None:
+    def _profiler_starts(self) -> None:
+        """Make way for a profiler of the program."""
+        self._profiler_seen = self._profiler_seen or self._drain_ns is None
+        self.loop.profiler_began()
+        # The program's profiler uses CUPTI at once.
+        self.end_traces(detach=False, end=WindowEnd.PROFILER)
+
+    def end_traces(self, detach: bool = True, end: WindowEnd | None = None) -> None:
         """Ends what is traced, in the thread that is where it still steps: it must be told of its
         steps until then.
 
         Args:
             detach: False at the end of the process, which CUPTI slows down no more.
+            end: the reason; None if the program ends.
         """
         with self._guard:
             self._attributing.close(detach)
-            if self._window.profiling:
-                self._window.close(detach=detach)
-                if not self._stopped:
-                    self._window_closed()
+            was_profiling = self._window.profiling
+            self._window.close(end, detach)
+            if was_profiling and not self._stopped:
+                self._window_closed()
 
     # What is written.
 

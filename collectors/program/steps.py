@@ -45,6 +45,7 @@ class StepClock:
         self._began = began
         self._anchor: object = None
         self._thread = 0
+        self._is_ending = False
         self._others: Counter[object] = Counter()
 
     def wants(self, kind: BoundaryKind) -> bool:
@@ -75,9 +76,14 @@ class StepClock:
                 if self._others:
                     self._others.clear()
                 self.steps += 1
-                self._ended()
+                self._is_ending = True
+                try:
+                    self._ended()
+                finally:
+                    self._is_ending = False
             return
-        if not self.wants(kind):
+        # The end of a step may take a while, in which other threads tick.
+        if self._is_ending or not self.wants(kind):
             return
         if kind is not self.boundary_kind:
             self._anchor_to(kind, candidate, boundary)

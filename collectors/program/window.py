@@ -27,6 +27,7 @@ from collectors.program.profiler_session import (
     TraceWriter,
     start_session,
 )
+from collectors.program.profiler_watch import ProfilerWatch
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.marks import CAPTURE, STEP
 from graphviz_dash.model.recording import WindowEnd
@@ -34,8 +35,8 @@ from graphviz_dash.model.recording import WindowEnd
 SETTLE: Final = 3
 """Steps under the profiler before the marked ones: CUPTI allocates its buffers then."""
 
-_END_S: Final = 1.0
-"""How long the end of a program waits for the end of a step in the thread that is traced."""
+_CLOSE_S: Final = 1.0
+"""Longest wait for the traced thread to close the window on behalf of another thread."""
 
 _HARD_LIMIT: Final = 5
 """A window without a whole step may hold this many times its limit of events."""
@@ -70,6 +71,7 @@ class TracedWindow:
         guard: Guard,
         on_mark: Callable[[int, int, int], None],
         thread_ends: Callable[[], None],
+        profilers: ProfilerWatch,
     ) -> None:
         steps = settings.window
         self.profiling = False
@@ -85,8 +87,11 @@ class TracedWindow:
         self._settings = settings
         self._on_mark = on_mark
         self._thread_ends = thread_ends
-        self._wanted_end = False
-        self._ended = threading.Event()
+        self._profilers = profilers
+        self._opening = threading.Lock()
+        self._request: tuple[WindowEnd | None, bool] | None = None
+        self._closed = threading.Event()
+        self._closed.set()
         self._taking = threading.Lock()
         self._began = self._marked_from = self._counted_at = 0
         self._events = self._allocations = 0
@@ -104,16 +109,24 @@ class TracedWindow:
 
     def open(self) -> None:
         """Start the profiler, at a boundary between two steps."""
+        # Never released: the window opens once, in one thread.
+        if not self._opening.acquire(blocking=False):
+            return
         if not torch.cuda.is_initialized():
             self.refused, self.done = UNUSED, True
             return
         begin = time.perf_counter_ns()
         torch.cuda.synchronize()
-        session = start_session(Fact.TRACED_PASS, False, self._thread_ends)
-        if isinstance(session, Missing):
-            self.refused, self.done = session.reason, True
-            return
-        self._session, self.profiling = session, True
+        self._closed.clear()
+        try:
+            session = start_session(Fact.TRACED_PASS, False, self._thread_ends, self._profilers)
+            if isinstance(session, Missing):
+                self.refused, self.done = session.reason, True
+                return
+            self._session, self.profiling = session, True
+        finally:
+            if not self.profiling:
+                self._closed.set()
         self._allocations = _allocations()
         self._began = self._counted_at = time.perf_counter_ns()
         self.open_ns = self._began - begin
@@ -124,6 +137,12 @@ class TracedWindow:
         Args:
             covers: every graph that ought to be in the window is.
         """
+        session = self._session
+        if session is None:
+            return
+        if not session.is_ours:
+            self._request = self._request or (WindowEnd.THREAD, True)
+            return
         torch.cuda.synchronize()
         now = time.perf_counter_ns()
         if self._step is not None:
@@ -134,7 +153,9 @@ class TracedWindow:
         self._settled += 1
         self._count_allocations(now)
         end = self._reached(covers, now)
-        if end is not None or self._wanted_end:
+        if self._request is not None:
+            self.close(*self._request)
+        elif end is not None:
             self.close(end)
         elif self._settled >= SETTLE or self._settles_long():
             self._step = record_function(f"{STEP}{self.marked}")
@@ -152,6 +173,10 @@ class TracedWindow:
         """Close the window, in the thread that is traced, if it holds too many events."""
         session = self._session
         if session is None or not session.is_ours:
+            return
+        if self._request is not None:
+            torch.cuda.synchronize()
+            self.close(*self._request)
             return
         now = time.perf_counter_ns()
         if now - self._counted_at > _COUNT_NS:
@@ -194,21 +219,33 @@ class TracedWindow:
             detach: False at the end of the process, which CUPTI slows down no more.
         """
         session = self._session
-        if session is not None and not session.is_ours:
-            self._wanted_end = True
-            self._ended.wait(_END_S)
+        if not self._closed.is_set() and (session is None or not session.is_ours):
+            # Without a session, another thread is about to open or to close the window.
+            self._request = end, detach
+            self._closed.wait(_CLOSE_S)
         with self._taking:
             session, self._session = self._session, None
-        if session is not None:
-            self.profiling, self.done = False, True
-            self.ended_by = end or WindowEnd.PROGRAM
+        if session is None:
+            return
+        self.profiling, self.done = False, True
+        self.ended_by = end or WindowEnd.PROGRAM
+        try:
             self._stopped(
                 session.stop(self._trace, self.traces, self._fail, detach, self._find_obstacle())
             )
-            self._ended.set()
-        elif self._wanted_end:
-            # The thread that is traced has begun to end it.
-            self._ended.wait(_END_S)
+            if session.is_ours:
+                self._end_ranges()
+            else:
+                self._profilers.leave(session)
+        finally:
+            self._closed.set()
+
+    def _end_ranges(self) -> None:
+        # A range that ended under the next profiler would write into freed memory.
+        if self._step is not None:
+            self._step.__exit__(None, None, None)
+            self._step = None
+        self.capture_ends()
 
     def _find_obstacle(self) -> str | None:
         # Detaching while a graph runs makes its launch fail.
@@ -247,9 +284,15 @@ class CaptureSession:
     _QUIET = 2
 
     def __init__(
-        self, wanted: bool, trace: Path, writer: TraceWriter, thread_ends: Callable[[], None]
+        self,
+        wanted: bool,
+        trace: Path,
+        writer: TraceWriter,
+        thread_ends: Callable[[], None],
+        profilers: ProfilerWatch,
     ) -> None:
         self._thread_ends = thread_ends
+        self._profilers = profilers
         self._writer = writer
         self.used = self.profiling = False
         self.attached: str | None = None
@@ -269,7 +312,7 @@ class CaptureSession:
             compiled: torch.compile makes the capture; the compiler must not see our ranges.
         """
         if self._wanted and not self.used:
-            session = start_session(Fact.CAPTURE_PASS, True, self._thread_ends)
+            session = start_session(Fact.CAPTURE_PASS, True, self._thread_ends, self._profilers)
             self.used = True
             self._session = None if isinstance(session, Missing) else session
             self.profiling = self._session is not None
@@ -304,6 +347,10 @@ class CaptureSession:
             self.profiling = False
             stopped = session.stop(self._trace, self._writer, _ignore, detach)
             self.attached = stopped.attached
+            if session.is_ours:
+                self.capture_ends()
+            else:
+                self._profilers.leave(session)
 
 
 def _ignore(_problem: str) -> None:

@@ -40,6 +40,10 @@ class WindowEnd(StrEnum):
     EVENTS = "events"
     PROGRAM = "program"
     """The program ended first."""
+    PROFILER = "profiler"
+    """The program started a profiler."""
+    THREAD = "thread"
+    """The traced thread ended, or the steps continued in another one."""
 
 
 class ProcessOrigin(Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,6 +13,14 @@ from graphviz_dash.units import format_ns, pluralize
 LASTING_COST: Final = "later graph launches cost 1.7 to 35 times more (0.2 to 0.6 µs per node)"
 """Measured on an H100 with driver 580 and torch 2.11: the launch calls of nine programs."""
 
+_WINDOW_ENDS: Final[Mapping[WindowEnd | None, str]] = {
+    WindowEnd.EVENTS: "it reached its limit of events",
+    WindowEnd.PROGRAM: "the program ended",
+    WindowEnd.PROFILER: "the program started a profiler",
+    WindowEnd.THREAD: "the traced thread ended or stopped executing steps",
+}
+"""Reasons for a window with fewer steps than requested."""
+
 
 def describe_experiment(experiment: Experiment) -> str:
     """Return the author's description of ``experiment``, or build one from its manifests."""
@@ -101,9 +109,11 @@ def _describe_pauses(recording: Recording) -> str | None:
 
 
 def _describe_window_end(recording: Recording) -> str | None:
-    if recording.window_ended_by is not WindowEnd.EVENTS:
+    reason = _WINDOW_ENDS.get(recording.window_ended_by)
+    if reason is None or recording.marked >= recording.window:
         return None
-    return "The traced window closed early because it reached its limit of events."
+    steps = "" if recording.marked else " It contains no complete step."
+    return f"The traced window closed early because {reason}.{steps}"
 
 
 def _describe_cupti(recording: Recording) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.model.recording import WindowEnd
@@ -18,6 +19,8 @@ def test_notes_report_pauses_limit_cupti_and_end() -> None:
         RECORDING,
         window_open_ns=3_000_000,
         window_close_ns=40_000_000,
+        window=10,
+        marked=4,
         window_ended_by=WindowEnd.EVENTS,
         cupti_attached="the program's environment has TEARDOWN_CUPTI=0",
         ended=False,
@@ -33,3 +36,20 @@ def test_notes_report_pauses_limit_cupti_and_end() -> None:
 def test_a_program_that_ended_well_has_no_note_about_its_end() -> None:
     recording = replace(RECORDING, window_ended_by=WindowEnd.STEPS, ended=True)
     assert list_recording_notes(recording) == ()
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (WindowEnd.PROGRAM, "the program ended"),
+        (WindowEnd.PROFILER, "the program started a profiler"),
+        (WindowEnd.THREAD, "the traced thread ended or stopped executing steps"),
+    ],
+)
+def test_a_window_without_a_step_is_reported(end: WindowEnd, reason: str) -> None:
+    recording = replace(RECORDING, window=10, marked=0, window_ended_by=end)
+    (note,) = list_recording_notes(recording)
+    assert note == (
+        f"The traced window closed early because {reason}. It contains no complete step."
+    )
+    assert list_recording_notes(replace(recording, marked=10)) == ()

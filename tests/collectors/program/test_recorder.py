@@ -109,7 +109,7 @@ def test_without_a_window_nothing_is_profiled_and_steps_are_kept(tmp_path: Path)
         (
             "for _ in range(40): step()\n    idle.set(); threading.Event().wait()",
             "idle.wait()",
-            "the program ended within it, while the thread that it traced was waiting",
+            "the traced thread was waiting when the window had to close",
         ),
     ],
     ids=["ended", "serves on", "waits"],
@@ -121,7 +121,7 @@ def test_a_window_that_is_open_at_the_end_is_closed_by_its_thread(
     program = f"""
 import threading, time
 from collectors.program import window
-window._END_S = {patience}
+window._CLOSE_S = {patience}
 graph, begun, idle = captured(), threading.Event(), threading.Event()
 def step():
     graph.replay()

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections import OrderedDict
 from contextlib import contextmanager
+from functools import partial
 from threading import get_ident
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -97,7 +98,8 @@ class _CUDAGraph:
             raise AcceleratorError("CUDA error: operation failed\nmore lines")
 
     def replay(self) -> None:
-        pass
+        if KINETO:
+            KINETO[0].append({"ph": "X", "name": "kernel", "cat": "kernel", "ts": 1, "dur": 1})
 
     def pool(self) -> tuple[int, int]:
         return (0, 1)
@@ -190,27 +192,62 @@ EVENTS_BUILT = [0]
 """Profilers that built Python objects of their events."""
 
 
+PROFILED: dict[int, list[dict[str, Any]]] = {}
+"""Events of the profilers that run, by thread."""
+KINETO: list[list[dict[str, Any]]] = []
+"""Events of the profiler that started last, which gets those of the GPU. As in Kineto, the end of
+any profiler ends it."""
+PROFILERS = [0]
+"""Profilers that were started."""
+
+
+def _prepare_profiler(*_arguments: object) -> None:
+    """As torch's: Kineto warms up, and cancels the session of another thread by way of this one."""
+    if KINETO:
+        _disable_profiler()
+
+
+def _enable_profiler(*_arguments: object) -> None:
+    if get_ident() in PROFILED:
+        raise RuntimeError("Profiler is already enabled on this thread.")
+    PROFILERS[0] += 1
+    PROFILED[get_ident()] = []
+    KINETO[:] = [PROFILED[get_ident()]]
+
+
+def _disable_profiler() -> Any:
+    if get_ident() not in PROFILED:
+        raise RuntimeError("Can't disable Kineto profiler when it's not running")
+    events = PROFILED.pop(get_ident())
+    KINETO.clear()
+    _start_teardown()
+    return SimpleNamespace(save=partial(_save, events), events=lambda: events)
+
+
+def _save(events: list[dict[str, Any]], path: str) -> None:
+    import gzip
+
+    with (gzip.open if path.endswith(".gz") else open)(path, "wt") as file:
+        json.dump({"traceEvents": events}, file)
+
+
 class _Profile:
-    running = False
-    current: Any = None
+    """As torch.autograd.profiler's, and as torch.profiler's so far as they are alike."""
 
     def __init__(self, **_options: Any) -> None:
         pass
 
     def start(self) -> None:
-        _Profile.running, _Profile.current = True, self
-        self._thread = get_ident()
-
-    def disable(self) -> Any:
-        if get_ident() != self._thread:
-            raise RuntimeError("Can't disable Kineto profiler when it's not running")
-        _Profile.running = False
-        _start_teardown()
-        return SimpleNamespace(save=self.export_chrome_trace)
+        functions = sys.modules["torch.autograd.profiler"]
+        functions._prepare_profiler()
+        functions._enable_profiler()
 
     def stop(self) -> None:
         EVENTS_BUILT[0] += 1
-        self.disable()
+        self.result = sys.modules["torch.autograd.profiler"]._disable_profiler()
+
+    def events(self) -> Any:
+        return self.result.events()
 
     def __enter__(self) -> Any:
         self.start()
@@ -218,12 +255,6 @@ class _Profile:
 
     def __exit__(self, *_error: object) -> None:
         self.stop()
-
-    def export_chrome_trace(self, path: str) -> None:
-        import gzip
-
-        with (gzip.open if path.endswith(".gz") else open)(path, "wt") as file:
-            json.dump({"traceEvents": ranges}, file)
 
 
 TEARDOWNS: list[str | None] = []
@@ -247,18 +278,19 @@ def current_device() -> int:
     return 0
 
 
-ranges: list[dict[str, Any]] = []
-
-
 class record_function:  # noqa: N801  # torch's name
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __enter__(self) -> None:
-        self._begin = len(ranges)
+        self._events = PROFILED.get(get_ident())
 
     def __exit__(self, *_error: object) -> None:
-        ranges.append({"ph": "X", "name": self._name, "cat": "user_annotation", "ts": 1, "dur": 1})
+        now = PROFILED.get(get_ident())
+        if now is not self._events and now is not None:
+            raise MemoryError("a range of an earlier profiler ends in freed memory")
+        if now is not None:
+            now.append({"ph": "X", "name": self._name, "cat": "user_annotation", "ts": 1, "dur": 1})
 
 
 def compile(model: Any, **_options: Any) -> Any:  # torch's name
@@ -295,6 +327,7 @@ _cuda = _module(
 _module("cuda.graphs", CUDAGraph=CUDAGraph)
 _module("accelerator", Graph=AnywhereGraph)
 _module("_C", _CUDAGraph=_CUDAGraph, _cuda_getCurrentRawStream=lambda _device: 1)
+_module("_C._cudart", cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
 _module("version", cuda=os.environ.get("FAKE_CUDA", "13.0") or None)
 _module("compiler", is_compiling=lambda: False)
 _module("export", export=lambda model: model)
@@ -303,12 +336,19 @@ _module("nn.modules")
 _module("nn.modules.module", Module=Module)
 _module("optim", SGD=SGD)
 _module("optim.optimizer", register_optimizer_step_post_hook=_register)
+_profiler_functions = {
+    "_prepare_profiler": _prepare_profiler,
+    "_enable_profiler": _enable_profiler,
+    "_disable_profiler": _disable_profiler,
+}
 _module(
     "autograd",
-    _profiler_enabled=lambda: _Profile.running,
-    _disable_profiler=lambda: _Profile.disable(_Profile.current),
+    _profiler_enabled=lambda: get_ident() in PROFILED,
+    **_profiler_functions,
 )
-_module("autograd.profiler", record_function=record_function, profile=_Profile)
+_module(
+    "autograd.profiler", record_function=record_function, profile=_Profile, **_profiler_functions
+)
 _module(
     "profiler",
     profile=_Profile,
