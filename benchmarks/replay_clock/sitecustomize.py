@@ -1,8 +1,8 @@
-"""Stamps each graph replay of a program, the same way with and without a recorder.
+"""Stamp each graph replay of a program, with or without a recorder.
 
-On PYTHONPATH of a program, it wraps torch's own replay method before any recorder sees it. Each
-process writes the stamps to a file of its own in REPLAY_CLOCK: twice the time of the replay's
-return in ns, plus one while a profiler runs.
+On PYTHONPATH of a program, it wraps torch's replay method before a recorder does. Each process
+writes its stamps to a file in REPLAY_CLOCK: twice the time of the replay's return in ns, plus one
+if a profiler runs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from array import array
 
 FLUSH = 256
-"""Stamps between two writes; a killed process loses at most these."""
+"""Stamps between two writes: the maximum loss of a killed process."""
 
 
 class _Clock:
@@ -42,7 +42,7 @@ class _Clock:
 
 
 class _AfterTorch:
-    """Installs the clock when torch is loaded."""
+    """Finder that installs the clock after the import of torch."""
 
     def __init__(self, clock: _Clock) -> None:
         self._clock = clock
@@ -65,5 +65,5 @@ class _AfterTorch:
 
 
 if os.environ.get("REPLAY_CLOCK"):
-    # Behind the recorder's finder, so that its hook runs after the clock is installed.
+    # After the recorder's finder, so that its hook runs after the clock is installed.
     sys.meta_path.insert(1, _AfterTorch(_Clock(os.environ["REPLAY_CLOCK"])))

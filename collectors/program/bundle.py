@@ -1,4 +1,4 @@
-"""From what a recorder left behind to a run bundle: also of a program that was killed."""
+"""Build a run bundle from the files of a recorder, also for a killed program."""
 
 from __future__ import annotations
 
@@ -62,34 +62,34 @@ KILLED: Final = (
     "missing are the last 100 ms of replays and steps, GPU times of the last replays and the "
     "allocator's statistics"
 )
-"""The missing part of a recording without an end."""
+"""Missing part of a recording without an end."""
 
 ONCE: Final = "the program ran once, as it is, and not in passes"
 
 
 @dataclass(frozen=True)
 class Program:
-    """What ran."""
+    """The recorded program."""
 
     command: tuple[str, ...]
-    """The command line that goes into the manifest."""
+    """Command line for the manifest."""
     name: str
-    """The program's name."""
+    """Name of the program."""
     returncode: int | None
-    """How it ended: its exit code, or the negative number of a signal; None where it goes on."""
+    """Exit code, negative for a signal. None if the program continues."""
     unhooked: str | None = None
-    """Which of its processes could not be recorded, as words; None where all were."""
+    """Description of processes that could not be recorded. None if all were recorded."""
     pythons: frozenset[int] = frozenset()
-    """The numbers of its Python processes."""
+    """Ids of the program's Python processes."""
     pid: int | None = None
-    """Process id of the command that was run; None if the program goes on."""
+    """Process id of the command. None if the program continues."""
 
 
 def check_free(output: Path, name: str) -> Path:
-    """Where the run ``name`` of the experiment ``output`` will lie.
+    """Return the folder for the run ``name`` of the experiment ``output``.
 
     Raises:
-        InputError: the name is no name of a folder, or something is there already.
+        InputError: The name is not a valid folder name, or the folder exists.
     """
     if name != Path(name).name or name.startswith("."):
         raise InputError(f"--name {name}", "no plain name", "the name of a folder, such as graphed")
@@ -108,14 +108,14 @@ def write_runs(
     program: Program,
     report: Callable[[str], None] = lambda _: None,
 ) -> tuple[Path, ...]:
-    """Writes a bundle for each process of the program in which something was seen.
+    """Write a bundle for each process with recorded events.
 
-    One process is ``output/name``; with torchrun's ranks each is ``output/name-rank<k>``, and what
-    else would have the name of another gets a number: ``output/name-2``. ``report`` gets a line for
-    each thing that the user must know.
+    A single process becomes ``output/name``, a rank of torchrun ``output/name-rank<k>``. Further
+    processes get a number: ``output/name-2``. ``report`` receives one line per message for the
+    user.
 
     Raises:
-        GraphvizDashError: the disk refuses, or the environment cannot be read.
+        GraphvizDashError: Writing fails, or the environment cannot be read.
     """
     folders = [folder for folder in ProcessFolder.all_in(scratch) if saw_something(folder)]
     identities = [_read(folder / IDENTITY_FILE, Identity) for folder in folders]
@@ -125,7 +125,7 @@ def write_runs(
         rank = identity.rank if len(folders) > 1 else None
         own = name if rank is None else f"{name}-rank{rank}"
         targets.append(_free_target(output, own, names))
-    # A process that executes itself again keeps its number: the last one is the parent of others.
+    # A process that executes itself again keeps its id: the last one has the children.
     runs = {identity.pid: path.name for identity, path in zip(identities, targets, strict=True)}
     for folder, identity, target in zip(folders, identities, targets, strict=True):
         for line in write_run(folder, target, program, _origin(identity, runs, program)):
@@ -134,7 +134,7 @@ def write_runs(
 
 
 def _free_target(output: Path, name: str, names: Counter[str]) -> Path:
-    """``output/name``, with the next number that is free if the name was taken meanwhile."""
+    """Return ``output/name``, or the next free number if another run has that name by now."""
     while True:
         names[name] += 1
         target = output / (name if names[name] == 1 else f"{name}-{names[name]}")
@@ -157,7 +157,7 @@ def _origin(identity: Identity, runs: dict[int, str], program: Program) -> Proce
 
 
 def saw_something(folder: Path) -> bool:
-    """Whether the process of ``folder`` captured, replayed or stepped."""
+    """Check if the process of ``folder`` captured, replayed or finished a step."""
     if not (folder / STATE_FILE).exists():
         return False
     state = _read(folder / STATE_FILE, Recording)
@@ -167,11 +167,10 @@ def saw_something(folder: Path) -> bool:
 def write_run(
     folder: Path, target: Path, program: Program, origin: ProcessOrigin | None = None
 ) -> tuple[str, ...]:
-    """Makes one run bundle of what a recorder left in ``folder``; ``origin`` says which process of
-    the program that was. Returns what the user must know of it.
+    """Write one run bundle from a recorder's ``folder`` and return messages for the user.
 
     Raises:
-        GraphvizDashError: the disk refuses, or the environment cannot be read.
+        GraphvizDashError: Writing fails, or the environment cannot be read.
     """
     identity = _read(folder / IDENTITY_FILE, Identity)
     returncode = None if identity.forked else program.returncode
@@ -245,8 +244,8 @@ def _warnings(state: Recording, is_killed: bool) -> tuple[str, ...]:
 
 
 def _graphs(folder: Path) -> tuple[CapturedGraph, ...]:
-    """In the order of their captures, each followed by its bodies; not what was being written when
-    the process was killed."""
+    """Read the graphs in the order of their captures, each followed by its bodies. Skips a file
+    that a killed process was writing."""
     files = (folder / GRAPHS_FOLDER).glob("graph-*.json")
 
     def order(file: Path) -> list[int]:
@@ -256,7 +255,7 @@ def _graphs(folder: Path) -> tuple[CapturedGraph, ...]:
 
 
 def _with_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, ...]) -> Compilation:
-    """``compilation`` without the names of graphs whose files could not be written."""
+    """Remove the names of graphs without files from ``compilation``."""
     written = {graph.id for graph in graphs}
     return msgspec.structs.replace(
         compilation,
@@ -268,7 +267,7 @@ def _with_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, ...]) ->
 
 
 def _state(folder: Path, graphs: tuple[CapturedGraph, ...], returncode: int | None) -> Recording:
-    """What the recorder saw; a graph whose file could not be written counts as not read."""
+    """Read the recording. Graphs without files count as unread."""
     state = _read(folder / STATE_FILE, Recording)
     if state.ended is False:
         state = with_progress(state, read_progress(folder))
@@ -286,7 +285,7 @@ def _state(folder: Path, graphs: tuple[CapturedGraph, ...], returncode: int | No
 
 
 def _compressed(trace: Path) -> Path:
-    """``trace`` compressed; it takes too long to do so in the program."""
+    """Compress a trace, which is too slow to do inside the program."""
     packed = trace.with_name(f"{trace.name}.gz")
     with trace.open("rb") as source, gzip.open(packed, "wb", compresslevel=6) as target:
         shutil.copyfileobj(source, target, 1 << 20)
@@ -295,8 +294,7 @@ def _compressed(trace: Path) -> Path:
 
 
 def _is_killed(state: Recording, identity: Identity, program: Program) -> bool:
-    """Whether the process was killed, as far as its recording shows: it has no end, and the process
-    is not the one whose exit code is known."""
+    """Check if the process was killed: its recording has no end, and its exit code is unknown."""
     if state.ended is not False:
         return False
     return not (identity.pid == program.pid and program.returncode is not None) or (
@@ -362,7 +360,7 @@ def _why_untraced(state: Recording) -> str:
 def _environment(folder: Path, identity: Identity) -> Environment:
     file = folder / ENVIRONMENT_FILE
     if not file.exists():
-        # The program was killed before it was asked, or has no GPU; the machine is still the same.
+        # The program was killed early or has no GPU; the machine is still the same.
         command = [*WORKER, "--environment", str(file)]
         asked = subprocess.run(command, capture_output=True, text=True, check=False)
         if asked.returncode != 0:

@@ -1,4 +1,4 @@
-"""``graphviz-dash collect -o DIR -- python train.py``: what the command does for a program."""
+"""Record a program for ``graphviz-dash collect -o DIR -- python train.py``."""
 
 from __future__ import annotations
 
@@ -30,43 +30,43 @@ from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 _NOTHING_SEEN = "it captured no graph, and nothing in it looked like a step"
 
 NEEDS = ("graphviz_dash", "collectors", "msgspec", "torch", "cuda")
-"""What the Python of the program must have for the recorder."""
+"""Modules that the recorder needs in the program's Python."""
 
 
 @dataclass(frozen=True)
 class RecordingRequest:
-    """What to run and what to record of it."""
+    """Program to run and settings of its recording."""
 
     program: tuple[str, ...]
-    """The command line of the program."""
+    """Command line of the program."""
     output: Path
-    """The folder of the experiment."""
+    """Folder of the experiment."""
     name: str
-    """The run's name in it."""
+    """Name of the run."""
     skip: int
-    """Steps that pass before the traced window, counted anew after each capture."""
+    """Steps without a capture before the traced window."""
     steps: int
-    """Steps in the traced window; 0 for none."""
+    """Steps in the traced window. 0 disables it."""
     window_replays: int
-    """Steps in the traced window at most, where graphs of a family have yet to come in it."""
+    """Maximum number of steps in a window that waits for more graphs of a family."""
     window_seconds: float | None
-    """Seconds that it goes on then at most; None: as long as it takes."""
+    """Maximum duration of that wait in seconds. None for no limit."""
     attribute: bool
-    """Whether captures are profiled too."""
+    """True to profile captures too."""
     typed: tuple[str, ...]
-    """The whole command line, for the manifest."""
+    """Complete command line, for the manifest."""
 
 
 def record_program(
     request: RecordingRequest, report: Callable[[str], None]
 ) -> tuple[tuple[Path, ...], int]:
-    """Runs the program once and writes what was seen; the bundles, and the exit code to end with.
+    """Run the program once, and return the written bundles and the exit code.
 
-    The program's own output is not touched; ``report`` gets a line when it has ended.
+    The program's output is unchanged. ``report`` receives messages after its end.
 
     Raises:
-        InputError: the program is not there, or a run of that name is.
-        MissingRequirementError: its Python lacks what the recorder needs.
+        InputError: The program is missing, or a run of that name exists.
+        MissingRequirementError: The program's Python lacks a module that the recorder needs.
     """
     check_free(request.output, request.name)
     require_hook(request.program, NEEDS)
@@ -92,7 +92,7 @@ def record_program(
         try:
             written = write_runs(staging.path, request.output, request.name, program, report)
         except GraphvizDashError as error:
-            # The program has run: its exit code goes before any error of ours.
+            # The program's exit code takes precedence over errors of the recorder.
             report(escape_control_characters(f"Error: {error}"))
             return (), ended.returncode
     if not written:
@@ -101,7 +101,7 @@ def record_program(
 
 
 def _refusal(scratch: Path) -> str | None:
-    """Why the recorder could not write into ``scratch``; None where it can be written into."""
+    """Explain why the recorder cannot write into ``scratch``. None if it can."""
     try:
         (scratch / "last").write_bytes(bytes(1 << 16))
     except OSError as error:
@@ -110,15 +110,18 @@ def _refusal(scratch: Path) -> str | None:
 
 
 def finish(returncode: int, written: bool) -> int:
-    """The exit code of the command: the program's, and 1 where it did well and nothing was
-    recorded. Does not return when a signal killed the program: it kills this process too."""
+    """Return the exit code of the command: the program's, or 1 if it succeeded without a recording.
+
+    If a signal killed the program, the same signal kills this process.
+    """
     if returncode == 0 and not written:
         return GraphvizDashError.exit_code
     return end_like(returncode)
 
 
 def program_name(command: Sequence[str]) -> str:
-    """The script or module that a command runs: ``train.py`` of ``python -u /x/train.py -v``."""
+    """Return the script or module that a command runs: ``train.py`` for ``python -u /x/train.py
+    -v``."""
     for index, argument in enumerate(command):
         if argument.endswith(".py"):
             return Path(argument).name

@@ -1,11 +1,10 @@
 """Detach CUPTI from the process when the profiler stops.
 
-CUPTI stays attached after torch.profiler stops, and every later graph launch pays for it. Kineto
+CUPTI stays attached after torch.profiler stops, which slows down all later graph launches. Kineto
 detaches CUPTI if the environment variable ``TEARDOWN_CUPTI`` is 1 while the profiler stops: it
-starts a thread that waits for the next call into the CUDA runtime and calls ``cuptiFinalize`` at
-the end of that call (libkineto/src/CuptiActivityApi.cpp, ``teardownContext``). Both read the
-variable by ``getenv``, so it is set in the C environment and only for that moment: ``os.environ``
-never shows it.
+starts a thread that waits for the next call of the CUDA runtime and calls ``cuptiFinalize`` at the
+end of that call (libkineto/src/CuptiActivityApi.cpp, ``teardownContext``). Kineto uses ``getenv``,
+so the variable is set in the C environment for that moment only. ``os.environ`` never contains it.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ TEARDOWN: Final = "TEARDOWN_CUPTI"
 _NO_REINIT: Final = "DISABLE_CUPTI_LAZY_REINIT"
 
 _FIRST_CUDA: Final = (12, 6)
-"""Older versions crash when CUPTI attaches again to a process with graphs, as torch.profiler's
-source reports."""
+"""Older versions crash when CUPTI attaches again to a process with graphs, according to
+torch.profiler's source."""
 
 _WAIT_S: Final = 1.0
 """Longest wait for Kineto's thread, which needs a few milliseconds."""
@@ -33,7 +32,7 @@ _POLL_S: Final = 0.0005
 
 
 def find_obstacle() -> str | None:
-    """Why CUPTI must stay attached; None if it can be detached."""
+    """Explain why CUPTI must stay attached. None if it can be detached."""
     if not sys.platform.startswith("linux"):
         return "CUPTI can be detached on Linux only"
     asked = os.environ.get(TEARDOWN)
@@ -50,7 +49,7 @@ def find_obstacle() -> str | None:
 
 
 def reserve_variable() -> None:
-    """Make room for the variable in the C environment while the process is young.
+    """Reserve space for the variable in the C environment early in the process.
 
     Growing the environment moves it, which is unsafe while other threads read it.
     """
@@ -74,13 +73,13 @@ def teardown_requested() -> Iterator[None]:
 
 
 class TeardownWait:
-    """Waits for the thread that Kineto starts to detach CUPTI; made before the profiler stops."""
+    """Waits until Kineto's thread has detached CUPTI. Create it before the profiler stops."""
 
     def __init__(self) -> None:
         self._before = _threads()
 
     def finish(self) -> bool:
-        """Call the CUDA runtime until the thread has ended; False if it has not after a second.
+        """Call the CUDA runtime until the thread has ended. False after a second.
 
         Raises:
             RuntimeError: CUDA fails.
@@ -88,8 +87,8 @@ class TeardownWait:
         started = _threads() - self._before
         end = time.monotonic() + _WAIT_S
         while True:
-            # CUPTI is detached when a call into the runtime returns. This call is cheap, and legal
-            # while another thread captures.
+            # CUPTI detaches when a call of the runtime returns. This call is cheap, and allowed
+            # during captures of other threads.
             torch.cuda.current_device()
             if not started & _threads():
                 return True

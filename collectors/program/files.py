@@ -1,4 +1,4 @@
-"""What the command asks of the recorder in a program, and the files that it leaves behind."""
+"""Settings of the recorder in a program, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -29,97 +29,100 @@ GRAPHS_FOLDER: Final = "graphs"
 
 
 WINDOW_REPLAYS: Final = 200
-"""Steps in the traced window at most, unless asked otherwise."""
+"""Default maximum number of steps in the traced window."""
 
 
 WINDOW_EVENTS: Final = 40_000
-"""Events in the traced window, about. Measured on an H100: the profiler needs 6 µs to stop for each
-kernel of a graph, and another 6 µs to write it."""
+"""Approximate maximum number of events in the traced window. On an H100, the profiler needs 6 µs to
+stop for each kernel of a graph, and another 6 µs to write it."""
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Which process of the program this is."""
+    """Identity of a process of the program."""
 
     rank: int | None
-    """torchrun's number of it; None outside of torchrun."""
+    """Rank given by torchrun. None without torchrun."""
     group: RankGroup | None
-    """torchrun's ranks; None outside of torchrun."""
+    """Ranks of torchrun. None without torchrun."""
     torch: str
-    """The version of the torch that it imported."""
+    """Version of the imported torch."""
     python: str
-    """The version of its Python."""
+    """Version of Python."""
     forked: bool = False
-    """Whether it was forked from another process of the program, so that nobody has seen its exit
-    code."""
+    """True for a process forked from another process of the program: its exit code is unknown."""
     role: str = ""
-    """The name that it has in the program."""
+    """Name of the process in the program."""
     pid: int = 0
-    """The system's number of it."""
+    """Process id."""
     parent_pid: int = 0
-    """The number of the process that it came from."""
+    """Process id of the parent."""
     started_by: StartMethod | None = None
-    """How it came to be, where multiprocessing or a fork tells."""
+    """Start method, from multiprocessing or a fork. None if unknown."""
 
 
 class Problems(msgspec.Struct, frozen=True):
-    """What went wrong in the recorder and was kept from the program."""
+    """Errors of the recorder that the program did not see."""
 
     errors: int
-    """How often."""
+    """Number of errors."""
     first: str
-    """The kind of the first error, and where it came from."""
+    """Type and source of the first error."""
     stopped: bool = False
-    """The recorder stopped because there were too many."""
+    """True if the recorder stopped because of too many errors."""
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What to record: ``skip`` steps without a capture, then ``window`` steps under the profiler.
+    """Settings of the recorder: ``skip`` steps without a capture, then ``window`` profiled steps.
 
-    ``attribute``: the profiler runs from the program's first capture on, with ranges for modules
-    and lines, so that nodes lead to them; step times are then not free of it.
+    ``attribute`` profiles from the first capture on, with ranges for modules and lines, so that
+    nodes lead to them. Step times then include the profiler's overhead.
     """
 
     skip: int
     window: int
     attribute: bool = False
     window_replays: int = WINDOW_REPLAYS
-    """Steps that the window has at most, where not every graph of a family has come in it yet."""
+    """Maximum number of steps in a window that waits for more graphs of a family."""
     window_events: int = WINDOW_EVENTS
-    """Events, as estimated, after which it ends in any case."""
+    """Estimated number of events that closes the window in any case."""
     window_seconds: float | None = None
-    """How long it goes on then at most; None: as long as it takes."""
+    """Maximum duration of that wait in seconds. None for no limit."""
 
 
 class ProcessFolder:
-    """What one process of the program leaves behind: JSON files, each whole or not there."""
+    """Files of one process of the program: JSON, each complete or absent."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.refusals = 0
-        """Writes that the system refused."""
+        """Number of failed writes."""
         self.first_refusal: str | None = None
-        """Why the first of them was."""
+        """Reason of the first failure."""
         (path / GRAPHS_FOLDER).mkdir()
 
     @classmethod
     def new(cls, scratch: Path) -> ProcessFolder:
-        """One in ``scratch`` for this process, named by process and time: a program that executes
-        itself again keeps its process. OSError where it cannot be made."""
+        """Create a folder in ``scratch`` for this process, named by process id and time: a program
+        that executes itself again keeps its id.
+
+        Raises:
+            OSError: The folder cannot be created.
+        """
         path = scratch / f"{os.getpid()}-{time.time_ns()}"
         path.mkdir()
         return cls(path)
 
     @staticmethod
     def all_in(scratch: Path) -> list[Path]:
-        """Those that were left in ``scratch``, by the time at which they began."""
+        """List the folders in ``scratch``, by time of their creation."""
         return sorted(
             (file.parent for file in scratch.glob(f"*-*/{IDENTITY_FILE}")),
             key=lambda folder: int(folder.name.partition("-")[2]),
         )
 
     def put(self, name: str, content: msgspec.Struct) -> None:
-        """Writes the file ``name``, unless that is refused: the disk is full, or the command that
-        asked for it is gone. The program goes on without us then."""
+        """Write the file ``name``. Failures are counted: the disk may be full, or the command
+        gone."""
         file = self.path / name
         part = file.with_name(f".{file.name}")
         with self._refusals_counted(name):
@@ -127,14 +130,14 @@ class ProcessFolder:
             part.replace(file)
 
     def append(self, name: str, content: bytes) -> None:
-        """Adds ``content`` to the file ``name``, unless that is refused, as above."""
+        """Append ``content`` to the file ``name``. Failures are counted."""
         with self._refusals_counted(name):
             _append(self.path / name, content)
 
     def overwrite(self, name: str, content: bytes) -> None:
-        """Write ``content`` over the start of the file ``name``, unless that is refused, as above.
+        """Overwrite the start of the file ``name``. Failures are counted.
 
-        A reader may see a part of it; use it for numbers.
+        A concurrent reader may see a partial write; use it for numbers.
         """
         with self._refusals_counted(name):
             _overwrite(self.path / name, content)
@@ -174,12 +177,12 @@ def _write(file: Path, content: bytes) -> None:
 def _refuse_above_limit(file: Path, size: int) -> None:
     most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if most != resource.RLIM_INFINITY and size > most:
-        # Not tried: the signal that comes with the refusal could end the program.
+        # Not attempted: the signal sent on failure could end the program.
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file))
 
 
 def encoded(content: msgspec.Struct) -> bytes:
-    """``content`` as JSON, with what no JSON can hold (bytes of paths that are no text) escaped."""
+    """Encode ``content`` as JSON, with non-text bytes of paths escaped."""
     try:
         return msgspec.json.encode(content)
     except UnicodeEncodeError:

@@ -1,7 +1,7 @@
-"""Tells whether a signal was sent to the whole process group or to this process alone.
+"""Detect if a signal was sent to the process group or to this process alone.
 
-A terminal, and a supervisor that ends a group, send a signal to the program as well; handing it on
-would interrupt the program twice. The kernel does not say which it was. So a child in the same
+A terminal, or a supervisor that ends a group, sends a signal to the program as well. Forwarding it
+would interrupt the program twice. The kernel does not report the target, so a child in the same
 group waits for the same signals and writes their numbers into a pipe.
 """
 
@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import IO, Final, Self
 
 _WAIT_S: Final = 0.2
-"""Wait for the child's answer; a signal reaches both at the same moment."""
+"""Maximum wait for the child's answer. A signal reaches both at the same moment."""
 
 _CODE: Final = """
 import os, signal, sys
@@ -26,14 +26,14 @@ for number in map(int, sys.argv[1:]):
     signal.signal(number, lambda number, frame: os.write(1, bytes([number])))
 os.read(0, 1)
 """
-"""Ends when its standard input closes, which the end of the parent does, however it ends."""
+"""Ends when its standard input closes at the end of the parent."""
 
 
 class GroupWitness:
-    """A child that receives the signals of this process group; use as a context manager.
+    """A child that receives the signals of this process group. Use as a context manager.
 
     Args:
-        signals: the signals that it reports.
+        signals: Signals to report.
     """
 
     def __init__(self, signals: Sequence[signal.Signals]) -> None:
@@ -63,7 +63,7 @@ class GroupWitness:
         self._process.wait()
 
     def has_seen(self, number: int) -> bool | None:
-        """Whether the group got the signal that has just arrived; None if the child has ended."""
+        """Check if the group received the signal that just arrived. None if the child has ended."""
         answers: IO[bytes] | None = self._process.stdout
         end = time.monotonic() + _WAIT_S
         while not self._seen[number]:

@@ -1,6 +1,6 @@
-"""The ticks of torch itself: optimizers that step, modules that are called from outside any other.
+"""Step candidates from torch: optimizer steps, and calls of outermost modules.
 
-Nothing here is put on an object of the program's, where a copy or a pickle would take it along.
+Nothing is stored on objects of the program, where a copy or a pickle would include it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Callback: TypeAlias = Callable[[Any], None]
 
 
 class OptimizerSteps:
-    """Calls ``on_step`` with each optimizer whose step has just returned, until :meth:`stop`.
+    """Calls ``on_step`` after each step of an optimizer, until :meth:`stop`.
 
-    ``guard`` keeps its errors from the program.
+    ``guard`` keeps errors of the recorder from the program.
     """
 
     def __init__(self, on_step: Callback, guard: Guard) -> None:
@@ -35,15 +35,15 @@ class OptimizerSteps:
         self._handle: Any = None
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start to watch."""
         self._active = True
         self._handle = register_optimizer_step_post_hook(self._stepped)
 
     def stop(self) -> None:
-        """Call nothing any more; may be called again.
+        """Stop calling ``on_step``. May be called again.
 
-        torch iterates over its hooks while they run, and one that is removed meanwhile makes it
-        raise if others follow. So a call from within ``on_step`` leaves the hook in place.
+        torch iterates over its hooks while they run. Removing one in the meantime makes torch raise
+        if others follow, so a call from within ``on_step`` keeps the hook in place.
         """
         self._active = False
         if self._handle is not None and not getattr(self._local, "inside", False):
@@ -51,7 +51,7 @@ class OptimizerSteps:
             self._handle = None
 
     def _stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        # The compiler takes the constant and drops the rest, so that it compiles what it would.
+        # The compiler folds the constant and removes the rest, so that compilation does not change.
         if torch.compiler.is_compiling() or not self._active:
             return
         self._local.inside = True
@@ -64,7 +64,7 @@ class OptimizerSteps:
 
 @contextmanager
 def optimizer_steps(on_step: Callback, guard: Guard) -> Iterator[None]:
-    """Call ``on_step`` with each optimizer whose step has just returned, inside the block."""
+    """Call ``on_step`` after each step of an optimizer inside the block."""
     steps = OptimizerSteps(on_step, guard)
     steps.start()
     try:
@@ -74,14 +74,14 @@ def optimizer_steps(on_step: Callback, guard: Guard) -> Iterator[None]:
 
 
 class OutermostCalls:
-    """Tells of each call of a module from outside any other, until :meth:`stop`.
+    """Calls ``on_call`` for each call of an outermost module, until :meth:`stop`.
 
-    ``on_call`` gets the module and its arguments; where it says so, ``on_return`` gets the module
-    and when the call began, by the performance counter.
+    ``on_call`` receives the module and its arguments. If it returns True, ``on_return`` receives
+    the module and the start of the call, by the performance counter.
 
-    It sees calls through ``nn.Module.__call__`` and gives way to the compiler: at the first
-    ``torch.compile`` or ``torch.export.export`` it stops for good, so that the compiler finds torch
-    as it is. After a few calls of one module in a row only that module's class is watched.
+    It wraps ``nn.Module.__call__`` and restores it at the first ``torch.compile`` or
+    ``torch.export.export``, so that the compiler finds torch unchanged. After a few consecutive
+    calls of one module, only the class of that module is watched.
     """
 
     _SETTLED = 4
@@ -105,7 +105,7 @@ class OutermostCalls:
         self._stopped = False
 
     def start(self) -> None:
-        """Begins to watch."""
+        """Start to watch."""
         torch.nn.Module.__call__ = self._call_module
         for holder, name in ((torch, "compile"), (torch.export, "export")):
             original = getattr(holder, name)
@@ -114,11 +114,11 @@ class OutermostCalls:
             setattr(holder, name, ours)
 
     def stop(self) -> None:
-        """Puts everything back; may be called again."""
+        """Restore torch. May be called again."""
         if self._stopped:
             return
         self._stopped = True
-        # What the program has put over ours stays, and finds ours, which passes on.
+        # A replacement by the program stays and calls this one, which passes the call on.
         if torch.nn.Module.__call__ is self._call_module:
             torch.nn.Module.__call__ = self._original
         if self._narrowed is not None:
@@ -130,7 +130,7 @@ class OutermostCalls:
                 setattr(holder, name, original)
 
     def _wrapper(self, kind: Any = None) -> Callable[..., Any]:
-        """What stands in for ``Module.__call__``, or before the ``__call__`` of one class."""
+        """Build a replacement for ``Module.__call__``, or for the ``__call__`` of one class."""
         original, local, outermost = self._original, self._local, self._outermost
         returned = self._returned
 
@@ -144,7 +144,7 @@ class OutermostCalls:
                 with HIDDEN_FRAME:
                     if kind is None:
                         return original(module, *args, **kwargs)
-                    # What a base class, or the program for all modules, has put there by now.
+                    # The current method of a base class, or of the program for all modules.
                     return super(kind, module).__call__(*args, **kwargs)  # type: ignore[misc]
             finally:
                 if not inside:
@@ -160,7 +160,7 @@ class OutermostCalls:
                 self._on_return(module, began)
 
     def _outermost(self, module: Any, inputs: tuple[Any, ...]) -> int | None:
-        """When the call begins, where its end is to be told."""
+        """Return the start of the call if its end must be reported."""
         if self._stopped:
             return None
         wanted = False
@@ -173,7 +173,7 @@ class OutermostCalls:
         return time.perf_counter_ns() if wanted else None
 
     def _narrow(self, kind: type) -> None:
-        """Leaves all modules alone but those of one class: the inner ones cost nothing then."""
+        """Watch only one class: inner modules cost nothing then."""
         if torch.nn.Module.__call__ is not self._call_module:
             return
         torch.nn.Module.__call__ = self._original
@@ -194,6 +194,6 @@ class OutermostCalls:
         return compile_without_us
 
     def _bare(self, argument: Any) -> Any:
-        """``module.__call__``, fetched while it was ours, as torch's own."""
+        """Replace a bound ``module.__call__`` of the watch by torch's."""
         ours = isinstance(argument, MethodType) and argument.__func__.__name__ == "call_module"
         return MethodType(self._original, argument.__self__) if ours else argument

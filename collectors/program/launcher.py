@@ -1,8 +1,8 @@
-"""Runs somebody else's program once, with a hook of ours in each of its Python processes.
+"""Run a program once, with a hook in each of its Python processes.
 
-The program is started as the user would start it (``python train.py``, ``torchrun ...``,
-``python -m package``), with the same terminal, and is not changed: a folder on PYTHONPATH holds a
-``sitecustomize`` that calls the hook when a process has imported torch
+The program starts as its user would start it (``python train.py``, ``torchrun ...``, ``python -m
+package``), with the same terminal, and is not changed. A folder on PYTHONPATH contains a
+``sitecustomize`` that calls the hook after the import of torch
 (docs/decisions/0008-programs-are-hooked-by-sitecustomize.md).
 """
 
@@ -27,39 +27,39 @@ from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.units import pluralize
 
 HOOK = "GRAPHVIZ_DASH_HOOK"
-"""``module:function``, called without arguments in each process of the program."""
+"""Hook, ``module:function``, called without arguments in each process of the program."""
 
 SCRATCH = "GRAPHVIZ_DASH_SCRATCH"
-"""A folder for what the hooks leave behind; lives until the program has ended."""
+"""Folder for files of the hooks. Exists until the program ends."""
 
 SETTINGS = "GRAPHVIZ_DASH_SETTINGS"
-"""A text for the hook, such as JSON."""
+"""Text for the hook, such as JSON."""
 
 _NOTES = "processes"
 _INJECTED = Path(__file__).parent / "inject"
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT)
-"""Usually sent by a terminal, to the whole process group."""
+"""Signals that a terminal sends to the process group."""
 
 
 class PythonProcess(msgspec.Struct, frozen=True):
     """A Python process of the program."""
 
     pid: int
-    """Its process id."""
+    """Process id."""
     python: str
-    """The interpreter's path."""
+    """Path of the interpreter."""
     torch: bool
-    """Whether it imported torch, so that the hook was due."""
+    """True if the process imported torch, which triggers the hook."""
     error: str | None
-    """Why the hook could not be called (a module missing in that Python); None where it was, or was
-    not due."""
+    """Reason why the hook failed, such as a missing module. None if it succeeded or was not
+    triggered."""
 
 
 @dataclass(frozen=True)
 class ProgramExit:
-    """How the program ended: its exit code, or the negative number of the signal that killed it,
-    and the Python processes that were hooked, in the order in which they began."""
+    """End of the program: exit code, negative for a signal, and its hooked Python processes in
+    order of their start."""
 
     returncode: int
     processes: tuple[PythonProcess, ...]
@@ -67,22 +67,21 @@ class ProgramExit:
 
 
 def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path) -> ProgramExit:
-    """Runs ``command`` to its end with ``hook`` in each of its Python processes.
+    """Run ``command`` to its end with ``hook`` in each of its Python processes.
 
-    stdin, stdout, stderr, working folder and process group are the caller's own. Call it from the
-    main thread: signals that would end the caller are handed on to the program meanwhile.
+    The program shares standard streams, working folder and process group with the caller. Call from
+    the main thread: signals that would end the caller are forwarded to the program.
 
     Args:
-        command: program and arguments, as a shell would have split them.
-        hook: ``module:function``; called without arguments right after ``import torch``, in the
-            importing thread. It reads :func:`settings` and :func:`scratch_folder`. A module
-            missing in that Python, or what else the function raises, is noted in the result. It is
-            called again in a child that imports torch, not in those that are forked later.
-        settings: any text for the hook.
-        scratch: an existing folder where the hooks may leave files.
+        command: Program and arguments, as split by a shell.
+        hook: ``module:function``, called without arguments right after ``import torch``, in the
+            importing thread. It reads :func:`settings` and :func:`scratch_folder`. The result lists
+            its errors. It runs again in a child that imports torch, but not in later forks.
+        settings: Text for the hook.
+        scratch: Existing folder for files of the hooks.
 
     Raises:
-        InputError: the command is not there or cannot be executed.
+        InputError: The command is missing or not executable.
     """
     (scratch / _NOTES).mkdir(exist_ok=True)
     try:
@@ -98,7 +97,7 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
 
 
 def read_processes(scratch: Path) -> tuple[PythonProcess, ...]:
-    """The Python processes that were hooked, in the order in which they began."""
+    """Read the hooked Python processes, in order of their start."""
     notes = (scratch / _NOTES).glob("*.json")
     return tuple(
         msgspec.json.decode(note.read_bytes(), type=PythonProcess)
@@ -107,7 +106,7 @@ def read_processes(scratch: Path) -> tuple[PythonProcess, ...]:
 
 
 def hooked_environment(hook: str, settings: str, scratch: Path) -> dict[str, str]:
-    """The variables with which each Python of a program calls ``hook``; see :func:`run_program`."""
+    """Build the environment in which each Python calls ``hook``; see :func:`run_program`."""
     environment = os.environ | {HOOK: hook, SETTINGS: settings, SCRATCH: str(scratch.resolve())}
     before = os.environ.get("PYTHONPATH")
     environment["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *([before] if before else [])])
@@ -115,17 +114,17 @@ def hooked_environment(hook: str, settings: str, scratch: Path) -> dict[str, str
 
 
 def settings() -> str:
-    """For a hook: the text given to :func:`run_program`."""
+    """Return the text given to :func:`run_program`, in a hook."""
     return os.environ[SETTINGS]
 
 
 def scratch_folder() -> Path:
-    """For a hook: the folder given to :func:`run_program`."""
+    """Return the folder given to :func:`run_program`, in a hook."""
     return Path(os.environ[SCRATCH])
 
 
 def why_unwatched(ended: ProgramExit) -> str | None:
-    """Why no process of the program could be hooked, in one sentence; None if one was."""
+    """Explain in one sentence why no process could be hooked. None if one was hooked."""
     if any(process.torch and process.error is None for process in ended.processes):
         return None
     for process in ended.processes:
@@ -137,7 +136,8 @@ def why_unwatched(ended: ProgramExit) -> str | None:
 
 
 def unhooked(ended: ProgramExit) -> str | None:
-    """Which processes that imported torch could not be recorded, as words; None where all were."""
+    """Describe processes that imported torch but could not be recorded. None if all were
+    recorded."""
     torch = [process for process in ended.processes if process.torch]
     errors = [process.error for process in torch if process.error is not None]
     if not errors:
@@ -146,13 +146,12 @@ def unhooked(ended: ProgramExit) -> str | None:
 
 
 def end_like(returncode: int) -> int:
-    """The exit code to end with so that the caller's caller sees what the program's would have
-    seen; does not return when the program was killed by a signal."""
+    """Return the exit code for the caller's caller. If a signal killed the program, die by it."""
     if returncode >= 0:
         return returncode
     sys.stdout.flush()
     sys.stderr.flush()
-    # The program has left its core file already, if it was to leave one.
+    # The program has already written its core file, if any.
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     number = -returncode
@@ -163,7 +162,7 @@ def end_like(returncode: int) -> int:
 
 
 def signal_name(number: int) -> str:
-    """``SIGTERM`` for 15; real-time signals have a number only."""
+    """Return ``SIGTERM`` for 15. Real-time signals have a number only."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -179,16 +178,16 @@ def _runnable(command: Sequence[str]) -> list[str]:
         advice = f"Put python before it: python {command[0]}" if script.suffix == ".py" else ""
         problem = "not executable" if script.exists() else "no such program"
         raise InputError(command[0], problem, "an executable on PATH", advice)
-    # argv[0] stays what was typed: an interpreter finds its virtual environment by it.
+    # argv[0] stays as typed: an interpreter finds its virtual environment by it.
     return list(command)
 
 
 @contextmanager
 def _signals_held() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Within it, signals that would end us go to the processes in the list instead, unless these
-    got them too.
+    """Forward signals that would end this process to the processes in the list, unless these
+    received them too.
 
-    An ignored signal stays ignored: the program inherits that, and ``nohup`` relies on it. Handlers
+    Ignored signals stay ignored: the program inherits that, and ``nohup`` relies on it. Handlers
     are not inherited.
     """
     processes: list[subprocess.Popen[bytes]] = []
@@ -216,12 +215,13 @@ def _signals_held() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:
-    """Asks the program's own Python, where the command names one, for what the hook needs.
+    """Check that the program's Python, if the command names one, has the modules that the hook
+    needs.
 
-    So that hours of training are not run in vain. Launchers such as torchrun are not asked.
+    This prevents hours of training without a recording. Launchers such as torchrun are not checked.
 
     Raises:
-        MissingRequirementError: a module is not installed for that Python.
+        MissingRequirementError: A module is missing in that Python.
     """
     if not command or not Path(command[0]).name.startswith("python"):
         return

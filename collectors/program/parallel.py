@@ -1,4 +1,5 @@
-"""A program's own step on several streams: :func:`parallel_graph`. Needs torch when it is asked."""
+"""Run a program's step on several streams: :func:`parallel_graph`. Imports torch on the first
+call."""
 
 from __future__ import annotations
 
@@ -12,33 +13,32 @@ if TYPE_CHECKING:
     from collectors.parallel.graph import ParallelGraph
 
 _WARM_UP: Final = 3
-"""Steps before the capture: libraries make their handles in them."""
+"""Steps before the capture: libraries create their handles in them."""
 
 
 def parallel_graph(
     step: Callable[[], object], memory_factor: float | None = MEMORY_FACTOR
 ) -> ParallelGraph:
-    """Captures ``step`` as a graph that has only the dependencies that its data needs.
+    """Capture ``step`` as a graph that has only the dependencies that its data requires.
 
-    Its ``replay()`` launches it on the current stream, ``result`` is what the step returned, and
-    ``plan`` how it was planned, tried and checked. It is never slower than a plain capture: where
-    no plan is faster it is one.
+    ``replay()`` launches it on the current stream, ``result`` is the return value of the step, and
+    ``plan`` describes the plan, its trials and checks. It is never slower than a plain capture: if
+    no plan is faster, it is one.
 
-    ``step`` does the same each time on the same memory. It is called three times to warm up,
-    which counts, and then dozens of times to plan and to check: the memory from outside that it
-    changes meanwhile is put back, also what custom operators keep to themselves in torch's
-    memory, and so are torch's generators of random numbers. What it leaves in Python objects,
-    such as ``.grad``, is then the capture's.
+    ``step`` must do the same each time on the same memory. It runs three times to warm up, with
+    lasting effect, and then dozens of times for planning and checks. Memory from outside, state of
+    custom operators in torch's memory, and torch's random generators are restored. Python objects,
+    such as ``.grad``, then refer to the capture.
 
     Args:
-        step: what one replay does; takes nothing.
-        memory_factor: of the memory of a plain capture, what it may take, and 48 MiB in any case;
-            None: as much as it likes.
+        step: Function of one replay, without arguments.
+        memory_factor: Maximum memory relative to a plain capture; 48 MiB are always allowed. None
+            for no limit.
 
     Raises:
-        RefusedError: it cannot be done without the danger of wrong results; the message says why
-            and, where that is known, which line of the program is the cause.
-        MissingRequirementError: torch sees no CUDA device.
+        RefusedError: A correct result is not guaranteed. The message contains the reason and, if
+            known, the line of the program.
+        MissingRequirementError: torch finds no CUDA device.
     """
     import torch
 

@@ -1,9 +1,9 @@
-"""Stands between a program and the recorder of each of its processes: keeps errors from the one,
-and gives the other to children that are forked.
+"""Connect a program and the recorders of its processes: keep errors away, and follow forked
+children.
 
-A forked child inherits the watched methods of torch, and the recorder of its parent, whose files
-are not its own. It gets a recorder of its own when it first captures or labels a step, and none
-before: most children of a training program load data.
+A forked child inherits the watched methods of torch and its parent's recorder, whose files belong
+to the parent. It gets its own recorder when it first captures or labels a step, because most
+children of a training program load data only.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from collectors.program.watch import ReplayCounter, watch_graphs
 
 
 class ProcessWatcher:
-    """Watches this process, and those that are forked from it if they are followed.
+    """Watches this process, and its forked children if they are followed.
 
     Args:
-        settings: what to record.
-        folder: the folder of this process.
-        follow: makes the folder of a forked child that captures, and sees to it that :meth:`finish`
-            is called at its end; None: forked children are not recorded.
-        mind_end: is called at the first capture of each process, when multiprocessing has made the
-            process what it is, to see to it that :meth:`finish` is called at its end.
+        settings: Settings of the recorder.
+        folder: Folder of this process.
+        follow: Creates the folder of a forked child that captures, and ensures the call of
+            :meth:`finish` at its end. None to ignore forked children.
+        mind_end: Called at the first capture of each process, after the setup by multiprocessing,
+            to ensure the call of :meth:`finish` at its end.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class ProcessWatcher:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Watches until it ends; then everything is written and torch is as it was."""
+        """Watch inside the block, then write everything and restore torch."""
         with ExitStack() as end:
             end.callback(self.start())
             end.callback(partial(self.finish, goes_on=True))
@@ -63,7 +63,7 @@ class ProcessWatcher:
         self.ended_by(error)
 
     def start(self) -> Callable[[], None]:
-        """Begins to watch; the function that is returned leaves torch as it was."""
+        """Start to watch. Returns a function that restores torch."""
         stop = watch_graphs(self, self._earlier)
         with self._guard:
             if self._recorder is not None:
@@ -71,10 +71,10 @@ class ProcessWatcher:
         return stop
 
     def finish(self, goes_on: bool = False) -> None:
-        """Writes everything; nothing is recorded from here on. May be called again.
+        """Write everything and stop recording. May be called again.
 
         Args:
-            goes_on: the process does not end now.
+            goes_on: True if the process continues.
         """
         recorder = self._recorder
         if recorder is not None:
@@ -92,13 +92,13 @@ class ProcessWatcher:
             recorder.give_up()
 
     def ended_by(self, error: BaseException | None) -> None:
-        """Keeps the error that ends the program, if one does."""
+        """Keep the error that ends the program, if any."""
         with self._guard:
             if self._recorder is not None:
                 self._recorder.write_failure(error)
 
     def forked(self) -> None:
-        """In a child, right after the fork."""
+        """Reset in a child, right after the fork."""
         self._guard = Guard(self._give_up)
         self._end_minded = False
         self._stopped = None
@@ -109,15 +109,15 @@ class ProcessWatcher:
             self._earlier.replays = 0
 
     def step(self) -> None:
-        """The program says that a step has ended."""
+        """Record the end of a step, reported by the program."""
         with self._guard:
             if self._recorder is not None:
                 self._recorder.step()
 
-    # What torch's methods call.
+    # Calls from torch's methods.
 
     def label(self, said: Said) -> LabelScope | None:
-        """The block of a label; None where nothing records."""
+        """Create the block of a label. None without a recorder."""
         with self._guard:
             if self._parents is not None:
                 self._follow_fork()
@@ -126,7 +126,7 @@ class ProcessWatcher:
         return None
 
     def begins(self, graph: object, pool: Any) -> ReplayCounter | None:
-        """A capture is about to begin, perhaps the first in a forked child."""
+        """Handle the start of a capture, perhaps the first in a forked child."""
         with self._guard:
             self._follow_fork()
             if self._recorder is not None:
@@ -137,38 +137,38 @@ class ProcessWatcher:
         return None
 
     def ends(self, counter: ReplayCounter) -> None:
-        """A capture is about to end."""
+        """Handle the call that ends a capture."""
         with self._guard:
             if self._recorder is not None:
                 self._recorder.ends(counter)
 
     def captured(self, counter: ReplayCounter, graph: object, took: int) -> None:
-        """A capture ended well; the call that ends it took so many ns."""
+        """Handle a finished capture. ``took``: duration of the call that ends it, in ns."""
         with self._guard:
             if self._recorder is not None:
                 self._recorder.captured(counter, graph, took)
 
     def instantiated(self, counter: ReplayCounter, took: int) -> None:
-        """The program instantiated a graph that it keeps."""
+        """Handle the instantiation of a graph that the program keeps."""
         with self._guard:
             if self._recorder is not None:
                 self._recorder.loop.instantiated(counter.number, took)
 
     def timer(self, counter: ReplayCounter) -> ReplayTimer | None:
-        """What times the replay that comes next on the GPU; None where nothing does."""
+        """Create a timer for the next replay on the GPU. None if it is not timed."""
         with self._guard:
             if self._recorder is not None:
                 return self._recorder.loop.timer(counter.number)
         return None
 
     def failed(self, counter: ReplayCounter, error: BaseException) -> None:
-        """A capture could not be begun or ended."""
+        """Handle a capture that could not start or end."""
         with self._guard:
             if self._recorder is not None:
                 self._recorder.failed(counter, error)
 
     def replays(self, counter: ReplayCounter) -> None:
-        """A graph that is awake is about to be replayed."""
+        """Handle the replay of an awake graph."""
         with self._guard:
             if self._recorder is not None:
                 self._recorder.replays(counter)
@@ -176,7 +176,7 @@ class ProcessWatcher:
                 counter.awake = False
 
     def _follow_fork(self) -> None:
-        """Gives a forked child a recorder of its own, if it has none yet."""
+        """Create the recorder of a forked child, if it has none."""
         if self._parents is not None and self._follow is not None:
             parents, self._parents = self._parents, None
             parents.unhook()

@@ -1,9 +1,9 @@
-"""A session of torch.profiler in a program: started and stopped with the shortest pauses.
+"""Session of torch.profiler in a program, with minimal pauses at its start and end.
 
-torch.profiler.profile imports torch._inductor when it starts (3 s and 900 modules, if the program
-has not done so), builds a Python object of every event when it stops, and compresses the trace in
-the program's thread. A session does none of that: it uses the layer below, another thread writes
-the trace, and the bundle's writer compresses it after the program has ended.
+torch.profiler.profile imports torch._inductor when it starts (3 s and 900 modules unless already
+imported), builds a Python object of every event when it stops, and compresses the trace in the
+program's thread. A session uses the layer below instead: another thread writes the trace, and the
+bundle's writer compresses it after the program has ended.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ ELSEWHERE: Final = "the traced thread was waiting when the window had to close"
 
 
 class StoppedSession(Struct, frozen=True):
-    """The result of stopping a session."""
+    """Result of stopping a session."""
 
     close_ns: int
     """Pause of the program's thread, in ns."""
     attached: str | None
-    """Why CUPTI stays attached although it should be detached; None if all is well."""
+    """Reason why CUPTI stays attached although it should be detached. None otherwise."""
     problem: str | None = None
-    """Why there is no trace; None if there is one."""
+    """Reason for a missing trace. None if there is a trace."""
 
 
 class _ThreadEnd:
-    """Calls ``then`` when the thread that makes it ends, in that thread, unless it is cancelled.
+    """Calls ``then`` at the end of the thread that creates it, in that thread, unless cancelled.
 
     A thread frees its local data last.
     """
 
     def __init__(self, then: Callable[[], None]) -> None:
         self._then: Callable[[], None] | None = then
-        # A forked child ends threads of its own, which were never traced.
+        # A forked child also ends the threads that it inherited, which were never traced there.
         self._pid = os.getpid()
         self._local = threading.local()
         self._local.end = _Freed(self._thread_ends)
 
     def cancel(self) -> None:
-        """Call nothing any more."""
+        """Cancel the call."""
         self._then = None
 
     def _thread_ends(self) -> None:
@@ -83,7 +83,7 @@ class TraceWriter:
     """Writes traces of stopped profilers outside the program's thread.
 
     Args:
-        guard: keeps errors of torch from the program.
+        guard: Keeps errors of torch from the program.
     """
 
     def __init__(self, guard: Guard) -> None:
@@ -96,17 +96,17 @@ class TraceWriter:
         self._pending.append((result, trace, on_problem))
 
     def forget(self) -> None:
-        """In a forked child: leave the traces to the parent."""
+        """Drop all traces in a forked child: they belong to the parent."""
         self._pending.clear()
         self._lock = threading.Lock()
 
     @property
     def has_work(self) -> bool:
-        """Whether a trace is waiting."""
+        """True if a trace is pending."""
         return bool(self._pending)
 
     def write(self) -> None:
-        """Write the traces that are waiting."""
+        """Write all pending traces."""
         with self._lock:
             while self._pending:
                 result, trace, on_problem = self._pending[0]
@@ -131,7 +131,7 @@ def _write(result: Any, trace: Path) -> str | None:
 
 
 def _may_be_killed_by_writing() -> bool:
-    """Whether a file that grows too large would end the program or call its signal handler.
+    """Check if a file above the size limit would end the program or call its signal handler.
 
     Python ignores that signal unless a program changes it.
     """
@@ -143,16 +143,16 @@ class Session:
     """One session of the profiler. Only the thread that starts it can stop it.
 
     Args:
-        shapes: record the shapes of operators' inputs.
-        thread_ends: is called if the thread that starts it ends first.
+        shapes: Record the shapes of operators' inputs.
+        thread_ends: Called if the thread that starts it ends first.
 
     Raises:
-        RuntimeError: the profiler does not start.
+        RuntimeError: The profiler does not start.
     """
 
     def __init__(self, shapes: bool, thread_ends: Callable[[], None]) -> None:
         begin = time.perf_counter_ns()
-        # No Python stacks: torch 2.11 crashed where they were begun amid a program of threads.
+        # No Python stacks: torch 2.11 crashed when they started next to running threads.
         self._profiler: Any = profile(use_device="cuda", use_kineto=True, record_shapes=shapes)
         self._thread = get_ident()
         with own_profiler():
@@ -165,7 +165,7 @@ class Session:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this thread started it."""
+        """True in the thread that started it."""
         return get_ident() == self._thread
 
     def stop(
@@ -179,11 +179,11 @@ class Session:
         """Stop the profiler, and detach CUPTI if ``detach``.
 
         Args:
-            trace: file of the trace, which ``writer`` writes later.
-            writer: writes the trace.
-            on_problem: gets the reason if the trace cannot be written.
-            detach: False at the end of the program, when nothing is left to slow down.
-            obstacle: why CUPTI must stay attached, if the caller knows a reason.
+            trace: File of the trace, which ``writer`` writes later.
+            writer: Writes the trace.
+            on_problem: Receives the reason if the trace cannot be written.
+            detach: False if the program ends or starts another profiler.
+            obstacle: Known reason why CUPTI must stay attached.
         """
         begin = time.perf_counter_ns()
         self._thread_end.cancel()
@@ -202,7 +202,7 @@ class Session:
         return StoppedSession(time.perf_counter_ns() - begin, attached)
 
     def _stop_and_detach(self) -> str | None:
-        """Why CUPTI is still attached; None if it is detached."""
+        """Return the reason why CUPTI is still attached. None if it is detached."""
         wait = TeardownWait()
         with teardown_requested():
             self._stop()
@@ -213,7 +213,7 @@ class Session:
         return None if is_detached else _NO_ANSWER
 
     def _stop(self) -> None:
-        # Not by the profiler's own end, which builds Python objects of all events before torch 2.7.
+        # The profiler's own exit builds Python objects of all events before torch 2.7.
         torch.cuda.synchronize()
         with own_profiler():
             self._result = torch.autograd._disable_profiler()

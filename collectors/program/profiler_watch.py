@@ -102,7 +102,7 @@ class ProfilerWatch:
         self._replaced.clear()
 
     def forget(self) -> None:
-        """Do nothing any more in a forked child, whose parent may hold the lock."""
+        """Deactivate in a forked child, whose parent may hold the lock."""
         self._is_active = False
         self._lock = threading.RLock()
 

@@ -1,8 +1,8 @@
-"""Counts of a process that survive its death: replays, steps and step times, written every moment.
+"""Counts that survive a killed process: replays, steps and step times.
 
-The file of a program's state takes too long to write often. These two files hold only numbers: a
-row of counts that is overwritten, and step times that are appended. What a process wrote to a file
-stays there when it is killed.
+The file of a program's state is too slow to write often. These two files contain only numbers: a
+row of counts that is overwritten, and step times that are appended. Written data stays in a file
+when its process is killed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COUNTS_FILE: Final = "counts.bin"
 STEPS_FILE: Final = "steps.bin"
 
 FLUSH_S: Final = 0.05
-"""Time between two writes; a killed process loses at most twice this."""
+"""Time between two writes in seconds. A killed process loses at most twice this."""
 
 _NONE: Final = -1
 _HEAD: Final = 6
@@ -36,15 +36,15 @@ class Progress(Struct, frozen=True):
     written_ns: int
     """Time of the write, by the performance counter."""
     series: int
-    """Number of the series of step times: each capture begins another."""
+    """Number of the series of step times. Each capture starts another one."""
     step_ns: Sequence[int]
     """Step times of the series, in ns."""
     drain_ns: int | None
-    """Wait for the GPU after the last of them, in ns; None if there was none."""
+    """Wait for the GPU after the last step, in ns. None if there was none."""
     steps: int
-    """Steps that ended."""
+    """Number of finished steps."""
     dropped: int
-    """Steps that were counted but have no events."""
+    """Number of steps without events."""
     replays: Sequence[int]
     """Replays of each graph, in the order of their captures."""
 
@@ -66,7 +66,7 @@ class ProgressFiles:
         dropped: int,
         replays: Sequence[int],
     ) -> None:
-        """Write the counts, and the step times that came since the last time."""
+        """Write the counts, and the step times since the last write."""
         if series != self._series:
             self._folder.overwrite(STEPS_FILE, array("q", (series, *step_ns)).tobytes())
         elif len(step_ns) > self._written:
@@ -84,7 +84,7 @@ class ProgressFiles:
 
 
 def read_progress(folder: Path) -> Progress | None:
-    """The last progress of a process; None if it wrote none."""
+    """Read the last progress of a process. None if it wrote none."""
     counts, times = _numbers(folder / COUNTS_FILE), _numbers(folder / STEPS_FILE)
     if len(counts) < _HEAD:
         return None
@@ -96,7 +96,7 @@ def read_progress(folder: Path) -> Progress | None:
 
 
 def with_progress(state: Recording, progress: Progress | None) -> Recording:
-    """``state`` of a process that was killed, brought up to its last progress."""
+    """Update ``state`` of a killed process to its last progress."""
     if progress is None:
         return state
     graphs = [
@@ -114,7 +114,7 @@ def with_progress(state: Recording, progress: Progress | None) -> Recording:
 
 
 def _numbers(file: Path) -> Sequence[int]:
-    """The 64-bit numbers in ``file``, without one that was cut; none if there is no file."""
+    """Read 64-bit numbers from ``file``, without a truncated one. Empty without a file."""
     numbers = array("q")
     if file.exists():
         content = file.read_bytes()

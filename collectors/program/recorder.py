@@ -1,7 +1,7 @@
-"""The recorder of one process of a program: counts, reads and times what it does with graphs, and
-writes that into a folder as it goes, so that a program that is killed leaves what was seen of it.
+"""Record one process: count, read and time its use of graphs.
 
-:class:`collectors.program.process_watcher.ProcessWatcher` stands between it and the program.
+Results go into a folder continuously, so that a killed program leaves them.
+:class:`collectors.program.process_watcher.ProcessWatcher` connects recorder and program.
 """
 
 from __future__ import annotations
@@ -54,65 +54,66 @@ from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording, WindowEnd
 
 KEPT: Final = 1_000
-"""Steps whose times are kept; when there are so many and no window is due, nothing ticks."""
+"""Maximum number of step times. Steps are no longer detected after that unless a window follows."""
 
 _STRANGERS: Final = 64
-"""Calls of modules that no capture holds, after which none is watched any more: each one costs."""
+"""Calls of modules outside captures after which modules are no longer watched, because each
+costs."""
 
 _SERVED: Final = (BoundaryKind.LABEL, BoundaryKind.ENGINE)
-"""Where steps end so, graphs may be captured now and then for long: what counts before the window
-are the steps in which none is, and not only those since the last."""
+"""Kinds of steps with occasional captures: all steps without a capture count towards the start of
+the window, not only those after the last capture."""
 
 _STATE_EVERY: Final = 40
-"""Flushes of events and counts for each write of the state, which costs more: every 2 s."""
+"""Flushes of events and counts per write of the state, which is more expensive: every 2 s."""
 _CALLERS: Final = 8
 
 
 @dataclass(eq=False)
 class _Capture:
-    """What is known of one capture."""
+    """State of one capture."""
 
     counter: ReplayCounter
-    """Counts its replays."""
+    """Counter of its replays."""
     captured_at: tuple[str, ...]
     """``file:line`` of the calls that led to it, innermost first."""
     step: int
-    """Steps that had ended before it."""
+    """Number of steps before it."""
     thread: int
-    """The thread that captures."""
+    """Capturing thread."""
     name: str | None = None
-    """What an engine calls it; None where none does."""
+    """Name given by an engine. None without one."""
     began: int = 0
-    """When it began, in ns of the performance counter."""
+    """Start, in ns of the performance counter."""
     capture_ns: int = 0
-    """How long it took, less the time taken to read it."""
+    """Duration in ns, without reading the graph."""
     reading_ns: int = 0
-    """How long it took to read the graph."""
+    """Time to read the graph, in ns."""
     nodes: int | None = None
-    """How many nodes it has; None while it was not read."""
+    """Number of nodes. None if unread."""
     problem: str | None = None
-    """Why it could not be read, or how it failed; None where all is well."""
+    """Reason why it failed or could not be read. None otherwise."""
     profiled: bool = False
-    """Whether a profiler of ours ran."""
+    """True if a profiler of the recorder ran."""
     optimizer: tuple[int, str] | None = None
-    """Identity and name of the optimizer that stepped in it; None where none did."""
+    """Identity and name of the optimizer that stepped in it. None without one."""
     after: set[str] = field(default_factory=set)
-    """The graphs of the same place of capture that were replayed right before it in its thread."""
+    """Graphs from the same place of capture that were replayed right before it in its thread."""
     halfway: int = 0
-    """Replays in the first half of the steps that pass before the traced window."""
+    """Replays in the first half of the steps before the traced window."""
     before_window: int = 0
     """Replays before the traced window."""
     window_replays: int = 0
     """Replays in the traced window."""
     graphs: tuple[CapturedGraph, ...] = field(default=())
-    """What was read, until it is written."""
+    """Graphs that were read but not written yet."""
 
 
 class ProgramRecorder:
     """Records this process into ``folder``, from :meth:`start` to :meth:`finish`.
 
-    ``earlier`` counts the replays of graphs whose captures it has not seen. Errors of hooks into
-    torch and of the thread that writes go to ``guard``; those of the methods are the caller's.
+    ``earlier`` counts replays of graphs with unknown captures. ``guard`` receives errors of hooks
+    in torch and of the writing thread. Methods raise errors to their callers.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class ProgramRecorder:
         self._guard = guard
         self._clock = StepClock(self._step_ended, self._step_began)
         self.loop = LoopRecorder(folder, guard, self._scope_ended)
-        """Notes which graphs are replayed, when, and in which step."""
+        """Records which graphs are replayed, when, and in which step."""
         self._profilers = ProfilerWatch(self._profiler_starts, guard)
         thread_ends = partial(self.end_traces, end=WindowEnd.THREAD)
         self._window = TracedWindow(
@@ -170,7 +171,7 @@ class ProgramRecorder:
         self._flusher = Flusher(self._flush, FLUSH_S)
 
     def start(self, *, forked: bool = False) -> None:
-        """Begins to count steps; ``forked``: in a child of a process that was recorded."""
+        """Start to count steps. ``forked``: in a child of a recorded process."""
         self._identity = process_identity(os.environ, forked)
         self._folder.put(IDENTITY_FILE, self._identity)
         if self._settings.window or self._settings.attribute:
@@ -182,7 +183,7 @@ class ProgramRecorder:
         self.loop.start()
 
     def finish(self) -> None:
-        """Ends what is open, leaves torch's steps as they were, and writes everything."""
+        """Close everything, restore torch, and write the results."""
         for end in (
             self._flusher.stop,
             partial(self.end_traces, detach=False),
@@ -199,13 +200,13 @@ class ProgramRecorder:
             self.loop.finish,
             self._write_end,
         ):
-            # One that fails must not keep the others from what they have to do.
+            # A failure must not prevent the other calls.
             with self._guard:
                 end()
         self._write_problems()
 
     def disown(self) -> None:
-        """In a forked child: it records nothing, and no file of the parent is touched."""
+        """Stop recording in a forked child, without changes to the parent's files."""
         self._stopped = True
         self.loop.stop_ticking()
         self._compiled.stop()
@@ -221,7 +222,7 @@ class ProgramRecorder:
             capture.counter.note = None
 
     def give_up(self) -> None:
-        """Record nothing more, after too many errors; :meth:`finish` writes what there is."""
+        """Stop recording after too many errors. :meth:`finish` writes the results so far."""
         for stop in (
             self.end_traces,
             self._stop_ticking,
@@ -235,31 +236,31 @@ class ProgramRecorder:
         self._gave_up = True
 
     def unhook(self) -> None:
-        """In a forked child: leaves torch's steps as they were before the parent's recording."""
+        """Restore torch in a forked child to its state before the parent's recording."""
         self._profilers.stop()
         self._optimizers.stop()
         self._forwards.stop()
         self.loop.stop()
 
     def write_failure(self, error: BaseException | None) -> None:
-        """Keeps the error that ended the program, if one did; SystemExit is none."""
+        """Keep the error that ended the program, if any. SystemExit is not an error."""
         if error is not None and not isinstance(error, SystemExit):
             write_failure(self._folder, error)
 
     def step(self) -> None:
-        """The program says that a step has ended."""
+        """Record the end of a step, reported by the program."""
         self._tick(BoundaryKind.EXPLICIT, "step", "collectors.step()")
 
-    # What the watcher of captures and replays tells.
+    # Calls from the watcher of captures and replays.
 
     def begins(self, graph: object, pool: Any) -> ReplayCounter:
-        """A capture begins: where in the program, and after how many steps."""
+        """Register a capture with its source lines and step."""
         self.loop.rest.disturb()
         caller = sys._getframe(1)
         lines = find_caller_lines(caller, _CALLERS)
         facts, name = self.loop.facts_of(lines, caller), self.loop.name_of(caller)
-        # Threads may capture at once; numbers are places in several lists. Nothing of the
-        # program's runs in it, nor is anything written.
+        # Threads may capture concurrently, and numbers index several lists. The lock covers no code
+        # of the program and no writes.
         with self._numbering:
             number = len(self._captures)
             counter = ReplayCounter(f"graph-{number}", graph, number, self.loop.log.note)
@@ -268,7 +269,7 @@ class ProgramRecorder:
             self._captures[counter.id] = capture
         attach(graph, counter)
         if number == 0:
-            # Only by now has multiprocessing made the process what it is.
+            # multiprocessing completes its setup before this point.
             self._folder.put(IDENTITY_FILE, with_origin(self._identity))
         self.loop.pool_named(number, pool)
         self._window.capture_begins(counter.id)
@@ -282,7 +283,7 @@ class ProgramRecorder:
         return counter
 
     def ends(self, counter: ReplayCounter) -> None:
-        """Reads the graph while the driver still has it for the capture."""
+        """Read the graph while the driver still has it for the capture."""
         capture = self._captures[counter.id]
         if capture not in self._open:
             return
@@ -298,13 +299,13 @@ class ProgramRecorder:
         capture.reading_ns = time.perf_counter_ns() - begin
 
     def captured(self, counter: ReplayCounter, graph: object, took: int) -> None:
-        """The capture is over: its graph goes to disk, and steps are counted anew."""
+        """Write the graph of a finished capture and restart the count of steps."""
         capture = self._close_capture(counter)
         with self._guard:
             self.loop.captured(counter.number, graph, capture.began, took)
         self._write_now_and_then()
         for read in capture.graphs:
-            # The cudagraph trees capture nothing once, to make their memory pool.
+            # The cudagraph trees capture an empty graph once, to create their memory pool.
             if capture.nodes:
                 is_whole = read.parent is None
                 named = replace(read, name=capture.name) if is_whole else read
@@ -316,7 +317,7 @@ class ProgramRecorder:
         self._write_state()
 
     def failed(self, counter: ReplayCounter, error: BaseException) -> None:
-        """The capture failed; the program deals with the error, and the cause is kept."""
+        """Record a failed capture. The program handles the error."""
         capture = self._close_capture(counter)
         first = str(error).strip().partition("\n")[0]
         capture.graphs, capture.nodes = (), None
@@ -326,7 +327,7 @@ class ProgramRecorder:
         self._write_state()
 
     def replays(self, counter: ReplayCounter) -> None:
-        """A replay of a graph that could be the one that ends steps."""
+        """Handle a replay that may end a step."""
         self.loop.rest.disturb()
         capture = self._captures.get(counter.id)
         if self._profilers.has_left:
@@ -345,7 +346,8 @@ class ProgramRecorder:
             counter.awake = False
 
     def _check_limit(self, capture: _Capture | None) -> None:
-        """Close the window amid a step that has too many events; count a replay, if it is one."""
+        """Count a replay of ``capture``, and close the window during a step with too many
+        events."""
         if self._open:
             return
         if capture is None:
@@ -356,8 +358,11 @@ class ProgramRecorder:
             self._window_closed()
 
     def _replay_boundary(self, capture: _Capture) -> tuple[object, str]:
-        """What the replay of a graph may end: where graphs of one place of capture come in changing
-        order, as those of a server do, any of them ends a step, and else the graph itself."""
+        """Return the step candidate of a replay and its description.
+
+        Graphs of one place in changing order, such as those of a server, form one candidate.
+        Otherwise each graph is a candidate.
+        """
         thread = get_ident()
         previous = self._previous.get(thread)
         if previous is not None and previous.captured_at[:1] == capture.captured_at[:1]:
@@ -369,7 +374,7 @@ class ProgramRecorder:
             ], f"replay of any graph captured at {capture.captured_at[0]}"
         return capture.counter.id, f"replay of {capture.counter.id}"
 
-    # What ends steps.
+    # Ends of steps.
 
     def _stepped(self, optimizer: Any) -> None:
         name = f"{type(optimizer).__name__}.step"
@@ -379,7 +384,8 @@ class ProgramRecorder:
         self._tick(BoundaryKind.OPTIMIZER, id(optimizer), f"{name} returns")
 
     def _called(self, module: Any, inputs: tuple[Any, ...]) -> bool:
-        """Whether the return of the call is to be noted: it may be a fallback."""
+        """Handle the call of an outermost module. True if its return must be reported as a possible
+        fallback."""
         if self._window.profiling:
             self._check_limit(None)
         thread = get_ident()
@@ -405,13 +411,13 @@ class ProgramRecorder:
         self._tick(kind, get_ident(), boundary)
 
     def _tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
-        # Steps of a warm-up inside a capture, or beside one, are none; nor could one wait then.
+        # Warmup steps in or during a capture do not count, and waiting is impossible then.
         if not self._open and not self._stopped:
             self._clock.tick(kind, candidate, boundary)
             self._write_now_and_then()
 
     def _write_now_and_then(self) -> None:
-        """Begins the thread that writes: no sooner than CUDA, which has threads of its own."""
+        """Start the writing thread, but not before CUDA, which has its own threads."""
         if not self._flusher.started and torch.cuda.is_initialized():
             self._flusher.start()
 
@@ -455,9 +461,11 @@ class ProgramRecorder:
             self._begin_rest()
 
     def _window_covers(self) -> bool:
-        """Whether each graph that was replayed in the second half of the steps before the window
-        has been replayed in it, among those that the same places capture as what is replayed in
-        it: what a server served when it began may never come again."""
+        """Check if the window contains all graphs that it should.
+
+        These are the graphs replayed in the second half of the steps before the window, from the
+        places of graphs replayed in the window. Earlier requests of a server may never come again.
+        """
         captures = list(self._captures.values())
         here = {c.captured_at for c in captures if c.counter.replays > c.before_window}
         return all(
@@ -467,7 +475,7 @@ class ProgramRecorder:
         )
 
     def _time(self, now: int) -> None:
-        """Takes the time of the step that ends now; the first only begins the series."""
+        """Record the time of the step that ends now. The first step only starts the series."""
         if self._last is None:
             _wait_for_gpu()
             self._last = time.perf_counter_ns()
@@ -480,7 +488,7 @@ class ProgramRecorder:
             self._drain()
 
     def _drain(self) -> None:
-        """Ends the series of times: what the GPU has left to do belongs to it."""
+        """End the series of times with a wait for the GPU, whose remaining work belongs to it."""
         if self._drain_ns is None and self._times:
             begin = time.perf_counter_ns()
             _wait_for_gpu()
@@ -496,7 +504,7 @@ class ProgramRecorder:
     def _window_closed(self) -> None:
         for capture in self._captures.values():
             capture.window_replays = capture.counter.replays - capture.before_window
-        # No step is timed after a profiler: CUPTI may still be attached.
+        # Step times after a profiler are not recorded: CUPTI may still be attached.
         self._stop_ticking()
         self._begin_rest()
         self._write_state()
@@ -510,7 +518,7 @@ class ProgramRecorder:
             took = time.perf_counter_ns() - capture.began
             capture.capture_ns = max(0, took - capture.reading_ns)
         self._step_captured = True
-        # A step with a capture in it is not like the others, and those before it even less.
+        # Steps with a capture are special, and so are all steps before them.
         if not self._window.profiling and not self._stopped:
             self._drain_ns = None
             self._forget_times()
@@ -527,19 +535,18 @@ class ProgramRecorder:
         self._optimizers.stop()
 
     def _profiler_starts(self) -> None:
-        """Make way for a profiler of the program."""
+        """Close sessions before a profiler of the program starts."""
         self._profiler_seen = self._profiler_seen or self._drain_ns is None
         self.loop.profiler_began()
-        # The program's profiler uses CUPTI at once.
+        # The program's profiler uses CUPTI immediately.
         self.end_traces(detach=False, end=WindowEnd.PROFILER)
 
     def end_traces(self, detach: bool = True, end: WindowEnd | None = None) -> None:
-        """Ends what is traced, in the thread that is where it still steps: it must be told of its
-        steps until then.
+        """Close open traces, in the traced thread if it still executes steps.
 
         Args:
-            detach: False at the end of the process, which CUPTI slows down no more.
-            end: the reason; None if the program ends.
+            detach: False if the program ends or starts a profiler.
+            end: Reason. None if the program ends.
         """
         with self._guard:
             self._attributing.close(detach)
@@ -548,7 +555,7 @@ class ProgramRecorder:
             if was_profiling and not self._stopped:
                 self._window_closed()
 
-    # What is written.
+    # Output.
 
     def _flush(self) -> None:
         with self._guard:
@@ -571,7 +578,7 @@ class ProgramRecorder:
         series = self._series
         times, drain_ns = tuple(self._times), self._drain_ns
         if series != self._series:
-            # Another series began meanwhile; the next flush has it.
+            # Another series started in the meantime; the next flush writes it.
             return
         replays = [capture.counter.replays for capture in tuple(self._captures.values())]
         self._progress.write(
@@ -592,7 +599,7 @@ class ProgramRecorder:
             self._write_problems()
 
     def _write_compilation(self) -> None:
-        """What torch.compile did so far, where it is more than was written."""
+        """Write new results of torch.compile."""
         count = self._compiled.record_count
         if count > self._compiled_told or self._compiled.is_finished:
             compilation = self._compiled.get_result()
@@ -601,12 +608,12 @@ class ProgramRecorder:
             self._compiled_told = count
 
     def _graph_id(self, graph: object) -> str | None:
-        """The id of a graph of which a file was, or will be, written."""
+        """Return the id of a graph with a file, now or later."""
         capture = self._captures.get(getattr(graph, COUNTER, self._earlier).id)
         return capture.counter.id if capture is not None and capture.nodes else None
 
     def _write_problems(self) -> None:
-        """What went wrong so far, where it is more than was written."""
+        """Write new errors of the recorder."""
         errors = self._guard.errors + self._folder.refusals
         first = self._guard.first_error or self._folder.first_refusal
         if first is not None and (errors, self._gave_up) != self._problems_written:
@@ -614,7 +621,7 @@ class ProgramRecorder:
             self._problems_written = (errors, self._gave_up)
 
     def state(self) -> Recording:
-        """What was seen so far."""
+        """Build the recording so far."""
         return Recording(
             boundary_kind=self._clock.boundary_kind,
             boundary=self._clock.boundary,
@@ -640,7 +647,7 @@ class ProgramRecorder:
 
 
 def _wait_for_gpu() -> None:
-    """Wait for the GPU, if the program uses it: torch would begin to, or raise."""
+    """Wait for the GPU if the program uses it. Otherwise torch would initialise CUDA or raise."""
     if torch.cuda.is_initialized():
         torch.cuda.synchronize()
 
@@ -650,7 +657,7 @@ def _holding(graph_id: str, name: str) -> str:
 
 
 def _compiles(frame: FrameType | None) -> bool:
-    """Whether the capture is one of torch.compile's cudagraph trees."""
+    """Check if the capture belongs to torch.compile's cudagraph trees."""
     while frame is not None:
         if "cudagraph_trees" in frame.f_code.co_filename:
             return True

@@ -1,4 +1,4 @@
-"""Finishes recordings whose command was killed, from what their processes left behind."""
+"""Finish recordings whose command was killed, from the files of their processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STAGING_NAME: Final = "record"
 
 
 class Unfinished(msgspec.Struct, frozen=True):
-    """A recording as its command began it: what the bundle needs besides the processes' files."""
+    """Unfinished recording: data for the bundle besides the files of processes."""
 
     name: str
     """Name of the run."""
@@ -31,14 +31,14 @@ class Unfinished(msgspec.Struct, frozen=True):
 
 
 def mark_unfinished(staging: Path, recording: Unfinished) -> None:
-    """Keep ``staging`` for the next command if this one is killed."""
+    """Keep ``staging`` for the next command in case this one is killed."""
     (staging / UNFINISHED_FILE).write_bytes(msgspec.json.encode(recording))
 
 
 def finish_recordings(output: Path, report: Callable[[str], None]) -> None:
     """Write the runs of recordings in ``output`` whose command was killed.
 
-    A recording whose program still runs is left to the next command. ``report`` gets a line for
+    Recordings whose programs still run are left to the next command. ``report`` receives a line for
     each recording.
     """
     for folder in sorted(output.glob(f".{STAGING_NAME}.*{STAGING_SUFFIX}")):
@@ -67,7 +67,7 @@ def _finish(folder: Path, output: Path, report: Callable[[str], None]) -> list[s
 
 
 def _running(folder: Path) -> list[int]:
-    """Processes of the recording that still run: they have its variable in their environment."""
+    """List running processes of the recording, identified by its environment variable."""
     marker = f"{SCRATCH}={folder.resolve()}".encode()
     running = []
     for process in read_processes(folder):

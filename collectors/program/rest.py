@@ -1,9 +1,8 @@
-"""Spares a program the notes of replays that would tell nothing new.
+"""Stop recording replays that add no information.
 
-A note costs a replay about 0.7 µs. A program that has run its thousand steps with one graph, or
-with some that each of the later steps replayed equally often, goes on as it did: its replays are
-only counted, which takes the place of torch's own method and costs nothing, until anything else
-happens.
+Recording a replay costs about 0.7 µs. After a thousand steps with one graph, or with several that
+each later step replays equally often, replays are only counted. The count takes the place of
+torch's method and costs nothing. Any other event restarts the recording.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from graphviz_dash.model.recording import BoundaryKind
 
 
 class Rest:
-    """The graphs whose replays are counted, not noted; none at first."""
+    """Graphs whose replays are counted but not recorded. Initially none."""
 
     def __init__(self, log: LoopLog) -> None:
         self._log = log
@@ -34,13 +33,13 @@ class Rest:
         boundary: BoundaryKind | None,
         before: Mapping[str, int],
     ) -> None:
-        """Steps are counted no longer. Without their ends replays tell of no step; and where all
-        come equally often, each step is as the ones before.
+        """Start resting when steps are no longer counted: replays without ends of steps add no
+        information if all graphs come equally often.
 
         Args:
-            counters: those of all graphs.
-            boundary: what ended steps.
-            before: how often each was replayed when half of the steps had been.
+            counters: Counters of all graphs.
+            boundary: Kind of event that ended steps.
+            before: Replays of each graph at half of the steps.
         """
         with self._lock:
             if boundary in BOUNDED:
@@ -57,13 +56,12 @@ class Rest:
                 counter.note = None
 
     def disturb(self) -> None:
-        """Another graph is captured or replayed, or a module runs eagerly: steps are no longer as
-        they were."""
+        """Handle a change of steps: a capture, a replay of another graph, or an eager module."""
         if self._anchor is not None:
             self.end()
 
     def end(self) -> None:
-        """Replays belong to steps again, as those in a label do: each is noted."""
+        """Record each replay again."""
         if not self._resting:
             return
         with self._lock:
@@ -73,12 +71,12 @@ class Rest:
             self._resting, self._anchor = (), None
 
     def forget(self) -> None:
-        """In a forked child, where another thread may have held the lock: nothing rests."""
+        """Reset in a forked child, where another thread may have held the lock."""
         self._lock = Lock()
         self._resting, self._anchor = (), None
 
     def count(self) -> None:
-        """Counts what was replayed meanwhile as steps that were not kept."""
+        """Count the replays since the last call as steps without events."""
         with self._lock:
             self._count()
 
@@ -92,8 +90,8 @@ class Rest:
 def _cycle(
     counters: Sequence[ReplayCounter], before: Mapping[str, int]
 ) -> tuple[tuple[ReplayCounter, ...], ReplayCounter | None]:
-    """The graphs that each step replays, and one that it replays least often; none where a step is
-    not like the others."""
+    """Return the graphs that each step replays, and the one that it replays least often. Empty if
+    steps differ."""
     since = {each: each.replays - before.get(each.id, 0) for each in counters}
     replayed = tuple(each for each, times in since.items() if times)
     anchor = min(replayed, key=since.__getitem__, default=None)

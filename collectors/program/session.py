@@ -1,7 +1,7 @@
-"""Recording a program from inside it: :func:`record` and :func:`step`, and the hook that
-``graphviz-dash collect -- python train.py`` puts into each process.
+"""Record a program from inside: :func:`record` and :func:`step`, and the hook that ``graphviz-dash
+collect -- python train.py`` puts into each process.
 
-Imports torch only when asked to record.
+Imports torch only for recording.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 HOOK: Final = "collectors.program.session:begin"
 SKIP: Final = 30
-"""Steps before the traced window, unless asked otherwise: each gives a time."""
+"""Default number of steps before the traced window; each is timed."""
 STEPS: Final = 10
-"""Steps in the traced window, unless asked otherwise."""
+"""Default number of steps in the traced window."""
 
 _active: ProcessWatcher | None = None
 _NOTHING: Final = nullcontext()
 
 
 def step() -> None:
-    """Says that a step of the program has ended; nothing happens where nothing records.
+    """Mark the end of a step. Does nothing without a recorder.
 
-    Where a program calls it, its steps are these, whatever else looks like one.
+    A program that calls it defines its steps this way; other candidates are ignored.
     """
     if _active is not None:
         _active.step()
@@ -46,18 +46,18 @@ def step() -> None:
 def label(
     name: str, *, real: int | None = None, phase: str | None = None, **key: int
 ) -> AbstractContextManager[None]:
-    """Says that a block of the program is one step, and what of; costs nearly nothing where nothing
-    records. Put it around the eager pass that warms up, the capture, the replay and the fallback of
-    a step alike::
+    """Mark a block as one step with its size. Nearly free without a recorder.
+
+    Put it around the eager warmup, the capture, the replay and the fallback of a step::
 
         with collectors.label("decode", real=len(requests), batch=padded):
             graphs[padded].replay()
 
     Args:
-        name: the family: graphs under one name differ by their key alone.
-        real: the size that was asked for, before padding.
+        name: Family of the step. Graphs with the same name differ by their key only.
+        real: Requested size before padding.
         phase: ``prefill``, ``decode`` or ``mixed``.
-        key: the numbers by which the family's graphs differ; the first is the padded size.
+        key: Numbers that distinguish the family's graphs; the first is the padded size.
     """
     scope = _active.label((name, real, phase, *key.items())) if _active is not None else None
     return scope if scope is not None else _NOTHING
@@ -67,20 +67,20 @@ def label(
 def record(
     output: StrPath, name: str = "recorded", skip: int = SKIP, steps: int = STEPS
 ) -> Iterator[None]:
-    """Records what is done with CUDA graphs within it, and writes the run bundle ``output/name``.
+    """Record the use of CUDA graphs inside the block, and write the run bundle ``output/name``.
 
     A forked child that leaves the block writes nothing.
 
     Args:
-        output: the folder of the experiment; made if needed.
-        name: the run's name in it.
-        skip: steps that pass before the traced window, counted anew after each capture.
-        steps: steps in the traced window, each synchronised; 0 for none.
+        output: Folder of the experiment, created if needed.
+        name: Name of the run.
+        skip: Steps without a capture before the traced window.
+        steps: Steps in the traced window, each synchronised. 0 disables it.
 
     Raises:
-        InputError: a run of that name is there already.
-        GraphvizDashError: this process is recorded already, or the bundle cannot be written.
-        MissingRequirementError: torch sees no CUDA device.
+        InputError: A run of that name exists.
+        GraphvizDashError: This process is recorded already, or the bundle cannot be written.
+        MissingRequirementError: torch finds no CUDA device.
     """
     global _active  # noqa: PLW0603  # one watcher in a process: torch has one CUDAGraph
     import torch
@@ -116,7 +116,7 @@ def record(
                 write()
 
         with ExitStack() as failed:
-            # The program's own error goes before any of ours.
+            # The program's error takes precedence over errors of the recorder.
             failed.callback(write_guarded)
             with ExitStack() as end:
                 end.callback(forget)
@@ -128,8 +128,7 @@ def record(
 
 
 def begin() -> None:
-    """The hook: records this process until it ends, into a folder of its own, and those that are
-    forked from it and capture."""
+    """Record this process until it ends, and forked children that capture. Called by the hook."""
     global _active  # noqa: PLW0603  # as above
     from collectors.program.files import ProcessFolder, Settings
     from collectors.program.launcher import scratch_folder, settings
@@ -151,7 +150,7 @@ def begin() -> None:
 
     asked = msgspec.json.decode(settings(), type=Settings)
     watcher = ProcessWatcher(asked, ProcessFolder.new(scratch), follow, mind_end)
-    # To the end of the process: threads may capture and replay while it comes.
+    # Until the process ends: threads may capture and replay meanwhile.
     watcher.start()
     _active = watcher
     _mind_forks()
@@ -159,14 +158,16 @@ def begin() -> None:
 
 
 def _finish_at_exit(watcher: ProcessWatcher) -> None:
-    """Lets ``watcher`` finish when this process ends, and not when one does that it forks. Called
-    again in a process that multiprocessing has started: its own end is known only then, and what
-    was registered for it before is forgotten."""
+    """Finish ``watcher`` when this process ends, but not when a forked child ends.
+
+    Called again in a process that multiprocessing has started: its end is known only then, and
+    earlier registrations are dropped.
+    """
     pid = os.getpid()
 
     def finish() -> None:
         if os.getpid() == pid:
-            # Python leaves here what ended the program, after it has printed it.
+            # Python stores the error that ended the program here after printing it.
             watcher.ended_by(getattr(sys, "last_value", None))
             watcher.finish()
 
@@ -174,7 +175,8 @@ def _finish_at_exit(watcher: ProcessWatcher) -> None:
     processes = sys.modules.get("multiprocessing.process")
     util = sys.modules.get("multiprocessing.util")
     if processes is not None and util is not None and processes.parent_process() is not None:
-        # multiprocessing ends its children without Python's own end; the last of its finalizers.
+        # multiprocessing ends its children without Python's exit; this is the last of its
+        # finalizers.
         util.Finalize(None, finish, exitpriority=-(1 << 30))
 
 
@@ -182,7 +184,7 @@ _forks_minded = False
 
 
 def _mind_forks() -> None:
-    """Tells the watcher that is active when this process is forked."""
+    """Notify the active watcher of forks."""
     global _forks_minded  # noqa: PLW0603  # a registration cannot be taken back
     if not _forks_minded:
         _forks_minded = True

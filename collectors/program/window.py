@@ -1,6 +1,6 @@
-"""Parts of a running program under torch.profiler: a window of its steps, and its captures.
+"""Profile parts of a running program: a window of its steps, and its captures.
 
-The marks are those of the collected passes, so whatever shows these shows a recorded program.
+The marks are those of collected passes, so that recorded programs are displayed the same way.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from graphviz_dash.model.marks import CAPTURE, STEP
 from graphviz_dash.model.recording import WindowEnd
 
 SETTLE: Final = 3
-"""Steps under the profiler before the marked ones: CUPTI allocates its buffers then."""
+"""Profiled steps before the marked ones: CUPTI allocates its buffers then."""
 
 _CLOSE_S: Final = 1.0
-"""Longest wait for the traced thread to close the window on behalf of another thread."""
+"""Maximum wait for the traced thread to close the window for another thread, in seconds."""
 
 _HARD_LIMIT: Final = 5
-"""A window without a whole step may hold this many times its limit of events."""
+"""Factor on the event limit for a window without a complete step."""
 
 _CALL_EVENTS: Final = 3
-"""Events of the launch of a graph besides its nodes."""
+"""Events of a graph launch besides its nodes."""
 _OPERATOR_EVENTS: Final = 6
-"""Events per allocation of eager work: operators, calls to the runtime and kernels."""
+"""Events per allocation of eager work: operators, runtime calls and kernels."""
 _UNKNOWN_NODES: Final = 1_000
 _COUNT_NS: Final = 20_000_000
-"""Shortest time between two looks at the allocator within a step."""
+"""Minimum time between two queries of the allocator within a step."""
 
 OTHER_THREADS: Final = "several threads launch graphs, which may run while CUPTI detaches"
 
@@ -55,13 +55,13 @@ UNUSED: Final = "the program has not used CUDA"
 
 
 class TracedWindow:
-    """Some steps, each marked and ended synchronised; :meth:`boundary` is called between them, and
-    ``thread_ends`` if the thread that is traced ends within it.
+    """A window of marked, synchronised steps. Call :meth:`boundary` between them.
 
-    ``profiling``: the profiler runs for it now. ``marked``: whole steps in the trace so far.
-    ``done``: no more will come. ``refused``: why there is no trace, None while there may be one.
-    ``open_ns`` and ``close_ns``: pauses of the program, None before. ``attached``: why CUPTI is
-    still attached after it, None if it is detached. ``ended_by``: the limit that closed it.
+    ``profiling``: True while the profiler runs. ``marked``: number of complete steps in the trace.
+    ``done``: True if no more steps follow. ``refused``: reason for a missing trace, or None.
+    ``open_ns`` and ``close_ns``: pauses of the program, None before. ``attached``: reason why CUPTI
+    is still attached afterwards, or None. ``ended_by``: reason for the end of the window.
+    ``thread_ends`` is called if the traced thread ends in it.
     """
 
     def __init__(
@@ -132,10 +132,10 @@ class TracedWindow:
         self.open_ns = self._began - begin
 
     def boundary(self, covers: bool) -> None:
-        """End a step while the window is open: mark the next, or close after the last.
+        """End a step in the window: mark the next one, or close after the last.
 
         Args:
-            covers: every graph that ought to be in the window is.
+            covers: True if the window contains all required graphs.
         """
         session = self._session
         if session is None:
@@ -163,14 +163,14 @@ class TracedWindow:
             self._step.__enter__()
 
     def replayed(self, nodes: int | None) -> None:
-        """Count a replay of a graph with ``nodes`` nodes, None if unknown, and close if too many
-        events came: a step may be long."""
+        """Count a replay of a graph with ``nodes`` nodes, None if unknown. Closes the window after
+        too many events."""
         self._threads.add(get_ident())
         self._events += _CALL_EVENTS + (_UNKNOWN_NODES if nodes is None else nodes)
         self.check_limit()
 
     def check_limit(self) -> None:
-        """Close the window, in the thread that is traced, if it holds too many events."""
+        """Close the window, in the traced thread, after too many events."""
         session = self._session
         if session is None or not session.is_ours:
             return
@@ -194,11 +194,11 @@ class TracedWindow:
         self._allocations = allocations
 
     def _settles_long(self) -> bool:
-        """Whether further steps to settle would use up the events of the window."""
+        """Check if further unmarked steps would exceed the event limit."""
         return self._events * 2 * SETTLE > self._settings.window_events
 
     def _reached(self, covers: bool, now: int) -> WindowEnd | None:
-        """The limit that the window has reached at the end of a step, if any."""
+        """Return the limit that the window has reached, if any."""
         settings = self._settings
         if self.marked and self._events >= settings.window_events:
             return WindowEnd.EVENTS
@@ -211,16 +211,16 @@ class TracedWindow:
         return WindowEnd.SECONDS if late else None
 
     def close(self, end: WindowEnd | None = None, detach: bool = True) -> None:
-        """Stop the profiler; a step that has not ended stays unmarked. From another thread than
-        the traced one: wait a moment for the next end of a step in that one.
+        """Stop the profiler. An unfinished step stays unmarked. Another thread than the traced one
+        waits a moment for the traced thread to close the window.
 
         Args:
-            end: the limit that was reached; None if the program ends.
-            detach: False at the end of the process, which CUPTI slows down no more.
+            end: Reason. None if the program ends.
+            detach: False if the program ends or starts a profiler.
         """
         session = self._session
         if not self._closed.is_set() and (session is None or not session.is_ours):
-            # Without a session, another thread is about to open or to close the window.
+            # Without a session, another thread is opening or closing the window.
             self._request = end, detach
             self._closed.wait(_CLOSE_S)
         with self._taking:
@@ -248,7 +248,7 @@ class TracedWindow:
         self.capture_ends()
 
     def _find_obstacle(self) -> str | None:
-        # Detaching while a graph runs makes its launch fail.
+        # Detaching during a graph launch makes that launch fail.
         return OTHER_THREADS if len(self._threads) > 1 else None
 
     def _stopped(self, stopped: StoppedSession) -> None:
@@ -259,26 +259,26 @@ class TracedWindow:
         self.refused = problem
 
     def capture_begins(self, graph_id: str) -> None:
-        """Marks a capture that falls into the window, in the thread that is traced."""
+        """Mark a capture in the window, in the traced thread."""
         if self._session is not None and self._session.is_ours:
             self._capturing = get_ident()
             self._capture = record_function(CAPTURE + graph_id)
             self._capture.__enter__()
 
     def capture_ends(self) -> None:
-        """Ends the mark of a capture."""
+        """End the mark of a capture."""
         if self._capture is not None and self._capturing == get_ident():
             self._capture.__exit__(None, None, None)
             self._capture = None
 
 
 class CaptureSession:
-    """The profiler from the program's first capture until steps have come without another.
+    """Profiler from the first capture until some steps have no further capture.
 
-    One session, for before CUDA 13.1 Update 1 each further one may be wrong about graph launches;
-    the traced window is the second where both are asked for, and launches in it were right when
-    that was measured (driver 580, CUDA 13.0). ``used``: it was begun once. ``profiling``: it runs
-    now.
+    One session only: before CUDA 13.1 Update 1, later sessions may report wrong graph launches. The
+    traced window is the second session if both are requested; its launches were correct when
+    measured (driver 580, CUDA 13.0). ``used``: True after the start. ``profiling``: True while it
+    runs.
     """
 
     _QUIET = 2
@@ -296,7 +296,7 @@ class CaptureSession:
         self._writer = writer
         self.used = self.profiling = False
         self.attached: str | None = None
-        """Why CUPTI is still attached after it; None if it is not."""
+        """Reason why CUPTI is still attached afterwards. None otherwise."""
         self._wanted = wanted
         self._trace = trace
         self._quiet = 0
@@ -305,11 +305,11 @@ class CaptureSession:
         self._capturing = 0
 
     def capture_begins(self, graph_id: str, compiled: bool) -> None:
-        """Starts the profiler if this is the first capture, and marks it in the trace.
+        """Start the profiler at the first capture, and mark the capture in the trace.
 
         Args:
-            graph_id: the graph's id.
-            compiled: torch.compile makes the capture; the compiler must not see our ranges.
+            graph_id: Id of the graph.
+            compiled: True for captures of torch.compile, whose compiler must not see the ranges.
         """
         if self._wanted and not self.used:
             session = start_session(Fact.CAPTURE_PASS, True, self._thread_ends, self._profilers)
@@ -318,7 +318,7 @@ class CaptureSession:
             self.profiling = self._session is not None
         if self._session is not None:
             self._quiet = 0
-        # Ranges of another thread would be in no trace, and would end with those of this one.
+        # Ranges of another thread would be missing in the trace, but end with those of this thread.
         if self._session is not None and self._session.is_ours:
             self._capturing = get_ident()
             self._marks.enter_context(record_function(CAPTURE + graph_id))
@@ -326,12 +326,12 @@ class CaptureSession:
                 self._marks.enter_context(annotate_captures())
 
     def capture_ends(self) -> None:
-        """Ends the marks of a capture."""
+        """End the marks of a capture."""
         if self._capturing == get_ident():
             self._marks.close()
 
     def step_ended(self) -> None:
-        """A step ended; after some without a capture the trace is written."""
+        """Count a step, and write the trace after some without a capture."""
         self._quiet += 1
         if self._quiet >= self._QUIET:
             self.close()
@@ -340,7 +340,7 @@ class CaptureSession:
         """Stop the profiler, if it runs.
 
         Args:
-            detach: False if the profiler starts again at once, or the program ends.
+            detach: False if a profiler starts next, or the program ends.
         """
         if self._session is not None:
             session, self._session = self._session, None
@@ -354,9 +354,9 @@ class CaptureSession:
 
 
 def _ignore(_problem: str) -> None:
-    """The bundle has no capture trace then."""
+    """Ignore a missing capture trace."""
 
 
 def _allocations() -> int:
-    """Allocations of torch on the current device so far."""
+    """Return the number of allocations by torch on the current device."""
     return int(torch.cuda.memory_stats().get("allocation.all.allocated", 0))

@@ -1,4 +1,4 @@
-"""From the events of a process to its loop: steps, families and keys."""
+"""Assemble the loop of a process from its events: steps, families and keys."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from graphviz_dash.model.recording import BoundaryKind
 
 @dataclass
 class StepEvents:
-    """A step as it is found: its events, and the scope that it is in, if any."""
+    """Events of one step, and its scope, if any."""
 
     scope: ScopeFacts | None = None
-    """What the program or its engine says of it."""
+    """Facts from the program or its engine."""
     thread: int = 0
-    """Which thread ran it."""
+    """Thread of the step."""
     begin: int = 0
-    """When it began."""
+    """Start of the step."""
     end: int = 0
-    """When its last call returned."""
+    """End of its last call."""
     replays: list[Event] = field(default_factory=list)
-    """The launches of graphs."""
+    """Launches of graphs."""
     captures: list[Event] = field(default_factory=list)
-    """The captures."""
+    """Captures."""
     passes: list[Event] = field(default_factory=list)
     """Calls of modules whose forward is captured elsewhere."""
 
     def add(self, event: Event) -> None:
-        """Puts an event to the others of its kind."""
+        """Add an event by its kind."""
         {
             EventKind.REPLAY: self.replays,
             EventKind.CAPTURE: self.captures,
@@ -53,12 +53,12 @@ class StepEvents:
 
     @property
     def graphs(self) -> tuple[int, ...]:
-        """What it replayed, in order; what it captured where it captured."""
+        """Replayed graphs in order, or captured graphs in a step that captures."""
         return tuple(event.ref for event in self.captures or self.replays)
 
     @property
     def kind(self) -> StepKind:
-        """How it ran."""
+        """Execution mode of the step."""
         if self.captures:
             return StepKind.CAPTURE
         if not self.replays:
@@ -72,13 +72,13 @@ def assemble(
     graphs: Sequence[str],
     boundary: BoundaryKind | None,
 ) -> ProgramLoop:
-    """The loop of a process.
+    """Assemble the loop of a process.
 
     Args:
-        events: what it noted, in any order.
-        facts: what the numbers in them mean; a row for each of ``graphs``.
-        graphs: the ids of its graphs, by their numbers.
-        boundary: what ends a step by the step clock.
+        events: Events in any order.
+        facts: Meaning of the numbers in events; a row for each of ``graphs``.
+        graphs: Ids of graphs, by their numbers.
+        boundary: Description of the event that ends a step.
     """
     by_kind: dict[EventKind, list[Event]] = {kind: [] for kind in EventKind}
     for event in sorted(events, key=lambda event: event.begin):
@@ -123,8 +123,10 @@ def assemble(
 def _in_scopes(
     scopes: Sequence[Event], work: Sequence[Event], facts: LoopFacts
 ) -> tuple[list[StepEvents], list[Event]]:
-    """A step for each scope that is in no other, and the events that are in none. A thread that has
-    none of its own, as autograd's, works for the scope that is open meanwhile."""
+    """Build a step for each outermost scope, and return the events outside of scopes.
+
+    A thread without scopes, such as autograd's, works for the scope that is open at that time.
+    """
     labelled = {event.thread for event in scopes if facts.scopes[event.ref].label}
     outermost: defaultdict[int, list[StepEvents]] = defaultdict(list)
     for event in sorted(scopes, key=lambda event: (event.begin, -event.end)):
@@ -148,8 +150,8 @@ def _in_scopes(
 
 
 def _between(ends: Sequence[Event], work: Sequence[Event]) -> list[StepEvents]:
-    """A step for the events between two ends of steps; what comes after the last one is no whole
-    step."""
+    """Build a step for the events between two ends of steps. Events after the last end are
+    incomplete."""
     times = [event.begin for event in ends]
     groups: defaultdict[int, list[Event]] = defaultdict(list)
     for event in work:
@@ -159,7 +161,7 @@ def _between(ends: Sequence[Event], work: Sequence[Event]) -> list[StepEvents]:
 
 
 def _by_order(work: Sequence[Event], facts: LoopFacts) -> list[StepEvents]:
-    """Steps of graphs that come in a fixed order, of captures, and of eager passes."""
+    """Build steps from graphs in a fixed order, captures, and eager passes."""
     threads: defaultdict[int, list[Event]] = defaultdict(list)
     for event in work:
         threads[event.thread].append(event)
@@ -181,8 +183,7 @@ def _by_order(work: Sequence[Event], facts: LoopFacts) -> list[StepEvents]:
 
 
 def _captures_and_passes(events: Sequence[Event]) -> Iterable[StepEvents]:
-    """Captures with the passes that warm up for them, and the passes that do not, which are
-    fallbacks."""
+    """Separate captures with their warmup passes from other passes, which are fallbacks."""
     waiting: list[Event] = []
     for event in events:
         if event.kind is EventKind.CAPTURE:
@@ -205,7 +206,7 @@ def _step_of(events: Sequence[Event]) -> StepEvents:
 
 
 def _place(step: StepEvents, book: FamilyBook) -> tuple[int | None, int | None]:
-    """The numbers of a step's family and member."""
+    """Return the numbers of a step's family and member."""
     if step.kind is StepKind.FALLBACK:
         return book.family_of_fallback(step.scope, _first_pass(step)), None
     if step.captures:
@@ -266,7 +267,7 @@ def _real_size(scope: ScopeFacts | None, kind: StepKind) -> tuple[int | None, Si
     method = SizeMethod.LABEL if scope.label else SizeMethod.ENGINE
     if scope.real is not None:
         return scope.real, method
-    # What runs eagerly is not padded: the key is what was asked for.
+    # Eager steps are not padded: their key is the requested size.
     if kind is StepKind.FALLBACK and scope.key:
         return scope.key[0], method
     return None, None
@@ -308,7 +309,7 @@ def _costs(
 
 
 def _thinned(values: Sequence[int]) -> tuple[int, ...]:
-    """At most LAUNCHES_KEPT of them, evenly over all."""
+    """Select at most LAUNCHES_KEPT items, evenly spaced."""
     if len(values) <= MAX_LAUNCH_SAMPLES:
         return tuple(values)
     return tuple(values[at * len(values) // MAX_LAUNCH_SAMPLES] for at in range(MAX_LAUNCH_SAMPLES))

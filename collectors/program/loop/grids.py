@@ -1,4 +1,4 @@
-"""Keys of graphs of which nobody says a size: by the grids of their kernels."""
+"""Derive keys of graphs without known sizes from the grids of their kernels."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod, Progr
 
 
 def with_grid_keys(loop: ProgramLoop, graphs: Sequence[CapturedGraph]) -> ProgramLoop:
-    """``loop`` with keys for families that have none: the blocks of the first kernel, in the first
-    direction, that differ from each member to every other. A family whose members have other
-    numbers of kernels, or no such kernel, stays without."""
+    """Add keys to families without keys: the number of blocks of the first kernel, in the first
+    direction, that differs between all members.
+
+    Families whose members have different numbers of kernels, or no such kernel, stay without keys.
+    """
     nodes = {graph.id: graph.nodes for graph in graphs}
     families = tuple(_keyed(family, nodes) for family in loop.families)
     return msgspec.structs.replace(loop, families=families)

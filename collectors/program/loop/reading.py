@@ -1,4 +1,4 @@
-"""The loop of a process from the files that it left behind."""
+"""Read the loop of a process from its files."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from graphviz_dash.model.recording import Recording
 def read_loop(
     folder: Path, state: Recording, graphs: Sequence[CapturedGraph]
 ) -> ProgramLoop | None:
-    """The loop of the process that left ``folder`` and captured ``graphs``; None where it captured
-    nothing, or could write nothing."""
+    """Read the loop of the process of ``folder``, which captured ``graphs``. None without captures,
+    or if nothing was written."""
     if not (folder / FACTS_FILE).exists() or not (folder / EVENTS_FILE).exists():
         return None
     facts = msgspec.json.decode((folder / FACTS_FILE).read_bytes(), type=LoopFacts)
     names = [graph.graph for graph in state.graphs]
-    # One of the files may be younger where the process was killed.
+    # After a kill, one of the files may be newer.
     later = tuple(GraphFacts(graph.captured_at) for graph in state.graphs[len(facts.graphs) :])
     facts.graphs = (*facts.graphs[: len(state.graphs)], *later)
     progress = read_progress(folder)
@@ -40,7 +40,7 @@ def read_loop(
         facts.dropped = max(facts.dropped, progress.dropped)
     limits = {EventKind.SCOPE: len(facts.scopes), EventKind.PASS: len(facts.passes)}
     limits |= dict.fromkeys((EventKind.REPLAY, EventKind.CAPTURE, EventKind.GPU), len(names))
-    # The cudagraph trees capture nothing once, to make their memory pool.
+    # The cudagraph trees capture an empty graph once, to create their memory pool.
     empty = {number for number, graph in enumerate(state.graphs) if graph.nodes == 0}
     events = (
         event
