@@ -106,7 +106,7 @@ def recorder_on(graph: torch.cuda.CUDAGraph, build: Callable[[], object], settle
     """Run the recorder with ``graph`` known to it: captured again inside, as in a program."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         watcher = ProcessWatcher(Settings(skip=0, window=0), ProcessFolder(Path(folder)))
-        stack.enter_context(watcher.watching())
+        stack.enter_context(watcher.watch())
         captured = build()
         if settle:
             for _ in range(KEPT + 10):

@@ -31,9 +31,9 @@ from collectors.program.files import (
     Problems,
     ProcessFolder,
 )
-from collectors.program.launcher import signal_name
+from collectors.program.launcher import format_signal
 from collectors.program.loop.reading import read_loop
-from collectors.program.progress import read_progress, with_progress
+from collectors.program.progress import add_progress, read_progress
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
@@ -85,7 +85,7 @@ class Program:
     """Process id of the command. None if the program continues."""
 
 
-def check_free(output: Path, name: str) -> Path:
+def resolve_target(output: Path, name: str) -> Path:
     """Return the folder for the run ``name`` of the experiment ``output``.
 
     Raises:
@@ -117,7 +117,7 @@ def write_runs(
     Raises:
         GraphvizDashError: Writing fails, or the environment cannot be read.
     """
-    folders = [folder for folder in ProcessFolder.all_in(scratch) if saw_something(folder)]
+    folders = [folder for folder in ProcessFolder.list_all(scratch) if has_events(folder)]
     identities = [_read(folder / IDENTITY_FILE, Identity) for folder in folders]
     names: Counter[str] = Counter()
     targets = []
@@ -128,7 +128,7 @@ def write_runs(
     # A process that executes itself again keeps its id: the last one has the children.
     runs = {identity.pid: path.name for identity, path in zip(identities, targets, strict=True)}
     for folder, identity, target in zip(folders, identities, targets, strict=True):
-        for line in write_run(folder, target, program, _origin(identity, runs, program)):
+        for line in write_run(folder, target, program, _find_origin(identity, runs, program)):
             report(f"{target.name}: {line}")
     return tuple(targets)
 
@@ -142,7 +142,7 @@ def _free_target(output: Path, name: str, names: Counter[str]) -> Path:
             return target
 
 
-def _origin(identity: Identity, runs: dict[int, str], program: Program) -> ProcessOrigin:
+def _find_origin(identity: Identity, runs: dict[int, str], program: Program) -> ProcessOrigin:
     started = identity.started_by
     if started is None:
         inner = identity.parent_pid in program.pythons
@@ -156,7 +156,7 @@ def _origin(identity: Identity, runs: dict[int, str], program: Program) -> Proce
     )
 
 
-def saw_something(folder: Path) -> bool:
+def has_events(folder: Path) -> bool:
     """Check if the process of ``folder`` captured, replayed or finished a step."""
     if not (folder / STATE_FILE).exists():
         return False
@@ -174,11 +174,11 @@ def write_run(
     """
     identity = _read(folder / IDENTITY_FILE, Identity)
     returncode = None if identity.forked else program.returncode
-    graphs = _graphs(folder)
-    state = msgspec.structs.replace(_state(folder, graphs, returncode), process=origin)
+    graphs = _read_graphs(folder)
+    state = msgspec.structs.replace(_read_state(folder, graphs, returncode), process=origin)
     loop = read_loop(folder, state, graphs)
     is_killed = _is_killed(state, identity, program)
-    failures = _failures(folder, returncode, is_killed)
+    failures = _list_failures(folder, returncode, is_killed)
     trace = folder / TRACE_FILE
     try:
         with BundleWriter(target) as writer:
@@ -189,14 +189,14 @@ def write_run(
                 writer.add(parts.MEMORY, _read(folder / MEMORY_FILE, MemoryUse))
             if (folder / COMPILATION_FILE).exists():
                 compilation = _read(folder / COMPILATION_FILE, Compilation)
-                writer.add(parts.COMPILATION, _with_graphs(compilation, graphs))
+                writer.add(parts.COMPILATION, _drop_unread_graphs(compilation, graphs))
             for graph in graphs:
                 writer.add_graph(graph)
             if (folder / CAPTURE_TRACE_FILE).exists():
-                writer.add_trace(FileRole.CAPTURE_TRACE, _compressed(folder / CAPTURE_TRACE_FILE))
+                writer.add_trace(FileRole.CAPTURE_TRACE, _compress(folder / CAPTURE_TRACE_FILE))
             traced = trace.exists()
             if traced:
-                writer.add_trace(FileRole.REPLAY_TRACE, _compressed(trace))
+                writer.add_trace(FileRole.REPLAY_TRACE, _compress(trace))
             writer.commit(
                 Manifest(
                     format=FORMAT_NAME,
@@ -217,8 +217,8 @@ def write_run(
                     group=identity.group,
                     status="killed" if is_killed else "failed" if failures else "complete",
                     failures=failures,
-                    absent=_absent(state, folder, traced, program.unhooked),
-                    environment=_environment(folder, identity),
+                    absent=_list_absent(state, folder, traced, program.unhooked),
+                    environment=_read_environment(folder, identity),
                     files=(),
                 )
             )
@@ -226,10 +226,10 @@ def write_run(
         raise GraphvizDashError(
             f"{target}: could not be written ({error.strerror or error}); nothing of it was kept."
         ) from error
-    return _warnings(state, is_killed)
+    return _list_warnings(state, is_killed)
 
 
-def _warnings(state: Recording, is_killed: bool) -> tuple[str, ...]:
+def _list_warnings(state: Recording, is_killed: bool) -> tuple[str, ...]:
     warnings = []
     if is_killed:
         warnings.append(f"the process was killed; {KILLED}")
@@ -243,7 +243,7 @@ def _warnings(state: Recording, is_killed: bool) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _graphs(folder: Path) -> tuple[CapturedGraph, ...]:
+def _read_graphs(folder: Path) -> tuple[CapturedGraph, ...]:
     """Read the graphs in the order of their captures, each followed by its bodies. Skips a file
     that a killed process was writing."""
     files = (folder / GRAPHS_FOLDER).glob("graph-*.json")
@@ -254,7 +254,7 @@ def _graphs(folder: Path) -> tuple[CapturedGraph, ...]:
     return tuple(_read(file, CapturedGraph) for file in sorted(files, key=order))
 
 
-def _with_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, ...]) -> Compilation:
+def _drop_unread_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, ...]) -> Compilation:
     """Remove the names of graphs without files from ``compilation``."""
     written = {graph.id for graph in graphs}
     return msgspec.structs.replace(
@@ -266,11 +266,13 @@ def _with_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, ...]) ->
     )
 
 
-def _state(folder: Path, graphs: tuple[CapturedGraph, ...], returncode: int | None) -> Recording:
+def _read_state(
+    folder: Path, graphs: tuple[CapturedGraph, ...], returncode: int | None
+) -> Recording:
     """Read the recording. Graphs without files count as unread."""
     state = _read(folder / STATE_FILE, Recording)
     if state.ended is False:
-        state = with_progress(state, read_progress(folder))
+        state = add_progress(state, read_progress(folder))
     written = {graph.id for graph in graphs}
     return msgspec.structs.replace(
         state,
@@ -284,7 +286,7 @@ def _state(folder: Path, graphs: tuple[CapturedGraph, ...], returncode: int | No
     )
 
 
-def _compressed(trace: Path) -> Path:
+def _compress(trace: Path) -> Path:
     """Compress a trace, which is too slow to do inside the program."""
     packed = trace.with_name(f"{trace.name}.gz")
     with trace.open("rb") as source, gzip.open(packed, "wb", compresslevel=6) as target:
@@ -302,11 +304,11 @@ def _is_killed(state: Recording, identity: Identity, program: Program) -> bool:
     )
 
 
-def _failures(folder: Path, returncode: int | None, is_killed: bool) -> tuple[Failure, ...]:
+def _list_failures(folder: Path, returncode: int | None, is_killed: bool) -> tuple[Failure, ...]:
     if (folder / FAILURE_FILE).exists():
         return (_read(folder / FAILURE_FILE, Failure),)
     if returncode is not None and returncode < 0:
-        died = f"the program was ended by {signal_name(-returncode)}"
+        died = f"the program was ended by {format_signal(-returncode)}"
     elif is_killed:
         died = f"the process was killed, or ended without exit handlers; {KILLED}"
     else:
@@ -314,7 +316,7 @@ def _failures(folder: Path, returncode: int | None, is_killed: bool) -> tuple[Fa
     return (Failure(Pass.RECORDED, "ProcessDied", died, None, ""),)
 
 
-def _absent(
+def _list_absent(
     state: Recording, folder: Path, traced: bool, unhooked: str | None
 ) -> tuple[Absent, ...]:
     facts = [Absent(fact, ONCE) for fact in (Fact.CLEAN_PASS, Fact.MEMORY_PASS)]
@@ -324,7 +326,7 @@ def _absent(
         reason = "the program captured its graphs while no profiler of ours ran (--attribute)"
         facts.append(Absent(Fact.CAPTURE_PASS, reason))
     if not traced:
-        facts.append(Absent(Fact.TRACED_PASS, _why_untraced(state)))
+        facts.append(Absent(Fact.TRACED_PASS, _explain_missing_trace(state)))
     if not (folder / MEMORY_FILE).exists():
         reason = "its recording has no end: the process was ended, or nothing more could be written"
         facts.append(Absent(Fact.MEMORY, reason))
@@ -344,7 +346,7 @@ def _absent(
     return tuple(facts)
 
 
-def _why_untraced(state: Recording) -> str:
+def _explain_missing_trace(state: Recording) -> str:
     if state.window_refused is not None:
         return state.window_refused
     if state.window_open_ns is not None and state.ended is False:
@@ -357,7 +359,7 @@ def _why_untraced(state: Recording) -> str:
     )
 
 
-def _environment(folder: Path, identity: Identity) -> Environment:
+def _read_environment(folder: Path, identity: Identity) -> Environment:
     file = folder / ENVIRONMENT_FILE
     if not file.exists():
         # The program was killed early or has no GPU; the machine is still the same.

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.program.bundle import Program, check_free, write_runs
+from collectors.program.bundle import Program, resolve_target, write_runs
 from collectors.program.files import Settings
 from collectors.program.launcher import (
-    end_like,
+    describe_unhooked,
+    exit_like,
+    explain_unwatched,
     require_hook,
     run_program,
-    unhooked,
-    why_unwatched,
 )
 from collectors.program.recovery import (
     STAGING_NAME,
@@ -68,7 +68,7 @@ def record_program(
         InputError: The program is missing, or a run of that name exists.
         MissingRequirementError: The program's Python lacks a module that the recorder needs.
     """
-    check_free(request.output, request.name)
+    resolve_target(request.output, request.name)
     require_hook(request.program, NEEDS)
     request.output.mkdir(parents=True, exist_ok=True)
     finish_recordings(request.output, report)
@@ -80,13 +80,13 @@ def record_program(
         window_replays=request.window_replays,
         window_seconds=request.window_seconds,
     )
-    name = program_name(request.program)
+    name = get_program_name(request.program)
     with Staging(request.output, STAGING_NAME) as staging:
         mark_unfinished(staging.path, Unfinished(request.name, request.typed, name))
         text = msgspec.json.encode(settings).decode()
         ended = run_program(request.program, HOOK, text, staging.path)
-        refusal = _refusal(staging.path)
-        refused = unhooked(ended)
+        refusal = _explain_refusal(staging.path)
+        refused = describe_unhooked(ended)
         pythons = frozenset(process.pid for process in ended.processes)
         program = Program(request.typed, name, ended.returncode, refused, pythons, ended.pid)
         try:
@@ -96,11 +96,11 @@ def record_program(
             report(escape_control_characters(f"Error: {error}"))
             return (), ended.returncode
     if not written:
-        report(f"Nothing was recorded: {refusal or why_unwatched(ended) or _NOTHING_SEEN}.")
+        report(f"Nothing was recorded: {refusal or explain_unwatched(ended) or _NOTHING_SEEN}.")
     return written, ended.returncode
 
 
-def _refusal(scratch: Path) -> str | None:
+def _explain_refusal(scratch: Path) -> str | None:
     """Explain why the recorder cannot write into ``scratch``. None if it can."""
     try:
         (scratch / "last").write_bytes(bytes(1 << 16))
@@ -109,17 +109,17 @@ def _refusal(scratch: Path) -> str | None:
     return None
 
 
-def finish(returncode: int, written: bool) -> int:
+def get_exit_code(returncode: int, written: bool) -> int:
     """Return the exit code of the command: the program's, or 1 if it succeeded without a recording.
 
     If a signal killed the program, the same signal kills this process.
     """
     if returncode == 0 and not written:
         return GraphvizDashError.exit_code
-    return end_like(returncode)
+    return exit_like(returncode)
 
 
-def program_name(command: Sequence[str]) -> str:
+def get_program_name(command: Sequence[str]) -> str:
     """Return the script or module that a command runs: ``train.py`` for ``python -u /x/train.py
     -v``."""
     for index, argument in enumerate(command):

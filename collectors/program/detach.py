@@ -40,7 +40,7 @@ def find_obstacle() -> str | None:
         return f"the program's environment has {TEARDOWN}={asked}"
     if _NO_REINIT in os.environ:
         return f"the program's environment has {_NO_REINIT}"
-    version = _cuda_version()
+    version = _parse_cuda_version()
     if version is None:
         return "this torch was not built for CUDA"
     if version < _FIRST_CUDA:
@@ -54,12 +54,12 @@ def reserve_variable() -> None:
     Growing the environment moves it, which is unsafe while other threads read it.
     """
     if TEARDOWN not in os.environ:
-        with teardown_requested():
+        with request_teardown():
             pass
 
 
 @contextmanager
-def teardown_requested() -> Iterator[None]:
+def request_teardown() -> Iterator[None]:
     """Ask Kineto to detach CUPTI when a profiler stops inside the block."""
     if TEARDOWN in os.environ:
         yield
@@ -76,7 +76,7 @@ class TeardownWait:
     """Waits until Kineto's thread has detached CUPTI. Create it before the profiler stops."""
 
     def __init__(self) -> None:
-        self._before = _threads()
+        self._before = _list_threads()
 
     def finish(self) -> bool:
         """Call the CUDA runtime until the thread has ended. False after a second.
@@ -84,27 +84,27 @@ class TeardownWait:
         Raises:
             RuntimeError: CUDA fails.
         """
-        started = _threads() - self._before
+        started = _list_threads() - self._before
         end = time.monotonic() + _WAIT_S
         while True:
             # CUPTI detaches when a call of the runtime returns. This call is cheap, and allowed
             # during captures of other threads.
             torch.cuda.current_device()
-            if not started & _threads():
+            if not started & _list_threads():
                 return True
             if time.monotonic() >= end:
                 return False
             time.sleep(_POLL_S)
 
 
-def _threads() -> set[str]:
+def _list_threads() -> set[str]:
     try:
         return set(os.listdir("/proc/self/task"))
     except OSError:
         return set()
 
 
-def _cuda_version() -> tuple[int, int] | None:
+def _parse_cuda_version() -> tuple[int, int] | None:
     numbers = (torch.version.cuda or "").split(".")[:2]
     if len(numbers) != 2 or not all(number.isdecimal() for number in numbers):
         return None

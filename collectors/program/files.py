@@ -101,7 +101,7 @@ class ProcessFolder:
         (path / GRAPHS_FOLDER).mkdir()
 
     @classmethod
-    def new(cls, scratch: Path) -> ProcessFolder:
+    def create(cls, scratch: Path) -> ProcessFolder:
         """Create a folder in ``scratch`` for this process, named by process id and time: a program
         that executes itself again keeps its id.
 
@@ -113,7 +113,7 @@ class ProcessFolder:
         return cls(path)
 
     @staticmethod
-    def all_in(scratch: Path) -> list[Path]:
+    def list_all(scratch: Path) -> list[Path]:
         """List the folders in ``scratch``, by time of their creation."""
         return sorted(
             (file.parent for file in scratch.glob(f"*-*/{IDENTITY_FILE}")),
@@ -125,13 +125,13 @@ class ProcessFolder:
         gone."""
         file = self.path / name
         part = file.with_name(f".{file.name}")
-        with self._refusals_counted(name):
-            _write(part, encoded(content))
+        with self._count_refusals(name):
+            _write(part, encode_json(content))
             part.replace(file)
 
     def append(self, name: str, content: bytes) -> None:
         """Append ``content`` to the file ``name``. Failures are counted."""
-        with self._refusals_counted(name):
+        with self._count_refusals(name):
             _append(self.path / name, content)
 
     def overwrite(self, name: str, content: bytes) -> None:
@@ -139,11 +139,11 @@ class ProcessFolder:
 
         A concurrent reader may see a partial write; use it for numbers.
         """
-        with self._refusals_counted(name):
+        with self._count_refusals(name):
             _overwrite(self.path / name, content)
 
     @contextmanager
-    def _refusals_counted(self, name: str) -> Iterator[None]:
+    def _count_refusals(self, name: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -181,19 +181,19 @@ def _refuse_above_limit(file: Path, size: int) -> None:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file))
 
 
-def encoded(content: msgspec.Struct) -> bytes:
+def encode_json(content: msgspec.Struct) -> bytes:
     """Encode ``content`` as JSON, with non-text bytes of paths escaped."""
     try:
         return msgspec.json.encode(content)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_plain(msgspec.to_builtins(content)))
+        return msgspec.json.encode(_escape_text(msgspec.to_builtins(content)))
 
 
-def _plain(value: Any) -> Any:
+def _escape_text(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {_escape_text(key): _escape_text(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_escape_text(item) for item in value]
     return value

@@ -37,7 +37,7 @@ class OptimizerSteps:
     def start(self) -> None:
         """Start to watch."""
         self._active = True
-        self._handle = register_optimizer_step_post_hook(self._stepped)
+        self._handle = register_optimizer_step_post_hook(self._handle_step)
 
     def stop(self) -> None:
         """Stop calling ``on_step``. May be called again.
@@ -50,7 +50,7 @@ class OptimizerSteps:
             self._handle.remove()
             self._handle = None
 
-    def _stepped(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+    def _handle_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
         # The compiler folds the constant and removes the rest, so that compilation does not change.
         if torch.compiler.is_compiling() or not self._active:
             return
@@ -63,7 +63,7 @@ class OptimizerSteps:
 
 
 @contextmanager
-def optimizer_steps(on_step: Callback, guard: Guard) -> Iterator[None]:
+def watch_optimizer_steps(on_step: Callback, guard: Guard) -> Iterator[None]:
     """Call ``on_step`` after each step of an optimizer inside the block."""
     steps = OptimizerSteps(on_step, guard)
     steps.start()
@@ -101,7 +101,7 @@ class OutermostCalls:
         self._in_a_row = 0
         self._narrowed: tuple[Any, Callable[..., Any]] | None = None
         self._entries: list[tuple[Any, str, Any, Any]] = []
-        self._call_module = self._wrapper()
+        self._call_module = self._wrap_call()
         self._stopped = False
 
     def start(self) -> None:
@@ -109,7 +109,7 @@ class OutermostCalls:
         torch.nn.Module.__call__ = self._call_module
         for holder, name in ((torch, "compile"), (torch.export, "export")):
             original = getattr(holder, name)
-            ours = self._giving_way(original)
+            ours = self._wrap_entry(original)
             self._entries.append((holder, name, original, ours))
             setattr(holder, name, ours)
 
@@ -129,10 +129,10 @@ class OutermostCalls:
             if getattr(holder, name) is ours:
                 setattr(holder, name, original)
 
-    def _wrapper(self, kind: Any = None) -> Callable[..., Any]:
+    def _wrap_call(self, kind: Any = None) -> Callable[..., Any]:
         """Build a replacement for ``Module.__call__``, or for the ``__call__`` of one class."""
-        original, local, outermost = self._original, self._local, self._outermost
-        returned = self._returned
+        original, local, outermost = self._original, self._local, self._report_call
+        returned = self._report_return
 
         def call_module(module: Any, *args: Any, **kwargs: Any) -> Any:
             inside = getattr(local, "inside", False)
@@ -154,12 +154,12 @@ class OutermostCalls:
 
         return call_module
 
-    def _returned(self, module: Any, began: int) -> None:
+    def _report_return(self, module: Any, began: int) -> None:
         with self._guard:
             if self._on_return is not None:
                 self._on_return(module, began)
 
-    def _outermost(self, module: Any, inputs: tuple[Any, ...]) -> int | None:
+    def _report_call(self, module: Any, inputs: tuple[Any, ...]) -> int | None:
         """Return the start of the call if its end must be reported."""
         if self._stopped:
             return None
@@ -169,31 +169,31 @@ class OutermostCalls:
             self._in_a_row = self._in_a_row + 1 if id(module) == self._last else 1
             self._last = id(module)
             if self._in_a_row >= self._SETTLED and self._narrowed is None:
-                self._narrow(type(module))
+                self._watch_class_only(type(module))
         return time.perf_counter_ns() if wanted else None
 
-    def _narrow(self, kind: type) -> None:
+    def _watch_class_only(self, kind: type) -> None:
         """Watch only one class: inner modules cost nothing then."""
         if torch.nn.Module.__call__ is not self._call_module:
             return
         torch.nn.Module.__call__ = self._original
         if "__call__" in vars(kind) or kind is torch.nn.Module:
             return
-        self._narrowed = kind, self._wrapper(kind)
+        self._narrowed = kind, self._wrap_call(kind)
         setattr(kind, "__call__", self._narrowed[1])  # noqa: B010  # a class, which mypy guards
 
-    def _giving_way(self, entry: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_entry(self, entry: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(entry)
         def compile_without_us(*args: Any, **kwargs: Any) -> Any:
             with self._guard:
                 self.stop()
-                args = tuple(self._bare(arg) for arg in args)
+                args = tuple(self._unwrap_method(arg) for arg in args)
             with HIDDEN_FRAME:
                 return entry(*args, **kwargs)
 
         return compile_without_us
 
-    def _bare(self, argument: Any) -> Any:
+    def _unwrap_method(self, argument: Any) -> Any:
         """Replace a bound ``module.__call__`` of the watch by torch's."""
         ours = isinstance(argument, MethodType) and argument.__func__.__name__ == "call_module"
         return MethodType(self._original, argument.__self__) if ours else argument

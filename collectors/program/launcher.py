@@ -75,8 +75,9 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
     Args:
         command: Program and arguments, as split by a shell.
         hook: ``module:function``, called without arguments right after ``import torch``, in the
-            importing thread. It reads :func:`settings` and :func:`scratch_folder`. The result lists
-            its errors. It runs again in a child that imports torch, but not in later forks.
+            importing thread. It reads :func:`get_settings` and :func:`get_scratch_folder`. The
+            result lists its errors. It runs again in a child that imports torch, but not in later
+            forks.
         settings: Text for the hook.
         scratch: Existing folder for files of the hooks.
 
@@ -85,9 +86,9 @@ def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path)
     """
     (scratch / _NOTES).mkdir(exist_ok=True)
     try:
-        with _signals_held() as passed_to:
-            environment = hooked_environment(hook, settings, scratch)
-            process = subprocess.Popen(_runnable(command), env=environment)
+        with _forward_signals() as passed_to:
+            environment = build_environment(hook, settings, scratch)
+            process = subprocess.Popen(_resolve_command(command), env=environment)
             passed_to.append(process)
             returncode = process.wait()
     except OSError as error:
@@ -105,7 +106,7 @@ def read_processes(scratch: Path) -> tuple[PythonProcess, ...]:
     )
 
 
-def hooked_environment(hook: str, settings: str, scratch: Path) -> dict[str, str]:
+def build_environment(hook: str, settings: str, scratch: Path) -> dict[str, str]:
     """Build the environment in which each Python calls ``hook``; see :func:`run_program`."""
     environment = os.environ | {HOOK: hook, SETTINGS: settings, SCRATCH: str(scratch.resolve())}
     before = os.environ.get("PYTHONPATH")
@@ -113,17 +114,17 @@ def hooked_environment(hook: str, settings: str, scratch: Path) -> dict[str, str
     return environment
 
 
-def settings() -> str:
+def get_settings() -> str:
     """Return the text given to :func:`run_program`, in a hook."""
     return os.environ[SETTINGS]
 
 
-def scratch_folder() -> Path:
+def get_scratch_folder() -> Path:
     """Return the folder given to :func:`run_program`, in a hook."""
     return Path(os.environ[SCRATCH])
 
 
-def why_unwatched(ended: ProgramExit) -> str | None:
+def explain_unwatched(ended: ProgramExit) -> str | None:
     """Explain in one sentence why no process could be hooked. None if one was hooked."""
     if any(process.torch and process.error is None for process in ended.processes):
         return None
@@ -135,7 +136,7 @@ def why_unwatched(ended: ProgramExit) -> str | None:
     return "it started no Python that reads PYTHONPATH (-I, -E and -S turn that off)"
 
 
-def unhooked(ended: ProgramExit) -> str | None:
+def describe_unhooked(ended: ProgramExit) -> str | None:
     """Describe processes that imported torch but could not be recorded. None if all were
     recorded."""
     torch = [process for process in ended.processes if process.torch]
@@ -145,7 +146,7 @@ def unhooked(ended: ProgramExit) -> str | None:
     return f"{len(errors)} of {pluralize(len(torch), 'process')} could not be, first: {errors[0]}"
 
 
-def end_like(returncode: int) -> int:
+def exit_like(returncode: int) -> int:
     """Return the exit code for the caller's caller. If a signal killed the program, die by it."""
     if returncode >= 0:
         return returncode
@@ -161,7 +162,7 @@ def end_like(returncode: int) -> int:
     return 128 + number
 
 
-def signal_name(number: int) -> str:
+def format_signal(number: int) -> str:
     """Return ``SIGTERM`` for 15. Real-time signals have a number only."""
     try:
         return signal.Signals(number).name
@@ -169,7 +170,7 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def _runnable(command: Sequence[str]) -> list[str]:
+def _resolve_command(command: Sequence[str]) -> list[str]:
     if not command:
         raise InputError("the command line", "nothing after --", "a program and its arguments")
     where = shutil.which(command[0])
@@ -183,7 +184,7 @@ def _runnable(command: Sequence[str]) -> list[str]:
 
 
 @contextmanager
-def _signals_held() -> Iterator[list[subprocess.Popen[bytes]]]:
+def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
     """Forward signals that would end this process to the processes in the list, unless these
     received them too.
 
@@ -231,7 +232,7 @@ def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:
     )
     try:
         asked = subprocess.run(
-            [_runnable(command)[0], "-c", code, *modules],
+            [_resolve_command(command)[0], "-c", code, *modules],
             capture_output=True,
             text=True,
             check=False,

@@ -30,7 +30,7 @@ from graphviz_dash.model.recording import StartMethod
 from graphviz_dash.model.run import Pass, RankGroup
 
 
-def process_identity(environment: Mapping[str, str], forked: bool) -> Identity:
+def read_identity(environment: Mapping[str, str], forked: bool) -> Identity:
     """Read the rank of this process from a launcher such as torchrun."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     numbers = [environment.get(name, "") for name in names]
@@ -39,18 +39,18 @@ def process_identity(environment: Mapping[str, str], forked: bool) -> Identity:
         rank, size, device = map(int, numbers)
         group = RankGroup(size, device, get_recorded_settings(environment))
     torch_version, python = str(torch.__version__), platform.python_version()
-    return with_origin(Identity(rank, group, torch_version, python, forked))
+    return add_origin(Identity(rank, group, torch_version, python, forked))
 
 
-def with_origin(identity: Identity) -> Identity:
+def add_origin(identity: Identity) -> Identity:
     """Add the origin of this process in the program to ``identity``, as far as known."""
-    role, parent_pid, started_by = _origin(identity.forked)
+    role, parent_pid, started_by = _find_origin(identity.forked)
     return replace(
         identity, role=role, pid=os.getpid(), parent_pid=parent_pid, started_by=started_by
     )
 
 
-def _origin(forked: bool) -> tuple[str, int, StartMethod | None]:
+def _find_origin(forked: bool) -> tuple[str, int, StartMethod | None]:
     """Return the name of this process, its parent's id, and its start method, from multiprocessing
     or a fork. Imports no further modules."""
     script = Path(sys.argv[0]).name if sys.argv else ""

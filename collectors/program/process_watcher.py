@@ -44,23 +44,23 @@ class ProcessWatcher:
         self._follow = follow
         self._mind_end = mind_end
         self._end_minded = False
-        self._guard = Guard(self._give_up)
+        self._guard = Guard(self._stop_failing_recorder)
         self._earlier = ReplayCounter("earlier", None)
-        self._recorder: ProgramRecorder | None = self._recorder_in(folder)
+        self._recorder: ProgramRecorder | None = self._create_recorder(folder)
         self._parents: ProgramRecorder | None = None
         self._stopped: ProgramRecorder | None = None
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watch(self) -> Iterator[None]:
         """Watch inside the block, then write everything and restore torch."""
         with ExitStack() as end:
             end.callback(self.start())
             end.callback(partial(self.finish, goes_on=True))
-            end.push(self._block_ended)
+            end.push(self._handle_block_end)
             yield
 
-    def _block_ended(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self.ended_by(error)
+    def _handle_block_end(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self.keep_error(error)
 
     def start(self) -> Callable[[], None]:
         """Start to watch. Returns a function that restores torch."""
@@ -84,35 +84,35 @@ class ProcessWatcher:
         if recorder is not None:
             recorder.finish()
 
-    def _give_up(self) -> None:
+    def _stop_failing_recorder(self) -> None:
         """Stop a recorder that keeps failing; :meth:`finish` writes what it has."""
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             self._stopped = recorder
-            recorder.give_up()
+            recorder.stop_early()
 
-    def ended_by(self, error: BaseException | None) -> None:
+    def keep_error(self, error: BaseException | None) -> None:
         """Keep the error that ends the program, if any."""
         with self._guard:
             if self._recorder is not None:
                 self._recorder.write_failure(error)
 
-    def forked(self) -> None:
+    def reset_after_fork(self) -> None:
         """Reset in a child, right after the fork."""
-        self._guard = Guard(self._give_up)
+        self._guard = Guard(self._stop_failing_recorder)
         self._end_minded = False
         self._stopped = None
         with self._guard:
             if self._recorder is not None:
-                self._recorder.disown()
+                self._recorder.disable()
                 self._parents, self._recorder = self._recorder, None
             self._earlier.replays = 0
 
-    def step(self) -> None:
+    def record_step(self) -> None:
         """Record the end of a step, reported by the program."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.step()
+                self._recorder.record_step()
 
     # Calls from torch's methods.
 
@@ -120,69 +120,69 @@ class ProcessWatcher:
         """Create the block of a label. None without a recorder."""
         with self._guard:
             if self._parents is not None:
-                self._follow_fork()
+                self._create_fork_recorder()
             if self._recorder is not None:
                 return self._recorder.loop.label(said)
         return None
 
-    def begins(self, graph: object, pool: Any) -> ReplayCounter | None:
+    def begin_capture(self, graph: object, pool: Any) -> ReplayCounter | None:
         """Handle the start of a capture, perhaps the first in a forked child."""
         with self._guard:
-            self._follow_fork()
+            self._create_fork_recorder()
             if self._recorder is not None:
                 if not self._end_minded:
                     self._end_minded = True
                     self._mind_end()
-                return self._recorder.begins(graph, pool)
+                return self._recorder.begin_capture(graph, pool)
         return None
 
-    def ends(self, counter: ReplayCounter) -> None:
+    def end_capture(self, counter: ReplayCounter) -> None:
         """Handle the call that ends a capture."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.ends(counter)
+                self._recorder.end_capture(counter)
 
-    def captured(self, counter: ReplayCounter, graph: object, took: int) -> None:
+    def record_capture(self, counter: ReplayCounter, graph: object, took: int) -> None:
         """Handle a finished capture. ``took``: duration of the call that ends it, in ns."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.captured(counter, graph, took)
+                self._recorder.record_capture(counter, graph, took)
 
-    def instantiated(self, counter: ReplayCounter, took: int) -> None:
+    def record_instantiation(self, counter: ReplayCounter, took: int) -> None:
         """Handle the instantiation of a graph that the program keeps."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.loop.instantiated(counter.number, took)
+                self._recorder.loop.record_instantiation(counter.number, took)
 
-    def timer(self, counter: ReplayCounter) -> ReplayTimer | None:
+    def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:
         """Create a timer for the next replay on the GPU. None if it is not timed."""
         with self._guard:
             if self._recorder is not None:
-                return self._recorder.loop.timer(counter.number)
+                return self._recorder.loop.create_timer(counter.number)
         return None
 
-    def failed(self, counter: ReplayCounter, error: BaseException) -> None:
+    def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
         """Handle a capture that could not start or end."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.failed(counter, error)
+                self._recorder.record_failure(counter, error)
 
-    def replays(self, counter: ReplayCounter) -> None:
+    def record_replay(self, counter: ReplayCounter) -> None:
         """Handle the replay of an awake graph."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.replays(counter)
+                self._recorder.record_replay(counter)
             else:
                 counter.awake = False
 
-    def _follow_fork(self) -> None:
+    def _create_fork_recorder(self) -> None:
         """Create the recorder of a forked child, if it has none."""
         if self._parents is not None and self._follow is not None:
             parents, self._parents = self._parents, None
-            parents.unhook()
-            recorder = self._recorder_in(self._follow())
+            parents.restore_torch()
+            recorder = self._create_recorder(self._follow())
             recorder.start(forked=True)
             self._recorder = recorder
 
-    def _recorder_in(self, folder: ProcessFolder) -> ProgramRecorder:
+    def _create_recorder(self, folder: ProcessFolder) -> ProgramRecorder:
         return ProgramRecorder(self._settings, folder, self._earlier, self._guard)

@@ -25,8 +25,8 @@ from msgspec import Struct
 from torch.autograd.profiler import _run_on_profiler_stop, profile
 
 from collectors.guard import Guard
-from collectors.program.detach import TeardownWait, find_obstacle, teardown_requested
-from collectors.program.profiler_watch import ProfilerWatch, own_profiler
+from collectors.program.detach import TeardownWait, find_obstacle, request_teardown
+from collectors.program.profiler_watch import ProfilerWatch, mark_own_profiler
 from graphviz_dash.model.absence import Fact, Missing
 
 _NO_ANSWER: Final = "CUPTI did not detach within a second"
@@ -95,7 +95,7 @@ class TraceWriter:
         """Write the profiler's ``result`` to ``trace`` at the next :meth:`write`."""
         self._pending.append((result, trace, on_problem))
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Drop all traces in a forked child: they belong to the parent."""
         self._pending.clear()
         self._lock = threading.Lock()
@@ -155,7 +155,7 @@ class Session:
         # No Python stacks: torch 2.11 crashed when they started next to running threads.
         self._profiler: Any = profile(use_device="cuda", use_kineto=True, record_shapes=shapes)
         self._thread = get_ident()
-        with own_profiler():
+        with mark_own_profiler():
             self._profiler.__enter__()
         self._result: Any = None
         _add_rank()
@@ -204,7 +204,7 @@ class Session:
     def _stop_and_detach(self) -> str | None:
         """Return the reason why CUPTI is still attached. None if it is detached."""
         wait = TeardownWait()
-        with teardown_requested():
+        with request_teardown():
             self._stop()
             try:
                 is_detached = wait.finish()
@@ -215,14 +215,14 @@ class Session:
     def _stop(self) -> None:
         # The profiler's own exit builds Python objects of all events before torch 2.7.
         torch.cuda.synchronize()
-        with own_profiler():
+        with mark_own_profiler():
             self._result = torch.autograd._disable_profiler()
         _run_on_profiler_stop()
 
     def discard(self) -> None:
         """Stop the profiler without a trace, in the thread that started it, after Kineto has
         cancelled its session for another one."""
-        with suppress(RuntimeError), own_profiler():
+        with suppress(RuntimeError), mark_own_profiler():
             # torch 2.11 crashes when it stops a profiler and Kineto has no session.
             self._profiler._prepare_trace()
             torch.autograd._disable_profiler()
@@ -240,7 +240,7 @@ def start_session(
     fact: Fact, shapes: bool, thread_ends: Callable[[], None], profilers: ProfilerWatch
 ) -> Session | Missing:
     """Start a session for the pass ``fact``, or return the reason if that is impossible now."""
-    with profilers.paused() as is_profiled:
+    with profilers.hold_starts() as is_profiled:
         if is_profiled or torch.autograd._profiler_enabled():
             return Missing(fact, "a profiler of the program was running")
         try:

@@ -54,7 +54,7 @@ class LeftSession(Protocol):
 
 
 @contextmanager
-def own_profiler() -> Iterator[None]:
+def mark_own_profiler() -> Iterator[None]:
     """Mark profiler calls of this thread inside the block as the recorder's."""
     before = getattr(_recorder, "is_active", False)
     _recorder.is_active = True
@@ -101,18 +101,18 @@ class ProfilerWatch:
                 setattr(module, name, original)
         self._replaced.clear()
 
-    def forget(self) -> None:
+    def disable(self) -> None:
         """Deactivate in a forked child, whose parent may hold the lock."""
         self._is_active = False
         self._lock = threading.RLock()
 
     @contextmanager
-    def paused(self) -> Iterator[bool]:
+    def hold_starts(self) -> Iterator[bool]:
         """Hold back starts of the program inside the block. True if a profiler runs already."""
         with self._lock:
             yield bool(self._threads)
 
-    def leave(self, session: LeftSession) -> None:
+    def keep_session(self, session: LeftSession) -> None:
         """Keep a session that could not be stopped, for its thread to discard."""
         self._left.append(session)
 
@@ -167,11 +167,11 @@ class ProfilerWatch:
                     return original(*args, **kwargs)
             finally:
                 if not getattr(_recorder, "is_active", False):
-                    self._forget_thread()
+                    self._remove_thread()
 
         return stop_profiler
 
-    def _forget_thread(self) -> None:
+    def _remove_thread(self) -> None:
         if get_ident() in self._threads:
             self._threads.discard(get_ident())
         else:
@@ -197,14 +197,14 @@ def _start_substitute() -> bool:
         False,
         torch._C._profiler._ExperimentalConfig(),
     )
-    with own_profiler():
+    with mark_own_profiler():
         autograd._enable_profiler(config, set())
     return True
 
 
 def _stop_substitute() -> None:
     if torch.autograd._profiler_enabled():
-        with own_profiler():
+        with mark_own_profiler():
             torch.autograd._disable_profiler()
 
 

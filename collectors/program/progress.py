@@ -85,7 +85,7 @@ class ProgressFiles:
 
 def read_progress(folder: Path) -> Progress | None:
     """Read the last progress of a process. None if it wrote none."""
-    counts, times = _numbers(folder / COUNTS_FILE), _numbers(folder / STEPS_FILE)
+    counts, times = _read_numbers(folder / COUNTS_FILE), _read_numbers(folder / STEPS_FILE)
     if len(counts) < _HEAD:
         return None
     written_ns, series, length, drain_ns, steps, dropped, *replays = counts
@@ -95,7 +95,7 @@ def read_progress(folder: Path) -> Progress | None:
     )
 
 
-def with_progress(state: Recording, progress: Progress | None) -> Recording:
+def add_progress(state: Recording, progress: Progress | None) -> Recording:
     """Update ``state`` of a killed process to its last progress."""
     if progress is None:
         return state
@@ -113,7 +113,7 @@ def with_progress(state: Recording, progress: Progress | None) -> Recording:
     )
 
 
-def _numbers(file: Path) -> Sequence[int]:
+def _read_numbers(file: Path) -> Sequence[int]:
     """Read 64-bit numbers from ``file``, without a truncated one. Empty without a file."""
     numbers = array("q")
     if file.exists():

@@ -39,8 +39,8 @@ from collectors.program.flusher import Flusher
 from collectors.program.hooks import OptimizerSteps, OutermostCalls
 from collectors.program.loop.recorder import LoopRecorder
 from collectors.program.process_facts import (
-    process_identity,
-    with_origin,
+    add_origin,
+    read_identity,
     write_environment,
     write_failure,
     write_memory,
@@ -122,16 +122,16 @@ class ProgramRecorder:
         self._settings = settings
         self._folder = folder
         self._guard = guard
-        self._clock = StepClock(self._step_ended, self._step_began)
-        self.loop = LoopRecorder(folder, guard, self._scope_ended)
+        self._clock = StepClock(self._handle_step_end, self._handle_step_start)
+        self.loop = LoopRecorder(folder, guard, self._handle_scope_end)
         """Records which graphs are replayed, when, and in which step."""
-        self._profilers = ProfilerWatch(self._profiler_starts, guard)
+        self._profilers = ProfilerWatch(self._handle_profiler_start, guard)
         thread_ends = partial(self.end_traces, end=WindowEnd.THREAD)
         self._window = TracedWindow(
             settings,
             folder.path / TRACE_FILE,
             guard,
-            self.loop.marked,
+            self.loop.record_marked_step,
             thread_ends,
             self._profilers,
         )
@@ -161,8 +161,8 @@ class ProgramRecorder:
         self._step_captured = False
         self._strangers = 0
         self._previous: dict[int, _Capture] = {}
-        self._forwards = OutermostCalls(self._called, guard, self.loop.module_returned)
-        self._optimizers = OptimizerSteps(self._stepped, guard)
+        self._forwards = OutermostCalls(self._handle_call, guard, self.loop.record_module_return)
+        self._optimizers = OptimizerSteps(self._handle_optimizer_step, guard)
         self._stopped = False
         self._written: Recording | None = None
         self._problems_written = (0, False)
@@ -172,7 +172,7 @@ class ProgramRecorder:
 
     def start(self, *, forked: bool = False) -> None:
         """Start to count steps. ``forked``: in a child of a recorded process."""
-        self._identity = process_identity(os.environ, forked)
+        self._identity = read_identity(os.environ, forked)
         self._folder.put(IDENTITY_FILE, self._identity)
         if self._settings.window or self._settings.attribute:
             self._window.prepare()
@@ -190,7 +190,7 @@ class ProgramRecorder:
             self._traces.write,
             self._stop_ticking,
             self._profilers.stop,
-            partial(self._compiled.read_trees, self._graph_id),
+            partial(self._compiled.read_trees, self._find_graph_id),
             self._compiled.stop,
             self._forwards.stop,
             self.loop.stop,
@@ -205,23 +205,23 @@ class ProgramRecorder:
                 end()
         self._write_problems()
 
-    def disown(self) -> None:
+    def disable(self) -> None:
         """Stop recording in a forked child, without changes to the parent's files."""
         self._stopped = True
         self.loop.stop_ticking()
         self._compiled.stop()
-        self._profilers.forget()
-        self._traces.forget()
+        self._profilers.disable()
+        self._traces.discard()
         for capture in self._captures.values():
             capture.counter.awake = False
-        self.loop.rest.forget()
+        self.loop.rest.reset()
         self._stop_noting()
 
     def _stop_noting(self) -> None:
         for capture in tuple(self._captures.values()):
             capture.counter.note = None
 
-    def give_up(self) -> None:
+    def stop_early(self) -> None:
         """Stop recording after too many errors. :meth:`finish` writes the results so far."""
         for stop in (
             self.end_traces,
@@ -235,7 +235,7 @@ class ProgramRecorder:
                 stop()
         self._gave_up = True
 
-    def unhook(self) -> None:
+    def restore_torch(self) -> None:
         """Restore torch in a forked child to its state before the parent's recording."""
         self._profilers.stop()
         self._optimizers.stop()
@@ -247,42 +247,42 @@ class ProgramRecorder:
         if error is not None and not isinstance(error, SystemExit):
             write_failure(self._folder, error)
 
-    def step(self) -> None:
+    def record_step(self) -> None:
         """Record the end of a step, reported by the program."""
-        self._tick(BoundaryKind.EXPLICIT, "step", "collectors.step()")
+        self._handle_tick(BoundaryKind.EXPLICIT, "step", "collectors.step()")
 
     # Calls from the watcher of captures and replays.
 
-    def begins(self, graph: object, pool: Any) -> ReplayCounter:
+    def begin_capture(self, graph: object, pool: Any) -> ReplayCounter:
         """Register a capture with its source lines and step."""
-        self.loop.rest.disturb()
+        self.loop.rest.stop()
         caller = sys._getframe(1)
         lines = find_caller_lines(caller, _CALLERS)
-        facts, name = self.loop.facts_of(lines, caller), self.loop.name_of(caller)
+        facts, name = self.loop.read_graph_facts(lines, caller), self.loop.find_graph_name(caller)
         # Threads may capture concurrently, and numbers index several lists. The lock covers no code
         # of the program and no writes.
         with self._numbering:
             number = len(self._captures)
             counter = ReplayCounter(f"graph-{number}", graph, number, self.loop.log.note)
             capture = _Capture(counter, lines, self._clock.steps, get_ident(), name)
-            self.loop.capture_begins(facts)
+            self.loop.start_capture(facts)
             self._captures[counter.id] = capture
         attach(graph, counter)
         if number == 0:
             # multiprocessing completes its setup before this point.
-            self._folder.put(IDENTITY_FILE, with_origin(self._identity))
-        self.loop.pool_named(number, pool)
-        self._window.capture_begins(counter.id)
+            self._folder.put(IDENTITY_FILE, add_origin(self._identity))
+        self.loop.record_pool(number, pool)
+        self._window.begin_capture(counter.id)
         if not self._window.profiling:
-            self._attributing.capture_begins(counter.id, _compiles(caller))
+            self._attributing.begin_capture(counter.id, _is_compiled_capture(caller))
         capture.profiled = self._window.profiling or self._attributing.profiling
         if capture.profiled:
-            self.loop.profiler_began()
+            self.loop.record_profiler()
         self._open.append(capture)
         capture.began = time.perf_counter_ns()
         return counter
 
-    def ends(self, counter: ReplayCounter) -> None:
+    def end_capture(self, counter: ReplayCounter) -> None:
         """Read the graph while the driver still has it for the capture."""
         capture = self._captures[counter.id]
         if capture not in self._open:
@@ -295,14 +295,14 @@ class ProgramRecorder:
         else:
             capture.nodes = len(capture.graphs[0].nodes)
         with self._guard:
-            self.loop.capture_ends(counter.number)
+            self.loop.prepare_capture_end(counter.number)
         capture.reading_ns = time.perf_counter_ns() - begin
 
-    def captured(self, counter: ReplayCounter, graph: object, took: int) -> None:
+    def record_capture(self, counter: ReplayCounter, graph: object, took: int) -> None:
         """Write the graph of a finished capture and restart the count of steps."""
         capture = self._close_capture(counter)
         with self._guard:
-            self.loop.captured(counter.number, graph, capture.began, took)
+            self.loop.record_capture(counter.number, graph, capture.began, took)
         self._write_now_and_then()
         for read in capture.graphs:
             # The cudagraph trees capture an empty graph once, to create their memory pool.
@@ -313,22 +313,22 @@ class ProgramRecorder:
         capture.graphs = ()
         if capture.optimizer is not None:
             identity, name = capture.optimizer
-            self._clock.rename(identity, _holding(counter.id, name))
+            self._clock.rename(identity, _describe_holder(counter.id, name))
         self._write_state()
 
-    def failed(self, counter: ReplayCounter, error: BaseException) -> None:
+    def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
         """Record a failed capture. The program handles the error."""
         capture = self._close_capture(counter)
         first = str(error).strip().partition("\n")[0]
         capture.graphs, capture.nodes = (), None
         capture.problem = f"{type(error).__name__}: {first}"
         counter.awake = False
-        self.loop.capture_failed(counter.number)
+        self.loop.record_capture_failure(counter.number)
         self._write_state()
 
-    def replays(self, counter: ReplayCounter) -> None:
+    def record_replay(self, counter: ReplayCounter) -> None:
         """Handle a replay that may end a step."""
-        self.loop.rest.disturb()
+        self.loop.rest.stop()
         capture = self._captures.get(counter.id)
         if self._profilers.has_left:
             self._profilers.discard_left()
@@ -339,9 +339,9 @@ class ProgramRecorder:
             counter.awake = False
         elif capture.optimizer is not None:
             identity, name = capture.optimizer
-            self._tick(BoundaryKind.OPTIMIZER, identity, _holding(counter.id, name))
-        elif self._clock.wants(BoundaryKind.REPLAYS):
-            self._tick(BoundaryKind.REPLAYS, *self._replay_boundary(capture))
+            self._handle_tick(BoundaryKind.OPTIMIZER, identity, _describe_holder(counter.id, name))
+        elif self._clock.is_relevant(BoundaryKind.REPLAYS):
+            self._handle_tick(BoundaryKind.REPLAYS, *self._replay_boundary(capture))
         elif not self._window.profiling:
             counter.awake = False
 
@@ -353,9 +353,9 @@ class ProgramRecorder:
         if capture is None:
             self._window.check_limit()
         else:
-            self._window.replayed(capture.nodes)
+            self._window.count_replay(capture.nodes)
         if self._window.done and not self._stopped:
-            self._window_closed()
+            self._handle_window_end()
 
     def _replay_boundary(self, capture: _Capture) -> tuple[object, str]:
         """Return the step candidate of a replay and its description.
@@ -376,14 +376,14 @@ class ProgramRecorder:
 
     # Ends of steps.
 
-    def _stepped(self, optimizer: Any) -> None:
+    def _handle_optimizer_step(self, optimizer: Any) -> None:
         name = f"{type(optimizer).__name__}.step"
         if self._open:
             self._open[-1].optimizer = (id(optimizer), name)
             return
-        self._tick(BoundaryKind.OPTIMIZER, id(optimizer), f"{name} returns")
+        self._handle_tick(BoundaryKind.OPTIMIZER, id(optimizer), f"{name} returns")
 
-    def _called(self, module: Any, inputs: tuple[Any, ...]) -> bool:
+    def _handle_call(self, module: Any, inputs: tuple[Any, ...]) -> bool:
         """Handle the call of an outermost module. True if its return must be reported as a possible
         fallback."""
         if self._window.profiling:
@@ -391,29 +391,29 @@ class ProgramRecorder:
         thread = get_ident()
         here = [capture for capture in self._open if capture.thread == thread]
         capture = here[-1].counter.number if here else None
-        noted = self.loop.module_called(module, inputs, capture)
+        noted = self.loop.record_module_call(module, inputs, capture)
         if noted:
-            self.loop.rest.disturb()
-        if self._clock.wants(BoundaryKind.FORWARDS):
+            self.loop.rest.stop()
+        if self._clock.is_relevant(BoundaryKind.FORWARDS):
             name = f"forward of {type(module).__name__}"
-            self._tick(BoundaryKind.FORWARDS, id(module), name)
+            self._handle_tick(BoundaryKind.FORWARDS, id(module), name)
         elif capture is None and not noted:
             self._strangers += 1
             if self._strangers > _STRANGERS or not self._captures:
                 self._forwards.stop()
         return noted
 
-    def _scope_ended(self, engine: str | None) -> None:
+    def _handle_scope_end(self, engine: str | None) -> None:
         if engine is None:
             kind, boundary = BoundaryKind.LABEL, "the block of a collectors.label ends"
         else:
             kind, boundary = BoundaryKind.ENGINE, f"a step of {engine} ends"
-        self._tick(kind, get_ident(), boundary)
+        self._handle_tick(kind, get_ident(), boundary)
 
-    def _tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
+    def _handle_tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         # Warmup steps in or during a capture do not count, and waiting is impossible then.
         if not self._open and not self._stopped:
-            self._clock.tick(kind, candidate, boundary)
+            self._clock.handle_tick(kind, candidate, boundary)
             self._write_now_and_then()
 
     def _write_now_and_then(self) -> None:
@@ -421,46 +421,46 @@ class ProgramRecorder:
         if not self._flusher.started and torch.cuda.is_initialized():
             self._flusher.start()
 
-    def _step_began(self) -> None:
+    def _handle_step_start(self) -> None:
         if self._drain_ns is None:
-            self._forget_times()
+            self._clear_times()
 
-    def _step_ended(self) -> None:
+    def _handle_step_end(self) -> None:
         now = time.perf_counter_ns()
-        self._compiled.read_new_recordings(self._graph_id)
+        self._compiled.read_new_recordings(self._find_graph_id)
         if self._clock.boundary_kind not in _SERVED:
-            self.loop.step_ended(now)
+            self.loop.record_step(now)
         if self._window.profiling:
-            self._window.boundary(self._window_covers())
+            self._window.end_step(self._is_window_complete())
             if self._window.done:
-                self._window_closed()
+                self._handle_window_end()
             return
         if not (self._step_captured and self._clock.boundary_kind in _SERVED):
             self._since_capture += 1
         self._step_captured = False
         if torch.autograd._profiler_enabled() or self._attributing.used:
             self._profiler_seen = True
-            self.loop.profiler_began()
+            self.loop.record_profiler()
         if self._attributing.profiling:
-            self._attributing.step_ended()
+            self._attributing.count_step()
         if self._drain_ns is None:
             self._time(now)
         if self._since_capture == self._settings.skip // 2:
             for capture in self._captures.values():
                 capture.halfway = capture.counter.replays
         if self._since_capture > self._settings.skip and not self._window.done:
-            self._drain()
+            self._end_times()
             for capture in self._captures.values():
                 capture.before_window = capture.counter.replays
                 capture.counter.awake = True
             self._attributing.close(detach=False)
-            self.loop.profiler_began()
+            self.loop.record_profiler()
             self._window.open()
         elif self._window.done and self._drain_ns is not None:
             self._stop_ticking()
             self._begin_rest()
 
-    def _window_covers(self) -> bool:
+    def _is_window_complete(self) -> bool:
         """Check if the window contains all graphs that it should.
 
         These are the graphs replayed in the second half of the steps before the window, from the
@@ -485,23 +485,23 @@ class ProgramRecorder:
         if len(self._times) == KEPT // 2:
             self._halfway = {each: own.counter.replays for each, own in self._captures.items()}
         if len(self._times) >= KEPT:
-            self._drain()
+            self._end_times()
 
-    def _drain(self) -> None:
+    def _end_times(self) -> None:
         """End the series of times with a wait for the GPU, whose remaining work belongs to it."""
         if self._drain_ns is None and self._times:
             begin = time.perf_counter_ns()
             _wait_for_gpu()
             self._drain_ns = time.perf_counter_ns() - begin
 
-    def _forget_times(self) -> None:
+    def _clear_times(self) -> None:
         self._times.clear()
         self._series += 1
         self._last = None
         if self._clock.boundary_kind not in _SERVED:
             self._since_capture = 0
 
-    def _window_closed(self) -> None:
+    def _handle_window_end(self) -> None:
         for capture in self._captures.values():
             capture.window_replays = capture.counter.replays - capture.before_window
         # Step times after a profiler are not recorded: CUPTI may still be attached.
@@ -513,15 +513,15 @@ class ProgramRecorder:
         capture = self._captures[counter.id]
         if capture in self._open:
             self._open.remove(capture)
-            self._window.capture_ends()
-            self._attributing.capture_ends()
+            self._window.end_capture()
+            self._attributing.end_capture()
             took = time.perf_counter_ns() - capture.began
             capture.capture_ns = max(0, took - capture.reading_ns)
         self._step_captured = True
         # Steps with a capture are special, and so are all steps before them.
         if not self._window.profiling and not self._stopped:
             self._drain_ns = None
-            self._forget_times()
+            self._clear_times()
         return capture
 
     def _begin_rest(self) -> None:
@@ -534,10 +534,10 @@ class ProgramRecorder:
         self.loop.stop_ticking()
         self._optimizers.stop()
 
-    def _profiler_starts(self) -> None:
+    def _handle_profiler_start(self) -> None:
         """Close sessions before a profiler of the program starts."""
         self._profiler_seen = self._profiler_seen or self._drain_ns is None
-        self.loop.profiler_began()
+        self.loop.record_profiler()
         # The program's profiler uses CUPTI immediately.
         self.end_traces(detach=False, end=WindowEnd.PROFILER)
 
@@ -553,7 +553,7 @@ class ProgramRecorder:
             was_profiling = self._window.profiling
             self._window.close(end, detach)
             if was_profiling and not self._stopped:
-                self._window_closed()
+                self._handle_window_end()
 
     # Output.
 
@@ -591,7 +591,7 @@ class ProgramRecorder:
 
     def _write_state(self) -> None:
         with self._lock:
-            state = self.state()
+            state = self.build_state()
             if state != self._written:
                 self._folder.put(STATE_FILE, state)
                 self._written = state
@@ -607,7 +607,7 @@ class ProgramRecorder:
                 self._folder.put(COMPILATION_FILE, compilation)
             self._compiled_told = count
 
-    def _graph_id(self, graph: object) -> str | None:
+    def _find_graph_id(self, graph: object) -> str | None:
         """Return the id of a graph with a file, now or later."""
         capture = self._captures.get(getattr(graph, COUNTER, self._earlier).id)
         return capture.counter.id if capture is not None and capture.nodes else None
@@ -620,7 +620,7 @@ class ProgramRecorder:
             self._folder.put(PROBLEMS_FILE, Problems(errors, first, self._gave_up))
             self._problems_written = (errors, self._gave_up)
 
-    def state(self) -> Recording:
+    def build_state(self) -> Recording:
         """Build the recording so far."""
         return Recording(
             boundary_kind=self._clock.boundary_kind,
@@ -635,7 +635,7 @@ class ProgramRecorder:
             profiler_seen=self._profiler_seen,
             earlier_replays=self._earlier.replays,
             graphs=tuple(
-                _recorded(capture, capture in self._open)
+                _build_graph(capture, capture in self._open)
                 for capture in tuple(self._captures.values())
             ),
             window_open_ns=self._window.open_ns,
@@ -652,11 +652,11 @@ def _wait_for_gpu() -> None:
         torch.cuda.synchronize()
 
 
-def _holding(graph_id: str, name: str) -> str:
+def _describe_holder(graph_id: str, name: str) -> str:
     return f"replay of {graph_id}, which holds {name}"
 
 
-def _compiles(frame: FrameType | None) -> bool:
+def _is_compiled_capture(frame: FrameType | None) -> bool:
     """Check if the capture belongs to torch.compile's cudagraph trees."""
     while frame is not None:
         if "cudagraph_trees" in frame.f_code.co_filename:
@@ -665,7 +665,7 @@ def _compiles(frame: FrameType | None) -> bool:
     return False
 
 
-def _recorded(capture: _Capture, is_open: bool) -> RecordedGraph:
+def _build_graph(capture: _Capture, is_open: bool) -> RecordedGraph:
     counter = capture.counter
     return RecordedGraph(
         graph=counter.id,

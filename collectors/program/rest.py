@@ -47,7 +47,7 @@ class Rest:
                     each for each in counters if each.replays > MAX_LAUNCH_SAMPLES
                 )
             else:
-                self._resting, self._anchor = _cycle(counters, before)
+                self._resting, self._anchor = _find_cycle(counters, before)
                 if self._anchor is not None:
                     self._counted = self._anchor.replays
                     for counter in counters:
@@ -55,7 +55,7 @@ class Rest:
             for counter in self._resting:
                 counter.note = None
 
-    def disturb(self) -> None:
+    def stop(self) -> None:
         """Handle a change of steps: a capture, a replay of another graph, or an eager module."""
         if self._anchor is not None:
             self.end()
@@ -70,7 +70,7 @@ class Rest:
                 counter.note = self._log.note
             self._resting, self._anchor = (), None
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """Reset in a forked child, where another thread may have held the lock."""
         self._lock = Lock()
         self._resting, self._anchor = (), None
@@ -87,7 +87,7 @@ class Rest:
             self._counted = replays
 
 
-def _cycle(
+def _find_cycle(
     counters: Sequence[ReplayCounter], before: Mapping[str, int]
 ) -> tuple[tuple[ReplayCounter, ...], ReplayCounter | None]:
     """Return the graphs that each step replays, and the one that it replays least often. Empty if

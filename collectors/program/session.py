@@ -40,7 +40,7 @@ def step() -> None:
     A program that calls it defines its steps this way; other candidates are ignored.
     """
     if _active is not None:
-        _active.step()
+        _active.record_step()
 
 
 def label(
@@ -86,7 +86,7 @@ def record(
     import torch
 
     from collectors.guard import Guard
-    from collectors.program.bundle import Program, check_free, write_run
+    from collectors.program.bundle import Program, resolve_target, write_run
     from collectors.program.files import ProcessFolder, Settings
     from collectors.program.process_watcher import ProcessWatcher
 
@@ -94,13 +94,13 @@ def record(
         raise GraphvizDashError("This process is recorded already.")
     if not torch.cuda.is_available():
         raise MissingRequirementError("Recording needs a CUDA GPU, and torch sees none.")
-    target = check_free(Path(output), name)
+    target = resolve_target(Path(output), name)
     target.parent.mkdir(parents=True, exist_ok=True)
     pid = os.getpid()
     with Staging(target.parent, "record") as staging:
         folder = ProcessFolder(staging.path)
         watcher = ProcessWatcher(Settings(skip=skip, window=steps), folder)
-        _mind_forks()
+        _watch_forks()
 
         def write() -> None:
             if os.getpid() == pid:
@@ -120,7 +120,7 @@ def record(
             failed.callback(write_guarded)
             with ExitStack() as end:
                 end.callback(forget)
-                end.enter_context(watcher.watching())
+                end.enter_context(watcher.watch())
                 _active = watcher
                 yield
             failed.pop_all()
@@ -131,7 +131,7 @@ def begin() -> None:
     """Record this process until it ends, and forked children that capture. Called by the hook."""
     global _active  # noqa: PLW0603  # as above
     from collectors.program.files import ProcessFolder, Settings
-    from collectors.program.launcher import scratch_folder, settings
+    from collectors.program.launcher import get_scratch_folder, get_settings
     from collectors.program.process_watcher import ProcessWatcher
 
     if _active is not None:
@@ -140,20 +140,20 @@ def begin() -> None:
 
     if torch.version.cuda is None:
         raise MissingRequirementError("this torch was not built for CUDA")
-    scratch = scratch_folder()
+    scratch = get_scratch_folder()
 
     def follow() -> ProcessFolder:
-        return ProcessFolder.new(scratch)
+        return ProcessFolder.create(scratch)
 
     def mind_end() -> None:
         _finish_at_exit(watcher)
 
-    asked = msgspec.json.decode(settings(), type=Settings)
-    watcher = ProcessWatcher(asked, ProcessFolder.new(scratch), follow, mind_end)
+    asked = msgspec.json.decode(get_settings(), type=Settings)
+    watcher = ProcessWatcher(asked, ProcessFolder.create(scratch), follow, mind_end)
     # Until the process ends: threads may capture and replay meanwhile.
     watcher.start()
     _active = watcher
-    _mind_forks()
+    _watch_forks()
     _finish_at_exit(watcher)
 
 
@@ -168,7 +168,7 @@ def _finish_at_exit(watcher: ProcessWatcher) -> None:
     def finish() -> None:
         if os.getpid() == pid:
             # Python stores the error that ended the program here after printing it.
-            watcher.ended_by(getattr(sys, "last_value", None))
+            watcher.keep_error(getattr(sys, "last_value", None))
             watcher.finish()
 
     atexit.register(finish)
@@ -183,14 +183,14 @@ def _finish_at_exit(watcher: ProcessWatcher) -> None:
 _forks_minded = False
 
 
-def _mind_forks() -> None:
+def _watch_forks() -> None:
     """Notify the active watcher of forks."""
     global _forks_minded  # noqa: PLW0603  # a registration cannot be taken back
     if not _forks_minded:
         _forks_minded = True
-        os.register_at_fork(after_in_child=_forked)
+        os.register_at_fork(after_in_child=_handle_fork)
 
 
-def _forked() -> None:
+def _handle_fork() -> None:
     if _active is not None:
-        _active.forked()
+        _active.reset_after_fork()

@@ -47,7 +47,7 @@ class StepClock:
         self._is_ending = False
         self._others: Counter[object] = Counter()
 
-    def wants(self, kind: BoundaryKind) -> bool:
+    def is_relevant(self, kind: BoundaryKind) -> bool:
         """Check if ticks of ``kind`` can count: no more reliable kind has ticked."""
         return (
             self.boundary_kind is None
@@ -60,7 +60,7 @@ class StepClock:
         if candidate == self._anchor:
             self.boundary = boundary
 
-    def tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
+    def handle_tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         """Handle an event that may end a step.
 
         Args:
@@ -82,16 +82,16 @@ class StepClock:
                     self._is_ending = False
             return
         # Ending a step can be slow, and other threads tick in the meantime.
-        if self._is_ending or not self.wants(kind):
+        if self._is_ending or not self.is_relevant(kind):
             return
         if kind is not self.boundary_kind:
-            self._anchor_to(kind, candidate, boundary)
+            self._set_anchor(kind, candidate, boundary)
             return
         self._others[candidate] += 1
         if self._others[candidate] >= (2 if kind in _SERVED else PATIENCE):
-            self._anchor_to(kind, candidate, boundary)
+            self._set_anchor(kind, candidate, boundary)
 
-    def _anchor_to(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
+    def _set_anchor(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         self.boundary_kind, self._anchor, self.boundary = kind, candidate, boundary
         self._thread = threading.get_ident()
         self._others.clear()

@@ -39,7 +39,7 @@ _LATER: Final = 512
 _LATER_ROUND: Final = 16 * SAMPLING_INTERVAL
 
 
-def next_timed(replays: int) -> int:
+def compute_next_timed(replays: int) -> int:
     """Return the number of the next replay to time on the GPU after number ``replays``.
 
     The first replay is special, so timing starts with the second. Later, two consecutive replays
@@ -82,30 +82,30 @@ class ReplayCounter:
 class Watcher(Protocol):
     """Handles captures and replays, in the threads of the program. Raises nothing."""
 
-    def begins(self, graph: object, pool: Any) -> ReplayCounter | None:
+    def begin_capture(self, graph: object, pool: Any) -> ReplayCounter | None:
         """Handle the start of a capture into the memory pool ``pool``, None if the program names
         none.
 
         Returns the counter of the graph, already attached to it. None to ignore the capture.
         """
 
-    def ends(self, counter: ReplayCounter) -> None:
+    def end_capture(self, counter: ReplayCounter) -> None:
         """Handle the end of a capture on the current stream; its graph can be read."""
 
-    def captured(self, counter: ReplayCounter, graph: object, took: int) -> None:
+    def record_capture(self, counter: ReplayCounter, graph: object, took: int) -> None:
         """Handle a finished capture. ``took``: duration of the call that ends and instantiates it,
         in ns."""
 
-    def instantiated(self, counter: ReplayCounter, took: int) -> None:
+    def record_instantiation(self, counter: ReplayCounter, took: int) -> None:
         """Handle the instantiation of a graph that the program keeps."""
 
-    def failed(self, counter: ReplayCounter, error: BaseException) -> None:
+    def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
         """Handle a capture that could not start or end. The program receives ``error``."""
 
-    def replays(self, counter: ReplayCounter) -> None:
+    def record_replay(self, counter: ReplayCounter) -> None:
         """Handle the replay of an awake graph."""
 
-    def timer(self, counter: ReplayCounter) -> ReplayTimer | None:
+    def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:
         """Create a timer for the next replay on the GPU. None if it is not timed."""
 
 
@@ -127,7 +127,7 @@ class _Passing:
         if error is None:
             return
         if self._counter is not None:
-            self._watcher.failed(self._counter, error)
+            self._watcher.record_failure(self._counter, error)
         hide_frame(error)
 
 
@@ -149,7 +149,7 @@ def watch_graphs(watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]
         watcher: Handles captures and replays.
         earlier: Counts the replays of graphs unknown to ``watcher``.
     """
-    stops = [_watch_class(graph_class, watcher, earlier) for graph_class in _graph_classes()]
+    stops = [_watch_class(graph_class, watcher, earlier) for graph_class in _list_graph_classes()]
 
     def stop() -> None:
         for stop_class in stops:
@@ -158,7 +158,7 @@ def watch_graphs(watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]
     return stop
 
 
-def _graph_classes() -> list[Any]:
+def _list_graph_classes() -> list[Any]:
     """Return torch's graph classes: since 2.12 there is one for every accelerator besides
     CUDA's."""
     anywhere = getattr(getattr(torch, "accelerator", None), "Graph", None)
@@ -166,7 +166,7 @@ def _graph_classes() -> list[Any]:
 
 
 def _watch_class(graph_class: Any, watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]:
-    ours = _watched_methods(graph_class, watcher, earlier)
+    ours = _build_methods(graph_class, watcher, earlier)
     originals = {name: getattr(graph_class, name) for name in ours}
     setattr(graph_class, COUNTER, earlier)
     for name, method in ours.items():
@@ -182,14 +182,14 @@ def _watch_class(graph_class: Any, watcher: Watcher, earlier: ReplayCounter) -> 
     return stop
 
 
-def _watched_methods(
+def _build_methods(
     graph_class: Any, watcher: Watcher, earlier: ReplayCounter
 ) -> dict[str, Callable[..., None]]:
     """Build the watched methods of a graph class."""
     begin, end = graph_class.capture_begin, graph_class.capture_end
 
     def capture_begin(self: Any, *args: Any, **kwargs: Any) -> None:
-        counter = watcher.begins(self, _pool_of(self, args, kwargs))
+        counter = watcher.begin_capture(self, _get_pool(self, args, kwargs))
         with _Passing(watcher, counter):
             begin(self, *args, **kwargs)
 
@@ -198,27 +198,27 @@ def _watched_methods(
         # A capture started by a base class's method, or before the watcher, is not watched.
         is_watched = counter is not earlier
         if is_watched:
-            watcher.ends(counter)
+            watcher.end_capture(counter)
         began = perf_counter_ns()
         with _Passing(watcher, counter if is_watched else None):
             end(self)
         if is_watched:
-            watcher.captured(counter, self, perf_counter_ns() - began)
+            watcher.record_capture(counter, self, perf_counter_ns() - began)
 
     methods = {
         "capture_begin": capture_begin,
         "capture_end": capture_end,
-        "replay": _watched_replay(graph_class, watcher, earlier),
+        "replay": _build_replay(graph_class, watcher, earlier),
     }
     if hasattr(graph_class, "instantiate"):
-        methods["instantiate"] = _watched_instantiate(graph_class, watcher, earlier)
+        methods["instantiate"] = _build_instantiate(graph_class, watcher, earlier)
     return methods
 
 
-def _watched_replay(
+def _build_replay(
     graph_class: Any, watcher: Watcher, earlier: ReplayCounter
 ) -> Callable[..., None]:
-    launch = _launch_of(graph_class)
+    launch = _find_launch(graph_class)
 
     # The only frequent method: a count, a flag and a note.
     def replay(self: Any) -> None:
@@ -230,12 +230,12 @@ def _watched_replay(
         counter.replays += 1
         note = counter.note
         if counter.awake:
-            watcher.replays(counter)
+            watcher.record_replay(counter)
         timer = None
         if note is not None:
             if counter.replays >= counter.timed_at:
-                counter.timed_at = next_timed(counter.replays)
-                timer = watcher.timer(counter)
+                counter.timed_at = compute_next_timed(counter.replays)
+                timer = watcher.create_timer(counter)
             began = perf_counter_ns()
         # A context adds a tenth to the cost of a replay. torch's CUDA errors and KeyboardInterrupt
         # are unchanged; other errors get an additional frame.
@@ -247,12 +247,12 @@ def _watched_replay(
         if note is not None:
             note((_REPLAY, counter.number, get_ident(), began, perf_counter_ns()))
         if timer is not None:
-            timer.ended(began)
+            timer.end(began)
 
     return replay
 
 
-def _watched_instantiate(
+def _build_instantiate(
     graph_class: Any, watcher: Watcher, earlier: ReplayCounter
 ) -> Callable[..., None]:
     instantiate = graph_class.instantiate
@@ -263,19 +263,19 @@ def _watched_instantiate(
             instantiate(self, *args, **kwargs)
         counter = getattr(self, COUNTER, earlier)
         if counter is not earlier:
-            watcher.instantiated(counter, perf_counter_ns() - began)
+            watcher.record_instantiation(counter, perf_counter_ns() - began)
 
     return timed_instantiate
 
 
-def _pool_of(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _get_pool(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return the memory pool of a capture. None if the program names none."""
     if hasattr(graph, "graph_pool"):
         return graph.graph_pool
     return args[0] if args else kwargs.get("pool")
 
 
-def _launch_of(graph_class: Any) -> Any:
+def _find_launch(graph_class: Any) -> Any:
     """Return the method that launches a graph.
 
     If torch's ``replay`` only calls the method that it overrides, the count takes its place and a

@@ -127,11 +127,11 @@ class TracedWindow:
         finally:
             if not self.profiling:
                 self._closed.set()
-        self._allocations = _allocations()
+        self._allocations = _count_allocations()
         self._began = self._counted_at = time.perf_counter_ns()
         self.open_ns = self._began - begin
 
-    def boundary(self, covers: bool) -> None:
+    def end_step(self, covers: bool) -> None:
         """End a step in the window: mark the next one, or close after the last.
 
         Args:
@@ -151,18 +151,18 @@ class TracedWindow:
             self._on_mark(self.marked, self._marked_from, now)
             self.marked += 1
         self._settled += 1
-        self._count_allocations(now)
-        end = self._reached(covers, now)
+        self._add_allocations(now)
+        end = self._find_limit(covers, now)
         if self._request is not None:
             self.close(*self._request)
         elif end is not None:
             self.close(end)
-        elif self._settled >= SETTLE or self._settles_long():
+        elif self._settled >= SETTLE or self._exceeds_settling():
             self._step = record_function(f"{STEP}{self.marked}")
             self._marked_from = time.perf_counter_ns()
             self._step.__enter__()
 
-    def replayed(self, nodes: int | None) -> None:
+    def count_replay(self, nodes: int | None) -> None:
         """Count a replay of a graph with ``nodes`` nodes, None if unknown. Closes the window after
         too many events."""
         self._threads.add(get_ident())
@@ -180,24 +180,24 @@ class TracedWindow:
             return
         now = time.perf_counter_ns()
         if now - self._counted_at > _COUNT_NS:
-            self._count_allocations(now)
+            self._add_allocations(now)
         limit = self._settings.window_events
         if self._events >= (limit if self.marked else _HARD_LIMIT * limit):
             torch.cuda.synchronize()
             self.close(WindowEnd.EVENTS)
 
-    def _count_allocations(self, now: int) -> None:
+    def _add_allocations(self, now: int) -> None:
         """Estimate the events of eager work: most operators allocate their result."""
         self._counted_at = now
-        allocations = _allocations()
+        allocations = _count_allocations()
         self._events += _OPERATOR_EVENTS * max(0, allocations - self._allocations)
         self._allocations = allocations
 
-    def _settles_long(self) -> bool:
+    def _exceeds_settling(self) -> bool:
         """Check if further unmarked steps would exceed the event limit."""
         return self._events * 2 * SETTLE > self._settings.window_events
 
-    def _reached(self, covers: bool, now: int) -> WindowEnd | None:
+    def _find_limit(self, covers: bool, now: int) -> WindowEnd | None:
         """Return the limit that the window has reached, if any."""
         settings = self._settings
         if self.marked and self._events >= settings.window_events:
@@ -230,13 +230,15 @@ class TracedWindow:
         self.profiling, self.done = False, True
         self.ended_by = end or WindowEnd.PROGRAM
         try:
-            self._stopped(
-                session.stop(self._trace, self.traces, self._fail, detach, self._find_obstacle())
+            self._keep_result(
+                session.stop(
+                    self._trace, self.traces, self._set_refusal, detach, self._find_obstacle()
+                )
             )
             if session.is_ours:
                 self._end_ranges()
             else:
-                self._profilers.leave(session)
+                self._profilers.keep_session(session)
         finally:
             self._closed.set()
 
@@ -245,27 +247,27 @@ class TracedWindow:
         if self._step is not None:
             self._step.__exit__(None, None, None)
             self._step = None
-        self.capture_ends()
+        self.end_capture()
 
     def _find_obstacle(self) -> str | None:
         # Detaching during a graph launch makes that launch fail.
         return OTHER_THREADS if len(self._threads) > 1 else None
 
-    def _stopped(self, stopped: StoppedSession) -> None:
+    def _keep_result(self, stopped: StoppedSession) -> None:
         self.refused, self.attached = stopped.problem, stopped.attached
         self.close_ns = None if stopped.problem == ELSEWHERE else stopped.close_ns
 
-    def _fail(self, problem: str) -> None:
+    def _set_refusal(self, problem: str) -> None:
         self.refused = problem
 
-    def capture_begins(self, graph_id: str) -> None:
+    def begin_capture(self, graph_id: str) -> None:
         """Mark a capture in the window, in the traced thread."""
         if self._session is not None and self._session.is_ours:
             self._capturing = get_ident()
             self._capture = record_function(CAPTURE + graph_id)
             self._capture.__enter__()
 
-    def capture_ends(self) -> None:
+    def end_capture(self) -> None:
         """End the mark of a capture."""
         if self._capture is not None and self._capturing == get_ident():
             self._capture.__exit__(None, None, None)
@@ -304,7 +306,7 @@ class CaptureSession:
         self._marks = ExitStack()
         self._capturing = 0
 
-    def capture_begins(self, graph_id: str, compiled: bool) -> None:
+    def begin_capture(self, graph_id: str, compiled: bool) -> None:
         """Start the profiler at the first capture, and mark the capture in the trace.
 
         Args:
@@ -325,12 +327,12 @@ class CaptureSession:
             if not compiled:
                 self._marks.enter_context(annotate_captures())
 
-    def capture_ends(self) -> None:
+    def end_capture(self) -> None:
         """End the marks of a capture."""
         if self._capturing == get_ident():
             self._marks.close()
 
-    def step_ended(self) -> None:
+    def count_step(self) -> None:
         """Count a step, and write the trace after some without a capture."""
         self._quiet += 1
         if self._quiet >= self._QUIET:
@@ -345,18 +347,18 @@ class CaptureSession:
         if self._session is not None:
             session, self._session = self._session, None
             self.profiling = False
-            stopped = session.stop(self._trace, self._writer, _ignore, detach)
+            stopped = session.stop(self._trace, self._writer, _discard_problem, detach)
             self.attached = stopped.attached
             if session.is_ours:
-                self.capture_ends()
+                self.end_capture()
             else:
-                self._profilers.leave(session)
+                self._profilers.keep_session(session)
 
 
-def _ignore(_problem: str) -> None:
+def _discard_problem(_problem: str) -> None:
     """Ignore a missing capture trace."""
 
 
-def _allocations() -> int:
+def _count_allocations() -> int:
     """Return the number of allocations by torch on the current device."""
     return int(torch.cuda.memory_stats().get("allocation.all.allocated", 0))

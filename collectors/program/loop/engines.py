@@ -38,10 +38,12 @@ class EngineWatch:
         later = {}
         for name, follow in _ENGINES.items():
             if (module := sys.modules.get(name)) is not None:
-                self._follow(follow, module)
+                self._watch_module(follow, module)
             else:
                 later[name] = follow
-        self._finder = _AfterImport(frozenset(later), lambda m: self._follow(later[m.__name__], m))
+        self._finder = _AfterImport(
+            frozenset(later), lambda m: self._watch_module(later[m.__name__], m)
+        )
         sys.meta_path.insert(0, self._finder)
 
     def stop(self) -> None:
@@ -51,12 +53,12 @@ class EngineWatch:
         while self._restore:
             self._restore.pop()()
 
-    def _follow(self, follow: _Follow, module: ModuleType) -> None:
+    def _watch_module(self, follow: _Follow, module: ModuleType) -> None:
         with self._guard:
             self._restore.append(follow(module, self._ended, self._guard))
 
 
-def _transformers(module: ModuleType, ended: StepEnded, guard: Guard) -> Callable[[], None]:
+def _watch_transformers(module: ModuleType, ended: StepEnded, guard: Guard) -> Callable[[], None]:
     """Follow continuous batching of transformers: its model runner computes one batch per step."""
     runner = module.ModelRunner
     original = runner.compute_batch
@@ -66,7 +68,7 @@ def _transformers(module: ModuleType, ended: StepEnded, guard: Guard) -> Callabl
     def compute_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
         facts = None
         with guard:
-            facts = _transformers_batch(self.inputs_and_outputs)
+            facts = _read_transformers_batch(self.inputs_and_outputs)
         begin = time.perf_counter_ns()
         try:
             with HIDDEN_FRAME:
@@ -84,7 +86,7 @@ def _transformers(module: ModuleType, ended: StepEnded, guard: Guard) -> Callabl
     return restore
 
 
-def _transformers_batch(batch: Any) -> ScopeFacts:
+def _read_transformers_batch(batch: Any) -> ScopeFacts:
     """Read facts of the next batch. Asynchronous batches alternate between two sets of graphs."""
     requests = batch
     if hasattr(batch, "io_pairs"):
@@ -103,7 +105,7 @@ def _transformers_batch(batch: Any) -> ScopeFacts:
     return label_facts(name, batch.total_seqlen_q, phase, numbers, label=False)
 
 
-def graph_name(frame: FrameType | None) -> str | None:
+def find_graph_name(frame: FrameType | None) -> str | None:
     """Return an engine's name for the graph that is captured in ``frame``. None for other captures.
 
     megatron-core captures forward and backward of each layer: ``layer 3 forward``.
@@ -128,7 +130,7 @@ _MEGATRON_PASSES: Final = {"create_fwd_graph": "forward", "create_bwd_graph": "b
 _Follow = Callable[[ModuleType, StepEnded, Guard], Callable[[], None]]
 
 _ENGINES: Final[dict[str, _Follow]] = {
-    "transformers.generation.continuous_batching.model_runner": _transformers,
+    "transformers.generation.continuous_batching.model_runner": _watch_transformers,
 }
 """Modules whose classes run steps, and the functions that follow them."""
 
@@ -154,10 +156,10 @@ class _AfterImport:
             # The other finders search again, without this one, and report errors to the program.
             return None
         if spec is not None and spec.loader is not None:
-            self._follow(spec.loader)
+            self._wrap_loader(spec.loader)
         return spec
 
-    def _follow(self, loader: Loader) -> None:
+    def _wrap_loader(self, loader: Loader) -> None:
         load = loader.exec_module
 
         def load_and_follow(module: ModuleType) -> None:

@@ -161,7 +161,7 @@ class LoopLog:
         """Record the GPU time of a replay, which is known later."""
         self.note((EventKind.GPU, graph, thread, begin, gpu_ns))
 
-    def scope_number(self, scope: ScopeFacts) -> int:
+    def get_scope_number(self, scope: ScopeFacts) -> int:
         """Return the number of a scope, a new one for new facts."""
         number = self.scopes.get(scope)
         if number is None:
@@ -176,7 +176,7 @@ class LoopLog:
     def _drop(self, _event: tuple[int, int, int, int, int]) -> None:
         self.dropped += 1
 
-    def drained(self) -> bytes:
+    def drain(self) -> bytes:
         """Return and remove the events since the last call."""
         count = len(self._rows)
         # In portions, between which threads of the program can run.

@@ -42,7 +42,7 @@ class ReplayTimer:
         self._stream = driver.CUstream(stream)
         call(driver.cuEventRecord, events.before, self._stream)
 
-    def ended(self, begin: int) -> None:
+    def end(self, begin: int) -> None:
         """End the timing of a replay whose launch started at ``began``. Raises nothing."""
         # Without ``call``: a refusal of the driver is not an error of the program.
         if int(driver.cuEventRecord(self.events.after, self._stream)[0]) == 0:
@@ -60,23 +60,23 @@ class GpuTimes:
         self._free: deque[_Events] = deque()
         self._settling = Lock()
 
-    def timer(self, graph: int) -> ReplayTimer | None:
+    def create_timer(self, graph: int) -> ReplayTimer | None:
         """Create a timer for the next replay on the current stream. None if too many are pending,
         or the replay is being captured.
 
         Raises:
             DriverError: A driver call fails.
         """
-        self.settle()
+        self.record_available()
         if len(self.pending) >= _PENDING or torch.cuda.is_current_stream_capturing():
             return None
         try:
             events = self._free.pop()
         except IndexError:
-            events = _Events(_event(), _event())
-        return ReplayTimer(self, events, graph, _current_stream())
+            events = _Events(_create_event(), _create_event())
+        return ReplayTimer(self, events, graph, _get_current_stream())
 
-    def settle(self) -> None:
+    def record_available(self) -> None:
         """Record available times. Waits for neither the GPU nor another thread that does the same.
 
         Raises:
@@ -85,11 +85,11 @@ class GpuTimes:
         if not self.pending or not self._settling.acquire(blocking=False):
             return
         try:
-            self._settle()
+            self._record_available()
         finally:
             self._settling.release()
 
-    def _settle(self) -> None:
+    def _record_available(self) -> None:
         # Querying an event would invalidate a capture of another thread in strict mode.
         with relax_capture_mode():
             while self.pending:
@@ -106,9 +106,9 @@ class GpuTimes:
                 self._free.append(timer.events)
 
 
-def _event() -> Any:
+def _create_event() -> Any:
     return call(driver.cuEventCreate, int(driver.CUevent_flags.CU_EVENT_DEFAULT))
 
 
-def _current_stream() -> int:
+def _get_current_stream() -> int:
     return int(torch._C._cuda_getCurrentRawStream(torch.cuda.current_device()))

@@ -19,7 +19,7 @@ class PoolBytes(NamedTuple):
     allocated: int
 
 
-def pool_bytes(pool: Pool) -> PoolBytes:
+def read_pool_bytes(pool: Pool) -> PoolBytes:
     """Read the size of ``pool`` from the allocator."""
     segments = [
         segment
@@ -32,7 +32,7 @@ def pool_bytes(pool: Pool) -> PoolBytes:
     )
 
 
-def bytes_outside() -> int:
+def compute_outside_bytes() -> int:
     """Compute the device memory in use outside of the allocator, from the driver.
 
     Raises:
@@ -42,7 +42,7 @@ def bytes_outside() -> int:
     return int(total) - int(free) - torch.cuda.memory_reserved()
 
 
-def as_pool(handle: Any) -> Pool | None:
+def convert_pool(handle: Any) -> Pool | None:
     """Convert a pool id from torch. None without one."""
     if handle is None:
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.program.loop.assembly import assemble
+from collectors.program.loop.assembly import assemble_loop
 from collectors.program.loop.events import (
     EVENTS_FILE,
     FACTS_FILE,
@@ -16,7 +16,7 @@ from collectors.program.loop.events import (
     LoopFacts,
     read_events,
 )
-from collectors.program.loop.grids import with_grid_keys
+from collectors.program.loop.grids import add_grid_keys
 from collectors.program.progress import read_progress
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.loop import ProgramLoop
@@ -50,4 +50,4 @@ def read_loop(
     )
     if not names:
         return None
-    return with_grid_keys(assemble(events, facts, names, state.boundary_kind), graphs)
+    return add_grid_keys(assemble_loop(events, facts, names, state.boundary_kind), graphs)

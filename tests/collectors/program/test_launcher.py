@@ -14,10 +14,10 @@ import pytest
 
 from collectors.program.launcher import (
     ProgramExit,
-    end_like,
+    exit_like,
+    explain_unwatched,
     require_hook,
     run_program,
-    why_unwatched,
 )
 from graphviz_dash.errors import InputError, MissingRequirementError
 
@@ -26,23 +26,23 @@ ROOT = Path(__file__).parents[3]
 HOOK = """
 from pathlib import Path
 
-from collectors.program.launcher import scratch_folder, settings
+from collectors.program.launcher import get_scratch_folder, get_settings
 
 def begin():
     import os, torch
-    (scratch_folder() / f"{os.getpid()}.hooked").write_text(settings() + " " + torch.name)
+    (get_scratch_folder() / f"{os.getpid()}.hooked").write_text(get_settings() + " " + torch.name)
 """
 
 PARENT = """
 import sys
 from pathlib import Path
 
-from collectors.program.launcher import end_like, run_program, why_unwatched
+from collectors.program.launcher import exit_like, explain_unwatched, run_program
 
 scratch = Path(sys.argv[1])
 ended = run_program(sys.argv[2:], "a_hook:begin", "as asked", scratch)
-Path(scratch / "why").write_text(why_unwatched(ended) or "watched")
-sys.exit(end_like(ended.returncode))
+Path(scratch / "why").write_text(explain_unwatched(ended) or "watched")
+sys.exit(exit_like(ended.returncode))
 """
 
 
@@ -257,5 +257,5 @@ def test_the_programs_python_is_asked_for_what_the_hook_needs() -> None:
 
 
 def test_exit_codes_pass_through() -> None:
-    assert end_like(3) == 3
-    assert why_unwatched(ProgramExit(0, ())) is not None
+    assert exit_like(3) == 3
+    assert explain_unwatched(ProgramExit(0, ())) is not None

@@ -176,11 +176,11 @@ def test_no_other_candidate_takes_over_while_a_step_ends() -> None:
     def end() -> None:
         ended.append(clock.steps)
         for _ in range(40):
-            clock.tick(BoundaryKind.REPLAYS, "other", "another replay")
+            clock.handle_tick(BoundaryKind.REPLAYS, "other", "another replay")
 
     clock = StepClock(end, lambda: None)
     for _ in range(3):
-        clock.tick(BoundaryKind.REPLAYS, "graph", "a replay")
+        clock.handle_tick(BoundaryKind.REPLAYS, "graph", "a replay")
     assert (ended, clock.boundary) == ([1, 2], "a replay")
 
 

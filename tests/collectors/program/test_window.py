@@ -238,7 +238,7 @@ calls = []
 def fail(self, now):
     calls.append(now)
     raise ValueError(now)
-recorder.LoopRecorder.step_ended = fail
+recorder.LoopRecorder.record_step = fail
 g, o = captured(), torch.optim.SGD()
 for _ in range(100):
     g.replay()
