@@ -1,4 +1,5 @@
-"""Prints how alignment agrees with node ids, a table in Markdown for docs/attribution.md.
+"""Print how alignment agrees with node ids, as the Markdown table of
+evaluation/reports/2026-11-21-attribution-agreement.md.
 
     python -m benchmarks.agreement FOLDER...
 

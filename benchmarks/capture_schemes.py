@@ -1,4 +1,5 @@
-"""Training steps by capture scheme, beside published figures: docs/capture-schemes.md.
+"""Compare training steps by capture scheme with published figures
+(evaluation/reports/2026-11-23-capture-schemes.md).
 
 The workload has the sizes of the published one. Record it on a GPU, then print the table anywhere::
 
@@ -6,7 +7,7 @@ The workload has the sizes of the published one. Record it on a GPU, then print 
         --modes eager,graph,callables,partial,compile --warmup 50 -o runs/capture-schemes
     python -m benchmarks.capture_schemes runs/capture-schemes sample_traces/mlp-train
 
-Ours are in sample_traces, and docs/capture-schemes.md holds what is printed for them.
+Ours are in sample_traces. The report above holds the printed tables.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """What the recorder learns of torch.compile from each version of torch: the table of
-docs/compile.md.
+evaluation/reports/2026-11-24-torch-compile.md.
 
 python -m benchmarks.compile_versions PYTHON... [--keep FOLDER]
 

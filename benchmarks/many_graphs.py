@@ -4,7 +4,7 @@ analysis takes, and the page Graphs in a browser.
     python -m benchmarks.many_graphs [--graphs 2000] [--nodes 500] [--repeats 5] [--folder DIR]
 
 The recording is synthetic (tests/loops.py) and is made first, in ``--folder`` if given, where it is
-taken from the next time. Prints tables of medians and longest; docs/servers.md has the figures.
+taken from the next time. Prints tables of medians and longest.
 """
 
 from __future__ import annotations

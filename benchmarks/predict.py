@@ -1,4 +1,5 @@
-"""How far predictions are off: the tables of docs/predict.md, computed anew from recorded data.
+"""Compute the accuracy of predictions from recorded data: the tables of
+evaluation/reports/2026-11-24-predictions.md.
 
 ``python -m benchmarks.predict`` predicts each workload of benchmarks/data/predict/test, and each
 shipped experiment with one graph, from its eager trace alone, and prints both beside what was

@@ -4,7 +4,8 @@ code with it.
 python -m benchmarks.torch_trace_logs FOLDER
 
 FOLDER is looked through for logs, such as a clone of pytorch/tlparse, whose tests have forty. The
-table is that of docs/compile.md; the exit code is 1 where the two disagree.
+table is that of evaluation/reports/2026-11-24-torch-compile.md; the exit code is 1 if the two
+disagree.
 """
 
 from __future__ import annotations

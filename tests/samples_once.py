@@ -83,5 +83,5 @@ def _compare_once(patched: pytest.MonkeyPatch, runs: dict[Any, Run]) -> None:
         return comparisons[key]
 
     for module in list(sys.modules.values()):
-        if module.__name__ != __name__ and vars(module).get("compare") is compare_runs:
-            patched.setattr(module, "compare", compare_once)
+        if module.__name__ != __name__ and vars(module).get("compare_runs") is compare_runs:
+            patched.setattr(module, "compare_runs", compare_once)

@@ -1,4 +1,4 @@
-"""docs/capture-schemes.md holds the figures of the shipped experiments, as they are printed."""
+"""The report on capture schemes holds the figures of the shipped experiments, as printed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from benchmarks.capture_schemes import main
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "capture-schemes.md"
+PAGE = ROOT / "evaluation" / "reports" / "2026-11-23-capture-schemes.md"
 
 
 def test_the_page_has_what_the_benchmark_prints(capsys: pytest.CaptureFixture[str]) -> None:

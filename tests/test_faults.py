@@ -48,7 +48,7 @@ STRIDE = 5
 @pytest.fixture(autouse=True)
 def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (debug_dot, graph_data):
-        monkeypatch.setattr(module, "demangled", lambda names: {name: name for name in names})
+        monkeypatch.setattr(module, "demangle_names", lambda names: {name: name for name in names})
 
 
 def small_trace() -> bytes:

@@ -24,7 +24,7 @@ MOST_CPU_SECONDS = 10
 def test_damaged_inputs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A process for each input would be all that is measured; it has no state to damage.
     for module in (debug_dot, graph_data):
-        monkeypatch.setattr(module, "demangled", lambda names: {name: name for name in names})
+        monkeypatch.setattr(module, "demangle_names", lambda names: {name: name for name in names})
     random = Random(name)
     corpus = [seed for seed in seeds(name) if len(seed) <= LONGEST]
     file = tmp_path / "input"

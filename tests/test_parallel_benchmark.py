@@ -1,4 +1,4 @@
-"""The table of docs/parallel.md is what the recorded plans give with the model as it is."""
+"""The report on mode parallel shows the result of the recorded plans with the current model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.parallel_score import Split, lines, recorded_plans, score
 
-PAGE = Path(__file__).parents[1] / "docs" / "parallel.md"
+PAGE = Path(__file__).parents[1] / "evaluation" / "reports" / "2026-11-24-parallel.md"
 
 
 def test_the_page_shows_what_the_recorded_plans_give() -> None:

@@ -1,5 +1,5 @@
-"""The table of docs/predict.md is what the recorded data gives with the shipped calibration, whose
-workloads are not those it is scored on."""
+"""The report on predictions shows the result of the recorded data with the shipped calibration,
+whose workloads are not those it is scored on."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from benchmarks.predict import DATA, lines
 from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 
-PAGE = Path(__file__).parents[1] / "docs" / "predict.md"
+PAGE = Path(__file__).parents[1] / "evaluation" / "reports" / "2026-11-24-predictions.md"
 
 
 @pytest.mark.timeout(400)
 def test_the_page_shows_what_the_data_gives() -> None:
     page = PAGE.read_text(encoding="utf-8").splitlines()
     missing = [line for line in lines(load_shipped_calibration()) if line and line not in page]
-    assert missing == [], "run: python -m benchmarks.predict, and put it into docs/predict.md"
+    assert missing == [], "run: python -m benchmarks.predict, and put it into the report"
 
 
 def test_no_workload_is_calibrated_with_and_scored() -> None:

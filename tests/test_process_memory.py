@@ -13,14 +13,14 @@ from graphviz_dash.process_memory import get_machine_memory, get_own_memory, get
 
 # In a process of its own: the peak of one that has run other tests is no more than that.
 _PROGRAM = """
-from graphviz_dash.process_memory import forget_peak, own_memory, peak_memory
+from graphviz_dash.process_memory import reset_peak, get_own_memory, get_peak_memory
 assert bytearray(100_000_000)
-before = own_memory()
-high = peak_memory()
-forget_peak()
-low = peak_memory()
+before = get_own_memory()
+high = get_peak_memory()
+reset_peak()
+low = get_peak_memory()
 held = b"x" * 50_000_000
-print(high - before > 90e6, low < high - 90e6, 49e6 < own_memory() - before < 60e6)
+print(high - before > 90e6, low < high - 90e6, 49e6 < get_own_memory() - before < 60e6)
 """
 
 

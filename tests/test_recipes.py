@@ -25,8 +25,8 @@ TRIES: Final = {
         assert main(["show", "sample_traces/fork-join/graph"]) == 0
     """,
     "Add a workload": """
-        from collectors.workloads import factory_path, load_factory
-        print(load_factory(factory_path("axpy")).__doc__)
+        from collectors.workloads import get_factory_path, load_factory
+        print(load_factory(get_factory_path("axpy")).__doc__)
     """,
     "Add a page": """
         import sys
@@ -35,10 +35,10 @@ TRIES: Final = {
         def page():
             import sys
             from importlib import import_module
-            from graphviz_dash.ui.page.navigation import NAMES, module_of
+            from graphviz_dash.ui.page.navigation import NAMES, get_module_name
             sys.argv = ["app.py", "sample_traces"]
             assert "failures" in NAMES
-            import_module(module_of("failures")).render()
+            import_module(get_module_name("failures")).render()
 
         test = AppTest.from_function(page, default_timeout=60)
         test.query_params["experiment"] = "sync-in-step"
@@ -47,10 +47,10 @@ TRIES: Final = {
         print(*(piece.value for piece in test.get("html")))
     """,
     "Add an execution mode": """
-        from collectors.passes.modes import make_ready
+        from collectors.passes.modes import prepare_mode
         from graphviz_dash.model.run import ExecutionMode
         runs = []
-        make_ready(ExecutionMode("twice"), lambda: runs.append(1))()
+        prepare_mode(ExecutionMode("twice"), lambda: runs.append(1))()
         print(len(runs), "runs")
     """,
     "Add a foreign format": """

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "sample_traces"
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from record_samples import README, commands_of  # noqa: E402
+from record_samples import README, parse_commands  # noqa: E402
 
 
 class Recorded(msgspec.Struct):
@@ -21,7 +21,7 @@ class Recorded(msgspec.Struct):
     command: list[str]
 
 
-COMMANDS = commands_of(README.read_text(encoding="utf-8"))
+COMMANDS = parse_commands(README.read_text(encoding="utf-8"))
 MANIFESTS = sorted(SAMPLES.glob("*/*/manifest.json"))
 
 

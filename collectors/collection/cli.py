@@ -68,7 +68,7 @@ stored and collection continues. --node-ids adds a pass under cupti-python. --ob
 step in six more processes, each with a different tool attached.
 
 \b
-Under torchrun each rank collects its own runs, and all ranks run each pass together:
+Under torchrun each rank collects its own runs; passes run together:
 
     torchrun --nproc-per-node 2 -m collectors --workload tp-transformer -o FOLDER
 

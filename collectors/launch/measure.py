@@ -97,7 +97,7 @@ class LaunchBenchmark:
 
         As in the sample, nothing else runs between the clock readings. Calling from Python costs
         about 0.4 µs, and more right after the first launch of a large graph
-        (docs/launch-vs-sample.md).
+        (evaluation/reports/2026-11-21-launch-costs.md).
         """
         launch, wait = runtime.cudaGraphLaunch, runtime.cudaStreamSynchronize
         stream, clock = self._streams[0], time.perf_counter_ns

@@ -3,7 +3,7 @@
 The program starts as its user would start it (``python train.py``, ``torchrun ...``, ``python -m
 package``), with the same terminal, and is not changed. A folder on PYTHONPATH contains a
 ``sitecustomize`` that calls the hook after the import of torch
-(docs/decisions/0008-programs-are-hooked-by-sitecustomize.md).
+(docs/decisions/0008-hook-programs-with-sitecustomize.md).
 """
 
 from __future__ import annotations

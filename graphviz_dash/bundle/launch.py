@@ -71,7 +71,7 @@ def read_launch(path: Path) -> LaunchRecording:
 
     Raises:
         InputError: No recording, not JSON, another format or version, or a field that violates
-            docs/launch-format.md.
+            docs/reference/launch-format.md.
     """
     file = path / LAUNCH_FILE if path.is_dir() else path
     recording = _DOCUMENT.read(file)

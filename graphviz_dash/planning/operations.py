@@ -61,7 +61,11 @@ def split_operations(
                 duration = remaining_ns * piece.weight / total
                 parts.append(
                     replace(
-                        operation, duration_ns=duration, share=piece.share, dependencies=after, nodes=1
+                        operation,
+                        duration_ns=duration,
+                        share=piece.share,
+                        dependencies=after,
+                        nodes=1,
                     )
                 )
                 owners.append(index)
@@ -90,7 +94,8 @@ class StreamCosts(Struct, frozen=True):
 
 MEASURED_COSTS: Final = StreamCosts(230.0, 500.0, issue_ns=200.0, contention=0.06, start_ns=250.0)
 """Measured on an H200 with driver 580: chains, forks and joins of spinning kernels of several
-lengths, and kernels of fifteen steps in replays of their plans (docs/parallel.md)."""
+lengths, and kernels of fifteen steps in replays of their plans
+(evaluation/reports/2026-11-24-parallel.md)."""
 
 
 class TimeBounds(Struct, frozen=True):

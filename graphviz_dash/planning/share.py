@@ -97,7 +97,7 @@ def estimate_lasting_share(
     partial sums serially; only its occupancy counts, because most blocks wait.
 
     Fitted to 28 kinds of kernels on an H200, up to eight simultaneous copies of each
-    (docs/parallel.md).
+    (evaluation/reports/2026-11-24-parallel.md).
     """
     if not kernel.blocks or duration_ns <= 0:
         return 0.0

@@ -98,7 +98,7 @@ def test_finding_them(folder: Path) -> None:
 
 
 def test_the_page_names_every_field() -> None:
-    page = (ROOT / "docs" / "launch-format.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "launch-format.md").read_text(encoding="utf-8")
     for struct in (LaunchRecording, LaunchSeries, Topology):
         for field in struct.__struct_fields__:
             assert f"`{field}`" in page, field

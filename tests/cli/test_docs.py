@@ -1,4 +1,4 @@
-"""docs/cli.md: its examples run, and it names every field of the JSON documents."""
+"""Examples of docs/cli.md and of the guides run, and cli.md names every field of JSON documents."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.model.launch import LaunchMeasure
 from tests.cli.fixtures import Invoke
 
-PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
-SAMPLES = Path(__file__).parents[2] / "sample_traces"
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "cli.md").read_text()
+SAMPLES = ROOT / "sample_traces"
 EXAMPLES = [
     line.removeprefix("$ ")
     for block in re.findall(r"```console\n(.*?)```", PAGE, re.S)
@@ -80,3 +81,43 @@ def test_every_field_is_described(arguments: tuple[str, ...], invoke: Invoke) ->
     prose = re.sub(r"```.*?```", "", PAGE, flags=re.S)
     described = set(re.findall(r"[a-z_0-9]+", " ".join(re.findall(r"`([^`]+)`", prose))))
     assert set(keys(document)) - DATA - described == set()
+
+
+def _blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```", page.read_text(), re.S | re.M)
+
+
+def _tried(page: Path) -> Iterator[str]:
+    """The commands of a page that read samples and end without a GPU."""
+    blocks = "\n".join(_blocks(page, r"\w*"))
+    inline = re.findall(r"`(graphviz-dash [^`]+)`", page.read_text())
+    for line in (*blocks.splitlines(), *(" ".join(each.split()) for each in inline)):
+        if line.startswith("graphviz-dash ") and " sample_traces/" in line:
+            yield line
+
+
+GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("[!_]*/*.md"))]
+GUIDE_EXAMPLES = sorted({line for page in GUIDES for line in _tried(page)})
+
+
+def test_guides_have_examples() -> None:
+    commands = {shlex.split(example)[1] for example in GUIDE_EXAMPLES}
+    assert {"compare", "compile", "doctor", "gate", "ladder", "memory", "predict"} <= commands
+
+
+@pytest.mark.parametrize("example", GUIDE_EXAMPLES)
+def test_an_example_of_a_guide_runs(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+) -> None:
+    (tmp_path / "sample_traces").symlink_to(SAMPLES)
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(example)[1:]
+    result = invoke(*words)
+    # The doctor of a failed capture exits with 1.
+    assert result.code == (1 if words[0] == "doctor" else 0), result.err
+
+
+@pytest.mark.parametrize("page", GUIDES, ids=lambda page: page.stem)
+def test_python_of_a_guide_compiles(page: Path) -> None:
+    for block in _blocks(page, "python"):
+        compile(block, str(page), "exec")

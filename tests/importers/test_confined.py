@@ -192,12 +192,12 @@ SERVER = """
 import sys
 from pathlib import Path
 from graphviz_dash.importers import confined_process
-from graphviz_dash.importers.confined import import_confined
-from graphviz_dash.progress import watched
+from graphviz_dash.importers.confined import import_sandboxed
+from graphviz_dash.progress import watch
 sys.path.insert(0, sys.argv[3])
 confined_process.__name__ = "misbehaving_process"
-with watched(lambda _: print("waiting", flush=True)):
-    import_confined([Path(sys.argv[1])], Path(sys.argv[2]))
+with watch(lambda _: print("waiting", flush=True)):
+    import_sandboxed([Path(sys.argv[1])], Path(sys.argv[2]))
 """
 
 

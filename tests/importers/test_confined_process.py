@@ -83,8 +83,8 @@ def test_the_bounds_are_those_of_the_request(
 
 
 _BUSY = f"""
-from {MODULE} import Request, _confine
-_confine(Request(["x"], "made", None, 1, 1 << 40, 1 << 30))
+from {MODULE} import Request, _set_limits
+_set_limits(Request(["x"], "made", None, 1, 1 << 40, 1 << 30))
 any(iter(int, 1))
 """
 

@@ -28,7 +28,7 @@ def test_a_log_joins_the_trace_in_its_folder(tmp_path: Path) -> None:
     assert not isinstance(report, Missing)
     # The trace's region 0/0 is the log's compilation 0/0.
     (frame,) = [box for box in report.tree.walk() if box.id == "frame 0/0"]
-    assert ("calls a step", "1") in frame.facts
+    assert ("calls per step", "1") in frame.facts
     assert frame.line is not None
     assert frame.line.text == "steps.py:6"
     rules = {cause.rule for cause in report.causes}

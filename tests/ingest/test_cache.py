@@ -235,7 +235,7 @@ import sys
 from pathlib import Path
 from graphviz_dash.ingest import cache
 
-cache.WORTHWHILE_EVENTS = 1
+cache.MIN_CACHED_EVENTS = 1
 trace = cache.open_trace(Path(sys.argv[1]), cache=cache.TraceCache(Path(sys.argv[2])))
 print(trace.gpu.height)
 """

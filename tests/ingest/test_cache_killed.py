@@ -42,7 +42,7 @@ def by_half(frame, file):
         raise SystemExit("nobody ended this process")
 
 pl.DataFrame.write_parquet = by_half
-cache.WORTHWHILE_EVENTS = 1
+cache.MIN_CACHED_EVENTS = 1
 cache.open_trace(Path(sys.argv[1]), cache=cache.TraceCache(Path(sys.argv[2])))
 """
 # Says so when Polars is about to write a table that takes it a second.
@@ -63,7 +63,7 @@ def large_one(frame, file):
         time.sleep(0.05)
 
 pl.DataFrame.write_parquet = large_one
-cache.WORTHWHILE_EVENTS = 1
+cache.MIN_CACHED_EVENTS = 1
 cache.open_trace(Path(sys.argv[1]), cache=cache.TraceCache(Path(sys.argv[2])))
 """
 FILES = 6  # five tables, and where events stand in the file

@@ -172,7 +172,7 @@ def test_an_operation_stays_on_the_streams_that_it_may_use(
     operations: list[Operation], wide: int
 ) -> None:
     bound = [
-        replace(operation, streams=wide) if index % 3 == 0 else operation
+        replace(operation, max_streams=wide) if index % 3 == 0 else operation
         for index, operation in enumerate(operations)
     ]
     for plan in plan_streams(bound, 5, COSTS):

@@ -251,7 +251,8 @@ _PROGRAM = (
         "loop_padding", "Padding cost per step", _NS, _RECORDED, _LOW,
         "For a recorded program with graphs of several sizes: additional GPU time per step "
         "compared with a graph of exactly the requested size, as a mean over all steps of known "
-        "size. Times between sampled sizes are interpolated linearly (docs/servers.md).",
+        "size. Times between sampled sizes are interpolated linearly "
+        "(docs/explanation/padding-and-ladders.md).",
     ),
     Metric(
         "loop_fallbacks", "Fallbacks", _F, _RECORDED, _LOW,
@@ -403,7 +404,8 @@ _MEM = (
         "Increase over the baseline in the sum of activations, private pools (without the "
         "model's tensors and library workspaces) and other tensors, divided by the baseline's "
         "activations. 0.2 means 20% more memory for activations. NeMo's documentation states "
-        "about 20% for one graph per layer; docs/gpt-training.md describes both setups. Not "
+        "about 20% for one graph per layer; evaluation/reports/2026-11-21-gpt-training.md "
+        "describes both setups. Not "
         "available if the baseline's activations are below 2 MiB, the allocator's segment size, "
         "or in mode compile: cudagraph trees release the blocks of their pool after each "
         "capture, so library workspaces cannot be distinguished from activations.",
@@ -582,7 +584,7 @@ _PREDICTION = (
         "the longest path through the streams of the eager trace: its kernels, the gaps that "
         "remain between the nodes of a replay (by node type), and one launch, as calibrated for "
         "a machine. The spread is an interval intended to contain nine of ten measured times. "
-        "docs/predict.md describes the model and its errors.",
+        "docs/explanation/prediction.md describes the model and its errors.",
     ),
     Metric(
         "prediction_error", "Prediction error", _F, Source.PREDICTED, _NONE,

@@ -16,7 +16,7 @@ _FILE: Final = "calibration-h200.json"
 @cache
 def load_shipped_calibration() -> Calibration:
     """Load the calibration of an NVIDIA H200 from ``graphviz-dash bench predict``
-    (docs/predict.md).
+    (docs/explanation/prediction.md).
     """
     content = (resources.files("graphviz_dash.analysis.prediction") / _FILE).read_bytes()
     return msgspec.json.decode(content, type=Calibration)

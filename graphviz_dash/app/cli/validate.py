@@ -27,7 +27,7 @@ def validate(path: Path) -> None:
 
     Checks each file's size and sha256, the type of every field, and that traces are readable.
     Prints the checked files. The exit code is 2 if a bundle violates docs/bundle-format.md or a
-    recording violates docs/launch-format.md.
+    recording violates docs/reference/launch-format.md.
     """
     bundles, launches = _find_recordings(path)
     if not bundles and not launches:

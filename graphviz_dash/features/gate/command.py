@@ -86,7 +86,8 @@ def gate_command(
     """Exit with 1 if an EXPERIMENT is worse than its baseline by more than allowed.
 
     Times are compared with their spread: only significant regressions fail. Counts and memory are
-    exact. A failed or missing run fails too. docs/gate.md describes the method and its error rate.
+    exact. A failed or missing run fails too. docs/how-to/fail-a-build.md describes the method and
+    its error rate.
 
     --write-baseline builds a baseline from one EXPERIMENT, or from several recordings of the same
     workload.

@@ -1,6 +1,6 @@
 """Regression gate: compare an experiment with a baseline, including the spread of both.
 
-docs/gate.md describes the gated metrics and the false alarm rate.
+docs/how-to/fail-a-build.md describes the gated metrics and the false alarm rate.
 """
 
 from __future__ import annotations

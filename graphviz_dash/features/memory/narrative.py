@@ -66,9 +66,11 @@ PART_MEANINGS: Final[Mapping[MemoryPart, str]] = {
 
 PUBLISHED_OVERHEAD: Final = (
     "For per-layer graphs, NeMo's documentation reports ~20% more memory for activations (GPT-3 "
-    "20B on 16 GH200 in FP8: another setup, see docs/gpt-training.md)"
+    "20B on 16 GH200 in FP8: another setup, see evaluation/reports/2026-11-21-gpt-training.md)"
 )
-"""Published activation overhead of mode partial; docs/gpt-training.md has the source."""
+"""Published activation overhead of mode partial.
+
+Source: evaluation/reports/2026-11-21-gpt-training.md."""
 
 
 def describe_memory_cost(comparison: MemoryComparison) -> str:

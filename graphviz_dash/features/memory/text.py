@@ -66,7 +66,10 @@ def _print_parts(result: MemoryComparison) -> None:
         table.add_row(*cells)
     print_table(table)
     click.echo()
-    click.echo("At the peak of a step, from the memory pass: docs/memory.md defines each part.")
+    click.echo(
+        "At the peak of a step, from the memory pass: docs/explanation/memory-of-graphs.md defines "
+        "each part."
+    )
     if not all(report.is_process_only for report in result.reports):
         click.echo(
             "The driver did not list the processes: memory outside the allocator may belong to "

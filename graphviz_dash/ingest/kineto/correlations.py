@@ -17,7 +17,7 @@ _SPARSE: Final = 8  # ids of a process are close together: use a byte per id up 
 _SMALL: Final = 1 << 16
 
 
-def test_membership(ids: pl.Series, reference: pl.Series) -> pl.Series:
+def mask_members(ids: pl.Series, reference: pl.Series) -> pl.Series:
     """Test which ``ids`` are in ``reference``. False for null."""
     present = ids.is_not_null().to_numpy()
     members = np.zeros(len(ids), np.bool_)

@@ -14,7 +14,7 @@ import polars as pl
 
 from graphviz_dash.ingest.byte_stream import Damage
 from graphviz_dash.ingest.kineto.column_blocks import Flags, Ints
-from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, test_membership
+from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, mask_members
 from graphviz_dash.ingest.kineto.events import ABSENT
 from graphviz_dash.ingest.kineto.stitched import find_stitched_replays
 from graphviz_dash.ingest.kineto.stray_work import find_stray_work
@@ -65,7 +65,7 @@ def find_problems(
         _select_rows(launches, is_outside),
         names.find_matching(_GRAPH)[is_launch][is_outside],
     )
-    without_work = ~test_membership(uncaptured["correlation"], gpu["correlation"]).to_numpy()
+    without_work = ~mask_members(uncaptured["correlation"], gpu["correlation"]).to_numpy()
     missing, graphs = (
         _select_rows(uncaptured, without_work),
         _select_rows(uncaptured, is_graph & without_work),
@@ -228,7 +228,7 @@ def _find_shared_correlations(
             "cannot be assigned reliably.",
         )
     repeated_ids, _ = find_repeated(gpu["correlation"].filter(gpu["kind"] == "kernel"))
-    count = int(test_membership(single["correlation"], repeated_ids).sum())
+    count = int(mask_members(single["correlation"], repeated_ids).sum())
     if count:
         yield TraceProblem(
             "several-kernels-per-launch",

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from graphviz_dash.ingest.kineto.correlations import test_membership
+from graphviz_dash.ingest.kineto.correlations import mask_members
 from graphviz_dash.model.trace import STITCHED, TraceProblem
 from graphviz_dash.units import pluralize
 
@@ -29,7 +29,7 @@ def find_stitched_replays(
     """Report synthetic kernel times of ``graph_launches``, the calls that launch graphs."""
     if not graph_launches.height:
         return
-    rows = gpu.filter(test_membership(gpu["correlation"], graph_launches["correlation"])).select(
+    rows = gpu.filter(mask_members(gpu["correlation"], graph_launches["correlation"])).select(
         "device", "stream", "correlation", "ts", end=pl.col("ts") + pl.col("dur")
     )
     rows = rows.sort("correlation", "device", "stream", "ts", maintain_order=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from graphviz_dash.ingest.kineto.correlations import test_membership
+from graphviz_dash.ingest.kineto.correlations import mask_members
 from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.units import pluralize
 
@@ -38,7 +38,7 @@ def find_stray_work(
     kernels = gpu.filter(gpu["kind"] == "kernel").drop_nulls("correlation")
     if not len(call_ids):
         return
-    stray = kernels.filter(~test_membership(kernels["correlation"], call_ids))
+    stray = kernels.filter(~mask_members(kernels["correlation"], call_ids))
     if not stray.height:
         return
     gpu_launched = stray.filter(pl.col("correlation") == 0)
@@ -102,7 +102,7 @@ def _select_earlier_work(
     stream_columns = ["device", "stream"]
     first_starts = (
         gpu.select(*stream_columns, "ts")
-        .filter(test_membership(gpu["correlation"], call_ids))
+        .filter(mask_members(gpu["correlation"], call_ids))
         .group_by(stream_columns)
         .agg(begin=pl.col("ts").min())
     )

@@ -84,7 +84,7 @@ class TestCurve:
         self, toy: Comparison
     ) -> None:
         graph = break_even_of(toy, "graph")
-        assert "(95%: 8)" in format_break_even(replace(graph, fewest=8, most=8))
+        assert "(95%: 8)" in format_break_even(replace(graph, min_replays=8, max_replays=8))
         parts = (*graph.parts[:-1], (FIRST_LAUNCH_PART, -4_810.0))
         told = format_break_even(replace(graph, parts=parts))
         assert "instantiation 300 µs, first launch 4.81 µs less than a step. " in told

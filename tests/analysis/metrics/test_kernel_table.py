@@ -53,7 +53,7 @@ class TestUses:
         assert found.has_rare_kernels
         assert [each.name for each in found.usual_rows] == ["always"]
         assert explain_unlisted_kernels(found).endswith(
-            "the sums fall short. 1 kernel with a median of 0 in every run is not listed."
+            "the sums are too low. 1 kernel with a median of 0 in every run is not listed."
         )
         assert not explain_unlisted_kernels(table())
         assert not table().has_rare_kernels

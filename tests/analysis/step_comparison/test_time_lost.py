@@ -69,8 +69,8 @@ def test_a_run_that_is_faster_gains() -> None:
 
 def test_waiting_for_other_ranks_is_no_work() -> None:
     # A collective of 300 ns, of which it waits 260, against one that waits 10 of 50.
-    early = replace(_side([(0, 100), (100, 400)], 400), waited=np.array([0, 260]))
-    late = replace(_side([(0, 100), (150, 200)], 200), waited=np.array([0, 10]))
+    early = replace(_side([(0, 100), (100, 400)], 400), wait_ns=np.array([0, 260]))
+    late = replace(_side([(0, 100), (150, 200)], 200), wait_ns=np.array([0, 10]))
     lead = _lead(early, late)
     last = (int(each[-1]) for each in (lead.idle, lead.busy, lead.waiting))
     assert tuple(last) == (-50, 0, 250)

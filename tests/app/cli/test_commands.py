@@ -58,7 +58,7 @@ class TestLs:
         assert "ranks " not in shown
         assert "rank 0" not in shown
         assert "eager rank 1" in invoke("ls", str(several)).out
-        about = replace(load_experiment(several, traces=False), about=None)
+        about = replace(load_experiment(several, traces=False), description=None)
         assert experiment.describe_experiment(about).startswith(
             "The workload tp-transformer on 2 ranks: "
         )

@@ -24,7 +24,7 @@ def test_the_samples_are_served(monkeypatch: pytest.MonkeyPatch, invoke: Invoke)
 def test_without_samples_it_says_what_to_do(
     monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
-    monkeypatch.setattr(demo, "sample_experiments", lambda: None)
+    monkeypatch.setattr(demo, "find_sample_experiments", lambda: None)
     result = invoke("demo")
     assert (result.code, result.out) == (1, "")
     assert "graphviz-dash serve PATH" in result.err

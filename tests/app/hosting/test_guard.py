@@ -44,7 +44,7 @@ def app() -> Starlette:
 
 
 def client_of(app: Starlette, monkeypatch: pytest.MonkeyPatch, access: Access) -> TestClient:
-    monkeypatch.setattr(guard, "access", lambda: access)
+    monkeypatch.setattr(guard, "get_access", lambda: access)
     return TestClient(app, OURS, follow_redirects=False)
 
 

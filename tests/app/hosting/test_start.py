@@ -211,7 +211,7 @@ def test_a_trace_that_cannot_be_read_is_told_in_the_place_of_its_card(
     entry = catalogue.Entry("toy", path)
     assert get_comparison_without_traces(entry.key).best is not None
     told: list[str] = []
-    monkeypatch.setattr(overview, "trouble", lambda *words: told.extend(words))
-    monkeypatch.setattr(overview, "theme", lambda: "light")
+    monkeypatch.setattr(overview, "show_error_panel", lambda *words: told.extend(words))
+    monkeypatch.setattr(overview, "get_theme", lambda: "light")
     overview._load_card(entry)
     assert told[0] == "toy cannot be read"

@@ -24,7 +24,7 @@ ME, OTHER = {VISITOR_HEADER: "me"}, {VISITOR_HEADER: "other"}
 def held(monkeypatch: pytest.MonkeyPatch) -> HeldUploads:
     """Ten bytes for a visitor, fifteen for all."""
     held = HeldUploads()
-    monkeypatch.setattr(upload_limit, "HELD", held)
+    monkeypatch.setattr(upload_limit, "HELD_UPLOADS", held)
     monkeypatch.setattr(held_uploads, "MAX_VISITOR_BYTES", 10)
     monkeypatch.setattr(held_uploads, "MAX_ALL_BYTES", 15)
     return held

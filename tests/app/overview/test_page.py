@@ -80,7 +80,7 @@ def test_the_cards_of_the_first_screen_are_sent_before_the_others(
         pauses.append(len(sent))
 
     monkeypatch.setattr(overview, "_show_card", send)
-    monkeypatch.setattr(overview, "let_draw", pause)
+    monkeypatch.setattr(overview, "flush_to_browser", pause)
     shown("overview")
     assert pauses == [4]
     assert len(sent) == 6

@@ -130,7 +130,7 @@ def both_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Fat
     def meeting(context: RankContext) -> Iterator[Peers]:
         yield Peers(context, store)
 
-    monkeypatch.setattr(module, "meeting", meeting)
+    monkeypatch.setattr(module, "join_ranks", meeting)
 
     def run(fate: Fate) -> list[tuple[CollectedRun, ...]]:
         def worker(
@@ -194,7 +194,7 @@ def test_a_rank_that_is_stuck_is_ended_and_knows_why(
     both_ranks: Callable[[Fate], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        pass_runs, "Limit", lambda seconds, failed: WorkerLimit(seconds, failed, 0.2)
+        pass_runs, "WorkerLimit", lambda seconds, failed: WorkerLimit(seconds, failed, 0.2)
     )
 
     def fate(request: PassRequest) -> subprocess.CompletedProcess[str] | None:

@@ -75,30 +75,30 @@ def bodies() -> Any:
     module = importlib.import_module("collectors.driver.bodies")
     # The next test imports it with another driver.
     del sys.modules["collectors.driver.bodies"]
-    return module.Bodies("the graph")
+    return module.BodyFinder("the graph")
 
 
 def test_the_debug_dot_leads_to_the_nodes_of_each_body(driver: FakeDriver) -> None:
     found = bodies()
-    branch = found.of(IF)
+    branch = found.find(IF)
     assert branch.type is ConditionalType.IF
     assert branch.graphs == ()
     assert branch.nodes == ((0xB6247D0, 0xC48FBC0), ())
-    assert found.of(WHILE).type is ConditionalType.WHILE
+    assert found.find(WHILE).type is ConditionalType.WHILE
     assert driver.printed == 1
 
 
 def test_a_text_that_disagrees_with_the_driver_is_not_believed(driver: FakeDriver) -> None:
     driver.nodes = [*ROOT[:-1], 0xDEAD]
-    assert bodies().of(IF) is None
+    assert bodies().find(IF) is None
 
 
 def test_a_node_that_the_text_does_not_have_has_no_bodies(driver: FakeDriver) -> None:
-    assert bodies().of(0xDEAD) is None
+    assert bodies().find(0xDEAD) is None
 
 
 def test_a_newer_driver_gives_the_graphs(driver: FakeDriver) -> None:
     driver.newer()
-    found = bodies().of(WHILE)
+    found = bodies().find(WHILE)
     assert (found.type, found.graphs, found.nodes) == (ConditionalType.WHILE, ("a graph",), ())
     assert driver.printed == 0

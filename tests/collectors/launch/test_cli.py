@@ -28,7 +28,7 @@ LINE = Topology(1, 10, False, None, 10)
 @pytest.fixture
 def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
     monkeypatch.setattr(cli, "require", lambda *modules: None)
-    monkeypatch.setattr(cli, "machine_environment", lambda scratch: ENVIRONMENT)
+    monkeypatch.setattr(cli, "read_machine_environment", lambda scratch: ENVIRONMENT)
     command = (sys.executable, "-m", "tests.collectors.launch_process")
     monkeypatch.setattr(processes, "COMMAND", command)
 

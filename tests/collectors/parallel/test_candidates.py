@@ -26,10 +26,10 @@ def observed(name: str) -> Any:
         operators=plan.operators,
         storages=plan.storages,
         pieces=recorded_pieces(recorded),
-        line_ns=recorded.line_ns,
+        serial_ns=recorded.line_ns,
         fixed_ns=10_000,
-        line_bytes=plan.line.memory_bytes,
-        whole_bytes=plan.line.workspace_bytes,
+        serial_bytes=plan.line.memory_bytes,
+        stream_workspace_bytes=plan.line.workspace_bytes,
         wide_bytes=plan.line.workspace_bytes,
         narrow_bytes=2 * MIB,
     )
@@ -46,8 +46,8 @@ def test_where_little_fits_the_larger_plans_are_a_curve(
     cells: tuple[Any, list[Candidate]],
 ) -> None:
     step, plans = cells
-    limit = round(1.5 * step.line_bytes)
-    line_ns = step.line_ns - step.fixed_ns
+    limit = round(1.5 * step.serial_bytes)
+    line_ns = step.serial_ns - step.fixed_ns
     assert all(each.expected_ns > 0.9 * line_ns for each in filter_fitting(plans, limit))
     curve = filter_larger(plans, limit, line_ns)
     assert len(curve) >= 4
@@ -55,19 +55,19 @@ def test_where_little_fits_the_larger_plans_are_a_curve(
     times = [each.expected_ns for each in curve]
     assert sizes == sorted(sizes)
     assert times == sorted(times, reverse=True)
-    assert limit < sizes[0] <= 2 * step.line_bytes
-    assert times[-1] < 0.4 * step.line_ns
+    assert limit < sizes[0] <= 2 * step.serial_bytes
+    assert times[-1] < 0.4 * step.serial_ns
 
 
 def test_with_fitted_workspaces_the_fastest_fit() -> None:
     step = observed("lstm2")
     step.wide_bytes = step.narrow_bytes
     plans = build_candidates(step)
-    limit = round(1.5 * step.line_bytes)
+    limit = round(1.5 * step.serial_bytes)
     best, *_ = filter_fitting(plans, limit)
-    assert best.expected_ns < 0.3 * step.line_ns
-    assert best.expected_bytes < step.line_bytes
-    assert filter_larger(plans, limit, step.line_ns - step.fixed_ns) == []
+    assert best.expected_ns < 0.3 * step.serial_ns
+    assert best.expected_bytes < step.serial_bytes
+    assert filter_larger(plans, limit, step.serial_ns - step.fixed_ns) == []
 
 
 def test_with_any_amount_of_memory_nothing_is_too_large(
@@ -75,14 +75,14 @@ def test_with_any_amount_of_memory_nothing_is_too_large(
 ) -> None:
     step, plans = cells
     assert {each.plan.streams for each in filter_fitting(plans, None)} > {2, 3, 4}
-    assert filter_larger(plans, None, step.line_ns) == []
+    assert filter_larger(plans, None, step.serial_ns) == []
 
 
 def test_a_larger_plan_must_be_worth_more_than_what_fits() -> None:
     step = observed("mlp-train")
     plans = build_candidates(step)
-    limit = round(1.5 * step.line_bytes)
+    limit = round(1.5 * step.serial_bytes)
     best = filter_fitting(plans, limit)[0]
     assert best.expected_bytes <= limit
-    for each in filter_larger(plans, limit, step.line_ns - step.fixed_ns):
+    for each in filter_larger(plans, limit, step.serial_ns - step.fixed_ns):
         assert each.expected_ns < 0.9 * best.expected_ns

@@ -56,8 +56,8 @@ def fit(monkeypatch: pytest.MonkeyPatch) -> Fit:
             return other.get("differing", set()), capture(blocks["fitted"], span)
 
         monkeypatch.setattr(workspace, "workspace", blocks.get)
-        monkeypatch.setattr(workspace, "streams_of", new_stream)
-        monkeypatch.setattr(workspace, "make_workspaces", lambda _: 0)
+        monkeypatch.setattr(workspace, "get_streams", new_stream)
+        monkeypatch.setattr(workspace, "allocate_workspaces", lambda _: 0)
         monkeypatch.setattr(workspace, "find_workspace_users", captured_again)
         monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
         line: Any = capture(blocks["line"], on_line)
@@ -163,6 +163,6 @@ def test_a_workspace_is_the_first_of_the_largest_blocks_of_its_stream(
         segment(own + 1, (0, 0), (30_000, 8192, used)),
     ]
     monkeypatch.setattr(torch.cuda, "memory_snapshot", lambda: segments)
-    monkeypatch.setattr(streams, "storage_at", lambda begin, end: (begin, end))
-    monkeypatch.setattr(streams, "as_tensor", lambda storage, _: storage)
+    monkeypatch.setattr(streams, "wrap_memory", lambda begin, end: (begin, end))
+    monkeypatch.setattr(streams, "view_as_tensor", lambda storage, _: storage)
     assert streams.find_workspace(stream) == (9000, 11_048)

@@ -60,7 +60,7 @@ def test_a_process_keeps_its_series_and_the_machine_beside_them(
         asked.append((bus_id, len(calls)))
         return CLOCKS
 
-    monkeypatch.setattr(timing, "gpu_clocks", clocks)
+    monkeypatch.setattr(timing, "read_gpu_clocks", clocks)
     timings = timing.time_process(lambda: calls.append(1), 7_000, 5)
     assert (timings.warmup_ns, len(timings.steps), timings.graphs) == (7_000, 5, ())
     assert timings.back_to_back_ns == (2_000_000,) * 5

@@ -49,7 +49,7 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> object:
     script = tmp_path / "worker.py"
     script.write_text(WORKER)
     monkeypatch.setattr(run, "WORKER", (sys.executable, str(script)))
-    monkeypatch.setattr(run, "machine_environment", lambda scratch: ENVIRONMENT)
+    monkeypatch.setattr(run, "read_machine_environment", lambda scratch: ENVIRONMENT)
     told: list[str] = []
 
     def go(*names: str) -> tuple[Path, list[str], object]:

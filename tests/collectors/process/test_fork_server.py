@@ -18,14 +18,14 @@ from collectors.process.subprocesses import WorkerLimit
 
 WORKER = """
 import os, signal, sys
-from collectors.process.fork_server import serve
-from collectors.process.lifeline import die_with_parent
-die_with_parent()
+from collectors.process.fork_server import serve_forks
+from collectors.process.lifeline import exit_with_parent
+exit_with_parent()
 made_once = object()
-arguments = serve(int(sys.argv[2]))
+arguments = serve_forks(int(sys.argv[2]))
 if arguments is None:
     sys.exit(0)
-die_with_parent()
+exit_with_parent()
 what, *rest = arguments
 if what == "ids":
     print(os.getpid(), os.getppid(), id(made_once), file=sys.stderr)

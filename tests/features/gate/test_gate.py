@@ -225,7 +225,7 @@ def held(before: np.ndarray, now: np.ndarray) -> Verdict:
 
 
 class TestErrors:
-    """The whole table is that of benchmarks/gate.py, in docs/gate.md."""
+    """The whole table is that of benchmarks/gate.py, in its report."""
 
     def test_two_recordings_of_the_same_thing_raise_no_alarm(self) -> None:
         verdicts = [held(noise(seed), noise(1000 + seed)) for seed in range(60)]

@@ -39,7 +39,7 @@ def test_sentences() -> None:
 
 
 def test_gaps_of_stitched_replays_are_unknown() -> None:
-    measured = replace(measured_fork(), stitched=True)
+    measured = replace(measured_fork(), is_stitched=True)
     run = make_run("graph", graphs=(FORK,))
     found = analyze_graph(measured, {"graph-0": build_table(run, "graph-0")})
     assert describe_concurrency(found)[2].startswith("Gaps between nodes are unknown")

@@ -85,7 +85,7 @@ def test_another_calibration_changes_the_prediction(folder: Path, invoke: Invoke
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("sample_traces/mlp-train/graph",), "no eager trace"),
+        (("sample_traces/mlp-train/graph",), "not an eager trace"),
         (("missing.json",), "missing.json"),
         (("sample_traces",), "no run directly in the folder"),
     ],

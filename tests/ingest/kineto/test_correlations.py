@@ -6,7 +6,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, test_membership
+from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, mask_members
 
 _IDS = st.lists(st.none() | st.integers(0, 6) | st.integers(-(1 << 62), 1 << 62), max_size=20)
 
@@ -17,7 +17,7 @@ def ids(values: list[int | None]) -> pl.Series:
 
 @given(some=_IDS, others=_IDS)
 def test_among(some: list[int | None], others: list[int | None]) -> None:
-    found = test_membership(ids(some), ids(others)).to_list()
+    found = mask_members(ids(some), ids(others)).to_list()
     assert found == [one is not None and one in others for one in some]
 
 

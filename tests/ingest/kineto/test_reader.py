@@ -63,7 +63,7 @@ def test_the_collection_of_garbage_is_as_before(
     def failing(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(reader, "frames", failing)
+    monkeypatch.setattr(reader, "build_frames", failing)
     expected = InputError if error is MemoryError else error
     with pytest.raises(expected):
         read_trace(written(tmp_path, KERNEL))

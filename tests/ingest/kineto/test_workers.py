@@ -138,7 +138,7 @@ def test_workers_have_part_of_it_and_each_row_leads_to_its_event(
         handed.append(real(self, piece))
         return handed[-1]
 
-    monkeypatch.setattr(workers.Workers, "offer", noting)
+    monkeypatch.setattr(workers.Workers, "send_piece", noting)
     loaded = read_trace(mixed(400).write(tmp_path / "t.json.gz"), processes=3)
     assert len(started) == 2
     assert {0, 1} <= set(handed)
@@ -237,7 +237,7 @@ print("started", flush=True)
 from pathlib import Path
 from graphviz_dash.ingest.kineto import workers
 from graphviz_dash.ingest.kineto.reader import read_trace
-workers.WORTHWHILE_BYTES = 0
+workers.MIN_PARALLEL_BYTES = 0
 print(read_trace(Path("t.json"), processes=3).info.events)
 """
 
@@ -267,8 +267,8 @@ def test_a_script_without_a_main_guard_runs_once_and_its_folder_lends_no_module(
 def test_an_interrupt_from_the_terminal_ends_all(tmp_path: Path) -> None:
     """The whole group gets it, as from Ctrl-C; the reader's pipe closes when all have ended."""
     mixed(3_000).write(tmp_path / "t.json")
-    slow = "import time; from graphviz_dash.progress import watched\n"
-    slow += "with watched(lambda share: time.sleep(0.05)): print"
+    slow = "import time; from graphviz_dash.progress import watch\n"
+    slow += "with watch(lambda share: time.sleep(0.05)): print"
     script = slow.join(SCRIPT.rsplit("print", 1))
     with subprocess.Popen(
         [sys.executable, "-c", script],

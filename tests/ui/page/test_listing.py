@@ -83,12 +83,12 @@ def test_what_changes_while_its_page_is_made_is_shown_as_it_is_then(
     whole = STORE._load_whole
 
     def changing(key: str, path: Path) -> object:
-        monkeypatch.setattr(STORE, "_whole", whole)
+        monkeypatch.setattr(STORE, "_load_whole", whole)
         make_run(roots / "toy", "graph", wall_ns=100_000)
         STORE.register(path)
         return whole(key, path)
 
-    monkeypatch.setattr(STORE, "_whole", changing)
+    monkeypatch.setattr(STORE, "_load_whole", changing)
     page = rerun(AppTest.from_file(str(server.PAGES), default_timeout=60))
     assert not page.exception
     assert "4.00x" in markup(page)

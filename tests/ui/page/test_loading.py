@@ -34,7 +34,7 @@ def test_the_bar_is_gone_when_all_is_read(roots: Path, monkeypatch: pytest.Monke
         told.append(share)
         real(self, share)
 
-    monkeypatch.setattr(loading._ProgressBar, "tell", noting)
+    monkeypatch.setattr(loading._ProgressBar, "update", noting)
     make_experiment(roots / "toy")
     page = rerun(shown("compare", experiment="toy"))
     assert told

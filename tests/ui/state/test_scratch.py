@@ -14,7 +14,7 @@ from graphviz_dash.ui.state.scratch import Scratch, remove_scratch_of_killed
 KILLED = """
 import os, signal
 from graphviz_dash.ui.state.scratch import SCRATCH
-(SCRATCH.subfolder("uploads") / "trace.json").write_text("{}")
+(SCRATCH.create_subfolder("uploads") / "trace.json").write_text("{}")
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

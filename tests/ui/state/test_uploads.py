@@ -203,13 +203,13 @@ def test_a_visitor_may_keep_so_many_and_no_more(
 
 
 @pytest.mark.usefixtures("unconfined")
-@pytest.mark.parametrize("quota", ["MAX_KEPT_BYTES", "MAX_ALL_BYTES"])
+@pytest.mark.parametrize("quota", ["MAX_BYTES_PER_VISITOR", "MAX_ALL_BYTES"])
 def test_what_is_kept_is_bounded_in_bytes(
     opened: Uploads, experiment: Path, monkeypatch: pytest.MonkeyPatch, quota: str
 ) -> None:
     monkeypatch.setattr(uploads, quota, size_of(experiment) + 1)
     kept = opened.add(ME, "toy.zip", packed(experiment))
-    visitor = ME if quota == "MAX_KEPT_BYTES" else OTHER
+    visitor = ME if quota == "MAX_BYTES_PER_VISITOR" else OTHER
     with pytest.raises(InputError, match="GiB of uploads"):
         opened.add(visitor, "toy.zip", packed(experiment))
     assert set(folder_of(opened, visitor).iterdir()) == ({kept} if visitor == ME else set())

@@ -112,7 +112,7 @@ def build_problem(
     return LadderProblem(
         sizes=sizes,
         replay_ns=interpolate_times(sizes, times.sizes, times.replay_ns),
-        exclusive_bytes=interpolate(sizes, captured, _get_column(data, "own_bytes")),
+        exclusive_bytes=interpolate(sizes, captured, _get_column(data, "exclusive_bytes")),
         pool_bytes=np.maximum.accumulate(
             interpolate(sizes, captured, _get_column(data, "pool_bytes"))
         ),

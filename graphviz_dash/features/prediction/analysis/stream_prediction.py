@@ -58,7 +58,8 @@ _MIN_GAIN: Final = 0.01
 HALF_WIDTH: Final = 0.11
 """Half width of the interval, as a fraction of the time.
 
-It covered nine of ten plans of the steps used to fit the costs (docs/parallel.md).
+It covered nine of ten plans of the steps used to fit the costs
+(evaluation/reports/2026-11-24-parallel.md).
 """
 
 _CROSSINGS_SHARE: Final = 0.8

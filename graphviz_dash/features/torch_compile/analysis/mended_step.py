@@ -186,7 +186,9 @@ def remove_copies(pieces: Pieces, frame: str, share: float) -> list[CpuPiece]:
             if share == 1:
                 continue
             if piece.work is not None:
-                remaining_work = replace(piece.work, duration_ns=piece.work.duration_ns * (1 - share))
+                remaining_work = replace(
+                    piece.work, duration_ns=piece.work.duration_ns * (1 - share)
+                )
                 result.append(replace(piece, work=remaining_work))
                 continue
         result.append(piece)

@@ -79,8 +79,8 @@ def test_what_stands_beside_a_drawing_waits_until_it_has_asked_for_its_view(
     def note(*_: object) -> None:
         done.append("details")
 
-    monkeypatch.setattr(graph, "next_view", lambda _: Asked())
-    monkeypatch.setattr(graph, "graph_details", note)
+    monkeypatch.setattr(graph, "get_view_event", lambda _: Asked())
+    monkeypatch.setattr(graph, "show_graph_details", note)
     page = shown("graph", experiment="toy")
     assert done == ["asked", "details"]
     # The same drawing stands already, and asks for nothing.

@@ -39,7 +39,7 @@ def test_neighbours_are_compared(tmp_path: Path) -> None:
     some = read_node_names(run.path, [*(labels.keys() - {"graph-1"}), "graph-99"])
     (wider,) = find_kernel_changes(members, some)
     assert (wider.smaller.size, wider.larger.size) == (8, 32)
-    apart = [replace(member, rest=(number,)) for number, member in enumerate(members)]
+    apart = [replace(member, other_axes=(number,)) for number, member in enumerate(members)]
     assert find_kernel_changes(apart, names) == ()
 
 

@@ -54,8 +54,8 @@ def test_large_graphs_are_read_beside_the_page(
         assert read.wait(60)
         return read_node_names(*asked)
 
-    monkeypatch.setattr(families, "LARGE_BYTES", 1)
-    monkeypatch.setattr(families, "node_names", names)
+    monkeypatch.setattr(families, "MIN_PROCESS_BYTES", 1)
+    monkeypatch.setattr(families, "load_node_names", names)
     page = shown("graphs", experiment="service")
     assert begun.wait(60)
     assert "Loading the graphs" in markup(page)
@@ -106,8 +106,8 @@ def test_another_row_leads_to_its_graph_in_the_bar_too(tab_of_rare: Page) -> Non
 def test_segments(roots: Path) -> None:
     make_segmented(roots / "training", segments=4, repeats=2)
     said = markup(shown("graphs", experiment="training"))
-    assert "Loading the graphs" not in said
-    assert "Kernel selection changes at 8 to 16." in said
+    assert "A step replays 8 graphs, 4 distinct" in said
+    assert "Not available: the run has no trace of its steps." in said
 
 
 def test_keys_that_are_not_known(roots: Path) -> None:

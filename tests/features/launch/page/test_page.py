@@ -36,7 +36,7 @@ from tests.samples import SAMPLES
 def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The folder that the page looks in; nothing ships with the program."""
     monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
-    monkeypatch.setattr(catalogue, "reference_launches", dict)
+    monkeypatch.setattr(catalogue, "find_reference_launches", dict)
     catalogue.get_roots.cache_clear()
     yield tmp_path
     catalogue.get_roots.cache_clear()
@@ -122,20 +122,20 @@ def test_charts_are_made_once_and_the_first_is_drawn_before_the_rest(
     watched(root)
     write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
     made: list[str] = []
-    for module, chart in ((launch_graph, "launch_chart"), (observers, "observer_chart")):
+    for module, chart in ((launch_graph, "draw_launch_costs"), (observers, "draw_observers")):
         build = partial(_noted, getattr(module, chart), made, chart)
         monkeypatch.setattr(module, chart, build)
-    monkeypatch.setattr(launch_graph, "let_draw", lambda: made.append("pause"))
+    monkeypatch.setattr(launch_graph, "flush_to_browser", lambda: made.append("pause"))
     for _ in range(2):
         app, _ = page(experiment="seen")
         assert len(app.get("plotly_chart")) == 2
-    assert made == ["launch_chart", "pause", "observer_chart", "pause"]
+    assert made == ["draw_launch_costs", "pause", "draw_observers", "pause"]
     page(experiment="seen", scale="linear")
-    assert made[4:] == ["launch_chart", "pause"]
+    assert made[4:] == ["draw_launch_costs", "pause"]
     write_launch(root / "mine", recording(*lines(lambda n: 3000 + n)))
     os.utime(root / "mine", ns=(1, 1))
     page(experiment="seen")
-    assert made[6:] == ["launch_chart", "pause"]
+    assert made[6:] == ["draw_launch_costs", "pause"]
 
 
 def _noted(build: Callable[..., Any], made: list[str], name: str, *args: Any, **named: Any) -> Any:
@@ -154,7 +154,7 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     assert "Medians of mine" in folded
     assert not any(expander.proto.expanded for expander in app.expander)
     assert "A repeat launch uses 3.00 µs of CPU time" in said
-    missing = "Whether it launches as fast as expected is unknown: no recording of launch costs of"
+    missing = "Whether it launches as fast as expected is unknown: no launch cost recording for"
     assert missing in said
     assert "Profiler overhead" in said
     assert "torch.profiler" in said

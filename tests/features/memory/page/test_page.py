@@ -37,8 +37,8 @@ def test_the_first_chart_is_drawn_before_the_rest_is_sent(
     make_experiment(roots / "toy", memory_pass={"eager": EAGER, "graph": GRAPHED})
     sent: list[str] = []
     for module in (memory, memory_pools):
-        monkeypatch.setattr(module, "draw", lambda _, key: sent.append(key))
-    monkeypatch.setattr(memory, "let_draw", lambda: sent.append("pause"))
+        monkeypatch.setattr(module, "draw_figure", lambda _, key: sent.append(key))
+    monkeypatch.setattr(memory, "flush_to_browser", lambda: sent.append("pause"))
     shown("memory", experiment="toy")
     assert sent == ["memory-parts", "pause", "memory-pool"]
 

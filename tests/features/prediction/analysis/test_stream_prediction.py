@@ -88,7 +88,7 @@ def test_it_is_worded_with_what_it_rests_on() -> None:
     assert "memory that nodes can reach" in list_parallel_notes(prediction)[1]
     assert build_stream_row(prediction.rows[0])[2:] == ("", "", "1.00x")
     line = predicted(chains(1))
-    assert "one after another" in describe_parallel_verdict(line)
+    assert "nearly all of it is sequential" in describe_parallel_verdict(line)
 
 
 def test_what_was_tried_is_measured_by_streams() -> None:
