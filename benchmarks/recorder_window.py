@@ -38,8 +38,8 @@ SETTLE: Final = 20
 CLOCK: Final = Path(__file__).parent / "replay_clock"
 ROOT: Final = Path(__file__).parents[1]
 
-BARE, COUNTED, WINDOW = "bare", "--steps 0", "default"
-RUNS: Final = (BARE, COUNTED, WINDOW)
+BARE, NO_WINDOW, WINDOW = "bare", "--steps 0", "default"
+RUNS: Final = (BARE, NO_WINDOW, WINDOW)
 PHASES: Final = ("before", "in", "after")
 FIELDS: Final = (
     "window_open_ns",
@@ -76,7 +76,7 @@ def run_program(command: str, kind: str, extra: Sequence[str], timeout_s: float)
         environment = os.environ | {"PYTHONPATH": path, "REPLAY_CLOCK": str(clock)}
         arguments = shlex.split(command)
         if kind != BARE:
-            options = ["--steps", "0"] if kind == COUNTED else []
+            options = ["--steps", "0"] if kind == NO_WINDOW else []
             collect = [sys.executable, "-m", "collectors", "-o", str(Path(folder, "out"))]
             arguments = [*collect, *options, *extra, "--", *arguments]
         begin = time.perf_counter()
@@ -119,8 +119,8 @@ def _read_stamps(folder: Path) -> tuple[list[int], tuple[int, int] | None]:
         content.frombytes(file.read_bytes())
         if len(content) > len(rows):
             rows = content
-    profiled = [number for number, row in enumerate(rows) if row & 1]
-    window = (profiled[0], profiled[-1] + 1) if profiled else None
+    profiled_rows = [number for number, row in enumerate(rows) if row & 1]
+    window = (profiled_rows[0], profiled_rows[-1] + 1) if profiled_rows else None
     return [row >> 1 for row in rows], window
 
 
@@ -132,7 +132,7 @@ def _read_recording(output: Path) -> dict[str, object]:
     )
 
 
-def phase_ns(stamps: Sequence[int], begin: int, end: int) -> float | None:
+def compute_phase_ns(stamps: Sequence[int], begin: int, end: int) -> float | None:
     """Compute the median time per replay over blocks between two replays, in ns. None without a
     complete block."""
     blocks = [
@@ -142,7 +142,7 @@ def phase_ns(stamps: Sequence[int], begin: int, end: int) -> float | None:
     return statistics.median(blocks) if blocks else None
 
 
-def phase_times(run: TimedRun, window: tuple[int, int]) -> dict[str, float | None]:
+def compute_phase_times(run: TimedRun, window: tuple[int, int]) -> dict[str, float | None]:
     """Compute the time per replay in each phase, in ns, by the window of another run."""
     first, last = window
     bounds = {
@@ -151,7 +151,7 @@ def phase_times(run: TimedRun, window: tuple[int, int]) -> dict[str, float | Non
         "in": (first, last),
         "after": (last + SETTLE, len(run.stamps)),
     }
-    return {phase: phase_ns(run.stamps, *bound) for phase, bound in bounds.items()}
+    return {phase: compute_phase_ns(run.stamps, *bound) for phase, bound in bounds.items()}
 
 
 def print_comparison(command: str, rounds: Sequence[Mapping[str, TimedRun]]) -> bool:
@@ -160,7 +160,7 @@ def print_comparison(command: str, rounds: Sequence[Mapping[str, TimedRun]]) -> 
     for runs in rounds:
         window = runs[WINDOW].window
         for kind, run in runs.items():
-            for phase, time_ns in phase_times(run, window).items() if window else ():
+            for phase, time_ns in compute_phase_times(run, window).items() if window else ():
                 if time_ns is not None:
                     times.setdefault((kind, phase), []).append(time_ns)
     print(f"\n{command}")
@@ -183,7 +183,7 @@ def print_comparison(command: str, rounds: Sequence[Mapping[str, TimedRun]]) -> 
     print("  " + ", ".join(f"{field} {recording.get(field)}" for field in FIELDS), flush=True)
     ratios = [
         medians[kind, phase] / medians[BARE, phase]
-        for kind in (COUNTED, WINDOW)
+        for kind in (NO_WINDOW, WINDOW)
         for phase in ("before", "after")
         if (kind, phase) in medians and (BARE, phase) in medians
     ]
@@ -197,18 +197,18 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=300.0, help="Seconds for one run.")
     parser.add_argument("--options", default="", help="More options of collect, in quotes.")
-    chosen = parser.parse_args()
-    extra = shlex.split(chosen.options)
+    options = parser.parse_args()
+    extra = shlex.split(options.options)
     results = []
-    for command in chosen.commands:
+    for command in options.commands:
         rounds = [
-            {kind: run_program(command, kind, extra, chosen.timeout) for kind in RUNS}
-            for _ in range(chosen.repeats)
+            {kind: run_program(command, kind, extra, options.timeout) for kind in RUNS}
+            for _ in range(options.repeats)
         ]
         results.append(print_comparison(command, rounds))
-    met = sum(results)
-    print(f"\n{met} of {len(results)} programs are within {(GOAL - 1) * 100:.0f}%")
-    sys.exit(met < len(results))
+    count = sum(results)
+    print(f"\n{count} of {len(results)} programs are within {(GOAL - 1) * 100:.0f}%")
+    sys.exit(count < len(results))
 
 
 if __name__ == "__main__":

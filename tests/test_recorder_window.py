@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import recorder_window
-from benchmarks.recorder_window import TimedRun, phase_ns, phase_times
+from benchmarks.recorder_window import TimedRun, compute_phase_ns, compute_phase_times
 from tests.collectors.program.recorded import CAPTURE, FAKE
 
 LOOP = """
@@ -21,15 +21,15 @@ for _ in range(200):
 
 def test_time_per_replay_is_the_median_of_blocks() -> None:
     stamps = [100 * number for number in range(41)] + [9_000]
-    assert phase_ns(stamps, 0, len(stamps)) == 100
-    assert phase_ns(stamps, 0, 10) is None
+    assert compute_phase_ns(stamps, 0, len(stamps)) == 100
+    assert compute_phase_ns(stamps, 0, 10) is None
 
 
 def test_phases_follow_the_window() -> None:
     slow_after = [10 * number for number in range(100)]
     slow_after += [slow_after[-1] + 30 * number for number in range(1, 101)]
     run = TimedRun(slow_after, None, 1.0, {})
-    assert phase_times(run, (60, 100)) == {"before": 10, "in": 10, "after": 30}
+    assert compute_phase_times(run, (60, 100)) == {"before": 10, "in": 10, "after": 30}
 
 
 def test_each_way_of_running_is_stamped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,11 +30,11 @@ class _Clock:
             file.write(stamps.tobytes())
 
     def install(self, torch) -> None:
-        launch, enabled = torch._C._CUDAGraph.replay, torch.autograd._profiler_enabled
+        launch, profiler_enabled = torch._C._CUDAGraph.replay, torch.autograd._profiler_enabled
 
         def replay(graph) -> None:
             launch(graph)
-            self.stamps.append(2 * time.perf_counter_ns() + enabled())
+            self.stamps.append(2 * time.perf_counter_ns() + profiler_enabled())
             if len(self.stamps) >= FLUSH:
                 self.flush()
 

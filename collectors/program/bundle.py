@@ -143,13 +143,13 @@ def _free_target(output: Path, name: str, names: Counter[str]) -> Path:
 
 
 def _find_origin(identity: Identity, runs: dict[int, str], program: Program) -> ProcessOrigin:
-    started = identity.started_by
-    if started is None:
+    start_method = identity.started_by
+    if start_method is None:
         inner = identity.parent_pid in program.pythons
-        started = StartMethod.SUBPROCESS if inner else StartMethod.PROGRAM
+        start_method = StartMethod.SUBPROCESS if inner else StartMethod.PROGRAM
     return ProcessOrigin(
         role=identity.role,
-        started_by=started,
+        started_by=start_method,
         pid=identity.pid,
         parent_pid=identity.parent_pid,
         parent=runs.get(identity.parent_pid) if identity.parent_pid != identity.pid else None,
@@ -194,8 +194,8 @@ def write_run(
                 writer.add_graph(graph)
             if (folder / CAPTURE_TRACE_FILE).exists():
                 writer.add_trace(FileRole.CAPTURE_TRACE, _compress(folder / CAPTURE_TRACE_FILE))
-            traced = trace.exists()
-            if traced:
+            has_trace = trace.exists()
+            if has_trace:
                 writer.add_trace(FileRole.REPLAY_TRACE, _compress(trace))
             writer.commit(
                 Manifest(
@@ -217,7 +217,7 @@ def write_run(
                     group=identity.group,
                     status="killed" if is_killed else "failed" if failures else "complete",
                     failures=failures,
-                    absent=_list_absent(state, folder, traced, program.unhooked),
+                    absent=_list_absent(state, folder, has_trace, program.unhooked),
                     environment=_read_environment(folder, identity),
                     files=(),
                 )
@@ -256,11 +256,11 @@ def _read_graphs(folder: Path) -> tuple[CapturedGraph, ...]:
 
 def _drop_unread_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, ...]) -> Compilation:
     """Remove the names of graphs without files from ``compilation``."""
-    written = {graph.id for graph in graphs}
+    graph_ids = {graph.id for graph in graphs}
     return msgspec.structs.replace(
         compilation,
         nodes=tuple(
-            node if node.graph in written else msgspec.structs.replace(node, graph=None)
+            node if node.graph in graph_ids else msgspec.structs.replace(node, graph=None)
             for node in compilation.nodes
         ),
     )
@@ -271,15 +271,15 @@ def _read_state(
 ) -> Recording:
     """Read the recording. Graphs without files count as unread."""
     state = _read(folder / STATE_FILE, Recording)
-    if state.ended is False:
+    if state.end_seen is False:
         state = add_progress(state, read_progress(folder))
-    written = {graph.id for graph in graphs}
+    graph_ids = {graph.id for graph in graphs}
     return msgspec.structs.replace(
         state,
         exit_code=returncode,
         graphs=tuple(
             graph
-            if not graph.nodes or graph.graph in written
+            if not graph.nodes or graph.graph in graph_ids
             else msgspec.structs.replace(graph, nodes=None, problem="it could not be written")
             for graph in state.graphs
         ),
@@ -288,16 +288,16 @@ def _read_state(
 
 def _compress(trace: Path) -> Path:
     """Compress a trace, which is too slow to do inside the program."""
-    packed = trace.with_name(f"{trace.name}.gz")
-    with trace.open("rb") as source, gzip.open(packed, "wb", compresslevel=6) as target:
+    archive = trace.with_name(f"{trace.name}.gz")
+    with trace.open("rb") as source, gzip.open(archive, "wb", compresslevel=6) as target:
         shutil.copyfileobj(source, target, 1 << 20)
     trace.unlink()
-    return packed
+    return archive
 
 
 def _is_killed(state: Recording, identity: Identity, program: Program) -> bool:
     """Check if the process was killed: its recording has no end, and its exit code is unknown."""
-    if state.ended is not False:
+    if state.end_seen is not False:
         return False
     return not (identity.pid == program.pid and program.returncode is not None) or (
         program.returncode < 0
@@ -317,7 +317,7 @@ def _list_failures(folder: Path, returncode: int | None, is_killed: bool) -> tup
 
 
 def _list_absent(
-    state: Recording, folder: Path, traced: bool, unhooked: str | None
+    state: Recording, folder: Path, has_trace: bool, unhooked: str | None
 ) -> tuple[Absent, ...]:
     facts = [Absent(fact, ONCE) for fact in (Fact.CLEAN_PASS, Fact.MEMORY_PASS)]
     if not state.graphs:
@@ -325,19 +325,19 @@ def _list_absent(
     elif not any(graph.profiled for graph in state.graphs):
         reason = "the program captured its graphs while no profiler of ours ran (--attribute)"
         facts.append(Absent(Fact.CAPTURE_PASS, reason))
-    if not traced:
+    if not has_trace:
         facts.append(Absent(Fact.TRACED_PASS, _explain_missing_trace(state)))
     if not (folder / MEMORY_FILE).exists():
         reason = "its recording has no end: the process was ended, or nothing more could be written"
         facts.append(Absent(Fact.MEMORY, reason))
     reasons = []
-    if state.ended is False:
+    if state.end_seen is False:
         reasons.append(f"its recording has no end: {KILLED}")
     if (folder / PROBLEMS_FILE).exists():
         problems = _read(folder / PROBLEMS_FILE, Problems)
-        stopped = " and stopped" if problems.stopped else ""
+        suffix = " and stopped" if problems.stopped else ""
         reasons.append(
-            f"the recorder failed {problems.errors} times{stopped}, first: {problems.first}"
+            f"the recorder failed {problems.errors} times{suffix}, first: {problems.first}"
         )
     if unhooked is not None:
         reasons.append(f"of the program's Pythons that imported torch, {unhooked}")
@@ -349,7 +349,7 @@ def _list_absent(
 def _explain_missing_trace(state: Recording) -> str:
     if state.window_refused is not None:
         return state.window_refused
-    if state.window_open_ns is not None and state.ended is False:
+    if state.window_open_ns is not None and state.end_seen is False:
         return "the process ended before the trace of its window was written"
     if state.boundary_kind is None:
         return "nothing in the program looked like a step; call collectors.step() at its end"
@@ -364,9 +364,9 @@ def _read_environment(folder: Path, identity: Identity) -> Environment:
     if not file.exists():
         # The program was killed early or has no GPU; the machine is still the same.
         command = [*WORKER, "--environment", str(file)]
-        asked = subprocess.run(command, capture_output=True, text=True, check=False)
-        if asked.returncode != 0:
-            line = (asked.stderr.strip() or "no answer").splitlines()[-1]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            line = (result.stderr.strip() or "no answer").splitlines()[-1]
             raise GraphvizDashError(
                 escape_control_characters(f"The program ran, and nothing was recorded: {line}")
             )

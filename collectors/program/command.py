@@ -19,7 +19,7 @@ from collectors.program.launcher import (
 )
 from collectors.program.recovery import (
     STAGING_NAME,
-    Unfinished,
+    UnfinishedRecording,
     finish_recordings,
     mark_unfinished,
 )
@@ -82,7 +82,7 @@ def record_program(
     )
     name = get_program_name(request.program)
     with Staging(request.output, STAGING_NAME) as staging:
-        mark_unfinished(staging.path, Unfinished(request.name, request.typed, name))
+        mark_unfinished(staging.path, UnfinishedRecording(request.name, request.typed, name))
         text = msgspec.json.encode(settings).decode()
         ended = run_program(request.program, HOOK, text, staging.path)
         refusal = _explain_refusal(staging.path)

@@ -35,9 +35,9 @@ def find_obstacle() -> str | None:
     """Explain why CUPTI must stay attached. None if it can be detached."""
     if not sys.platform.startswith("linux"):
         return "CUPTI can be detached on Linux only"
-    asked = os.environ.get(TEARDOWN)
-    if asked not in (None, "1"):
-        return f"the program's environment has {TEARDOWN}={asked}"
+    value = os.environ.get(TEARDOWN)
+    if value not in (None, "1"):
+        return f"the program's environment has {TEARDOWN}={value}"
     if _NO_REINIT in os.environ:
         return f"the program's environment has {_NO_REINIT}"
     version = _parse_cuda_version()
@@ -84,13 +84,13 @@ class TeardownWait:
         Raises:
             RuntimeError: CUDA fails.
         """
-        started = _list_threads() - self._before
+        new_threads = _list_threads() - self._before
         end = time.monotonic() + _WAIT_S
         while True:
             # CUPTI detaches when a call of the runtime returns. This call is cheap, and allowed
             # during captures of other threads.
             torch.cuda.current_device()
-            if not started & _list_threads():
+            if not new_threads & _list_threads():
                 return True
             if time.monotonic() >= end:
                 return False

@@ -62,7 +62,7 @@ class GroupWitness:
         self._process.kill()
         self._process.wait()
 
-    def has_seen(self, number: int) -> bool | None:
+    def check_signal(self, number: int) -> bool | None:
         """Check if the group received the signal that just arrived. None if the child has ended."""
         answers: IO[bytes] | None = self._process.stdout
         end = time.monotonic() + _WAIT_S
@@ -72,9 +72,9 @@ class GroupWitness:
                 return False
             ready, _, _ = select.select([answers], [], [], left)
             if ready:
-                received = answers.read(64)
-                if not received:
+                content = answers.read(64)
+                if not content:
                     return None
-                self._seen.update(received)
+                self._seen.update(content)
         self._seen[number] -= 1
         return True

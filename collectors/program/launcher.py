@@ -200,7 +200,7 @@ def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
     with GroupWitness(held) as witness:
 
         def hand_on(number: int, _frame: FrameType | None) -> None:
-            reached = witness.has_seen(number)
+            reached = witness.check_signal(number)
             if reached is None:
                 reached = number in _OF_TERMINALS
             if not reached:
@@ -231,7 +231,7 @@ def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:
         "sys.exit(' '.join(n for n in sys.argv[1:] if importlib.util.find_spec(n) is None) or 0)"
     )
     try:
-        asked = subprocess.run(
+        result = subprocess.run(
             [_resolve_command(command)[0], "-c", code, *modules],
             capture_output=True,
             text=True,
@@ -239,8 +239,8 @@ def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:
         )
     except OSError:
         return
-    if asked.returncode != 0:
-        missing = ", ".join(asked.stderr.split()) or "what it takes"
+    if result.returncode != 0:
+        missing = ", ".join(result.stderr.split()) or "required module"
         raise MissingRequirementError(
             f"{command[0]} has no {missing}: install 'graphviz-dash[collect]' for the Python that "
             "runs the program."

@@ -30,7 +30,7 @@ from collectors.program.profiler_watch import ProfilerWatch, mark_own_profiler
 from graphviz_dash.model.absence import Fact, Missing
 
 _NO_ANSWER: Final = "CUPTI did not detach within a second"
-ELSEWHERE: Final = "the traced thread was waiting when the window had to close"
+BUSY_THREAD: Final = "the traced thread was waiting when the window had to close"
 
 
 class StoppedSession(Struct, frozen=True):
@@ -38,45 +38,45 @@ class StoppedSession(Struct, frozen=True):
 
     close_ns: int
     """Pause of the program's thread, in ns."""
-    attached: str | None
+    attached_reason: str | None
     """Reason why CUPTI stays attached although it should be detached. None otherwise."""
     problem: str | None = None
     """Reason for a missing trace. None if there is a trace."""
 
 
 class _ThreadEnd:
-    """Calls ``then`` at the end of the thread that creates it, in that thread, unless cancelled.
+    """Calls ``callback`` at the end of the thread that creates it, unless cancelled.
 
     A thread frees its local data last.
     """
 
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then: Callable[[], None] | None = then
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback: Callable[[], None] | None = callback
         # A forked child also ends the threads that it inherited, which were never traced there.
         self._pid = os.getpid()
         self._local = threading.local()
-        self._local.end = _Freed(self._thread_ends)
+        self._local.end = _FreeCallback(self._handle_thread_end)
 
     def cancel(self) -> None:
         """Cancel the call."""
-        self._then = None
+        self._callback = None
 
-    def _thread_ends(self) -> None:
-        then, self._then = self._then, None
-        if then is not None and os.getpid() == self._pid:
-            then()
+    def _handle_thread_end(self) -> None:
+        callback, self._callback = self._callback, None
+        if callback is not None and os.getpid() == self._pid:
+            callback()
 
 
-class _Freed:
-    """Calls ``then`` when it is freed."""
+class _FreeCallback:
+    """Calls ``callback`` when it is freed."""
 
-    __slots__ = ("_then",)
+    __slots__ = ("_callback",)
 
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
 
     def __del__(self) -> None:
-        self._then()
+        self._callback()
 
 
 class TraceWriter:
@@ -120,7 +120,7 @@ class TraceWriter:
 
 def _write(result: Any, trace: Path) -> str | None:
     part = trace.with_name(f"part-{trace.name}")
-    if _may_be_killed_by_writing():
+    if _has_fatal_size_limit():
         return "its trace could not be written: files are limited in size"
     try:
         result.save(str(part))
@@ -130,13 +130,13 @@ def _write(result: Any, trace: Path) -> str | None:
     return None
 
 
-def _may_be_killed_by_writing() -> bool:
+def _has_fatal_size_limit() -> bool:
     """Check if a file above the size limit would end the program or call its signal handler.
 
     Python ignores that signal unless a program changes it.
     """
-    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    return most != resource.RLIM_INFINITY and signal.getsignal(signal.SIGXFSZ) != signal.SIG_IGN
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    return limit != resource.RLIM_INFINITY and signal.getsignal(signal.SIGXFSZ) != signal.SIG_IGN
 
 
 class Session:
@@ -164,7 +164,7 @@ class Session:
         """Pause of the program's thread, in ns."""
 
     @property
-    def is_ours(self) -> bool:
+    def is_owner(self) -> bool:
         """True in the thread that started it."""
         return get_ident() == self._thread
 
@@ -187,19 +187,19 @@ class Session:
         """
         begin = time.perf_counter_ns()
         self._thread_end.cancel()
-        if not self.is_ours:
-            return StoppedSession(0, None, ELSEWHERE)
-        attached = (obstacle or find_obstacle()) if detach else None
+        if not self.is_owner:
+            return StoppedSession(0, None, BUSY_THREAD)
+        reason = (obstacle or find_obstacle()) if detach else None
         try:
-            if detach and attached is None:
-                attached = self._stop_and_detach()
+            if detach and reason is None:
+                reason = self._stop_and_detach()
             else:
                 self._stop()
         except RuntimeError as error:
             took = time.perf_counter_ns() - begin
-            return StoppedSession(took, attached, f"the profiler could not be stopped: {error}")
+            return StoppedSession(took, reason, f"the profiler could not be stopped: {error}")
         writer.add(self._result, trace, on_problem)
-        return StoppedSession(time.perf_counter_ns() - begin, attached)
+        return StoppedSession(time.perf_counter_ns() - begin, reason)
 
     def _stop_and_detach(self) -> str | None:
         """Return the reason why CUPTI is still attached. None if it is detached."""
@@ -207,10 +207,10 @@ class Session:
         with request_teardown():
             self._stop()
             try:
-                is_detached = wait.finish()
+                success = wait.finish()
             except RuntimeError as error:
                 return f"CUPTI did not detach: {error}"
-        return None if is_detached else _NO_ANSWER
+        return None if success else _NO_ANSWER
 
     def _stop(self) -> None:
         # The profiler's own exit builds Python objects of all events before torch 2.7.
@@ -230,9 +230,9 @@ class Session:
 
 def _add_rank() -> None:
     """Write the rank into the trace, as torch.profiler does."""
-    distributed = torch.distributed
-    if distributed.is_available() and distributed.is_initialized():
-        rank = {"rank": distributed.get_rank(), "world_size": distributed.get_world_size()}
+    dist = torch.distributed
+    if dist.is_available() and dist.is_initialized():
+        rank = {"rank": dist.get_rank(), "world_size": dist.get_world_size()}
         torch.autograd._add_metadata_json("distributedInfo", json.dumps(rank))
 
 
@@ -240,8 +240,8 @@ def start_session(
     fact: Fact, shapes: bool, thread_ends: Callable[[], None], profilers: ProfilerWatch
 ) -> Session | Missing:
     """Start a session for the pass ``fact``, or return the reason if that is impossible now."""
-    with profilers.hold_starts() as is_profiled:
-        if is_profiled or torch.autograd._profiler_enabled():
+    with profilers.hold_starts() as busy:
+        if busy or torch.autograd._profiler_enabled():
             return Missing(fact, "a profiler of the program was running")
         try:
             return Session(shapes, thread_ends)

@@ -46,7 +46,7 @@ class LeftSession(Protocol):
     """A session of the recorder that could not be stopped because its thread was busy."""
 
     @property
-    def is_ours(self) -> bool:
+    def is_owner(self) -> bool:
         """True in the thread that started it."""
 
     def discard(self) -> None:
@@ -117,7 +117,7 @@ class ProfilerWatch:
         self._left.append(session)
 
     @property
-    def has_left(self) -> bool:
+    def has_sessions(self) -> bool:
         """True if a session waits for its thread."""
         return bool(self._left)
 
@@ -125,7 +125,7 @@ class ProfilerWatch:
         """Discard the left session of this thread, unless another thread has a profiler."""
         with self._lock:
             if self._threads <= {get_ident()}:
-                for session in [session for session in self._left if session.is_ours]:
+                for session in [session for session in self._left if session.is_owner]:
                     self._left.remove(session)
                     session.discard()
 

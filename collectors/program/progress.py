@@ -26,7 +26,7 @@ STEPS_FILE: Final = "steps.bin"
 FLUSH_S: Final = 0.05
 """Time between two writes in seconds. A killed process loses at most twice this."""
 
-_NONE: Final = -1
+_NO_TIME: Final = -1
 _HEAD: Final = 6
 
 
@@ -43,7 +43,7 @@ class Progress(Struct, frozen=True):
     """Wait for the GPU after the last step, in ns. None if there was none."""
     steps: int
     """Number of finished steps."""
-    dropped: int
+    dropped_steps: int
     """Number of steps without events."""
     replays: Sequence[int]
     """Replays of each graph, in the order of their captures."""
@@ -54,7 +54,7 @@ class ProgressFiles:
 
     def __init__(self, folder: ProcessFolder) -> None:
         self._folder = folder
-        self._series = _NONE
+        self._series = _NO_TIME
         self._written = 0
 
     def write(
@@ -63,7 +63,7 @@ class ProgressFiles:
         step_ns: Sequence[int],
         drain_ns: int | None,
         steps: int,
-        dropped: int,
+        dropped_steps: int,
         replays: Sequence[int],
     ) -> None:
         """Write the counts, and the step times since the last write."""
@@ -76,9 +76,9 @@ class ProgressFiles:
             time.perf_counter_ns(),
             series,
             self._written,
-            _NONE if drain_ns is None else drain_ns,
+            _NO_TIME if drain_ns is None else drain_ns,
             steps,
-            dropped,
+            dropped_steps,
         )
         self._folder.overwrite(COUNTS_FILE, array("q", chain(head, replays)).tobytes())
 
@@ -88,10 +88,16 @@ def read_progress(folder: Path) -> Progress | None:
     counts, times = _read_numbers(folder / COUNTS_FILE), _read_numbers(folder / STEPS_FILE)
     if len(counts) < _HEAD:
         return None
-    written_ns, series, length, drain_ns, steps, dropped, *replays = counts
+    written_ns, series, length, drain_ns, steps, dropped_steps, *replays = counts
     series_ns = times[1 : 1 + length] if times and times[0] == series else []
     return Progress(
-        written_ns, series, series_ns, None if drain_ns < 0 else drain_ns, steps, dropped, replays
+        written_ns,
+        series,
+        series_ns,
+        None if drain_ns < 0 else drain_ns,
+        steps,
+        dropped_steps,
+        replays,
     )
 
 

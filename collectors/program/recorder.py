@@ -330,7 +330,7 @@ class ProgramRecorder:
         """Handle a replay that may end a step."""
         self.loop.rest.stop()
         capture = self._captures.get(counter.id)
-        if self._profilers.has_left:
+        if self._profilers.has_sessions:
             self._profilers.discard_left()
             return
         if self._window.profiling and capture is not None:
@@ -642,7 +642,7 @@ class ProgramRecorder:
             window_close_ns=self._window.close_ns,
             window_ended_by=self._window.ended_by,
             cupti_attached=self._window.attached or self._attributing.attached,
-            ended=self._ended,
+            end_seen=self._ended,
         )
 
 

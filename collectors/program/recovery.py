@@ -19,8 +19,8 @@ STAGING_NAME: Final = "record"
 """Name of the staging folders of recordings."""
 
 
-class Unfinished(msgspec.Struct, frozen=True):
-    """Unfinished recording: data for the bundle besides the files of processes."""
+class UnfinishedRecording(msgspec.Struct, frozen=True):
+    """Data of an unfinished recording for its bundle, besides the files of processes."""
 
     name: str
     """Name of the run."""
@@ -30,7 +30,7 @@ class Unfinished(msgspec.Struct, frozen=True):
     """Name of the program."""
 
 
-def mark_unfinished(staging: Path, recording: Unfinished) -> None:
+def mark_unfinished(staging: Path, recording: UnfinishedRecording) -> None:
     """Keep ``staging`` for the next command in case this one is killed."""
     (staging / UNFINISHED_FILE).write_bytes(msgspec.json.encode(recording))
 
@@ -42,8 +42,8 @@ def finish_recordings(output: Path, report: Callable[[str], None]) -> None:
     each recording.
     """
     for folder in sorted(output.glob(f".{STAGING_NAME}.*{STAGING_SUFFIX}")):
-        with adopt_folder(folder) as is_ours:
-            if is_ours and (folder / UNFINISHED_FILE).exists():
+        with adopt_folder(folder) as success:
+            if success and (folder / UNFINISHED_FILE).exists():
                 for line in _finish(folder, output, report):
                     report(escape_control_characters(line))
 
@@ -56,14 +56,16 @@ def _finish(folder: Path, output: Path, report: Callable[[str], None]) -> list[s
             "collect into this folder writes it."
         ]
     try:
-        begun = msgspec.json.decode((folder / UNFINISHED_FILE).read_bytes(), type=Unfinished)
+        recording = msgspec.json.decode(
+            (folder / UNFINISHED_FILE).read_bytes(), type=UnfinishedRecording
+        )
         pythons = frozenset(process.pid for process in read_processes(folder))
-        program = Program(begun.command, begun.program, None, pythons=pythons)
-        written = write_runs(folder, output, begun.name, program, report)
+        program = Program(recording.command, recording.program, None, pythons=pythons)
+        paths = write_runs(folder, output, recording.name, program, report)
     except (GraphvizDashError, msgspec.MsgspecError, OSError) as error:
         return [f"A recording in {folder} whose command was killed cannot be written: {error}"]
     shutil.rmtree(folder, ignore_errors=True)
-    return [f"Recorded, although its command was killed: {path}" for path in written]
+    return [f"Recorded, although its command was killed: {path}" for path in paths]
 
 
 def _list_running(folder: Path) -> list[int]:

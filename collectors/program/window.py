@@ -21,7 +21,7 @@ from collectors.passes.annotate import annotate_captures
 from collectors.program.detach import reserve_variable
 from collectors.program.files import Settings
 from collectors.program.profiler_session import (
-    ELSEWHERE,
+    BUSY_THREAD,
     Session,
     StoppedSession,
     TraceWriter,
@@ -140,7 +140,7 @@ class TracedWindow:
         session = self._session
         if session is None:
             return
-        if not session.is_ours:
+        if not session.is_owner:
             self._request = self._request or (WindowEnd.THREAD, True)
             return
         torch.cuda.synchronize()
@@ -172,7 +172,7 @@ class TracedWindow:
     def check_limit(self) -> None:
         """Close the window, in the traced thread, after too many events."""
         session = self._session
-        if session is None or not session.is_ours:
+        if session is None or not session.is_owner:
             return
         if self._request is not None:
             torch.cuda.synchronize()
@@ -219,7 +219,7 @@ class TracedWindow:
             detach: False if the program ends or starts a profiler.
         """
         session = self._session
-        if not self._closed.is_set() and (session is None or not session.is_ours):
+        if not self._closed.is_set() and (session is None or not session.is_owner):
             # Without a session, another thread is opening or closing the window.
             self._request = end, detach
             self._closed.wait(_CLOSE_S)
@@ -235,7 +235,7 @@ class TracedWindow:
                     self._trace, self.traces, self._set_refusal, detach, self._find_obstacle()
                 )
             )
-            if session.is_ours:
+            if session.is_owner:
                 self._end_ranges()
             else:
                 self._profilers.keep_session(session)
@@ -254,15 +254,15 @@ class TracedWindow:
         return OTHER_THREADS if len(self._threads) > 1 else None
 
     def _keep_result(self, stopped: StoppedSession) -> None:
-        self.refused, self.attached = stopped.problem, stopped.attached
-        self.close_ns = None if stopped.problem == ELSEWHERE else stopped.close_ns
+        self.refused, self.attached = stopped.problem, stopped.attached_reason
+        self.close_ns = None if stopped.problem == BUSY_THREAD else stopped.close_ns
 
     def _set_refusal(self, problem: str) -> None:
         self.refused = problem
 
     def begin_capture(self, graph_id: str) -> None:
         """Mark a capture in the window, in the traced thread."""
-        if self._session is not None and self._session.is_ours:
+        if self._session is not None and self._session.is_owner:
             self._capturing = get_ident()
             self._capture = record_function(CAPTURE + graph_id)
             self._capture.__enter__()
@@ -321,7 +321,7 @@ class CaptureSession:
         if self._session is not None:
             self._quiet = 0
         # Ranges of another thread would be missing in the trace, but end with those of this thread.
-        if self._session is not None and self._session.is_ours:
+        if self._session is not None and self._session.is_owner:
             self._capturing = get_ident()
             self._marks.enter_context(record_function(CAPTURE + graph_id))
             if not compiled:
@@ -348,8 +348,8 @@ class CaptureSession:
             session, self._session = self._session, None
             self.profiling = False
             stopped = session.stop(self._trace, self._writer, _discard_problem, detach)
-            self.attached = stopped.attached
-            if session.is_ours:
+            self.attached = stopped.attached_reason
+            if session.is_owner:
                 self.end_capture()
             else:
                 self._profilers.keep_session(session)

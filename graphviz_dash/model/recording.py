@@ -87,7 +87,12 @@ class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     """Reason for a failed capture or an unreadable graph. None without a problem."""
 
 
-class Recording(Struct, frozen=True, forbid_unknown_fields=True, rename={"boundary_kind": "rung"}):
+class Recording(
+    Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    rename={"boundary_kind": "rung", "end_seen": "ended"},
+):
     """Content of recording.json: the program's captures, replays and steps."""
 
     boundary_kind: BoundaryKind | None
@@ -129,6 +134,6 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True, rename={"bounda
     cupti_attached: str | None = None
     """Reason why CUPTI stayed attached after profiling. None if it was detached or never
     attached."""
-    ended: bool | None = None
+    end_seen: bool | None = None
     """True if the recorder saw the process end. False: the process was killed or left without its
     exit handlers. None if unknown (before version 6)."""

@@ -99,12 +99,12 @@ def list_recording_notes(recording: Recording) -> tuple[str, ...]:
 
 
 def _describe_pauses(recording: Recording) -> str | None:
-    opened, closed = recording.window_open_ns, recording.window_close_ns
-    if opened is None or closed is None:
+    open_ns, close_ns = recording.window_open_ns, recording.window_close_ns
+    if open_ns is None or close_ns is None:
         return None
     return (
-        f"The traced window paused the program for {format_ns(opened)} when it opened and for "
-        f"{format_ns(closed)} when it closed."
+        f"The traced window paused the program for {format_ns(open_ns)} when it opened and for "
+        f"{format_ns(close_ns)} when it closed."
     )
 
 
@@ -123,7 +123,7 @@ def _describe_cupti(recording: Recording) -> str | None:
 
 
 def _describe_missing_end(recording: Recording) -> str | None:
-    if recording.ended is not False:
+    if recording.end_seen is not False:
         return None
     return (
         "The recording has no end: the process was killed or left without its exit handlers. The "

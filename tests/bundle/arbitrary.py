@@ -395,7 +395,7 @@ recordings = st.builds(
     window_close_ns=maybe() | counts,
     window_ended_by=maybe() | st.sampled_from(WindowEnd),
     cupti_attached=maybe() | texts,
-    ended=maybe() | st.booleans(),
+    end_seen=maybe() | st.booleans(),
     earlier_replays=counts,
     graphs=st.lists(
         st.builds(

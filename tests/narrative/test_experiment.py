@@ -23,7 +23,7 @@ def test_notes_report_pauses_limit_cupti_and_end() -> None:
         marked=4,
         window_ended_by=WindowEnd.EVENTS,
         cupti_attached="the program's environment has TEARDOWN_CUPTI=0",
-        ended=False,
+        end_seen=False,
     )
     pauses, limit, attached, end = list_recording_notes(recording)
     assert "for 3.00 ms when it opened and for 40.0 ms when it closed" in pauses
@@ -34,7 +34,7 @@ def test_notes_report_pauses_limit_cupti_and_end() -> None:
 
 
 def test_a_program_that_ended_well_has_no_note_about_its_end() -> None:
-    recording = replace(RECORDING, window_ended_by=WindowEnd.STEPS, ended=True)
+    recording = replace(RECORDING, window_ended_by=WindowEnd.STEPS, end_seen=True)
     assert list_recording_notes(recording) == ()
 
 

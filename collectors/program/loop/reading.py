@@ -37,7 +37,7 @@ def read_loop(
     facts.graphs = (*facts.graphs[: len(state.graphs)], *later)
     progress = read_progress(folder)
     if progress is not None:
-        facts.dropped = max(facts.dropped, progress.dropped)
+        facts.dropped = max(facts.dropped, progress.dropped_steps)
     limits = {EventKind.SCOPE: len(facts.scopes), EventKind.PASS: len(facts.passes)}
     limits |= dict.fromkeys((EventKind.REPLAY, EventKind.CAPTURE, EventKind.GPU), len(names))
     # The cudagraph trees capture an empty graph once, to create their memory pool.

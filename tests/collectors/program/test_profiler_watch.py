@@ -1,4 +1,4 @@
-"""Profilers of the program next to the recorder's: they see what they would see without it."""
+"""Profilers of the program next to the recorder: they receive the same events as without it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_the_profiler_stops_without_events_and_detaches_cupti(tmp_path: Path) ->
     assert recording.window_open_ns is not None
     assert recording.window_close_ns is not None
     assert recording.window_ended_by is WindowEnd.STEPS
-    assert recording.ended is True
+    assert recording.end_seen is True
     assert contents.replay_trace is not None
     assert "CUPTI" not in done.stderr
 
@@ -154,7 +154,7 @@ def test_a_killed_process_keeps_everything_that_was_flushed(tmp_path: Path) -> N
     assert len(recording.step_ns) == recording.steps - 1
     assert contents.loop is not None
     assert contents.loop.steps_seen == 1 + count  # and the capture
-    assert recording.ended is False
+    assert recording.end_seen is False
     assert contents.manifest.status == "killed"
     absent = {fact.fact: fact.reason for fact in contents.manifest.absent}
     assert absent["whole recording"] == f"its recording has no end: {KILLED}"
@@ -188,7 +188,7 @@ def test_a_process_that_leaves_without_exit_handlers_was_not_killed(tmp_path: Pa
     done = run(tmp_path, CAPTURE + "captured().replay()\nimport os; os._exit(4)")
     assert done.returncode == 4
     contents, recording = seen(tmp_path)
-    assert (contents.manifest.status, recording.ended) == ("complete", False)
+    assert (contents.manifest.status, recording.end_seen) == ("complete", False)
 
 
 def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
         "step_ns": [5, 6, 8],
         "drain_ns": 9,
         "steps": 5,
-        "dropped": 3,
+        "dropped_steps": 3,
         "replays": [6, 2],
     }
     with (tmp_path / "steps.bin").open("ab") as cut:
@@ -248,7 +248,7 @@ print(len(calls))
     done = run(tmp_path, CAPTURE + program)
     assert done.stdout == "20\n", done.stderr
     contents, recording = seen(tmp_path)
-    assert recording.ended is True
+    assert recording.end_seen is True
     absent = {fact.fact: fact.reason for fact in contents.manifest.absent}
     reason = absent["whole recording"]
     assert reason.startswith("the recorder failed 20 times and stopped, first: ValueError at ")

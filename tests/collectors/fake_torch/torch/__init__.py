@@ -64,7 +64,7 @@ class _Anything:
 
 
 class _Fake(ModuleType):
-    """A module whose every other name is something that can be called."""
+    """A module whose other names can all be called."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -232,7 +232,7 @@ def _save(events: list[dict[str, Any]], path: str) -> None:
 
 
 class _Profile:
-    """As torch.autograd.profiler's, and as torch.profiler's so far as they are alike."""
+    """Profiler of torch.autograd.profiler and torch.profiler, which share this interface."""
 
     def __init__(self, **_options: Any) -> None:
         pass
