@@ -121,7 +121,7 @@ def recorded(name: str, count: int) -> Iterator[Took | None]:
     """The step in a process that is recorded, and then no longer is."""
     with tempfile.TemporaryDirectory() as folder:
         watcher = ProcessWatcher(Settings(skip=0, window=0), ProcessFolder(Path(folder)))
-        with watcher.watching():
+        with watcher.watch():
             step = compiled(name)
             digest = result_of(step)
             yield None

@@ -327,8 +327,8 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """Execution mode."""
     rank: Count | None
     """Rank of the process. None if the run has a single process."""
-    status: Literal["complete", "failed"]
-    """``complete`` if all passes succeeded."""
+    status: Literal["complete", "failed", "killed"]
+    """``complete`` if all passes succeeded, ``killed`` if a recorded process left no end."""
     failures: tuple[Failure, ...]
     """Failures of passes."""
     absent: tuple[Absent, ...]

@@ -61,7 +61,7 @@ def _print_experiments(experiments: list[LightExperiment], path: Path) -> None:
                 invalid.append(display_path(run.run.path))
             number = manifest.job_rank
             rank = "" if number is None else f" rank {number}"
-            failed = manifest.status == "failed"
+            failed = manifest.status != "complete"
             table.add_row(
                 build_cell(display_path(run.run.path)),
                 build_cell(manifest.workload.name),
