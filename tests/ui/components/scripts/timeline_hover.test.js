@@ -84,6 +84,8 @@ test("losses are told at an instant, between the edges of its bin", () => {
     total: /** @type {[number, number]} */ ([2000, -4000]),
     most: 4000,
     text: "how",
+    cause: "",
+    work: -4000,
   };
   const lines = describeDifference(difference, 5000, [0, 20_000], "eager");
   assert.equal(lines?.[0], "eager is 1.000 µs behind graph");
