@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.analysis.doctor import EXIT_CODES
 from tests.cli.fixtures import Invoke
 
 ROOT = Path(__file__).parents[1]
@@ -53,4 +54,6 @@ def test_an_example_runs(example: str, folder: Path, invoke: Invoke) -> None:
         example = example.replace("sample_traces", "sample_traces/mlp-train")
     words = shlex.split(example.partition(" > ")[0].partition(" | ")[0])
     result = invoke(*words[1:])
-    assert result.code == 0, result.err
+    # A doctor that shows findings has the exit code of the worst one, and no error.
+    codes = set(EXIT_CODES.values()) if words[1] == "doctor" and result.out else {0}
+    assert result.code in codes, result.err
