@@ -30,7 +30,7 @@ SCRIPTS := graphviz_dash/ui/components graphviz_dash/features tests/ui/component
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test suite check types lint audit attack format docs site wheel sbom pictures constraints changelog clean python-matches
+.PHONY: help run test suite check types lint language audit attack format docs site wheel sbom pictures constraints changelog clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -48,7 +48,7 @@ test: check ## Run the checks and every test, those in a real browser included (
 suite: $(VENV)/.dev $(SITE) python-matches ## Run every test, without the checks
 	$(IN_VENV) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
-check: audit lint types ## Lint, format, types, import walls and audit, changing nothing
+check: audit lint language types ## Lint, format, language, types, import walls and audit, changing nothing
 
 types: $(VENV)/.dev python-matches ## Check the types
 	$(IN_VENV) -m mypy
@@ -60,6 +60,9 @@ lint: $(VENV)/.dev python-matches ## Lint, format and import walls
 	$(VENV)/bin/deno fmt --quiet --check
 	$(VENV)/bin/deno lint --quiet
 	$(VENV)/bin/deno check --quiet $(SCRIPTS)
+
+language: $(VENV)/.dev python-matches ## Check the language of code, documentation and visible text
+	@$(IN_VENV) -m scripts.language.check
 
 audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (says so without a network)
 	@$(IN_VENV) scripts/audit.py

@@ -27,7 +27,7 @@ def console_lines(page: Path) -> list[str]:
 
 
 def runs_here(line: str) -> bool:
-    """Whether a command needs nothing but the samples."""
+    """Return True if a command needs only the samples."""
     words = shlex.split(line.partition(" > ")[0].partition(" | ")[0])
     if "--open" in words:
         return False
@@ -47,7 +47,7 @@ def test_there_are_examples() -> None:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_runs(example: str, folder: Path, invoke: Invoke) -> None:
     for sample in SAMPLES.iterdir():
-        # Small experiments of the fixture stand for the samples of their names.
+        # Small experiments of the fixture replace the samples of the same names.
         if sample.is_dir() and not (folder / "sample_traces" / sample.name).exists():
             (folder / "sample_traces" / sample.name).symlink_to(sample)
     if "validate sample_traces" in example:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["FUNCTION_WORDS", "OPENINGS", "PARTICIPLES", "PHRASES", "VERBS", "Phrase"]
+__all__ = ["ANY_PHRASE", "FUNCTION_WORDS", "OPENINGS", "PARTICIPLES", "PHRASES", "VERBS", "Phrase"]
 
 
 class Phrase(NamedTuple):
@@ -63,6 +63,11 @@ PHRASES: Final = (
     _phrase(r"\bin the same breath\b|\bwithout a word\b", "at the same time; silently"),
 )
 """Phrases that idiomatic technical English hardly uses, each with its replacement."""
+
+ANY_PHRASE: Final = re.compile(
+    "|".join(phrase.pattern.pattern for phrase in PHRASES), re.IGNORECASE
+)
+"""Matches if any phrase does, which most texts do not."""
 
 OPENINGS: Final = frozenset({"What", "Whether", "How", "Where", "Which", "Whose"})
 """Words that no docstring starts with: an imperative verb or a noun phrase does."""

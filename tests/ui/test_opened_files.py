@@ -81,7 +81,7 @@ def test_traces_of_other_programs_open_by_upload(page: Page, made: str, tmp_path
     ]
     page.locator('input[type="file"]').set_input_files([str(file) for file in files])
     expect(page.get_by_role("link", name="dropped", exact=True)).to_be_visible()
-    note = "Imported from 2 × Kineto trace; 1 graph of 2 nodes; 6 kernels"
+    note = "Imported from 2 × Kineto trace; 1 graph with 2 nodes; 6 kernels"
     expect(page.get_by_text(note)).to_be_visible()
     page.goto(f"{made}/graph?experiment=dropped")
     said = "node dependencies are unknown"

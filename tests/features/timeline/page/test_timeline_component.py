@@ -203,7 +203,7 @@ def test_shift_drag_lays_a_ruler_that_stays_until_removed(canvas: Locator) -> No
     assert begin == pytest.approx(window[0] + (400 - 124) * per_pixel, abs=2)
     assert _window(canvas) == window
     told = page.get_by_role("group", name="Ruler")
-    for run in ("eager", "graph", "eager against graph"):
+    for run in ("eager", "graph", "eager vs. graph"):
         expect(told.get_by_text(run, exact=True)).to_be_visible()
     expect(page.get_by_text(f"ruler: {begin},{end}")).to_be_visible()
 
