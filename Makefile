@@ -7,6 +7,8 @@ TRACES ?= sample_traces
 VENV ?= .venv
 JOBS ?= 3
 PYTEST_ARGS ?=
+MATRIX ?=
+TORCH_PYTHON ?= python3
 
 # Without PYTHON=... the first of these that is new enough makes the environment.
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
@@ -30,7 +32,7 @@ SCRIPTS := graphviz_dash/ui/components graphviz_dash/features tests/ui/component
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test suite check types lint language audit attack format docs site wheel sbom pictures constraints changelog clean python-matches
+.PHONY: help run test suite check types lint language audit attack format docs site wheel sbom matrix torch-names pictures constraints changelog clean python-matches
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -48,7 +50,8 @@ test: check ## Run the checks and every test, those in a real browser included (
 suite: $(VENV)/.dev $(SITE) python-matches ## Run every test, without the checks
 	$(IN_VENV) -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
-check: audit lint language types ## Lint, format, language, types, import walls and audit, changing nothing
+check: lint language types ## Lint, format, language, types, import walls and audit, changing nothing
+	@$(IN_VENV) scripts/audit.py --optional
 
 types: $(VENV)/.dev python-matches ## Check the types
 	$(IN_VENV) -m mypy
@@ -64,11 +67,11 @@ lint: $(VENV)/.dev python-matches ## Lint, format and import walls
 language: $(VENV)/.dev python-matches ## Check the language of code, documentation and visible text
 	@$(IN_VENV) -m scripts.language.check
 
-audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (says so without a network)
+audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned packages (fails without a network)
 	@$(IN_VENV) scripts/audit.py
 
 attack: $(VENV)/.dev python-matches ## Attack a dashboard of its own, on this machine alone, and print what came of it (minutes)
-	@$(IN_VENV) -m benchmarks.attack
+	@$(IN_VENV) -m evaluation.attack
 
 format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(IN_VENV) -m ruff check --fix .
@@ -79,6 +82,12 @@ docs: $(VENV)/.dev python-matches ## Generate docs/reference, docs/schemas and t
 	$(IN_VENV) -m scripts.document_schemas docs/schemas
 	$(IN_VENV) -m scripts.reference
 	$(IN_VENV) -m scripts.wire_types
+
+matrix: $(VENV)/.dev python-matches ## Run the tests without a browser on the oldest and newest allowed dependencies (MATRIX=oldest)
+	@$(IN_VENV) -m scripts.matrix $(MATRIX)
+
+torch-names: ## Check the private names of torch that collectors use (TORCH_PYTHON=interpreter with torch)
+	@$(TORCH_PYTHON) scripts/torch_names.py
 
 site: $(SITE) ## Build the documentation site, which the dashboard serves at /docs
 

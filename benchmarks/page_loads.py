@@ -14,8 +14,8 @@ import resource
 import statistics
 import time
 
-from benchmarks.attack.server import dashboard
-from benchmarks.attack.visitor import Visitor
+from evaluation.attack.server import dashboard
+from evaluation.attack.visitor import Visitor
 
 SOFT_LIMIT = 256
 

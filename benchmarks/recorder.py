@@ -1,7 +1,7 @@
-"""What a replay costs with the recorder on and no traced window, against without it.
+"""Measure the cost of a replay with the recorder on and no traced window.
 
-Needs a CUDA GPU. Blocks with and without the recorder take turns in one process, so that clocks and
-neighbours change for both alike; every figure is a median over the blocks of each block's median::
+Needs a CUDA GPU. Blocks with and without the recorder alternate in one process, so that clocks and
+other load affect both. Each figure is the median over the blocks of the median of each block::
 
     python benchmarks/recorder.py [--blocks 15] [--served]
 """
@@ -29,7 +29,7 @@ GOAL = 1.02
 
 
 def line(nodes: int) -> torch.cuda.CUDAGraph:
-    """A graph of ``nodes`` tiny kernels, one after another."""
+    """Capture ``nodes`` tiny kernels in sequence."""
     data = torch.zeros(16, device="cuda")
     data.add_(1)
     graph = torch.cuda.CUDAGraph()
@@ -41,7 +41,7 @@ def line(nodes: int) -> torch.cuda.CUDAGraph:
 
 
 def mlp() -> torch.cuda.CUDAGraph:
-    """A training step of four 64-wide layers with Adam, about 40 nodes."""
+    """Capture a training step of four 64-wide layers with Adam, about 40 nodes."""
     from collectors.workloads.mlp import train
 
     step = train()
@@ -58,7 +58,7 @@ def mlp() -> torch.cuda.CUDAGraph:
 
 
 def call_ns(graph: torch.cuda.CUDAGraph) -> float:
-    """The call of replay() alone, the GPU idle before it."""
+    """Time the call of replay() with an idle GPU."""
     taken = []
     for _ in range(CALLS):
         torch.cuda.synchronize()
@@ -69,7 +69,7 @@ def call_ns(graph: torch.cuda.CUDAGraph) -> float:
 
 
 def step_ns(graph: torch.cuda.CUDAGraph) -> float:
-    """replay() and the wait for its work."""
+    """Time replay() and the wait for its work."""
     taken = []
     for _ in range(CALLS):
         torch.cuda.synchronize()
@@ -81,7 +81,7 @@ def step_ns(graph: torch.cuda.CUDAGraph) -> float:
 
 
 def loop_ns(graph: torch.cuda.CUDAGraph) -> float:
-    """A replay in a loop that does not wait, the wait at its end included."""
+    """Time a replay in a loop that waits for the GPU at its end only."""
     torch.cuda.synchronize()
     begin = time.perf_counter_ns()
     for _ in range(CALLS):
@@ -91,7 +91,7 @@ def loop_ns(graph: torch.cuda.CUDAGraph) -> float:
 
 
 def served_ns(graph: torch.cuda.CUDAGraph) -> float:
-    """A step of a server that says what it serves: replay() in a label, and the wait for it."""
+    """Time a labelled step of a server: replay() in a label, and the wait for it."""
     torch.cuda.synchronize()
     begin = time.perf_counter_ns()
     for call in range(CALLS):
@@ -103,10 +103,10 @@ def served_ns(graph: torch.cuda.CUDAGraph) -> float:
 
 @contextmanager
 def recorder_on(graph: torch.cuda.CUDAGraph, build: Callable[[], object], settle: bool) -> Iterator:
-    """The recorder with ``graph`` known to it: captured anew inside, as a program would."""
+    """Run the recorder with ``graph`` known to it: captured again inside, as in a program."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         watcher = ProcessWatcher(Settings(skip=0, window=0), ProcessFolder(Path(folder)))
-        stack.enter_context(watcher.watching())
+        stack.enter_context(watcher.watch())
         captured = build()
         if settle:
             for _ in range(KEPT + 10):
@@ -128,7 +128,7 @@ def compare(name: str, build: Callable[[], torch.cuda.CUDAGraph], blocks: int) -
                 recorded[key].append(measure(graph))
         with recorder_on(plain, build, settle=False) as graph:
             ticking.append(call_ns(graph))
-        # Built as often and as late as the other, so that both lie alike in memory.
+        # Built as often and as late as the other graph, so that both have similar memory addresses.
         graph = build()
         for _ in range(KEPT + 10):
             graph.replay()
@@ -142,7 +142,7 @@ def compare(name: str, build: Callable[[], torch.cuda.CUDAGraph], blocks: int) -
 
 
 def compare_served(nodes: int, blocks: int) -> None:
-    """Labelled steps: each is noted for as long as the program runs, one replay in 16 timed by
+    """Compare labelled steps. The recorder notes each of them and times one replay in 16 by
     events."""
     without, recorded = [], []
     served_ns(line(nodes))
@@ -160,7 +160,7 @@ def compare_served(nodes: int, blocks: int) -> None:
 
 
 def told(name: str, figure: str, without: list[float], recorded: list[float]) -> None:
-    """Prints the medians of the blocks."""
+    """Print the medians of the blocks."""
     a, b = statistics.median(without), statistics.median(recorded)
     print(
         f"{name:12} {figure:5} without {a:10.0f} ns ({min(without):.0f} to {max(without):.0f})  "

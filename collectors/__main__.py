@@ -21,7 +21,8 @@ _INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code. Each error is one line on stderr."""
     # torchrun ends the remaining ranks with SIGTERM: workers and scratch files must go too.
-    signal.signal(signal.SIGTERM, _raise_interrupt)
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN:
+        signal.signal(signal.SIGTERM, _raise_interrupt)
     try:
         result = collect.main(
             args=arguments, prog_name="python -m collectors", standalone_mode=False

@@ -7,16 +7,27 @@ all errors.
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any, Final
 
+ERRORS_LIMIT: Final = 20
+"""Errors after which a recorder gives up: each one costs the program about 0.1 ms."""
+
 
 class Guard:
-    """Context that swallows and counts the recorder's errors, but not the program's."""
+    """Context that swallows and counts the recorder's errors, but not the program's.
 
-    def __init__(self) -> None:
+    Exceptions that end the program (KeyboardInterrupt, SystemExit) and errors of its signal
+    handlers pass through.
+
+    Args:
+        on_limit: Called at error number :data:`ERRORS_LIMIT`. Must not raise.
+    """
+
+    def __init__(self, on_limit: Callable[[], None] = lambda: None) -> None:
+        self._on_limit = on_limit
         self.errors = 0
         self.first_error: str | None = None
         """Type and source line of the first error."""
@@ -40,6 +51,8 @@ class Guard:
         self.errors += 1
         if self.first_error is None:
             self.first_error = _describe_error(type(error), error, trace)
+        if self.errors == ERRORS_LIMIT:
+            self._on_limit()
         return True
 
 

@@ -1,6 +1,7 @@
 """Check pinned dependencies for published vulnerabilities, like ``make audit``.
 
-Exits with 1 if there is any. If the advisory service is unreachable, the script reports that and
+Exits with 1 if there is any, and with 3 if nothing was audited, for example because the advisory
+service is unreachable. With ``--optional``, as in ``make check``, the latter is reported but
 succeeds: a build without network must not fail, but must not look audited.
 """
 
@@ -9,15 +10,22 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 PINS = Path(__file__).parents[1] / "constraints.txt"
 TIMEOUT_S = 180
+NO_RESULT = 3
 
 
-def main() -> int:
-    """Run pip-audit over constraints.txt and report the result."""
+def main(arguments: Sequence[str] = ()) -> int:
+    """Run pip-audit over constraints.txt, report the result and return the exit code."""
+    code = _run_audit()
+    return 0 if code == NO_RESULT and "--optional" in arguments else code
+
+
+def _run_audit() -> int:
     command = [
         *(sys.executable, "-m", "pip_audit", "--requirement", str(PINS)),
         *("--no-deps", "--disable-pip", "--progress-spinner", "off", "--format", "json"),
@@ -54,9 +62,10 @@ def report(dependencies: list[dict[str, Any]]) -> int:
 
 
 def _report_not_audited(reason: str) -> int:
-    print(f"Dependencies were NOT audited: {reason}", file=sys.stderr)
-    return 0
+    frame = "*" * 72
+    print(f"{frame}\nDependencies were NOT audited: {reason}\n{frame}", file=sys.stderr)
+    return NO_RESULT
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

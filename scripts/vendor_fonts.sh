@@ -1,5 +1,6 @@
 #!/bin/sh
-# Copies the two fonts of the dashboard from their npm packages, with their licences.
+# Copies the two fonts of the dashboard from their npm packages, with their licences. Fails if they
+# are not the files of SHA256SUMS; for a new version, check the fonts and write new sums first.
 set -eu
 target=$(cd "$(dirname "$0")/.." && pwd)/graphviz_dash/ui/assets/fonts
 work=$(mktemp -d)
@@ -12,3 +13,5 @@ for font in inter jetbrains-mono; do
     cp "$from/files/$font-latin-wght-normal.woff2" "$target/$font.woff2"
     cp "$from/LICENSE" "$target/$font.LICENSE"
 done
+cd "$target"
+sha256sum --check --strict SHA256SUMS

@@ -58,6 +58,7 @@ FIRST: Final = (
     ("ingest/kineto/test_workers.py",),
     ("ingest/formats/test_hostile_files.py",),
     ("test_walls.py", "test_layout.py"),  # both read all modules
+    ("app/hosting/test_streamlit_names.py",),
     ("ingest/test_cache.py",),
     ("analysis/replays/test_branches.py",),
     ("ingest/kineto/test_zstd.py",),

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import pytest
 
-from benchmarks.attack import __main__ as command
-from benchmarks.attack import doors
-from benchmarks.attack.attacks import Attack, FellError, must
-from benchmarks.attack.server import Dashboard
-from benchmarks.attack.table import ATTACKS
+from evaluation.attack import __main__ as command
+from evaluation.attack import doors
+from evaluation.attack.attacks import Attack, FellError, must
+from evaluation.attack.server import Dashboard
+from evaluation.attack.table import ATTACKS
 
 ROOT = Path(__file__).parents[1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -45,7 +46,7 @@ def test_none_passes(audit: ModuleType, capsys: pytest.CaptureFixture[str]) -> N
 def test_without_a_service_it_says_so(
     audit: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert audit.report([SKIPPED]) == 0
+    assert audit.report([SKIPPED]) == 3
     assert "NOT audited" in capsys.readouterr().err
 
 
@@ -59,5 +60,16 @@ def test_an_answer_that_is_none(
     fake = [sys.executable, "-c", f"import sys; print({prints!r}); sys.exit('no network')"]
     run = audit.subprocess.run
     monkeypatch.setattr(audit.subprocess, "run", lambda _, **more: run(fake, **more))
-    assert audit.main() == 0
+    assert audit.main() == 3
+    assert audit.main(["--optional"]) == 0
     assert "NOT audited: no network" in capsys.readouterr().err
+
+
+def test_the_fonts_are_those_of_the_checksums() -> None:
+    folder = Path(__file__).parents[1] / "graphviz_dash" / "ui" / "assets" / "fonts"
+    lines = (folder / "SHA256SUMS").read_text(encoding="ascii").splitlines()
+    sums = {name: checksum for checksum, name in (line.split() for line in lines)}
+    files = {path.name: path for path in folder.iterdir() if path.name != "SHA256SUMS"}
+    assert sums.keys() == files.keys()
+    for name, file in files.items():
+        assert hashlib.sha256(file.read_bytes()).hexdigest() == sums[name]

@@ -14,7 +14,7 @@ PROGRAM = """\
 import json, os, tempfile, time
 from functools import partial
 from pathlib import Path
-from benchmarks.compile_steps import Apart, TRACED, WARM_UP, observed, wait_until_ready
+from evaluation.compile.steps import Apart, TRACED, WARM_UP, observed, wait_until_ready
 
 def measure(name):
     if name == "raises":
@@ -56,7 +56,8 @@ def test_a_step_is_traced_and_a_model_that_fails_is_told() -> None:
     assert done.returncode == 0, done.stderr
     works = [
         3,
-        "the trace contains no GPU work, as if recorded without ProfilerActivity.CUDA",
+        "the trace contains neither GPU work nor calls that launch it, as if only the CPU was "
+        "recorded",
         ["step.json", "trace.json.gz"],
     ]
     failures = {

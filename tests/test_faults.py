@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz_readers import DOT, GRAPH, LOGS, SNAPSHOT, database
+from evaluation.fuzz_readers import DOT, GRAPH, LOGS, SNAPSHOT, database
 from graphviz_dash.bundle.launch import read_launch, write_launch
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.features.perfetto.trace.chrome import export_chrome

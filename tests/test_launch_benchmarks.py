@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import launch_pair
-from benchmarks.launch_vs_sample import judge, same_speeds, speeds
+from evaluation import launch_pair
+from evaluation.launch_vs_sample import judge, same_speeds, speeds
 from graphviz_dash.model.launch import LaunchMeasure, Topology
 
 ROOT = Path(__file__).parents[1]
@@ -51,7 +51,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> str:
     if compiler is None:
         pytest.skip("no C compiler here")
     built = tmp_path_factory.mktemp("pair") / "launch_pair.so"
-    source = ROOT / "benchmarks" / "launch_pair.c"
+    source = ROOT / "evaluation" / "launch_pair.c"
     subprocess.run(
         [compiler, "-O3", "-shared", "-fPIC", "-Werror", "-Wall", "-o", built, source], check=True
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.parallel_score import Split, lines, recorded_plans, score
+from evaluation.parallel.score import Split, lines, recorded_plans, score
 
 PAGE = Path(__file__).parents[1] / "evaluation" / "reports" / "2026-11-24-parallel.md"
 
@@ -13,7 +13,7 @@ def test_the_page_shows_what_the_recorded_plans_give() -> None:
     scores = [score(recorded) for recorded in recorded_plans()]
     page = PAGE.read_text(encoding="utf-8").splitlines()
     missing = [line for line in lines(scores) if line and line not in page]
-    assert missing == [], "run: python -m benchmarks.parallel_score, and put it into the page"
+    assert missing == [], "run: python -m evaluation.parallel.score, and put it into the page"
     for each in scores:
         assert 0 < each.now_ns <= each.recorded.line_ns
     assert {each.recorded.split for each in scores} == set(Split)

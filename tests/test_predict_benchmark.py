@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.predict import DATA, lines
+from evaluation.predict.score import DATA, lines
 from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 
 PAGE = Path(__file__).parents[1] / "evaluation" / "reports" / "2026-11-24-predictions.md"
@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[1] / "evaluation" / "reports" / "2026-11-24-predic
 def test_the_page_shows_what_the_data_gives() -> None:
     page = PAGE.read_text(encoding="utf-8").splitlines()
     missing = [line for line in lines(load_shipped_calibration()) if line and line not in page]
-    assert missing == [], "run: python -m benchmarks.predict, and put it into the report"
+    assert missing == [], "run: python -m evaluation.predict.score, and put it into the report"
 
 
 def test_no_workload_is_calibrated_with_and_scored() -> None:

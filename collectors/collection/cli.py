@@ -15,7 +15,7 @@ from collectors.collection.collection import SUPPORTED, CollectedRun, Collection
 from collectors.collection.progress import Event, format_event, is_failure
 from collectors.collection.ranks import RankContext, read_own_rank
 from collectors.collection.requirements import is_installed, require
-from collectors.program.command import RecordingRequest, finish, record_program
+from collectors.program.command import RecordingRequest, get_exit_code, record_program
 from collectors.program.files import WINDOW_REPLAYS
 from collectors.program.session import SKIP, STEPS
 from collectors.workloads import BUILT_IN
@@ -303,7 +303,7 @@ def _record_program(request: RecordingRequest) -> None:
     written, returncode = record_program(request, lambda line: click.echo(line, err=True))
     for path in written:
         click.echo(f"Recorded: {path}", err=True)
-    raise click.exceptions.Exit(finish(returncode, bool(written)))
+    raise click.exceptions.Exit(get_exit_code(returncode, bool(written)))
 
 
 def _raise_for_failures(runs: tuple[CollectedRun, ...]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +12,13 @@ from pathlib import Path
 from collectors.collection.ranks import RankContext, get_worker_settings
 from collectors.process.fork_server import ForkServer
 from collectors.process.lifeline import PARENT
+from collectors.process.python import PYTHON, SAFE_PATH
 from collectors.process.results import read_json
 from collectors.process.subprocesses import WorkerLimit, run_worker
 from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.model.run import Environment
 
-WORKER = (sys.executable, "-m", "collectors.passes.worker")
+WORKER = (*PYTHON, "-m", "collectors.passes.worker")
 """Command of a pass process, without arguments."""
 
 
@@ -52,7 +52,7 @@ def build_worker_environment(context: RankContext | None) -> Mapping[str, str]:
     # A profiler attached through the environment would distort the clean pass.
     inherited = {key: value for key, value in os.environ.items() if key != "KINETO_USE_DAEMON"}
     settings = {} if context is None else get_worker_settings(inherited)
-    return inherited | settings | {PARENT: str(os.getpid())}
+    return inherited | settings | SAFE_PATH | {PARENT: str(os.getpid())}
 
 
 def read_machine_environment(

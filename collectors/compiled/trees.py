@@ -28,6 +28,25 @@ from graphviz_dash.model.compilation import (
 TREES: Final = "torch._inductor.cudagraph_trees"
 """Module that holds the trees."""
 
+TREE_ATTRIBUTES: Final = {
+    "torch._inductor.cudagraph_trees.TreeManagerContainer": ("tree_manager",),
+    "torch._inductor.cudagraph_trees.CUDAGraphTreeManager": (
+        "get_roots", "id_to_compile_id", "id_to_mode", "ids_to_funcs", "roots",
+        "warmed_up_functions", "warned_functions", "warned_mutation",
+    ),
+    "torch._inductor.cudagraph_trees.CUDAGraphNode": (
+        "children", "cudagraph_managed_idxs", "graph", "id", "non_static_input_idx",
+        "output_storage_alias", "reconstructed_inputs", "wrapped_function",
+    ),
+    "torch._inductor.cudagraph_utils.WrappedFunction": (
+        "id", "mutated_input_idxs", "placeholders", "static_input_idxs",
+    ),
+    "torch._inductor.cudagraph_utils.PlaceholderInfo": (
+        "mutating_use_stack_trace", "name", "stack_trace", "users",
+    ),
+}  # fmt: skip
+"""Classes of the trees and the attributes read here; ``make torch-names`` checks them."""
+
 MUTATED: Final = "mutated inputs"
 """Reason for not recording a function that writes to its inputs."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ import msgspec
 
 from collectors.doctor.requests import REPORT_FILE, DoctorRequest
 from collectors.process.lifeline import PARENT
+from collectors.process.python import PYTHON, SAFE_PATH
 from collectors.process.requests import FAILURE_FILE
 from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
 from graphviz_dash.model.doctor import DoctorReport
@@ -49,13 +49,13 @@ def examine_workload(
     file = scratch / "request.json"
     file.write_bytes(msgspec.json.encode(request))
     process = subprocess.run(
-        [sys.executable, "-m", "collectors.doctor.worker", str(file)],
+        [*PYTHON, "-m", "collectors.doctor.worker", str(file)],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
         check=False,
-        env=os.environ | {PARENT: str(os.getpid())},
+        env=os.environ | SAFE_PATH | {PARENT: str(os.getpid())},
     )
     if process.returncode == 0:
         return msgspec.json.decode((scratch / REPORT_FILE).read_bytes(), type=DoctorReport)

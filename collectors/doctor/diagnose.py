@@ -11,7 +11,7 @@ import msgspec
 
 from collectors.collection.machine import read_machine_environment
 from collectors.doctor.requests import COMPILATION_FILE, REPORT_FILE, ProgramSettings
-from collectors.program.launcher import ProgramExit, run_program, why_unwatched
+from collectors.program.launcher import ProgramExit, explain_unwatched, run_program
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
@@ -58,7 +58,7 @@ def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path
     """
     settings = msgspec.json.encode(ProgramSettings(skip=skip, steps=steps)).decode()
     program_exit = run_program(command, PROGRAM_HOOK, settings, scratch)
-    reason = why_unwatched(program_exit)
+    reason = explain_unwatched(program_exit)
     if reason is not None:
         raise GraphvizDashError(f"The program could not be observed: {reason}.")
     files = sorted(scratch.glob(f"*-{REPORT_FILE}"))

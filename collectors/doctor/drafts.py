@@ -67,6 +67,7 @@ class FindingDraft:
             seen=self.seen,
             first=self.first,
             place=self.spot.to_code_place() if self.spot else None,
+            caller=self.spot.caller.to_code_place() if self.spot and self.spot.caller else None,
             op=self.op,
             stream=self.stream,
             thread=self.thread,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 import sys
 import sysconfig
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -18,6 +20,7 @@ from graphviz_dash.model.doctor import CodeLocation
 _CONTEXT_LINES: Final = 3
 """Lines of source stored before and after the location."""
 
+_TORCH: Final = re.compile(r"/(?:site|dist)-packages/(?:torch|triton|functorch)/")
 _OWN_FOLDER: Final = str(Path(__file__).parents[1])
 _WORKLOADS: Final = str(Path(__file__).parents[1] / "workloads")
 _LIBRARY: Final = tuple(str(Path(sysconfig.get_path(name))) for name in ("stdlib", "platstdlib"))
@@ -30,6 +33,8 @@ class SourceLocation:
     file: str
     line: int
     function: str
+    caller: SourceLocation | None = None
+    """Line of the program that led to this line of a library. None if this is the program's own."""
 
     def to_code_place(self) -> CodeLocation:
         """Convert to the bundle format, with surrounding source lines."""
@@ -56,13 +61,31 @@ def is_user_code(file: str) -> bool:
     )
 
 
+def is_library_code(file: str) -> bool:
+    """Check if a file is code of a library other than torch, whose lines name a cause as torch's do
+    not."""
+    is_package = any(part in file for part in ("/site-packages/", "/dist-packages/"))
+    return is_package and not (_TORCH.search(file) or GENERATED.search(file))
+
+
 def find_user_location(frame: FrameType | None) -> SourceLocation | None:
-    """Return the innermost user frame at or above ``frame``, or None."""
+    """Return the innermost frame of the program or a library at or above ``frame``, or None."""
+    frames = []
     while frame is not None:
-        code = frame.f_code
-        if is_user_code(code.co_filename):
-            return SourceLocation(code.co_filename, frame.f_lineno, _get_name(code))
+        frames.append((frame.f_code, frame.f_lineno))
         frame = frame.f_back
+    return _choose_location(frames)
+
+
+def _choose_location(frames: Iterable[tuple[CodeType, int]]) -> SourceLocation | None:
+    """Choose the innermost line of the program or a library from ``frames``, innermost first."""
+    library = None
+    for code, line in frames:
+        if is_user_code(code.co_filename):
+            own = SourceLocation(code.co_filename, line, _get_name(code))
+            return own if library is None else replace(library, caller=own)
+        if library is None and is_library_code(code.co_filename):
+            library = SourceLocation(code.co_filename, line, _get_name(code))
     return None
 
 
@@ -72,14 +95,12 @@ def find_thread_location(ident: int) -> SourceLocation | None:
 
 
 def find_error_location(trace: TracebackType | None) -> SourceLocation | None:
-    """Return the innermost user frame of an exception, or None."""
-    spot = None
+    """Return the innermost frame of the program or a library of an exception, or None."""
+    frames = []
     while trace is not None:
-        code = trace.tb_frame.f_code
-        if is_user_code(code.co_filename):
-            spot = SourceLocation(code.co_filename, trace.tb_lineno, _get_name(code))
+        frames.append((trace.tb_frame.f_code, trace.tb_lineno))
         trace = trace.tb_next
-    return spot
+    return _choose_location(reversed(frames))
 
 
 def is_condition(spot: SourceLocation) -> bool:

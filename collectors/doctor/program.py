@@ -36,8 +36,8 @@ from collectors.doctor.places import SourceLocation, find_user_location
 from collectors.doctor.requests import COMPILATION_FILE, REPORT_FILE, ProgramSettings
 from collectors.doctor.watch import StepWatch, relax_capture_mode
 from collectors.guard import Guard
-from collectors.program.hooks import OutermostCalls, optimizer_steps
-from collectors.program.launcher import scratch_folder, settings
+from collectors.program.hooks import OutermostCalls, watch_optimizer_steps
+from collectors.program.launcher import get_scratch_folder, get_settings
 from graphviz_dash.model.doctor import (
     CheckStatus,
     DetectionMethod,
@@ -56,11 +56,11 @@ _SILENT_STEPS: Final = (RuleId.MOVED_INPUT, RuleId.CHANGING_SHAPE, RuleId.CHANGI
 
 def hook() -> None:
     """Install the doctor; called in each process of the program right after ``import torch``."""
-    program_settings = msgspec.json.decode(settings(), type=ProgramSettings)
+    program_settings = msgspec.json.decode(get_settings(), type=ProgramSettings)
     doctor = _ProgramDoctor(program_settings)
     doctor.install()
     # Include the time: a program that re-executes itself keeps its process id.
-    file = scratch_folder() / f"{os.getpid()}-{time.time_ns()}-{REPORT_FILE}"
+    file = get_scratch_folder() / f"{os.getpid()}-{time.time_ns()}-{REPORT_FILE}"
     atexit.register(doctor.write_report, file)
 
 
@@ -310,7 +310,7 @@ class _StepObserver:
 
     def install(self) -> None:
         """Start listening to torch."""
-        self._hooks.enter_context(optimizer_steps(self._handle_optimizer_step, self._guard))
+        self._hooks.enter_context(watch_optimizer_steps(self._handle_optimizer_step, self._guard))
         self._calls.start()
         self._hooks.callback(self._calls.stop)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,10 +17,11 @@ import msgspec
 
 from collectors.launch.requests import LaunchRequest, LaunchResult
 from collectors.process.lifeline import PARENT
+from collectors.process.python import PYTHON, SAFE_PATH
 from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.model.launch import LaunchMeasure, LaunchSeries, Topology
 
-COMMAND: Final = (sys.executable, "-m", "collectors.launch.run")
+COMMAND: Final = (*PYTHON, "-m", "collectors.launch.run")
 
 _END_S: Final = 30.0
 """Time limit in s for an interrupted process to finish."""
@@ -53,7 +53,7 @@ def run_process(topologies: Sequence[Topology], trials: int) -> LaunchResult | N
         out = Path(folder) / "measured.json"
         request = Path(folder) / "request.json"
         request.write_bytes(msgspec.json.encode(LaunchRequest(tuple(topologies), trials, str(out))))
-        environment = os.environ | {PARENT: str(os.getpid())}
+        environment = os.environ | SAFE_PATH | {PARENT: str(os.getpid())}
         with subprocess.Popen(
             [*COMMAND, str(request)], stderr=subprocess.PIPE, text=True, env=environment
         ) as process:

@@ -9,6 +9,11 @@ from typing import Final
 import torch
 
 from collectors.parallel.capture import StepGraph
+from collectors.parallel.deviation import (
+    GROSS_DIFFERENCE,
+    TensorDeviations,
+    find_wrong_tensors,
+)
 from collectors.parallel.follow import Follower
 from collectors.parallel.observe import ObservedStep
 from collectors.parallel.state import FLOATS, view_as_tensor
@@ -19,13 +24,13 @@ _LOADED_REPLAYS: Final = 4
 _DELAYED_REPLAYS: Final = 4
 """Compared replays of each delayed graph."""
 
-_TOLERANCE_FACTOR: Final = 2.0
-"""Allowed deviation of a replay, relative to two eager steps of nondeterministic operators."""
+_PLAIN, _LOADED, _DELAYED = range(3)
+"""Kinds of replays. Each delayed graph has its own number, from _DELAYED on."""
 
 _LOAD_VALUES: Final = 1 << 24
 _LOAD_KERNELS: Final = 40
 
-_MAX_NOISE: Final = 0.02
+_MAX_NOISE: Final = GROSS_DIFFERENCE
 """Maximum relative difference of two eager steps at which a replay can be checked."""
 
 Copies = dict[int, list[torch.Tensor]]
@@ -56,7 +61,7 @@ class CheckOutcome:
 
     check: ParallelCheck
     differs_at: int | None
-    """First operator whose memory differs by more than that of two eager steps."""
+    """First operator whose memory differs significantly more than that of two eager steps."""
     noisy_at: int | None
     """First operator whose memory is too noisy to check a replay."""
 
@@ -105,25 +110,26 @@ class Checker:
         alive: Mapping[int, torch.UntypedStorage],
         delayed: Sequence[tuple[StepGraph, Mapping[int, torch.UntypedStorage]]],
     ) -> CheckOutcome:
-        runs = [(graph, alive, False)] * _PLAIN_REPLAYS + [(graph, alive, True)] * _LOADED_REPLAYS
+        runs = [(graph, alive, False, _PLAIN)] * _PLAIN_REPLAYS
+        runs += [(graph, alive, True, _LOADED)] * _LOADED_REPLAYS
         runs += [
-            (delayed_graph, left, False)
-            for delayed_graph, left in delayed
+            (delayed_graph, left, False, _DELAYED + number)
+            for number, (delayed_graph, left) in enumerate(delayed)
             for _ in range(_DELAYED_REPLAYS)
         ]
-        control: dict[int, float] = {}
-        apart: dict[int, float] = {}
+        deviations: dict[int, TensorDeviations] = {}
         unequal: list[set[int]] = []
-        for seed, (replayed, left, loaded) in enumerate(runs):
+        for seed, (replayed, left, loaded, kind) in enumerate(runs):
             wanted = set(left)
             first, second = self._run_eager(seed, wanted), self._run_eager(seed, wanted)
             replay_bytes = self._run_replay(seed, replayed, left, loaded)
             for number, eager in first.items():
                 storage = self._observed.storages[number]
-                between = compute_difference(eager, second[number], storage)
-                replay = compute_difference(eager, replay_bytes[number], storage)
-                control[number] = max(control.get(number, 0.0), between)
-                apart[number] = max(apart.get(number, 0.0), replay)
+                tensor = deviations.setdefault(number, TensorDeviations())
+                tensor.eager.append(compute_difference(eager, second[number], storage))
+                tensor.replays.setdefault(kind, []).append(
+                    compute_difference(eager, replay_bytes[number], storage)
+                )
             unequal.append(
                 {
                     number
@@ -131,25 +137,26 @@ class Checker:
                     if not torch.equal(eager, replay_bytes[number])
                 }
             )
-        for number in self._observed.hidden & control.keys():
+        for number in self._observed.hidden & deviations.keys():
             # Internal library state that differs between two eager steps.
-            if control[number]:
-                del control[number], apart[number]
-        wrong = [
-            number
-            for number, deviation in apart.items()
-            if deviation > _TOLERANCE_FACTOR * control[number]
+            if deviations[number].largest_eager:
+                del deviations[number]
+        wrong = find_wrong_tensors(deviations, self._writers)
+        noisy = [
+            number for number, tensor in deviations.items() if tensor.largest_eager > _MAX_NOISE
         ]
+        # The figures of the tensor that the result refers to, if there is one.
+        failing = min(noisy or wrong, key=lambda number: self._writers[number], default=None)
+        shown = list(deviations.values()) if failing is None else [deviations[failing]]
         check = ParallelCheck(
             replays=len(runs),
             delayed_replays=_DELAYED_REPLAYS * len(delayed),
             loaded_replays=_LOADED_REPLAYS,
-            tensors=len(apart),
-            bitwise_replays=sum(not numbers & apart.keys() for numbers in unequal),
-            eager_difference=max(control.values(), default=0.0),
-            difference=max(apart.values(), default=0.0),
+            tensors=len(deviations),
+            bitwise_replays=sum(not numbers & deviations.keys() for numbers in unequal),
+            eager_difference=max((tensor.largest_eager for tensor in shown), default=0.0),
+            difference=max((tensor.largest_replay for tensor in shown), default=0.0),
         )
-        noisy = [number for number, deviation in control.items() if deviation > _MAX_NOISE]
         return CheckOutcome(check, self._find_first_writer(wrong), self._find_first_writer(noisy))
 
     def find_first_difference(self, graph: StepGraph, copies: Copies) -> int | None:
@@ -231,12 +238,18 @@ def _copy_bytes(storage: torch.UntypedStorage, begin: int, end: int) -> torch.Te
 
 
 def compute_difference(a: torch.Tensor, b: torch.Tensor, storage: Storage) -> float:
-    """Return the largest difference of two copies of a storage relative to its largest value."""
+    """Return the largest difference of two copies of a storage relative to its largest value.
+
+    For integers it is the fraction of unequal values: a rounding difference can change an index or
+    a mask, but only a few of them.
+    """
     if torch.equal(a, b):
         return 0.0
     dtype = getattr(torch, storage.dtype)
-    if dtype not in FLOATS or a.numel() % dtype.itemsize:
+    if a.numel() % dtype.itemsize:
         return float("inf")
+    if dtype not in FLOATS:
+        return float((a.view(dtype) != b.view(dtype)).double().mean())
     x, y = (values.view(dtype).double() for values in (a, b))
     finite = torch.isfinite(x) & torch.isfinite(y)
     if not torch.equal(x[~finite].nan_to_num(), y[~finite].nan_to_num()):

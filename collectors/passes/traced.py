@@ -32,7 +32,7 @@ def run(request: PassRequest) -> None:
         if ids:
             write_result(parts.REPLAY_IDS, ids, out)
     else:
-        iterate = prepare_mode(request.mode, prepare_step(request)[0])
+        iterate = prepare_mode(request.mode, prepare_step(request)[0], request.plan)
     trace_steps(iterate, request.traced_iterations, out / TRACE_FILE)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ import msgspec
 from collectors.collection.machine import read_machine_environment
 from collectors.predict.requests import DONE, EAGER, GRAPH, SuiteRequest
 from collectors.process.lifeline import PARENT
+from collectors.process.python import PYTHON, SAFE_PATH
 from collectors.process.requests import ABSENT_FILE, FAILURE_FILE, TRACE_FILE
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
@@ -43,7 +43,7 @@ from graphviz_dash.model.timings import CleanTimings
 
 T = TypeVar("T")
 
-WORKER: Final = (sys.executable, "-m", "collectors.predict.worker")
+WORKER: Final = (*PYTHON, "-m", "collectors.predict.worker")
 
 _NOT_COLLECTED: Final = "a recording for predictions has only clean timings and an eager trace"
 
@@ -143,7 +143,7 @@ def _run_worker(request: Path, done: Callable[[str], object]) -> int:
     with subprocess.Popen(
         [*WORKER, str(request)],
         stdout=subprocess.PIPE,
-        env=inherited | {PARENT: str(os.getpid())},
+        env=inherited | SAFE_PATH | {PARENT: str(os.getpid())},
         text=True,
         errors="replace",
     ) as process:

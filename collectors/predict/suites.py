@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import sys
-from pathlib import Path
 from typing import Final
 
-from collectors.workloads import Factory
+from collectors.workloads import Factory, import_users_module
 from graphviz_dash.errors import InputError
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}", re.IGNORECASE)
@@ -21,10 +18,8 @@ def load_suite(module: str) -> dict[str, Factory]:
         InputError: The module or its dictionary is missing, or a name is not valid as a folder.
     """
     option = f"--suite {module}"
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     try:
-        loaded = importlib.import_module(module)
+        loaded = import_users_module(module)
     except ModuleNotFoundError as error:
         # Only the requested module; a missing import inside it is a different error.
         if error.name is None or not f"{module}.".startswith(f"{error.name}."):

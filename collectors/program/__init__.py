@@ -1,1 +1,1 @@
-"""A program recorded as it is."""
+"""Record an unmodified program."""

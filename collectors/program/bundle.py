@@ -1,9 +1,12 @@
-"""From what a recorder left behind to a run bundle: also of a program that was killed."""
+"""Build a run bundle from the files of a recorder, also for a killed program."""
 
 from __future__ import annotations
 
+import gzip
+import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,8 +31,9 @@ from collectors.program.files import (
     Problems,
     ProcessFolder,
 )
-from collectors.program.launcher import signal_name
+from collectors.program.launcher import format_signal
 from collectors.program.loop.reading import read_loop
+from collectors.program.progress import add_progress, read_progress
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
@@ -54,30 +58,38 @@ from graphviz_dash.model.run import (
 
 T = TypeVar("T")
 
+KILLED: Final = (
+    "missing are the last 100 ms of replays and steps, GPU times of the last replays and the "
+    "allocator's statistics"
+)
+"""Missing part of a recording without an end."""
+
 ONCE: Final = "the program ran once, as it is, and not in passes"
 
 
 @dataclass(frozen=True)
 class Program:
-    """What ran."""
+    """The recorded program."""
 
     command: tuple[str, ...]
-    """The command line that goes into the manifest."""
+    """Command line for the manifest."""
     name: str
-    """The program's name."""
+    """Name of the program."""
     returncode: int | None
-    """How it ended: its exit code, or the negative number of a signal; None where it goes on."""
+    """Exit code, negative for a signal. None if the program continues."""
     unhooked: str | None = None
-    """Which of its processes could not be recorded, as words; None where all were."""
+    """Description of processes that could not be recorded. None if all were recorded."""
     pythons: frozenset[int] = frozenset()
-    """The numbers of its Python processes."""
+    """Ids of the program's Python processes."""
+    pid: int | None = None
+    """Process id of the command. None if the program continues."""
 
 
-def check_free(output: Path, name: str) -> Path:
-    """Where the run ``name`` of the experiment ``output`` will lie.
+def resolve_target(output: Path, name: str) -> Path:
+    """Return the folder for the run ``name`` of the experiment ``output``.
 
     Raises:
-        InputError: the name is no name of a folder, or something is there already.
+        InputError: The name is not a valid folder name, or the folder exists.
     """
     if name != Path(name).name or name.startswith("."):
         raise InputError(f"--name {name}", "no plain name", "the name of a folder, such as graphed")
@@ -89,47 +101,63 @@ def check_free(output: Path, name: str) -> Path:
     return target
 
 
-def write_runs(scratch: Path, output: Path, name: str, program: Program) -> tuple[Path, ...]:
-    """Writes a bundle for each process of the program in which something was seen.
+def write_runs(
+    scratch: Path,
+    output: Path,
+    name: str,
+    program: Program,
+    report: Callable[[str], None] = lambda _: None,
+) -> tuple[Path, ...]:
+    """Write a bundle for each process with recorded events.
 
-    One process is ``output/name``; with torchrun's ranks each is ``output/name-rank<k>``, and what
-    else would have the name of another gets a number: ``output/name-2``.
+    A single process becomes ``output/name``, a rank of torchrun ``output/name-rank<k>``. Further
+    processes get a number: ``output/name-2``. ``report`` receives one line per message for the
+    user.
 
     Raises:
-        GraphvizDashError: the disk refuses, or the environment cannot be read.
+        GraphvizDashError: Writing fails, or the environment cannot be read.
     """
-    folders = [folder for folder in ProcessFolder.all_in(scratch) if saw_something(folder)]
+    folders = [folder for folder in ProcessFolder.list_all(scratch) if has_events(folder)]
     identities = [_read(folder / IDENTITY_FILE, Identity) for folder in folders]
     names: Counter[str] = Counter()
     targets = []
     for identity in identities:
         rank = identity.rank if len(folders) > 1 else None
         own = name if rank is None else f"{name}-rank{rank}"
-        names[own] += 1
-        targets.append(check_free(output, own if names[own] == 1 else f"{own}-{names[own]}"))
-    # A process that executes itself again keeps its number: the last one is the parent of others.
+        targets.append(_free_target(output, own, names))
+    # A process that executes itself again keeps its id: the last one has the children.
     runs = {identity.pid: path.name for identity, path in zip(identities, targets, strict=True)}
     for folder, identity, target in zip(folders, identities, targets, strict=True):
-        write_run(folder, target, program, _origin(identity, runs, program))
+        for line in write_run(folder, target, program, _find_origin(identity, runs, program)):
+            report(f"{target.name}: {line}")
     return tuple(targets)
 
 
-def _origin(identity: Identity, runs: dict[int, str], program: Program) -> ProcessOrigin:
-    started = identity.started_by
-    if started is None:
+def _free_target(output: Path, name: str, names: Counter[str]) -> Path:
+    """Return ``output/name``, or the next free number if another run has that name by now."""
+    while True:
+        names[name] += 1
+        target = output / (name if names[name] == 1 else f"{name}-{names[name]}")
+        if not target.exists() and not target.is_symlink():
+            return target
+
+
+def _find_origin(identity: Identity, runs: dict[int, str], program: Program) -> ProcessOrigin:
+    start_method = identity.started_by
+    if start_method is None:
         inner = identity.parent_pid in program.pythons
-        started = StartMethod.SUBPROCESS if inner else StartMethod.PROGRAM
+        start_method = StartMethod.SUBPROCESS if inner else StartMethod.PROGRAM
     return ProcessOrigin(
         role=identity.role,
-        started_by=started,
+        started_by=start_method,
         pid=identity.pid,
         parent_pid=identity.parent_pid,
         parent=runs.get(identity.parent_pid) if identity.parent_pid != identity.pid else None,
     )
 
 
-def saw_something(folder: Path) -> bool:
-    """Whether the process of ``folder`` captured, replayed or stepped."""
+def has_events(folder: Path) -> bool:
+    """Check if the process of ``folder`` captured, replayed or finished a step."""
     if not (folder / STATE_FILE).exists():
         return False
     state = _read(folder / STATE_FILE, Recording)
@@ -138,19 +166,19 @@ def saw_something(folder: Path) -> bool:
 
 def write_run(
     folder: Path, target: Path, program: Program, origin: ProcessOrigin | None = None
-) -> None:
-    """Makes one run bundle of what a recorder left in ``folder``; ``origin`` says which process of
-    the program that was.
+) -> tuple[str, ...]:
+    """Write one run bundle from a recorder's ``folder`` and return messages for the user.
 
     Raises:
-        GraphvizDashError: the disk refuses, or the environment cannot be read.
+        GraphvizDashError: Writing fails, or the environment cannot be read.
     """
     identity = _read(folder / IDENTITY_FILE, Identity)
     returncode = None if identity.forked else program.returncode
-    graphs = _graphs(folder)
-    state = msgspec.structs.replace(_state(folder, graphs, returncode), process=origin)
+    graphs = _read_graphs(folder)
+    state = msgspec.structs.replace(_read_state(folder, graphs, returncode), process=origin)
     loop = read_loop(folder, state, graphs)
-    failures = _failures(folder, returncode)
+    is_killed = _is_killed(state, identity, program)
+    failures = _list_failures(folder, returncode, is_killed)
     trace = folder / TRACE_FILE
     try:
         with BundleWriter(target) as writer:
@@ -161,14 +189,14 @@ def write_run(
                 writer.add(parts.MEMORY, _read(folder / MEMORY_FILE, MemoryUse))
             if (folder / COMPILATION_FILE).exists():
                 compilation = _read(folder / COMPILATION_FILE, Compilation)
-                writer.add(parts.COMPILATION, _with_graphs(compilation, graphs))
+                writer.add(parts.COMPILATION, _drop_unread_graphs(compilation, graphs))
             for graph in graphs:
                 writer.add_graph(graph)
             if (folder / CAPTURE_TRACE_FILE).exists():
-                writer.add_trace(FileRole.CAPTURE_TRACE, folder / CAPTURE_TRACE_FILE)
-            traced = trace.exists()
-            if traced:
-                writer.add_trace(FileRole.REPLAY_TRACE, trace)
+                writer.add_trace(FileRole.CAPTURE_TRACE, _compress(folder / CAPTURE_TRACE_FILE))
+            has_trace = trace.exists()
+            if has_trace:
+                writer.add_trace(FileRole.REPLAY_TRACE, _compress(trace))
             writer.commit(
                 Manifest(
                     format=FORMAT_NAME,
@@ -187,10 +215,10 @@ def write_run(
                     mode=ExecutionMode.RECORDED,
                     rank=identity.rank,
                     group=identity.group,
-                    status="failed" if failures else "complete",
+                    status="killed" if is_killed else "failed" if failures else "complete",
                     failures=failures,
-                    absent=_absent(state, folder, traced, program.unhooked),
-                    environment=_environment(folder, identity),
+                    absent=_list_absent(state, folder, has_trace, program.unhooked),
+                    environment=_read_environment(folder, identity),
                     files=(),
                 )
             )
@@ -198,11 +226,26 @@ def write_run(
         raise GraphvizDashError(
             f"{target}: could not be written ({error.strerror or error}); nothing of it was kept."
         ) from error
+    return _list_warnings(state, is_killed)
 
 
-def _graphs(folder: Path) -> tuple[CapturedGraph, ...]:
-    """In the order of their captures, each followed by its bodies; not what was being written when
-    the process was killed."""
+def _list_warnings(state: Recording, is_killed: bool) -> tuple[str, ...]:
+    warnings = []
+    if is_killed:
+        warnings.append(f"the process was killed; {KILLED}")
+    if state.window_ended_by is not None and not state.marked and state.window_refused is None:
+        warnings.append("the traced window closed before a step was complete")
+    if state.cupti_attached is not None:
+        warnings.append(
+            f"CUPTI is still attached ({state.cupti_attached}): graph launches after the traced "
+            "window cost 1.7 to 35 times more (0.2 to 0.6 µs per node)"
+        )
+    return tuple(warnings)
+
+
+def _read_graphs(folder: Path) -> tuple[CapturedGraph, ...]:
+    """Read the graphs in the order of their captures, each followed by its bodies. Skips a file
+    that a killed process was writing."""
     files = (folder / GRAPHS_FOLDER).glob("graph-*.json")
 
     def order(file: Path) -> list[int]:
@@ -211,45 +254,70 @@ def _graphs(folder: Path) -> tuple[CapturedGraph, ...]:
     return tuple(_read(file, CapturedGraph) for file in sorted(files, key=order))
 
 
-def _with_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, ...]) -> Compilation:
-    """``compilation`` without the names of graphs whose files could not be written."""
-    written = {graph.id for graph in graphs}
+def _drop_unread_graphs(compilation: Compilation, graphs: tuple[CapturedGraph, ...]) -> Compilation:
+    """Remove the names of graphs without files from ``compilation``."""
+    graph_ids = {graph.id for graph in graphs}
     return msgspec.structs.replace(
         compilation,
         nodes=tuple(
-            node if node.graph in written else msgspec.structs.replace(node, graph=None)
+            node if node.graph in graph_ids else msgspec.structs.replace(node, graph=None)
             for node in compilation.nodes
         ),
     )
 
 
-def _state(folder: Path, graphs: tuple[CapturedGraph, ...], returncode: int | None) -> Recording:
-    """What the recorder saw; a graph whose file could not be written counts as not read."""
+def _read_state(
+    folder: Path, graphs: tuple[CapturedGraph, ...], returncode: int | None
+) -> Recording:
+    """Read the recording. Graphs without files count as unread."""
     state = _read(folder / STATE_FILE, Recording)
-    written = {graph.id for graph in graphs}
+    if state.end_seen is False:
+        state = add_progress(state, read_progress(folder))
+    graph_ids = {graph.id for graph in graphs}
     return msgspec.structs.replace(
         state,
         exit_code=returncode,
         graphs=tuple(
             graph
-            if not graph.nodes or graph.graph in written
+            if not graph.nodes or graph.graph in graph_ids
             else msgspec.structs.replace(graph, nodes=None, problem="it could not be written")
             for graph in state.graphs
         ),
     )
 
 
-def _failures(folder: Path, returncode: int | None) -> tuple[Failure, ...]:
+def _compress(trace: Path) -> Path:
+    """Compress a trace, which is too slow to do inside the program."""
+    archive = trace.with_name(f"{trace.name}.gz")
+    with trace.open("rb") as source, gzip.open(archive, "wb", compresslevel=6) as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+    trace.unlink()
+    return archive
+
+
+def _is_killed(state: Recording, identity: Identity, program: Program) -> bool:
+    """Check if the process was killed: its recording has no end, and its exit code is unknown."""
+    if state.end_seen is not False:
+        return False
+    return not (identity.pid == program.pid and program.returncode is not None) or (
+        program.returncode < 0
+    )
+
+
+def _list_failures(folder: Path, returncode: int | None, is_killed: bool) -> tuple[Failure, ...]:
     if (folder / FAILURE_FILE).exists():
         return (_read(folder / FAILURE_FILE, Failure),)
     if returncode is not None and returncode < 0:
-        died = f"the program was ended by {signal_name(-returncode)}"
-        return (Failure(Pass.RECORDED, "ProcessDied", died, None, ""),)
-    return ()
+        died = f"the program was ended by {format_signal(-returncode)}"
+    elif is_killed:
+        died = f"the process was killed, or ended without exit handlers; {KILLED}"
+    else:
+        return ()
+    return (Failure(Pass.RECORDED, "ProcessDied", died, None, ""),)
 
 
-def _absent(
-    state: Recording, folder: Path, traced: bool, unhooked: str | None
+def _list_absent(
+    state: Recording, folder: Path, has_trace: bool, unhooked: str | None
 ) -> tuple[Absent, ...]:
     facts = [Absent(fact, ONCE) for fact in (Fact.CLEAN_PASS, Fact.MEMORY_PASS)]
     if not state.graphs:
@@ -257,15 +325,20 @@ def _absent(
     elif not any(graph.profiled for graph in state.graphs):
         reason = "the program captured its graphs while no profiler of ours ran (--attribute)"
         facts.append(Absent(Fact.CAPTURE_PASS, reason))
-    if not traced:
-        facts.append(Absent(Fact.TRACED_PASS, _why_untraced(state)))
+    if not has_trace:
+        facts.append(Absent(Fact.TRACED_PASS, _explain_missing_trace(state)))
     if not (folder / MEMORY_FILE).exists():
         reason = "its recording has no end: the process was ended, or nothing more could be written"
         facts.append(Absent(Fact.MEMORY, reason))
     reasons = []
+    if state.end_seen is False:
+        reasons.append(f"its recording has no end: {KILLED}")
     if (folder / PROBLEMS_FILE).exists():
         problems = _read(folder / PROBLEMS_FILE, Problems)
-        reasons.append(f"the recorder failed {problems.errors} times, first: {problems.first}")
+        suffix = " and stopped" if problems.stopped else ""
+        reasons.append(
+            f"the recorder failed {problems.errors} times{suffix}, first: {problems.first}"
+        )
     if unhooked is not None:
         reasons.append(f"of the program's Pythons that imported torch, {unhooked}")
     if reasons:
@@ -273,9 +346,11 @@ def _absent(
     return tuple(facts)
 
 
-def _why_untraced(state: Recording) -> str:
+def _explain_missing_trace(state: Recording) -> str:
     if state.window_refused is not None:
         return state.window_refused
+    if state.window_open_ns is not None and state.end_seen is False:
+        return "the process ended before the trace of its window was written"
     if state.boundary_kind is None:
         return "nothing in the program looked like a step; call collectors.step() at its end"
     return (
@@ -284,14 +359,14 @@ def _why_untraced(state: Recording) -> str:
     )
 
 
-def _environment(folder: Path, identity: Identity) -> Environment:
+def _read_environment(folder: Path, identity: Identity) -> Environment:
     file = folder / ENVIRONMENT_FILE
     if not file.exists():
-        # The program was killed before it was asked, or has no GPU; the machine is still the same.
+        # The program was killed early or has no GPU; the machine is still the same.
         command = [*WORKER, "--environment", str(file)]
-        asked = subprocess.run(command, capture_output=True, text=True, check=False)
-        if asked.returncode != 0:
-            line = (asked.stderr.strip() or "no answer").splitlines()[-1]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            line = (result.stderr.strip() or "no answer").splitlines()[-1]
             raise GraphvizDashError(
                 escape_control_characters(f"The program ran, and nothing was recorded: {line}")
             )

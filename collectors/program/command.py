@@ -1,4 +1,4 @@
-"""``graphviz-dash collect -o DIR -- python train.py``: what the command does for a program."""
+"""Record a program for ``graphviz-dash collect -o DIR -- python train.py``."""
 
 from __future__ import annotations
 
@@ -8,64 +8,70 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.program.bundle import Program, check_free, write_runs
+from collectors.program.bundle import Program, resolve_target, write_runs
 from collectors.program.files import Settings
 from collectors.program.launcher import (
-    end_like,
+    describe_unhooked,
+    exit_like,
+    explain_unwatched,
     require_hook,
     run_program,
-    unhooked,
-    why_unwatched,
+)
+from collectors.program.recovery import (
+    STAGING_NAME,
+    UnfinishedRecording,
+    finish_recordings,
+    mark_unfinished,
 )
 from collectors.program.session import HOOK
 from graphviz_dash.bundle.staging import Staging, remove_abandoned_folders
-from graphviz_dash.errors import GraphvizDashError
+from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 
 _NOTHING_SEEN = "it captured no graph, and nothing in it looked like a step"
 
 NEEDS = ("graphviz_dash", "collectors", "msgspec", "torch", "cuda")
-"""What the Python of the program must have for the recorder."""
+"""Modules that the recorder needs in the program's Python."""
 
 
 @dataclass(frozen=True)
 class RecordingRequest:
-    """What to run and what to record of it."""
+    """Program to run and settings of its recording."""
 
     program: tuple[str, ...]
-    """The command line of the program."""
+    """Command line of the program."""
     output: Path
-    """The folder of the experiment."""
+    """Folder of the experiment."""
     name: str
-    """The run's name in it."""
+    """Name of the run."""
     skip: int
-    """Steps that pass before the traced window, counted anew after each capture."""
+    """Steps without a capture before the traced window."""
     steps: int
-    """Steps in the traced window; 0 for none."""
+    """Steps in the traced window. 0 disables it."""
     window_replays: int
-    """Steps in the traced window at most, where graphs of a family have yet to come in it."""
+    """Maximum number of steps in a window that waits for more graphs of a family."""
     window_seconds: float | None
-    """Seconds that it goes on then at most; None: as long as it takes."""
+    """Maximum duration of that wait in seconds. None for no limit."""
     attribute: bool
-    """Whether captures are profiled too."""
+    """True to profile captures too."""
     typed: tuple[str, ...]
-    """The whole command line, for the manifest."""
+    """Complete command line, for the manifest."""
 
 
 def record_program(
     request: RecordingRequest, report: Callable[[str], None]
 ) -> tuple[tuple[Path, ...], int]:
-    """Runs the program once and writes what was seen; the bundles, and the exit code to end with.
+    """Run the program once, and return the written bundles and the exit code.
 
-    The program's own output is not touched; ``report`` gets a line when it has ended.
+    The program's output is unchanged. ``report`` receives messages after its end.
 
     Raises:
-        InputError: the program is not there, or a run of that name is.
-        MissingRequirementError: its Python lacks what the recorder needs.
-        GraphvizDashError: the bundle cannot be written.
+        InputError: The program is missing, or a run of that name exists.
+        MissingRequirementError: The program's Python lacks a module that the recorder needs.
     """
-    check_free(request.output, request.name)
+    resolve_target(request.output, request.name)
     require_hook(request.program, NEEDS)
     request.output.mkdir(parents=True, exist_ok=True)
+    finish_recordings(request.output, report)
     remove_abandoned_folders(request.output)
     settings = Settings(
         skip=request.skip,
@@ -74,21 +80,28 @@ def record_program(
         window_replays=request.window_replays,
         window_seconds=request.window_seconds,
     )
-    with Staging(request.output, "record") as staging:
+    name = get_program_name(request.program)
+    with Staging(request.output, STAGING_NAME) as staging:
+        mark_unfinished(staging.path, UnfinishedRecording(request.name, request.typed, name))
         text = msgspec.json.encode(settings).decode()
         ended = run_program(request.program, HOOK, text, staging.path)
-        refusal = _refusal(staging.path)
-        name, refused = program_name(request.program), unhooked(ended)
+        refusal = _explain_refusal(staging.path)
+        refused = describe_unhooked(ended)
         pythons = frozenset(process.pid for process in ended.processes)
-        program = Program(request.typed, name, ended.returncode, refused, pythons)
-        written = write_runs(staging.path, request.output, request.name, program)
+        program = Program(request.typed, name, ended.returncode, refused, pythons, ended.pid)
+        try:
+            written = write_runs(staging.path, request.output, request.name, program, report)
+        except GraphvizDashError as error:
+            # The program's exit code takes precedence over errors of the recorder.
+            report(escape_control_characters(f"Error: {error}"))
+            return (), ended.returncode
     if not written:
-        report(f"Nothing was recorded: {refusal or why_unwatched(ended) or _NOTHING_SEEN}.")
+        report(f"Nothing was recorded: {refusal or explain_unwatched(ended) or _NOTHING_SEEN}.")
     return written, ended.returncode
 
 
-def _refusal(scratch: Path) -> str | None:
-    """Why the recorder could not write into ``scratch``; None where it can be written into."""
+def _explain_refusal(scratch: Path) -> str | None:
+    """Explain why the recorder cannot write into ``scratch``. None if it can."""
     try:
         (scratch / "last").write_bytes(bytes(1 << 16))
     except OSError as error:
@@ -96,16 +109,19 @@ def _refusal(scratch: Path) -> str | None:
     return None
 
 
-def finish(returncode: int, written: bool) -> int:
-    """The exit code of the command: the program's, and 1 where it did well and nothing was
-    recorded. Does not return when a signal killed the program: it kills this process too."""
+def get_exit_code(returncode: int, written: bool) -> int:
+    """Return the exit code of the command: the program's, or 1 if it succeeded without a recording.
+
+    If a signal killed the program, the same signal kills this process.
+    """
     if returncode == 0 and not written:
         return GraphvizDashError.exit_code
-    return end_like(returncode)
+    return exit_like(returncode)
 
 
-def program_name(command: Sequence[str]) -> str:
-    """The script or module that a command runs: ``train.py`` of ``python -u /x/train.py -v``."""
+def get_program_name(command: Sequence[str]) -> str:
+    """Return the script or module that a command runs: ``train.py`` for ``python -u /x/train.py
+    -v``."""
     for index, argument in enumerate(command):
         if argument.endswith(".py"):
             return Path(argument).name

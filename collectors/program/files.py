@@ -1,4 +1,4 @@
-"""What the command asks of the recorder in a program, and the files that it leaves behind."""
+"""Settings of the recorder in a program, and the files that it writes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ STATE_FILE: Final = "recording.json"
 ENVIRONMENT_FILE: Final = "environment.json"
 MEMORY_FILE: Final = "memory.json"
 FAILURE_FILE: Final = "failure.json"
-TRACE_FILE: Final = "trace.json.gz"
-CAPTURE_TRACE_FILE: Final = "capture.json.gz"
+TRACE_FILE: Final = "trace.json"
+CAPTURE_TRACE_FILE: Final = "capture.json"
 IDENTITY_FILE: Final = "identity.json"
 PROBLEMS_FILE: Final = "problems.json"
 COMPILATION_FILE: Final = "compilation.json"
@@ -29,101 +29,121 @@ GRAPHS_FOLDER: Final = "graphs"
 
 
 WINDOW_REPLAYS: Final = 200
-"""Steps in the traced window at most, unless asked otherwise."""
+"""Default maximum number of steps in the traced window."""
+
+
+WINDOW_EVENTS: Final = 40_000
+"""Approximate maximum number of events in the traced window. On an H100, the profiler needs 6 µs to
+stop for each kernel of a graph, and another 6 µs to write it."""
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Which process of the program this is."""
+    """Identity of a process of the program."""
 
     rank: int | None
-    """torchrun's number of it; None outside of torchrun."""
+    """Rank given by torchrun. None without torchrun."""
     group: RankGroup | None
-    """torchrun's ranks; None outside of torchrun."""
+    """Ranks of torchrun. None without torchrun."""
     torch: str
-    """The version of the torch that it imported."""
+    """Version of the imported torch."""
     python: str
-    """The version of its Python."""
+    """Version of Python."""
     forked: bool = False
-    """Whether it was forked from another process of the program, so that nobody has seen its exit
-    code."""
+    """True for a process forked from another process of the program: its exit code is unknown."""
     role: str = ""
-    """The name that it has in the program."""
+    """Name of the process in the program."""
     pid: int = 0
-    """The system's number of it."""
+    """Process id."""
     parent_pid: int = 0
-    """The number of the process that it came from."""
+    """Process id of the parent."""
     started_by: StartMethod | None = None
-    """How it came to be, where multiprocessing or a fork tells."""
+    """Start method, from multiprocessing or a fork. None if unknown."""
 
 
 class Problems(msgspec.Struct, frozen=True):
-    """What went wrong in the recorder and was kept from the program."""
+    """Errors of the recorder that the program did not see."""
 
     errors: int
-    """How often."""
+    """Number of errors."""
     first: str
-    """The kind of the first error, and where it came from."""
+    """Type and source of the first error."""
+    stopped: bool = False
+    """True if the recorder stopped because of too many errors."""
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What to record: ``skip`` steps without a capture, then ``window`` steps under the profiler.
+    """Settings of the recorder: ``skip`` steps without a capture, then ``window`` profiled steps.
 
-    ``attribute``: the profiler runs from the program's first capture on, with ranges for modules
-    and lines, so that nodes lead to them; step times are then not free of it.
+    ``attribute`` profiles from the first capture on, with ranges for modules and lines, so that
+    nodes lead to them. Step times then include the profiler's overhead.
     """
 
     skip: int
     window: int
     attribute: bool = False
     window_replays: int = WINDOW_REPLAYS
-    """Steps that the window has at most, where not every graph of a family has come in it yet."""
+    """Maximum number of steps in a window that waits for more graphs of a family."""
+    window_events: int = WINDOW_EVENTS
+    """Estimated number of events that closes the window in any case."""
     window_seconds: float | None = None
-    """How long it goes on then at most; None: as long as it takes."""
+    """Maximum duration of that wait in seconds. None for no limit."""
 
 
 class ProcessFolder:
-    """What one process of the program leaves behind: JSON files, each whole or not there."""
+    """Files of one process of the program: JSON, each complete or absent."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.refusals = 0
-        """Writes that the system refused."""
+        """Number of failed writes."""
         self.first_refusal: str | None = None
-        """Why the first of them was."""
+        """Reason of the first failure."""
         (path / GRAPHS_FOLDER).mkdir()
 
     @classmethod
-    def new(cls, scratch: Path) -> ProcessFolder:
-        """One in ``scratch`` for this process, named by process and time: a program that executes
-        itself again keeps its process. OSError where it cannot be made."""
+    def create(cls, scratch: Path) -> ProcessFolder:
+        """Create a folder in ``scratch`` for this process, named by process id and time: a program
+        that executes itself again keeps its id.
+
+        Raises:
+            OSError: The folder cannot be created.
+        """
         path = scratch / f"{os.getpid()}-{time.time_ns()}"
         path.mkdir()
         return cls(path)
 
     @staticmethod
-    def all_in(scratch: Path) -> list[Path]:
-        """Those that were left in ``scratch``, by the time at which they began."""
+    def list_all(scratch: Path) -> list[Path]:
+        """List the folders in ``scratch``, by time of their creation."""
         return sorted(
             (file.parent for file in scratch.glob(f"*-*/{IDENTITY_FILE}")),
             key=lambda folder: int(folder.name.partition("-")[2]),
         )
 
     def put(self, name: str, content: msgspec.Struct) -> None:
-        """Writes the file ``name``, unless that is refused: the disk is full, or the command that
-        asked for it is gone. The program goes on without us then."""
+        """Write the file ``name``. Failures are counted: the disk may be full, or the command
+        gone."""
         file = self.path / name
         part = file.with_name(f".{file.name}")
-        with self._refusals_counted(name):
-            _write(part, encoded(content))
+        with self._count_refusals(name):
+            _write(part, encode_json(content))
             part.replace(file)
 
     def append(self, name: str, content: bytes) -> None:
-        """Adds ``content`` to the file ``name``, unless that is refused, as above."""
-        with self._refusals_counted(name):
+        """Append ``content`` to the file ``name``. Failures are counted."""
+        with self._count_refusals(name):
             _append(self.path / name, content)
 
+    def overwrite(self, name: str, content: bytes) -> None:
+        """Overwrite the start of the file ``name``. Failures are counted.
+
+        A concurrent reader may see a partial write; use it for numbers.
+        """
+        with self._count_refusals(name):
+            _overwrite(self.path / name, content)
+
     @contextmanager
-    def _refusals_counted(self, name: str) -> Iterator[None]:
+    def _count_refusals(self, name: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -139,6 +159,16 @@ def _append(file: Path, content: bytes) -> None:
         events.write(content)
 
 
+def _overwrite(file: Path, content: bytes) -> None:
+    _refuse_above_limit(file, len(content))
+    handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.pwrite(handle, content, 0)
+        os.ftruncate(handle, len(content))
+    finally:
+        os.close(handle)
+
+
 def _write(file: Path, content: bytes) -> None:
     _refuse_above_limit(file, len(content))
     file.write_bytes(content)
@@ -147,23 +177,23 @@ def _write(file: Path, content: bytes) -> None:
 def _refuse_above_limit(file: Path, size: int) -> None:
     most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if most != resource.RLIM_INFINITY and size > most:
-        # Not tried: the signal that comes with the refusal could end the program.
+        # Not attempted: the signal sent on failure could end the program.
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file))
 
 
-def encoded(content: msgspec.Struct) -> bytes:
-    """``content`` as JSON, with what no JSON can hold (bytes of paths that are no text) escaped."""
+def encode_json(content: msgspec.Struct) -> bytes:
+    """Encode ``content`` as JSON, with non-text bytes of paths escaped."""
     try:
         return msgspec.json.encode(content)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_plain(msgspec.to_builtins(content)))
+        return msgspec.json.encode(_escape_text(msgspec.to_builtins(content)))
 
 
-def _plain(value: Any) -> Any:
+def _escape_text(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
-        return {_plain(key): _plain(item) for key, item in value.items()}
+        return {_escape_text(key): _escape_text(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_escape_text(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""A thread that writes now and then, of which a program notices as little as can be."""
+"""A thread that writes periodically with minimal effect on the program."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from collections.abc import Callable
 from typing import Final
 
 _STOP_S: Final = 2.0
-"""How long the end of a program waits at most for a write that is under way."""
+"""Maximum wait for a running write at the end of the program."""
 
 
 class Flusher:
-    """Calls ``write``, which must not raise, every ``interval_s`` seconds in a thread of its own,
-    until it is stopped.
+    """Calls ``write``, which must not raise, every ``interval_s`` seconds in a separate thread.
 
-    The thread is none of ``threading``'s, so that a program that joins all of its threads does not
-    wait for it, and it takes no signals, which a program may have blocked to wait for them. A fork
-    leaves it behind: the child begins one of its own.
+    The thread is unknown to ``threading``, so that a program that joins all threads does not wait
+    for it. It receives no signals, which a program may have blocked to wait for them. A forked
+    child starts its own.
     """
 
     def __init__(self, write: Callable[[], None], interval_s: float) -> None:
@@ -29,7 +28,11 @@ class Flusher:
         self.started = False
 
     def start(self) -> None:
-        """Begins. RuntimeError where the system grants no further thread."""
+        """Start the thread.
+
+        Raises:
+            RuntimeError: The system refuses another thread.
+        """
         self.started = True
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
@@ -41,7 +44,7 @@ class Flusher:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def stop(self) -> None:
-        """Ends; returns when the last write is over, or takes too long."""
+        """Stop the thread. Returns when the last write ends or takes too long."""
         self._ended.set()
         if self.started:
             self._done.wait(_STOP_S)

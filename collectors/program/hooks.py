@@ -1,6 +1,6 @@
-"""The ticks of torch itself: optimizers that step, modules that are called from outside any other.
+"""Step candidates from torch: optimizer steps, and calls of outermost modules.
 
-Nothing here is put on an object of the program's, where a copy or a pickle would take it along.
+Nothing is stored on objects of the program, where a copy or a pickle would include it.
 """
 
 from __future__ import annotations
@@ -21,33 +21,67 @@ from collectors.guard import HIDDEN_FRAME, Guard
 Callback: TypeAlias = Callable[[Any], None]
 
 
+class OptimizerSteps:
+    """Calls ``on_step`` after each step of an optimizer, until :meth:`stop`.
+
+    ``guard`` keeps errors of the recorder from the program.
+    """
+
+    def __init__(self, on_step: Callback, guard: Guard) -> None:
+        self._on_step = on_step
+        self._guard = guard
+        self._local = threading.local()
+        self._active = False
+        self._handle: Any = None
+
+    def start(self) -> None:
+        """Start to watch."""
+        self._active = True
+        self._handle = register_optimizer_step_post_hook(self._handle_step)
+
+    def stop(self) -> None:
+        """Stop calling ``on_step``. May be called again.
+
+        torch iterates over its hooks while they run. Removing one in the meantime makes torch raise
+        if others follow, so a call from within ``on_step`` keeps the hook in place.
+        """
+        self._active = False
+        if self._handle is not None and not getattr(self._local, "inside", False):
+            self._handle.remove()
+            self._handle = None
+
+    def _handle_step(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        # The compiler folds the constant and removes the rest, so that compilation does not change.
+        if torch.compiler.is_compiling() or not self._active:
+            return
+        self._local.inside = True
+        try:
+            with self._guard:
+                self._on_step(optimizer)
+        finally:
+            self._local.inside = False
+
+
 @contextmanager
-def optimizer_steps(on_step: Callback, guard: Guard) -> Iterator[None]:
-    """While it lasts, ``on_step`` gets each optimizer whose step has just returned; ``guard`` keeps
-    what it raises from the program."""
-
-    def stepped(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        # The compiler takes the constant and drops the rest, so that it compiles what it would.
-        if not torch.compiler.is_compiling():
-            with guard:
-                on_step(optimizer)
-
-    handle = register_optimizer_step_post_hook(stepped)
+def watch_optimizer_steps(on_step: Callback, guard: Guard) -> Iterator[None]:
+    """Call ``on_step`` after each step of an optimizer inside the block."""
+    steps = OptimizerSteps(on_step, guard)
+    steps.start()
     try:
         yield
     finally:
-        handle.remove()
+        steps.stop()
 
 
 class OutermostCalls:
-    """Tells of each call of a module from outside any other, until :meth:`stop`.
+    """Calls ``on_call`` for each call of an outermost module, until :meth:`stop`.
 
-    ``on_call`` gets the module and its arguments; where it says so, ``on_return`` gets the module
-    and when the call began, by the performance counter.
+    ``on_call`` receives the module and its arguments. If it returns True, ``on_return`` receives
+    the module and the start of the call, by the performance counter.
 
-    It sees calls through ``nn.Module.__call__`` and gives way to the compiler: at the first
-    ``torch.compile`` or ``torch.export.export`` it stops for good, so that the compiler finds torch
-    as it is. After a few calls of one module in a row only that module's class is watched.
+    It wraps ``nn.Module.__call__`` and restores it at the first ``torch.compile`` or
+    ``torch.export.export``, so that the compiler finds torch unchanged. After a few consecutive
+    calls of one module, only the class of that module is watched.
     """
 
     _SETTLED = 4
@@ -67,24 +101,24 @@ class OutermostCalls:
         self._in_a_row = 0
         self._narrowed: tuple[Any, Callable[..., Any]] | None = None
         self._entries: list[tuple[Any, str, Any, Any]] = []
-        self._call_module = self._wrapper()
+        self._call_module = self._wrap_call()
         self._stopped = False
 
     def start(self) -> None:
-        """Begins to watch."""
+        """Start to watch."""
         torch.nn.Module.__call__ = self._call_module
         for holder, name in ((torch, "compile"), (torch.export, "export")):
             original = getattr(holder, name)
-            ours = self._giving_way(original)
+            ours = self._wrap_entry(original)
             self._entries.append((holder, name, original, ours))
             setattr(holder, name, ours)
 
     def stop(self) -> None:
-        """Puts everything back; may be called again."""
+        """Restore torch. May be called again."""
         if self._stopped:
             return
         self._stopped = True
-        # What the program has put over ours stays, and finds ours, which passes on.
+        # A replacement by the program stays and calls this one, which passes the call on.
         if torch.nn.Module.__call__ is self._call_module:
             torch.nn.Module.__call__ = self._original
         if self._narrowed is not None:
@@ -95,10 +129,10 @@ class OutermostCalls:
             if getattr(holder, name) is ours:
                 setattr(holder, name, original)
 
-    def _wrapper(self, kind: Any = None) -> Callable[..., Any]:
-        """What stands in for ``Module.__call__``, or before the ``__call__`` of one class."""
-        original, local, outermost = self._original, self._local, self._outermost
-        returned = self._returned
+    def _wrap_call(self, kind: Any = None) -> Callable[..., Any]:
+        """Build a replacement for ``Module.__call__``, or for the ``__call__`` of one class."""
+        original, local, outermost = self._original, self._local, self._report_call
+        returned = self._report_return
 
         def call_module(module: Any, *args: Any, **kwargs: Any) -> Any:
             inside = getattr(local, "inside", False)
@@ -110,7 +144,7 @@ class OutermostCalls:
                 with HIDDEN_FRAME:
                     if kind is None:
                         return original(module, *args, **kwargs)
-                    # What a base class, or the program for all modules, has put there by now.
+                    # The current method of a base class, or of the program for all modules.
                     return super(kind, module).__call__(*args, **kwargs)  # type: ignore[misc]
             finally:
                 if not inside:
@@ -120,13 +154,13 @@ class OutermostCalls:
 
         return call_module
 
-    def _returned(self, module: Any, began: int) -> None:
+    def _report_return(self, module: Any, began: int) -> None:
         with self._guard:
             if self._on_return is not None:
                 self._on_return(module, began)
 
-    def _outermost(self, module: Any, inputs: tuple[Any, ...]) -> int | None:
-        """When the call begins, where its end is to be told."""
+    def _report_call(self, module: Any, inputs: tuple[Any, ...]) -> int | None:
+        """Return the start of the call if its end must be reported."""
         if self._stopped:
             return None
         wanted = False
@@ -135,31 +169,31 @@ class OutermostCalls:
             self._in_a_row = self._in_a_row + 1 if id(module) == self._last else 1
             self._last = id(module)
             if self._in_a_row >= self._SETTLED and self._narrowed is None:
-                self._narrow(type(module))
+                self._watch_class_only(type(module))
         return time.perf_counter_ns() if wanted else None
 
-    def _narrow(self, kind: type) -> None:
-        """Leaves all modules alone but those of one class: the inner ones cost nothing then."""
+    def _watch_class_only(self, kind: type) -> None:
+        """Watch only one class: inner modules cost nothing then."""
         if torch.nn.Module.__call__ is not self._call_module:
             return
         torch.nn.Module.__call__ = self._original
         if "__call__" in vars(kind) or kind is torch.nn.Module:
             return
-        self._narrowed = kind, self._wrapper(kind)
+        self._narrowed = kind, self._wrap_call(kind)
         setattr(kind, "__call__", self._narrowed[1])  # noqa: B010  # a class, which mypy guards
 
-    def _giving_way(self, entry: Callable[..., Any]) -> Callable[..., Any]:
+    def _wrap_entry(self, entry: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(entry)
         def compile_without_us(*args: Any, **kwargs: Any) -> Any:
             with self._guard:
                 self.stop()
-                args = tuple(self._bare(arg) for arg in args)
+                args = tuple(self._unwrap_method(arg) for arg in args)
             with HIDDEN_FRAME:
                 return entry(*args, **kwargs)
 
         return compile_without_us
 
-    def _bare(self, argument: Any) -> Any:
-        """``module.__call__``, fetched while it was ours, as torch's own."""
+    def _unwrap_method(self, argument: Any) -> Any:
+        """Replace a bound ``module.__call__`` of the watch by torch's."""
         ours = isinstance(argument, MethodType) and argument.__func__.__name__ == "call_module"
         return MethodType(self._original, argument.__self__) if ours else argument

@@ -1,8 +1,8 @@
-"""Runs somebody else's program once, with a hook of ours in each of its Python processes.
+"""Run a program once, with a hook in each of its Python processes.
 
-The program is started as the user would start it (``python train.py``, ``torchrun ...``,
-``python -m package``), with the same terminal, and is not changed: a folder on PYTHONPATH holds a
-``sitecustomize`` that calls the hook when a process has imported torch
+The program starts as its user would start it (``python train.py``, ``torchrun ...``, ``python -m
+package``), with the same terminal, and is not changed. A folder on PYTHONPATH contains a
+``sitecustomize`` that calls the hook after the import of torch
 (docs/decisions/0008-hook-programs-with-sitecustomize.md).
 """
 
@@ -22,101 +22,110 @@ from types import FrameType
 
 import msgspec
 
+from collectors.program.group_witness import GroupWitness
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.units import pluralize
 
 HOOK = "GRAPHVIZ_DASH_HOOK"
-"""``module:function``, called without arguments in each process of the program."""
+"""Hook, ``module:function``, called without arguments in each process of the program."""
 
 SCRATCH = "GRAPHVIZ_DASH_SCRATCH"
-"""A folder for what the hooks leave behind; lives until the program has ended."""
+"""Folder for files of the hooks. Exists until the program ends."""
 
 SETTINGS = "GRAPHVIZ_DASH_SETTINGS"
-"""A text for the hook, such as JSON."""
+"""Text for the hook, such as JSON."""
 
+_NOTES = "processes"
 _INJECTED = Path(__file__).parent / "inject"
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT)
+"""Signals that a terminal sends to the process group."""
 
 
 class PythonProcess(msgspec.Struct, frozen=True):
     """A Python process of the program."""
 
     pid: int
-    """Its process id."""
+    """Process id."""
     python: str
-    """The interpreter's path."""
+    """Path of the interpreter."""
     torch: bool
-    """Whether it imported torch, so that the hook was due."""
+    """True if the process imported torch, which triggers the hook."""
     error: str | None
-    """Why the hook could not be called (a module missing in that Python); None where it was, or was
-    not due."""
+    """Reason why the hook failed, such as a missing module. None if it succeeded or was not
+    triggered."""
 
 
 @dataclass(frozen=True)
 class ProgramExit:
-    """How the program ended: its exit code, or the negative number of the signal that killed it,
-    and the Python processes that were hooked, in the order in which they began."""
+    """End of the program: exit code, negative for a signal, and its hooked Python processes in
+    order of their start."""
 
     returncode: int
     processes: tuple[PythonProcess, ...]
+    pid: int | None = None
 
 
 def run_program(command: Sequence[str], hook: str, settings: str, scratch: Path) -> ProgramExit:
-    """Runs ``command`` to its end with ``hook`` in each of its Python processes.
+    """Run ``command`` to its end with ``hook`` in each of its Python processes.
 
-    stdin, stdout, stderr, working folder and process group are the caller's own. Call it from the
-    main thread: signals that would end the caller are handed on to the program meanwhile.
+    The program shares standard streams, working folder and process group with the caller. Call from
+    the main thread: signals that would end the caller are forwarded to the program.
 
     Args:
-        command: program and arguments, as a shell would have split them.
-        hook: ``module:function``; called without arguments right after ``import torch``, in the
-            importing thread. It reads :func:`settings` and :func:`scratch_folder`. A module
-            missing in that Python, or what else the function raises, is noted in the result. It is
-            called again in a child that imports torch, not in those that are forked later.
-        settings: any text for the hook.
-        scratch: an existing folder where the hooks may leave files.
+        command: Program and arguments, as split by a shell.
+        hook: ``module:function``, called without arguments right after ``import torch``, in the
+            importing thread. It reads :func:`get_settings` and :func:`get_scratch_folder`. The
+            result lists its errors. It runs again in a child that imports torch, but not in later
+            forks.
+        settings: Text for the hook.
+        scratch: Existing folder for files of the hooks.
 
     Raises:
-        InputError: the command is not there or cannot be executed.
+        InputError: The command is missing or not executable.
     """
-    notes = scratch / "processes"
-    notes.mkdir(exist_ok=True)
+    (scratch / _NOTES).mkdir(exist_ok=True)
     try:
-        with _signals_held() as passed_to:
-            environment = hooked_environment(hook, settings, scratch)
-            process = subprocess.Popen(_runnable(command), env=environment)
+        with _forward_signals() as passed_to:
+            environment = build_environment(hook, settings, scratch)
+            process = subprocess.Popen(_resolve_command(command), env=environment)
             passed_to.append(process)
             returncode = process.wait()
     except OSError as error:
         problem = f"cannot be started ({error.strerror or error})"
         raise InputError(command[0], problem, "an executable program") from error
-    processes = tuple(
+    return ProgramExit(returncode, read_processes(scratch), process.pid)
+
+
+def read_processes(scratch: Path) -> tuple[PythonProcess, ...]:
+    """Read the hooked Python processes, in order of their start."""
+    notes = (scratch / _NOTES).glob("*.json")
+    return tuple(
         msgspec.json.decode(note.read_bytes(), type=PythonProcess)
-        for note in sorted(notes.glob("*.json"), key=lambda note: int(note.stem.partition("-")[2]))
+        for note in sorted(notes, key=lambda note: int(note.stem.partition("-")[2]))
     )
-    return ProgramExit(returncode, processes)
 
 
-def hooked_environment(hook: str, settings: str, scratch: Path) -> dict[str, str]:
-    """The variables with which each Python of a program calls ``hook``; see :func:`run_program`."""
+def build_environment(hook: str, settings: str, scratch: Path) -> dict[str, str]:
+    """Build the environment in which each Python calls ``hook``; see :func:`run_program`."""
     environment = os.environ | {HOOK: hook, SETTINGS: settings, SCRATCH: str(scratch.resolve())}
     before = os.environ.get("PYTHONPATH")
     environment["PYTHONPATH"] = os.pathsep.join([str(_INJECTED), *([before] if before else [])])
     return environment
 
 
-def settings() -> str:
-    """For a hook: the text given to :func:`run_program`."""
+def get_settings() -> str:
+    """Return the text given to :func:`run_program`, in a hook."""
     return os.environ[SETTINGS]
 
 
-def scratch_folder() -> Path:
-    """For a hook: the folder given to :func:`run_program`."""
+def get_scratch_folder() -> Path:
+    """Return the folder given to :func:`run_program`, in a hook."""
     return Path(os.environ[SCRATCH])
 
 
-def why_unwatched(ended: ProgramExit) -> str | None:
-    """Why no process of the program could be hooked, in one sentence; None if one was."""
+def explain_unwatched(ended: ProgramExit) -> str | None:
+    """Explain in one sentence why no process could be hooked. None if one was hooked."""
     if any(process.torch and process.error is None for process in ended.processes):
         return None
     for process in ended.processes:
@@ -127,8 +136,9 @@ def why_unwatched(ended: ProgramExit) -> str | None:
     return "it started no Python that reads PYTHONPATH (-I, -E and -S turn that off)"
 
 
-def unhooked(ended: ProgramExit) -> str | None:
-    """Which processes that imported torch could not be recorded, as words; None where all were."""
+def describe_unhooked(ended: ProgramExit) -> str | None:
+    """Describe processes that imported torch but could not be recorded. None if all were
+    recorded."""
     torch = [process for process in ended.processes if process.torch]
     errors = [process.error for process in torch if process.error is not None]
     if not errors:
@@ -136,14 +146,13 @@ def unhooked(ended: ProgramExit) -> str | None:
     return f"{len(errors)} of {pluralize(len(torch), 'process')} could not be, first: {errors[0]}"
 
 
-def end_like(returncode: int) -> int:
-    """The exit code to end with so that the caller's caller sees what the program's would have
-    seen; does not return when the program was killed by a signal."""
+def exit_like(returncode: int) -> int:
+    """Return the exit code for the caller's caller. If a signal killed the program, die by it."""
     if returncode >= 0:
         return returncode
     sys.stdout.flush()
     sys.stderr.flush()
-    # The program has left its core file already, if it was to leave one.
+    # The program has already written its core file, if any.
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
     number = -returncode
@@ -153,15 +162,15 @@ def end_like(returncode: int) -> int:
     return 128 + number
 
 
-def signal_name(number: int) -> str:
-    """``SIGTERM`` for 15; real-time signals have a number only."""
+def format_signal(number: int) -> str:
+    """Return ``SIGTERM`` for 15. Real-time signals have a number only."""
     try:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
 
 
-def _runnable(command: Sequence[str]) -> list[str]:
+def _resolve_command(command: Sequence[str]) -> list[str]:
     if not command:
         raise InputError("the command line", "nothing after --", "a program and its arguments")
     where = shutil.which(command[0])
@@ -170,60 +179,71 @@ def _runnable(command: Sequence[str]) -> list[str]:
         advice = f"Put python before it: python {command[0]}" if script.suffix == ".py" else ""
         problem = "not executable" if script.exists() else "no such program"
         raise InputError(command[0], problem, "an executable on PATH", advice)
-    # argv[0] stays what was typed: an interpreter finds its virtual environment by it.
+    # argv[0] stays as typed: an interpreter finds its virtual environment by it.
     return list(command)
 
 
 @contextmanager
-def _signals_held() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Within it, signals that would end us go to the processes in the list instead.
+def _forward_signals() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Forward signals that would end this process to the processes in the list, unless these
+    received them too.
 
-    A terminal sends its interrupt to the whole process group, the program included, so that one is
-    only withstood. Handlers, unlike ignored signals, are not inherited by the program.
+    Ignored signals stay ignored: the program inherits that, and ``nohup`` relies on it. Handlers
+    are not inherited.
     """
     processes: list[subprocess.Popen[bytes]] = []
+    held = [
+        number
+        for number in (*_PASSED_ON, *_OF_TERMINALS)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    ]
+    with GroupWitness(held) as witness:
 
-    def hand_on(number: int, _frame: FrameType | None) -> None:
-        for process in processes:
-            process.send_signal(number)
+        def hand_on(number: int, _frame: FrameType | None) -> None:
+            reached = witness.check_signal(number)
+            if reached is None:
+                reached = number in _OF_TERMINALS
+            if not reached:
+                for process in processes:
+                    process.send_signal(number)
 
-    def withstand(_number: int, _frame: FrameType | None) -> None:
-        """The program decides what its interrupt means."""
-
-    old = {number: signal.signal(number, hand_on) for number in _PASSED_ON}
-    old |= {number: signal.signal(number, withstand) for number in (signal.SIGINT, signal.SIGQUIT)}
-    try:
-        yield processes
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)
+        old = {number: signal.signal(number, hand_on) for number in held}
+        try:
+            yield processes
+        finally:
+            for number, handler in old.items():
+                signal.signal(number, handler)
 
 
 def require_hook(command: Sequence[str], modules: Sequence[str]) -> None:
-    """Asks the program's own Python, where the command names one, for what the hook needs.
+    """Check that the program's Python, if the command names one, has the modules that the hook
+    needs.
 
-    So that hours of training are not run in vain. Launchers such as torchrun are not asked.
+    This prevents hours of training without a recording. Launchers such as torchrun are not checked.
 
     Raises:
-        MissingRequirementError: a module is not installed for that Python.
+        MissingRequirementError: A module is missing in that Python.
     """
     if not command or not Path(command[0]).name.startswith("python"):
         return
     code = (
-        "import importlib.util, sys\n"
+        # -c searches the working folder first. Python before 3.11 has no -P.
+        "import sys\n"
+        "sys.path[:] = filter(None, sys.path)\n"
+        "import importlib.util\n"
         "sys.exit(' '.join(n for n in sys.argv[1:] if importlib.util.find_spec(n) is None) or 0)"
     )
     try:
-        asked = subprocess.run(
-            [_runnable(command)[0], "-c", code, *modules],
+        result = subprocess.run(
+            [_resolve_command(command)[0], "-c", code, *modules],
             capture_output=True,
             text=True,
             check=False,
         )
     except OSError:
         return
-    if asked.returncode != 0:
-        missing = ", ".join(asked.stderr.split()) or "what it takes"
+    if result.returncode != 0:
+        missing = ", ".join(result.stderr.split()) or "required module"
         raise MissingRequirementError(
             f"{command[0]} has no {missing}: install 'graphviz-dash[collect]' for the Python that "
             "runs the program."

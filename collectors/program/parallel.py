@@ -1,4 +1,5 @@
-"""A program's own step on several streams: :func:`parallel_graph`. Needs torch when it is asked."""
+"""Run a program's step on several streams: :func:`parallel_graph`. Imports torch on the first
+call."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collectors.parallel.graph import ParallelGraph
 
 _WARM_UP: Final = 3
-"""Steps before the capture: libraries make their handles in them."""
+"""Steps before the capture: libraries create their handles in them."""
 
 
 def parallel_graph(

@@ -1,4 +1,4 @@
-"""What a recorded process says of itself: its rank, its machine, its memory."""
+"""Facts of a recorded process: its rank, machine and memory."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from graphviz_dash.model.recording import StartMethod
 from graphviz_dash.model.run import Pass, RankGroup
 
 
-def process_identity(environment: Mapping[str, str], forked: bool) -> Identity:
-    """The rank of this process, if a launcher such as torchrun gave it one."""
+def read_identity(environment: Mapping[str, str], forked: bool) -> Identity:
+    """Read the rank of this process from a launcher such as torchrun."""
     names = ("RANK", "WORLD_SIZE", "LOCAL_RANK")
     numbers = [environment.get(name, "") for name in names]
     rank, group = None, None
@@ -39,20 +39,20 @@ def process_identity(environment: Mapping[str, str], forked: bool) -> Identity:
         rank, size, device = map(int, numbers)
         group = RankGroup(size, device, get_recorded_settings(environment))
     torch_version, python = str(torch.__version__), platform.python_version()
-    return with_origin(Identity(rank, group, torch_version, python, forked))
+    return add_origin(Identity(rank, group, torch_version, python, forked))
 
 
-def with_origin(identity: Identity) -> Identity:
-    """``identity`` with what this process is in the program, as far as that is known by now."""
-    role, parent_pid, started_by = _origin(identity.forked)
+def add_origin(identity: Identity) -> Identity:
+    """Add the origin of this process in the program to ``identity``, as far as known."""
+    role, parent_pid, started_by = _find_origin(identity.forked)
     return replace(
         identity, role=role, pid=os.getpid(), parent_pid=parent_pid, started_by=started_by
     )
 
 
-def _origin(forked: bool) -> tuple[str, int, StartMethod | None]:
-    """The name of this process in the program, the number of its parent, and how it was started
-    where multiprocessing or a fork tells. Nothing is imported that the program has not."""
+def _find_origin(forked: bool) -> tuple[str, int, StartMethod | None]:
+    """Return the name of this process, its parent's id, and its start method, from multiprocessing
+    or a fork. Imports no further modules."""
     script = Path(sys.argv[0]).name if sys.argv else ""
     processes: Any = sys.modules.get("multiprocessing.process")
     parent = processes.parent_process() if processes is not None else None
@@ -65,20 +65,20 @@ def _origin(forked: bool) -> tuple[str, int, StartMethod | None]:
 
 
 def write_failure(folder: ProcessFolder, error: BaseException) -> None:
-    """Writes what ended the program."""
+    """Write the error that ended the program."""
     folder.put(FAILURE_FILE, describe_failure(error, Pass.RECORDED))
 
 
 def write_environment(folder: ProcessFolder) -> None:
-    """Writes the environment, if there is a CUDA context to ask about."""
+    """Write the environment if there is a CUDA context."""
     if torch.cuda.is_initialized():
-        # A context that an error has broken answers nothing; the parent asks another then.
+        # A context with an error cannot be queried; the parent queries another one.
         with suppress(GraphvizDashError, DriverError, RuntimeError):
             folder.put(ENVIRONMENT_FILE, read_environment(start_processes=False))
 
 
 def write_memory(folder: ProcessFolder) -> None:
-    """Writes what the allocator used, if there is a CUDA context."""
+    """Write the memory use of the allocator if there is a CUDA context."""
     if torch.cuda.is_initialized():
         with suppress(RuntimeError):
             folder.put(MEMORY_FILE, read_memory_use())

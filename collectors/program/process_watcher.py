@@ -1,15 +1,16 @@
-"""Stands between a program and the recorder of each of its processes: keeps errors from the one,
-and gives the other to children that are forked.
+"""Connect a program and the recorders of its processes: keep errors away, and follow forked
+children.
 
-A forked child inherits the watched methods of torch, and the recorder of its parent, whose files
-are not its own. It gets a recorder of its own when it first captures or labels a step, and none
-before: most children of a training program load data.
+A forked child inherits the watched methods of torch and its parent's recorder, whose files belong
+to the parent. It gets its own recorder when it first captures or labels a step, because most
+children of a training program load data only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 from collectors.guard import Guard
@@ -21,15 +22,15 @@ from collectors.program.watch import ReplayCounter, watch_graphs
 
 
 class ProcessWatcher:
-    """Watches this process, and those that are forked from it if they are followed.
+    """Watches this process, and its forked children if they are followed.
 
     Args:
-        settings: what to record.
-        folder: the folder of this process.
-        follow: makes the folder of a forked child that captures, and sees to it that :meth:`finish`
-            is called at its end; None: forked children are not recorded.
-        mind_end: is called at the first capture of each process, when multiprocessing has made the
-            process what it is, to see to it that :meth:`finish` is called at its end.
+        settings: Settings of the recorder.
+        folder: Folder of this process.
+        follow: Creates the folder of a forked child that captures, and ensures the call of
+            :meth:`finish` at its end. None to ignore forked children.
+        mind_end: Called at the first capture of each process, after the setup by multiprocessing,
+            to ensure the call of :meth:`finish` at its end.
     """
 
     def __init__(
@@ -43,131 +44,145 @@ class ProcessWatcher:
         self._follow = follow
         self._mind_end = mind_end
         self._end_minded = False
-        self._guard = Guard()
+        self._guard = Guard(self._stop_failing_recorder)
         self._earlier = ReplayCounter("earlier", None)
-        self._recorder: ProgramRecorder | None = self._recorder_in(folder)
+        self._recorder: ProgramRecorder | None = self._create_recorder(folder)
         self._parents: ProgramRecorder | None = None
+        self._stopped: ProgramRecorder | None = None
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Watches until it ends; then everything is written and torch is as it was."""
+    def watch(self) -> Iterator[None]:
+        """Watch inside the block, then write everything and restore torch."""
         with ExitStack() as end:
             end.callback(self.start())
-            end.callback(self.finish)
-            end.push(self._block_ended)
+            end.callback(partial(self.finish, goes_on=True))
+            end.push(self._handle_block_end)
             yield
 
-    def _block_ended(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self.ended_by(error)
+    def _handle_block_end(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        self.keep_error(error)
 
     def start(self) -> Callable[[], None]:
-        """Begins to watch; the function that is returned leaves torch as it was."""
+        """Start to watch. Returns a function that restores torch."""
         stop = watch_graphs(self, self._earlier)
         with self._guard:
             if self._recorder is not None:
                 self._recorder.start()
         return stop
 
-    def finish(self) -> None:
-        """Writes everything; nothing is recorded from here on. May be called again."""
+    def finish(self, goes_on: bool = False) -> None:
+        """Write everything and stop recording. May be called again.
+
+        Args:
+            goes_on: True if the process continues.
+        """
         recorder = self._recorder
         if recorder is not None:
-            recorder.end_traces()
-        recorder, self._recorder = self._recorder, None
+            recorder.end_traces(detach=goes_on)
+        recorder, self._recorder = self._recorder or self._stopped, None
+        self._stopped = None
         if recorder is not None:
             recorder.finish()
 
-    def ended_by(self, error: BaseException | None) -> None:
-        """Keeps the error that ends the program, if one does."""
+    def _stop_failing_recorder(self) -> None:
+        """Stop a recorder that keeps failing; :meth:`finish` writes what it has."""
+        recorder, self._recorder = self._recorder, None
+        if recorder is not None:
+            self._stopped = recorder
+            recorder.stop_early()
+
+    def keep_error(self, error: BaseException | None) -> None:
+        """Keep the error that ends the program, if any."""
         with self._guard:
             if self._recorder is not None:
                 self._recorder.write_failure(error)
 
-    def forked(self) -> None:
-        """In a child, right after the fork."""
-        self._guard = Guard()
+    def reset_after_fork(self) -> None:
+        """Reset in a child, right after the fork."""
+        self._guard = Guard(self._stop_failing_recorder)
         self._end_minded = False
+        self._stopped = None
         with self._guard:
             if self._recorder is not None:
-                self._recorder.disown()
+                self._recorder.disable()
                 self._parents, self._recorder = self._recorder, None
             self._earlier.replays = 0
 
-    def step(self) -> None:
-        """The program says that a step has ended."""
+    def record_step(self) -> None:
+        """Record the end of a step, reported by the program."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.step()
+                self._recorder.record_step()
 
-    # What torch's methods call.
+    # Calls from torch's methods.
 
     def label(self, said: Said) -> LabelScope | None:
-        """The block of a label; None where nothing records."""
+        """Create the block of a label. None without a recorder."""
         with self._guard:
             if self._parents is not None:
-                self._follow_fork()
+                self._create_fork_recorder()
             if self._recorder is not None:
                 return self._recorder.loop.label(said)
         return None
 
-    def begins(self, graph: object, pool: Any) -> ReplayCounter | None:
-        """A capture is about to begin, perhaps the first in a forked child."""
+    def begin_capture(self, graph: object, pool: Any) -> ReplayCounter | None:
+        """Handle the start of a capture, perhaps the first in a forked child."""
         with self._guard:
-            self._follow_fork()
+            self._create_fork_recorder()
             if self._recorder is not None:
                 if not self._end_minded:
                     self._end_minded = True
                     self._mind_end()
-                return self._recorder.begins(graph, pool)
+                return self._recorder.begin_capture(graph, pool)
         return None
 
-    def ends(self, counter: ReplayCounter) -> None:
-        """A capture is about to end."""
+    def end_capture(self, counter: ReplayCounter) -> None:
+        """Handle the call that ends a capture."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.ends(counter)
+                self._recorder.end_capture(counter)
 
-    def captured(self, counter: ReplayCounter, graph: object, took: int) -> None:
-        """A capture ended well; the call that ends it took so many ns."""
+    def record_capture(self, counter: ReplayCounter, graph: object, took: int) -> None:
+        """Handle a finished capture. ``took``: duration of the call that ends it, in ns."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.captured(counter, graph, took)
+                self._recorder.record_capture(counter, graph, took)
 
-    def instantiated(self, counter: ReplayCounter, took: int) -> None:
-        """The program instantiated a graph that it keeps."""
+    def record_instantiation(self, counter: ReplayCounter, took: int) -> None:
+        """Handle the instantiation of a graph that the program keeps."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.loop.instantiated(counter.number, took)
+                self._recorder.loop.record_instantiation(counter.number, took)
 
-    def timer(self, counter: ReplayCounter) -> ReplayTimer | None:
-        """What times the replay that comes next on the GPU; None where nothing does."""
+    def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:
+        """Create a timer for the next replay on the GPU. None if it is not timed."""
         with self._guard:
             if self._recorder is not None:
-                return self._recorder.loop.timer(counter.number)
+                return self._recorder.loop.create_timer(counter.number)
         return None
 
-    def failed(self, counter: ReplayCounter, error: BaseException) -> None:
-        """A capture could not be begun or ended."""
+    def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
+        """Handle a capture that could not start or end."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.failed(counter, error)
+                self._recorder.record_failure(counter, error)
 
-    def replays(self, counter: ReplayCounter) -> None:
-        """A graph that is awake is about to be replayed."""
+    def record_replay(self, counter: ReplayCounter) -> None:
+        """Handle the replay of an awake graph."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.replays(counter)
+                self._recorder.record_replay(counter)
             else:
                 counter.awake = False
 
-    def _follow_fork(self) -> None:
-        """Gives a forked child a recorder of its own, if it has none yet."""
+    def _create_fork_recorder(self) -> None:
+        """Create the recorder of a forked child, if it has none."""
         if self._parents is not None and self._follow is not None:
             parents, self._parents = self._parents, None
-            parents.unhook()
-            recorder = self._recorder_in(self._follow())
+            parents.restore_torch()
+            recorder = self._create_recorder(self._follow())
             recorder.start(forked=True)
             self._recorder = recorder
 
-    def _recorder_in(self, folder: ProcessFolder) -> ProgramRecorder:
+    def _create_recorder(self, folder: ProcessFolder) -> ProgramRecorder:
         return ProgramRecorder(self._settings, folder, self._earlier, self._guard)

@@ -1,7 +1,7 @@
-"""The recorder of one process of a program: counts, reads and times what it does with graphs, and
-writes that into a folder as it goes, so that a program that is killed leaves what was seen of it.
+"""Record one process: count, read and time its use of graphs.
 
-:class:`collectors.program.process_watcher.ProcessWatcher` stands between it and the program.
+Results go into a folder continuously, so that a killed program leaves them.
+:class:`collectors.program.process_watcher.ProcessWatcher` connects recorder and program.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from threading import get_ident
@@ -37,80 +36,84 @@ from collectors.program.files import (
     Settings,
 )
 from collectors.program.flusher import Flusher
-from collectors.program.hooks import OutermostCalls, optimizer_steps
+from collectors.program.hooks import OptimizerSteps, OutermostCalls
 from collectors.program.loop.recorder import LoopRecorder
 from collectors.program.process_facts import (
-    process_identity,
-    with_origin,
+    add_origin,
+    read_identity,
     write_environment,
     write_failure,
     write_memory,
 )
+from collectors.program.profiler_watch import ProfilerWatch
+from collectors.program.progress import FLUSH_S, ProgressFiles
 from collectors.program.steps import StepClock
 from collectors.program.watch import COUNTER, ReplayCounter, attach, read_open_capture
 from collectors.program.window import CaptureSession, TracedWindow
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
+from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording, WindowEnd
 
 KEPT: Final = 1_000
-"""Steps whose times are kept; when there are so many and no window is due, nothing ticks."""
+"""Maximum number of step times. Steps are no longer detected after that unless a window follows."""
 
 _STRANGERS: Final = 64
-"""Calls of modules that no capture holds, after which none is watched any more: each one costs."""
+"""Calls of modules outside captures after which modules are no longer watched, because each
+costs."""
 
 _SERVED: Final = (BoundaryKind.LABEL, BoundaryKind.ENGINE)
-"""Where steps end so, graphs may be captured now and then for long: what counts before the window
-are the steps in which none is, and not only those since the last."""
+"""Kinds of steps with occasional captures: all steps without a capture count towards the start of
+the window, not only those after the last capture."""
 
-_FLUSH_S: Final = 2.0
+_STATE_EVERY: Final = 40
+"""Flushes of events and counts per write of the state, which is more expensive: every 2 s."""
 _CALLERS: Final = 8
 
 
 @dataclass(eq=False)
 class _Capture:
-    """What is known of one capture."""
+    """State of one capture."""
 
     counter: ReplayCounter
-    """Counts its replays."""
+    """Counter of its replays."""
     captured_at: tuple[str, ...]
     """``file:line`` of the calls that led to it, innermost first."""
     step: int
-    """Steps that had ended before it."""
+    """Number of steps before it."""
     thread: int
-    """The thread that captures."""
+    """Capturing thread."""
     name: str | None = None
-    """What an engine calls it; None where none does."""
+    """Name given by an engine. None without one."""
     began: int = 0
-    """When it began, in ns of the performance counter."""
+    """Start, in ns of the performance counter."""
     capture_ns: int = 0
-    """How long it took, less the time taken to read it."""
+    """Duration in ns, without reading the graph."""
     reading_ns: int = 0
-    """How long it took to read the graph."""
+    """Time to read the graph, in ns."""
     nodes: int | None = None
-    """How many nodes it has; None while it was not read."""
+    """Number of nodes. None if unread."""
     problem: str | None = None
-    """Why it could not be read, or how it failed; None where all is well."""
+    """Reason why it failed or could not be read. None otherwise."""
     profiled: bool = False
-    """Whether a profiler of ours ran."""
+    """True if a profiler of the recorder ran."""
     optimizer: tuple[int, str] | None = None
-    """Identity and name of the optimizer that stepped in it; None where none did."""
+    """Identity and name of the optimizer that stepped in it. None without one."""
     after: set[str] = field(default_factory=set)
-    """The graphs of the same place of capture that were replayed right before it in its thread."""
+    """Graphs from the same place of capture that were replayed right before it in its thread."""
     halfway: int = 0
-    """Replays in the first half of the steps that pass before the traced window."""
+    """Replays in the first half of the steps before the traced window."""
     before_window: int = 0
     """Replays before the traced window."""
     window_replays: int = 0
     """Replays in the traced window."""
     graphs: tuple[CapturedGraph, ...] = field(default=())
-    """What was read, until it is written."""
+    """Graphs that were read but not written yet."""
 
 
 class ProgramRecorder:
     """Records this process into ``folder``, from :meth:`start` to :meth:`finish`.
 
-    ``earlier`` counts the replays of graphs whose captures it has not seen. Errors of hooks into
-    torch and of the thread that writes go to ``guard``; those of the methods are the caller's.
+    ``earlier`` counts replays of graphs with unknown captures. ``guard`` receives errors of hooks
+    in torch and of the writing thread. Methods raise errors to their callers.
     """
 
     def __init__(
@@ -119,15 +122,31 @@ class ProgramRecorder:
         self._settings = settings
         self._folder = folder
         self._guard = guard
-        self._clock = StepClock(self._step_ended, self._step_began)
-        self.loop = LoopRecorder(folder, guard, self._scope_ended)
-        """Notes which graphs are replayed, when, and in which step."""
+        self._clock = StepClock(self._handle_step_end, self._handle_step_start)
+        self.loop = LoopRecorder(folder, guard, self._handle_scope_end)
+        """Records which graphs are replayed, when, and in which step."""
+        self._profilers = ProfilerWatch(self._handle_profiler_start, guard)
+        thread_ends = partial(self.end_traces, end=WindowEnd.THREAD)
         self._window = TracedWindow(
-            settings, folder.path / TRACE_FILE, self.loop.marked, self.end_traces
+            settings,
+            folder.path / TRACE_FILE,
+            guard,
+            self.loop.record_marked_step,
+            thread_ends,
+            self._profilers,
         )
+        self._traces = self._window.traces
         self._attributing = CaptureSession(
-            settings.attribute, folder.path / CAPTURE_TRACE_FILE, self.end_traces
+            settings.attribute,
+            folder.path / CAPTURE_TRACE_FILE,
+            self._traces,
+            thread_ends,
+            self._profilers,
         )
+        self._progress = ProgressFiles(folder)
+        self._series = 0
+        self._ended = self._gave_up = False
+        self._flushes = 0
         self._earlier = earlier
         self._captures: dict[str, _Capture] = {}
         self._open: list[_Capture] = []
@@ -142,108 +161,129 @@ class ProgramRecorder:
         self._step_captured = False
         self._strangers = 0
         self._previous: dict[int, _Capture] = {}
-        self._forwards = OutermostCalls(self._called, guard, self.loop.module_returned)
-        self._ticking = ExitStack()
+        self._forwards = OutermostCalls(self._handle_call, guard, self.loop.record_module_return)
+        self._optimizers = OptimizerSteps(self._handle_optimizer_step, guard)
         self._stopped = False
         self._written: Recording | None = None
-        self._problems_written = 0
+        self._problems_written = (0, False)
         self._lock = threading.Lock()
         self._numbering = threading.Lock()
-        self._flusher = Flusher(self._flush, _FLUSH_S)
+        self._flusher = Flusher(self._flush, FLUSH_S)
 
     def start(self, *, forked: bool = False) -> None:
-        """Begins to count steps; ``forked``: in a child of a process that was recorded."""
-        self._identity = process_identity(os.environ, forked)
+        """Start to count steps. ``forked``: in a child of a recorded process."""
+        self._identity = read_identity(os.environ, forked)
         self._folder.put(IDENTITY_FILE, self._identity)
+        if self._settings.window or self._settings.attribute:
+            self._window.prepare()
+            self._profilers.start()
         self._compiled.start()
-        self._ticking.enter_context(optimizer_steps(self._stepped, self._guard))
+        self._optimizers.start()
         self._forwards.start()
         self.loop.start()
 
     def finish(self) -> None:
-        """Ends what is open, leaves torch's steps as they were, and writes everything."""
+        """Close everything, restore torch, and write the results."""
         for end in (
             self._flusher.stop,
-            self._attributing.close,
-            self._close_window,
+            partial(self.end_traces, detach=False),
+            self._traces.write,
             self._stop_ticking,
-            partial(self._compiled.read_trees, self._graph_id),
+            self._profilers.stop,
+            partial(self._compiled.read_trees, self._find_graph_id),
             self._compiled.stop,
             self._forwards.stop,
             self.loop.stop,
             partial(write_environment, self._folder),
             partial(write_memory, self._folder),
-            self._write_state,
             self.loop.rest.count,
             self.loop.finish,
+            self._write_end,
         ):
-            # One that fails must not keep the others from what they have to do.
+            # A failure must not prevent the other calls.
             with self._guard:
                 end()
         self._write_problems()
 
-    def disown(self) -> None:
-        """In a forked child: it records nothing, and no file of the parent is touched."""
+    def disable(self) -> None:
+        """Stop recording in a forked child, without changes to the parent's files."""
         self._stopped = True
         self.loop.stop_ticking()
         self._compiled.stop()
+        self._profilers.disable()
+        self._traces.discard()
         for capture in self._captures.values():
             capture.counter.awake = False
-        self.loop.rest.forget()
+        self.loop.rest.reset()
         self._stop_noting()
 
     def _stop_noting(self) -> None:
         for capture in tuple(self._captures.values()):
             capture.counter.note = None
 
-    def unhook(self) -> None:
-        """In a forked child: leaves torch's steps as they were before the parent's recording."""
-        self._ticking.close()
+    def stop_early(self) -> None:
+        """Stop recording after too many errors. :meth:`finish` writes the results so far."""
+        for stop in (
+            self.end_traces,
+            self._stop_ticking,
+            self._compiled.stop,
+            self._forwards.stop,
+            self.loop.stop,
+            self._stop_noting,
+        ):
+            with self._guard:
+                stop()
+        self._gave_up = True
+
+    def restore_torch(self) -> None:
+        """Restore torch in a forked child to its state before the parent's recording."""
+        self._profilers.stop()
+        self._optimizers.stop()
         self._forwards.stop()
         self.loop.stop()
 
     def write_failure(self, error: BaseException | None) -> None:
-        """Keeps the error that ended the program, if one did; SystemExit is none."""
+        """Keep the error that ended the program, if any. SystemExit is not an error."""
         if error is not None and not isinstance(error, SystemExit):
             write_failure(self._folder, error)
 
-    def step(self) -> None:
-        """The program says that a step has ended."""
-        self._tick(BoundaryKind.EXPLICIT, "step", "collectors.step()")
+    def record_step(self) -> None:
+        """Record the end of a step, reported by the program."""
+        self._handle_tick(BoundaryKind.EXPLICIT, "step", "collectors.step()")
 
-    # What the watcher of captures and replays tells.
+    # Calls from the watcher of captures and replays.
 
-    def begins(self, graph: object, pool: Any) -> ReplayCounter:
-        """A capture begins: where in the program, and after how many steps."""
-        self.loop.rest.disturb()
+    def begin_capture(self, graph: object, pool: Any) -> ReplayCounter:
+        """Register a capture with its source lines and step."""
+        self.loop.rest.stop()
         caller = sys._getframe(1)
         lines = find_caller_lines(caller, _CALLERS)
-        facts, name = self.loop.facts_of(lines, caller), self.loop.name_of(caller)
-        # Threads may capture at once; numbers are places in several lists. Nothing of the
-        # program's runs in it, nor is anything written.
+        facts, name = self.loop.read_graph_facts(lines, caller), self.loop.find_graph_name(caller)
+        # Threads may capture concurrently, and numbers index several lists. The lock covers no code
+        # of the program and no writes.
         with self._numbering:
             number = len(self._captures)
             counter = ReplayCounter(f"graph-{number}", graph, number, self.loop.log.note)
             capture = _Capture(counter, lines, self._clock.steps, get_ident(), name)
-            self.loop.capture_begins(facts)
+            self.loop.start_capture(facts)
             self._captures[counter.id] = capture
         attach(graph, counter)
         if number == 0:
-            # Only by now has multiprocessing made the process what it is.
-            self._folder.put(IDENTITY_FILE, with_origin(self._identity))
-        self.loop.pool_named(number, pool)
-        self._window.capture_begins(counter.id)
+            # multiprocessing completes its setup before this point.
+            self._folder.put(IDENTITY_FILE, add_origin(self._identity))
+        self.loop.record_pool(number, pool)
+        self._window.begin_capture(counter.id)
         if not self._window.profiling:
-            self._attributing.capture_begins(counter.id, _compiles(caller))
+            self._attributing.begin_capture(counter.id, _is_compiled_capture(caller))
         capture.profiled = self._window.profiling or self._attributing.profiling
         if capture.profiled:
-            self.loop.profiler_began()
+            self.loop.record_profiler()
         self._open.append(capture)
         capture.began = time.perf_counter_ns()
         return counter
 
-    def ends(self, counter: ReplayCounter) -> None:
-        """Reads the graph while the driver still has it for the capture."""
+    def end_capture(self, counter: ReplayCounter) -> None:
+        """Read the graph while the driver still has it for the capture."""
         capture = self._captures[counter.id]
         if capture not in self._open:
             return
@@ -255,17 +295,17 @@ class ProgramRecorder:
         else:
             capture.nodes = len(capture.graphs[0].nodes)
         with self._guard:
-            self.loop.capture_ends(counter.number)
+            self.loop.prepare_capture_end(counter.number)
         capture.reading_ns = time.perf_counter_ns() - begin
 
-    def captured(self, counter: ReplayCounter, graph: object, took: int) -> None:
-        """The capture is over: its graph goes to disk, and steps are counted anew."""
+    def record_capture(self, counter: ReplayCounter, graph: object, took: int) -> None:
+        """Write the graph of a finished capture and restart the count of steps."""
         capture = self._close_capture(counter)
         with self._guard:
-            self.loop.captured(counter.number, graph, capture.began, took)
+            self.loop.record_capture(counter.number, graph, capture.began, took)
         self._write_now_and_then()
         for read in capture.graphs:
-            # The cudagraph trees capture nothing once, to make their memory pool.
+            # The cudagraph trees capture an empty graph once, to create their memory pool.
             if capture.nodes:
                 is_whole = read.parent is None
                 named = replace(read, name=capture.name) if is_whole else read
@@ -273,36 +313,56 @@ class ProgramRecorder:
         capture.graphs = ()
         if capture.optimizer is not None:
             identity, name = capture.optimizer
-            self._clock.rename(identity, _holding(counter.id, name))
+            self._clock.rename(identity, _describe_holder(counter.id, name))
         self._write_state()
 
-    def failed(self, counter: ReplayCounter, error: BaseException) -> None:
-        """The capture failed; the program deals with the error, and the cause is kept."""
+    def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
+        """Record a failed capture. The program handles the error."""
         capture = self._close_capture(counter)
         first = str(error).strip().partition("\n")[0]
         capture.graphs, capture.nodes = (), None
         capture.problem = f"{type(error).__name__}: {first}"
         counter.awake = False
-        self.loop.capture_failed(counter.number)
+        self.loop.record_capture_failure(counter.number)
         self._write_state()
 
-    def replays(self, counter: ReplayCounter) -> None:
-        """A replay of a graph that could be the one that ends steps."""
-        self.loop.rest.disturb()
+    def record_replay(self, counter: ReplayCounter) -> None:
+        """Handle a replay that may end a step."""
+        self.loop.rest.stop()
         capture = self._captures.get(counter.id)
+        if self._profilers.has_sessions:
+            self._profilers.discard_left()
+            return
+        if self._window.profiling and capture is not None:
+            self._check_limit(capture)
         if self._stopped or capture is None:
             counter.awake = False
         elif capture.optimizer is not None:
             identity, name = capture.optimizer
-            self._tick(BoundaryKind.OPTIMIZER, identity, _holding(counter.id, name))
-        elif self._clock.wants(BoundaryKind.REPLAYS):
-            self._tick(BoundaryKind.REPLAYS, *self._replay_boundary(capture))
-        else:
+            self._handle_tick(BoundaryKind.OPTIMIZER, identity, _describe_holder(counter.id, name))
+        elif self._clock.is_relevant(BoundaryKind.REPLAYS):
+            self._handle_tick(BoundaryKind.REPLAYS, *self._replay_boundary(capture))
+        elif not self._window.profiling:
             counter.awake = False
 
+    def _check_limit(self, capture: _Capture | None) -> None:
+        """Count a replay of ``capture``, and close the window during a step with too many
+        events."""
+        if self._open:
+            return
+        if capture is None:
+            self._window.check_limit()
+        else:
+            self._window.count_replay(capture.nodes)
+        if self._window.done and not self._stopped:
+            self._handle_window_end()
+
     def _replay_boundary(self, capture: _Capture) -> tuple[object, str]:
-        """What the replay of a graph may end: where graphs of one place of capture come in changing
-        order, as those of a server do, any of them ends a step, and else the graph itself."""
+        """Return the step candidate of a replay and its description.
+
+        Graphs of one place in changing order, such as those of a server, form one candidate.
+        Otherwise each graph is a candidate.
+        """
         thread = get_ident()
         previous = self._previous.get(thread)
         if previous is not None and previous.captured_at[:1] == capture.captured_at[:1]:
@@ -314,92 +374,98 @@ class ProgramRecorder:
             ], f"replay of any graph captured at {capture.captured_at[0]}"
         return capture.counter.id, f"replay of {capture.counter.id}"
 
-    # What ends steps.
+    # Ends of steps.
 
-    def _stepped(self, optimizer: Any) -> None:
+    def _handle_optimizer_step(self, optimizer: Any) -> None:
         name = f"{type(optimizer).__name__}.step"
         if self._open:
             self._open[-1].optimizer = (id(optimizer), name)
             return
-        self._tick(BoundaryKind.OPTIMIZER, id(optimizer), f"{name} returns")
+        self._handle_tick(BoundaryKind.OPTIMIZER, id(optimizer), f"{name} returns")
 
-    def _called(self, module: Any, inputs: tuple[Any, ...]) -> bool:
-        """Whether the return of the call is to be noted: it may be a fallback."""
+    def _handle_call(self, module: Any, inputs: tuple[Any, ...]) -> bool:
+        """Handle the call of an outermost module. True if its return must be reported as a possible
+        fallback."""
+        if self._window.profiling:
+            self._check_limit(None)
         thread = get_ident()
         here = [capture for capture in self._open if capture.thread == thread]
         capture = here[-1].counter.number if here else None
-        noted = self.loop.module_called(module, inputs, capture)
+        noted = self.loop.record_module_call(module, inputs, capture)
         if noted:
-            self.loop.rest.disturb()
-        if self._clock.wants(BoundaryKind.FORWARDS):
+            self.loop.rest.stop()
+        if self._clock.is_relevant(BoundaryKind.FORWARDS):
             name = f"forward of {type(module).__name__}"
-            self._tick(BoundaryKind.FORWARDS, id(module), name)
+            self._handle_tick(BoundaryKind.FORWARDS, id(module), name)
         elif capture is None and not noted:
             self._strangers += 1
             if self._strangers > _STRANGERS or not self._captures:
                 self._forwards.stop()
         return noted
 
-    def _scope_ended(self, engine: str | None) -> None:
+    def _handle_scope_end(self, engine: str | None) -> None:
         if engine is None:
             kind, boundary = BoundaryKind.LABEL, "the block of a collectors.label ends"
         else:
             kind, boundary = BoundaryKind.ENGINE, f"a step of {engine} ends"
-        self._tick(kind, get_ident(), boundary)
+        self._handle_tick(kind, get_ident(), boundary)
 
-    def _tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
-        # Steps of a warm-up inside a capture, or beside one, are none; nor could one wait then.
+    def _handle_tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
+        # Warmup steps in or during a capture do not count, and waiting is impossible then.
         if not self._open and not self._stopped:
-            self._clock.tick(kind, candidate, boundary)
+            self._clock.handle_tick(kind, candidate, boundary)
             self._write_now_and_then()
 
     def _write_now_and_then(self) -> None:
-        """Begins the thread that writes: no sooner than CUDA, which has threads of its own."""
+        """Start the writing thread, but not before CUDA, which has its own threads."""
         if not self._flusher.started and torch.cuda.is_initialized():
             self._flusher.start()
 
-    def _step_began(self) -> None:
+    def _handle_step_start(self) -> None:
         if self._drain_ns is None:
-            self._forget_times()
+            self._clear_times()
 
-    def _step_ended(self) -> None:
+    def _handle_step_end(self) -> None:
         now = time.perf_counter_ns()
-        self._compiled.read_new_recordings(self._graph_id)
+        self._compiled.read_new_recordings(self._find_graph_id)
         if self._clock.boundary_kind not in _SERVED:
-            self.loop.step_ended(now)
+            self.loop.record_step(now)
         if self._window.profiling:
-            self._window.boundary(self._window_covers())
+            self._window.end_step(self._is_window_complete())
             if self._window.done:
-                self._window_closed()
+                self._handle_window_end()
             return
         if not (self._step_captured and self._clock.boundary_kind in _SERVED):
             self._since_capture += 1
         self._step_captured = False
         if torch.autograd._profiler_enabled() or self._attributing.used:
             self._profiler_seen = True
-            self.loop.profiler_began()
+            self.loop.record_profiler()
         if self._attributing.profiling:
-            self._attributing.step_ended()
+            self._attributing.count_step()
         if self._drain_ns is None:
             self._time(now)
         if self._since_capture == self._settings.skip // 2:
             for capture in self._captures.values():
                 capture.halfway = capture.counter.replays
         if self._since_capture > self._settings.skip and not self._window.done:
-            self._drain()
+            self._end_times()
             for capture in self._captures.values():
                 capture.before_window = capture.counter.replays
-            self._attributing.close()
-            self.loop.profiler_began()
+                capture.counter.awake = True
+            self._attributing.close(detach=False)
+            self.loop.record_profiler()
             self._window.open()
         elif self._window.done and self._drain_ns is not None:
             self._stop_ticking()
             self._begin_rest()
 
-    def _window_covers(self) -> bool:
-        """Whether each graph that was replayed in the second half of the steps before the window
-        has been replayed in it, among those that the same places capture as what is replayed in
-        it: what a server served when it began may never come again."""
+    def _is_window_complete(self) -> bool:
+        """Check if the window contains all graphs that it should.
+
+        These are the graphs replayed in the second half of the steps before the window, from the
+        places of graphs replayed in the window. Earlier requests of a server may never come again.
+        """
         captures = list(self._captures.values())
         here = {c.captured_at for c in captures if c.counter.replays > c.before_window}
         return all(
@@ -409,9 +475,9 @@ class ProgramRecorder:
         )
 
     def _time(self, now: int) -> None:
-        """Takes the time of the step that ends now; the first only begins the series."""
+        """Record the time of the step that ends now. The first step only starts the series."""
         if self._last is None:
-            torch.cuda.synchronize()
+            _wait_for_gpu()
             self._last = time.perf_counter_ns()
             return
         self._times.append(now - self._last)
@@ -419,25 +485,26 @@ class ProgramRecorder:
         if len(self._times) == KEPT // 2:
             self._halfway = {each: own.counter.replays for each, own in self._captures.items()}
         if len(self._times) >= KEPT:
-            self._drain()
+            self._end_times()
 
-    def _drain(self) -> None:
-        """Ends the series of times: what the GPU has left to do belongs to it."""
+    def _end_times(self) -> None:
+        """End the series of times with a wait for the GPU, whose remaining work belongs to it."""
         if self._drain_ns is None and self._times:
             begin = time.perf_counter_ns()
-            torch.cuda.synchronize()
+            _wait_for_gpu()
             self._drain_ns = time.perf_counter_ns() - begin
 
-    def _forget_times(self) -> None:
+    def _clear_times(self) -> None:
         self._times.clear()
+        self._series += 1
         self._last = None
         if self._clock.boundary_kind not in _SERVED:
             self._since_capture = 0
 
-    def _window_closed(self) -> None:
+    def _handle_window_end(self) -> None:
         for capture in self._captures.values():
             capture.window_replays = capture.counter.replays - capture.before_window
-        # CUPTI stays attached: what the program takes from here on is not what it takes.
+        # Step times after a profiler are not recorded: CUPTI may still be attached.
         self._stop_ticking()
         self._begin_rest()
         self._write_state()
@@ -446,15 +513,15 @@ class ProgramRecorder:
         capture = self._captures[counter.id]
         if capture in self._open:
             self._open.remove(capture)
-            self._window.capture_ends()
-            self._attributing.capture_ends()
+            self._window.end_capture()
+            self._attributing.end_capture()
             took = time.perf_counter_ns() - capture.began
             capture.capture_ns = max(0, took - capture.reading_ns)
         self._step_captured = True
-        # A step with a capture in it is not like the others, and those before it even less.
+        # Steps with a capture are special, and so are all steps before them.
         if not self._window.profiling and not self._stopped:
             self._drain_ns = None
-            self._forget_times()
+            self._clear_times()
         return capture
 
     def _begin_rest(self) -> None:
@@ -465,37 +532,66 @@ class ProgramRecorder:
     def _stop_ticking(self) -> None:
         self._stopped = True
         self.loop.stop_ticking()
-        self._ticking.close()
+        self._optimizers.stop()
 
-    def end_traces(self) -> None:
-        """Ends what is traced, in the thread that is where it still steps: it must be told of its
-        steps until then."""
+    def _handle_profiler_start(self) -> None:
+        """Close sessions before a profiler of the program starts."""
+        self._profiler_seen = self._profiler_seen or self._drain_ns is None
+        self.loop.record_profiler()
+        # The program's profiler uses CUPTI immediately.
+        self.end_traces(detach=False, end=WindowEnd.PROFILER)
+
+    def end_traces(self, detach: bool = True, end: WindowEnd | None = None) -> None:
+        """Close open traces, in the traced thread if it still executes steps.
+
+        Args:
+            detach: False if the program ends or starts a profiler.
+            end: Reason. None if the program ends.
+        """
         with self._guard:
-            self._attributing.close()
-            self._close_window()
+            self._attributing.close(detach)
+            was_profiling = self._window.profiling
+            self._window.close(end, detach)
+            if was_profiling and not self._stopped:
+                self._handle_window_end()
 
-    def _close_window(self) -> None:
-        if self._window.profiling:
-            self._window.close()
-            if not self._stopped:
-                self._window_closed()
-
-    # What is written.
+    # Output.
 
     def _flush(self) -> None:
         with self._guard:
-            if not self._open:
+            self._flushes += 1
+            if self._traces.has_work:
+                self._traces.write()
                 self._write_state()
-                self.loop.rest.count()
-                self.loop.flush()
+            self.loop.rest.count()
+            self.loop.flush()
+            self._write_progress()
+            if not self._open:
+                if self._flushes % _STATE_EVERY == 0:
+                    self._write_state()
                 if self.loop.log.is_full:
                     self.loop.rest.end()
                     self._stop_noting()
                     self.loop.log.count_scopes()
 
+    def _write_progress(self) -> None:
+        series = self._series
+        times, drain_ns = tuple(self._times), self._drain_ns
+        if series != self._series:
+            # Another series started in the meantime; the next flush writes it.
+            return
+        replays = [capture.counter.replays for capture in tuple(self._captures.values())]
+        self._progress.write(
+            series, times, drain_ns, self._clock.steps, self.loop.log.dropped, replays
+        )
+
+    def _write_end(self) -> None:
+        self._ended = True
+        self._write_state()
+
     def _write_state(self) -> None:
         with self._lock:
-            state = self.state()
+            state = self.build_state()
             if state != self._written:
                 self._folder.put(STATE_FILE, state)
                 self._written = state
@@ -503,7 +599,7 @@ class ProgramRecorder:
             self._write_problems()
 
     def _write_compilation(self) -> None:
-        """What torch.compile did so far, where it is more than was written."""
+        """Write new results of torch.compile."""
         count = self._compiled.record_count
         if count > self._compiled_told or self._compiled.is_finished:
             compilation = self._compiled.get_result()
@@ -511,21 +607,21 @@ class ProgramRecorder:
                 self._folder.put(COMPILATION_FILE, compilation)
             self._compiled_told = count
 
-    def _graph_id(self, graph: object) -> str | None:
-        """The id of a graph of which a file was, or will be, written."""
+    def _find_graph_id(self, graph: object) -> str | None:
+        """Return the id of a graph with a file, now or later."""
         capture = self._captures.get(getattr(graph, COUNTER, self._earlier).id)
         return capture.counter.id if capture is not None and capture.nodes else None
 
     def _write_problems(self) -> None:
-        """What went wrong so far, where it is more than was written."""
+        """Write new errors of the recorder."""
         errors = self._guard.errors + self._folder.refusals
         first = self._guard.first_error or self._folder.first_refusal
-        if first is not None and errors > self._problems_written:
-            self._folder.put(PROBLEMS_FILE, Problems(errors, first))
-            self._problems_written = errors
+        if first is not None and (errors, self._gave_up) != self._problems_written:
+            self._folder.put(PROBLEMS_FILE, Problems(errors, first, self._gave_up))
+            self._problems_written = (errors, self._gave_up)
 
-    def state(self) -> Recording:
-        """What was seen so far."""
+    def build_state(self) -> Recording:
+        """Build the recording so far."""
         return Recording(
             boundary_kind=self._clock.boundary_kind,
             boundary=self._clock.boundary,
@@ -539,18 +635,29 @@ class ProgramRecorder:
             profiler_seen=self._profiler_seen,
             earlier_replays=self._earlier.replays,
             graphs=tuple(
-                _recorded(capture, capture in self._open)
+                _build_graph(capture, capture in self._open)
                 for capture in tuple(self._captures.values())
             ),
+            window_open_ns=self._window.open_ns,
+            window_close_ns=self._window.close_ns,
+            window_ended_by=self._window.ended_by,
+            cupti_attached=self._window.attached or self._attributing.attached,
+            end_seen=self._ended,
         )
 
 
-def _holding(graph_id: str, name: str) -> str:
+def _wait_for_gpu() -> None:
+    """Wait for the GPU if the program uses it. Otherwise torch would initialise CUDA or raise."""
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+
+
+def _describe_holder(graph_id: str, name: str) -> str:
     return f"replay of {graph_id}, which holds {name}"
 
 
-def _compiles(frame: FrameType | None) -> bool:
-    """Whether the capture is one of torch.compile's cudagraph trees."""
+def _is_compiled_capture(frame: FrameType | None) -> bool:
+    """Check if the capture belongs to torch.compile's cudagraph trees."""
     while frame is not None:
         if "cudagraph_trees" in frame.f_code.co_filename:
             return True
@@ -558,7 +665,7 @@ def _compiles(frame: FrameType | None) -> bool:
     return False
 
 
-def _recorded(capture: _Capture, is_open: bool) -> RecordedGraph:
+def _build_graph(capture: _Capture, is_open: bool) -> RecordedGraph:
     counter = capture.counter
     return RecordedGraph(
         graph=counter.id,

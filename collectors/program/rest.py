@@ -1,9 +1,8 @@
-"""Spares a program the notes of replays that would tell nothing new.
+"""Stop recording replays that add no information.
 
-A note costs a replay about 0.7 µs. A program that has run its thousand steps with one graph, or
-with some that each of the later steps replayed equally often, goes on as it did: its replays are
-only counted, which takes the place of torch's own method and costs nothing, until anything else
-happens.
+Recording a replay costs about 0.7 µs. After a thousand steps with one graph, or with several that
+each later step replays equally often, replays are only counted. The count takes the place of
+torch's method and costs nothing. Any other event restarts the recording.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from graphviz_dash.model.recording import BoundaryKind
 
 
 class Rest:
-    """The graphs whose replays are counted, not noted; none at first."""
+    """Graphs whose replays are counted but not recorded. Initially none."""
 
     def __init__(self, log: LoopLog) -> None:
         self._log = log
@@ -34,13 +33,13 @@ class Rest:
         boundary: BoundaryKind | None,
         before: Mapping[str, int],
     ) -> None:
-        """Steps are counted no longer. Without their ends replays tell of no step; and where all
-        come equally often, each step is as the ones before.
+        """Start resting when steps are no longer counted: replays without ends of steps add no
+        information if all graphs come equally often.
 
         Args:
-            counters: those of all graphs.
-            boundary: what ended steps.
-            before: how often each was replayed when half of the steps had been.
+            counters: Counters of all graphs.
+            boundary: Kind of event that ended steps.
+            before: Replays of each graph at half of the steps.
         """
         with self._lock:
             if boundary in BOUNDED:
@@ -48,7 +47,7 @@ class Rest:
                     each for each in counters if each.replays > MAX_LAUNCH_SAMPLES
                 )
             else:
-                self._resting, self._anchor = _cycle(counters, before)
+                self._resting, self._anchor = _find_cycle(counters, before)
                 if self._anchor is not None:
                     self._counted = self._anchor.replays
                     for counter in counters:
@@ -56,14 +55,13 @@ class Rest:
             for counter in self._resting:
                 counter.note = None
 
-    def disturb(self) -> None:
-        """Another graph is captured or replayed, or a module runs eagerly: steps are no longer as
-        they were."""
+    def stop(self) -> None:
+        """Handle a change of steps: a capture, a replay of another graph, or an eager module."""
         if self._anchor is not None:
             self.end()
 
     def end(self) -> None:
-        """Replays belong to steps again, as those in a label do: each is noted."""
+        """Record each replay again."""
         if not self._resting:
             return
         with self._lock:
@@ -72,13 +70,13 @@ class Rest:
                 counter.note = self._log.note
             self._resting, self._anchor = (), None
 
-    def forget(self) -> None:
-        """In a forked child, where another thread may have held the lock: nothing rests."""
+    def reset(self) -> None:
+        """Reset in a forked child, where another thread may have held the lock."""
         self._lock = Lock()
         self._resting, self._anchor = (), None
 
     def count(self) -> None:
-        """Counts what was replayed meanwhile as steps that were not kept."""
+        """Count the replays since the last call as steps without events."""
         with self._lock:
             self._count()
 
@@ -89,11 +87,11 @@ class Rest:
             self._counted = replays
 
 
-def _cycle(
+def _find_cycle(
     counters: Sequence[ReplayCounter], before: Mapping[str, int]
 ) -> tuple[tuple[ReplayCounter, ...], ReplayCounter | None]:
-    """The graphs that each step replays, and one that it replays least often; none where a step is
-    not like the others."""
+    """Return the graphs that each step replays, and the one that it replays least often. Empty if
+    steps differ."""
     since = {each: each.replays - before.get(each.id, 0) for each in counters}
     replayed = tuple(each for each, times in since.items() if times)
     anchor = min(replayed, key=since.__getitem__, default=None)

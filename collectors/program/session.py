@@ -1,7 +1,7 @@
-"""Recording a program from inside it: :func:`record` and :func:`step`, and the hook that
-``graphviz-dash collect -- python train.py`` puts into each process.
+"""Record a program from inside: :func:`record` and :func:`step`, and the hook that ``graphviz-dash
+collect -- python train.py`` puts into each process.
 
-Imports torch only when asked to record.
+Imports torch only for recording.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ StrPath: TypeAlias = str | os.PathLike[str]
 
 HOOK: Final = "collectors.program.session:begin"
 SKIP: Final = 30
-"""Steps before the traced window, unless asked otherwise: each gives a time."""
+"""Default number of steps before the traced window; each is timed."""
 STEPS: Final = 10
-"""Steps in the traced window, unless asked otherwise."""
+"""Default number of steps in the traced window."""
 
 _active: ProcessWatcher | None = None
 _NOTHING: Final = nullcontext()
@@ -40,7 +40,7 @@ def step() -> None:
     If a program calls it, the recorder looks for no other steps.
     """
     if _active is not None:
-        _active.step()
+        _active.record_step()
 
 
 def label(
@@ -93,7 +93,7 @@ def record(
     import torch
 
     from collectors.guard import Guard
-    from collectors.program.bundle import Program, check_free, write_run
+    from collectors.program.bundle import Program, resolve_target, write_run
     from collectors.program.files import ProcessFolder, Settings
     from collectors.program.process_watcher import ProcessWatcher
 
@@ -101,13 +101,13 @@ def record(
         raise GraphvizDashError("This process is recorded already.")
     if not torch.cuda.is_available():
         raise MissingRequirementError("Recording needs a CUDA GPU, and torch sees none.")
-    target = check_free(Path(output), name)
+    target = resolve_target(Path(output), name)
     target.parent.mkdir(parents=True, exist_ok=True)
     pid = os.getpid()
     with Staging(target.parent, "record") as staging:
         folder = ProcessFolder(staging.path)
         watcher = ProcessWatcher(Settings(skip=skip, window=steps), folder)
-        _mind_forks()
+        _watch_forks()
 
         def write() -> None:
             if os.getpid() == pid:
@@ -123,11 +123,11 @@ def record(
                 write()
 
         with ExitStack() as failed:
-            # The program's own error goes before any of ours.
+            # The program's error takes precedence over errors of the recorder.
             failed.callback(write_guarded)
             with ExitStack() as end:
                 end.callback(forget)
-                end.enter_context(watcher.watching())
+                end.enter_context(watcher.watch())
                 _active = watcher
                 yield
             failed.pop_all()
@@ -135,63 +135,69 @@ def record(
 
 
 def begin() -> None:
-    """The hook: records this process until it ends, into a folder of its own, and those that are
-    forked from it and capture."""
+    """Record this process until it ends, and forked children that capture. Called by the hook."""
     global _active  # noqa: PLW0603  # as above
     from collectors.program.files import ProcessFolder, Settings
-    from collectors.program.launcher import scratch_folder, settings
+    from collectors.program.launcher import get_scratch_folder, get_settings
     from collectors.program.process_watcher import ProcessWatcher
 
     if _active is not None:
         return
-    scratch = scratch_folder()
+    import torch
+
+    if torch.version.cuda is None:
+        raise MissingRequirementError("this torch was not built for CUDA")
+    scratch = get_scratch_folder()
 
     def follow() -> ProcessFolder:
-        return ProcessFolder.new(scratch)
+        return ProcessFolder.create(scratch)
 
     def mind_end() -> None:
         _finish_at_exit(watcher)
 
-    asked = msgspec.json.decode(settings(), type=Settings)
-    watcher = ProcessWatcher(asked, ProcessFolder.new(scratch), follow, mind_end)
-    # To the end of the process: threads may capture and replay while it comes.
+    asked = msgspec.json.decode(get_settings(), type=Settings)
+    watcher = ProcessWatcher(asked, ProcessFolder.create(scratch), follow, mind_end)
+    # Until the process ends: threads may capture and replay meanwhile.
     watcher.start()
     _active = watcher
-    _mind_forks()
+    _watch_forks()
     _finish_at_exit(watcher)
 
 
 def _finish_at_exit(watcher: ProcessWatcher) -> None:
-    """Lets ``watcher`` finish when this process ends, and not when one does that it forks. Called
-    again in a process that multiprocessing has started: its own end is known only then, and what
-    was registered for it before is forgotten."""
+    """Finish ``watcher`` when this process ends, but not when a forked child ends.
+
+    Called again in a process that multiprocessing has started: its end is known only then, and
+    earlier registrations are dropped.
+    """
     pid = os.getpid()
 
     def finish() -> None:
         if os.getpid() == pid:
-            # Python leaves here what ended the program, after it has printed it.
-            watcher.ended_by(getattr(sys, "last_value", None))
+            # Python stores the error that ended the program here after printing it.
+            watcher.keep_error(getattr(sys, "last_value", None))
             watcher.finish()
 
     atexit.register(finish)
     processes = sys.modules.get("multiprocessing.process")
     util = sys.modules.get("multiprocessing.util")
     if processes is not None and util is not None and processes.parent_process() is not None:
-        # multiprocessing ends its children without Python's own end; the last of its finalizers.
+        # multiprocessing ends its children without Python's exit; this is the last of its
+        # finalizers.
         util.Finalize(None, finish, exitpriority=-(1 << 30))
 
 
 _forks_minded = False
 
 
-def _mind_forks() -> None:
-    """Tells the watcher that is active when this process is forked."""
+def _watch_forks() -> None:
+    """Notify the active watcher of forks."""
     global _forks_minded  # noqa: PLW0603  # a registration cannot be taken back
     if not _forks_minded:
         _forks_minded = True
-        os.register_at_fork(after_in_child=_forked)
+        os.register_at_fork(after_in_child=_handle_fork)
 
 
-def _forked() -> None:
+def _handle_fork() -> None:
     if _active is not None:
-        _active.forked()
+        _active.reset_after_fork()

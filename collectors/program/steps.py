@@ -1,14 +1,13 @@
-"""What a step is in a program that we did not write: of four kinds, the surest that ticks.
+"""Detect the steps of an unknown program from four kinds of events, the most reliable first.
 
 1. explicit: the program calls ``collectors.step()`` at the end of each step.
-2. optimizer: ``step()`` of a torch optimizer returns, or a graph is replayed in whose capture it
-   did.
-3. replays: the same graph is replayed again, so that one cycle of replays is a step.
+2. optimizer: ``step()`` of a torch optimizer returns, or a graph with such a call is replayed.
+3. replays: the same graph is replayed again; one cycle of replays is a step.
 4. forwards: the same outermost module is called again.
 
-Several things of a kind may tick (two optimizers, a graph for each layer): the first is the anchor
-that ends steps, until another one has ticked :data:`PATIENCE` times without it. A surer kind takes
-over when it first ticks. Only the anchor's thread counts.
+Several candidates of a kind may tick, such as two optimizers or a graph per layer. The first is the
+anchor that ends steps, until another one has ticked :data:`PATIENCE` times without it. A more
+reliable kind takes over at its first tick. Only the anchor's thread counts.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from typing import Final
 from graphviz_dash.model.recording import BoundaryKind
 
 PATIENCE: Final = 16
-"""Ticks of another candidate, the anchor being silent, after which that one is the anchor."""
+"""Ticks of another candidate, without one of the anchor, that make it the anchor."""
 
 _SERVED: Final = (BoundaryKind.LABEL, BoundaryKind.ENGINE)
-"""What a program or its engine says of a step is sure: a thread that serves is the anchor as soon
-as the one before, which warmed up, is silent."""
+"""Kinds reported by the program or its engine. A thread that serves becomes the anchor quickly once
+the previous one, which warmed up, is silent."""
 
 BOUNDED: Final = (BoundaryKind.EXPLICIT, BoundaryKind.OPTIMIZER)
-"""Where steps end so, what is replayed between two ends is one step."""
+"""Kinds with explicit ends: all replays between two ends belong to one step."""
 
 _ORDER: Final = {kind: number for number, kind in enumerate(BoundaryKind)}
 
 
 class StepClock:
-    """Turns ticks into steps. ``ended`` is called at the end of each, in the anchor's thread, and
-    ``began`` where a first step begins because there is a new anchor."""
+    """Converts ticks into steps. Calls ``ended`` at the end of each step, in the anchor's thread,
+    and ``began`` at the first step of a new anchor."""
 
     def __init__(self, ended: Callable[[], None], began: Callable[[], None]) -> None:
         self.boundary_kind: BoundaryKind | None = None
@@ -45,10 +44,11 @@ class StepClock:
         self._began = began
         self._anchor: object = None
         self._thread = 0
+        self._is_ending = False
         self._others: Counter[object] = Counter()
 
-    def wants(self, kind: BoundaryKind) -> bool:
-        """Whether ticks of ``kind`` could still count: no surer one has ticked."""
+    def is_relevant(self, kind: BoundaryKind) -> bool:
+        """Check if ticks of ``kind`` can count: no more reliable kind has ticked."""
         return (
             self.boundary_kind is None
             or kind is self.boundary_kind
@@ -56,37 +56,42 @@ class StepClock:
         )
 
     def rename(self, candidate: object, boundary: str) -> None:
-        """Says in other words what ends steps, if ``candidate`` is what does."""
+        """Change the description of the event that ends steps, if ``candidate`` is the anchor."""
         if candidate == self._anchor:
             self.boundary = boundary
 
-    def tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
-        """Something that may end a step happened.
+    def handle_tick(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
+        """Handle an event that may end a step.
 
         Args:
-            kind: the kind of thing.
-            candidate: what distinguishes it from others of its kind; compared by equality and kept,
-                so it must not hold the thing itself alive.
-            boundary: the same in words.
+            kind: Kind of the event.
+            candidate: Identity within its kind. Compared by equality and kept, so it must not keep
+                objects of the program alive.
+            boundary: Description of the event.
         """
-        # What happens at every step comes first: it is in the program's way.
+        # The most frequent case comes first because it delays the program.
         if kind is self.boundary_kind and candidate == self._anchor:
             if threading.get_ident() == self._thread:
                 if self._others:
                     self._others.clear()
                 self.steps += 1
-                self._ended()
+                self._is_ending = True
+                try:
+                    self._ended()
+                finally:
+                    self._is_ending = False
             return
-        if not self.wants(kind):
+        # Ending a step can be slow, and other threads tick in the meantime.
+        if self._is_ending or not self.is_relevant(kind):
             return
         if kind is not self.boundary_kind:
-            self._anchor_to(kind, candidate, boundary)
+            self._set_anchor(kind, candidate, boundary)
             return
         self._others[candidate] += 1
         if self._others[candidate] >= (2 if kind in _SERVED else PATIENCE):
-            self._anchor_to(kind, candidate, boundary)
+            self._set_anchor(kind, candidate, boundary)
 
-    def _anchor_to(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
+    def _set_anchor(self, kind: BoundaryKind, candidate: object, boundary: str) -> None:
         self.boundary_kind, self._anchor, self.boundary = kind, candidate, boundary
         self._thread = threading.get_ident()
         self._others.clear()

@@ -1,12 +1,11 @@
-"""Notices captures and replays in a program that is not ours.
+"""Watch captures and replays in an unmodified program.
 
-Everybody who captures through torch does so with ``torch.cuda.CUDAGraph``: torch.cuda.graph,
-make_graphed_callables, the cudagraph trees of torch.compile, vLLM, Megatron; or, since torch
-2.12, with ``torch.accelerator.Graph``. Their methods are replaced in the classes themselves, so
-that names imported earlier and derived classes are covered. A graph is read while its capture is
-still open, so that it is kept no longer than the program keeps it;
-:mod:`collectors.passes.capture_listener` is for our own passes, which keep each one to time its
-instantiation.
+All captures through torch use ``torch.cuda.CUDAGraph``: torch.cuda.graph, make_graphed_callables,
+the cudagraph trees of torch.compile, vLLM, Megatron; or, since torch 2.12,
+``torch.accelerator.Graph``. Their methods are replaced in the classes, which covers earlier imports
+and derived classes. A graph is read while its capture is open, so that the program controls its
+lifetime. :mod:`collectors.passes.capture_listener` serves our own passes, which keep each graph to
+time its instantiation.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.loop import SAMPLING_INTERVAL
 
 COUNTER: Final = "_graphviz_dash_counter"
-"""The attribute of a graph that holds its counter."""
+"""Attribute of a graph that contains its counter."""
 
 
 _REPLAY: Final = int(EventKind.REPLAY)
@@ -40,10 +39,13 @@ _LATER: Final = 512
 _LATER_ROUND: Final = 16 * SAMPLING_INTERVAL
 
 
-def next_timed(replays: int) -> int:
-    """Which replay of a graph is timed on the GPU after that of number ``replays``: the second, not
-    the first, which is not like the others; then two in a row of so many, so that a step is whole
-    that replays a graph twice. A graph that has been replayed often is timed less often."""
+def compute_next_timed(replays: int) -> int:
+    """Return the number of the next replay to time on the GPU after number ``replays``.
+
+    The first replay is special, so timing starts with the second. Later, two consecutive replays
+    per round are timed, so that a step that replays a graph twice is complete. Rounds become longer
+    for graphs with many replays.
+    """
     if replays < _PAIR or replays % _ROUND == _PAIR:
         return replays + 1
     spacing = _ROUND if replays < _LATER else _LATER_ROUND
@@ -51,11 +53,11 @@ def next_timed(replays: int) -> int:
 
 
 class ReplayCounter:
-    """What is counted of one graph. The graph holds it, never the other way round.
+    """Counters of one graph. The graph refers to it, never the other way round.
 
-    ``replays``: how often it was launched. ``awake``: whether the watcher is told of each replay.
-    ``note``: notes each launch, as an event of the graph ``number``; None: none does. ``timed_at``:
-    which is timed on the GPU next.
+    ``replays``: number of launches. ``awake``: True if the watcher handles each replay. ``note``:
+    records each launch as an event of the graph ``number``, or None. ``timed_at``: next replay to
+    time on the GPU.
     """
 
     __slots__ = ("_graph", "awake", "id", "note", "number", "replays", "timed_at")
@@ -73,40 +75,43 @@ class ReplayCounter:
 
     @property
     def alive(self) -> bool:
-        """Whether the program still holds the graph."""
+        """True if the program still holds the graph."""
         return self._graph is not None and self._graph() is not None
 
 
 class Watcher(Protocol):
-    """What is told of captures and replays, in the thread that makes them. It raises nothing."""
+    """Handles captures and replays, in the threads of the program. Raises nothing."""
 
-    def begins(self, graph: object, pool: Any) -> ReplayCounter | None:
-        """A capture is about to begin into the memory pool ``pool``, None where the program names
-        none; the answer is what counts for this graph from now on, which
-        it has attached to the graph. None: this capture is not watched."""
+    def begin_capture(self, graph: object, pool: Any) -> ReplayCounter | None:
+        """Handle the start of a capture into the memory pool ``pool``, None if the program names
+        none.
 
-    def ends(self, counter: ReplayCounter) -> None:
-        """A capture is about to end on the current stream; its graph can be read."""
+        Returns the counter of the graph, already attached to it. None to ignore the capture.
+        """
 
-    def captured(self, counter: ReplayCounter, graph: object, took: int) -> None:
-        """A capture ended well; the call that ends it and instantiates took so many ns."""
+    def end_capture(self, counter: ReplayCounter) -> None:
+        """Handle the end of a capture on the current stream; its graph can be read."""
 
-    def instantiated(self, counter: ReplayCounter, took: int) -> None:
-        """The program instantiated a graph that it keeps."""
+    def record_capture(self, counter: ReplayCounter, graph: object, took: int) -> None:
+        """Handle a finished capture. ``took``: duration of the call that ends and instantiates it,
+        in ns."""
 
-    def failed(self, counter: ReplayCounter, error: BaseException) -> None:
-        """A capture could not be begun or ended; the program gets ``error``."""
+    def record_instantiation(self, counter: ReplayCounter, took: int) -> None:
+        """Handle the instantiation of a graph that the program keeps."""
 
-    def replays(self, counter: ReplayCounter) -> None:
-        """A graph that is awake is about to be replayed."""
+    def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
+        """Handle a capture that could not start or end. The program receives ``error``."""
 
-    def timer(self, counter: ReplayCounter) -> ReplayTimer | None:
-        """What times the replay that comes next on the GPU; None where nothing does."""
+    def record_replay(self, counter: ReplayCounter) -> None:
+        """Handle the replay of an awake graph."""
+
+    def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:
+        """Create a timer for the next replay on the GPU. None if it is not timed."""
 
 
 class _Passing:
-    """Around torch's own part of a capture: an error goes on to the program without the frame of
-    ours, and ``watcher`` is told of it where the capture is watched, by ``counter``."""
+    """Context around torch's part of a capture: hides the recorder's frame from errors and reports
+    them to ``watcher`` if the capture is watched, by ``counter``."""
 
     __slots__ = ("_counter", "_watcher")
 
@@ -115,36 +120,36 @@ class _Passing:
         self._counter = counter
 
     def __enter__(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """The error goes on."""
+        """Report the error, which continues."""
         if error is None:
             return
         if self._counter is not None:
-            self._watcher.failed(self._counter, error)
+            self._watcher.record_failure(self._counter, error)
         hide_frame(error)
 
 
 def attach(graph: object, counter: ReplayCounter) -> None:
-    """Makes ``counter`` what counts the replays of ``graph``.
+    """Attach ``counter`` to ``graph``.
 
     Raises:
-        AttributeError: the graph takes no attributes.
+        AttributeError: The graph accepts no attributes.
     """
-    # Not by setattr, which a class of the program's may have made its own.
+    # Without setattr, which a class of the program may override.
     object.__setattr__(graph, COUNTER, counter)
 
 
 def watch_graphs(watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]:
-    """Has ``watcher`` told from now on, until the function that is returned is called: then torch
-    is as it was.
+    """Report captures and replays to ``watcher`` until the returned function is called, which
+    restores torch.
 
     Args:
-        watcher: is told of captures and replays.
-        earlier: counts the replays of all graphs that ``watcher`` knows nothing of.
+        watcher: Handles captures and replays.
+        earlier: Counts the replays of graphs unknown to ``watcher``.
     """
-    stops = [_watch_class(graph_class, watcher, earlier) for graph_class in _graph_classes()]
+    stops = [_watch_class(graph_class, watcher, earlier) for graph_class in _list_graph_classes()]
 
     def stop() -> None:
         for stop_class in stops:
@@ -153,14 +158,15 @@ def watch_graphs(watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]
     return stop
 
 
-def _graph_classes() -> list[Any]:
-    """torch's classes of graphs: since 2.12 there is one for every accelerator besides CUDA's."""
+def _list_graph_classes() -> list[Any]:
+    """Return torch's graph classes: since 2.12 there is one for every accelerator besides
+    CUDA's."""
     anywhere = getattr(getattr(torch, "accelerator", None), "Graph", None)
     return [torch.cuda.CUDAGraph, *([] if anywhere is None else [anywhere])]
 
 
 def _watch_class(graph_class: Any, watcher: Watcher, earlier: ReplayCounter) -> Callable[[], None]:
-    ours = _watched_methods(graph_class, watcher, earlier)
+    ours = _build_methods(graph_class, watcher, earlier)
     originals = {name: getattr(graph_class, name) for name in ours}
     setattr(graph_class, COUNTER, earlier)
     for name, method in ours.items():
@@ -168,7 +174,7 @@ def _watch_class(graph_class: Any, watcher: Watcher, earlier: ReplayCounter) -> 
 
     def stop() -> None:
         for name, method in ours.items():
-            # What the program has put over ours stays, and finds ours, which passes on.
+            # A replacement by the program stays and calls this one, which passes the call on.
             if getattr(graph_class, name) is method:
                 setattr(graph_class, name, originals[name])
         delattr(graph_class, COUNTER)
@@ -176,63 +182,63 @@ def _watch_class(graph_class: Any, watcher: Watcher, earlier: ReplayCounter) -> 
     return stop
 
 
-def _watched_methods(
+def _build_methods(
     graph_class: Any, watcher: Watcher, earlier: ReplayCounter
 ) -> dict[str, Callable[..., None]]:
-    """The methods of a graph as the program calls them while it is watched."""
+    """Build the watched methods of a graph class."""
     begin, end = graph_class.capture_begin, graph_class.capture_end
 
     def capture_begin(self: Any, *args: Any, **kwargs: Any) -> None:
-        counter = watcher.begins(self, _pool_of(self, args, kwargs))
+        counter = watcher.begin_capture(self, _get_pool(self, args, kwargs))
         with _Passing(watcher, counter):
             begin(self, *args, **kwargs)
 
     def capture_end(self: Any) -> None:
         counter = getattr(self, COUNTER, earlier)
-        # One that began by a base class's method, or before the watcher was there, is not watched.
+        # A capture started by a base class's method, or before the watcher, is not watched.
         is_watched = counter is not earlier
         if is_watched:
-            watcher.ends(counter)
+            watcher.end_capture(counter)
         began = perf_counter_ns()
         with _Passing(watcher, counter if is_watched else None):
             end(self)
         if is_watched:
-            watcher.captured(counter, self, perf_counter_ns() - began)
+            watcher.record_capture(counter, self, perf_counter_ns() - began)
 
     methods = {
         "capture_begin": capture_begin,
         "capture_end": capture_end,
-        "replay": _watched_replay(graph_class, watcher, earlier),
+        "replay": _build_replay(graph_class, watcher, earlier),
     }
     if hasattr(graph_class, "instantiate"):
-        methods["instantiate"] = _watched_instantiate(graph_class, watcher, earlier)
+        methods["instantiate"] = _build_instantiate(graph_class, watcher, earlier)
     return methods
 
 
-def _watched_replay(
+def _build_replay(
     graph_class: Any, watcher: Watcher, earlier: ReplayCounter
 ) -> Callable[..., None]:
-    launch = _launch_of(graph_class)
+    launch = _find_launch(graph_class)
 
-    # The one method that runs again and again: a count, a flag and a note, nothing else.
+    # The only frequent method: a count, a flag and a note.
     def replay(self: Any) -> None:
         try:
             counter = self._graphviz_dash_counter
         except AttributeError:
-            # The watching is over, and the program has kept the method from before.
+            # The watcher has stopped, but the program kept the method.
             counter = earlier
         counter.replays += 1
         note = counter.note
         if counter.awake:
-            watcher.replays(counter)
+            watcher.record_replay(counter)
         timer = None
         if note is not None:
             if counter.replays >= counter.timed_at:
-                counter.timed_at = next_timed(counter.replays)
-                timer = watcher.timer(counter)
+                counter.timed_at = compute_next_timed(counter.replays)
+                timer = watcher.create_timer(counter)
             began = perf_counter_ns()
-        # A context costs a replay a tenth. What torch makes of CUDA's answers and what a user at a
-        # keyboard ends look as without us; whatever else comes goes on with one frame more.
+        # A context adds a tenth to the cost of a replay. torch's CUDA errors and KeyboardInterrupt
+        # are unchanged; other errors get an additional frame.
         try:
             launch(self)
         except (RuntimeError, KeyboardInterrupt) as error:
@@ -241,12 +247,12 @@ def _watched_replay(
         if note is not None:
             note((_REPLAY, counter.number, get_ident(), began, perf_counter_ns()))
         if timer is not None:
-            timer.ended(began)
+            timer.end(began)
 
     return replay
 
 
-def _watched_instantiate(
+def _build_instantiate(
     graph_class: Any, watcher: Watcher, earlier: ReplayCounter
 ) -> Callable[..., None]:
     instantiate = graph_class.instantiate
@@ -257,36 +263,39 @@ def _watched_instantiate(
             instantiate(self, *args, **kwargs)
         counter = getattr(self, COUNTER, earlier)
         if counter is not earlier:
-            watcher.instantiated(counter, perf_counter_ns() - began)
+            watcher.record_instantiation(counter, perf_counter_ns() - began)
 
     return timed_instantiate
 
 
-def _pool_of(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The memory pool that the program names for a capture; None where it names none."""
+def _get_pool(graph: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the memory pool of a capture. None if the program names none."""
     if hasattr(graph, "graph_pool"):
         return graph.graph_pool
     return args[0] if args else kwargs.get("pool")
 
 
-def _launch_of(graph_class: Any) -> Any:
-    """What launches a graph. torch's ``replay`` does nothing but call the method that it overrides;
-    where that is so the count takes its place, and a replay costs what it cost before."""
+def _find_launch(graph_class: Any) -> Any:
+    """Return the method that launches a graph.
+
+    If torch's ``replay`` only calls the method that it overrides, the count takes its place and a
+    replay costs the same as before.
+    """
     names = graph_class.replay.__code__.co_names
     return graph_class.__base__.replay if names == ("super", "replay") else graph_class.replay
 
 
 def read_open_capture(graph_id: str) -> tuple[CapturedGraph, ...]:
-    """The graph that the current stream is capturing, and the bodies in it.
+    """Read the graph that the current stream captures, and its bodies.
 
     Raises:
-        DriverError: the stream captures nothing, or what it captured is invalid already.
+        DriverError: The stream captures nothing, or the capture is invalid.
     """
-    # The driver's calls, unlike the runtime's, leave no error behind for torch to stumble on.
+    # The driver's calls, unlike the runtime's, leave no error behind for torch.
     stream = driver.CUstream(torch.cuda.current_stream().cuda_stream)
     status, _, graph, *_ = call(driver.cuStreamGetCaptureInfo, stream)
     if status != driver.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE:
         raise DriverError("cuStreamGetCaptureInfo", status.name, int(status))
-    # Queries that might load code lazily are refused to a thread that captures, unless relaxed.
+    # A capturing thread in strict mode is denied queries that might load code lazily.
     with relax_capture_mode():
         return read_graph(int(graph), graph_id)

@@ -1,178 +1,148 @@
-"""Parts of a running program under torch.profiler: a window of its steps, and its captures.
+"""Profile parts of a running program: a window of its steps, and its captures.
 
-The marks are those of the collected passes, so whatever shows these shows a recorded program.
+The marks are those of collected passes, so that recorded programs are displayed the same way.
 """
 
 from __future__ import annotations
 
-import os
-import resource
-import signal
 import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from threading import get_ident
-from typing import Any, Final
+from typing import Final
 
 import torch
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import record_function
 
+from collectors.guard import Guard
 from collectors.passes.annotate import annotate_captures
+from collectors.program.detach import reserve_variable
 from collectors.program.files import Settings
+from collectors.program.profiler_session import (
+    BUSY_THREAD,
+    Session,
+    StoppedSession,
+    TraceWriter,
+    start_session,
+)
+from collectors.program.profiler_watch import ProfilerWatch
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.marks import CAPTURE, STEP
+from graphviz_dash.model.recording import WindowEnd
 
 SETTLE: Final = 3
-"""Steps under the profiler before the marked ones: CUPTI allocates its buffers then."""
+"""Profiled steps before the marked ones: CUPTI allocates its buffers then."""
 
+_CLOSE_S: Final = 1.0
+"""Maximum wait for the traced thread to close the window for another thread, in seconds."""
 
-_END_S: Final = 1.0
-"""How long the end of a program waits for the end of a step in the thread that is traced."""
+_HARD_LIMIT: Final = 5
+"""Factor on the event limit for a window without a complete step."""
 
+_CALL_EVENTS: Final = 3
+"""Events of a graph launch besides its nodes."""
+_OPERATOR_EVENTS: Final = 6
+"""Events per allocation of eager work: operators, runtime calls and kernels."""
+_UNKNOWN_NODES: Final = 1_000
+_COUNT_NS: Final = 20_000_000
+"""Minimum time between two queries of the allocator within a step."""
 
-class _ThreadEnd:
-    """Calls ``then`` when the thread that makes it ends, in that thread, unless it is cancelled:
-    what a thread keeps for itself is freed as the last thing that it does."""
+OTHER_THREADS: Final = "several threads launch graphs, which may run while CUPTI detaches"
 
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then: Callable[[], None] | None = then
-        # A forked child ends threads of its own, which were never traced.
-        self._pid = os.getpid()
-        self._local = threading.local()
-        self._local.end = _Freed(self._thread_ends)
-
-    def cancel(self) -> None:
-        """Nothing is called any more."""
-        self._then = None
-
-    def _thread_ends(self) -> None:
-        then, self._then = self._then, None
-        if then is not None and os.getpid() == self._pid:
-            then()
-
-
-class _Freed:
-    """Calls ``then`` when it is freed."""
-
-    __slots__ = ("_then",)
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
-
-    def __del__(self) -> None:
-        self._then()
-
-
-class _Session:
-    """One session of the profiler, whose trace is written when it ends; ``thread_ends`` is called
-    where the thread that began it ends before, for no other can stop it."""
-
-    def __init__(self, trace: Path, shapes: bool, thread_ends: Callable[[], None]) -> None:
-        self._trace = trace
-        self._profiler: Any = profile(
-            activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA],
-            # No Python stacks: torch 2.11 crashed where they were begun amid a program of threads.
-            record_shapes=shapes,
-            # It would warn on the program's stderr that only one cycle is kept; there is only one.
-            acc_events=True,
-        )
-        self._thread = get_ident()
-        self._profiler.start()
-        self._thread_end = _ThreadEnd(thread_ends)
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether this thread began it, and can end it."""
-        return get_ident() == self._thread
-
-    def end(self) -> str | None:
-        """Writes the trace; why it could not be written, if so: the program must not notice."""
-        part = self._trace.with_name(f"part-{self._trace.name}")
-        self._thread_end.cancel()
-        if not self.is_ours:
-            return "the program ended within it, while the thread that it traced was waiting"
-        try:
-            self._profiler.stop()
-            if _may_be_killed_by_writing():
-                return "its trace could not be written: files are limited in size"
-            self._profiler.export_chrome_trace(str(part))
-            part.replace(self._trace)
-        except (OSError, RuntimeError) as error:
-            return f"its trace could not be written: {error}"
-        return None
-
-
-def _may_be_killed_by_writing() -> bool:
-    """Whether a file that grows too large would end the program, or call a handler of its own.
-    Python ignores that signal unless a program has it otherwise."""
-    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    return most != resource.RLIM_INFINITY and signal.getsignal(signal.SIGXFSZ) != signal.SIG_IGN
-
-
-def _begin(
-    trace: Path, fact: Fact, shapes: bool, thread_ends: Callable[[], None]
-) -> _Session | Missing:
-    """A session for the pass ``fact``, or why there can be none now."""
-    if torch.autograd._profiler_enabled():
-        return Missing(fact, "a profiler of the program's own was running")
-    try:
-        return _Session(trace, shapes, thread_ends)
-    except RuntimeError as error:
-        return Missing(fact, f"torch.profiler would not start: {error}")
+UNUSED: Final = "the program has not used CUDA"
 
 
 class TracedWindow:
-    """Some steps, each marked and ended synchronised; :meth:`boundary` is called between them, and
-    ``thread_ends`` where the thread that was traced ends within it.
+    """A window of marked, synchronised steps. Call :meth:`boundary` between them.
 
-    ``profiling``: the profiler runs for it now. ``marked``: whole steps in the trace so far.
-    ``done``: no more will come. ``refused``: why there is no trace, None while there may be one.
+    ``profiling``: True while the profiler runs. ``marked``: number of complete steps in the trace.
+    ``done``: True if no more steps follow. ``refused``: reason for a missing trace, or None.
+    ``open_ns`` and ``close_ns``: pauses of the program, None before. ``attached``: reason why CUPTI
+    is still attached afterwards, or None. ``ended_by``: reason for the end of the window.
+    ``thread_ends`` is called if the traced thread ends in it.
     """
 
     def __init__(
         self,
         settings: Settings,
         trace: Path,
+        guard: Guard,
         on_mark: Callable[[int, int, int], None],
         thread_ends: Callable[[], None],
+        profilers: ProfilerWatch,
     ) -> None:
         steps = settings.window
         self.profiling = False
         self.done = steps == 0
         self.marked = 0
         self.refused = "no traced window was asked for" if steps == 0 else None
+        self.open_ns: int | None = None
+        self.close_ns: int | None = None
+        self.attached: str | None = None
+        self.ended_by: WindowEnd | None = None
+        self.traces = TraceWriter(guard)
+        """Writes the traces of this process."""
         self._settings = settings
         self._on_mark = on_mark
         self._thread_ends = thread_ends
-        self._wanted_end = False
-        self._ended = threading.Event()
+        self._profilers = profilers
+        self._opening = threading.Lock()
+        self._request: tuple[WindowEnd | None, bool] | None = None
+        self._closed = threading.Event()
+        self._closed.set()
         self._taking = threading.Lock()
-        self._began = self._marked_from = 0
+        self._began = self._marked_from = self._counted_at = 0
+        self._events = self._allocations = 0
         self._trace = trace
         self._settled = 0
-        self._session: _Session | None = None
+        self._threads: set[int] = set()
+        self._session: Session | None = None
         self._step: record_function | None = None
         self._capture: record_function | None = None
         self._capturing = 0
 
-    def open(self) -> None:
-        """Starts the profiler, at a boundary between two steps."""
-        torch.cuda.synchronize()
-        session = _begin(self._trace, Fact.TRACED_PASS, False, self._thread_ends)
-        if isinstance(session, Missing):
-            self.refused, self.done = session.reason, True
-        else:
-            self._session, self.profiling = session, True
-            self._began = time.perf_counter_ns()
+    def prepare(self) -> None:
+        """Prepare for a profiler at the start of the process."""
+        reserve_variable()
 
-    def boundary(self, covers: bool) -> None:
-        """A step ended while the window is open: marks the next, or closes after the last.
+    def open(self) -> None:
+        """Start the profiler, at a boundary between two steps."""
+        # Never released: the window opens once, in one thread.
+        if not self._opening.acquire(blocking=False):
+            return
+        if not torch.cuda.is_initialized():
+            self.refused, self.done = UNUSED, True
+            return
+        begin = time.perf_counter_ns()
+        torch.cuda.synchronize()
+        self._closed.clear()
+        try:
+            session = start_session(Fact.TRACED_PASS, False, self._thread_ends, self._profilers)
+            if isinstance(session, Missing):
+                self.refused, self.done = session.reason, True
+                return
+            self._session, self.profiling = session, True
+        finally:
+            if not self.profiling:
+                self._closed.set()
+        self._allocations = _count_allocations()
+        self._began = self._counted_at = time.perf_counter_ns()
+        self.open_ns = self._began - begin
+
+    def end_step(self, covers: bool) -> None:
+        """End a step in the window: mark the next one, or close after the last.
 
         Args:
-            covers: every graph that ought to be in the window is.
+            covers: True if the window contains all required graphs.
         """
+        session = self._session
+        if session is None:
+            return
+        if not session.is_owner:
+            self._request = self._request or (WindowEnd.THREAD, True)
+            return
         torch.cuda.synchronize()
         now = time.perf_counter_ns()
         if self._step is not None:
@@ -181,108 +151,214 @@ class TracedWindow:
             self._on_mark(self.marked, self._marked_from, now)
             self.marked += 1
         self._settled += 1
-        enough = self.marked >= self._settings.window and (covers or self._is_long(now))
-        if enough or self._wanted_end:
-            self.close()
-        elif self._settled >= SETTLE:
+        self._add_allocations(now)
+        end = self._find_limit(covers, now)
+        if self._request is not None:
+            self.close(*self._request)
+        elif end is not None:
+            self.close(end)
+        elif self._settled >= SETTLE or self._exceeds_settling():
             self._step = record_function(f"{STEP}{self.marked}")
-            self._marked_from = now
+            self._marked_from = time.perf_counter_ns()
             self._step.__enter__()
 
-    def _is_long(self, now: int) -> bool:
-        """Whether the bounds on the window are reached."""
-        seconds = self._settings.window_seconds
-        late = seconds is not None and now - self._began >= seconds * 1e9
-        return late or self.marked >= self._settings.window_replays
+    def count_replay(self, nodes: int | None) -> None:
+        """Count a replay of a graph with ``nodes`` nodes, None if unknown. Closes the window after
+        too many events."""
+        self._threads.add(get_ident())
+        self._events += _CALL_EVENTS + (_UNKNOWN_NODES if nodes is None else nodes)
+        self.check_limit()
 
-    def close(self) -> None:
-        """Stops the profiler and writes what it has; a step that has not ended stays unmarked. From
-        another thread than the one that is traced: waits a moment for the next end of a step in
-        that one."""
+    def check_limit(self) -> None:
+        """Close the window, in the traced thread, after too many events."""
         session = self._session
-        if session is not None and not session.is_ours:
-            self._wanted_end = True
-            self._ended.wait(_END_S)
+        if session is None or not session.is_owner:
+            return
+        if self._request is not None:
+            torch.cuda.synchronize()
+            self.close(*self._request)
+            return
+        now = time.perf_counter_ns()
+        if now - self._counted_at > _COUNT_NS:
+            self._add_allocations(now)
+        limit = self._settings.window_events
+        if self._events >= (limit if self.marked else _HARD_LIMIT * limit):
+            torch.cuda.synchronize()
+            self.close(WindowEnd.EVENTS)
+
+    def _add_allocations(self, now: int) -> None:
+        """Estimate the events of eager work: most operators allocate their result."""
+        self._counted_at = now
+        allocations = _count_allocations()
+        self._events += _OPERATOR_EVENTS * max(0, allocations - self._allocations)
+        self._allocations = allocations
+
+    def _exceeds_settling(self) -> bool:
+        """Check if further unmarked steps would exceed the event limit."""
+        return self._events * 2 * SETTLE > self._settings.window_events
+
+    def _find_limit(self, covers: bool, now: int) -> WindowEnd | None:
+        """Return the limit that the window has reached, if any."""
+        settings = self._settings
+        if self.marked and self._events >= settings.window_events:
+            return WindowEnd.EVENTS
+        if self.marked < settings.window:
+            return None
+        if covers or self.marked >= settings.window_replays:
+            return WindowEnd.STEPS
+        seconds = settings.window_seconds
+        late = seconds is not None and now - self._began >= seconds * 1e9
+        return WindowEnd.SECONDS if late else None
+
+    def close(self, end: WindowEnd | None = None, detach: bool = True) -> None:
+        """Stop the profiler. An unfinished step stays unmarked. Another thread than the traced one
+        waits a moment for the traced thread to close the window.
+
+        Args:
+            end: Reason. None if the program ends.
+            detach: False if the program ends or starts a profiler.
+        """
+        session = self._session
+        if not self._closed.is_set() and (session is None or not session.is_owner):
+            # Without a session, another thread is opening or closing the window.
+            self._request = end, detach
+            self._closed.wait(_CLOSE_S)
         with self._taking:
             session, self._session = self._session, None
-        if session is not None:
-            self.profiling, self.done = False, True
-            self.refused = session.end()
-            self._ended.set()
-        elif self._wanted_end:
-            # The thread that is traced has begun to end it.
-            self._ended.wait(_END_S)
+        if session is None:
+            return
+        self.profiling, self.done = False, True
+        self.ended_by = end or WindowEnd.PROGRAM
+        try:
+            self._keep_result(
+                session.stop(
+                    self._trace, self.traces, self._set_refusal, detach, self._find_obstacle()
+                )
+            )
+            if session.is_owner:
+                self._end_ranges()
+            else:
+                self._profilers.keep_session(session)
+        finally:
+            self._closed.set()
 
-    def capture_begins(self, graph_id: str) -> None:
-        """Marks a capture that falls into the window, in the thread that is traced."""
-        if self._session is not None and self._session.is_ours:
+    def _end_ranges(self) -> None:
+        # A range that ended under the next profiler would write into freed memory.
+        if self._step is not None:
+            self._step.__exit__(None, None, None)
+            self._step = None
+        self.end_capture()
+
+    def _find_obstacle(self) -> str | None:
+        # Detaching during a graph launch makes that launch fail.
+        return OTHER_THREADS if len(self._threads) > 1 else None
+
+    def _keep_result(self, stopped: StoppedSession) -> None:
+        self.refused, self.attached = stopped.problem, stopped.attached_reason
+        self.close_ns = None if stopped.problem == BUSY_THREAD else stopped.close_ns
+
+    def _set_refusal(self, problem: str) -> None:
+        self.refused = problem
+
+    def begin_capture(self, graph_id: str) -> None:
+        """Mark a capture in the window, in the traced thread."""
+        if self._session is not None and self._session.is_owner:
             self._capturing = get_ident()
             self._capture = record_function(CAPTURE + graph_id)
             self._capture.__enter__()
 
-    def capture_ends(self) -> None:
-        """Ends the mark of a capture."""
+    def end_capture(self) -> None:
+        """End the mark of a capture."""
         if self._capture is not None and self._capturing == get_ident():
             self._capture.__exit__(None, None, None)
             self._capture = None
 
 
 class CaptureSession:
-    """The profiler from the program's first capture until steps have come without another.
+    """Profiler from the first capture until some steps have no further capture.
 
-    One session, for before CUDA 13.1 Update 1 each further one may be wrong about graph launches;
-    the traced window is the second where both are asked for, and launches in it were right when
-    that was measured (driver 580, CUDA 13.0). ``used``: it was begun once. ``profiling``: it runs
-    now.
+    One session only: before CUDA 13.1 Update 1, later sessions may report wrong graph launches. The
+    traced window is the second session if both are requested; its launches were correct when
+    measured (driver 580, CUDA 13.0). ``used``: True after the start. ``profiling``: True while it
+    runs.
     """
 
     _QUIET = 2
 
-    def __init__(self, wanted: bool, trace: Path, thread_ends: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        wanted: bool,
+        trace: Path,
+        writer: TraceWriter,
+        thread_ends: Callable[[], None],
+        profilers: ProfilerWatch,
+    ) -> None:
         self._thread_ends = thread_ends
+        self._profilers = profilers
+        self._writer = writer
         self.used = self.profiling = False
+        self.attached: str | None = None
+        """Reason why CUPTI is still attached afterwards. None otherwise."""
         self._wanted = wanted
         self._trace = trace
         self._quiet = 0
-        self._session: _Session | None = None
+        self._session: Session | None = None
         self._marks = ExitStack()
         self._capturing = 0
 
-    def capture_begins(self, graph_id: str, compiled: bool) -> None:
-        """Starts the profiler if this is the first capture, and marks it in the trace.
+    def begin_capture(self, graph_id: str, compiled: bool) -> None:
+        """Start the profiler at the first capture, and mark the capture in the trace.
 
         Args:
-            graph_id: the graph's id.
-            compiled: torch.compile makes the capture; the compiler must not see our ranges.
+            graph_id: Id of the graph.
+            compiled: True for captures of torch.compile, whose compiler must not see the ranges.
         """
         if self._wanted and not self.used:
-            session = _begin(self._trace, Fact.CAPTURE_PASS, True, self._thread_ends)
+            session = start_session(Fact.CAPTURE_PASS, True, self._thread_ends, self._profilers)
             self.used = True
             self._session = None if isinstance(session, Missing) else session
             self.profiling = self._session is not None
         if self._session is not None:
             self._quiet = 0
-        # Ranges of another thread would be in no trace, and would end with those of this one.
-        if self._session is not None and self._session.is_ours:
+        # Ranges of another thread would be missing in the trace, but end with those of this thread.
+        if self._session is not None and self._session.is_owner:
             self._capturing = get_ident()
             self._marks.enter_context(record_function(CAPTURE + graph_id))
             if not compiled:
                 self._marks.enter_context(annotate_captures())
 
-    def capture_ends(self) -> None:
-        """Ends the marks of a capture."""
+    def end_capture(self) -> None:
+        """End the marks of a capture."""
         if self._capturing == get_ident():
             self._marks.close()
 
-    def step_ended(self) -> None:
-        """A step ended; after some without a capture the trace is written."""
+    def count_step(self) -> None:
+        """Count a step, and write the trace after some without a capture."""
         self._quiet += 1
         if self._quiet >= self._QUIET:
             self.close()
 
-    def close(self) -> None:
-        """Stops the profiler, if it runs, and writes its trace."""
+    def close(self, detach: bool = True) -> None:
+        """Stop the profiler, if it runs.
+
+        Args:
+            detach: False if a profiler starts next, or the program ends.
+        """
         if self._session is not None:
             session, self._session = self._session, None
             self.profiling = False
-            session.end()
+            stopped = session.stop(self._trace, self._writer, _discard_problem, detach)
+            self.attached = stopped.attached_reason
+            if session.is_owner:
+                self.end_capture()
+            else:
+                self._profilers.keep_session(session)
+
+
+def _discard_problem(_problem: str) -> None:
+    """Ignore a missing capture trace."""
+
+
+def _count_allocations() -> int:
+    """Return the number of allocations by torch on the current device."""
+    return int(torch.cuda.memory_stats().get("allocation.all.allocated", 0))

@@ -13,6 +13,7 @@ import importlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Final, TypeAlias
 
 from graphviz_dash.errors import InputError
@@ -57,6 +58,24 @@ def get_factory_path(workload: str) -> str:
     )
 
 
+def import_users_module(name: str) -> ModuleType:
+    """Import a module, preferring the working folder like ``python -m`` unless it is one of ours.
+
+    The folder is then searched last, so that its files replace no module that is imported later.
+    """
+    if name.startswith("collectors."):
+        return importlib.import_module(name)
+    folder = str(Path.cwd())
+    if folder in sys.path:
+        return importlib.import_module(name)
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(folder)
+        sys.path.append(folder)
+
+
 def load_factory(path: str) -> Factory:
     """Import ``module:factory``, preferring the working folder, like ``python -m``.
 
@@ -64,10 +83,8 @@ def load_factory(path: str) -> Factory:
         InputError: The module or function does not exist.
     """
     module_name, _, name = path.partition(":")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
     try:
-        module = importlib.import_module(module_name)
+        module = import_users_module(module_name)
     except ModuleNotFoundError as error:
         # Only the requested module; a missing import inside it is a different error.
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):

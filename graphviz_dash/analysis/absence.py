@@ -62,6 +62,11 @@ def find_recorded_reason(run: Run, fact: Fact, subject: str = "") -> str | None:
     return next((absent.reason for absent in run.manifest.absent if absent.fact == name), None)
 
 
+def explain_other_program(baseline: Run) -> Missing:
+    """Explain why costs are not compared with ``baseline``, which executes another program."""
+    return Missing(Fact.BASELINE, f"the baseline {baseline.name} has a different workload")
+
+
 def _find_reason(run: Run, fact: Fact, subject: str) -> str:
     if fact in _CAPTURE_FACTS and not run.mode.captures_graphs:
         return f"mode {run.mode.value} captures no graph"

@@ -15,6 +15,9 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 
+_PROCESS_SHIFT = 40
+"""Bits of a thread id below those of the process. Longer ids, which are addresses, still differ."""
+
 
 def get_column(table: pl.DataFrame, name: str) -> Ints:
     """Return an integer column as int64 of shape (rows,), with nulls as -1."""
@@ -22,6 +25,17 @@ def get_column(table: pl.DataFrame, name: str) -> Ints:
     if series.null_count():
         series = series.fill_null(-1)
     return series.to_numpy().astype(np.int64, copy=False)
+
+
+def get_threads(table: pl.DataFrame) -> Ints:
+    """Return a number of each row's thread, shape (rows,), with different numbers for threads of
+    the same id in different processes, such as a data loader's."""
+    return combine_threads(get_column(table, "pid"), get_column(table, "tid"))
+
+
+def combine_threads(process: Ints, thread: Ints) -> Ints:
+    """Combine process and thread ids to one number for each pair."""
+    return (process << _PROCESS_SHIFT) ^ thread
 
 
 def find_first_positions(ids: Ints, wanted: Ints) -> Ints:

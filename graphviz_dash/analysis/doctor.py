@@ -58,6 +58,18 @@ class UncheckedRules(Struct, frozen=True):
     outcomes: tuple[RuleOutcome, ...]
 
 
+class FindingGroup(Struct, frozen=True):
+    """Findings of one rule within one line of the program, such as a call of a library."""
+
+    findings: tuple[Finding, ...]
+    """At least one finding."""
+
+    @property
+    def first(self) -> Finding:
+        """The first finding."""
+        return self.findings[0]
+
+
 class Diagnosis(Struct, frozen=True):
     """A doctor report and its interpretation."""
 
@@ -69,9 +81,19 @@ class Diagnosis(Struct, frozen=True):
     """Broken rules, then passed, then unchecked; each group in registry order."""
 
     @property
-    def illegal_findings(self) -> tuple[Finding, ...]:
-        """Findings that make a capture fail."""
-        return tuple(f for f in self.findings if f.severity is Severity.ILLEGAL)
+    def groups(self) -> tuple[FindingGroup, ...]:
+        """Findings by rule and line of the program, in their order."""
+        by_line: dict[tuple[RuleId, Severity, str], list[Finding]] = {}
+        for number, finding in enumerate(self.findings):
+            line = finding.program_line
+            key = line.text if line is not None else f"unknown {number}"
+            by_line.setdefault((finding.rule, finding.severity, key), []).append(finding)
+        return tuple(FindingGroup(tuple(findings)) for findings in by_line.values())
+
+    @property
+    def illegal_groups(self) -> tuple[FindingGroup, ...]:
+        """Groups of findings that make a capture fail."""
+        return tuple(group for group in self.groups if group.first.severity is Severity.ILLEGAL)
 
     @property
     def checked_rules(self) -> tuple[RuleOutcome, ...]:
@@ -90,9 +112,9 @@ class Diagnosis(Struct, frozen=True):
         )
 
     @property
-    def silent_findings(self) -> tuple[Finding, ...]:
-        """Findings that a capture does not detect."""
-        return tuple(f for f in self.findings if f.severity is Severity.SILENT)
+    def silent_groups(self) -> tuple[FindingGroup, ...]:
+        """Groups of findings that a capture does not detect."""
+        return tuple(group for group in self.groups if group.first.severity is Severity.SILENT)
 
 
 def diagnose(report: DoctorReport) -> Diagnosis:

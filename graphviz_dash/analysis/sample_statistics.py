@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Floats
 
@@ -43,6 +44,14 @@ class Spread(Struct, frozen=True):
     """Number of samples; of the shorter series if there are two."""
     processes: int = 1
     """Number of processes. With one, the interval omits variation between processes."""
+
+    def include(self, value: float) -> Spread:
+        """Return the spread, widened to contain ``value``.
+
+        An interval of resampled medians may miss the median of a series with few distinct values.
+        """
+        high = None if self.high is None else max(self.high, value)
+        return replace(self, low=min(self.low, value), high=high)
 
 
 class Summary(Struct, frozen=True):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from contextlib import suppress
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -30,6 +31,8 @@ from graphviz_dash.model.compilation import (
     UserLine,
 )
 
+T = TypeVar("T")
+
 STRUCTURED_SOURCE: Final = "structured trace (TORCH_TRACE)"
 """Source of the facts of a :class:`CompileLog`."""
 
@@ -41,6 +44,7 @@ _RECORD_ERRORS: Final = (
     RecursionError,
     TypeError,
     ValueError,
+    msgspec.MsgspecError,
 )
 """Exceptions caused by records of an unexpected shape."""
 
@@ -57,10 +61,10 @@ _ATTEMPT_PREFIX: Final = re.compile(
     r"Failed to handle graph break gracefully)[^\n]*\n+)+"
 )
 _EXPLANATION_PATTERN: Final = re.compile(
-    r"^\s*Explanation: (.*?)(?=^\s*(?:Hint:|Developer debug)|\Z)", re.S | re.M
+    r"^[ \t]*Explanation: (.*?)(?=^[ \t]*(?:Hint:|Developer debug)|\Z)", re.S | re.M
 )
 _HINT: Final = re.compile(
-    r"^\s*Hint: (.*?)(?=^\s*(?:Hint:|Developer debug|For more)|\n\s*\n|\Z)", re.S | re.M
+    r"^[ \t]*Hint: (.*?)(?=^[ \t]*(?:Hint:|Developer debug|For more)|\n[ \t]*\n|\Z)", re.S | re.M
 )
 _EAGER_FALLBACK: Final = re.compile(
     r"cannot properly resume|fall back to eager|falling back to eager|[Ss]kipping the function"
@@ -73,10 +77,9 @@ _TRACEBACK: Final = re.compile(r"^User code traceback:\n|following user code:\n"
 _DYNAMO_TRACEBACK: Final = re.compile(
     r"^(Traceback \(most recent call last\)|NoneType: None)", re.M
 )
-_GUARD: Final = re.compile(r"^(?:\d+/\d+: )?(?P<guard>.*?)(?:\s{2,}# (?P<note>.*))?$")
-_NOTE: Final = re.compile(
-    r"^(?:(?P<code>.*?)\s+# )?(?P<file>\S+\.py):(?P<line>\d+) in (?P<name>\S+)"
-)
+_GUARD_PREFIX: Final = re.compile(r"^\d+/\d+: ")
+_NOTE_LOCATION: Final = re.compile(r"(?P<file>\S+\.py):(?P<line>\d+) in (?P<name>\S+)")
+_MAX_NOTE_PARTS: Final = 20
 _SKIP_PREFIX: Final = re.compile(r"^(?:skipping|disabling) cudagraphs? (?:due to )?")
 _STACK_SUFFIX: Final = re.compile(r"\.? ?Found from ?:")
 _GUARD_TIME: Final = re.compile(r"Guard latency = ([\d.]+) us")
@@ -99,6 +102,7 @@ class CompileLog:
         self.graphs: dict[str, CompiledGraph] = {}
         self.skips: list[GraphSkip] = []
         self.torch: str | None = None
+        self._recompile_indices: dict[str | None, int] = {}
         self.records = 0
         """Number of supported records."""
         self._shorten = shorten
@@ -137,7 +141,9 @@ class CompileLog:
 
     def _process_artifact(self, name: str, frame: str | None, payload: str) -> None:
         if name == "torch_version":
-            self.torch = str(json.loads(payload)["pytorch_version"])
+            self.torch = _check(
+                str(json.loads(payload)["pytorch_version"])[:_MAX_REASON_LENGTH], str
+            )
         elif name == "dynamo_graph_break_reason":
             self._add_break(frame, payload[:_MAX_BREAK_LENGTH])
         elif name == "recompile_reasons":
@@ -152,7 +158,7 @@ class CompileLog:
             return
         self.records += 1
         file = self._resolve_file(function)
-        self.frames[frame] = CompiledFrame(
+        entry = CompiledFrame(
             id=frame,
             function=name,
             place=None
@@ -161,6 +167,7 @@ class CompileLog:
             resumes=resumed_at is not None,
             callers=tuple(self._extract_callers(callers)),
         )
+        self.frames[frame] = _check(entry, CompiledFrame)
 
     def _extract_callers(self, stack: Sequence[Mapping[str, Any]]) -> list[UserLine]:
         lines: list[UserLine] = []
@@ -186,12 +193,18 @@ class CompileLog:
             return file
         if file not in self._files:
             # Each name is recorded once per process, possibly before the recording started.
-            self._files = {**self._get_known_files(), **self._files}
+            for number, name in self._get_known_files().items():
+                self._files.setdefault(number, name)
         return self._files.get(file)
 
     def _update_frame(self, frame: str, **facts: Any) -> None:
-        if frame in self.frames:
-            self.frames[frame] = msgspec.structs.replace(self.frames[frame], **facts)
+        if frame not in self.frames:
+            return
+        # Separately, so that one of an unexpected type costs no other.
+        for name, fact in facts.items():
+            with suppress(*_RECORD_ERRORS):
+                entry = msgspec.structs.replace(self.frames[frame], **{name: fact})
+                self.frames[frame] = _check(entry, CompiledFrame)
 
     def _process_metrics(self, frame: str, metrics: Mapping[str, Any]) -> None:
         if metrics.get("is_forward") is False:
@@ -226,9 +239,8 @@ class CompileLog:
         skipped = metrics.get("cudagraph_skip_reason")
         if skipped:
             lines = extract_stack_lines(str(skipped), self._shorten)
-            self.skips.append(
-                GraphSkip(frame, extract_skip_reason(self._shorten_paths(str(skipped))), lines)
-            )
+            skip = GraphSkip(frame, extract_skip_reason(self._shorten_paths(str(skipped))), lines)
+            self.skips.append(_check(skip, GraphSkip))
         if "RecompileLimit" in str(metrics.get("fail_type")):
             self.record_limit(frame, None)
 
@@ -259,6 +271,7 @@ class CompileLog:
             lines=lines,
             whole_frame=_EAGER_FALLBACK.search(head) is not None,
         )
+        graph_break = _check(graph_break, GraphBreak)
         recent = [(old.frame, old.lines[:1]) for old in self.breaks[-4:]]
         if (graph_break.frame, graph_break.lines[:1]) in recent:
             # Recorded at the break, and again when Dynamo gives up the frame.
@@ -276,57 +289,60 @@ class CompileLog:
 
     def _process_recompile(self, frame: str | None, payload: str) -> None:
         reasons = json.loads(payload) if payload.startswith("[") else [payload]
-        self._add_recompile(frame, reasons, limit=False)
+        self._add_recompile(self._build_recompile(frame, reasons, limit=False))
 
     def record_limit(self, frame: str | None, reason: str | None) -> None:
         """Record that the recompile limit was reached for ``frame``, most recently because of
         ``reason``."""
-        self._add_recompile(frame, [reason] if reason else [], limit=True)
-        *previous, new = self.recompiles
-        for index, recompile in enumerate(previous):
-            if recompile.frame == frame:
-                # Recorded twice: by a log with the reason, and by the metrics without it.
-                previous[index] = msgspec.structs.replace(
-                    recompile,
-                    guards=recompile.guards or new.guards,
-                    lines=recompile.lines or new.lines,
-                    limit=True,
-                )
-                self.recompiles = previous
-                return
+        new = self._build_recompile(frame, [reason] if reason else [], limit=True)
+        index = self._recompile_indices.get(frame)
+        if index is None:
+            self._add_recompile(new)
+            return
+        # Recorded twice: by a log with the reason, and by the metrics without it.
+        recompile = self.recompiles[index]
+        self.recompiles[index] = msgspec.structs.replace(
+            recompile,
+            guards=recompile.guards or new.guards,
+            lines=recompile.lines or new.lines,
+            limit=True,
+        )
 
-    def _add_recompile(self, frame: str | None, reasons: Sequence[Any], *, limit: bool) -> None:
+    def _add_recompile(self, recompile: Recompile) -> None:
+        self._recompile_indices.setdefault(recompile.frame, len(self.recompiles))
+        self.recompiles.append(recompile)
+
+    def _build_recompile(
+        self, frame: str | None, reasons: Sequence[Any], *, limit: bool
+    ) -> Recompile:
         self.records += 1
         guards: list[str] = []
         lines: list[UserLine] = []
         for reason in reasons:
             first_line = str(reason).strip().partition("\n")[0]
-            match = _GUARD.match(first_line)
-            guards.append(
-                self._shorten_paths(match["guard"] if match else first_line).strip()[
-                    :_MAX_REASON_LENGTH
-                ]
-            )
-            reason_lines = extract_stack_lines(str(reason), self._shorten)[
-                :1
-            ] or self._parse_guard_note(match and match["note"])
-            lines.extend(reason_lines)
-        self.recompiles.append(
-            Recompile(frame, tuple(dict.fromkeys(guards)), tuple(dict.fromkeys(lines)), limit)
+            guard, _, note = _GUARD_PREFIX.sub("", first_line).partition("  # ")
+            guards.append(self._shorten_paths(guard).strip()[:_MAX_REASON_LENGTH])
+            stack = extract_stack_lines(str(reason), self._shorten)[:1]
+            lines.extend(stack or self._parse_guard_note(note))
+        recompile = Recompile(
+            frame, tuple(dict.fromkeys(guards)), tuple(dict.fromkeys(lines)), limit
         )
+        return _check(recompile, Recompile)
 
     def _shorten_paths(self, text: str) -> str:
         return shorten_paths(text, self._shorten)
 
-    def _parse_guard_note(self, note: str | None) -> tuple[UserLine, ...]:
-        match = _NOTE.match(note or "")
-        if match is None:
-            return ()
-        return (
-            build_user_line(
-                match["file"], int(match["line"]), match["name"], match["code"], self._shorten
-            ),
-        )
+    def _parse_guard_note(self, note: str) -> tuple[UserLine, ...]:
+        """Parse the location in a note, ``[code  # ]file.py:12 in name``."""
+        parts = note.split(" # ", _MAX_NOTE_PARTS)
+        for index in range(len(parts)):
+            match = _NOTE_LOCATION.match(" # ".join(parts[index:]))
+            if match is None:
+                continue
+            code = " # ".join(parts[:index]).rstrip() if index else None
+            line = int(match["line"])
+            return (build_user_line(match["file"], line, match["name"], code, self._shorten),)
+        return ()
 
     def _add_graph(self, name: str, frame: str | None, payload: str) -> None:
         record = json.loads(payload)
@@ -336,12 +352,13 @@ class CompileLog:
         self.records += 1
         text = " ".join(part for part in record.get("components") or () if "is_backward" in part)
         backward = re.search(r"fx_kwargs\[is_backward\]: (True|False)", text)
-        self.graphs[str(key)] = CompiledGraph(
+        graph = CompiledGraph(
             frame=frame,
             key=str(key),
             backward=None if backward is None else backward[1] == "True",
             cached=name.endswith("_hit"),
         )
+        self.graphs[str(key)] = _check(graph, CompiledGraph)
 
 
 def format_frame_id(metadata: Mapping[str, Any]) -> str | None:
@@ -358,6 +375,11 @@ def extract_skip_reason(text: str) -> str:
     """Extract Inductor's reason not to record a graph, on one line."""
     first_line = _STACK_SUFFIX.split(text.strip().partition("\n")[0])[0]
     return _SKIP_PREFIX.sub("", first_line).strip(" .")[:_MAX_REASON_LENGTH]
+
+
+def _check(value: T, kind: type[T]) -> T:
+    """Return ``value`` if a bundle can hold it; raises one of ``_RECORD_ERRORS`` otherwise."""
+    return msgspec.json.decode(msgspec.json.encode(value), type=kind)
 
 
 def _split_at(mark: re.Pattern[str], text: str) -> tuple[str, str, str]:

@@ -12,7 +12,7 @@ Shorten: TypeAlias = Callable[[str], str]
 """Function that shortens a file path for the bundle."""
 
 _FRAME: Final = re.compile(
-    r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>[^\n]+))?'
+    r'^[ \t]*File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>[^\n]+))?'
     r"(?:\n(?!\s*File )(?P<code>[^\n]*\S[^\n]*))?",
     re.M,
 )
@@ -24,15 +24,17 @@ _EXCLUDED_FILE: Final = re.compile(
     r"(^|/)(collectors|graphviz_dash)/(?!workloads/)[a-z_]+/[a-z_]+\.py$"
 )
 _PACKAGES: Final = re.compile(r"^.*/(?:site|dist)-packages/")
-_PATH: Final = re.compile(r"(?<![\w.])/[^\s\"':]*\.py\b")
+_PATH: Final = re.compile(r"(?<![\w.])/[^\s\"':]*")
+_PYTHON_END: Final = re.compile(r"\.py\b")
 _MAX_LINES: Final = 12
+_MAX_NAME_LENGTH: Final = 1_000
 _MAX_CODE_LENGTH: Final = 300
 
 
 def parse_function_name(name: str) -> tuple[str, int | None]:
     """Return a function's name without Dynamo's prefix of continuations, and the line after which
     it resumes. The line is None for a complete function."""
-    resumed = _CONTINUATION_NAME.match(name)
+    resumed = _CONTINUATION_NAME.match(name[:_MAX_NAME_LENGTH])
     if resumed is None:
         return name, None
     original, _ = parse_function_name(resumed["name"])
@@ -53,7 +55,14 @@ def strip_folders(file: str) -> str:
 
 def shorten_paths(text: str, shorten: Shorten) -> str:
     """Shorten all paths of Python files in ``text``."""
-    return _PATH.sub(lambda path: shorten(path[0]), text)
+
+    def shorten_match(path: re.Match[str]) -> str:
+        ends = [match.end() for match in _PYTHON_END.finditer(path[0])]
+        if not ends:
+            return path[0]
+        return shorten(path[0][: ends[-1]]) + path[0][ends[-1] :]
+
+    return _PATH.sub(shorten_match, text)
 
 
 def extract_stack_lines(text: str, shorten: Shorten) -> tuple[UserLine, ...]:

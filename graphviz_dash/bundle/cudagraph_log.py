@@ -31,6 +31,8 @@ _PARTITION: Final = re.compile(
     r"inputs=(?P<inputs>\d+), outputs=(?P<outputs>\d+)"
 )
 _OPERATOR: Final = re.compile(r"^\s+(?P<name>\S+): reason=(?P<reason>[^,]*)(?P<rest>.*)$", re.S)
+_MAX_STACK_LINES: Final = 400
+_MAX_RERECORDING_LENGTH: Final = 20_000
 _FX: Final = re.compile(r", fx=(?P<fx>[\w.:<>]+)")
 _SKIP: Final = re.compile(r"^(?:skipping|disabling) cudagraphs? (?:due to )?(?P<reason>.*)$", re.S)
 _FRAME: Final = re.compile(r"^\[(?P<frame>[^\]\s]+)\] ")
@@ -134,6 +136,8 @@ class CudagraphLog:
         partitions = self.partitionings[-1].partitions if self.partitionings else ()
         if not partitions or not partitions[-1].operators:
             return
+        if len(self._stack) >= _MAX_STACK_LINES:
+            return
         self._stack.append(text)
         *previous, last = partitions[-1].operators
         lines = extract_stack_lines("\n".join(self._stack), self._shorten)
@@ -162,7 +166,7 @@ class CudagraphLog:
             self.skips.append(skip)
 
     def _add_rerecording(self, frame: str | None, match: re.Match[str]) -> None:
-        reason = match["reason"].strip()
+        reason = match["reason"][:_MAX_RERECORDING_LENGTH].strip()
         moved = tuple(
             MovedInput(
                 moved["name"], next(iter(extract_stack_lines(moved["stack"], self._shorten)), None)

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import Struct
 
+from graphviz_dash.bundle.files import open_replacement, read_regular_file
 from graphviz_dash.errors import InputError
 
 T = TypeVar("T")
@@ -47,9 +48,9 @@ class Document(Struct, Generic[T], frozen=True):
         """
         expected = f"a file of format {self.format}"
         try:
-            if file.stat().st_size > self.max_bytes:
+            content = read_regular_file(file, self.max_bytes + 1)
+            if len(content) > self.max_bytes:
                 raise InputError(file, f"more than {self.max_bytes:,} bytes", expected)
-            content = file.read_bytes()
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise InputError(file, reason.lower(), expected, self.advice) from error
@@ -78,12 +79,5 @@ def write_atomically(file: Path, content: bytes) -> None:
     Raises:
         OSError: Writing failed (names ``file``); no partial file remains.
     """
-    temporary = file.with_name(f".{file.name}")
-    try:
-        temporary.write_bytes(content)
-        temporary.replace(file)
-    except OSError as error:
-        error.filename = str(file)
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)
+    with open_replacement(file) as target:
+        target.write(content)

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from graphviz_dash.bundle.document import Document, write_atomically
+from graphviz_dash.bundle.files import is_foreign_link, is_utf8
 from graphviz_dash.bundle.schema import MAX_PART_BYTES
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.launch import (
@@ -33,7 +34,8 @@ _DOCUMENT: Final = Document(
 def is_launch(path: Path) -> bool:
     """Return True if ``path`` is a readable folder with a recording."""
     try:
-        return (path / LAUNCH_FILE).is_file()
+        file = path / LAUNCH_FILE
+        return is_utf8(path) and file.is_file() and not is_foreign_link(file)
     except OSError:
         return False
 

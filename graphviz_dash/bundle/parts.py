@@ -11,6 +11,7 @@ import gzip
 import re
 import zlib
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
@@ -88,7 +89,9 @@ class JsonPart(Struct, Generic[T], frozen=True):
             InputError: Not JSON, too large, or a field that is missing, unknown or of another type.
             OSError: The file is unreadable.
         """
-        content = _decompress(file) if self.is_compressed else file.read_bytes()
+        content = file.read_bytes()
+        if self.is_compressed:
+            content = _decompress(content, file)
         return decode(content, self.content_type, file)
 
 
@@ -140,6 +143,9 @@ TRACE_PATHS: Final = {
 _ADDITIONAL_CAPTURE: Final = re.compile(r"traces/capture-([1-9]\d{0,3})\.json\.gz")
 """Paths of further capture traces, written by engines for each batch size."""
 
+_GRAPH_PATH: Final = re.compile(r"graphs/([^/]+)\.json(?:\.gz)?", re.S)
+"""Path of a graph, written plain or compressed afterwards; the group is its id."""
+
 PATHS_BY_ROLE: Final = {part.role: part.path for part in JSON_PARTS} | TRACE_PATHS
 """Path by role, except for graphs (:func:`format_graph_path`)."""
 
@@ -147,6 +153,21 @@ PATHS_BY_ROLE: Final = {part.role: part.path for part in JSON_PARTS} | TRACE_PAT
 def format_graph_path(graph_id: str) -> str:
     """Format the path of a graph's file in the bundle."""
     return f"graphs/{graph_id}.json"
+
+
+def parse_graph_id(path: str) -> str | None:
+    """Parse the id of the graph in the file at ``path``; None if it is no file of a graph."""
+    match = _GRAPH_PATH.fullmatch(path)
+    return match[1] if match else None
+
+
+def unpack_graph(content: bytes, file: Path) -> bytes:
+    """Return the JSON of a graph from the content of its file, compressed or not.
+
+    Raises:
+        InputError: Invalid gzip, or too large.
+    """
+    return _decompress(content, file) if file.suffix == ".gz" else content
 
 
 def format_trace_path(role: FileRole, number: int) -> str:
@@ -169,8 +190,7 @@ def is_valid_path(role: FileRole, path: str) -> bool:
         return True
     if role is not FileRole.GRAPH:
         return path == PATHS_BY_ROLE[role]
-    pure = PurePosixPath(path)
-    return len(pure.parts) == 2 and pure.stem != "" and path == format_graph_path(pure.stem)
+    return parse_graph_id(path) is not None
 
 
 def get_max_bytes(role: FileRole) -> int:
@@ -194,10 +214,10 @@ def decode(content: bytes, kind: type[T], file: Path) -> T:
         raise InputError(file, f"invalid JSON ({error})", "a JSON document") from error
 
 
-def _decompress(file: Path) -> bytes:
+def _decompress(compressed: bytes, file: Path) -> bytes:
     """Decompress a gzip-compressed part of at most MAX_PART_BYTES."""
     try:
-        with gzip.open(file) as stream:
+        with gzip.GzipFile(fileobj=BytesIO(compressed)) as stream:
             content = stream.read(MAX_PART_BYTES + 1)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(file, f"invalid gzip ({error})", "gzip-compressed JSON") from error

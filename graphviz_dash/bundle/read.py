@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from graphviz_dash.bundle.files import check_utf8
 from graphviz_dash.bundle.graph_checks import check_graphs
 from graphviz_dash.bundle.parts import (
     JSON_PARTS,
@@ -22,6 +23,8 @@ from graphviz_dash.bundle.parts import (
     get_max_bytes,
     is_valid_path,
     parse_capture_number,
+    parse_graph_id,
+    unpack_graph,
 )
 from graphviz_dash.bundle.schema import MANIFEST_FILE, MAX_MANIFEST_BYTES, SUPPORTED_VERSIONS
 from graphviz_dash.bundle.write import compute_sha256
@@ -86,6 +89,7 @@ def read_manifest(path: Path) -> Manifest:
         InputError: No manifest, not JSON, another format, an unsupported version, or a field of the
             wrong type; names field and value.
     """
+    check_utf8(path)
     file = path / MANIFEST_FILE
     with _convert_os_errors(path):
         if not path.is_dir():
@@ -220,17 +224,21 @@ def read_node_names(path: Path, graphs: Collection[str]) -> NodeNames:
         InputError: As in :func:`read_bundle`.
     """
     manifest = read_manifest(path)
-    entries = {entry.path: entry for entry in manifest.files if entry.role is FileRole.GRAPH}
+    entries = {
+        parse_graph_id(entry.path): entry
+        for entry in manifest.files
+        if entry.role is FileRole.GRAPH
+    }
     names: dict[str, int] = {}
     codes = {}
     with _convert_os_errors(path):
         for graph in graphs:
-            if (entry := entries.get(format_graph_path(graph))) is None:
+            if (entry := entries.get(graph)) is None:
                 continue
             file = path / entry.path
             content = check_file(path, entry, check_hash=False).read_bytes()
             _check_digest(file, hashlib.sha256(content).hexdigest(), entry)
-            nodes = decode(content, _GraphNameFields, file).nodes
+            nodes = decode(unpack_graph(content, file), _GraphNameFields, file).nodes
             labels = (_get_node_name(node) for node in nodes)
             codes[graph] = array(
                 CODE_TYPE, [names.setdefault(n, len(names)) for n in labels]
@@ -246,10 +254,12 @@ def _get_node_name(node: _NodeNameFields) -> str:
 
 
 def _read_graphs(path: Path, files: list[Path]) -> tuple[CapturedGraph, ...]:
-    graphs = tuple(decode(file.read_bytes(), CapturedGraph, file) for file in files)
+    graphs = tuple(
+        decode(unpack_graph(file.read_bytes(), file), CapturedGraph, file) for file in files
+    )
     for graph, file in zip(graphs, files, strict=True):
-        if path / format_graph_path(graph.id) != file:
-            listed = file.relative_to(path).as_posix()
+        listed = file.relative_to(path).as_posix()
+        if parse_graph_id(listed) != graph.id:
             raise InputError(file, f"a graph with id {graph.id!r}", f"id for {listed!r}")
     check_graphs(graphs, path)
     return graphs

@@ -8,13 +8,16 @@ Version history:
        and ``process`` to recording.json; version 3 is unchanged.
     5: adds traces/capture-<n>.json.gz, ``captured_in`` to graphs, and value ``shapes`` to
        ``size_method``; version 4 is unchanged.
+    6: allows graphs/<id>.json.gz; adds ``window_open_ns``, ``window_close_ns``,
+       ``window_ended_by``, ``cupti_attached`` and ``ended`` to recording.json, and status
+       ``killed``; version 5 is unchanged.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-SUPPORTED_VERSIONS: Final = (1, 2, 3, 4, 5)
+SUPPORTED_VERSIONS: Final = (1, 2, 3, 4, 5, 6)
 """Supported versions. The last one is written."""
 
 MANIFEST_FILE: Final = "manifest.json"

@@ -10,6 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -22,6 +25,11 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 STAGING_SUFFIX: Final = ".staging"
+
+_SCRATCH_NAME: Final = "graphviz-dash-command"
+UNFINISHED_FILE: Final = "unfinished.json"
+"""File that marks a folder as unfinished instead of abandoned. The command that wrote the file
+finishes the work of a killed owner."""
 
 _MAX_ATTEMPTS: Final = 3
 
@@ -66,6 +74,25 @@ class Staging:
             self._lock = None
 
 
+@contextmanager
+def create_scratch_folder() -> Iterator[Path]:
+    """Provide a private folder in the system's temporary folder, removed afterwards.
+
+    Those of killed processes are removed before the first one of this process is created.
+    """
+    _remove_abandoned_scratch_once()
+    with Staging(Path(tempfile.gettempdir()), _SCRATCH_NAME) as staging:
+        yield staging.path
+
+
+def remove_abandoned_scratch() -> None:
+    """Remove scratch folders of killed processes of this user."""
+    remove_abandoned_folders(Path(tempfile.gettempdir()), _SCRATCH_NAME)
+
+
+_remove_abandoned_scratch_once = cache(remove_abandoned_scratch)
+
+
 class AbandonedFolder(Struct, frozen=True):
     """An abandoned staging folder that was removed."""
 
@@ -78,11 +105,11 @@ class AbandonedFolder(Struct, frozen=True):
 def remove_abandoned_folders(parent: Path, name: str = "*") -> tuple[AbandonedFolder, ...]:
     """Remove and return the abandoned staging folders of ``name`` directly in ``parent``.
 
-    A folder that cannot be locked or removed is kept.
+    A folder that cannot be locked or removed, or that is unfinished, is kept.
     """
     removed = []
     for folder in sorted(parent.glob(f".{name}.*{STAGING_SUFFIX}")):
-        if (lock := _lock_folder(folder)) is None:
+        if (folder / UNFINISHED_FILE).exists() or (lock := _lock_folder(folder)) is None:
             continue
         try:
             size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
@@ -93,6 +120,17 @@ def remove_abandoned_folders(parent: Path, name: str = "*") -> tuple[AbandonedFo
             os.close(lock)
         removed.append(AbandonedFolder(folder, size))
     return tuple(removed)
+
+
+@contextmanager
+def adopt_folder(folder: Path) -> Iterator[bool]:
+    """Own an abandoned staging folder inside the block. False if its owner lives."""
+    lock = _lock_folder(folder)
+    try:
+        yield lock is not None
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def _lock_folder(folder: Path) -> int | None:

@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
+from graphviz_dash.bundle.files import check_utf8
 from graphviz_dash.bundle.parts import JsonPart, format_graph_path, format_trace_path
 from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.bundle.staging import Staging
@@ -37,6 +38,7 @@ class BundleWriter:
     """
 
     def __init__(self, target: Path) -> None:
+        check_utf8(target)
         if target.exists() or target.is_symlink():
             raise InputError(
                 target,

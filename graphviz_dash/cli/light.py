@@ -6,9 +6,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.load import load_run
+from graphviz_dash.ingest.load import list_bundles, load_run
 from graphviz_dash.model.run import ExecutionMode, Experiment, Run
 
 
@@ -17,13 +16,6 @@ class LightExperiment(Struct, frozen=True):
 
     experiment: Experiment
     unreadable: tuple[tuple[Path, str], ...]
-
-
-def list_bundles(folder: Path) -> list[Path]:
-    """List the visible run bundles directly in ``folder``, by name."""
-    return sorted(
-        child for child in folder.iterdir() if not child.name.startswith(".") and is_bundle(child)
-    )
 
 
 def load_light_experiment(folder: Path) -> LightExperiment:

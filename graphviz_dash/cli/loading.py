@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +13,15 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.importers.locations import Location, fetch, find_locations, is_address
+from graphviz_dash.bundle.staging import create_scratch_folder
+from graphviz_dash.errors import InputError, escape_control_characters
+from graphviz_dash.importers.locations import (
+    FILE_SCHEME,
+    Location,
+    fetch,
+    find_locations,
+    is_address,
+)
 from graphviz_dash.importers.many import SkippedFiles, import_batch
 from graphviz_dash.importers.tasks import create_executor
 from graphviz_dash.ingest.cache import get_default_cache, open_trace
@@ -65,13 +71,13 @@ def resolve_experiment(text: str, scheduler: str | None, workers: int | None) ->
     Raises:
         InputError: nothing there yields a run.
     """
-    local = Path(text)
+    local = Path(text.removeprefix(FILE_SCHEME))
     if not is_address(text) and (not local.is_dir() or find_experiments(local)):
         yield local
         return
     locations = find_locations([text])
-    with tempfile.TemporaryDirectory(prefix="graphviz-dash-compare-") as scratch:
-        folder = Path(scratch) / Location(text).name
+    with create_scratch_folder() as scratch:
+        folder = scratch / Location(text).name
         for location in locations:
             if location.is_bundle:
                 fetch(location.address, folder / location.name, folder=True)
@@ -82,6 +88,8 @@ def resolve_experiment(text: str, scheduler: str | None, workers: int | None) ->
                 if isinstance(result, SkippedFiles):
                     message = f"not imported: {', '.join(result.files)}: {result.reason}"
                     click.echo(escape_control_characters(message), err=True)
+        if not folder.is_dir():
+            raise InputError(text, "no run", "a folder of run bundles or of traces of other tools")
         yield folder
 
 

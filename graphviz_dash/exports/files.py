@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
 from isal import igzip
 from msgspec import Struct
 
+from graphviz_dash.bundle.files import open_replacement
 from graphviz_dash.errors import InputError
 
 # isal has no types.
@@ -57,25 +57,14 @@ def replace_file(path: Path) -> Iterator[IO[bytes]]:
     """
     if path.is_dir():
         raise InputError(path, "a folder", "a file to write")
-    part = path.with_name(f".{path.name[:100]}.{os.getpid()}.part")
-    try:
-        raw: IO[bytes] = part.open("xb")
-    except OSError as error:
-        reason = (error.strerror or "it cannot be written").lower()
-        raise InputError(path, reason, "a file in a folder that can be written") from error
-    try:
-        with raw:
-            if path.suffix == ".gz":
-                with _gzip(
-                    "", fileobj=raw, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0
-                ) as packed:
-                    yield packed
-            else:
-                yield raw
-        part.replace(path)
-    except OSError as error:
-        if error.filename is None:  # errors from an open file have no name
-            error.filename = str(path)
-        raise
-    finally:
-        part.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        try:
+            raw = stack.enter_context(open_replacement(path))
+        except OSError as error:
+            reason = (error.strerror or "it cannot be written").lower()
+            raise InputError(path, reason, "a file in a folder that can be written") from error
+        if path.suffix != ".gz":
+            yield raw
+            return
+        with _gzip("", fileobj=raw, mode="wb", compresslevel=_GZIP_LEVEL, mtime=0) as packed:
+            yield packed

@@ -7,7 +7,6 @@ size, so no path leads outside the target and nothing unnecessary is unpacked.
 from __future__ import annotations
 
 import lzma
-import re
 import struct
 import zipfile
 import zlib
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Final
 
-from graphviz_dash.bundle.parts import PATHS_BY_ROLE
+from graphviz_dash.bundle.parts import is_valid_path
 from graphviz_dash.bundle.read import read_manifest
 from graphviz_dash.bundle.schema import DESCRIPTION_FILE, MANIFEST_FILE, MAX_MANIFEST_BYTES
 from graphviz_dash.errors import GraphvizDashError, InputError
@@ -28,8 +27,6 @@ MAX_UNPACKED_BYTES: Final = 4 << 30
 
 _CHUNK: Final = 1 << 20
 _MAX_DESCRIPTION_BYTES: Final = 4_096
-_FIXED_PATHS: Final = frozenset(PATHS_BY_ROLE.values())
-_GRAPH_PATH: Final = re.compile(r"graphs/[^/\\]+\.json")
 _EXPECTED_CONTENT: Final = "a zip file of an experiment: folders of runs, each with a manifest.json"
 _UNPACK_ADVICE: Final = (
     "Unpack files of other programs and open the files of one experiment together."
@@ -126,7 +123,7 @@ def _iter_listed_files(run: Path) -> Iterator[tuple[str, int]]:
     """Yield path and size of each file listed in a bundle's manifest. Unexpected paths are skipped
     and rejected later by the reader."""
     for entry in read_manifest(run).files:
-        if entry.path in _FIXED_PATHS or _GRAPH_PATH.fullmatch(entry.path):
+        if is_valid_path(entry.role, entry.path):
             yield entry.path, entry.bytes
 
 

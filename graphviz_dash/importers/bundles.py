@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.replays.inferred_graphs import find_captured_launches
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import is_bundle, read_manifest
+from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.importers.captures import select_matching_captures
@@ -25,6 +25,7 @@ from graphviz_dash.importers.group import (
     build_run_name,
     group_parts,
     has_duplicates,
+    separate_names,
 )
 from graphviz_dash.importers.manifests import build_imported_manifest, iter_sources, read_trace_head
 from graphviz_dash.importers.run_contents import RunContents, build_run_contents
@@ -78,8 +79,8 @@ def import_files(
         InputError: A file of unknown kind or an unreadable file, duplicates among files to join, or
             an existing run.
     """
-    with tempfile.TemporaryDirectory(prefix="graphviz-dash-import-") as scratch:
-        parts = _read_parts(files, Path(scratch), limits, announce)
+    with create_scratch_folder() as scratch:
+        parts = _read_parts(files, scratch, limits, announce)
         groups = group_parts(parts, join=join)
         if join and has_duplicates(groups[0].parts):
             raise InputError(
@@ -89,7 +90,7 @@ def import_files(
                 "at most one of each per run",
                 "Import them without --join.",
             )
-        groups = [select_matching_captures(group, limits) for group in groups]
+        groups = [select_matching_captures(group, limits) for group in separate_names(groups)]
         if prefix:
             groups = [replace(group, name=build_run_name(prefix + group.name)) for group in groups]
         finished = {
@@ -105,9 +106,7 @@ def import_files(
         written = [imported for imported in finished.values() if imported is not None]
         for group, target, contents in ready:
             announce(f"Writing {target.name}")
-            written.append(
-                _write_bundle(group, target, contents, mode, tuple(command), Path(scratch))
-            )
+            written.append(_write_bundle(group, target, contents, mode, tuple(command), scratch))
     return tuple(written)
 
 

@@ -199,6 +199,27 @@ def _group_by_name(parts: Sequence[SourcePart]) -> list[SourceGroup]:
     return groups
 
 
+def separate_names(groups: Sequence[SourceGroup]) -> list[SourceGroup]:
+    """Name groups of the same file name by the folders of their files, if these differ."""
+    counts = Counter(group.name for group in groups)
+    repeated = [group for group in groups if counts[group.name] > 1]
+    folder_names = [build_run_name(_get_folder_name(group)) for group in repeated]
+    taken = {group.name for group in groups if counts[group.name] == 1}
+    if len({*folder_names}) < len(repeated) or not taken.isdisjoint(folder_names):
+        folder_names = [
+            build_run_name(f"{_get_folder_name(group)}-{group.name}") for group in repeated
+        ]
+    new_names = iter(folder_names)
+    return [
+        replace(group, name=next(new_names)) if counts[group.name] > 1 else group
+        for group in groups
+    ]
+
+
+def _get_folder_name(group: SourceGroup) -> str:
+    return group.parts[0].source.resolve().parent.name
+
+
 def _get_group_name(parts: Sequence[SourcePart]) -> str:
     """Return the common name of files, or else the name of the only file or a parent folder."""
     first_source = parts[0].source

@@ -13,9 +13,13 @@ from typing import Any, Final
 import fsspec
 from msgspec import Struct
 
+from graphviz_dash.bundle.files import NOT_UTF8, check_utf8, is_utf8
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.bundle.schema import MANIFEST_FILE
-from graphviz_dash.errors import InputError, MissingRequirementError
+from graphviz_dash.errors import InputError, MissingRequirementError, escape_control_characters
+
+FILE_SCHEME: Final = "file://"
+"""Prefix of a local path that is written as an address."""
 
 _VERBOSE_LIBRARIES: Final = ("gcsfs", "s3fs")
 """Libraries that log a traceback per attempt. Only the final error is reported."""
@@ -69,11 +73,11 @@ def find_locations(addresses: Sequence[str]) -> list[Location]:
     locations: list[Location] = []
     for text in addresses:
         found = list(
-            _find_remote(text) if is_address(text) else _find_local(text.removeprefix("file://"))
+            _find_remote(text) if is_address(text) else _find_local(text.removeprefix(FILE_SCHEME))
         )
         if not found:
             raise InputError(text, "no files", "a file, or a folder with files")
-        if found[0].problem and found[0].address == text.removeprefix("file://"):
+        if found[0].problem and found[0].address == text.removeprefix(FILE_SCHEME):
             raise InputError(text, found[0].problem, "a readable file or folder")
         locations += found
     return list(dict.fromkeys(locations))
@@ -81,6 +85,7 @@ def find_locations(addresses: Sequence[str]) -> list[Location]:
 
 def _find_local(text: str) -> Iterator[Location]:
     path = Path(text)
+    check_utf8(path)
     try:
         if path.is_dir():
             yield from _find_in_folder(path, text)
@@ -104,7 +109,9 @@ def _find_in_folder(folder: Path, address: str) -> Iterator[Location]:
     if bundle:
         yield Location(address, is_bundle=True)
     for child, kind in zip(children, kinds, strict=True):
-        if kind is _Kind.FOLDER:
+        if kind is not _Kind.OTHER and not is_utf8(child.name):
+            yield Location(escape_control_characters(str(child)), problem=NOT_UTF8)
+        elif kind is _Kind.FOLDER:
             yield from _find_in_folder(child, str(child))
         elif kind is _Kind.FILE:
             yield Location(str(child))
@@ -167,6 +174,10 @@ def _open_file_system(address: str) -> tuple[Any, str]:
         raise MissingRequirementError(f"{protocol}:// addresses require: {advice}") from error
     except ValueError as error:
         raise InputError(address, str(error), "an address supported by fsspec") from error
+    except (TypeError, AttributeError, KeyError) as error:
+        # Some protocols, such as reference://, need arguments that no address has.
+        reason = f"a protocol that needs more than an address ({error})"
+        raise InputError(address, reason, "an address such as s3://...") from error
     return system, path
 
 

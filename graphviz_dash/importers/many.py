@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
@@ -11,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.errors import InputError
 from graphviz_dash.importers.bundles import ImportedRun, import_files
 from graphviz_dash.importers.group import (
@@ -126,9 +126,7 @@ def _import_run(task: _Task) -> list[ImportedRun | SkippedFiles]:
     """Import the runs of one task. Runs on a worker."""
     skipped: list[ImportedRun | SkippedFiles] = []
     with ExitStack() as stack:
-        scratch = Path(
-            stack.enter_context(tempfile.TemporaryDirectory(prefix="graphviz-dash-import-"))
-        )
+        scratch = stack.enter_context(create_scratch_folder())
         files = []
         for location in task.locations:
             file = stack.enter_context(provide_local_copy(location, scratch))

@@ -17,12 +17,13 @@ from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.node_ids import GraphIds
 from graphviz_dash.model.run import Absent, FileRole, MemoryUse
-from graphviz_dash.model.trace import Trace
+from graphviz_dash.model.trace import WHOLE_GRAPH_PATTERN, Trace
+from graphviz_dash.units import pluralize
 
 _NO_CLEAN_TIMINGS: Final = (
     "imported from traces, whose times all include profiler overhead, so there are no clean timings"
 )
-_GRAPH_LAUNCH_PATTERN: Final = "^CUDA graph .*, as a whole$"
+_NO_TIMINGS: Final = "imported without a trace, so there are no timings"
 
 
 class RunContents(Struct, frozen=True):
@@ -49,7 +50,8 @@ def build_run_contents(group: SourceGroup, limits: Limits) -> RunContents:
     """
     graphs: list[CapturedGraph] = []
     ids: list[GraphIds] = []
-    absent = [Absent(Fact.CLEAN_PASS, _NO_CLEAN_TIMINGS)]
+    has_trace = any(part.content.trace is not None for part in group.parts)
+    absent = [Absent(Fact.CLEAN_PASS, _NO_CLEAN_TIMINGS if has_trace else _NO_TIMINGS)]
     for content in (part.content for part in group.parts):
         added = _renumber_graphs(content.graphs, len(_get_roots(graphs)))
         graphs += added
@@ -165,10 +167,14 @@ def _iter_missing_environment(trace: Trace | None) -> Iterator[Absent]:
         return
     reason = "the trace records at most the device and the CUDA version"
     yield Absent(Fact.ENVIRONMENT, reason)
-    count = int(trace.gpu["name"].cast(str).str.contains(_GRAPH_LAUNCH_PATTERN).sum())
+    count = int(trace.gpu["name"].cast(str).str.contains(WHOLE_GRAPH_PATTERN).sum())
     if count:
+        sizes = {len(rows) for rows, _ in find_captured_launches(trace)}
+        nodes = (
+            f" ({pluralize(sizes.pop(), 'node')} each, by the capture)" if len(sizes) == 1 else ""
+        )
         reason = (
-            f"the report traced {count:,} graph launches as single units; record it with "
-            "--cuda-graph-trace=node to see their kernels"
+            f"the report traced {pluralize(count, 'graph launch')} as single units{nodes}; record "
+            "it with --cuda-graph-trace=node to see their kernels"
         )
         yield Absent("kernels within graphs", reason)

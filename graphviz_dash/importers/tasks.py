@@ -6,20 +6,23 @@ must be atomic and idempotent, as those here are.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
+from contextlib import contextmanager, suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
+from queue import Empty, SimpleQueue
 from threading import Lock
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
+from graphviz_dash.bundle.staging import remove_abandoned_scratch
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
-from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE, end_with_parent
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -27,6 +30,8 @@ R = TypeVar("R")
 MAX_RETRIES: Final = 3
 """Number of times that Dask retries a task after the death of its worker."""
 
+_POLL_S: Final = 0.5
+_SAFE_PATH: Final = "PYTHONSAFEPATH"
 _STARTING: Final = Lock()
 
 PROCESS_DIED: Final = "the reading process died each time (out of memory?)"
@@ -44,8 +49,21 @@ def create_executor(scheduler: str | None, workers: int | None = None) -> Iterat
     if scheduler is None:
         count = workers or os.cpu_count() or 1
         # A fork of a process with Polars' threads can deadlock.
-        with ProcessPoolExecutor(count, mp_context=_Context(), initializer=_limit_threads) as pool:
-            yield pool
+        with (
+            _set_safe_path(),
+            ProcessPoolExecutor(
+                count, mp_context=_Context(), initializer=_start_worker, initargs=(os.getpid(),)
+            ) as pool,
+        ):
+            try:
+                yield pool
+            except BaseException:
+                # Otherwise the pool waits for all tasks.
+                for process in multiprocessing.active_children():
+                    process.kill()
+                    process.join()
+                remove_abandoned_scratch()
+                raise
         return
     try:
         from distributed import Client
@@ -93,9 +111,27 @@ def hide_main_module() -> Iterator[None]:
                 sys.modules["__main__"] = main
 
 
-def _limit_threads() -> None:
-    """Limit a worker to one thread of Polars and no child processes, as there is one worker per
-    core. Set before Polars is imported."""
+@contextmanager
+def _set_safe_path() -> Iterator[None]:
+    """Prevent worker processes started meanwhile from importing modules of the working folder.
+
+    multiprocessing starts them, and their resource tracker, with ``python -c``.
+    """
+    before = os.environ.get(_SAFE_PATH)
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(_SAFE_PATH, None)
+        else:
+            os.environ[_SAFE_PATH] = before
+
+
+def _start_worker(parent: int) -> None:
+    """End the worker with the process ``parent``, and limit it to one thread of Polars and no child
+    processes, as there is one worker per core. Set before Polars is imported."""
+    end_with_parent(parent)
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     os.environ.setdefault(PROCESSES_VARIABLE, "1")
 
@@ -127,7 +163,7 @@ def run_all(
                 futures = {
                     executor.submit(_run_task, function, item): key for key, item in pending.items()
                 }
-                for future in as_completed(futures):
+                for future in _iter_completed(futures):
                     key = futures[future]
                     result = _get_result(future, pending[key], build_failure)
                     del pending[key]
@@ -153,9 +189,8 @@ def _run_sequentially(
             with create_executor() as executor:
                 while pending:
                     item = pending[0]
-                    result = _get_result(
-                        executor.submit(_run_task, function, item), item, build_failure
-                    )
+                    (future,) = _iter_completed([executor.submit(_run_task, function, item)])
+                    result = _get_result(future, item, build_failure)
                     pending.popleft()
                     deaths = 0
                     yield result
@@ -164,6 +199,22 @@ def _run_sequentially(
             if deaths == 2:
                 yield build_failure(pending.popleft(), PROCESS_DIED)
                 deaths = 0
+
+
+def _iter_completed(futures: Collection[Any]) -> Iterator[Any]:
+    """Yield futures as they complete, like ``as_completed``.
+
+    Wakes up regularly, because a signal that another thread receives does not end a wait.
+    """
+    queue: SimpleQueue[Any] = SimpleQueue()
+    for future in futures:
+        future.add_done_callback(queue.put)
+    for _ in range(len(futures)):
+        future = None
+        while future is None:
+            with suppress(Empty):
+                future = queue.get(timeout=_POLL_S)
+        yield future
 
 
 def _get_result(future: Any, item: T, build_failure: Callable[[T, str], R]) -> R:

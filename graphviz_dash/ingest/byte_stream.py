@@ -15,6 +15,7 @@ from typing import BinaryIO, Protocol, Self
 from isal import igzip_lib
 from msgspec import Struct
 
+from graphviz_dash.bundle.files import check_utf8
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import EXPANSION_MIN_BYTES, Limits
 from graphviz_dash.progress import report_progress
@@ -121,6 +122,7 @@ class ByteStream:
         self._chunk_bytes = chunk_bytes
         self._limits = limits
         self._total = 0
+        check_utf8(path)
         try:
             mode = path.stat().st_mode
             if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):

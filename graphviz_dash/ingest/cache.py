@@ -22,7 +22,8 @@ from typing import Final
 from msgspec import Struct
 
 from graphviz_dash import __version__
-from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.bundle.write import compute_sha256
+from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.ingest.cache_entry import (
     LAYOUT_VERSION,
     DamagedEntryError,
@@ -85,13 +86,22 @@ class TraceCache:
         self.folder = folder
         self.max_bytes = max_bytes
 
-    def load(self, key: str, path: Path, limits: Limits = DEFAULT_LIMITS) -> Trace | None:
+    def load(
+        self,
+        key: str,
+        path: Path,
+        limits: Limits = DEFAULT_LIMITS,
+        *,
+        sha256: str | None = None,
+    ) -> Trace | None:
         """Load the trace under ``key``, as read from ``path``. None if missing.
 
-        An unreadable entry is logged, removed and treated as missing.
+        An unreadable entry is logged, removed and treated as missing. If it becomes unreadable
+        later, the file is read again, unless its hash is no longer ``sha256``.
         """
         folder = self.folder / key
-        source = FallbackSource(partial(_reread_trace, path, limits), partial(self.replace, key))
+        read = partial(_reread_trace, path, limits, sha256)
+        source = FallbackSource(read, partial(self.replace, key))
         try:
             trace = load_entry(folder, path, source)
         except FileNotFoundError:
@@ -215,48 +225,59 @@ def open_trace(
     """Open the trace in ``path``, from ``cache`` if possible. Otherwise read it and cache it if
     worthwhile.
 
-    ``sha256`` is the file's hash if a manifest provides it. Without it, the file is identified by
-    path, size, inode and modification times.
+    ``sha256`` is the file's hash, which the caller has checked. Without it, the file is identified
+    by path, size, inode and modification times.
 
     Raises:
         InputError, WorkerError: As in :func:`read_trace`.
     """
-    key = _compute_key(path, limits, sha256) if cache else None
-    if cache is None or key is None:
+    version = _identify_file(path)
+    if cache is None or version is None:
         return read_trace(path, limits)
-    cached = cache.load(key, path, limits)
+    key = _compute_key(limits, sha256 or version)
+    cached = cache.load(key, path, limits, sha256=sha256)
     if cached is not None:
         return cached
     trace = read_trace(path, limits)
-    # If the file was rewritten meanwhile, the tables may belong to neither version.
-    if trace.info.events >= MIN_CACHED_EVENTS and _compute_key(path, limits, sha256) == key:
-        cache.store(key, trace)
+    if trace.info.events >= MIN_CACHED_EVENTS:
+        # Other experiments may have a trace with the same hash, so it must be that of these bytes.
+        has_hash = sha256 is None or compute_sha256(path) == sha256
+        # If the file was rewritten meanwhile, the tables may belong to neither version.
+        if has_hash and _identify_file(path) == version:
+            cache.store(key, trace)
     return trace
 
 
-def _reread_trace(path: Path, limits: Limits) -> Trace:
-    return read_trace(path, limits)
+def _reread_trace(path: Path, limits: Limits, sha256: str | None) -> Trace:
+    trace = read_trace(path, limits)
+    if sha256 is not None and compute_sha256(path) != sha256:
+        raise InputError(
+            path, "a file that changed while it was open", "the same content as before"
+        )
+    return trace
 
 
 _KEY_LENGTH: Final = 40
 
 
-def _compute_key(path: Path, limits: Limits, sha256: str | None) -> str | None:
-    """Hash everything that the tables depend on to a folder name. None if there is no file."""
-    content = sha256
-    if content is None:
-        try:
-            status = path.resolve().stat()
-        except OSError:
-            return None
-        times = (
-            status.st_size,
-            status.st_mtime_ns,
-            status.st_ctime_ns,
-            status.st_ino,
-            status.st_dev,
-        )
-        content = repr((str(path.resolve()), times))
+def _identify_file(path: Path) -> str | None:
+    """Describe the version of a file without reading it. None if there is no file."""
+    try:
+        status = path.resolve().stat()
+    except OSError:
+        return None
+    times = (
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+        status.st_ino,
+        status.st_dev,
+    )
+    return repr((str(path.resolve()), times))
+
+
+def _compute_key(limits: Limits, content: str) -> str:
+    """Hash everything that the tables depend on to a folder name."""
     parts = (LAYOUT_VERSION, __version__, SCHEMAS, limits, content)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:_KEY_LENGTH]
 

@@ -10,6 +10,13 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from graphviz_dash.bundle.files import (
+    NOT_UTF8,
+    check_utf8,
+    is_foreign_link,
+    is_utf8,
+    read_regular_file,
+)
 from graphviz_dash.bundle.parts import JSON_PARTS, LOOP, RECORDING
 from graphviz_dash.bundle.read import (
     BundleContents,
@@ -19,7 +26,7 @@ from graphviz_dash.bundle.read import (
     read_parts,
 )
 from graphviz_dash.bundle.schema import DESCRIPTION_FILE
-from graphviz_dash.errors import InputError
+from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import ExecutionMode, Experiment, FileRole, Run, RunParts
 from graphviz_dash.model.trace import Trace
@@ -43,7 +50,7 @@ def load_run(
         path: Folder of the bundle.
         limits: Limits for traces.
         traces: Load the traces, possibly from the cache (``ingest/cache.py``).
-        checked: Verify the sha256 of traces that are not loaded.
+        check_hashes: Verify the sha256 of traces that are not loaded.
 
     Raises:
         InputError: Not a bundle, content that contradicts its manifest or
@@ -80,7 +87,7 @@ def add_replay_trace(run: Run, limits: Limits = DEFAULT_LIMITS) -> Run:
     entries = [entry for entry in run.manifest.files if entry.role is FileRole.REPLAY_TRACE]
     if not entries or run.replay_trace is not None:
         return run
-    file = check_file(run.path, entries[0], check_hash=False)
+    file = check_file(run.path, entries[0])
     return replace(run, replay_trace=_open_trace(file, entries[0].sha256, limits))
 
 
@@ -120,7 +127,7 @@ def load_experiment(
         InputError: Folder not found, no run, or a run that cannot be loaded.
     """
     folder = _resolve_folder(path)
-    bundles = _list_bundles(folder)
+    bundles = list_bundles(folder)
     if not bundles:
         raise _build_no_runs_error(folder)
     runs = []
@@ -138,7 +145,7 @@ def load_without_graphs(path: Path) -> Experiment:
         InputError: As in :func:`load_experiment`, for the loaded parts.
     """
     folder = _resolve_folder(path)
-    bundles = _list_bundles(folder)
+    bundles = list_bundles(folder)
     if not bundles:
         raise _build_no_runs_error(folder)
     runs = []
@@ -165,7 +172,7 @@ def load_outlines(path: Path) -> tuple[Run, ...]:
         InputError: Folder not found, or a bundle that contradicts docs/reference/bundle-format.md.
     """
     outlines = (
-        read_parts(bundle, (RECORDING, LOOP)) for bundle in _list_bundles(_resolve_folder(path))
+        read_parts(bundle, (RECORDING, LOOP)) for bundle in list_bundles(_resolve_folder(path))
     )
     return tuple(
         Run(path=parts.path, manifest=parts.manifest, recording=parts.recording, loop=parts.loop)
@@ -194,13 +201,16 @@ def load_pair(
 
 
 def _read_description(folder: Path) -> str | None:
-    """Read the first line of ``about.txt``, up to the maximum length. None if missing."""
+    """Read the first line of ``about.txt``, up to the maximum length. None if missing, or if it is
+    not a regular file; a link could expose other files."""
     try:
-        with (folder / DESCRIPTION_FILE).open(encoding="utf-8", errors="replace") as file:
-            line = file.readline(_MAX_DESCRIPTION_LENGTH).strip()
+        content = read_regular_file(
+            folder / DESCRIPTION_FILE, 4 * _MAX_DESCRIPTION_LENGTH, follow_links=False
+        )
     except OSError:
         return None
-    return line or None
+    lines = content.decode("utf-8", "replace").splitlines()
+    return (lines[0] if lines else "")[:_MAX_DESCRIPTION_LENGTH].strip() or None
 
 
 class FoundExperiments(Struct, frozen=True):
@@ -210,14 +220,18 @@ class FoundExperiments(Struct, frozen=True):
     """Folders with run bundles among their direct children, sorted by path."""
     skipped_links: tuple[Path, ...]
     """Links to folders that were not followed because another account created them."""
+    non_utf8: tuple[Path, ...] = ()
+    """Folders that were skipped because their name is not UTF-8."""
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Reason for each link that was not followed, one line each."""
+        """Reason for each folder that was skipped, one line each."""
         reason = (
             "a link created by another account; only links to that account's folders are followed"
         )
-        return tuple(f"{link}: {reason}" for link in self.skipped_links)
+        lines = [f"{link}: {reason}" for link in self.skipped_links]
+        lines += [f"{folder}: {NOT_UTF8}; rename it" for folder in self.non_utf8]
+        return tuple(map(escape_control_characters, lines))
 
 
 def find_experiments(root: Path, depth: int = 3) -> list[Path]:
@@ -238,10 +252,9 @@ def search_experiments(root: Path, depth: int = 3, *, links: bool = True) -> Fou
         InputError: ``root`` is not a folder.
     """
     folder = _resolve_folder(root)
-    search = _Search(folder, links, {folder}, [])
-    return FoundExperiments(
-        tuple(sorted(search.find_below(folder, depth))), tuple(search.skipped_links)
-    )
+    search = _Search(folder, links, {folder}, [], [])
+    experiments = tuple(sorted(search.find_below(folder, depth)))
+    return FoundExperiments(experiments, tuple(search.skipped_links), tuple(search.non_utf8))
 
 
 class _Search(Struct, frozen=True):
@@ -255,12 +268,21 @@ class _Search(Struct, frozen=True):
     """Resolved target folders of followed links."""
     skipped_links: list[Path]
     """Links that were not followed."""
+    non_utf8: list[Path]
+    """Folders whose name is not UTF-8."""
 
     def find_below(self, folder: Path, depth: int) -> Iterator[Path]:
         """Yield the experiments at or below ``folder``."""
         # Each child is tested once, because every page lists all and a folder may be on a slow
         # disk.
-        children = [(child, is_bundle(child)) for child in _list_folders(folder)]
+        children = []
+        for child in _list_folders(folder):
+            if not is_utf8(child.name):
+                self.non_utf8.append(child)
+            elif (bundle := is_bundle(child)) and is_foreign_link(child):
+                self.skipped_links.append(child)
+            else:
+                children.append((child, bundle))
         if any(bundle for _, bundle in children):
             yield folder
         if depth <= 0:
@@ -276,37 +298,30 @@ class _Search(Struct, frozen=True):
     def _follow_link(self, link: Path) -> bool:
         try:
             target = link.resolve()
-            maker, owner = link.lstat().st_uid, target.stat().st_uid
         except (OSError, RuntimeError):
             return False
         # Folders under the root are found directly, and a loop leads back into it.
         if target in self.seen or target.is_relative_to(self.root):
             return False
         self.seen.add(target)
-        if not can_follow(maker, owner, _get_account()):
+        if is_foreign_link(link):
             self.skipped_links.append(link)
             return False
         return True
 
 
-def can_follow(maker: int, owner: int, account: int) -> bool:
-    """Return True if ``account`` may follow a link of ``maker`` to a folder of ``owner`` (user
-    ids)."""
-    return maker in (0, account, owner)
-
-
-def _get_account() -> int:
-    # Windows has no user ids; all links and folders have 0 there.
-    return os.geteuid() if hasattr(os, "geteuid") else 0
-
-
 def list_run_folders(experiment: Path) -> list[Path]:
-    """List the bundles directly in the folder of an experiment by name, without reading them."""
-    return _list_bundles(experiment)
+    """List the bundles directly in the folder of an experiment by name, without reading them.
+
+    Omits names that are not UTF-8, which no page or address could contain.
+    """
+    return [folder for folder in list_bundles(experiment) if is_utf8(folder.name)]
 
 
-def _list_bundles(folder: Path) -> list[Path]:
-    return [child for child in _list_folders(folder) if is_bundle(child)]
+def list_bundles(folder: Path) -> list[Path]:
+    """List the bundles directly in ``folder`` by name, also those that no page can name."""
+    children = _list_folders(folder)
+    return [child for child in children if is_bundle(child) and not is_foreign_link(child)]
 
 
 def _list_folders(folder: Path) -> list[Path]:
@@ -330,6 +345,7 @@ def _resolve_folder(path: Path) -> Path:
     """Resolve ``path``, so that "." has a name. Raises InputError if it is not a folder."""
     try:
         folder = path.resolve()
+        check_utf8(folder)
         if not folder.is_dir():
             found = "a file" if folder.exists() else "no such folder"
             raise InputError(path, found, "the folder of an experiment")

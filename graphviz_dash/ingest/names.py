@@ -8,11 +8,13 @@ dies, names stay unchanged.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
+
+from graphviz_dash.ingest.processes import get_module_path
 
 _MAX_SECONDS: Final = 20
 _MAX_MEMORY: Final = 1 << 30
@@ -25,16 +27,14 @@ def demangle_names(names: Iterable[str]) -> dict[str, str]:
     mangled = [name for name in result if name.startswith("_Z") and len(name) <= _MAX_NAME_LENGTH]
     if not mangled:
         return result
-    command = [sys.executable, "-m", __name__]
-    package_root = str(Path(__file__).parents[2])
     try:
         output = subprocess.run(
-            command,
+            [sys.executable, "-P", "-m", __name__],
             input=json.dumps(mangled),
             capture_output=True,
             text=True,
             timeout=_MAX_SECONDS,
-            cwd=package_root,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(get_module_path())},
             check=True,
         ).stdout
         texts = json.loads(output)

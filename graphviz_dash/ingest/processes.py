@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Final
@@ -10,6 +13,21 @@ import graphviz_dash
 
 PROCESSES_VARIABLE: Final = "GRAPHVIZ_DASH_PROCESSES"
 """Environment variable: maximum processes per trace. 1 disables other processes."""
+
+
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def end_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when the process ``parent``, which started it, ends.
+
+    Without effect on systems other than Linux. Source: prctl(2), PR_SET_PDEATHSIG.
+    """
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it has ended already
+        os._exit(1)
 
 
 def get_module_path() -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from graphviz_dash.bundle.files import read_regular_file
 from graphviz_dash.errors import InputError
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_REQUESTS: Final = 10_000_000
 _MAX_SIZE: Final = 1 << 40
+_MAX_BYTES: Final = 256 << 20
 _EXPECTED: Final = "a size, or a size and its count, such as `17` or `17 2000`"
 
 
@@ -27,7 +29,10 @@ def read_traffic(path: Path) -> Ints:
         InputError: File not found, not text, an invalid line, no requests or too many.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        content = read_regular_file(path, _MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise InputError(path, f"more than {_MAX_BYTES:,} bytes", "a smaller file of sizes")
+        lines = content.decode().splitlines()
     except UnicodeDecodeError as error:
         raise InputError(
             path, f"invalid UTF-8 at byte {error.start:,}", "a text file of sizes"

@@ -68,6 +68,8 @@ class Fact(StrEnum):
     """A graph measured over its replays."""
     ACTIVATION_OVERHEAD = "activation overhead"
 
+    COMPLETE_TRACE = "complete trace"
+    """A trace of one process without lost records."""
     EAGER_STEP = "eager step"
     """A traced step whose work was not launched by graphs."""
     STEP_MODULES = "modules of the step"

@@ -150,8 +150,11 @@ _ALL: Final = (
         CompileRuleId.SIZE_FROM_DATA,
         "A size that depends on data",
         "`nonzero`, boolean masks, `unique` and a captured `.item()` produce sizes or numbers "
-        "known only to the GPU. The CPU waits for them between two graphs.",
-        "Use a fixed-size form: `torch.where(mask, x, 0)`, `nonzero_static(size=...)`, `topk`.",
+        "known only to the GPU. Dynamo breaks the graph there, or Inductor splits it, and the CPU "
+        "waits for the value between two graphs.",
+        "Use a fixed-size form: `torch.where(mask, x, 0)`, `nonzero_static(size=...)`, `topk`. "
+        "`torch._dynamo.config.capture_dynamic_output_shape_ops` avoids only the break, not the "
+        "split.",
         "index = torch.nonzero(x > 0)",
         "index = torch.nonzero_static(x > 0, size=limit)",
     ),
@@ -181,8 +184,9 @@ _ALL: Final = (
         CompileRuleId.CHANGING_SIZES,
         "One graph per size",
         "Each set of sizes has its own warm-up, its own graphs and its own memory.",
-        "Pad to a few sizes, or use `torch._inductor.config.triton.cudagraph_skip_dynamic_graphs` "
-        "for sizes that rarely recur.",
+        "Pad to a few sizes. `torch._inductor.config.triton.cudagraph_skip_dynamic_graphs` skips "
+        "sizes that rarely recur, but torch 2.11 still records a partition whose operators read a "
+        "changing size and return a fixed one, such as attention over a growing cache.",
         "for batch in batches:  # of every length\n    model(batch)",
         "model(pad(batch, to=next_size(len(batch))))",
     ),
@@ -241,8 +245,11 @@ _ALL: Final = (
     CompileRule(
         CompileRuleId.OVERWRITTEN_OUTPUT,
         "An output is used after the next run overwrote it",
-        "Outputs are stored in the graph's memory, which the next replay overwrites.",
-        "Clone outputs that you keep, outside the compiled function.",
+        "Outputs are stored in the graph's memory, which the next replay overwrites. Gradients are "
+        "outputs of the backward graph.",
+        "Clone outputs that you keep, outside the compiled function. If the error is about a "
+        "gradient, cloning outputs does not help: to accumulate gradients, allocate each `.grad` "
+        "before the first step and keep it (`zero_grad(set_to_none=False)`).",
         "last = compiled(x)\ncompiled(y)\nlast.sum()",
         "last = compiled(x).clone()\ncompiled(y)\nlast.sum()",
     ),

@@ -107,7 +107,7 @@ class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     first: bool
     """True if this call ended the capture, or would have."""
     place: CodeLocation | None
-    """Line of the user's code. None if unknown."""
+    """Line of the program or of a library that it uses. None if unknown."""
     op: str | None
     """Operator or call. None if only the line is known."""
     stream: str | None
@@ -120,6 +120,14 @@ class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     """Calls per step. None if not counted."""
     evidence: tuple[Evidence, ...]
     """Supporting facts."""
+    caller: CodeLocation | None = None
+    """Line of the program that led to the library's line. None if ``place`` is the program's own or
+    unknown."""
+
+    @property
+    def program_line(self) -> CodeLocation | None:
+        """Line of the program. None if unknown."""
+        return self.caller or self.place
 
 
 class RuleCheck(Struct, frozen=True, forbid_unknown_fields=True):

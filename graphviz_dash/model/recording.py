@@ -32,6 +32,20 @@ class StartMethod(StrEnum):
     """Started by another program: ``subprocess``, a launcher, a shell."""
 
 
+class WindowEnd(StrEnum):
+    """The limit that closed the traced window."""
+
+    STEPS = "steps"
+    SECONDS = "seconds"
+    EVENTS = "events"
+    PROGRAM = "program"
+    """The program ended first."""
+    PROFILER = "profiler"
+    """The program started a profiler."""
+    THREAD = "thread"
+    """The traced thread ended, or the steps continued in another one."""
+
+
 class ProcessOrigin(Struct, frozen=True, forbid_unknown_fields=True):
     """The process of a program that a run belongs to."""
 
@@ -73,7 +87,12 @@ class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     """Reason for a failed capture or an unreadable graph. None without a problem."""
 
 
-class Recording(Struct, frozen=True, forbid_unknown_fields=True, rename={"boundary_kind": "rung"}):
+class Recording(
+    Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    rename={"boundary_kind": "rung", "end_seen": "ended"},
+):
     """Content of recording.json: the program's captures, replays and steps."""
 
     boundary_kind: BoundaryKind | None
@@ -106,3 +125,15 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True, rename={"bounda
     """Exit code of the program, negative for a signal. None if recorded as a library."""
     process: ProcessOrigin | None = None
     """The recorded process of the program. None if recorded as a library."""
+    window_open_ns: Count | None = None
+    """Pause of the program at the start of the traced window, in ns. None if it did not open."""
+    window_close_ns: Count | None = None
+    """Pause of the program at the end of the traced window, in ns. None if it did not close."""
+    window_ended_by: WindowEnd | None = None
+    """Reason for the end of the traced window. None if it did not close."""
+    cupti_attached: str | None = None
+    """Reason why CUPTI stayed attached after profiling. None if it was detached or never
+    attached."""
+    end_seen: bool | None = None
+    """True if the recorder saw the process end. False: the process was killed or left without its
+    exit handlers. None if unknown (before version 6)."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
-FORMAT_VERSION: Final = 5
+FORMAT_VERSION: Final = 6
 
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -313,7 +313,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-run"]
     """Name of the format."""
-    version: Literal[1, 2, 3, 4, 5]
+    version: Literal[1, 2, 3, 4, 5, 6]
     """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the bundle."""
@@ -327,8 +327,8 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """Execution mode."""
     rank: Count | None
     """Rank of the process. None if the run has a single process."""
-    status: Literal["complete", "failed"]
-    """``complete`` if all passes succeeded."""
+    status: Literal["complete", "failed", "killed"]
+    """``complete`` if all passes succeeded, ``killed`` if a recorded process left no end."""
     failures: tuple[Failure, ...]
     """Failures of passes."""
     absent: tuple[Absent, ...]

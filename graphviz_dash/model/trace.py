@@ -95,10 +95,15 @@ class TraceProblem(Struct, frozen=True):
     """Description."""
 
 
+WHOLE_GRAPH_PATTERN = "^CUDA graph .*, as a whole$"
+"""Names of GPU rows that represent all work of a graph launch, because the profiler traced graphs
+as single units."""
+
 STITCHED = "stitched-replays"
 """Code of the problem of replays whose kernels lack individual times."""
 
-_INCOMPLETE = ("cut-off", "damaged", "text-damaged")
+_CUT = ("cut-off", "damaged")
+_INCOMPLETE = (*_CUT, "text-damaged")
 
 
 class TraceInfo(Struct, frozen=True):
@@ -134,6 +139,11 @@ class TraceInfo(Struct, frozen=True):
     def completeness_problems(self) -> tuple[TraceProblem, ...]:
         """Problems that indicate missing events."""
         return tuple(problem for problem in self.problems if problem.code in _INCOMPLETE)
+
+    @property
+    def is_cut(self) -> bool:
+        """True if the file could not be read to its end."""
+        return any(problem.code in _CUT for problem in self.problems)
 
     @property
     def has_stitched_replays(self) -> bool:

@@ -1,31 +1,35 @@
-"""Answer whether a run pays off: the gain, its cause and its cost. Each figure links to its
-evidence."""
+"""Answer whether a run pays off: a verdict of at most 20 words, its cause, its costs and the next
+step. Each figure links to its evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from operator import itemgetter
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from graphviz_dash.analysis.comparison.limits import BusyGpu, OutsideGraphs, find_limit
 from graphviz_dash.analysis.comparison.verdict import Outcome
-from graphviz_dash.analysis.failures import format_failed_stage
-from graphviz_dash.analysis.metrics.low_confidence import WorkloadMismatch
+from graphviz_dash.analysis.failures import format_cause, format_failed_stage
+from graphviz_dash.analysis.metrics.graph_coverage import Reason
 from graphviz_dash.analysis.prediction.predict import Recommendation
+from graphviz_dash.analysis.step_comparison.main_cause import MainCause, find_main_cause
 from graphviz_dash.analysis.step_comparison.waterfall import Basis, Cause
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.narrative.memory_change import list_memory_changes
 from graphviz_dash.narrative.prediction import (
+    describe_remaining_idle,
     format_blocker,
     format_predicted_gain,
-    format_prediction_verdict,
-    format_verdict_figure,
+    format_short_verdict,
+    format_short_verdict_figure,
 )
 from graphviz_dash.units import (
-    format_bytes,
+    format_count,
     format_ns,
     format_percent,
     format_ratio,
@@ -35,10 +39,6 @@ from graphviz_dash.units import (
 if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
     from graphviz_dash.analysis.prediction.predict import Prediction
-
-_RECORDED_LOOP_NOTE: Final = (
-    " Step times come from a recording of the program's loop, not from a clean pass."
-)
 
 _CAUSE_NOUNS: Final = {
     Cause.GAPS: "launch overhead",
@@ -50,13 +50,12 @@ _CAUSE_NOUNS: Final = {
 }
 """Noun for each part of the equation, if it is the largest."""
 
-
-_MIN_CAUSE_SHARE: Final = 0.01
-"""Share of the baseline's traced step below which a part explains nothing."""
 _SKEWED_MEAN_RATIO: Final = 2.0
 """Ratio of mean to median step time from which the mean is not typical."""
 _MIN_STEPS_FOR_PERCENTILES: Final = 20
 """Minimum number of steps for 5th and 95th percentiles."""
+_NOTABLE_IDLE_SHARE: Final = 0.1
+"""Share of idle GPU time from which the next step is to find it."""
 
 _LEADS: Final = {Outcome.FASTER: "Yes", Outcome.MODESTLY_FASTER: "Modest gain"}
 """First words of the answer if the run is more than slightly faster."""
@@ -70,27 +69,58 @@ class Evidence(StrEnum):
     BREAK_EVEN = "break-even"
     FIGURES = "figures"
     TIME_BREAKDOWN = "where-the-time-goes"
+    COVERAGE = "not-captured"
+    KERNELS = "kernels"
     FAILURES = "failures"
     PREDICTED = "predicted"
 
 
 class AnswerPart(Struct, frozen=True):
     """Part of the answer. ``evidence`` is set if it holds a figure, ``metric`` if the registry has
-    it."""
+    it, ``page`` if it names another page."""
 
     text: str
     evidence: Evidence | None = None
     metric: str | None = None
+    page: str | None = None
 
 
-def format_answer(pieces: tuple[AnswerPart, ...]) -> str:
-    """Return the answer as plain text."""
-    return "".join(piece.text for piece in pieces)
+Parts = tuple[AnswerPart, ...]
 
 
-def build_answer(comparison: Comparison) -> tuple[AnswerPart, ...]:
+class Answer(Struct, frozen=True):
+    """Answer in one line with up to three labelled rows."""
+
+    verdict: Parts
+    """Verdict of at most 20 words."""
+    because: Parts = ()
+    """Cause of the verdict; empty if unknown."""
+    costs: Parts = ()
+    """One-time cost and memory; empty if unknown."""
+    next_step: Parts = ()
+    """Next step; empty if there is none."""
+
+    @property
+    def rows(self) -> tuple[tuple[str, Parts], ...]:
+        """The rows that are not empty, with their labels, in display order."""
+        rows = (("Because", self.because), ("Costs", self.costs), ("Next step", self.next_step))
+        return tuple(row for row in rows if row[1])
+
+
+def format_parts(parts: Sequence[AnswerPart]) -> str:
+    """Return parts of an answer as plain text."""
+    return "".join(part.text for part in parts)
+
+
+def format_answer(answer: Answer) -> str:
+    """Return the answer as plain text, one line for the verdict and one for each row."""
+    rows = [f"{label + ':':<11}{format_parts(parts)}" for label, parts in answer.rows]
+    return "\n".join([format_parts(answer.verdict), *rows])
+
+
+def build_answer(comparison: Comparison) -> Answer | None:
     """Answer whether graphs pay off, using the fastest run. Without a compared run, describe the
-    obstacle or the prediction for an eager run. Empty if the baseline itself failed."""
+    obstacle or the prediction for an eager run. None if the baseline itself failed."""
     if comparison.best is not None:
         return build_run_answer(comparison.best)
     base = comparison[comparison.baseline] if comparison.baseline else None
@@ -98,99 +128,151 @@ def build_answer(comparison: Comparison) -> tuple[AnswerPart, ...]:
     if failed is None and not any(run.failures for run in comparison.runs):
         base_run = comparison.predicted_run
         if base_run is None or isinstance(base_run.graph_prediction, Missing):
-            return tuple(_explain_missing_comparison(comparison.runs))
-        return tuple(_describe_prediction(base_run, base_run.graph_prediction))
+            return _explain_missing_comparison(comparison.runs)
+        return _build_predicted_answer(base_run, base_run.graph_prediction)
     if failed is None or base is None or base.step.value is None:
-        return ()
-    return tuple(_describe_failure(failed, base, base.step.value))
+        return None
+    return _build_failure_answer(failed, base, base.step.value)
 
 
-def _describe_prediction(run: RunComparison, prediction: Prediction) -> Iterator[AnswerPart]:
-    """Describe the prediction for ``run``, its first blocker and the idle time of its step."""
-    verdict = escape_control_characters(format_prediction_verdict(prediction))
-    before, figure, after = verdict.partition(format_verdict_figure(prediction))
-    yield AnswerPart(before)
-    yield AnswerPart(figure, Evidence.PREDICTED)
-    yield AnswerPart(after)
-    blockers = [blocker for blocker in prediction.blockers if blocker.certain]
-    if prediction.recommendation is Recommendation.BLOCKED:
-        yield AnswerPart(" Blocked by: ")
-        yield AnswerPart(escape_control_characters(format_blocker(blockers[0])), Evidence.PREDICTED)
-        yield AnswerPart(f", and {len(blockers) - 1} more." if len(blockers) > 1 else ".")
+def build_run_answer(run: RunComparison) -> Answer | None:
+    """Answer for ``run`` against its baseline; None if it was not compared."""
+    step_ns, saving = run.step.value, run.saving.value
+    if run.speedup.value is None or step_ns is None or saving is None:
+        return None
+    return Answer(
+        verdict=tuple(_describe_outcome(run, step_ns, saving)),
+        because=tuple(_describe_cause(run, saving)),
+        costs=tuple(_describe_costs(run)),
+        next_step=tuple(_describe_next_step(run)),
+    )
+
+
+def describe_verdict(run: RunComparison) -> str:
+    """Return the verdict of a compared run as plain text; empty if it was not compared."""
+    answer = build_run_answer(run)
+    return "" if answer is None else format_parts(answer.verdict)
+
+
+def describe_costs(run: RunComparison) -> str:
+    """Return the costs of a compared run as plain text; empty if unknown."""
+    return format_parts(tuple(_describe_costs(run)))
+
+
+def name_main_cause(run: RunComparison) -> str:
+    """Name the main cause of the difference of ``run``, such as ``launch overhead``; empty if the
+    difference is not significant or unexplained."""
+    main = _find_cause(run)
+    return "" if main is None else _CAUSE_NOUNS[main.cause]
+
+
+def _build_predicted_answer(run: RunComparison, prediction: Prediction) -> Answer:
+    """Answer by the prediction for ``run``, its first blocker and the idle time of its step."""
+    verdict = escape_control_characters(format_short_verdict(prediction))
+    before, figure, after = verdict.partition(format_short_verdict_figure(prediction))
+    return Answer(
+        verdict=(AnswerPart(before), AnswerPart(figure, Evidence.PREDICTED), AnswerPart(after)),
+        because=tuple(_describe_predicted_cause(run, prediction)),
+        next_step=tuple(_describe_predicted_step(run, prediction)),
+    )
+
+
+def _describe_predicted_cause(run: RunComparison, prediction: Prediction) -> Iterator[AnswerPart]:
     idle = prediction.idle_ns / prediction.eager_ns if prediction.eager_ns else 0.0
-    yield AnswerPart(" The GPU is idle for ")
     evidence = (
         Evidence.FIGURES if isinstance(run.time_by_category, Missing) else Evidence.TIME_BREAKDOWN
     )
     period = "time" if prediction.recommendation is Recommendation.NO_STEPS else "step"
+    yield AnswerPart("the GPU is idle for ")
     yield AnswerPart(f"{format_percent(idle)} of that {period}", evidence)
-    yield AnswerPart(
-        f". Predicted from the trace of {escape_control_characters(run.name)}; no graph was "
-        "measured."
-    )
+    gain = format_predicted_gain(prediction)
+    if gain:
+        yield AnswerPart("; predicted gain ")
+        yield AnswerPart(gain, Evidence.PREDICTED)
+    name = escape_control_characters(run.name)
+    yield AnswerPart(f"; from the trace of {name}, no graph was measured")
 
 
-def build_run_answer(run: RunComparison) -> tuple[AnswerPart, ...]:
-    """Answer for ``run`` against its baseline; empty if it was not compared."""
-    step_ns, saving = run.step.value, run.saving.value
-    if run.speedup.value is None or step_ns is None or saving is None:
-        return ()
-    pieces = (
-        *_describe_outcome(run, step_ns, saving),
-        *_describe_cause(run, saving),
-        *_describe_cost(run),
-        AnswerPart("."),
-    )
-    return (*pieces, AnswerPart(_RECORDED_LOOP_NOTE)) if run.run.recording else pieces
+def _describe_predicted_step(run: RunComparison, prediction: Prediction) -> Iterator[AnswerPart]:
+    blockers = [blocker for blocker in prediction.blockers if blocker.certain]
+    if prediction.recommendation is Recommendation.BLOCKED:
+        yield AnswerPart("fix ")
+        yield AnswerPart(escape_control_characters(format_blocker(blockers[0])), Evidence.PREDICTED)
+        if len(blockers) > 1:
+            yield AnswerPart(", and ")
+            yield AnswerPart(f"{len(blockers) - 1} more", Evidence.PREDICTED)
+    elif remaining := describe_remaining_idle(prediction):
+        yield AnswerPart(escape_control_characters(remaining).rstrip("."), Evidence.PREDICTED)
+    elif prediction.recommendation is Recommendation.NO:
+        yield AnswerPart("optimize ")
+        yield AnswerPart("the kernels", Evidence.KERNELS)
+        yield AnswerPart(f" of {escape_control_characters(run.name)} instead of its launches")
+    else:
+        yield AnswerPart("capture the step and record it next to this run")
 
 
-def _explain_missing_comparison(runs: Sequence[RunComparison]) -> Iterator[AnswerPart]:
+def _explain_missing_comparison(runs: Sequence[RunComparison]) -> Answer | None:
     """Explain why nothing was compared, with the step time of each run. Profiled times appear only
     if no run has others, and are labelled."""
     if not runs:
-        return
-    timed = [run for run in runs if run.step.value is not None]
-    traced = [run for run in runs if run["traced_step_time"].value is not None]
+        return None
+    lead = "No baseline" if len(runs) == 1 else "Nothing to compare"
+    return Answer(
+        verdict=(AnswerPart(lead), *_describe_step_times(runs)),
+        because=(AnswerPart(escape_control_characters(_find_missing_reason(runs))),),
+        next_step=tuple(_describe_graph_share(runs[0])) if len(runs) == 1 else (),
+    )
+
+
+def _find_missing_reason(runs: Sequence[RunComparison]) -> str:
     if len(runs) == 1:
         reason = "this experiment has one run"
         if isinstance(runs[0].graph_prediction, Missing) and not runs[0].run.graphs:
             reason += (
                 f", and a graph cannot be predicted from it: {runs[0].graph_prediction.reason}"
             )
-    elif not timed:
-        reason = "no run has clean timings"
-    else:
-        reasons = (run.speedup.missing for run in runs if not run.is_baseline)
-        reason = next((missing.reason for missing in reasons if missing is not None), "")
-    lead = "No baseline" if len(runs) == 1 else "Not available"
-    yield AnswerPart(f"{lead}: {escape_control_characters(reason)}.")
-    lead = " Step time: " if timed else " Step time under the profiler: "
-    for run in timed or traced:
+        return reason
+    if all(run.step.value is None for run in runs):
+        return "no run has clean timings"
+    reasons = (run.speedup.missing for run in runs if not run.is_baseline)
+    return next((missing.reason for missing in reasons if missing is not None), "")
+
+
+def _describe_step_times(runs: Sequence[RunComparison]) -> Iterator[AnswerPart]:
+    """Show the step times of the first runs; a recorded program has a typical step and a range."""
+    timed = [run for run in runs if run.step.value is not None]
+    traced = [run for run in runs if run["traced_step_time"].value is not None]
+    shown = timed or traced
+    lead = ": " if timed else ": under the profiler, "
+    for run in shown[:_MAX_STEP_TIMES]:
         figure = run.step if timed else run["traced_step_time"]
         evidence = Evidence.ITERATIONS if timed else Evidence.FIGURES
         yield AnswerPart(lead)
-        yield AnswerPart(figure.text, evidence, None if timed else figure.metric.id)
-        if timed:
-            yield from _describe_step_spread(run)
+        spread = format_recorded_steps(run) if timed else ""
+        yield AnswerPart(spread or figure.text, evidence, None if timed else figure.metric.id)
+        if not spread:
+            yield AnswerPart(" per step")
         if len(runs) > 1:
             yield AnswerPart(f" in {escape_control_characters(run.name)}")
         lead = ", "
-    if timed or traced:
-        yield AnswerPart(".")
-    if len(runs) == 1:
-        yield from _describe_graph_share(runs[0])
+    yield AnswerPart(".")
 
 
-def _describe_step_spread(run: RunComparison) -> Iterator[AnswerPart]:
-    """Show the spread of recorded steps if their mean is far above the median, as in a server that
-    waits for requests."""
+_MAX_STEP_TIMES: Final = 2
+
+
+def format_recorded_steps(run: RunComparison) -> str:
+    """Format the median and the range of recorded steps if their mean is far above the median, as
+    in a server that waits for requests; empty if the mean is typical."""
     recording, mean = run.run.recording, run.step.value
     if recording is None or mean is None or len(recording.step_ns) < _MIN_STEPS_FOR_PERCENTILES:
-        return
-    if mean > _SKEWED_MEAN_RATIO * median(recording.step_ns):
-        twentieths = quantiles(recording.step_ns, n=20)
-        span = f"{format_ns(twentieths[0])} to {format_ns(twentieths[-1])}"
-        yield AnswerPart(f" on average, single steps {span} on the CPU")
+        return ""
+    middle = median(recording.step_ns)
+    if mean <= _SKEWED_MEAN_RATIO * middle:
+        return ""
+    twentieths = quantiles(recording.step_ns, n=20)
+    span = f"{format_ns(twentieths[0])} to {format_ns(twentieths[-1])}"
+    return f"median step {format_ns(middle)}, 90% within {span}"
 
 
 def _describe_graph_share(run: RunComparison) -> Iterator[AnswerPart]:
@@ -200,42 +282,48 @@ def _describe_graph_share(run: RunComparison) -> Iterator[AnswerPart]:
     idle = None if isinstance(run.time_by_category, Missing) else run.time_by_category.idle_fraction
     if not graphed:
         return
-    yield AnswerPart(" ")
-    yield AnswerPart(f"{format_percent(graphed)} of its GPU time", Evidence.FIGURES)
+    yield AnswerPart("record a run without graphs as baseline; ")
+    yield AnswerPart(f"{format_percent(graphed)} of the GPU time", Evidence.FIGURES)
     yield AnswerPart(" comes from graphs")
-    if idle is not None:
-        yield AnswerPart("; the GPU is idle in ")
+    if idle is not None and not format_recorded_steps(run):
+        yield AnswerPart(", and the GPU is idle for ")
         yield AnswerPart(f"{format_percent(idle)} of the step", Evidence.TIME_BREAKDOWN)
-    yield AnswerPart(".")
 
 
-def _describe_failure(
-    run: RunComparison, base: RunComparison, step_ns: float
-) -> Iterator[AnswerPart]:
-    """Describe the failure of ``run`` and the idle time of a baseline step that graphs could
+def _build_failure_answer(run: RunComparison, base: RunComparison, step_ns: float) -> Answer:
+    """Answer by the failure of ``run`` and the idle time of a baseline step that graphs could
     save."""
     failure = run.failures[0]
     location = f" at {failure.location}" if failure.location else ""
-    yield AnswerPart("Not in its current form: ")
-    yield AnswerPart(
-        escape_control_characters(f"{run.name} failed {format_failed_stage(failure)}{location}"),
-        Evidence.FAILURES,
+    verdict = (
+        AnswerPart("Not in its current form: "),
+        AnswerPart(
+            escape_control_characters(
+                f"{run.name} failed {format_failed_stage(failure)}{location}"
+            ),
+            Evidence.FAILURES,
+        ),
+        AnswerPart("."),
     )
-    yield AnswerPart(f". Each step of {escape_control_characters(base.name)} takes ")
+    because = (AnswerPart(escape_control_characters(format_cause(failure))),)
+    return Answer(verdict, because, next_step=tuple(_describe_possible_gain(base, step_ns)))
+
+
+def _describe_possible_gain(base: RunComparison, step_ns: float) -> Iterator[AnswerPart]:
+    name = escape_control_characters(base.name)
+    yield AnswerPart("fix the failure; ")
+    yield AnswerPart(f"each step of {name} takes ")
     yield AnswerPart(format_ns(step_ns), Evidence.ITERATIONS)
     idle_ns = None if isinstance(base.time_by_category, Missing) else base.time_by_category.idle_ns
     if idle_ns:
-        idle = f"{format_ns(idle_ns)} ({format_percent(idle_ns / step_ns)})"
-        yield AnswerPart("; the GPU is idle for ")
-        yield AnswerPart(idle, Evidence.TIME_BREAKDOWN)
-        yield AnswerPart(", the time that graphs could save")
-    yield AnswerPart(".")
-    if not isinstance(base.graph_prediction, Missing) and format_predicted_gain(
-        base.graph_prediction
-    ):
-        yield AnswerPart(" With CUDA graphs it is predicted to be ")
-        yield AnswerPart(format_predicted_gain(base.graph_prediction), Evidence.PREDICTED)
-        yield AnswerPart(".")
+        yield AnswerPart(", with an idle GPU for ")
+        yield AnswerPart(
+            f"{format_ns(idle_ns)} ({format_percent(idle_ns / step_ns)})", Evidence.TIME_BREAKDOWN
+        )
+    prediction = base.graph_prediction
+    if not isinstance(prediction, Missing) and (gain := format_predicted_gain(prediction)):
+        yield AnswerPart("; with CUDA graphs it is predicted to be ")
+        yield AnswerPart(gain, Evidence.PREDICTED)
 
 
 def _describe_outcome(run: RunComparison, step_ns: float, saving: float) -> Iterator[AnswerPart]:
@@ -243,98 +331,205 @@ def _describe_outcome(run: RunComparison, step_ns: float, saving: float) -> Iter
         escape_control_characters(run.name),
         escape_control_characters(run.baseline or ""),
     )
-    speedup = run.speedup
-    times = AnswerPart(
-        f"{format_ns(step_ns)} instead of {format_ns(step_ns + saving)} per step",
-        Evidence.ITERATIONS,
-    )
     if run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE:
         yield AnswerPart(f"No significant difference between {name} and {baseline}: ")
-        yield times
-        yield AnswerPart(" (")
-        spread = speedup.spread
-        low, high = (format_ratio(end) for end in (spread.low, spread.high)) if spread else ("", "")
-        interval = f"95% interval of the speedup {low} to {high}"
-        yield AnswerPart(interval, Evidence.FIGURES, speedup.metric.id)
-        yield AnswerPart(")")
+        yield from _describe_equality(run, step_ns, saving)
+        yield AnswerPart(".")
         return
     slower = run.outcome is Outcome.SLOWER
-    ratio = format_ratio(1 / (speedup.value or 1.0)) if slower else speedup.text
-    figure = f"{ratio} {'slower' if slower else 'faster'}"
-    if _has_other_workload(run):
-        yield AnswerPart(f"Different workloads: {name} is ")
-        yield AnswerPart(figure, Evidence.FIGURES, speedup.metric.id)
-        yield AnswerPart(f" than {baseline}, ")
-        yield times
-        return
-    if slower:
-        yield AnswerPart(f"No: {name} is ")
-    elif run.outcome is Outcome.WRONG_RESULT:
+    ratio = format_ratio(1 / (run.speedup.value or 1.0)) if slower else run.speedup.text
+    if run.outcome is Outcome.WRONG_RESULT:
         yield AnswerPart("Not in its current form: ")
         yield AnswerPart("replays compute a different result", Evidence.FAILURES)
-        yield AnswerPart(f". As timed, {name} is ")
+        yield AnswerPart(f", though {name} is ")
     else:
-        lead = _LEADS.get(run.outcome, "Marginal")
-        yield AnswerPart(f"{lead}: {name} is ")
-    yield AnswerPart(figure, Evidence.FIGURES, speedup.metric.id)
-    yield AnswerPart(f" than {baseline}, ")
-    yield times
+        yield AnswerPart(f"{_choose_lead(run)}: {name} is ")
+    figure = f"{ratio} {'slower' if slower else 'faster'}"
+    yield AnswerPart(figure, Evidence.FIGURES, run.speedup.metric.id)
+    yield AnswerPart(f" than {baseline}")
+    if run.outcome is not Outcome.WRONG_RESULT:
+        yield AnswerPart(", ")
+        yield _format_times(step_ns, saving)
+    yield AnswerPart(", as recorded." if run.run.recording else ".")
 
 
-def _has_other_workload(run: RunComparison) -> bool:
-    """Return whether the run and its baseline run different programs."""
-    caveats = (caveat for caveat in run.low_confidence if isinstance(caveat, WorkloadMismatch))
-    return any(
-        caveat.run_workload.factory != caveat.baseline_workload.factory for caveat in caveats
-    )
+def _choose_lead(run: RunComparison) -> str:
+    slower = run.outcome is Outcome.SLOWER
+    if run.is_other_program:
+        return "Different workloads"
+    if run.is_same_mode:
+        return "Regression" if slower else "Improvement"
+    return "No" if slower else _LEADS.get(run.outcome, "Marginal")
+
+
+def _describe_equality(run: RunComparison, step_ns: float, saving: float) -> Iterator[AnswerPart]:
+    """Name the limit of the gain, or the step times if there is none."""
+    limit = None if run.is_other_program or run.is_same_mode else find_limit(run)
+    if isinstance(limit, OutsideGraphs):
+        yield AnswerPart(
+            f"{format_percent(limit.work_share)} of the work runs outside graphs",
+            Evidence.COVERAGE,
+        )
+        if source := _name_outside_work(limit):
+            yield AnswerPart(f", mostly {source}")
+    elif isinstance(limit, BusyGpu):
+        yield AnswerPart("the GPU is already ")
+        yield AnswerPart(f"busy {format_percent(limit.busy_share)}", Evidence.TIME_BREAKDOWN)
+        yield AnswerPart(" of the step")
+    else:
+        yield _format_times(step_ns, saving)
+
+
+def _name_outside_work(limit: OutsideGraphs) -> str:
+    if limit.reason in _REPLAY_WORK:
+        return _REPLAY_WORK[limit.reason]
+    return shorten_name(escape_control_characters(limit.operator)) if limit.operator else ""
+
+
+_REPLAY_WORK: Final = {
+    Reason.INPUT: "copies into static inputs",
+    Reason.GENERATOR: "updates of the random generator",
+}
+"""Work outside graphs that only serves their replays."""
+
+
+def _format_times(step_ns: float, saving: float) -> AnswerPart:
+    times = f"{format_ns(step_ns)} instead of {format_ns(step_ns + saving)} per step"
+    return AnswerPart(times, Evidence.ITERATIONS)
+
+
+def _find_cause(run: RunComparison) -> MainCause | None:
+    """Find the cause of a significant difference between runs of one program."""
+    saving = run.saving.value
+    if (
+        saving is None
+        or run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE
+        or isinstance(run.waterfall, Missing)
+    ):
+        return None
+    return find_main_cause(run.waterfall, saving)
 
 
 def _describe_cause(run: RunComparison, saving: float) -> Iterator[AnswerPart]:
     """Name the largest part with the same sign as the total difference."""
-    sign = 1 if saving >= 0 else -1
-    if isinstance(run.waterfall, Missing):
+    if run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE:
+        spread = run.speedup.spread
+        if spread is not None and spread.high is not None:
+            yield AnswerPart("the difference of ")
+            yield AnswerPart(format_ns(abs(saving)), Evidence.ITERATIONS)
+            yield AnswerPart(" is within noise: speedup ")
+            interval = f"{format_ratio(spread.low)} to {format_ratio(spread.high)}"
+            yield AnswerPart(interval, Evidence.FIGURES, run.speedup.metric.id)
+            yield AnswerPart(", 95% interval", Evidence.FIGURES, run.speedup.metric.id)
         return
-    parts = run.waterfall.saved_by_cause
-    signed = [(sign * value, cause) for cause, value in parts if cause in _CAUSE_NOUNS]
-    largest, cause = max(signed, default=(0, Cause.REMAINDER), key=itemgetter(0))
-    if largest <= 0 or not saving:
+    main = _find_cause(run)
+    if main is None:
         return
-    noun = _CAUSE_NOUNS[cause]
-    share = format_percent(min(1.0, largest / abs(saving)))
+    text = _format_cause(main)
+    if main.ns is not None:
+        text = f"{format_ns(main.ns)} {text}"
+    yield AnswerPart(text, Evidence.WATERFALL)
+    if main.share is not None:
+        basis_note = " under the profiler" if main.basis is Basis.TRACED else ""
+        yield AnswerPart(", ")
+        yield AnswerPart(format_percent(main.share), Evidence.WATERFALL)
+        yield AnswerPart(f" of the difference{basis_note}")
+    elif main.offset is not None:
+        noun = _CAUSE_NOUNS[main.offset]
+        change = "less" if main.is_saving == (main.offset is Cause.OVERLAP) else "more"
+        yield AnswerPart(f", partly offset by {change} {noun}")
+
+
+def _format_cause(main: MainCause) -> str:
     # More overlap saves time, less overlap costs time.
-    verb = "less" if (sign > 0) != (cause is Cause.OVERLAP) else "more"
-    if run.waterfall.basis is Basis.TRACED:
-        if largest < _MIN_CAUSE_SHARE * run.waterfall.before_ns:
-            return
-        yield AnswerPart("; under the profiler ")
-        yield AnswerPart(f"{format_ns(largest)} {verb} {noun}", Evidence.WATERFALL)
+    verb = "less" if main.is_saving != (main.cause is Cause.OVERLAP) else "more"
+    return f"{verb} {_CAUSE_NOUNS[main.cause]}"
+
+
+def _describe_costs(run: RunComparison) -> Iterator[AnswerPart]:
+    if run.is_other_program:
         return
-    yield AnswerPart("; ")
-    suffix = f" ({share} of the difference)" if largest <= abs(saving) else ""
-    yield AnswerPart(f"{format_ns(largest)} {verb} {noun}{suffix}", Evidence.WATERFALL)
-
-
-def _describe_cost(run: RunComparison) -> Iterator[AnswerPart]:
     cost, replays = run["one_off_cost"], run["break_even"].value
-    memory = run["peak_reserved_change"].value
-    if cost.value is not None:
-        yield AnswerPart(". One-time cost: ")
-        yield AnswerPart(f"{cost.text}", Evidence.BREAK_EVEN)
-        # A replay of one workload does not pay back the cost of another.
-        pays = run.outcome is not Outcome.WRONG_RESULT and not _has_other_workload(run)
-        if pays and replays is None:
-            yield AnswerPart(", never paid back")
-        elif pays and replays and run.outcome is not Outcome.NO_SIGNIFICANT_DIFFERENCE:
-            yield AnswerPart(", paid back after ")
-            yield AnswerPart(pluralize(round(replays), "step"), Evidence.BREAK_EVEN)
-    elif cost.missing is not None and cost.missing.fact is Fact.COMPILE_TIME:
-        yield AnswerPart(". The one-time cost of compilation was not timed")
-    if memory is not None:
-        yield AnswerPart(", with " if cost.value is not None else "; ")
-        yield AnswerPart(_format_memory_change(memory), Evidence.FIGURES, "peak_reserved_change")
+    separator = ""
+    if not run.is_same_mode:
+        if cost.value is not None:
+            yield AnswerPart(cost.text, Evidence.BREAK_EVEN)
+            yield AnswerPart(" once")
+            separator = "; "
+            if run.outcome is not Outcome.WRONG_RESULT and replays is None:
+                yield AnswerPart(", never paid back")
+            elif (
+                run.outcome not in (Outcome.WRONG_RESULT, Outcome.NO_SIGNIFICANT_DIFFERENCE)
+                and replays is not None
+            ):
+                yield AnswerPart(", paid back after ")
+                yield AnswerPart(pluralize(round(replays), "replay"), Evidence.BREAK_EVEN)
+        elif cost.missing is not None and cost.missing.fact is Fact.COMPILE_TIME:
+            yield AnswerPart("compilation, not timed")
+            separator = "; "
+    for change in list_memory_changes(run):
+        yield AnswerPart(f"{separator}{change.label.lower()} ")
+        yield AnswerPart(change.text, Evidence.FIGURES, change.metric)
+        separator = ", "
 
 
-def _format_memory_change(change: float) -> str:
-    if not change:
-        return "unchanged peak memory"
-    return f"{format_bytes(abs(change))} {'more' if change > 0 else 'less'} peak memory"
+def _describe_next_step(run: RunComparison) -> Iterator[AnswerPart]:
+    name = escape_control_characters(run.name)
+    if run.outcome is Outcome.WRONG_RESULT:
+        yield AnswerPart("fix what ")
+        yield AnswerPart("Doctor", page="doctor")
+        yield AnswerPart(" found")
+    elif run.is_other_program:
+        yield AnswerPart("compare runs of the same workload")
+    elif run.is_same_mode:
+        yield from _describe_version_step(run)
+    else:
+        yield from _describe_limit_step(run, name)
+
+
+def _describe_version_step(run: RunComparison) -> Iterator[AnswerPart]:
+    if run.baseline_run is not None:
+        dates = [side.manifest.recorded_or_created_at[:10] for side in (run.baseline_run, run.run)]
+        yield AnswerPart("recorded ")
+        yield AnswerPart(f"{dates[0]} and {dates[1]}", Evidence.FIGURES)
+        yield AnswerPart(": ")
+    yield AnswerPart("see what changed in ")
+    yield AnswerPart("Timeline", page="timeline")
+
+
+def _describe_limit_step(run: RunComparison, name: str) -> Iterator[AnswerPart]:
+    limit = find_limit(run)
+    if isinstance(limit, OutsideGraphs):
+        avoidable = limit.reason in _REPLAY_WORK
+        yield AnswerPart("avoid " if avoidable else "capture ")
+        yield AnswerPart(_name_outside_work(limit) or "the rest", Evidence.COVERAGE)
+        suffix = "" if avoidable else " too"
+        yield AnswerPart(f"{suffix}; ")
+        yield AnswerPart(format_percent(limit.work_share), Evidence.COVERAGE)
+        yield AnswerPart(" of the work is outside graphs")
+        return
+    if isinstance(limit, BusyGpu):
+        yield AnswerPart("optimize ")
+        yield AnswerPart("the kernels", Evidence.KERNELS)
+        yield AnswerPart(": the GPU is busy ")
+        yield AnswerPart(f"{format_percent(limit.busy_share)} of the step", Evidence.TIME_BREAKDOWN)
+        return
+    breakdown = run.time_by_category
+    idle = None if isinstance(breakdown, Missing) else breakdown.idle_fraction
+    if idle is not None and idle >= _NOTABLE_IDLE_SHARE and not run.mode.captures_graphs:
+        yield AnswerPart("capture graphs too; the GPU is idle for ")
+        yield AnswerPart(f"{format_percent(idle)} of the step", Evidence.TIME_BREAKDOWN)
+    elif idle is not None and idle >= _NOTABLE_IDLE_SHARE:
+        yield AnswerPart("find the remaining ")
+        yield AnswerPart(f"{format_percent(idle)} of idle time", Evidence.TIME_BREAKDOWN)
+        yield AnswerPart(f" of {name} in ")
+        yield AnswerPart("Timeline", page="timeline")
+    elif run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE:
+        spread = run.speedup.spread
+        processes = spread.processes if spread else 0
+        yield AnswerPart("collect more than ")
+        yield AnswerPart(f"{format_count(processes)} processes", Evidence.ITERATIONS)
+        yield AnswerPart(" to narrow it")
+    else:
+        yield AnswerPart("see the largest changes in ")
+        yield AnswerPart("Timeline", page="timeline")

@@ -5,7 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from graphviz_dash.analysis.doctor import CaptureOutcome, Diagnosis, diagnose, has_differing_replays
+from graphviz_dash.analysis.doctor import (
+    CaptureOutcome,
+    Diagnosis,
+    FindingGroup,
+    diagnose,
+    has_differing_replays,
+)
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.guidance.rerun import build_doctor_command
 from graphviz_dash.model.doctor import DoctorReport, Evidence, Finding, OutputCheck
@@ -70,7 +76,7 @@ def format_doctor_verdict(diagnosis: Diagnosis) -> str:
     """Format the verdict in one or two sentences."""
     report, findings = diagnosis.report, diagnosis.findings
     subject = "step" if report.subject == "workload" else "program"
-    illegal, silent = len(diagnosis.illegal_findings), len(diagnosis.silent_findings)
+    illegal, silent = len(diagnosis.illegal_groups), len(diagnosis.silent_groups)
     also = f" {_count_places(silent)} would be silently wrong on replay." if silent else ""
     match diagnosis.outcome:
         case CaptureOutcome.ILLEGAL:
@@ -122,6 +128,25 @@ def _format_title(finding: Finding) -> str:
     title = RULES[finding.rule].title
     text = title[0].lower() + title[1:] if title[1:2].islower() or title[1:2] == " " else title
     return f"{text} ({finding.op})" if finding.op else text
+
+
+def format_caller(finding: Finding) -> str | None:
+    """Format the line of the program that called a library's line. None without one."""
+    caller = finding.caller
+    if caller is None:
+        return None
+    return f"called at {caller.text}" + (f" in {caller.function}" if caller.function else "")
+
+
+def format_other_places(group: FindingGroup) -> tuple[str, ...]:
+    """Format the distinct places of a group's findings after the first."""
+    places = [
+        f"{finding.place.text}{f' ({finding.op})' if finding.op else ''}"
+        if finding.place
+        else finding.op or ""
+        for finding in group.findings
+    ]
+    return tuple(dict.fromkeys(place for place in places[1:] if place))
 
 
 def _format_location(finding: Finding) -> str:

@@ -11,13 +11,10 @@ from graphviz_dash.analysis.metrics.run_selection import get_family
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Pass
-from graphviz_dash.narrative.numbers import format_in_same_unit
+from graphviz_dash.narrative.answer import describe_costs, describe_verdict, format_recorded_steps
 from graphviz_dash.narrative.prediction import format_predicted_gain
 from graphviz_dash.units import (
-    format_bytes,
     format_ns,
-    format_ratio,
-    pluralize,
 )
 
 if TYPE_CHECKING:
@@ -65,13 +62,12 @@ def describe_run(run: RunComparison) -> str:
         return f"{name} has no step time: {run.step.missing.reason if run.step.missing else ''}"
     if run.speedup.value is None or saving is None:
         context = ", as recorded" if run.run.recording else ""
-        parts = [f"{name} takes {format_ns(step_ns)} per step{context}"]
+        steps = format_recorded_steps(run)
+        parts = [
+            f"{name}: {steps}" if steps else f"{name} takes {format_ns(step_ns)} per step{context}"
+        ]
     else:
-        verdict = _format_speedup(run, step_ns, step_ns + saving)
-        parts = [f"{verdict}, as recorded" if run.run.recording else verdict]
-        parts += _list_costs(run)
-        if not run.replays_match:
-            parts.append("but replays compute a different result")
+        parts = [describe_verdict(run).rstrip("."), *filter(None, [describe_costs(run)])]
     parts += [
         f"it failed {format_failed_stage(failure)}"
         if failure.during is Pass.RECORDED
@@ -97,37 +93,3 @@ def format_outcome(run: RunComparison) -> str:
 def join_names(names: Sequence[str]) -> str:
     """Join run names into the subject of a shared sentence."""
     return names[0] if len(names) == 1 else f"{', '.join(names)} each"
-
-
-def _format_speedup(run: RunComparison, step_ns: float, before: float) -> str:
-    name, baseline = (
-        escape_control_characters(run.name),
-        escape_control_characters(run.baseline or ""),
-    )
-    ratio, spread = run.speedup.value or 0.0, run.speedup.spread
-    own_text, before_text = format_in_same_unit(step_ns, before)
-    times = f"{own_text} instead of {before_text} per step"
-    if run.outcome is Outcome.NO_SIGNIFICANT_DIFFERENCE and spread is not None:
-        return (
-            f"no significant difference between {name} and {baseline}: {times} "
-            f"({format_ratio(ratio)}, 95% interval {format_ratio(spread.low)} to "
-            f"{format_ratio(spread.high)})"
-        )
-    if run.outcome is Outcome.SLOWER:
-        return f"{name} is {format_ratio(1 / ratio)} slower than {baseline}: {times}"
-    return f"{name} is {format_ratio(ratio)} faster than {baseline}: {times}"
-
-
-def _list_costs(run: RunComparison) -> list[str]:
-    parts = []
-    replays = run["break_even"].value
-    if replays is not None:
-        parts.append(f"paid back after {pluralize(round(replays), 'replay')}")
-    elif run["one_off_cost"].value is not None:
-        parts.append("never paid back")
-    change = run["peak_reserved_change"].value
-    if change is not None:
-        sign = "+" if change > 0 else "-"
-        amount = f"{sign}{format_bytes(abs(change))}" if change else "unchanged"
-        parts.append(f"peak memory {amount}")
-    return parts

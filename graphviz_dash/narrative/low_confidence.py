@@ -25,10 +25,12 @@ from graphviz_dash.analysis.metrics.low_confidence import (
     NoSteps,
     ParameterMismatch,
     PassMismatch,
+    SeveralDevices,
     StrongObserver,
     TraceDefect,
     UnevenSteps,
     UnknownGraphs,
+    UnsupportedClaims,
     WhileLoops,
     WideSpread,
     WorkloadMismatch,
@@ -123,6 +125,11 @@ _UNSEEN_ORIGINS: Final = {
     "recorder started",
     GraphSource.IMPORT: "whose captures were not imported",
     GraphSource.CAPTURE: "from a library, outside the capture of the run",
+    GraphSource.WHOLE: "that the profiler traced as single units",
+}
+_UNSEEN_ADVICE: Final = {
+    GraphSource.IMPORT: "Import the trace of the captures too, or the graphs as debug DOT.",
+    GraphSource.WHOLE: "Record with --cuda-graph-trace=node to see their kernels.",
 }
 
 
@@ -134,9 +141,7 @@ def _describe_unseen_graphs(reason: UnknownGraphs) -> tuple[str, str, str]:
         f"{format_count(reason.count)} of {format_count(reason.launches)} graph launches in the "
         f"trace{'' if share is None else f', {format_percent(share)} of its GPU time,'} belong to "
         f"graphs {_UNSEEN_ORIGINS[reason.source]}: only their times are known",
-        "Import the trace of the captures too, or the graphs as debug DOT."
-        if reason.source is GraphSource.IMPORT
-        else "",
+        _UNSEEN_ADVICE.get(reason.source, ""),
     )
 
 
@@ -259,6 +264,8 @@ def _describe_no_steps(reason: NoSteps) -> tuple[str, str, str]:
         "the trace marks no steps, so there are no per-step figures. In total: "
         f"{pluralize(totals.kernels, 'kernel')}, {copies}, {pluralize(totals.sets, 'set')}"
     )
+    if totals.whole_graphs:
+        text += f", {pluralize(totals.whole_graphs, 'graph')} traced as a whole"
     if totals.launches:
         text += f", {pluralize(totals.launches, 'launch')}"
         text += f" ({totals.graph_launches:,} of graphs)" if totals.graph_launches else ""
@@ -268,6 +275,17 @@ def _describe_no_steps(reason: NoSteps) -> tuple[str, str, str]:
             f"{format_ns(totals.busy_ns)} ({format_percent(totals.busy_ns / totals.duration_ns)})"
         )
     return "no-steps", text, ""
+
+
+@_describe_reason.register
+def _describe_several_devices(reason: SeveralDevices) -> tuple[str, str, str]:
+    devices = ", ".join(
+        f"{format_count(round(work.kernels))} kernels on GPU {work.device} "
+        f"(busy {format_percent(work.busy_share)})"
+        for work in reason.devices
+    )
+    text = f"each step runs on {len(reason.devices):,} GPUs, and figures cover all: {devices}"
+    return "several-gpus", text, ""
 
 
 @_describe_reason.register
@@ -331,6 +349,12 @@ def _describe_while_loops(reason: WhileLoops) -> tuple[str, str, str]:
         "each launch, so counts and times of GPU work exclude the other iterations",
         "Step times of the clean pass include all iterations.",
     )
+
+
+@_describe_reason.register
+def _describe_unsupported(reason: UnsupportedClaims) -> tuple[str, str, str]:
+    claims = ", ".join(claim.value for claim in reason.claims)
+    return "trace-integrity", f"{reason.missing.reason}. Not supported: {claims}", ""
 
 
 @_describe_reason.register

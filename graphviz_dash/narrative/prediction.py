@@ -12,6 +12,7 @@ from graphviz_dash.analysis.prediction.capture_blockers import (
     OptimizerRead,
     StepDifference,
 )
+from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime
 from graphviz_dash.analysis.prediction.predict import (
     EagerSide,
@@ -22,6 +23,7 @@ from graphviz_dash.analysis.prediction.predict import (
 )
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
 from graphviz_dash.analysis.prediction.uncertainty import OTHER_GPU_FACTOR, Estimate
+from graphviz_dash.analysis.trace.integrity import TraceIntegrity
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio, pluralize
 
@@ -37,12 +39,40 @@ _NOTABLE_IDLE_SHARE: Final = 0.05
 
 def format_prediction_verdict(prediction: Prediction) -> str:
     """Format the prediction in one sentence, plus one on the remaining idle time if it is large."""
-    remaining_idle = _describe_remaining_idle(prediction)
+    remaining_idle = describe_remaining_idle(prediction)
     return (
         f"{_format_verdict(prediction)} {remaining_idle}"
         if remaining_idle
         else _format_verdict(prediction)
     )
+
+
+def format_short_verdict(prediction: Prediction) -> str:
+    """Format the prediction in at most 20 words, without intervals and causes."""
+    if isinstance(prediction.speedup, Missing):
+        return (
+            "No verdict per step: the trace marks no steps. Graphs could remove "
+            f"{format_verdict_figure(prediction)} of idle time."
+        )
+    if prediction.recommendation is Recommendation.NO:
+        return f"No: with CUDA graphs the step is predicted to take {_format_times(prediction)}."
+    lead = "Marginal"
+    if prediction.recommendation is not Recommendation.MARGINAL:
+        lead = _choose_lead(prediction.speedup)
+    if prediction.recommendation is Recommendation.BLOCKED:
+        count = sum(blocker.certain for blocker in prediction.blockers)
+        lead += f", after {'one fix' if count == 1 else f'{count} fixes'}"
+    gain = format_ratio(prediction.speedup.value)
+    return (
+        f"{lead}: with CUDA graphs a step is predicted {gain} faster, {_format_times(prediction)}."
+    )
+
+
+def format_short_verdict_figure(prediction: Prediction) -> str:
+    """Figure of the short verdict as it appears there."""
+    if isinstance(prediction.speedup, Missing) or prediction.recommendation is Recommendation.NO:
+        return format_verdict_figure(prediction)
+    return f"{format_ratio(prediction.speedup.value)} faster"
 
 
 def _choose_lead(speedup: Estimate) -> str:
@@ -57,8 +87,12 @@ def _format_verdict(prediction: Prediction) -> str:
             f"No verdict per step: the trace marks no steps. In total: "
             f"{_format_work(prediction)}; the GPU is busy for "
             f"{format_ns(prediction.step.busy_ns)} of "
-            f"{format_ns(round(prediction.eager_ns))} and idle for "
-            f"{format_verdict_figure(prediction)} while the CPU launches."
+            f"{format_ns(round(prediction.eager_ns))}"
+            + (
+                "."
+                if any(part.cause is IdleCause.UNKNOWN for part in prediction.idle.parts)
+                else f" and idle for {format_verdict_figure(prediction)} while the CPU launches."
+            )
         )
     interval = _format_speedup_interval(prediction.speedup)
     gain = f"{format_ratio(prediction.speedup.value)} faster{interval}, {times}{side} per step"
@@ -103,15 +137,19 @@ _IDLE_ACTIVITIES: Final = {
     IdleCause.WAITING: "during copies and synchronisation",
     IdleCause.LOADING: "during allocations and code loading, which are rare in warm steps",
     IdleCause.PROFILER: "during profiler work",
+    IdleCause.GRAPH: "between the nodes of graph launches",
+    IdleCause.UNKNOWN: "with unknown CPU activity",
     IdleCause.OTHER: "during other Python code and CPU operators",
 }
 
 
-def _describe_remaining_idle(prediction: Prediction) -> str:
+def describe_remaining_idle(prediction: Prediction) -> str:
     """Describe the largest part of the idle time that remains with a graph, and its cause."""
     if prediction.remaining_idle_ns < _NOTABLE_IDLE_SHARE * prediction.eager_ns:
         return ""
     part = prediction.idle.remaining[0]
+    if part.cause is IdleCause.UNKNOWN:
+        return f"The causes of the idle time are unknown because {_NO_CPU_EVENTS}."
     ns = prediction.idle_ns * part.ns / prediction.idle.total_ns
     by = f" ({part.source[-_MAX_CAUSE_LENGTH:]})" if part.source else ""
     return (
@@ -120,6 +158,8 @@ def _describe_remaining_idle(prediction: Prediction) -> str:
     )
 
 
+_NO_CPU_EVENTS: Final = "the trace has no CPU events"
+_IDLE_OUTCOMES: Final = {IdleCause.LAUNCHING: "removed", IdleCause.UNKNOWN: "unknown"}
 IDLE_HEADINGS: Final = ("CPU activity", "idle", "share", "with a graph", "mostly in")
 
 
@@ -130,7 +170,7 @@ def build_idle_rows(idle: IdleTime) -> tuple[tuple[str, str, str, str, str], ...
             part.cause.value,
             format_ns(round(part.ns)),
             format_percent(part.ns / idle.total_ns),
-            "removed" if part.cause is IdleCause.LAUNCHING else "remains",
+            _IDLE_OUTCOMES.get(part.cause, "remains"),
             part.source or "",
         )
         for part in idle.parts
@@ -294,7 +334,7 @@ def _pluralize_work(word: str, count: int) -> str:
 _NOT_CHECKED: Final = {
     NotChecked.STEPS_DIFFER: "whether steps differ: the trace has fewer than two",
     NotChecked.SOURCE_LINES: "source lines: the trace has no Python stacks (with_stack=True)",
-    NotChecked.OPERATORS: "operators: the trace was recorded without ProfilerActivity.CPU",
+    NotChecked.OPERATORS: "operators: the trace contains none",
     NotChecked.MOVED_INPUTS: (
         "whether inputs move between steps: `graphviz-dash doctor` checks this"
     ),
@@ -331,7 +371,28 @@ def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:
             return f"only {steps} ran the same work; 3 or more would be more reliable"
         case PredictionWarning.INCOMPLETE_TRACE:
             return f"the trace is incomplete: {prediction.incomplete}"
+        case PredictionWarning.LOST_RECORDS | PredictionWarning.GRAPHED_SHARE:
+            is_lost = warning is PredictionWarning.LOST_RECORDS
+            step = prediction.step
+            return _format_lost_records(step.integrity) if is_lost else _format_graphed_share(step)
     return _WARNINGS[warning]
+
+
+def _format_graphed_share(step: EagerStep) -> str:
+    return (
+        f"{format_count(step.graphed)} of {format_count(len(step))} kernels, memcpys and "
+        f"memsets ({format_percent(step.graphed / len(step))}) come from graph launches "
+        "and stay as they are: the gain is that of the other work"
+    )
+
+
+def _format_lost_records(integrity: TraceIntegrity) -> str:
+    lost = integrity.format_lost_work()
+    if not integrity.steps:
+        return f"{lost}: counts and busy time are lower bounds"
+    excluded = integrity.steps - len(integrity.complete_steps)
+    is_or_are = "is" if excluded == 1 else "are"
+    return f"{lost}; {excluded:,} of {integrity.steps:,} steps {is_or_are} excluded as incomplete"
 
 
 _WIDER_INTERVALS_NOTE: Final = (

@@ -9,8 +9,8 @@ from msgspec import Struct
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.metrics.registry import Metric
-from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.model.run import Manifest
+from graphviz_dash.narrative.memory_change import list_memory_changes
 from graphviz_dash.narrative.numbers import format_spread
 from graphviz_dash.units import format_bytes, pluralize
 
@@ -21,9 +21,24 @@ _TILE_LABELS: Final = {
     "step_time": "Step time",
     "launch_cpu_time": "Launch CPU time",
     "break_even": "Break-even replays",
-    "peak_reserved_change": "Peak memory",
 }
 """Metrics at the top of a comparison, with their labels."""
+
+MAIN_METRICS: Final = (
+    "step_time",
+    "recorded_step",
+    "speedup",
+    "recorded_speedup",
+    "launch_cpu_time",
+    "launches",
+    "gpu_busy",
+    "graph_time_share",
+    "break_even",
+    "peak_reserved_change",
+    "device_memory_change",
+    "iterate_reserved_change",
+)
+"""Metrics shown first, on pages and on the terminal."""
 
 _STEP_METRICS: Final = frozenset(
     {"speedup", "recorded_speedup", "step_saving", "recorded_saving", "break_even"}
@@ -54,11 +69,18 @@ def build_summary_tiles(comparison: Comparison, run: RunComparison) -> tuple[Til
         figure = run[metric]
         if figure.value is None:
             continue
-        value = format_change(figure) if metric == "peak_reserved_change" else figure.text
         note = _format_tile_note(metric, run, baseline) or format_spread(figure)
         doubted = metric in _STEP_METRICS and not run.replays_match
-        tiles.append(Tile(metric, label, value, note, doubted))
-    return tuple(tiles)
+        tiles.append(Tile(metric, label, figure.text, note, doubted))
+    return (*tiles, *build_memory_tiles(run))
+
+
+def build_memory_tiles(run: RunComparison) -> tuple[Tile, ...]:
+    """Build the tiles of both memory changes of ``run``, in the same order on every page."""
+    return tuple(
+        Tile(item.metric, item.label, item.text, f"of {item.total.text}")
+        for item in list_memory_changes(run)
+    )
 
 
 def _format_tile_note(metric: str, run: RunComparison, baseline: RunComparison | None) -> str:
@@ -66,18 +88,9 @@ def _format_tile_note(metric: str, run: RunComparison, baseline: RunComparison |
         return "replays compute a different result"
     if metric == "break_even":
         return f"one-time cost {run['one_off_cost'].text}"
-    if metric == "peak_reserved_change":
-        return f"of {run['peak_reserved'].text} reserved"
     if baseline is None or baseline[metric].value is None:
         return ""
     return f"{baseline.name} {baseline[metric].text}"
-
-
-def format_change(figure: MetricValue) -> str:
-    """Format a change with its sign; 0 becomes "unchanged", as ``0 B`` would read as a total."""
-    if not figure.value:
-        return figure.text if figure.value is None else "unchanged"
-    return f"+{figure.text}" if figure.value > 0 else figure.text
 
 
 def format_metric_title(metric: Metric) -> str:

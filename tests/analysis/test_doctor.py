@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.doctor import (
     EXIT_CODES,
@@ -12,6 +13,7 @@ from graphviz_dash.analysis.doctor import (
 )
 from graphviz_dash.model.doctor import (
     CheckStatus,
+    CodeLocation,
     DoctorReport,
     Finding,
     OutputCheck,
@@ -20,7 +22,12 @@ from graphviz_dash.model.doctor import (
     Severity,
 )
 from graphviz_dash.model.rules import RULES
-from tests.doctors import MOVED, OUTPUTS, READ, WAIT, report
+from graphviz_dash.narrative.doctor import (
+    format_caller,
+    format_doctor_verdict,
+    format_other_places,
+)
+from tests.doctors import MOVED, OUTPUTS, PLACE, READ, WAIT, report
 
 
 def test_every_rule_has_its_text() -> None:
@@ -35,7 +42,8 @@ def test_every_rule_has_its_text() -> None:
 def test_the_first_illegal_call_leads_whatever_the_order() -> None:
     found = diagnose(report(MOVED, WAIT, READ))
     assert found.findings == (READ, WAIT, MOVED)
-    assert (found.illegal_findings, found.silent_findings) == ((READ, WAIT), (MOVED,))
+    assert [group.findings for group in found.illegal_groups] == [(READ,), (WAIT,)]
+    assert [group.findings for group in found.silent_groups] == [(MOVED,)]
     assert found.outcome is CaptureOutcome.ILLEGAL
 
 
@@ -112,3 +120,25 @@ def test_what_was_broken_leads_and_what_was_left_unchecked_is_together() -> None
         RuleId.ESCAPED_WORK,
         RuleId.EMPTY_CAPTURE,
     }
+
+
+def test_findings_of_one_call_of_a_library_are_one_with_its_places() -> None:
+    def build(line: int, op: str = "aten::item") -> Finding:
+        place = CodeLocation("gpytorch/kernel.py", line, "forward", line, ())
+        return replace(READ, first=False, place=place, op=op, caller=PLACE)
+
+    findings = tuple(build(line) for line in range(10))
+    other_rule = replace(WAIT, place=PLACE)
+    found = diagnose(replace(report(), findings=(*findings, other_rule)))
+    assert [len(group.findings) for group in found.illegal_groups] == [10, 1]
+    places = format_other_places(found.groups[0])
+    assert places == tuple(f"gpytorch/kernel.py:{line} (aten::item)" for line in range(1, 10))
+    assert format_caller(found.groups[0].first) == "called at train.py:18 in train.<locals>.step"
+    verdict = format_doctor_verdict(found)
+    assert "at gpytorch/kernel.py:0" in verdict
+    assert "One more place after it" in verdict
+
+
+def test_findings_without_a_line_stay_apart() -> None:
+    found = diagnose(replace(report(), findings=(WAIT, replace(WAIT, op="cudaStreamSynchronize"))))
+    assert len(found.groups) == 2

@@ -52,7 +52,7 @@ from graphviz_dash.model.memory import (
     Stage,
 )
 from graphviz_dash.model.observers import ObservedSeries, Observer, ObserverPass
-from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
+from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording, WindowEnd
 from graphviz_dash.model.run import (
     Absent,
     Environment,
@@ -391,6 +391,11 @@ recordings = st.builds(
     marked=counts,
     window_refused=maybe() | texts,
     profiler_seen=st.booleans(),
+    window_open_ns=maybe() | counts,
+    window_close_ns=maybe() | counts,
+    window_ended_by=maybe() | st.sampled_from(WindowEnd),
+    cupti_attached=maybe() | texts,
+    end_seen=maybe() | st.booleans(),
     earlier_replays=counts,
     graphs=st.lists(
         st.builds(

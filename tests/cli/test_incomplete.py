@@ -60,7 +60,7 @@ def test_a_prediction_from_a_cut_trace_tells(folder: Path, invoke: Invoke) -> No
 @pytest.mark.usefixtures("cut")
 def test_validate_and_the_weak_figures_tell_too(invoke: Invoke) -> None:
     assert "The trace is truncated" in invoke("validate", EXPERIMENT).out
-    assert "The trace is truncated" in invoke("compare", EXPERIMENT).out
+    assert "The trace is truncated" in invoke("compare", EXPERIMENT, "--all").out
 
 
 @pytest.mark.usefixtures("folder")

@@ -17,7 +17,7 @@ def path(tmp_path: Path) -> str:
 
 
 def test_show_says_what_was_recorded_and_how_alignment_agrees(path: str, invoke: Invoke) -> None:
-    result = invoke("show", path)
+    result = invoke("show", path, "--all")
     assert result.code == 0
     lines = result.out.splitlines()
     begin = lines.index("Node-id pass: 4 records of 2 steps from cupti-python 13.0.1, 0 lost")

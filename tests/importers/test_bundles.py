@@ -9,15 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.nodes.node_table import build_table
 from graphviz_dash.analysis.ranks.ranks import group_rank_families
 from graphviz_dash.analysis.replays.replays import match_replays
+from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.errors import InputError
 from graphviz_dash.importers.bundles import ImportedRun, import_files
 from graphviz_dash.importers.group import get_common_name, strip_extensions
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.load import load_experiment, load_run
-from graphviz_dash.model.run import ExecutionMode
+from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.run import ExecutionMode, Experiment, Run
+from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from tests.experiments import replay_trace
 from tests.ingest.formats.test_debug_dot import VERBOSE
 from tests.ingest.formats.test_graph_data import DATA
@@ -279,9 +283,28 @@ class TestOtherSources:
         file = graph_level().write(tmp_path / "report.sqlite")
         (found,) = import_files([file], tmp_path / "out")
         assert reasons(found)["kernels within graphs"] == (
-            "the report traced 1 graph launches as single units; record it with "
+            "the report traced 1 graph launch as single units; record it with "
             "--cuda-graph-trace=node to see their kernels"
         )
+
+    def test_graphs_traced_as_a_whole_are_no_kernels(self, tmp_path: Path) -> None:
+        report = graph_level()
+        report.call("cudaStreamBeginCapture_v10000", 100, 1, 50)
+        for number in range(3):
+            report.call("cudaLaunchKernel_v7000", 200 + 100 * number, 2 + number, 50)
+        report.call("cudaStreamEndCapture_v10000", 600, 6, 50)
+        (found,) = import_files([report.write(tmp_path / "report.sqlite")], tmp_path / "out")
+        assert (
+            "as single units (3 nodes each, by the capture)"
+            in (reasons(found)["kernels within graphs"])
+        )
+        run = load_run(found.path)
+        assert run.replay_trace is not None
+        (step,) = find_steps(run.replay_trace)
+        assert (step.kernels, step.whole_graphs, step.graph_launches) == (0, 1, 1)
+        caveats = find_low_confidence(run)
+        assert "0 kernels, 0 copies, 0 sets, 1 graph traced as a whole" in caveats["no-steps"]
+        assert "--cuda-graph-trace=node" in caveats["unseen-graphs"]
 
     @pytest.mark.parametrize("pickled", [True, False])
     def test_a_memory_snapshot(self, tmp_path: Path, pickled: bool) -> None:
@@ -292,6 +315,13 @@ class TestOtherSources:
         assert memory is not None
         assert memory.reserved_bytes == 170
         assert found.sources[0].kind == "torch.cuda.memory snapshot"
+
+    def test_no_trace_means_no_times(self, tmp_path: Path) -> None:
+        file = tmp_path / "graph.pickle"
+        file.write_bytes(pickle.dumps(DATA))
+        (found,) = import_files([file], tmp_path / "out")
+        absent = {row.fact: row.reason for row in load_run(found.path).manifest.absent}
+        assert absent[Fact.CLEAN_PASS] == "imported without a trace, so there are no timings"
 
     def test_pickled_graph_data(self, tmp_path: Path) -> None:
         file = tmp_path / "graph.pickle"
@@ -317,6 +347,13 @@ class TestRefused:
         for folder in ("x", "y"):
             (tmp_path / folder).mkdir()
         files = [replay(tmp_path / folder / "a.json.gz") for folder in ("x", "y")]
+        names = [run.path.name for run in import_files(files, tmp_path / "out")]
+        assert names == ["x", "y"]
+
+    def test_two_of_one_name_in_folders_of_one_name(self, tmp_path: Path) -> None:
+        for folder in ("1/x", "2/x"):
+            (tmp_path / folder).mkdir(parents=True)
+        files = [replay(tmp_path / folder / "a.json.gz") for folder in ("1/x", "2/x")]
         with pytest.raises(InputError, match="two files of this name"):
             import_files(files, tmp_path / "out")
 
@@ -346,3 +383,10 @@ def test_the_samples_of_other_tests_import_too(tmp_path: Path) -> None:
     file = replay_trace().write(tmp_path / "own.json.gz")
     (found,) = import_files([file], tmp_path / "out")
     assert load_run(found.path).manifest.workload.traced_iterations == 3
+
+
+def find_low_confidence(run: Run) -> dict[str, str]:
+    """The words on each reason for low confidence, by its code."""
+    result = compare_runs(Experiment(run.path.parent, (run,)))
+    notes = describe_low_confidence(result[run.name].low_confidence)
+    return {note.code: f"{note.text} {note.advice}" for note in notes}

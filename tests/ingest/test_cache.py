@@ -18,6 +18,7 @@ import polars as pl
 import pytest
 from msgspec.structs import replace
 
+from graphviz_dash.bundle.write import compute_sha256
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest import cache as module
 from graphviz_dash.ingest import cache_entry as entries
@@ -31,6 +32,7 @@ from graphviz_dash.ingest.cache import (
 )
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
 from graphviz_dash.ingest.kineto.raw_events import read_raw_event
+from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.trace import Trace
@@ -151,13 +153,34 @@ def test_contents_a_manifest_vouches_for_are_known_wherever_they_lie(
 ) -> None:
     copy = tmp_path / "copy.json.gz"
     copy.write_bytes(SAMPLE.read_bytes())
-    open_trace(SAMPLE, cache=cache, sha256="0" * 64)
-    moved = open_trace(copy, cache=cache, sha256="0" * 64)
+    open_trace(SAMPLE, cache=cache, sha256=compute_sha256(SAMPLE))
+    moved = open_trace(copy, cache=cache, sha256=compute_sha256(SAMPLE))
     assert parses == [SAMPLE]
     assert moved.info.source == "copy.json.gz"
     assert read_raw_event(moved, "gpu", 0).fields["ph"] == "X"
     open_trace(copy, cache=cache, sha256="1" * 64)
     assert len(parses) == 2
+
+
+def test_no_entry_is_stored_under_a_hash_that_the_bytes_do_not_have(
+    tmp_path: Path, cache: TraceCache
+) -> None:
+    forged = tmp_path / "forged.json.gz"
+    forged.write_bytes(gzip.compress(replay_trace(steps=2).text().encode()))
+    claimed = compute_sha256(SAMPLE)
+    open_trace(forged, cache=cache, sha256=claimed)
+    expected = len(read_trace(SAMPLE).gpu)
+    assert len(open_trace(SAMPLE, cache=cache, sha256=claimed).gpu) == expected
+    # An entry that is damaged while the file has changed is not replaced by the new content either.
+    copy = tmp_path / "copy.json.gz"
+    shutil.copy(SAMPLE, copy)
+    opened = open_trace(copy, cache=cache, sha256=claimed)
+    copy.write_bytes(forged.read_bytes())
+    (entry,) = cache.list_entries()
+    (cache.folder / entry.key / "gpu.parquet").write_bytes(b"")
+    with pytest.raises(InputError, match="changed while it was open"):
+        assert opened.gpu is not None
+    assert len(open_trace(SAMPLE, cache=cache, sha256=claimed).gpu) == expected
 
 
 def test_other_limits_and_another_version_are_other_entries(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from graphviz_dash.bundle.files import can_follow
+from graphviz_dash.bundle.launch import find_launches
 from graphviz_dash.bundle.schema import SUPPORTED_VERSIONS
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.load import (
-    can_follow,
+    add_replay_trace,
     find_experiments,
     load_experiment,
     load_run,
@@ -280,8 +283,49 @@ def test_a_damaged_trace_is_found_when_it_is_read(tmp_path: Path) -> None:
         load_run(path / "graph", traces=False)
     with pytest.raises(InputError, match="sha256"):
         load_experiment(path)
+    run = load_experiment(path, traces=False).runs[1]
+    with pytest.raises(InputError, match="sha256"):
+        add_replay_trace(run)
     # Of all that is read nothing is taken unseen.
     clean = path / "graph" / "clean.json"
     clean.write_bytes(clean.read_bytes()[:-1] + b" ")
     with pytest.raises(InputError, match="sha256"):
         load_experiment(path, traces=False)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root to chown")
+def test_another_accounts_links_to_runs_are_not_followed(tmp_path: Path) -> None:
+    private = make_experiment(tmp_path / "private", ["eager", "graph"])
+    served = tmp_path / "served"
+    make_experiment(served / "own", ["eager"])
+    (served / "own" / "graph").symlink_to(private / "graph")
+    assert [run.name for run in load_experiment(served / "own").runs] == ["eager", "graph"]
+    os.lchown(served / "own" / "graph", 1001, 1001)
+    assert [run.name for run in load_experiment(served / "own").runs] == ["eager"]
+    (problem,) = search_experiments(served).problems
+    assert "graph: a link created by another account" in problem
+    (private / "launch.json").write_text("{}", encoding="utf-8")
+    (served / "launch.json").symlink_to(private / "launch.json")
+    assert find_launches(served) == [served]
+    os.lchown(served / "launch.json", 1001, 1001)
+    assert find_launches(served) == []
+
+
+def test_a_description_is_read_of_a_plain_file_alone(tmp_path: Path) -> None:
+    folder = make_experiment(tmp_path / "toy", ["eager"])
+    about = folder / "about.txt"
+    about.write_bytes(b"one \xff line\nanother\n")
+    assert load_experiment(folder).description == "one \N{REPLACEMENT CHARACTER} line"
+    about.write_text("x" * 2_000, encoding="utf-8")
+    assert len(load_experiment(folder).description or "") == 300
+    secret = tmp_path / "secret"
+    secret.write_text("password", encoding="utf-8")
+    about.unlink()
+    about.symlink_to(secret)
+    assert load_experiment(folder).description is None
+    about.unlink()
+    os.mkfifo(about)
+    assert load_experiment(folder).description is None
+    about.unlink()
+    about.mkdir()
+    assert load_experiment(folder).description is None

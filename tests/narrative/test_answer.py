@@ -8,19 +8,27 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.step_comparison.waterfall import Basis, Waterfall
+from graphviz_dash.features.memory.comparison import compare_memory
 from graphviz_dash.ingest.load import load_experiment, load_pair
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode
-from graphviz_dash.narrative.answer import Evidence, build_answer, build_run_answer, format_answer
+from graphviz_dash.narrative.answer import (
+    Answer,
+    Evidence,
+    build_answer,
+    build_run_answer,
+    format_answer,
+    format_parts,
+)
 from graphviz_dash.narrative.headline import build_headline, describe_run
 from graphviz_dash.narrative.prediction import (
     format_blocker,
     format_predicted_gain,
-    format_prediction_verdict,
+    format_short_verdict,
 )
-from graphviz_dash.units import format_ns
 from tests.analysis.eager_and_graph import both, eager, graphed
 from tests.analysis.frames import (
     GRAPH,
@@ -35,57 +43,77 @@ from tests.doctors import MOVED, report
 from tests.samples import SAMPLES, compared_sample
 
 
+def answer_of(comparison: Comparison) -> Answer:
+    answer = build_answer(comparison)
+    assert answer is not None
+    return answer
+
+
+def list_evidence(answer: Answer) -> list[Evidence]:
+    rows = [answer.verdict, *(parts for _, parts in answer.rows)]
+    return [part.evidence for parts in rows for part in parts if part.evidence]
+
+
 def test_where_nothing_could_be_compared_the_answer_says_why_and_what_is_to_gain() -> None:
     broken = make_run("graph", failures=(failure(),))
     found = compare_runs(make_experiment(eager(), broken))
     outlook = found["eager"].graph_prediction
     assert isinstance(outlook, Prediction)
-    assert format_answer(build_answer(found)) == (
-        "Not in its current form: graph failed in its clean pass at model.py:12. Each step of "
-        "eager takes 1.00 ms; the GPU is idle for 925 µs (92.5%), the time that graphs "
-        f"could save. With CUDA graphs it is predicted to be {format_predicted_gain(outlook)}."
+    answer = build_answer(found)
+    assert answer is not None
+    assert format_parts(answer.verdict) == (
+        "Not in its current form: graph failed in its clean pass at model.py:12."
     )
-    assert [piece.evidence for piece in build_answer(found) if piece.evidence] == [
+    assert format_parts(answer.next_step) == (
+        "fix the failure; each step of eager takes 1.00 ms, with an idle GPU for 925 µs (92.5%); "
+        f"with CUDA graphs it is predicted to be {format_predicted_gain(outlook)}"
+    )
+    assert answer.costs == ()
+    assert list_evidence(answer) == [
         Evidence.FAILURES,
         Evidence.ITERATIONS,
         Evidence.TIME_BREAKDOWN,
         Evidence.PREDICTED,
     ]
-    assert build_answer(compare_runs(make_experiment(broken))) == ()
+    assert build_answer(compare_runs(make_experiment(broken))) is None
     assert build_answer(both()) == build_run_answer(both()["graph"])
 
 
 def test_a_mean_of_very_different_steps_is_told_as_one() -> None:
     alone = compare_runs(load_experiment(SAMPLES / "recorded-server", traces=False))
-    assert format_answer(build_answer(alone)).startswith(
-        "No baseline: this experiment has one run. Step time: 14.2 ms on average, single steps "
-        "325 µs to 36.8 ms on the CPU."
+    assert format_answer(answer_of(alone)).splitlines()[0] == (
+        "No baseline: median step 797 µs, 90% within 325 µs to 36.8 ms."
     )
+    assert build_headline(alone).endswith("median step 797 µs, 90% within 325 µs to 36.8 ms")
     steady = compare_runs(load_experiment(SAMPLES / "recorded-batching", traces=False))
-    assert "on average" not in format_answer(build_answer(steady))
+    assert "median" not in format_answer(answer_of(steady))
 
 
 def test_where_there_is_nothing_to_compare_the_answer_says_why_and_what_a_step_takes() -> None:
-    alone = build_answer(compare_runs(make_experiment(graphed())))
-    assert format_answer(alone) == (
-        "No baseline: this experiment has one run. Step time: 125 µs. 100% of its GPU time comes "
-        "from graphs; the GPU is idle in 40.0% of the step."
-    )
-    untraced = build_answer(compare_runs(make_experiment(eager(trace=None))))
-    assert format_answer(untraced) == (
-        "No baseline: this experiment has one run, and a graph cannot be predicted from it: the "
-        "bundle has no traced pass. Step time: 1.00 ms."
-    )
+    alone = answer_of(compare_runs(make_experiment(graphed())))
+    assert format_answer(alone).splitlines() == [
+        "No baseline: 125 µs per step.",
+        "Because:   this experiment has one run",
+        "Next step: record a run without graphs as baseline; 100% of the GPU time comes from "
+        "graphs, and the GPU is idle for 40.0% of the step",
+    ]
+    untraced = answer_of(compare_runs(make_experiment(eager(trace=None))))
+    assert format_answer(untraced).splitlines() == [
+        "No baseline: 1.00 ms per step.",
+        "Because:   this experiment has one run, and a graph cannot be predicted from it: the "
+        "bundle has no traced pass",
+    ]
     traces = make_experiment(graphed(clean=None), replace(graphed(clean=None), path=Path("other")))
-    untimed = build_answer(compare_runs(traces, "graph"))
-    assert format_answer(untimed) == (
-        "Not available: no run has clean timings. Step time under the profiler: 150 µs in graph, "
-        "150 µs in other."
-    )
-    evidence = [(piece.evidence, piece.metric) for piece in untimed if piece.evidence]
+    untimed = answer_of(compare_runs(traces, "graph"))
+    assert format_answer(untimed).splitlines() == [
+        "Nothing to compare: under the profiler, 150 µs per step in graph, 150 µs per step in "
+        "other.",
+        "Because:   no run has clean timings",
+    ]
+    evidence = [(part.evidence, part.metric) for part in untimed.verdict if part.evidence]
     assert evidence == [(Evidence.FIGURES, "traced_step_time")] * 2
-    lost = build_answer(compare_runs(make_experiment(eager(clean=None, trace=None))))
-    assert format_answer(lost).endswith("the bundle has no traced pass.")
+    lost = answer_of(compare_runs(make_experiment(eager(clean=None, trace=None))))
+    assert format_answer(lost).endswith("the bundle has no traced pass")
 
 
 def test_an_eager_run_alone_is_answered_by_what_its_trace_predicts() -> None:
@@ -93,15 +121,16 @@ def test_an_eager_run_alone_is_answered_by_what_its_trace_predicts() -> None:
     outlook = found["eager"].graph_prediction
     assert isinstance(outlook, Prediction)
     assert found.predicted_run is found["eager"]
-    said = build_answer(found)
-    assert format_answer(said) == (
-        f"{format_prediction_verdict(outlook)} The GPU is idle for 92.5% of that step. "
-        "Predicted from the "
-        "trace of eager; no graph was measured."
-    )
-    assert [piece.evidence for piece in said if piece.evidence] == [
+    said = answer_of(found)
+    assert format_answer(said).splitlines()[:2] == [
+        format_short_verdict(outlook),
+        "Because:   the GPU is idle for 92.5% of that step; predicted gain "
+        f"{format_predicted_gain(outlook)}; from the trace of eager, no graph was measured",
+    ]
+    assert list_evidence(said)[:3] == [
         Evidence.PREDICTED,
         Evidence.TIME_BREAKDOWN,
+        Evidence.PREDICTED,
     ]
     assert format_predicted_gain(outlook) in build_headline(found)
     # What was measured goes before what is predicted.
@@ -121,9 +150,8 @@ def test_what_stops_a_capture_is_in_the_answer() -> None:
     found = compare_runs(make_experiment(make_run("eager", trace=frames.trace())))
     outlook = found["eager"].graph_prediction
     assert isinstance(outlook, Prediction)
-    assert f"Blocked by: {format_blocker(outlook.blockers[0])}." in format_answer(
-        build_answer(found)
-    )
+    assert format_parts(answer_of(found).next_step) == f"fix {format_blocker(outlook.blockers[0])}"
+    assert "after one fix" in format_parts(answer_of(found).verdict)
 
 
 def test_overlap_is_called_overlap_and_no_less_work() -> None:
@@ -143,7 +171,7 @@ def test_overlap_is_called_overlap_and_no_less_work() -> None:
             make_run("graph", clean=clean_timings([6_100] * 40, launch=6_000), trace=after),
         )
     )
-    assert "more overlap on the GPU" in format_answer(build_answer(found))
+    assert "more overlap on the GPU" in format_answer(answer_of(found))
     assert found["graph"]["overlap_change"].value == 2_900
 
 
@@ -156,25 +184,29 @@ def test_two_recorded_programs_are_divided_by_their_traced_steps() -> None:
     assert divided.saved.total == divided.before_ns - divided.after_ns
     # Never mixed with what was timed without a profiler.
     assert found["graphed"]["gaps_removed"].value is None
-    said = format_answer(build_answer(found))
-    assert f"under the profiler {format_ns(divided.saved.gaps)} less launch overhead" in said
+    # 5.92 ms of the profiled step cannot be the cause of 3.38 ms.
+    assert divided.saved.gaps > found["graphed"].saving.value
+    assert format_parts(answer_of(found).because) == (
+        "less launch overhead, 100% of the difference under the profiler"
+    )
 
 
 def test_a_graph_that_replays_other_work_is_not_worth_it_as_it_stands() -> None:
     examined = replace(make_run("doctor", ExecutionMode.GRAPH), doctor=report(MOVED, captured=True))
     found = compare_runs(make_experiment(eager(), graphed(), examined))
-    assert format_answer(build_answer(found)).startswith(
-        "Not in its current form: replays compute a different result. As timed, graph is 8.00x "
-        "faster than eager"
+    assert format_parts(answer_of(found).verdict) == (
+        "Not in its current form: replays compute a different result, though graph is 8.00x "
+        "faster than eager."
     )
     # Nothing is paid back by what is wrong.
-    assert "paid back" not in format_answer(build_answer(found))
-    assert build_headline(found).endswith("; but replays compute a different result")
-    assert build_answer(found)[1].evidence is Evidence.FAILURES
+    assert "paid back" not in format_answer(answer_of(found))
+    assert "replays compute a different result" in build_headline(found)
+    assert answer_of(found).verdict[1].evidence is Evidence.FAILURES
+    assert [part.page for part in answer_of(found).next_step if part.page] == ["doctor"]
     assert found.examinations == (("doctor", report(MOVED, captured=True)),)
     matching = replace(make_run("doctor", ExecutionMode.GRAPH), doctor=report(captured=True))
     found = compare_runs(make_experiment(eager(), graphed(), matching))
-    assert format_answer(build_answer(found)).startswith("Yes: ")
+    assert format_answer(answer_of(found)).startswith("Yes: ")
 
 
 def test_replays_of_other_work_are_the_outcome_only_where_no_others_are() -> None:
@@ -192,7 +224,7 @@ def test_replays_of_other_work_are_the_outcome_only_where_no_others_are() -> Non
         "callables": True,
     }
     assert found.best is found["callables"]
-    assert format_answer(build_answer(found)).startswith("Yes: callables is 2.00x faster")
+    assert format_answer(answer_of(found)).startswith("Yes: callables is 2.00x faster")
     assert "replays compute a different result" not in describe_run(found["callables"])
     against_it = compare_runs(make_experiment(eager(), graphed(), parts, examined), "graph")
     assert not against_it["eager"].replays_match
@@ -201,10 +233,12 @@ def test_replays_of_other_work_are_the_outcome_only_where_no_others_are() -> Non
 
 def test_a_difference_within_the_noise_is_none() -> None:
     alike = graphed(clean=clean_timings([1_000_000] * 40, lives=(LIFE,)), memory=None)
-    found = format_answer(build_answer(compare_runs(make_experiment(eager(), alike))))
-    assert found.startswith(
-        "No significant difference between graph and eager: 1.00 ms instead of 1.00 ms per step"
+    found = format_answer(answer_of(compare_runs(make_experiment(eager(), alike))))
+    assert found.splitlines()[0] == (
+        "No significant difference between graph and eager: 1.00 ms instead of 1.00 ms per step."
     )
+    assert "less" not in found
+    assert "more launch" not in found
 
 
 @pytest.mark.parametrize(
@@ -212,19 +246,39 @@ def test_a_difference_within_the_noise_is_none() -> None:
 )
 def test_a_slight_speedup_is_hardly_one(wall: int, lead: str) -> None:
     found = compare_runs(make_experiment(eager(), graphed(clean=clean_timings([wall] * 40))))
-    assert format_answer(build_answer(found)).startswith(lead)
+    assert format_answer(answer_of(found)).startswith(lead)
 
 
 def test_a_compilation_was_not_timed() -> None:
     compiled = make_run("compile", clean=clean_timings([500_000] * 40, lives=(LIFE,)))
-    found = format_answer(build_answer(compare_runs(make_experiment(eager(), compiled))))
-    assert "The one-time cost of compilation was not timed" in found
+    found = format_answer(answer_of(compare_runs(make_experiment(eager(), compiled))))
+    assert "compilation, not timed" in found
 
 
 def test_runs_of_different_work_are_no_answer_to_whether_graphs_are_worth_it() -> None:
     pair = load_pair((SAMPLES / "fork-join/eager", SAMPLES / "superset/graph"), traces=False)
-    told = format_answer(build_answer(compare_runs(pair, pair.runs[0].name)))
-    assert told.startswith(
+    found = compare_runs(pair, pair.runs[0].name)
+    answer = answer_of(found)
+    assert format_parts(answer.verdict) == (
         "Different workloads: graph@superset is 5.83x faster than eager@fork-join, 113 µs "
-        "instead of 660 µs per step. One-time cost: 996 µs, with "
+        "instead of 660 µs per step."
     )
+    assert answer.costs == ()
+    run = found["graph@superset"]
+    for metric in ("break_even", "peak_reserved_change", "device_memory_change"):
+        assert run[metric].value is None
+        assert run[metric].missing.reason == "the baseline eager@fork-join has a different workload"
+    assert compare_memory(found).differences == ()
+
+
+def test_two_versions_of_one_mode_are_a_regression_or_an_improvement() -> None:
+    pair = load_pair((SAMPLES / "mlp-train/graph", SAMPLES / "all-nodes/graph"), traces=False)
+    before, after = pair.runs
+    same = replace(after, manifest=replace(after.manifest, workload=before.manifest.workload))
+    slower = compare_runs(replace(pair, runs=(same, before)), same.name)[before.name]
+    answer = build_run_answer(slower)
+    assert answer is not None
+    assert format_parts(answer.verdict).startswith("Regression: graph@mlp-train is ")
+    assert "once" not in format_parts(answer.costs)
+    assert slower["break_even"].value is None
+    assert format_parts(answer.next_step).startswith("recorded 2026-11-")

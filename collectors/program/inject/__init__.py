@@ -1,1 +1,1 @@
-"""The folder that is put on PYTHONPATH of a program that we run; Python imports sitecustomize."""
+"""Folder that is put on PYTHONPATH of a recorded program. Python imports its sitecustomize."""

@@ -1,13 +1,11 @@
-"""Runs in every Python process of a program under our hooks, before the program's first line.
+"""Install the recorder's hook in each Python process of a program, before its first line.
 
-Python imports a module of this name when it starts. This one lies first on PYTHONPATH
-(:mod:`collectors.program.launcher` puts it there), notes the process, asks for the hook to be
-called when torch has been imported, and then leaves no trace: the folder is taken off sys.path, and
-a sitecustomize of the user's, which this one hid, is imported after all. Standard library only, for
-the process may be any Python.
+Python imports a module of this name when it starts. :mod:`collectors.program.launcher` puts this
+one first on PYTHONPATH. It notes the process, requests a call of the hook after the import of
+torch, removes its folder from sys.path, and imports the sitecustomize that it hid. It uses the
+standard library only, because the process may be any Python.
 
-Whatever goes wrong here is ours and not the program's: it goes into the note, or nowhere where even
-that cannot be written.
+Errors go into the note. If that cannot be written either, they are ignored.
 """
 
 from __future__ import annotations
@@ -23,18 +21,18 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-# What only types need, typing itself too, takes longer to import than all the rest, and every
-# process of the program would wait for it.
+# Imports for types only, including typing, take longer than all others and would delay every
+# process of the program.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from importlib.abc import Loader
 
 
 class _Note:
-    """What the parent reads about this process when the program has ended, in the folder ``notes``.
+    """Note for the parent about this process, in the folder ``notes``.
 
-    Its name has process and time: a program that executes itself again keeps its process, and a
-    number is given again to another one.
+    Its name contains process id and time: a program that executes itself again keeps its id, and
+    the system reuses ids.
     """
 
     def __init__(self, notes: Path) -> None:
@@ -43,9 +41,9 @@ class _Note:
         self._pid = 0
 
     def write(self, torch: bool, error: str | None) -> None:
-        """Writes it, or writes it anew; not at all where the folder is gone or the disk full."""
+        """Write or rewrite the note. Does nothing if the folder is gone or the disk is full."""
         if self._pid != os.getpid():
-            # The first of this process: a fork is another one, and leaves its parent's alone.
+            # First note of this process: a fork is another process and keeps its parent's note.
             self._pid = os.getpid()
             self._name = f"{self._pid}-{time.time_ns()}"
         content = {
@@ -61,12 +59,12 @@ class _Note:
 
 
 def _plain(text: str) -> str:
-    """Without what no JSON can hold, such as bytes of a path that are no text."""
+    """Escape characters that JSON cannot contain, such as non-text bytes of paths."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 class _AfterTorch:
-    """A finder that finds nothing itself, but has torch's loader call the hook when it is done."""
+    """Finder that finds nothing, but makes torch's loader call the hook."""
 
     def __init__(self, hook: str, note: _Note) -> None:
         self._hook = hook
@@ -76,13 +74,12 @@ class _AfterTorch:
     def find_spec(
         self, name: str, path: object = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """torch's spec as the other finders give it, its loader followed by the hook."""
-        # Programs also ask whether there is a torch without importing it.
+        """Return torch's spec from the other finders, with a loader that calls the hook."""
+        # Programs also look for torch without importing it.
         if name != "torch" or self._asking:
             return None
         self._asking = True
-        # A torch without a spec, a loader that cannot be followed, a finder that raises: the other
-        # finders are asked once more, as if this one were not there.
+        # On any failure the other finders search again, as if this one were absent.
         with suppress(Exception):
             spec = importlib.util.find_spec("torch")
             if spec is not None and spec.loader is not None:
@@ -108,14 +105,16 @@ class _AfterTorch:
 
 
 class _HiddenFrame:
-    """As ``collectors.guard.HIDDEN_FRAME``, which must not be imported yet: the frame of ours that
-    enters it is not in the traceback that the program prints."""
+    """Context that removes the entering frame from tracebacks.
+
+    Copy of ``collectors.guard.HIDDEN_FRAME``, which must not be imported yet.
+    """
 
     def __enter__(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """The error goes on."""
+        """Remove the frame. The error continues."""
         if error is not None and error.__traceback__ is not None:
             error.__traceback__ = error.__traceback__.tb_next
 
@@ -124,19 +123,21 @@ _HIDDEN_FRAME = _HiddenFrame()
 
 
 class _Refusal:
-    """Keeps an error from the program, as ``collectors.guard.Guard`` does, which must not be
-    imported yet: whatever a library of that Python makes of being imported must not come out of
-    the program's own ``import torch``. What ends a program is no Exception, and goes on."""
+    """Context that swallows an error, so that ``import torch`` of the program does not fail.
+
+    Copy of ``collectors.guard.Guard``, which must not be imported yet. Exceptions that end the
+    program continue.
+    """
 
     def __init__(self) -> None:
         self.text: str | None = None
-        """The error in words."""
+        """Description of the error."""
 
     def __enter__(self) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        """Whether it was kept."""
+        """Swallow an error and keep its description."""
         if not isinstance(error, Exception):
             return False
         named = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
@@ -145,7 +146,7 @@ class _Refusal:
 
 
 def _call_hook(hook: str, note: _Note) -> None:
-    """Calls ``module:function`` without arguments; what goes wrong is noted, never raised."""
+    """Call ``module:function`` without arguments and note errors."""
     module, _, function = hook.partition(":")
     error = _hidden(module)
     if error is None:
@@ -157,9 +158,12 @@ def _call_hook(hook: str, note: _Note) -> None:
 
 
 def _hidden(module: str) -> str | None:
-    """Why ``module`` must not be imported: another package of its name comes first, which is the
-    program's own and would be run too early. None where it is the one that is meant, or is not
-    there at all."""
+    """Explain why ``module`` must not be imported: another package of its name comes first on
+    sys.path.
+
+    That package belongs to the program and would run too early. None if the right one comes first,
+    or none exists.
+    """
     package, *inner = module.split(".")
     with suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(package)
@@ -181,17 +185,16 @@ def _start() -> None:
 
 
 def _import_hidden() -> None:
-    """The sitecustomize that Python would have found without this one, if there is any."""
+    """Import the sitecustomize that Python would have found without this one.
+
+    Raises:
+        ModuleNotFoundError: There is none. Python's site module expects that error.
+    """
     here = str(Path(__file__).parent)
     sys.path[:] = [entry for entry in sys.path if entry != here]
-    ours = sys.modules.pop("sitecustomize", None)
-    try:
-        importlib.import_module("sitecustomize")
-    except ModuleNotFoundError as error:
-        if error.name != "sitecustomize":
-            raise
-        if ours is not None:
-            sys.modules["sitecustomize"] = ours
+    sys.path_importer_cache.pop(here, None)
+    sys.modules.pop("sitecustomize", None)
+    importlib.import_module("sitecustomize")
 
 
 if __name__ == "sitecustomize":

@@ -1,1 +1,1 @@
-"""The loop of a program with many graphs: what is noted while it runs, and what is made of that."""
+"""The loop of a program with many graphs: events recorded at runtime, and their interpretation."""

@@ -1,4 +1,4 @@
-"""From the events of a process to its loop: steps, families and keys."""
+"""Assemble the loop of a process from its events: steps, families and keys."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from graphviz_dash.model.recording import BoundaryKind
 
 @dataclass
 class StepEvents:
-    """A step as it is found: its events, and the scope that it is in, if any."""
+    """Events of one step, and its scope, if any."""
 
     scope: ScopeFacts | None = None
-    """What the program or its engine says of it."""
+    """Facts from the program or its engine."""
     thread: int = 0
-    """Which thread ran it."""
+    """Thread of the step."""
     begin: int = 0
-    """When it began."""
+    """Start of the step."""
     end: int = 0
-    """When its last call returned."""
+    """End of its last call."""
     replays: list[Event] = field(default_factory=list)
-    """The launches of graphs."""
+    """Launches of graphs."""
     captures: list[Event] = field(default_factory=list)
-    """The captures."""
+    """Captures."""
     passes: list[Event] = field(default_factory=list)
     """Calls of modules whose forward is captured elsewhere."""
 
     def add(self, event: Event) -> None:
-        """Puts an event to the others of its kind."""
+        """Add an event by its kind."""
         {
             EventKind.REPLAY: self.replays,
             EventKind.CAPTURE: self.captures,
@@ -53,12 +53,12 @@ class StepEvents:
 
     @property
     def graphs(self) -> tuple[int, ...]:
-        """What it replayed, in order; what it captured where it captured."""
+        """Replayed graphs in order, or captured graphs in a step that captures."""
         return tuple(event.ref for event in self.captures or self.replays)
 
     @property
     def kind(self) -> StepKind:
-        """How it ran."""
+        """Execution mode of the step."""
         if self.captures:
             return StepKind.CAPTURE
         if not self.replays:
@@ -66,19 +66,19 @@ class StepEvents:
         return StepKind.REPLAY if len(self.replays) == 1 else StepKind.SEGMENTS
 
 
-def assemble(
+def assemble_loop(
     events: Iterable[Event],
     facts: LoopFacts,
     graphs: Sequence[str],
     boundary: BoundaryKind | None,
 ) -> ProgramLoop:
-    """The loop of a process.
+    """Assemble the loop of a process.
 
     Args:
-        events: what it noted, in any order.
-        facts: what the numbers in them mean; a row for each of ``graphs``.
-        graphs: the ids of its graphs, by their numbers.
-        boundary: what ends a step by the step clock.
+        events: Events in any order.
+        facts: Meaning of the numbers in events; a row for each of ``graphs``.
+        graphs: Ids of graphs, by their numbers.
+        boundary: Description of the event that ends a step.
     """
     by_kind: dict[EventKind, list[Event]] = {kind: [] for kind in EventKind}
     for event in sorted(events, key=lambda event: event.begin):
@@ -91,11 +91,11 @@ def assemble(
         ),
         key=lambda event: event.begin,
     )
-    scoped, rest = _in_scopes(by_kind[EventKind.SCOPE], work, facts)
+    scoped, rest = _split_by_scopes(by_kind[EventKind.SCOPE], work, facts)
     if boundary in BOUNDED:
-        unscoped = _between(by_kind[EventKind.STEP], rest)
+        unscoped = _split_by_ends(by_kind[EventKind.STEP], rest)
     else:
-        unscoped = _by_order(rest, facts)
+        unscoped = _split_by_order(rest, facts)
     steps = sorted((*scoped, *unscoped), key=lambda step: step.begin)
     book = FamilyBook(facts, graphs)
     for step in steps:
@@ -104,27 +104,29 @@ def assemble(
     for step in steps:
         if step.replays and not step.captures:
             book.expect(step.graphs, step.scope)
-    placed = [(step, *_place(step, book)) for step in steps]
+    placed = [(step, *_find_member(step, book)) for step in steps]
     profiled = min((event.begin for event in by_kind[EventKind.PROFILER]), default=None)
     gpu = {(event.ref, event.begin): event.end for event in by_kind[EventKind.GPU]}
     kept = placed[:MAX_LOOP_STEPS]
-    families = book.families()
+    families = book.build_families()
     return ProgramLoop(
         families=families,
-        graphs=_costs(by_kind[EventKind.REPLAY], gpu, facts, graphs, profiled),
-        steps=_columns(kept, book, families, gpu),
+        graphs=_build_costs(by_kind[EventKind.REPLAY], gpu, facts, graphs, profiled),
+        steps=_build_columns(kept, book, families, gpu),
         steps_seen=len(steps) + facts.dropped,
         clean_steps=sum(profiled is None or step.end <= profiled for step, *_ in kept),
-        window_steps=_marked(by_kind[EventKind.MARK], [step for step, *_ in kept]),
+        window_steps=_find_marked_steps(by_kind[EventKind.MARK], [step for step, *_ in kept]),
         engine=facts.engine,
     )
 
 
-def _in_scopes(
+def _split_by_scopes(
     scopes: Sequence[Event], work: Sequence[Event], facts: LoopFacts
 ) -> tuple[list[StepEvents], list[Event]]:
-    """A step for each scope that is in no other, and the events that are in none. A thread that has
-    none of its own, as autograd's, works for the scope that is open meanwhile."""
+    """Build a step for each outermost scope, and return the events outside of scopes.
+
+    A thread without scopes, such as autograd's, works for the scope that is open at that time.
+    """
     labelled = {event.thread for event in scopes if facts.scopes[event.ref].label}
     outermost: defaultdict[int, list[StepEvents]] = defaultdict(list)
     for event in sorted(scopes, key=lambda event: (event.begin, -event.end)):
@@ -147,19 +149,19 @@ def _in_scopes(
     return [step for steps in outermost.values() for step in steps], rest
 
 
-def _between(ends: Sequence[Event], work: Sequence[Event]) -> list[StepEvents]:
-    """A step for the events between two ends of steps; what comes after the last one is no whole
-    step."""
+def _split_by_ends(ends: Sequence[Event], work: Sequence[Event]) -> list[StepEvents]:
+    """Build a step for the events between two ends of steps. Events after the last end are
+    incomplete."""
     times = [event.begin for event in ends]
     groups: defaultdict[int, list[Event]] = defaultdict(list)
     for event in work:
         groups[bisect_right(times, event.begin)].append(event)
     groups.pop(len(times), None)
-    return [_step_of(group) for group in groups.values()]
+    return [_build_step(group) for group in groups.values()]
 
 
-def _by_order(work: Sequence[Event], facts: LoopFacts) -> list[StepEvents]:
-    """Steps of graphs that come in a fixed order, of captures, and of eager passes."""
+def _split_by_order(work: Sequence[Event], facts: LoopFacts) -> list[StepEvents]:
+    """Build steps from graphs in a fixed order, captures, and eager passes."""
     threads: defaultdict[int, list[Event]] = defaultdict(list)
     for event in work:
         threads[event.thread].append(event)
@@ -175,28 +177,27 @@ def _by_order(work: Sequence[Event], facts: LoopFacts) -> list[StepEvents]:
             )
 
         units = replay_units([event.ref for event in replays], may_follow)
-        steps += [_step_of(replays[begin:end]) for begin, end in units]
-        steps += _captures_and_passes(events)
+        steps += [_build_step(replays[begin:end]) for begin, end in units]
+        steps += _split_captures(events)
     return steps
 
 
-def _captures_and_passes(events: Sequence[Event]) -> Iterable[StepEvents]:
-    """Captures with the passes that warm up for them, and the passes that do not, which are
-    fallbacks."""
+def _split_captures(events: Sequence[Event]) -> Iterable[StepEvents]:
+    """Separate captures with their warmup passes from other passes, which are fallbacks."""
     waiting: list[Event] = []
     for event in events:
         if event.kind is EventKind.CAPTURE:
-            yield _step_of([*waiting, event])
+            yield _build_step([*waiting, event])
             waiting = []
         elif event.kind is EventKind.REPLAY:
-            yield from (_step_of([event]) for event in waiting)
+            yield from (_build_step([event]) for event in waiting)
             waiting = []
         else:
             waiting.append(event)
-    yield from (_step_of([event]) for event in waiting)
+    yield from (_build_step([event]) for event in waiting)
 
 
-def _step_of(events: Sequence[Event]) -> StepEvents:
+def _build_step(events: Sequence[Event]) -> StepEvents:
     first, end = events[0], max(event.end for event in events)
     step = StepEvents(None, first.thread, first.begin, end)
     for event in events:
@@ -204,20 +205,20 @@ def _step_of(events: Sequence[Event]) -> StepEvents:
     return step
 
 
-def _place(step: StepEvents, book: FamilyBook) -> tuple[int | None, int | None]:
-    """The numbers of a step's family and member."""
+def _find_member(step: StepEvents, book: FamilyBook) -> tuple[int | None, int | None]:
+    """Return the numbers of a step's family and member."""
     if step.kind is StepKind.FALLBACK:
-        return book.family_of_fallback(step.scope, _first_pass(step)), None
+        return book.find_fallback_family(step.scope, _find_first_pass(step)), None
     if step.captures:
-        return book.member_captured(step.graphs, step.scope)
-    return book.member_of(step.graphs, step.scope)
+        return book.find_captured_member(step.graphs, step.scope)
+    return book.find_member(step.graphs, step.scope)
 
 
-def _first_pass(step: StepEvents) -> int | None:
+def _find_first_pass(step: StepEvents) -> int | None:
     return step.passes[0].ref if step.passes else None
 
 
-def _columns(
+def _build_columns(
     placed: Sequence[tuple[StepEvents, int | None, int | None]],
     book: FamilyBook,
     families: Sequence[GraphFamily],
@@ -227,9 +228,9 @@ def _columns(
     rows = []
     for step, family, member in placed:
         scope, kind = step.scope, step.kind
-        real, method = _real_size(scope, kind)
+        real, method = _find_real_size(scope, kind)
         if real is None and kind is StepKind.FALLBACK and family is not None:
-            real = book.size_of_pass(family, _first_pass(step))
+            real = book.find_pass_size(family, _find_first_pass(step))
             method = None if real is None else SizeMethod.SHAPES
         times = [gpu.get((event.ref, event.begin)) for event in step.replays]
         sampled = [time for time in times if time is not None]
@@ -240,7 +241,7 @@ def _columns(
                 family,
                 member,
                 real,
-                _padded(families, family, member),
+                _find_padded_size(families, family, member),
                 method,
                 threads.setdefault(step.thread, len(threads)),
                 max(0, step.begin),
@@ -253,26 +254,30 @@ def _columns(
     return LoopSteps(*columns)
 
 
-def _padded(families: Sequence[GraphFamily], family: int | None, member: int | None) -> int | None:
+def _find_padded_size(
+    families: Sequence[GraphFamily], family: int | None, member: int | None
+) -> int | None:
     if family is None or member is None:
         return None
     key, axis = families[family].members[member].key, families[family].size_axis
     return None if key is None or axis is None else key[axis]
 
 
-def _real_size(scope: ScopeFacts | None, kind: StepKind) -> tuple[int | None, SizeMethod | None]:
+def _find_real_size(
+    scope: ScopeFacts | None, kind: StepKind
+) -> tuple[int | None, SizeMethod | None]:
     if scope is None:
         return None, None
     method = SizeMethod.LABEL if scope.label else SizeMethod.ENGINE
     if scope.real is not None:
         return scope.real, method
-    # What runs eagerly is not padded: the key is what was asked for.
+    # Eager steps are not padded: their key is the requested size.
     if kind is StepKind.FALLBACK and scope.key:
         return scope.key[0], method
     return None, None
 
 
-def _costs(
+def _build_costs(
     replays: Sequence[Event],
     gpu: dict[tuple[int, int], int],
     facts: LoopFacts,
@@ -296,8 +301,8 @@ def _costs(
                 graph=graph_id,
                 instantiate_ns=own.instantiate_ns,
                 first_launch_ns=launches[0] if launches else None,
-                launch_ns=_thinned(launches[1:]),
-                gpu_ns=_thinned(samples[number]),
+                launch_ns=_select_evenly(launches[1:]),
+                gpu_ns=_select_evenly(samples[number]),
                 pool=own.pool,
                 pool_added_bytes=own.pool_added_bytes,
                 own_bytes=own.own_bytes,
@@ -307,14 +312,16 @@ def _costs(
     return tuple(rows)
 
 
-def _thinned(values: Sequence[int]) -> tuple[int, ...]:
-    """At most LAUNCHES_KEPT of them, evenly over all."""
+def _select_evenly(values: Sequence[int]) -> tuple[int, ...]:
+    """Select at most LAUNCHES_KEPT items, evenly spaced."""
     if len(values) <= MAX_LAUNCH_SAMPLES:
         return tuple(values)
     return tuple(values[at * len(values) // MAX_LAUNCH_SAMPLES] for at in range(MAX_LAUNCH_SAMPLES))
 
 
-def _marked(marks: Sequence[Event], steps: Sequence[StepEvents]) -> tuple[int | None, ...]:
+def _find_marked_steps(
+    marks: Sequence[Event], steps: Sequence[StepEvents]
+) -> tuple[int | None, ...]:
     begins = [step.begin for step in steps]
     rows: list[int | None] = []
     for mark in sorted(marks, key=lambda mark: mark.ref):

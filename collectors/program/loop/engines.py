@@ -1,6 +1,5 @@
-"""Engines whose steps tell of themselves: what their public state says is read, and nothing of them
-is changed but the method that runs a step, which is called as it was.
-"""
+"""Read step facts from engines: only public state is read, and only the method that runs a step is
+wrapped."""
 
 from __future__ import annotations
 
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from importlib.abc import Loader
 
 StepEnded = Callable[[str, ScopeFacts, int], None]
-"""Gets the engine with its version, what it says of a step, and when the step began."""
+"""Receives the engine with its version, its facts about a step, and the start of the step."""
 
 
 class EngineWatch:
-    """Follows the engines that the program imports, until it is stopped."""
+    """Follows engines that the program imports, until it is stopped."""
 
     def __init__(self, ended: StepEnded, guard: Guard) -> None:
         self._ended = ended
@@ -35,30 +34,32 @@ class EngineWatch:
         self._finder: _AfterImport | None = None
 
     def start(self) -> None:
-        """Follows the engines that are there, and those that will be imported."""
+        """Follow engines that are imported now or later."""
         later = {}
         for name, follow in _ENGINES.items():
             if (module := sys.modules.get(name)) is not None:
-                self._follow(follow, module)
+                self._watch_module(follow, module)
             else:
                 later[name] = follow
-        self._finder = _AfterImport(frozenset(later), lambda m: self._follow(later[m.__name__], m))
+        self._finder = _AfterImport(
+            frozenset(later), lambda m: self._watch_module(later[m.__name__], m)
+        )
         sys.meta_path.insert(0, self._finder)
 
     def stop(self) -> None:
-        """Leaves the engines as they were."""
+        """Restore the engines."""
         if self._finder in sys.meta_path:
             sys.meta_path.remove(self._finder)
         while self._restore:
             self._restore.pop()()
 
-    def _follow(self, follow: _Follow, module: ModuleType) -> None:
+    def _watch_module(self, follow: _Follow, module: ModuleType) -> None:
         with self._guard:
             self._restore.append(follow(module, self._ended, self._guard))
 
 
-def _transformers(module: ModuleType, ended: StepEnded, guard: Guard) -> Callable[[], None]:
-    """Continuous batching of transformers: its model runner computes a batch a step."""
+def _watch_transformers(module: ModuleType, ended: StepEnded, guard: Guard) -> Callable[[], None]:
+    """Follow continuous batching of transformers: its model runner computes one batch per step."""
     runner = module.ModelRunner
     original = runner.compute_batch
     engine = f"transformers {sys.modules['transformers'].__version__}"
@@ -67,7 +68,7 @@ def _transformers(module: ModuleType, ended: StepEnded, guard: Guard) -> Callabl
     def compute_batch(self: Any, *args: Any, **kwargs: Any) -> Any:
         facts = None
         with guard:
-            facts = _transformers_batch(self.inputs_and_outputs)
+            facts = _read_transformers_batch(self.inputs_and_outputs)
         begin = time.perf_counter_ns()
         try:
             with HIDDEN_FRAME:
@@ -85,9 +86,8 @@ def _transformers(module: ModuleType, ended: StepEnded, guard: Guard) -> Callabl
     return restore
 
 
-def _transformers_batch(batch: Any) -> ScopeFacts:
-    """What is known of the batch that is computed next; asynchronous ones are two in turn, each
-    with graphs of its own."""
+def _read_transformers_batch(batch: Any) -> ScopeFacts:
+    """Read facts of the next batch. Asynchronous batches alternate between two sets of graphs."""
     requests = batch
     if hasattr(batch, "io_pairs"):
         pair = batch.io_pairs[batch.current_pair]
@@ -105,14 +105,14 @@ def _transformers_batch(batch: Any) -> ScopeFacts:
     return label_facts(name, batch.total_seqlen_q, phase, numbers, label=False)
 
 
-def graph_name(frame: FrameType | None) -> str | None:
-    """What an engine calls the graph whose capture begins in ``frame``; None where it is none's.
+def find_graph_name(frame: FrameType | None) -> str | None:
+    """Return an engine's name for the graph that is captured in ``frame``. None for other captures.
 
-    megatron-core captures the forward and the backward of each layer: ``layer 3 forward``.
+    megatron-core captures forward and backward of each layer: ``layer 3 forward``.
 
     Raises:
-        AttributeError: this version of the engine keeps it in another way.
-        KeyError: the same.
+        AttributeError: Unknown version of the engine.
+        KeyError: Unknown version of the engine.
     """
     while frame is not None:
         code = frame.f_code
@@ -130,14 +130,13 @@ _MEGATRON_PASSES: Final = {"create_fwd_graph": "forward", "create_bwd_graph": "b
 _Follow = Callable[[ModuleType, StepEnded, Guard], Callable[[], None]]
 
 _ENGINES: Final[dict[str, _Follow]] = {
-    "transformers.generation.continuous_batching.model_runner": _transformers,
+    "transformers.generation.continuous_batching.model_runner": _watch_transformers,
 }
-"""The modules whose classes run steps, and what follows them."""
+"""Modules whose classes run steps, and the functions that follow them."""
 
 
 class _AfterImport:
-    """A finder that finds nothing itself, but has ``after`` called with modules of some names when
-    they have been imported."""
+    """Finder that finds nothing, but calls ``after`` with some modules after their import."""
 
     def __init__(self, names: frozenset[str], after: Callable[[ModuleType], None]) -> None:
         self._names = names
@@ -147,20 +146,20 @@ class _AfterImport:
     def find_spec(
         self, fullname: str, path: Any = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec as the other finders give it, its loader followed by ``after``."""
+        """Return the spec from the other finders, with a loader that calls ``after``."""
         if fullname not in self._names or fullname in self._asking:
             return None
         self._asking.add(fullname)
         try:
             spec = importlib.util.find_spec(fullname)
         except (ImportError, ValueError):
-            # The other finders are asked again, without this one, and say so to the program.
+            # The other finders search again, without this one, and report errors to the program.
             return None
         if spec is not None and spec.loader is not None:
-            self._follow(spec.loader)
+            self._wrap_loader(spec.loader)
         return spec
 
-    def _follow(self, loader: Loader) -> None:
+    def _wrap_loader(self, loader: Loader) -> None:
         load = loader.exec_module
 
         def load_and_follow(module: ModuleType) -> None:

@@ -1,7 +1,7 @@
-"""What a recorded process notes of its loop, five integers an event, and the files that hold them.
+"""Events of a recorded process, five integers each, and the files that contain them.
 
-The program pays for each event, so that nothing is looked at while it runs: steps, families and
-keys are found when it has ended, by :mod:`collectors.program.loop.assembly`.
+The program pays for each event, so nothing is analysed at runtime.
+:mod:`collectors.program.loop.assembly` finds steps, families and keys afterwards.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ EVENTS_FILE: Final = "loop.bin"
 FACTS_FILE: Final = "loop.json"
 
 EVENTS_KEPT: Final = 2_000_000
-"""Events that are noted; 40 bytes each on disk."""
+"""Maximum number of events, 40 bytes each on disk."""
 
 _FIELDS: Final = 5
 _PORTION: Final = 1_000 * _FIELDS
 
 
 class EventKind(IntEnum):
-    """What happened; what ``ref`` of the event is."""
+    """Kind of an event, which defines its ``ref``."""
 
     REPLAY = 0
-    """A graph was launched; its number."""
+    """Launch of a graph. ``ref``: its number."""
     SCOPE = 1
-    """A block of a label, or a step of an engine; the number of its scope."""
+    """Block of a label, or step of an engine. ``ref``: the number of its scope."""
     CAPTURE = 2
-    """A graph was captured; its number."""
+    """Capture of a graph. ``ref``: its number."""
     PASS = 3
-    """A module was called from outside any other; the number of its pass."""
+    """Call of an outermost module. ``ref``: the number of its pass."""
     STEP = 4
-    """A step ended as the step clock counts them; 0."""
+    """End of a step by the step clock. ``ref``: 0."""
     MARK = 5
-    """A step of the traced window; its number."""
+    """Step of the traced window. ``ref``: its number."""
     PROFILER = 6
-    """A profiler began, the program's own or ours; 0."""
+    """Start of a profiler of the program or the recorder. ``ref``: 0."""
     GPU = 7
-    """GPU time of a replay; the number of the graph. ``begin`` is the launch's, ``end`` the time in
-    ns."""
+    """GPU time of a replay. ``ref``: the number of the graph. ``begin`` is the launch's, ``end``
+    the time in ns."""
 
 
 class Event(NamedTuple):
-    """One event; times in ns since the recording began."""
+    """One event. Times in ns since the start of the recording."""
 
     kind: EventKind
     ref: int
@@ -61,33 +61,33 @@ class Event(NamedTuple):
 
 
 class ScopeFacts(msgspec.Struct, frozen=True):
-    """What a label, or an engine, says of a step."""
+    """Facts about a step from a label or an engine."""
 
     label: bool
-    """Whether the program said it, and not an engine."""
+    """True for a label, False for an engine."""
     name: str
-    """The name of the family."""
+    """Name of the family."""
     axes: tuple[str, ...]
-    """Names of the numbers of the key, the padded one first."""
+    """Names of the key's numbers; the padded one first."""
     key: tuple[int, ...]
-    """A number for each."""
+    """Values of the key's numbers."""
     real: int | None
-    """The size that was asked for; None where nothing says."""
+    """Requested size. None if unknown."""
     phase: Phase | None
-    """What is computed; None where nothing says."""
+    """Phase of the computation. None if unknown."""
 
 
 class GraphFacts(msgspec.Struct):
-    """What is known of a graph besides its events; fields as in ``model.loop.GraphCost``."""
+    """Facts about a graph besides its events; fields as in ``model.loop.GraphCost``."""
 
     captured_at: tuple[str, ...]
     """``file:line`` of the calls that led to its capture."""
     place: str = ""
-    """The function that captures, and its line."""
+    """Capturing function and its line."""
     module: int | None = None
-    """The number of the first outermost module that was called in its capture."""
+    """Number of the first outermost module called in its capture."""
     shapes: tuple[tuple[int, ...], ...] = ()
-    """The shapes of the tensors that this module was given, weights left out."""
+    """Shapes of the tensors passed to this module, without weights."""
     instantiate_ns: int | None = None
     pool: tuple[int, int] | None = None
     pool_added_bytes: int | None = None
@@ -96,73 +96,73 @@ class GraphFacts(msgspec.Struct):
 
 
 class PassFacts(msgspec.Struct, frozen=True):
-    """A module as it was called from outside any other, and from no capture."""
+    """Call of an outermost module outside of captures."""
 
     module: int
-    """Its number."""
+    """Number of the module."""
     shapes: tuple[tuple[int, ...], ...]
-    """The shapes of the tensors that it was given."""
+    """Shapes of the tensors passed to it."""
 
 
 class LoopFacts(msgspec.Struct):
-    """What the numbers in events mean."""
+    """Meaning of the numbers in events."""
 
     scopes: tuple[ScopeFacts, ...]
     modules: tuple[str, ...]
     """Classes of modules."""
     passes: tuple[PassFacts, ...]
-    """By their numbers."""
+    """Scopes, by their numbers."""
     graphs: tuple[GraphFacts, ...]
-    """By their numbers."""
+    """Passes, by their numbers."""
     origin: int
-    """When the recording began, in ns of the performance counter, by which events are noted."""
+    """Start of the recording in ns of the performance counter."""
     dropped: int
-    """Steps that were counted and not kept: scopes that came when no further event was, and replays
-    of a graph at rest."""
+    """Number of steps without events: scopes after the event limit, and replays of a graph at
+    rest."""
     engine: str | None
-    """The engine whose state was read, with its version."""
+    """Engine whose state was read, with its version."""
 
 
 Note: TypeAlias = Callable[[tuple[int, int, int, int, int]], None]
-"""Notes an event: kind, ref, thread, begin and end."""
+"""Records an event: kind, ref, thread, begin and end."""
 
 
 class LoopLog:
-    """Events of this process, as they come, from any thread."""
+    """Events of this process, from all threads."""
 
     def __init__(self) -> None:
         self.origin = time.perf_counter_ns()
-        """When it began, by the performance counter."""
+        """Start of the recording, by the performance counter."""
         self.dropped = 0
-        """Steps that were counted, and not kept."""
+        """Number of steps without events."""
         self.scopes: dict[ScopeFacts, int] = {}
-        """The number of each scope."""
+        """Number of each scope."""
         self._naming = Lock()
         self._rows: list[int] = []
         self._room = EVENTS_KEPT
         self.note: Note = self._rows.extend
-        """Notes an event, given as its five numbers; times by the performance counter. One call
-        into C, so that events of two threads never mix, and the cheapest that there is: an array
-        takes four times as long, for it makes bytes of each number at once."""
+        """Records an event given as five numbers, with times by the performance counter. A single
+        call into C keeps events of two threads apart and is the cheapest way: an array needs four
+        times as long because it converts each number to bytes at once."""
         self.note_scope: Note = self._rows.extend
-        """Notes a scope, or counts it where no further event is kept."""
+        """Records a scope, or counts it after the event limit."""
 
     @property
     def is_full(self) -> bool:
-        """Whether no further event is to be noted."""
+        """True after the event limit."""
         return len(self._rows) >= self._room * _FIELDS
 
     def add(self, kind: EventKind, ref: int, begin: int, end: int) -> None:
-        """Notes what this thread did from ``begin`` to ``end`` of the performance counter."""
+        """Record an event of this thread, with times by the performance counter."""
         if not self.is_full:
             self.note((kind, ref, get_ident(), begin, end))
 
     def add_gpu_time(self, graph: int, thread: int, begin: int, gpu_ns: int) -> None:
-        """Notes what a replay took on the GPU, which is known later than the rest."""
+        """Record the GPU time of a replay, which is known later."""
         self.note((EventKind.GPU, graph, thread, begin, gpu_ns))
 
-    def scope_number(self, scope: ScopeFacts) -> int:
-        """The number of a scope, a new one where it is the first of its kind."""
+    def get_scope_number(self, scope: ScopeFacts) -> int:
+        """Return the number of a scope, a new one for new facts."""
         number = self.scopes.get(scope)
         if number is None:
             with self._naming:
@@ -170,16 +170,16 @@ class LoopLog:
         return number
 
     def count_scopes(self) -> None:
-        """No further event is kept: scopes are counted from here on."""
+        """Count scopes from now on instead of recording them."""
         self.note_scope = self._drop
 
     def _drop(self, _event: tuple[int, int, int, int, int]) -> None:
         self.dropped += 1
 
-    def drained(self) -> bytes:
-        """The events since the last time, which are kept here no longer."""
+    def drain(self) -> bytes:
+        """Return and remove the events since the last call."""
         count = len(self._rows)
-        # In portions, between which the program's threads run.
+        # In portions, between which threads of the program can run.
         portions = [
             array("q", self._rows[at : min(at + _PORTION, count)]).tobytes()
             for at in range(0, count, _PORTION)
@@ -190,8 +190,8 @@ class LoopLog:
 
 
 def read_events(file: Path, origin: int) -> Iterator[Event]:
-    """The events in ``file``, as they were noted, in a recording that began at ``origin``; not one
-    that was cut by the end of a process."""
+    """Read events from ``file`` of a recording that started at ``origin``. Ignores a truncated
+    event."""
     content = file.read_bytes()
     rows = array("q")
     width = rows.itemsize * _FIELDS

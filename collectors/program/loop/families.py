@@ -1,5 +1,5 @@
-"""The families of a loop: graphs of one place, told apart by what the program, an engine or the
-shapes in their captures say."""
+"""Families of a loop: graphs captured at one place, distinguished by labels, an engine or input
+shapes."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ _Key = tuple[int, ...]
 
 @dataclass
 class _Family:
-    """A family as it grows."""
+    """A family under construction."""
 
     name: str
-    """What it is called."""
+    """Name of the family."""
     axes: tuple[str, ...]
-    """Names of the numbers of a key."""
+    """Names of the key's numbers."""
     method: KeyMethod | None
-    """How keys are known; None where none are."""
+    """Source of the keys. None without keys."""
     members: dict[tuple[_Key | None, tuple[int, ...]], int] = field(default_factory=dict)
-    """The number of each member, by its key and graphs."""
+    """Number of each member, by its key and graphs."""
 
 
 class FamilyBook:
-    """Finds the family and the member of what was captured or replayed, and makes them anew where
-    there are none."""
+    """Finds or creates the family and member of captures and replays."""
 
     def __init__(self, facts: LoopFacts, graphs: Sequence[str]) -> None:
         self._facts = facts
@@ -38,47 +37,50 @@ class FamilyBook:
         self._captured_in: dict[int, ScopeFacts] = {}
         self._expected: dict[int, tuple[tuple[int, ...], ScopeFacts | None]] = {}
         self._pieces: set[tuple[str, ...]] = set()
-        """Where graphs are captured that are segments: one that is never replayed is no step."""
+        """Places of captures whose graphs are segments: a graph that is never replayed is not a
+        step."""
         self._modules: dict[int, int] = {}
         self._rows: dict[int, list[tuple[_Key, ...]]] = {}
 
     def note_capture(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> None:
-        """A step captures ``graphs``: what replays them outside of any scope has their key."""
+        """Record a step that captures ``graphs``: later replays outside of scopes have their
+        key."""
         if scope is not None:
             self._captured_in |= dict.fromkeys(graphs, scope)
 
     def expect(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> None:
-        """A step replays ``graphs``: their captures are of the member that it makes."""
+        """Record a step that replays ``graphs``: their captures belong to its member."""
         for graph in graphs:
             self._expected.setdefault(graph, (graphs, scope))
             if len(graphs) > 1:
                 self._pieces.add(self._facts.graphs[graph].captured_at)
 
-    def member_captured(
+    def find_captured_member(
         self, graphs: tuple[int, ...], scope: ScopeFacts | None
     ) -> tuple[int | None, int | None]:
-        """The numbers of family and member that a step captured ``graphs`` for; None for both where
-        that was more than one."""
+        """Return the numbers of family and member that a step captured ``graphs`` for. None for
+        both if ambiguous."""
         if scope is not None and not self._expected.keys() & set(graphs):
-            return self.member_of(graphs, scope)
+            return self.find_member(graphs, scope)
         members = {
-            self.member_of(*self._expected.get(graph, ((graph,), scope))): None
+            self.find_member(*self._expected.get(graph, ((graph,), scope))): None
             for graph in graphs
             if graph in self._expected or self._facts.graphs[graph].captured_at not in self._pieces
         }
         return next(iter(members)) if len(members) == 1 else (None, None)
 
-    def member_of(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> tuple[int, int]:
-        """The numbers of family and member of ``graphs``, replayed or captured in this order."""
+    def find_member(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> tuple[int, int]:
+        """Return the numbers of family and member of ``graphs``, replayed or captured in this
+        order."""
         if scope is None and len(set(graphs)) == 1:
             scope = self._captured_in.get(graphs[0])
         if scope is not None:
-            number = self._family_of_scope(scope)
+            number = self._find_scope_family(scope)
             key: _Key | None = scope.key or None
         else:
             first = self._facts.graphs[graphs[0]]
             identity = first.captured_at, len(graphs)
-            number = self._family(identity, first.place or "graphs", (), None)
+            number = self._find_family(identity, first.place or "graphs", (), None)
             key = None
         for graph in graphs:
             module = self._facts.graphs[graph].module
@@ -87,16 +89,16 @@ class FamilyBook:
         members = self._families[number].members
         return number, members.setdefault((key, graphs), len(members))
 
-    def family_of_fallback(self, scope: ScopeFacts | None, called: int | None) -> int | None:
-        """The number of the family that a step without graphs belongs to, whose first pass is
-        ``called``; None: not known."""
+    def find_fallback_family(self, scope: ScopeFacts | None, called: int | None) -> int | None:
+        """Return the number of the family of a step without graphs whose first pass is ``called``.
+        None if unknown."""
         if scope is not None:
-            return self._family_of_scope(scope)
+            return self._find_scope_family(scope)
         return None if called is None else self._modules.get(self._facts.passes[called].module)
 
-    def size_of_pass(self, family: int, called: int | None) -> int | None:
-        """The size of the eager pass ``called``, for which no graph of ``family`` fits, by the
-        shapes of its inputs; None where they do not tell it."""
+    def find_pass_size(self, family: int, called: int | None) -> int | None:
+        """Return the size of the eager pass ``called``, for which no graph of ``family`` fits, from
+        the shapes of its inputs. None if ambiguous."""
         if called is None or self._families[family].method is not None:
             return None
         rows = self._rows.get(family)
@@ -104,17 +106,17 @@ class FamilyBook:
             members = self._families[family].members
             rows = [self._facts.graphs[graphs[0]].shapes for _, graphs in members]
             self._rows[family] = rows
-        return shape_size(rows, self._facts.passes[called].shapes)
+        return find_shape_size(rows, self._facts.passes[called].shapes)
 
-    def families(self) -> tuple[GraphFamily, ...]:
-        """What was found so far."""
-        return tuple(self._finished(family) for family in self._families)
+    def build_families(self) -> tuple[GraphFamily, ...]:
+        """Return all families."""
+        return tuple(self._build_family(family) for family in self._families)
 
-    def _family_of_scope(self, scope: ScopeFacts) -> int:
+    def _find_scope_family(self, scope: ScopeFacts) -> int:
         method = KeyMethod.LABEL if scope.label else KeyMethod.ENGINE
-        return self._family((scope.name, scope.axes), scope.name, scope.axes, method)
+        return self._find_family((scope.name, scope.axes), scope.name, scope.axes, method)
 
-    def _family(
+    def _find_family(
         self, identity: object, name: str, axes: tuple[str, ...], method: KeyMethod | None
     ) -> int:
         number = self._numbers.setdefault(identity, len(self._families))
@@ -122,7 +124,7 @@ class FamilyBook:
             self._families.append(_Family(name, axes, method))
         return number
 
-    def _finished(self, family: _Family) -> GraphFamily:
+    def _build_family(self, family: _Family) -> GraphFamily:
         facts = self._facts.graphs
         every = [graph for _, graphs in family.members for graph in graphs]
         modules = [facts[graph].module for graph in every]
@@ -130,7 +132,9 @@ class FamilyBook:
         axes, method = family.axes, family.method
         keys: Sequence[_Key | None] = [key for key, _ in family.members]
         if method is None and len(family.members) > 1:
-            axes, keys = shape_keys([facts[graphs[0]].shapes for _, graphs in family.members])
+            axes, keys = derive_shape_keys(
+                [facts[graphs[0]].shapes for _, graphs in family.members]
+            )
             method = KeyMethod.SHAPES
         return GraphFamily(
             name=family.name,
@@ -149,12 +153,14 @@ class FamilyBook:
         )
 
 
-def shape_keys(
+def derive_shape_keys(
     shapes: Sequence[tuple[_Key, ...]],
 ) -> tuple[tuple[str, ...], Sequence[_Key | None]]:
-    """Axes and keys of members by the shapes of their inputs, a row of shapes for each member: the
-    sizes in which they differ, each once where several are always equal. No axis, and keys that
-    are None, where they differ in more than that, or in nothing."""
+    """Derive axes and keys of members from their input shapes, one row of shapes per member.
+
+    Sizes that differ between members form the key; always equal ones count once. Without such
+    sizes, or with other differences, there are no axes and the keys are None.
+    """
     ranks = {tuple(len(shape) for shape in row) for row in shapes}
     columns: dict[_Key, str] = {}
     if len(ranks) == 1:
@@ -167,14 +173,16 @@ def shape_keys(
     return tuple(columns.values()), list(zip(*columns, strict=True))
 
 
-def shape_size(rows: Sequence[tuple[_Key, ...]], shapes: tuple[_Key, ...]) -> int | None:
-    """The size that stands in ``shapes`` where those of the members, a row each, differ; None where
-    they differ in several sizes or in none, where the shapes are not alike in all else, and where
-    they have several sizes in those places."""
+def find_shape_size(rows: Sequence[tuple[_Key, ...]], shapes: tuple[_Key, ...]) -> int | None:
+    """Return the size in ``shapes`` at the positions where the shapes of members differ.
+
+    None if members differ in several sizes or none, if the rest of the shapes is different, or if
+    the sizes at these positions are not equal.
+    """
     if len({tuple(len(shape) for shape in row) for row in (*rows, shapes)}) != 1:
         return None
     sizes, columns = set(), set()
-    for *known, own in zip(*(_flat(row) for row in rows), _flat(shapes), strict=True):
+    for *known, own in zip(*(_flatten(row) for row in rows), _flatten(shapes), strict=True):
         if len(set(known)) > 1:
             columns.add(tuple(known))
             sizes.add(own)
@@ -183,5 +191,5 @@ def shape_size(rows: Sequence[tuple[_Key, ...]], shapes: tuple[_Key, ...]) -> in
     return sizes.pop() if len(columns) == len(sizes) == 1 else None
 
 
-def _flat(shapes: tuple[_Key, ...]) -> _Key:
+def _flatten(shapes: tuple[_Key, ...]) -> _Key:
     return tuple(size for shape in shapes for size in shape)

@@ -1,7 +1,7 @@
 """GPU time of some replays, between two CUDA events.
 
-The driver's own calls: torch's events ask for the current stream at each record, which takes longer
-than all else here.
+Uses the driver's calls: torch's events request the current stream at each record, which takes
+longer than everything else here.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from collectors.driver.capture_mode import relax_capture_mode
 from collectors.program.loop.events import LoopLog
 
 _PENDING: Final = 64
-"""Replays whose events have not been reached; when there are so many, no further one is timed."""
+"""Maximum number of pending replays. No further replay is timed until some finish."""
 
 
 class _Events(NamedTuple):
-    """Two events of the driver, before a replay and after it."""
+    """Two driver events, before and after a replay."""
 
     before: Any
     after: Any
 
 
 class ReplayTimer:
-    """Times one replay: made right before its launch, ended right after it."""
+    """Times one replay. Create right before its launch and end right after it."""
 
     __slots__ = ("_stream", "_times", "begin", "events", "graph", "thread")
 
@@ -42,56 +42,55 @@ class ReplayTimer:
         self._stream = driver.CUstream(stream)
         call(driver.cuEventRecord, events.before, self._stream)
 
-    def ended(self, begin: int) -> None:
-        """The replay was launched, by a call that began at ``begin``; raises nothing."""
-        # Not through ``call``: what the driver refuses is no error of the program's.
+    def end(self, begin: int) -> None:
+        """End the timing of a replay whose launch started at ``began``. Raises nothing."""
+        # Without ``call``: a refusal of the driver is not an error of the program.
         if int(driver.cuEventRecord(self.events.after, self._stream)[0]) == 0:
             self.begin = begin
             self._times.pending.append(self)
 
 
 class GpuTimes:
-    """Makes timers, and notes what those say that the GPU has passed."""
+    """Creates timers and records the times that the GPU has reached."""
 
     def __init__(self, log: LoopLog) -> None:
         self.pending: deque[ReplayTimer] = deque()
-        """Timers whose replay was launched, in that order."""
+        """Timers of launched replays, in order."""
         self._log = log
         self._free: deque[_Events] = deque()
         self._settling = Lock()
 
-    def timer(self, graph: int) -> ReplayTimer | None:
-        """A timer for a replay that is about to be launched on the current stream; None where too
-        many are waited for, or the replay itself is being captured.
+    def create_timer(self, graph: int) -> ReplayTimer | None:
+        """Create a timer for the next replay on the current stream. None if too many are pending,
+        or the replay is being captured.
 
         Raises:
-            DriverError: the driver refuses.
+            DriverError: A driver call fails.
         """
-        self.settle()
+        self.record_available()
         if len(self.pending) >= _PENDING or torch.cuda.is_current_stream_capturing():
             return None
         try:
             events = self._free.pop()
         except IndexError:
-            events = _Events(_event(), _event())
-        return ReplayTimer(self, events, graph, _current_stream())
+            events = _Events(_create_event(), _create_event())
+        return ReplayTimer(self, events, graph, _get_current_stream())
 
-    def settle(self) -> None:
-        """Notes the times that are known by now; waits for none, nor for another thread that does
-        so.
+    def record_available(self) -> None:
+        """Record available times. Waits for neither the GPU nor another thread that does the same.
 
         Raises:
-            DriverError: the driver refuses.
+            DriverError: A driver call fails.
         """
         if not self.pending or not self._settling.acquire(blocking=False):
             return
         try:
-            self._settle()
+            self._record_available()
         finally:
             self._settling.release()
 
-    def _settle(self) -> None:
-        # Asking an event would spoil a capture of another thread, unless this one is relaxed.
+    def _record_available(self) -> None:
+        # Querying an event would invalidate a capture of another thread in strict mode.
         with relax_capture_mode():
             while self.pending:
                 timer = self.pending[0]
@@ -107,9 +106,9 @@ class GpuTimes:
                 self._free.append(timer.events)
 
 
-def _event() -> Any:
+def _create_event() -> Any:
     return call(driver.cuEventCreate, int(driver.CUevent_flags.CU_EVENT_DEFAULT))
 
 
-def _current_stream() -> int:
+def _get_current_stream() -> int:
     return int(torch._C._cuda_getCurrentRawStream(torch.cuda.current_device()))

@@ -1,4 +1,4 @@
-"""Keys of graphs of which nobody says a size: by the grids of their kernels."""
+"""Derive keys of graphs without known sizes from the grids of their kernels."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from graphviz_dash.model.graph import CapturedGraph, GraphNode, KernelParams
 from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod, ProgramLoop
 
 
-def with_grid_keys(loop: ProgramLoop, graphs: Sequence[CapturedGraph]) -> ProgramLoop:
-    """``loop`` with keys for families that have none: the blocks of the first kernel, in the first
-    direction, that differ from each member to every other. A family whose members have other
-    numbers of kernels, or no such kernel, stays without."""
+def add_grid_keys(loop: ProgramLoop, graphs: Sequence[CapturedGraph]) -> ProgramLoop:
+    """Add keys to families without keys: the number of blocks of the first kernel, in the first
+    direction, that differs between all members.
+
+    Families whose members have different numbers of kernels, or no such kernel, stay without keys.
+    """
     nodes = {graph.id: graph.nodes for graph in graphs}
-    families = tuple(_keyed(family, nodes) for family in loop.families)
+    families = tuple(_add_keys(family, nodes) for family in loop.families)
     return msgspec.structs.replace(loop, families=families)
 
 
-def _keyed(family: GraphFamily, nodes: dict[str, tuple[GraphNode, ...]]) -> GraphFamily:
+def _add_keys(family: GraphFamily, nodes: dict[str, tuple[GraphNode, ...]]) -> GraphFamily:
     if len(family.members) < 2 or any(member.key is not None for member in family.members):
         return family
-    kernels = [_kernels(member, nodes) for member in family.members]
+    kernels = [_list_kernels(member, nodes) for member in family.members]
     if len({len(row) for row in kernels}) > 1:
         return family
     for column in zip(*kernels, strict=True):
@@ -40,7 +42,9 @@ def _keyed(family: GraphFamily, nodes: dict[str, tuple[GraphNode, ...]]) -> Grap
     return family
 
 
-def _kernels(member: FamilyMember, nodes: dict[str, tuple[GraphNode, ...]]) -> list[KernelParams]:
+def _list_kernels(
+    member: FamilyMember, nodes: dict[str, tuple[GraphNode, ...]]
+) -> list[KernelParams]:
     return [
         node.params
         for graph in member.graphs

@@ -1,4 +1,4 @@
-"""What a program says of its steps: ``collectors.label``."""
+"""Labels of steps: ``collectors.label``."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from collectors.program.loop.events import EventKind, LoopLog, ScopeFacts
 from graphviz_dash.model.loop import Phase
 
 Said: TypeAlias = tuple[Any, ...]
-"""What a label says, as it was said: name, real, phase and the pairs of its key."""
+"""Label as passed by the program: name, real, phase and the pairs of its key."""
 
 Tick: TypeAlias = Callable[[str | None], None]
-"""Is called at the end of a step: with the engine whose step it was, or None."""
+"""Called at the end of a step with its engine, or None for a label."""
 
 _SCOPE: Final = int(EventKind.SCOPE)
 
 
 class LabelNotes:
-    """Where the blocks of labels are noted when they end."""
+    """Destination of the blocks of labels."""
 
     __slots__ = ("guard", "log", "tick")
 
@@ -30,24 +30,26 @@ class LabelNotes:
         self.log = log
         self.guard = guard
         self.tick: Tick | None = tick
-        """Is called at the end of each; None: no longer."""
+        """Called at the end of each block. None after the recorder stopped."""
 
 
 class LabelScope:
-    """A block of the program that is one step. Made without ``__init__``, which would take as long
-    again: whoever makes it sets ``number`` and ``notes``. Nothing is called that need not be: a
-    program may have a block every 100 µs."""
+    """Block of the program that is one step.
+
+    Created without ``__init__``, which would double the cost: the creator sets ``number`` and
+    ``notes``. A program may have a block every 100 µs, so calls are kept to a minimum.
+    """
 
     __slots__ = ("_begin", "notes", "number")
 
     number: int
-    """The number of the label's facts."""
+    """Number of the label's facts."""
     notes: LabelNotes
-    """Where its block is noted."""
+    """Destination of the block."""
     _begin: int
 
     def __enter__(self) -> None:
-        """The step begins."""
+        """Start the step."""
         self._begin = perf_counter_ns()
 
     def __exit__(
@@ -56,9 +58,9 @@ class LabelScope:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """The step ends."""
+        """End the step."""
         notes = self.notes
-        # As a replay is noted: one call into C with numbers of ours, which needs no guard.
+        # A single call into C with our own numbers, as for a replay, needs no guard.
         notes.log.note_scope((_SCOPE, self.number, get_ident(), self._begin, perf_counter_ns()))
         if notes.tick is not None:
             with notes.guard:
@@ -68,8 +70,8 @@ class LabelScope:
 def label_facts(
     name: Any, real: Any, phase: Any, key: Mapping[str, Any], *, label: bool = True
 ) -> ScopeFacts:
-    """What was said, as far as it can be used: a number of a key is an integer from 0 on, or the
-    key is not known."""
+    """Build facts from a label. Numbers of a key must be non-negative integers, or the key is
+    unknown."""
     usable = all(_is_count(number) for number in key.values())
     return ScopeFacts(
         label=label,

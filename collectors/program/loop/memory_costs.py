@@ -1,4 +1,4 @@
-"""What a capture takes from the device's memory."""
+"""Memory cost of captures on the device."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Pool = tuple[int, int]
 
 
 class PoolBytes(NamedTuple):
-    """Bytes of one memory pool: held from the device, and allocated of these."""
+    """Bytes of a memory pool: reserved on the device, and allocated of these."""
 
     reserved: int
     allocated: int
 
 
-def pool_bytes(pool: Pool) -> PoolBytes:
-    """What the allocator says of ``pool``."""
+def read_pool_bytes(pool: Pool) -> PoolBytes:
+    """Read the size of ``pool`` from the allocator."""
     segments = [
         segment
         for segment in torch.cuda.memory_snapshot()
@@ -32,18 +32,18 @@ def pool_bytes(pool: Pool) -> PoolBytes:
     )
 
 
-def bytes_outside() -> int:
-    """Bytes of the device in use, by the driver, less those that the allocator holds.
+def compute_outside_bytes() -> int:
+    """Compute the device memory in use outside of the allocator, from the driver.
 
     Raises:
-        DriverError: the driver refuses.
+        DriverError: A driver call fails.
     """
     free, total = call(driver.cuMemGetInfo)
     return int(total) - int(free) - torch.cuda.memory_reserved()
 
 
-def as_pool(handle: Any) -> Pool | None:
-    """A pool's id as torch gives it; None where there is none."""
+def convert_pool(handle: Any) -> Pool | None:
+    """Convert a pool id from torch. None without one."""
     if handle is None:
         return None
     first, second = handle

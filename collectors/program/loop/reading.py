@@ -1,4 +1,4 @@
-"""The loop of a process from the files that it left behind."""
+"""Read the loop of a process from its files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.program.loop.assembly import assemble
+from collectors.program.loop.assembly import assemble_loop
 from collectors.program.loop.events import (
     EVENTS_FILE,
     FACTS_FILE,
@@ -16,7 +16,8 @@ from collectors.program.loop.events import (
     LoopFacts,
     read_events,
 )
-from collectors.program.loop.grids import with_grid_keys
+from collectors.program.loop.grids import add_grid_keys
+from collectors.program.progress import read_progress
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.loop import ProgramLoop
 from graphviz_dash.model.recording import Recording
@@ -25,18 +26,21 @@ from graphviz_dash.model.recording import Recording
 def read_loop(
     folder: Path, state: Recording, graphs: Sequence[CapturedGraph]
 ) -> ProgramLoop | None:
-    """The loop of the process that left ``folder`` and captured ``graphs``; None where it captured
-    nothing, or could write nothing."""
+    """Read the loop of the process of ``folder``, which captured ``graphs``. None without captures,
+    or if nothing was written."""
     if not (folder / FACTS_FILE).exists() or not (folder / EVENTS_FILE).exists():
         return None
     facts = msgspec.json.decode((folder / FACTS_FILE).read_bytes(), type=LoopFacts)
     names = [graph.graph for graph in state.graphs]
-    # One of the files may be younger where the process was killed.
+    # After a kill, one of the files may be newer.
     later = tuple(GraphFacts(graph.captured_at) for graph in state.graphs[len(facts.graphs) :])
-    facts.graphs = (*facts.graphs, *later)
+    facts.graphs = (*facts.graphs[: len(state.graphs)], *later)
+    progress = read_progress(folder)
+    if progress is not None:
+        facts.dropped = max(facts.dropped, progress.dropped_steps)
     limits = {EventKind.SCOPE: len(facts.scopes), EventKind.PASS: len(facts.passes)}
     limits |= dict.fromkeys((EventKind.REPLAY, EventKind.CAPTURE, EventKind.GPU), len(names))
-    # The cudagraph trees capture nothing once, to make their memory pool.
+    # The cudagraph trees capture an empty graph once, to create their memory pool.
     empty = {number for number, graph in enumerate(state.graphs) if graph.nodes == 0}
     events = (
         event
@@ -46,4 +50,4 @@ def read_loop(
     )
     if not names:
         return None
-    return with_grid_keys(assemble(events, facts, names, state.boundary_kind), graphs)
+    return add_grid_keys(assemble_loop(events, facts, names, state.boundary_kind), graphs)

@@ -1,4 +1,4 @@
-"""Notes the loop of one process: which graphs it captures and replays, when, and in which step."""
+"""Record the loop of one process: captures and replays with their times and steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 from collectors.guard import Guard
 from collectors.program.files import ProcessFolder
-from collectors.program.loop.engines import EngineWatch, graph_name
+from collectors.program.loop.engines import EngineWatch, find_graph_name
 from collectors.program.loop.events import (
     EVENTS_FILE,
     FACTS_FILE,
@@ -27,33 +27,33 @@ from collectors.program.loop.labels import LabelNotes, LabelScope, Said, Tick, l
 from collectors.program.loop.memory_costs import (
     Pool,
     PoolBytes,
-    as_pool,
-    bytes_outside,
-    pool_bytes,
+    compute_outside_bytes,
+    convert_pool,
+    read_pool_bytes,
 )
 from collectors.program.rest import Rest
 
 _SCOPE: Final = int(EventKind.SCOPE)
 _SHAPES = 4
-"""Tensors of a module's arguments whose shapes are kept, weights left out."""
+"""Maximum number of recorded input shapes per module, without weights."""
 _PASSES: Final = 10_000
-"""Different shapes of eager passes that are kept."""
+"""Maximum number of different input shapes of eager passes."""
 
 
 class LoopRecorder:
-    """Notes into :attr:`log`; methods are called where the program does what they are named after.
+    """Records events into :attr:`log`. The program's actions call the methods of the same names.
 
     Args:
-        folder: where events and facts are written.
-        guard: keeps errors of what the program calls directly.
-        tick: is called at the end of each labelled block with None, and at the end of each step of
-            an engine with that engine.
+        folder: Folder for events and facts.
+        guard: Keeps errors from calls of the program.
+        tick: Called at the end of each labelled block with None, and of each step of an engine with
+            that engine.
     """
 
     def __init__(self, folder: ProcessFolder, guard: Guard, tick: Tick) -> None:
         self.log = LoopLog()
         self.rest = Rest(self.log)
-        """Which graphs are replayed without being noted."""
+        """Graphs whose replays are not recorded."""
         self._engine: str | None = None
         self._folder = folder
         self._guard = guard
@@ -67,125 +67,132 @@ class LoopRecorder:
         self._passing: dict[int, int] = {}
         self._naming = Lock()
         self._clean = True
+        self._begun = False
+        self._written: tuple[object, ...] = ()
+        self._changes = 0
         self.serves = False
-        """Whether steps differ: it is said what they serve, or some run eagerly."""
+        """True if steps differ: labels or an engine describe them, or some run eagerly."""
         self._open: dict[int, Pool | None] = {}
         self._pools: dict[Pool, PoolBytes] = {}
         self._outside: dict[int, int] = {}
-        self._engines = EngineWatch(self._engine_stepped, guard)
+        self._engines = EngineWatch(self._handle_engine_step, guard)
 
     def start(self) -> None:
-        """Begins to follow the engines that the program imports."""
+        """Follow the engines that the program imports."""
         self._engines.start()
 
     def stop(self) -> None:
-        """Leaves them as they were."""
+        """Restore the engines."""
         self._engines.stop()
 
     # Captures.
 
-    def facts_of(self, captured_at: tuple[str, ...], caller: FrameType) -> GraphFacts:
-        """What is known of a graph whose capture is about to begin, before it has a number."""
+    def read_graph_facts(self, captured_at: tuple[str, ...], caller: FrameType) -> GraphFacts:
+        """Read facts of a graph before its capture, when it has no number yet."""
         facts = GraphFacts(captured_at, place=_place_of(caller, captured_at))
         with self._guard:
-            facts.shapes = _shapes_of(compiled_inputs(caller))
+            facts.shapes = _list_shapes(get_compiled_inputs(caller))
         return facts
 
-    def name_of(self, caller: FrameType) -> str | None:
-        """What an engine calls the graph whose capture begins in ``caller``, if one does."""
+    def find_graph_name(self, caller: FrameType) -> str | None:
+        """Return an engine's name for the graph that ``caller`` captures, if any."""
         with self._guard:
-            return graph_name(caller)
+            return find_graph_name(caller)
         return None
 
-    def capture_begins(self, facts: GraphFacts) -> None:
-        """The capture of the next graph is about to begin."""
+    def start_capture(self, facts: GraphFacts) -> None:
+        """Start the capture of the next graph."""
         self._graphs.append(facts)
 
-    def pool_named(self, number: int, pool: Any) -> None:
-        """A capture is about to begin into the memory pool ``pool``, None where the program names
-        none."""
-        self._open[number] = as_pool(pool)
+    def record_pool(self, number: int, pool: Any) -> None:
+        """Record the memory pool of a capture. None if the program names none."""
+        self._open[number] = convert_pool(pool)
 
-    def capture_ends(self, number: int) -> None:
-        """The call that ends a capture, and instantiates its graph, comes next."""
-        self._outside[number] = bytes_outside()
+    def prepare_capture_end(self, number: int) -> None:
+        """Prepare for the call that ends a capture and instantiates its graph."""
+        self._outside[number] = compute_outside_bytes()
 
-    def captured(self, number: int, graph: Any, began: int, instantiate_ns: int) -> None:
-        """A capture, begun at ``began`` by the performance counter, has ended."""
+    def record_capture(self, number: int, graph: Any, began: int, instantiate_ns: int) -> None:
+        """Record a finished capture that started at ``began`` by the performance counter."""
         self.log.add(EventKind.CAPTURE, number, began, perf_counter_ns())
         facts = self._graphs[number]
+        self._changes += 1
         facts.instantiate_ns = instantiate_ns
         before_end = self._outside.pop(number, None)
         if before_end is not None:
-            grown = bytes_outside() - before_end
+            grown = compute_outside_bytes() - before_end
             facts.outside_bytes = grown if grown >= 0 else None
-        facts.pool = self._open.pop(number, None) or as_pool(graph.pool())
+        facts.pool = self._open.pop(number, None) or convert_pool(graph.pool())
         if facts.pool is not None:
-            # Since the last capture into it: programs warm up in the pool of their graphs.
+            # Since the last capture into this pool: programs warm up in the pool of their graphs.
             before = self._pools.get(facts.pool, PoolBytes(0, 0))
-            now = self._pools[facts.pool] = pool_bytes(facts.pool)
+            now = self._pools[facts.pool] = read_pool_bytes(facts.pool)
             facts.pool_added_bytes = max(0, now.reserved - before.reserved)
             facts.own_bytes = max(0, now.allocated - before.allocated)
 
-    def capture_failed(self, number: int) -> None:
-        """A capture has failed."""
+    def record_capture_failure(self, number: int) -> None:
+        """Record a failed capture."""
         self._open.pop(number, None)
 
-    def instantiated(self, number: int, took: int) -> None:
-        """The program instantiated a graph that it keeps."""
+    def record_instantiation(self, number: int, took: int) -> None:
+        """Record the instantiation of a graph that the program keeps."""
+        self._changes += 1
         self._graphs[number].instantiate_ns = took
 
     # Replays and steps.
 
-    def timer(self, number: int) -> ReplayTimer | None:
-        """What times the replay that comes next on the GPU; None where it is not to be timed."""
-        return self._gpu_times.timer(number) if self._clean and not self._open else None
+    def create_timer(self, number: int) -> ReplayTimer | None:
+        """Create a timer for the next replay. None if it should not be timed."""
+        return self._gpu_times.create_timer(number) if self._clean and not self._open else None
 
-    def module_called(self, module: Any, inputs: tuple[Any, ...], capture: int | None) -> bool:
-        """A module is called from outside any other, in the capture of a graph if there is one;
-        whether its pass is to be noted when it returns."""
+    def record_module_call(self, module: Any, inputs: tuple[Any, ...], capture: int | None) -> bool:
+        """Record the call of an outermost module, inside a capture or not. True if its return must
+        be reported."""
         is_numbered = id(module) in self._modules
         if capture is None:
             if is_numbered:
-                self._passing[get_ident()] = self._pass_number(self._modules[id(module)], inputs)
+                self._passing[get_ident()] = self._get_pass_number(
+                    self._modules[id(module)], inputs
+                )
             return is_numbered
         facts = self._graphs[capture]
         if facts.module is None:
             if not is_numbered:
-                self._number_module(module)
+                self._assign_module_number(module)
+            self._changes += 1
             facts.module = self._modules[id(module)]
-            facts.shapes = facts.shapes or _shapes_of(inputs)
+            facts.shapes = facts.shapes or _list_shapes(inputs)
         return False
 
-    def _number_module(self, module: Any) -> None:
+    def _assign_module_number(self, module: Any) -> None:
         with self._naming:
             if id(module) not in self._modules:
                 self._module_names.append(type(module).__name__)
                 self._modules[id(module)] = len(self._module_names) - 1
 
-    def _pass_number(self, module: int, inputs: tuple[Any, ...]) -> int:
-        """The number of a pass, a new one for shapes that have not come before."""
-        facts = PassFacts(module, _shapes_of(inputs))
+    def _get_pass_number(self, module: int, inputs: tuple[Any, ...]) -> int:
+        """Return the number of a pass, a new one for new shapes."""
+        facts = PassFacts(module, _list_shapes(inputs))
         with self._naming:
             if facts not in self._passes and len(self._passes) >= _PASSES:
                 facts = PassFacts(module, ())
             return self._passes.setdefault(facts, len(self._passes))
 
-    def module_returned(self, _module: Any, begin: int) -> None:
-        """Such a pass is over."""
+    def record_module_return(self, _module: Any, begin: int) -> None:
+        """Record the end of such a pass."""
         self.serves = True
         number = self._passing.pop(get_ident(), None)
         if number is not None:
             self.log.add(EventKind.PASS, number, begin, perf_counter_ns())
 
     def label(self, said: Said) -> LabelScope:
-        """The block of a label."""
+        """Create the block of a label."""
         number = self._labels.get(said)
         if number is None:
             self.serves = True
             self.rest.end()
             name, real, phase, *key = said
-            number = self.log.scope_number(label_facts(name, real, phase, dict(key)))
+            number = self.log.get_scope_number(label_facts(name, real, phase, dict(key)))
             self._labels[said] = number
         scope = LabelScope()
         scope.number = number
@@ -193,41 +200,59 @@ class LoopRecorder:
         return scope
 
     def stop_ticking(self) -> None:
-        """Tells no longer of the ends of steps."""
+        """Stop reporting ends of steps."""
         self._notes.tick = None
 
-    def _engine_stepped(self, engine: str, facts: ScopeFacts, begin: int) -> None:
+    def _handle_engine_step(self, engine: str, facts: ScopeFacts, begin: int) -> None:
         with self._guard:
             if self._engine is None:
                 self.rest.end()
             self._engine = engine
             self.serves = True
-            number = self.log.scope_number(facts)
+            number = self.log.get_scope_number(facts)
             self.log.note_scope((_SCOPE, number, get_ident(), begin, perf_counter_ns()))
             if self._notes.tick is not None:
                 self._notes.tick(engine)
 
-    def step_ended(self, now: int) -> None:
-        """A step ended by the step clock."""
+    def record_step(self, now: int) -> None:
+        """Record the end of a step by the step clock."""
         self.log.add(EventKind.STEP, 0, now, now)
 
-    def marked(self, number: int, begin: int, end: int) -> None:
-        """A step of the traced window is over."""
+    def record_marked_step(self, number: int, begin: int, end: int) -> None:
+        """Record a step of the traced window."""
         self.log.add(EventKind.MARK, number, begin, end)
 
-    def profiler_began(self) -> None:
-        """From here on times are not the program's own."""
+    def record_profiler(self) -> None:
+        """Mark later times as affected by a profiler."""
         if self._clean:
             self._clean = False
             now = perf_counter_ns()
             self.log.add(EventKind.PROFILER, 0, now, now)
 
-    # What is written.
+    # Output.
 
     def flush(self) -> None:
-        """Writes what has come since the last time."""
-        # Taken first: what their numbers mean is known by then.
-        events = self.log.drained()
+        """Write the events since the last time, and the meaning of their numbers."""
+        # First, so that the meaning of their numbers is known.
+        events = self.log.drain()
+        self._write_facts()
+        # Last: without the facts, events are mere numbers.
+        if events or not self._begun:
+            self._begun = True
+            self._folder.append(EVENTS_FILE, events)
+
+    def _write_facts(self) -> None:
+        """Write the meaning of the events' numbers if it has changed."""
+        current = (
+            len(self.log.scopes),
+            len(self._module_names),
+            len(self._passes),
+            len(self._graphs),
+            self._changes,
+            self._engine,
+        )
+        if current == self._written:
+            return
         facts = LoopFacts(
             scopes=tuple(self.log.scopes),
             modules=tuple(self._module_names),
@@ -237,20 +262,20 @@ class LoopRecorder:
             dropped=self.log.dropped,
             engine=self._engine,
         )
-        # Written last: they are numbers without the facts.
         self._folder.put(FACTS_FILE, facts)
-        self._folder.append(EVENTS_FILE, events)
+        self._written = current
 
     def finish(self) -> None:
-        """Writes the rest."""
+        """Write the remaining events."""
         if torch.cuda.is_initialized():
             with self._guard:
-                self._gpu_times.settle()
+                self._gpu_times.record_available()
+        self._changes += 1
         self.flush()
 
 
 def _place_of(caller: FrameType | None, captured_at: tuple[str, ...]) -> str:
-    """The innermost of the lines with the function that it is in: ``capture, server.py:8``."""
+    """Format the innermost line with its function: ``capture, server.py:8``."""
     if not captured_at:
         return ""
     name, _, line = captured_at[0].rpartition(":")
@@ -263,12 +288,12 @@ def _place_of(caller: FrameType | None, captured_at: tuple[str, ...]) -> str:
     return captured_at[0]
 
 
-def compiled_inputs(frame: FrameType | None) -> tuple[Any, ...]:
-    """What torch.compile's cudagraph trees copy into a graph that they capture in ``frame``; empty
-    where they do not.
+def get_compiled_inputs(frame: FrameType | None) -> tuple[Any, ...]:
+    """Return the inputs that torch.compile's cudagraph trees copy into the graph captured in
+    ``frame``. Empty for other captures.
 
     Raises:
-        AttributeError: this torch keeps it in another way.
+        AttributeError: Unknown version of torch.
     """
     while frame is not None:
         code = frame.f_code
@@ -279,9 +304,9 @@ def compiled_inputs(frame: FrameType | None) -> tuple[Any, ...]:
     return ()
 
 
-def _shapes_of(inputs: tuple[Any, ...]) -> tuple[tuple[int, ...], ...]:
-    # A compiled piece of a model is given its weights, too, which say which piece it is and not
-    # how much it is given.
+def _list_shapes(inputs: tuple[Any, ...]) -> tuple[tuple[int, ...], ...]:
+    # Inputs of a compiled piece include its weights, which identify the piece but not the size of
+    # its inputs.
     tensors = [
         value
         for value in inputs

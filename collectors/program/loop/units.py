@@ -1,4 +1,4 @@
-"""Which replays make up one step where nothing in the program says so."""
+"""Divide replays into steps if the program does not mark them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from itertools import pairwise
 def replay_units(
     sequence: Sequence[int], may_follow: Callable[[int, int], bool]
 ) -> list[tuple[int, int]]:
-    """Divides the replays of a thread into units: runs of graphs that always come in one order.
+    """Divide the replays of a thread into units: runs of graphs that always come in one order.
 
-    Two graphs belong to one unit where the second always follows the first and nothing else comes
-    before the second. A cycle without any choice is one unit, which begins with its first graph.
+    Two graphs belong to one unit if the second always follows the first and nothing else precedes
+    the second. A cycle without a choice is one unit, which starts with its first graph.
 
     Args:
-        sequence: graphs in the order of their replays.
-        may_follow: whether two graphs may be segments of one step at all.
+        sequence: Graphs in the order of their replays.
+        may_follow: Returns True if two graphs can be segments of one step.
 
     Returns:
-        Begin and end of each unit in ``sequence``, without gaps.
+        Start and end of each unit in ``sequence``, without gaps.
     """
     after: defaultdict[int, set[int]] = defaultdict(set)
     before: defaultdict[int, set[int]] = defaultdict(set)

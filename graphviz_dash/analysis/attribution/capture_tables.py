@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
+from graphviz_dash.analysis.arrays import (
+    Flags,
+    Ints,
+    combine_threads,
+    encode,
+    get_column,
+    get_threads,
+)
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, SelectedIntervals, get_values
 from graphviz_dash.model.marks import MODULE, SOURCE
 
@@ -89,8 +96,10 @@ class Ops:
         self.names = TextColumn(ops["name"])
         self.external = get_column(ops, "external_id")
         self.sequence = get_column(ops, "sequence")
-        self._forward_thread = get_column(ops, "forward_tid")
-        self.linked = (self._forward_thread > 0) & (self.sequence >= 0)
+        forward_tid = get_column(ops, "forward_tid")
+        self._has_forward = forward_tid > 0
+        self._forward_thread = combine_threads(get_column(ops, "pid"), forward_tid)
+        self.linked = self._has_forward & (self.sequence >= 0)
         engine = self.names.match_rows(re.compile("^" + _ENGINE))
         self.backward_ops = SelectedIntervals(self.nesting, engine | self.linked)
         self.numbered_ops = SelectedIntervals(self.nesting, self.sequence >= 0)
@@ -126,7 +135,7 @@ class Ops:
 
         The last forward operator with the same sequence number created the autograd node.
         """
-        rows = np.flatnonzero((self.sequence >= 0) & (self._forward_thread <= 0))
+        rows = np.flatnonzero((self.sequence >= 0) & ~self._has_forward)
         rows = rows[np.lexsort((self.nesting.depth[rows], self.nesting.start[rows]))]
         makers = _SequenceIndex(self.nesting.thread[rows], self.sequence[rows], rows)
         linked = np.flatnonzero(self.linked)
@@ -258,5 +267,5 @@ def _parse_class_name(frame: str) -> str:
 
 
 def _build_nesting(table: pl.DataFrame, *, calls: bool = False) -> Nesting:
-    start, duration, thread = (get_column(table, name) for name in ("ts", "dur", "tid"))
-    return Nesting.build(start, duration, thread, calls=calls)
+    start, duration = get_column(table, "ts"), get_column(table, "dur")
+    return Nesting.build(start, duration, get_threads(table), calls=calls)

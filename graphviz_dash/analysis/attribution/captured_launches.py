@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.marks import CAPTURE
@@ -91,7 +91,7 @@ def find_launch_rows(capture: Trace) -> tuple[Ints, list[NodeKind]]:
     nesting = Nesting.build(
         get_column(runtime, "ts")[rows],
         get_column(runtime, "dur")[rows],
-        get_column(runtime, "tid")[rows],
+        get_threads(runtime)[rows],
     )
     rows = rows[nesting.parent == NONE]
     correlation = get_column(runtime, "correlation")[rows]

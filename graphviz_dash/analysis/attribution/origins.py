@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, get_column
+from graphviz_dash.analysis.arrays import Ints, get_column, get_threads
 from graphviz_dash.analysis.attribution.capture_tables import CaptureTables, TextColumn
 from graphviz_dash.analysis.trace.intervals import NONE, SelectedIntervals, get_values
 from graphviz_dash.analysis.trace.lanes import link_launches
@@ -97,7 +97,7 @@ class OriginResolver:
         tables = tables or CaptureTables(capture)
         runtime = capture.runtime
         self._at = get_column(runtime, "ts")[launches]
-        self._on = get_column(runtime, "tid")[launches]
+        self._on = get_threads(runtime)[launches]
         calls = TextColumn(runtime["name"], launches)
         self._ops, self._marks, self._frames = tables.ops, tables.marks, tables.frames
         self._op = self._find_innermost_ops(get_column(runtime, "external_id")[launches])

@@ -54,7 +54,7 @@ def compare_runs(
     experiment = run_selection.exclude_examinations(experiment)
     baseline_run = _find_baseline(experiment, baseline or experiment.baseline)
     work = collect_traced_work(experiment, replays, traced_steps, compared=baseline_run is not None)
-    predictions = EagerPredictions(work.steps)
+    predictions = EagerPredictions(work.steps, work.integrity)
     runs = []
     count = len(experiment.runs)
     for number, run in enumerate(experiment.runs):
@@ -130,6 +130,7 @@ def _compare_run(
         baseline=baseline,
         compiled_run=compiled,
         traced_steps=traced_steps,
+        integrity=work.integrity.get(run.name),
         coverage=work.compute_coverage(run),
         waterfall=work.compute_waterfall(run, baseline),
         prediction=predict_from_baseline(run, baseline, predictions),
@@ -149,6 +150,7 @@ def _compare_run(
     return RunComparison(
         run=run,
         baseline=baseline_run.name if baseline_run else None,
+        baseline_run=baseline_run,
         is_baseline=is_baseline,
         metrics=tuple(figures.values()),
         outcome=decide_outcome(
@@ -168,8 +170,9 @@ def _compare_run(
         else compute_break_even(run, baseline, figures),
         prediction=inputs.prediction,
         graph_prediction=predictions.get(run),
+        integrity=inputs.integrity,
         low_confidence=(
-            *find_caveats(run, baseline_run, figures, traced_steps),
+            *find_caveats(run, baseline_run, figures, traced_steps, inputs.integrity),
             *((unseen_launches,) if unseen_launches is not None else ()),
         ),
     )

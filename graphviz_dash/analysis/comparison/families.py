@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.graph_coverage import Coverage
     from graphviz_dash.analysis.prediction.predict import Prediction
     from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
+    from graphviz_dash.analysis.trace.integrity import TraceIntegrity
     from graphviz_dash.analysis.trace.steps import Step
     from graphviz_dash.model.absence import Missing
     from graphviz_dash.model.run import Run
@@ -52,6 +53,8 @@ class MetricInputs(Struct, frozen=True):
     """The same run compiled without graphs."""
     traced_steps: tuple[Step, ...]
     """Steps of the replay trace; empty without a trace."""
+    integrity: TraceIntegrity | None
+    """Completeness of the replay trace; None without a trace."""
     coverage: Coverage | Missing
     """Share of the traced steps that ran from graphs."""
     waterfall: Waterfall | Missing
@@ -69,7 +72,7 @@ METRIC_FAMILIES: Final[tuple[Callable[[MetricInputs, MetricsById], Iterable[Metr
     lambda of, _: compute_graph_costs(of.run),
     lambda of, _: compute_memory_metrics(of.run),
     lambda of, _: compute_pool_metrics(of.run),
-    lambda of, _: compute_traced_metrics(of.run, of.traced_steps),
+    lambda of, _: compute_traced_metrics(of.run, of.traced_steps, of.integrity),
     lambda of, _: compute_coverage_metrics(of.coverage),
     lambda of, _: count_graph_objects(of.run),
     lambda of, _: compute_program_metrics(of.run, of.baseline),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.absence import explain_missing, explain_other_program
 from graphviz_dash.analysis.arrays import Floats
 from graphviz_dash.analysis.memory.report import (
     RELATIVE_MEMORY_METRICS,
@@ -23,6 +23,7 @@ from graphviz_dash.analysis.metrics.run_metrics import (
     make_missing_value,
     make_value,
 )
+from graphviz_dash.analysis.metrics.run_selection import has_other_program, has_same_mode
 from graphviz_dash.analysis.sample_statistics import (
     Spread,
     SpreadKind,
@@ -97,8 +98,21 @@ def compute_relative_metrics(
     else:
         saving = walls.compute_interval(walls.baseline_medians - walls.run_medians)
         yield make_value("step_saving", walls.baseline_ns - walls.run_ns, saving)
-        yield _compute_break_even(one_off, walls.baseline_ns - walls.run_ns, saving, baseline.name)
+        if other_program := _explain_other_costs(run, baseline):
+            yield make_missing_value("break_even", other_program)
+        else:
+            difference_ns = walls.baseline_ns - walls.run_ns
+            yield _compute_break_even(one_off, difference_ns, saving, baseline.name)
     yield _compute_memory_change(run, baseline)
+
+
+def _explain_other_costs(run: Run, baseline: Run) -> Missing | None:
+    """Explain why the run's one-off cost does not buy its saving; None if it does."""
+    if has_other_program(run, baseline):
+        return explain_other_program(baseline)
+    if has_same_mode(run, baseline):
+        return Missing(Fact.SAVING, f"{baseline.name} is another version of the same mode")
+    return None
 
 
 def compute_compile_metrics(
@@ -189,6 +203,8 @@ def _count_replays(cost: float, saving: float) -> int:
 
 def _compute_memory_change(run: Run, baseline: Run) -> MetricValue:
     metric = "peak_reserved_change"
+    if has_other_program(run, baseline):
+        return make_missing_value(metric, explain_other_program(baseline))
     if run.memory is None:
         return make_missing_value(metric, explain_missing(run, Fact.MEMORY))
     if baseline.memory is None:

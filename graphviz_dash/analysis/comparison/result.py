@@ -14,7 +14,11 @@ from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
 from graphviz_dash.analysis.metrics.low_confidence import LowConfidence
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
-from graphviz_dash.analysis.metrics.run_selection import get_family
+from graphviz_dash.analysis.metrics.run_selection import (
+    get_family,
+    has_other_program,
+    has_same_mode,
+)
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.step_comparison.time_by_category import TimeByCategory
 from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
@@ -22,6 +26,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode, Failure
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.trace.integrity import TraceIntegrity
     from graphviz_dash.model.doctor import DoctorReport
     from graphviz_dash.model.run import Experiment, Run
 
@@ -33,6 +38,8 @@ class RunComparison(Struct, frozen=True, dict=True):
     """The run."""
     baseline: str | None
     """Name of the baseline run; None for a baseline, and if there is none."""
+    baseline_run: Run | None
+    """The baseline run; None for a baseline, and if there is none."""
     is_baseline: bool
     """True for the baseline, including that of one rank."""
     metrics: tuple[MetricValue, ...]
@@ -56,6 +63,8 @@ class RunComparison(Struct, frozen=True, dict=True):
     """Prediction from the eager run alone."""
     graph_prediction: Prediction | Missing
     """Prediction for one graph of the run's eager steps; missing for a run with graphs."""
+    integrity: TraceIntegrity | None
+    """Completeness of the replay trace; None without a trace."""
     low_confidence: tuple[LowConfidence, ...]
     """Caveats; those of the headline first."""
 
@@ -68,6 +77,16 @@ class RunComparison(Struct, frozen=True, dict=True):
     def mode(self) -> ExecutionMode:
         """Execution mode of the run."""
         return self.run.mode
+
+    @property
+    def is_other_program(self) -> bool:
+        """True if the run and its baseline execute different programs."""
+        return self.baseline_run is not None and has_other_program(self.run, self.baseline_run)
+
+    @property
+    def is_same_mode(self) -> bool:
+        """True if the run and its baseline are versions of one mode."""
+        return self.baseline_run is not None and has_same_mode(self.run, self.baseline_run)
 
     @property
     def failures(self) -> tuple[Failure, ...]:

@@ -27,6 +27,7 @@ from graphviz_dash.analysis.step_comparison.waterfall import (
     build_waterfall,
     find_collective_arrivals,
 )
+from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity, assess_integrity
 from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 
@@ -47,6 +48,8 @@ class TracedWork(Struct, frozen=True):
 
     steps: TracedSteps
     """Steps by run name; empty without a trace."""
+    integrity: Mapping[str, TraceIntegrity]
+    """Completeness of the trace by run name, for runs with a trace."""
     typical: Mapping[str, TypicalStep | Missing]
     """Typical step by run name; empty if nothing is compared."""
     last_arrivals: Mapping[str, dict[int, int] | None]
@@ -120,20 +123,26 @@ def collect_traced_work(
     steps_by_run = {
         run.name: traced_steps.get(run.name) or _find_steps(run) for run in experiment.runs
     }
+    integrity = {
+        run.name: assess_integrity(run.replay_trace, steps_by_run[run.name])
+        for run in experiment.runs
+        if run.replay_trace is not None
+    }
     if not compared:
-        return TracedWork(steps_by_run, {}, {}, {})
+        return TracedWork(steps_by_run, integrity, {}, {}, {})
     waits = compute_rank_waits(experiment)
     typical: dict[str, TypicalStep | Missing] = {}
     for number, run in enumerate(experiment.runs):
         with progress.report_subtask(number, 2 * len(experiment.runs)):
-            typical[run.name] = build_typical_step(
+            unsupported = run.name in integrity and integrity[run.name].explain(Claim.COUNTS)
+            typical[run.name] = unsupported or build_typical_step(
                 run, waits.get(run.name), replays.get(run.name), steps_by_run[run.name]
             )
     last_arrivals = {
         name: find_collective_arrivals([(run, typical[run.name]) for run in ranks])
         for name, ranks in group_rank_families(experiment).items()
     }
-    return TracedWork(steps_by_run, typical, last_arrivals, waits)
+    return TracedWork(steps_by_run, integrity, typical, last_arrivals, waits)
 
 
 def _find_steps(run: Run) -> tuple[Step, ...]:

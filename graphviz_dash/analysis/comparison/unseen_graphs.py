@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import get_column
+from graphviz_dash.analysis.arrays import Ints, get_column
 from graphviz_dash.analysis.metrics.low_confidence import GraphSource, UnknownGraphs
 from graphviz_dash.analysis.replays.replays import (
     find_launch_correlations,
@@ -17,10 +17,12 @@ from graphviz_dash.analysis.replays.replays import (
     group_launched_rows,
     match_replays,
 )
+from graphviz_dash.model.trace import WHOLE_GRAPH_PATTERN
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.replays.replays import ReplayMatch
     from graphviz_dash.model.run import Run
+    from graphviz_dash.model.trace import Trace
 
 
 def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> UnknownGraphs | None:
@@ -58,7 +60,15 @@ def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> UnknownGraphs | N
         )
     if count is None and not unmatched_count:
         return None
+    if source is GraphSource.IMPORT and _are_whole_graphs(trace, unmatched_rows):
+        source = GraphSource.WHOLE
     total_ns = float(durations.sum())
     is_known = count is None or unmatched_count == count
     share = float(durations[unmatched_rows].sum()) / total_ns if is_known and total_ns else None
     return UnknownGraphs(unmatched_count if count is None else count, launches, share, source)
+
+
+def _are_whole_graphs(trace: Trace, rows: Ints) -> bool:
+    """Return True if each of these rows stands for a complete graph."""
+    names = trace.gpu["name"].gather(rows).cast(str)
+    return bool(len(rows)) and bool(names.str.contains(WHOLE_GRAPH_PATTERN).all())

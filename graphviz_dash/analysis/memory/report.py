@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.absence import explain_missing, explain_other_program
 from graphviz_dash.analysis.memory.pools import (
     GraphFootprint,
     PoolBreakdown,
@@ -20,6 +20,7 @@ from graphviz_dash.analysis.memory.pools import (
     compute_pool_breakdowns,
 )
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
+from graphviz_dash.analysis.metrics.run_selection import has_other_program
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner, Stage
 from graphviz_dash.model.run import ExecutionMode
@@ -254,7 +255,7 @@ def compute_pool_metrics(run: Run) -> Iterator[MetricValue]:
 
 def compute_relative_memory_metrics(run: Run, baseline: Run | Missing) -> Iterator[MetricValue]:
     """Compute the MEMORY_RELATIVE metrics; ``against`` is the baseline, or why there is none."""
-    report, base = build_memory_report(run), _build_baseline_report(baseline)
+    report, base = build_memory_report(run), _build_baseline_report(run, baseline)
     if isinstance(report, Missing):
         yield from _mark_absent(report)
         return
@@ -277,9 +278,11 @@ def _mark_absent(missing: Missing) -> Iterator[MetricValue]:
     return (make_missing_value(metric, missing) for metric in RELATIVE_MEMORY_METRICS)
 
 
-def _build_baseline_report(baseline: Run | Missing) -> MemoryReport | Missing:
+def _build_baseline_report(run: Run, baseline: Run | Missing) -> MemoryReport | Missing:
     if isinstance(baseline, Missing):
         return baseline
+    if has_other_program(run, baseline):
+        return explain_other_program(baseline)
     report = build_memory_report(baseline)
     return (
         report.add_owner(f"the baseline {baseline.name}") if isinstance(report, Missing) else report

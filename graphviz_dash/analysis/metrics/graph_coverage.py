@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.absence import NO_GPU_WORK, NO_STEP_MARKS
-from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
@@ -133,7 +133,7 @@ def _find_generator_fills(trace: Trace, fills: Ints) -> Ints:
     submits = np.array([call in _SUBMITTING for call in classes])[codes]
     graph = np.array([call is CallClass.GRAPH_LAUNCH for call in classes])[codes]
     calls = np.flatnonzero(submits)
-    thread = get_column(trace.runtime, "tid")[calls]
+    thread = get_threads(trace.runtime)[calls]
     order = np.lexsort((get_column(trace.runtime, "ts")[calls], thread))
     calls, thread = calls[order], thread[order]
     is_fill = np.isin(calls, fills)

@@ -30,7 +30,9 @@ from graphviz_dash.analysis.metrics.thresholds import (
 )
 from graphviz_dash.analysis.sample_statistics import Spread, summarise
 from graphviz_dash.analysis.trace.collectives import measure_communication
+from graphviz_dash.analysis.trace.device_work import DeviceWork, measure_devices
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
+from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import ConditionalParams, ConditionalType
@@ -49,6 +51,8 @@ class GraphSource(StrEnum):
     """Graphs imported with the trace."""
     CAPTURE = "capture"
     """The run's own capture."""
+    WHOLE = "whole"
+    """A report whose profiler traced graphs as single units, without their kernels."""
 
 
 class _Caveat:
@@ -149,6 +153,13 @@ class NoSteps(Struct, _Caveat, frozen=True):
     full_step: Step
 
 
+class SeveralDevices(Struct, _Caveat, frozen=True):
+    """The traced work ran on several GPUs, and the figures cover all of them."""
+
+    devices: tuple[DeviceWork, ...]
+    """Work of each GPU, by number."""
+
+
 class ForeignSteps(Struct, _Caveat, frozen=True):
     """Another program marked the steps, so they may not end synchronised."""
 
@@ -203,6 +214,13 @@ class TraceDefect(Struct, _Caveat, frozen=True):
 
     problem: TraceProblem
     trace: str | None
+
+
+class UnsupportedClaims(Struct, _Caveat, frozen=True):
+    """Conclusions that the traced pass does not support, with their common reason."""
+
+    claims: tuple[Claim, ...]
+    missing: Missing
 
 
 class MuchCommunication(Struct, _Caveat, frozen=True):
@@ -294,6 +312,7 @@ class UnknownGraphs(Struct, _Caveat, frozen=True):
 
 LowConfidence: TypeAlias = (
     FewIterations
+    | SeveralDevices
     | Drift
     | WideSpread
     | NoDifference
@@ -307,6 +326,7 @@ LowConfidence: TypeAlias = (
     | PassMismatch
     | BusyAboveClean
     | TraceDefect
+    | UnsupportedClaims
     | MuchCommunication
     | EnvironmentMismatch
     | WorkloadMismatch
@@ -324,6 +344,7 @@ def find_caveats(
     baseline: Run | None,
     figures: Mapping[str, MetricValue],
     traced_steps: tuple[Step, ...],
+    integrity: TraceIntegrity | None,
 ) -> tuple[LowConfidence, ...]:
     """Find caveats for the metrics of ``run``, those of the headline first."""
     return (
@@ -333,6 +354,7 @@ def find_caveats(
         *_check_equation(figures),
         *_check_steps(run, traced_steps),
         *_check_observer(run, figures),
+        *_check_integrity(integrity),
         *_check_traces(run),
         *_check_loops(run),
         *_check_ranks(run, traced_steps),
@@ -413,6 +435,9 @@ def _check_steps(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfid
     without = find_missing_gpu_work(run.replay_trace)
     if without is not None:
         yield NoGpuWork(without)
+    devices = measure_devices(run.replay_trace, traced_steps)
+    if len(devices) > 1:
+        yield SeveralDevices(devices)
     method = traced_steps[0].method
     if method is StepMethod.WHOLE:
         yield NoSteps(traced_steps[0])
@@ -445,6 +470,20 @@ def _check_traces(run: Run) -> Iterator[LowConfidence]:
         ]
         is_single = len(names) == 1 and all(passes.values())
         yield TraceDefect(problem, names[0] if is_single else None)
+
+
+def _check_integrity(integrity: TraceIntegrity | None) -> Iterator[LowConfidence]:
+    """Group the unsupported claims by reason. Unmarked steps are a caveat of their own."""
+    if integrity is None or not integrity.kernels:
+        return  # without any GPU work, NoGpuWork holds the reason
+    claims: dict[Missing, list[Claim]] = {}
+    for claim in Claim:
+        if claim is Claim.STEPS and not integrity.steps:
+            continue
+        if (missing := integrity.explain(claim)) is not None:
+            claims.setdefault(missing, []).append(claim)
+    for missing, unsupported in claims.items():
+        yield UnsupportedClaims(tuple(unsupported), missing)
 
 
 def _check_ranks(run: Run, traced_steps: tuple[Step, ...]) -> Iterator[LowConfidence]:

@@ -323,12 +323,22 @@ _MEM = (
         "additional memory cost of graphs; for that, see the change in peak reserved memory.",
     ),
     Metric(
+        "allocated", "Allocated memory", _B, _MEMORY, _LOW,
+        "Number of bytes in live tensors at the end of the clean pass, or at the time of an "
+        "imported snapshot.",
+    ),
+    Metric(
+        "reserved", "Reserved memory", _B, _MEMORY, _LOW,
+        "Number of bytes that the caching allocator holds from the device at the end of the clean "
+        "pass, or at the time of an imported snapshot.",
+    ),
+    Metric(
         "peak_reserved", "Peak reserved memory", _B, _MEMORY, _LOW,
         "Maximum number of bytes that the caching allocator held from the device during the "
         "clean pass, including warm-up.",
     ),
     Metric(
-        "peak_reserved_change", "Change in peak reserved", _B, _MEMORY, _LOW,
+        "peak_reserved_change", "Change in peak memory", _B, _MEMORY, _LOW,
         "Peak reserved memory minus that of the baseline. It can be negative because a capture "
         "first empties the allocator's cache. Driver memory for the executable graph is "
         "excluded.",
@@ -344,7 +354,7 @@ _MEM = (
         "MiB. Not available if nvidia-smi does not list the process.",
     ),
     Metric(
-        "device_memory_change", "Change in device memory", _B, _MEMORY_PASS, _LOW,
+        "device_memory_change", "Change in steady-state memory", _B, _MEMORY_PASS, _LOW,
         "Device memory minus that of the baseline: the memory cost of the mode. It is the sum "
         "of the changes of its parts, shown on the Memory page and by graphviz-dash memory: "
         "weights, gradients, optimizer state, other tensors, library workspaces, activations, "
@@ -357,7 +367,7 @@ _MEM = (
         "mode, so this is the memory that iterations need.",
     ),
     Metric(
-        "iterate_reserved_change", "Change in reserved", _B, _MEMORY_PASS, _LOW,
+        "iterate_reserved_change", "Change in steady-state reserved", _B, _MEMORY_PASS, _LOW,
         "Reserved while iterating minus that of the baseline: the change in device memory, "
         "excluding memory outside the allocator.",
     ),
@@ -448,8 +458,8 @@ _GPU = (
     Metric(
         "busy_fraction", "GPU busy share (traced)", _F, _TRACED, _HIGH,
         "GPU busy time divided by the traced step time, both medians over the traced steps; the "
-        "remaining time is idle. The range is that of the shares of the single steps. Too low "
-        "if the observer effect is large.",
+        "remaining time is idle. The range is that of the busy time, also divided by the "
+        "median step time. Too low if the observer effect is large.",
     ),
     Metric(
         "busy_of_clean", "GPU busy share (clean)", _F, Source.BOTH, _HIGH,

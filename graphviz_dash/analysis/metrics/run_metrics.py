@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.absence import NO_GPU_WORK, NO_STEP_MARKS, explain_missing
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
@@ -19,6 +20,7 @@ from graphviz_dash.analysis.sample_statistics import (
 )
 from graphviz_dash.analysis.trace.cpu_time import compute_self_cpu_ns
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
+from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity, assess_integrity
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
@@ -52,8 +54,8 @@ class MetricValue(Struct, frozen=True):
 
 
 def make_value(metric: str, value: float, spread: Spread | None = None) -> MetricValue:
-    """Return a metric value."""
-    return MetricValue(METRICS[metric], value, spread)
+    """Return a metric value. A spread without it is widened to contain it."""
+    return MetricValue(METRICS[metric], value, None if spread is None else spread.include(value))
 
 
 def make_missing_value(metric: str, missing: Missing) -> MetricValue:
@@ -164,10 +166,12 @@ def compute_memory_metrics(run: Run) -> Iterable[MetricValue]:
     """Yield allocator statistics after the clean pass."""
     memory = run.memory
     if memory is None:
-        for metric in ("private_pool", "peak_reserved", "peak_allocated"):
+        for metric in ("private_pool", "allocated", "reserved", "peak_reserved", "peak_allocated"):
             yield make_missing_value(metric, explain_missing(run, Fact.MEMORY))
         return
     yield make_value("private_pool", sum(pool.reserved_bytes for pool in memory.pools))
+    yield make_value("allocated", memory.allocated_bytes)
+    yield make_value("reserved", memory.reserved_bytes)
     for metric, peak in (
         ("peak_reserved", memory.peak_reserved_bytes),
         ("peak_allocated", memory.peak_allocated_bytes),
@@ -185,8 +189,15 @@ _LAUNCH_METRICS: Final = ("launches", "graph_launches")
 """Metrics available from a trace without GPU records (if it has launches); others are unknown."""
 
 
-def compute_traced_metrics(run: Run, traced_steps: tuple[Step, ...]) -> Iterable[MetricValue]:
-    """Yield the metrics of the steps in the run's replay trace."""
+def compute_traced_metrics(
+    run: Run, traced_steps: tuple[Step, ...], integrity: TraceIntegrity | None = None
+) -> Iterable[MetricValue]:
+    """Yield the metrics of the steps in the run's replay trace.
+
+    ``integrity`` is the completeness of the trace, if already computed.
+    """
+    if integrity is None and run.replay_trace is not None:
+        integrity = assess_integrity(run.replay_trace, traced_steps)
     series: dict[str, Callable[[Step], float]] = {
         "traced_step_time": lambda step: step.duration_ns,
         "gpu_busy": lambda step: step.busy_ns,
@@ -196,15 +207,11 @@ def compute_traced_metrics(run: Run, traced_steps: tuple[Step, ...]) -> Iterable
         "launches": lambda step: step.launches,
         "graph_launches": lambda step: step.graph_launches,
     }
-    missing = None
-    if not traced_steps:
-        missing = explain_missing(run, Fact.TRACED_PASS)
-    elif traced_steps[0].method is StepMethod.WHOLE:
-        missing = NO_STEP_MARKS
-    elif any(step.duration_ns <= 0 for step in traced_steps):
-        missing = Missing(Fact.TRACED_STEPS, "the trace has a step without duration")
+    missing = _find_missing_steps(run, traced_steps, integrity)
     no_steps = Missing(Fact.TRACED_STEPS, "the trace has no steps")
     no_gpu_work = None if run.replay_trace is None else find_missing_gpu_work(run.replay_trace)
+    if no_gpu_work is None and integrity is not None:
+        no_gpu_work = integrity.explain(Claim.COUNTS)
     launched = any(step.launches for step in traced_steps)
     for metric, read in series.items():
         is_known = metric in _CPU_METRICS or (launched and metric in _LAUNCH_METRICS)
@@ -220,26 +227,41 @@ def compute_traced_metrics(run: Run, traced_steps: tuple[Step, ...]) -> Iterable
         summary = summarise(compute_self_cpu_ns(run.replay_trace, traced_steps).tolist())
         yield _make_median("self_cpu_time", summary, no_steps)
     busy = sum(step.busy_ns for step in traced_steps)
-    if busy:
+    if busy and no_gpu_work is None:
         yield make_value("concurrency", sum(step.work_ns for step in traced_steps) / busy)
     else:
         yield make_missing_value("concurrency", missing or no_gpu_work or NO_GPU_WORK)
 
 
+def _find_missing_steps(
+    run: Run, traced_steps: tuple[Step, ...], integrity: TraceIntegrity | None
+) -> Missing | None:
+    """Return why the trace has no values per step; None if it has."""
+    if not traced_steps:
+        return explain_missing(run, Fact.TRACED_PASS)
+    if traced_steps[0].method is StepMethod.WHOLE:
+        return NO_STEP_MARKS
+    if any(step.duration_ns <= 0 for step in traced_steps):
+        return Missing(Fact.TRACED_STEPS, "the trace has a step without duration")
+    return None if integrity is None else integrity.explain(Claim.STEPS)
+
+
 def _compute_busy_fraction(traced_steps: tuple[Step, ...], missing: Missing | None) -> MetricValue:
     """Return the median busy time over the median step time.
 
-    The busy and idle parts of a median step therefore add up. Quartiles are those of the shares
-    of the steps.
+    The busy and idle parts of a median step therefore add up. The spread is that of the busy time,
+    also over the median step time, so that it contains the value.
     """
     times = summarise([step.duration_ns for step in traced_steps])
     busy = summarise([step.busy_ns for step in traced_steps])
     if missing is not None or times is None or busy is None:
         return make_missing_value("busy_fraction", missing or NO_GPU_WORK)
-    shares = summarise([step.busy_ns / step.duration_ns for step in traced_steps])
-    return make_value(
-        "busy_fraction", busy.median / times.median, None if shares is None else shares.spread
+    spread = replace(
+        busy.spread,
+        low=busy.spread.low / times.median,
+        high=min((busy.spread.high or 0.0) / times.median, 1.0),
     )
+    return make_value("busy_fraction", busy.median / times.median, spread)
 
 
 def compute_coverage_metrics(coverage: Coverage | Missing) -> Iterable[MetricValue]:

@@ -82,6 +82,23 @@ def _sort_recordings(runs: Sequence[Run]) -> list[Run]:
     return sorted(recordings, key=lambda run: run.manifest.recorded_or_created_at)
 
 
+def has_other_program(run: Run, baseline: Run) -> bool:
+    """Return whether the two runs execute different programs, so that costs of one are no costs of
+    the other. False if it is unknown, as for imported traces."""
+    if run.manifest.sources or baseline.manifest.sources:
+        return False
+    return run.manifest.workload.factory != baseline.manifest.workload.factory
+
+
+def has_same_mode(run: Run, baseline: Run) -> bool:
+    """Return whether the two runs are versions of one mode, rather than a program with and without
+    graphs. Recordings of one experiment differ on purpose, so they are no versions."""
+    if run.recording is not None and baseline.recording is not None:
+        separate = run.path.parent != baseline.path.parent
+        return separate and is_eager_recording(run) == is_eager_recording(baseline)
+    return run.mode is baseline.mode and not run.mode.is_recorded
+
+
 def may_be_eager(run: Run) -> bool:
     """Return whether only the trace can show that the steps ran from graphs.
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver, select_near
 from graphviz_dash.analysis.prediction.eager_step import (
     EagerStep,
@@ -23,6 +23,7 @@ from graphviz_dash.analysis.prediction.eager_step import (
     get_work_signature,
 )
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
+from graphviz_dash.analysis.trace.integrity import Claim
 from graphviz_dash.analysis.trace.intervals import Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.doctor import RuleId
@@ -191,7 +192,7 @@ def _summarise_calls(calls: list[_Call]) -> ForbiddenCalls:
 
 def _find_suspect_calls(trace: Trace, step: EagerStep) -> list[_Call]:
     """Find calls of the steps that wait, allocate, or copy from or to pageable memory."""
-    start, thread = get_column(trace.runtime, "ts"), get_column(trace.runtime, "tid")
+    start, thread = get_column(trace.runtime, "ts"), get_threads(trace.runtime)
     codes, names = encode(trace.runtime["name"])
     kinds = [get_call_class(name) for name in names]
     copies = _map_copies(trace)
@@ -266,13 +267,13 @@ def _find_optimizer_blockers(trace: Trace, step: EagerStep) -> Iterator[Blocker]
     rows = [row for row, name in enumerate(names) if name and name.startswith(_ADAM)]
     if not rows or not len(trace.ops):
         return
-    reads = trace.ops.select("ts", "dur", "tid").filter(trace.ops["name"] == "aten::item")
+    reads = trace.ops.select("ts", "dur", "pid", "tid").filter(trace.ops["name"] == "aten::item")
     start, end = _get_spans(reads)
-    thread = get_column(reads, "tid")
+    thread = get_threads(reads)
     waited = Nesting.build(start, end - start, thread).find_around(*_find_waits(trace))
     on_cpu = np.setdiff1d(np.arange(len(reads)), waited)
     begin, stop = _get_spans(marks)
-    tids = get_column(marks, "tid")
+    tids = get_threads(marks)
     counts: dict[str, list[int]] = {}
     for row in rows:
         inside = (
@@ -303,7 +304,7 @@ def _find_waits(trace: Trace) -> tuple[Ints, Ints]:
         [get_call_class(name) is CallClass.SYNCHRONISE for name in names], dtype=np.bool_
     )
     rows = np.flatnonzero(wanted[codes]) if len(names) else np.zeros(0, dtype=np.int64)
-    return get_column(trace.runtime, "ts")[rows], get_column(trace.runtime, "tid")[rows]
+    return get_column(trace.runtime, "ts")[rows], get_threads(trace.runtime)[rows]
 
 
 def _get_spans(table: object) -> tuple[Ints, Ints]:
@@ -337,7 +338,7 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     only_first = differing == (0,)
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
-        certain=not only_first,
+        certain=not only_first and step.integrity.supports(Claim.DATA_DEPENDENCE),
         op=origin.op if origin else None,
         module=origin.module if origin else None,
         source=origin.source if origin else None,

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.attribution.captured_launches import find_capture_windows
 from graphviz_dash.analysis.prediction.stream_order import (
     LaunchedItems,
@@ -24,6 +24,7 @@ from graphviz_dash.analysis.prediction.stream_order import (
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.collectives import get_collective_kind
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
+from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity, assess_integrity
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
 from graphviz_dash.analysis.trace.signatures import find_distinct_rows
@@ -35,7 +36,7 @@ from graphviz_dash.analysis.trace.steps import (
     find_steps,
 )
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.units import format_count, format_percent
+from graphviz_dash.units import format_count, format_percent, pluralize
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -43,6 +44,9 @@ if TYPE_CHECKING:
 _SHAPE_COLUMNS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _DEFAULT_STREAM: Final = 7
 """CUPTI's ID of the legacy default stream."""
+
+_MAX_GRAPHED_SHARE: Final = 0.5
+"""Maximum share of work from graph launches in an eager step."""
 
 _WAITS: Final = ("cudaStreamWaitEvent", "cuStreamWaitEvent", "hipStreamWaitEvent")
 _RECORDS: Final = ("cudaEventRecord", "cuEventRecord", "hipEventRecord")
@@ -102,7 +106,9 @@ class EagerStep(Struct, frozen=True):
     waits: int
     """Number of stream waits for events."""
     graphed: int
-    """Number of items started by a graph launch."""
+    """Number of items started by a graph launch, which a graph of the step would not change."""
+    integrity: TraceIntegrity
+    """Completeness of the trace."""
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -123,26 +129,26 @@ class EagerStep(Struct, frozen=True):
 
 
 def build_eager_step(
-    trace: Trace, traced_steps: tuple[Step, ...] | None = None
+    trace: Trace,
+    traced_steps: tuple[Step, ...] | None = None,
+    integrity: TraceIntegrity | None = None,
 ) -> EagerStep | Missing:
     """Build the typical step of ``trace``, or explain why there is none.
 
-    ``traced_steps`` are its steps, if already computed. Near-linear in the rows of the trace.
+    ``traced_steps`` and ``integrity`` are its steps and its completeness, if already computed.
+    Near-linear in the rows of the trace.
     """
     traced_steps = traced_steps or find_steps(trace)
     no_gpu_work = find_missing_gpu_work(trace)
     if no_gpu_work is not None:
         return _make_missing_step(no_gpu_work.reason)
     calls = _Calls(trace)
-    work = _GpuWork(trace)
-    step_reads = [_StepWork(work, step, calls, at) for at, step in enumerate(traced_steps)]
-    nonempty = [step_read for step_read in step_reads if len(step_read.rows)]
-    if not nonempty:
-        return _make_missing_step("none of its steps launched work on the GPU")
-    usual = Counter(step_read.signature for step_read in nonempty).most_common(1)[0][0]
-    matching = [step_read for step_read in nonempty if step_read.signature == usual]
-    typical = _build_typical_step(trace, matching, traced_steps, calls)
-    if typical.graphed:
+    integrity = integrity or assess_integrity(trace, traced_steps, calls.links)
+    matching = _find_matching_steps(trace, traced_steps, calls, integrity)
+    if isinstance(matching, Missing):
+        return matching
+    typical = _build_typical_step(trace, matching, traced_steps, calls, integrity)
+    if typical.graphed > _MAX_GRAPHED_SHARE * len(typical):
         return _make_missing_step(
             f"{format_count(typical.graphed)} of its {format_count(len(typical))} kernels, memcpys "
             "and memsets "
@@ -161,6 +167,34 @@ def build_eager_step(
     return typical
 
 
+def _find_matching_steps(
+    trace: Trace, traced_steps: tuple[Step, ...], calls: _Calls, integrity: TraceIntegrity
+) -> list[_StepWork] | Missing:
+    """Find the complete steps with the most frequent work."""
+    if (unsupported := integrity.explain(Claim.WORK)) is not None:
+        return unsupported
+    work = _GpuWork(trace)
+    chosen = integrity.complete_steps if integrity.steps else range(len(traced_steps))
+    step_reads = [_StepWork(work, traced_steps[at], calls, at) for at in chosen]
+    nonempty = [step_read for step_read in step_reads if len(step_read.rows)]
+    if not nonempty:
+        return _make_missing_step("none of its steps launched work on the GPU")
+    usual = Counter(step_read.signature for step_read in nonempty).most_common(1)[0][0]
+    matching = [step_read for step_read in nonempty if step_read.signature == usual]
+    if integrity.steps and len(matching) < integrity.needed_steps:
+        return _make_missing_step(
+            "records are missing, and no "
+            f"{pluralize(integrity.needed_steps, 'complete step')} ran the same work"
+        )
+    devices = len(np.unique(get_column(trace.gpu, "device")[matching[0].rows]))
+    if devices > 1:
+        return _make_missing_step(
+            f"its work runs on {devices:,} GPUs, and a graph is predicted for one: record a step "
+            "that uses one GPU, for example with CUDA_VISIBLE_DEVICES"
+        )
+    return matching
+
+
 def _make_missing_step(reason: str) -> Missing:
     return Missing(Fact.EAGER_STEP, reason)
 
@@ -176,14 +210,15 @@ class _Calls:
         self.records = np.flatnonzero(
             _match_codes(codes, [name.startswith(_RECORDS) for name in names])
         )
-        self._thread = get_column(trace.runtime, "tid")
+        self._thread = get_threads(trace.runtime)
         self._ops = trace.ops
         self.is_graph = _match_codes(
             codes, [get_call_class(n) is CallClass.GRAPH_LAUNCH for n in names]
         )
-        self.of_row = link_launches(
+        self.links = link_launches(
             get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
-        ).launch
+        )
+        self.of_row = self.links.launch
         self.launched, _ = compute_launch_times(trace, self.of_row)
 
     def select_times(self, instants: Ints, call: Ints, otherwise: Ints) -> Ints:
@@ -191,6 +226,20 @@ class _Calls:
         if not len(instants):
             return otherwise
         return np.where(call >= 0, instants[np.maximum(call, 0)], otherwise)
+
+    def count_graphed(self, read: _StepWork) -> int:
+        """Count the items of graph launches.
+
+        Work without a launch belongs to the step's graph launches without work, if there are any:
+        roctracer records no correlation id for it.
+        """
+        linked = read.call >= 0
+        graphed = int(np.count_nonzero(self.is_graph[read.call[linked]]))
+        graphs = _filter_between(
+            np.flatnonzero(self.is_graph), self.start, read.step.start, read.step.end
+        )
+        has_lost = len(np.setdiff1d(graphs, self.of_row)) > 0
+        return graphed + (int(np.count_nonzero(~linked)) if has_lost else 0)
 
     def find_stream_calls(self, begin: int, end: int) -> StreamCalls:
         waits = _filter_between(self.waits, self.start, begin, end)
@@ -200,7 +249,9 @@ class _Calls:
     def _is_in_operator(self, rows: Ints) -> Flags:
         if not len(self._ops) or not len(rows):
             return np.zeros(len(rows), dtype=np.bool_)
-        ops = Nesting.build(*(get_column(self._ops, name) for name in ("ts", "dur", "tid")))
+        ops = Nesting.build(
+            get_column(self._ops, "ts"), get_column(self._ops, "dur"), get_threads(self._ops)
+        )
         around = ops.find_around(self.start[rows], self._thread[rows])
         return np.asarray(around != NONE, dtype=np.bool_)
 
@@ -270,7 +321,11 @@ def _rank_by_first_use(stream: Ints) -> Ints:
 
 
 def _build_typical_step(
-    trace: Trace, reads: Sequence[_StepWork], traced_steps: tuple[Step, ...], calls: _Calls
+    trace: Trace,
+    reads: Sequence[_StepWork],
+    traced_steps: tuple[Step, ...],
+    calls: _Calls,
+    integrity: TraceIntegrity,
 ) -> EagerStep:
     first = reads[0]
     gpu, rows = trace.gpu, first.rows
@@ -314,7 +369,8 @@ def _build_typical_step(
         work_ns=int(np.median([read.step.work_ns for read in reads])),
         launch_cpu_ns=int(np.median([_measure_launch_cpu(read, calls) for read in reads])),
         waits=len(between.waits),
-        graphed=int(np.count_nonzero(calls.is_graph[first.call[first.call >= 0]])),
+        graphed=calls.count_graphed(first),
+        integrity=integrity,
     )
 
 
@@ -441,7 +497,8 @@ class WorkSignature(Struct, frozen=True):
 def find_differing_steps(trace: Trace, step: EagerStep) -> tuple[int, ...]:
     """Return the indices of steps of ``trace`` with different work or order than ``step``.
 
-    Streams do not matter; steps without work are excluded.
+    Streams do not matter. Steps without work and steps with lost records are excluded. So is a
+    first or last step with only a part of the same work, because the recording may have cut it.
     """
     work, calls = _GpuWork(trace), _Calls(trace)
 
@@ -449,12 +506,22 @@ def find_differing_steps(trace: Trace, step: EagerStep) -> tuple[int, ...]:
         return work.looks[_StepWork(work, step.steps[position], calls, position).rows]
 
     usual = get_looks(step.matching[0])
-    others = sorted(set(range(len(step.steps))).difference(step.matching))
-    return tuple(
-        position
-        for position in others
-        if len(step.steps[position].gpu_rows) and not np.array_equal(get_looks(position), usual)
-    )
+    outer = (0, len(step.steps) - 1)
+    others = set(step.integrity.complete_steps).difference(step.matching)
+    differing = []
+    for position in sorted(others):
+        looks = get_looks(position)
+        if not len(looks) or np.array_equal(looks, usual):
+            continue
+        if position not in outer or not _is_part(looks.tolist(), usual.tolist()):
+            differing.append(position)
+    return tuple(differing)
+
+
+def _is_part(looks: list[int], usual: list[int]) -> bool:
+    """Return whether ``looks`` is ``usual`` with some items missing."""
+    remaining = iter(usual)
+    return all(look in remaining for look in looks)
 
 
 def get_work_signature(trace: Trace, step: Step) -> WorkSignature:

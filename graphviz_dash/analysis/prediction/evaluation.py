@@ -17,18 +17,22 @@ from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.trace.integrity import TraceIntegrity
     from graphviz_dash.analysis.trace.steps import Step
     from graphviz_dash.model.calibration import Calibration
     from graphviz_dash.model.run import Run
 
 
 def predict_run(
-    run: Run, calibration: Calibration, traced_steps: tuple[Step, ...] | None = None
+    run: Run,
+    calibration: Calibration,
+    traced_steps: tuple[Step, ...] | None = None,
+    integrity: TraceIntegrity | None = None,
 ) -> Prediction | Missing:
     """Predict from an eager run of a bundle.
 
     It uses the clean timings or the loop steps of a recorded program, if available, and
-    ``traced_steps`` if already computed.
+    ``traced_steps`` and ``integrity`` of the trace, if already computed.
     """
     trace = run.replay_trace
     if trace is None:
@@ -36,7 +40,8 @@ def predict_run(
     loop_ns = compute_recorded_step_ns(run.recording) if run.recording is not None else None
     if isinstance(loop_ns, Missing):
         loop_ns = None
-    return predict(trace, calibration, run.clean, _get_gpu_name(run), traced_steps, loop_ns)
+    gpu = _get_gpu_name(run)
+    return predict(trace, calibration, run.clean, gpu, traced_steps, loop_ns, integrity)
 
 
 def select_prediction_run(runs: Sequence[Run]) -> Run | None:
@@ -67,9 +72,14 @@ def _get_gpu_name(run: Run) -> str | None:
 class EagerPredictions:
     """Cached predictions from eager runs for a graph of their own steps."""
 
-    def __init__(self, traced_steps: Mapping[str, tuple[Step, ...]]) -> None:
-        """``traced_steps`` maps run names to traced steps."""
+    def __init__(
+        self,
+        traced_steps: Mapping[str, tuple[Step, ...]],
+        integrity: Mapping[str, TraceIntegrity],
+    ) -> None:
+        """Traced steps and the completeness of traces, by run name."""
         self._traced_steps = traced_steps
+        self._integrity = integrity
         self._of: dict[str, Prediction | Missing] = {}
 
     def get(self, run: Run) -> Prediction | Missing:
@@ -78,7 +88,9 @@ class EagerPredictions:
             return Missing(Fact.PREDICTION, f"{run.name} is not an eager run")
         if run.name not in self._of:
             steps = self._traced_steps.get(run.name)
-            self._of[run.name] = predict_run(run, load_shipped_calibration(), steps)
+            self._of[run.name] = predict_run(
+                run, load_shipped_calibration(), steps, self._integrity.get(run.name)
+            )
         return self._of[run.name]
 
 
@@ -88,28 +100,32 @@ def predict_from_baseline(
     """Return the prediction of ``baseline`` for the whole-step graph of ``run``."""
     if isinstance(baseline, Missing):
         return baseline
-    if reason := _find_mode_obstacle(run):
+    if reason := _find_mode_obstacle(run, baseline):
         return Missing(Fact.PREDICTION, reason)
-    if not baseline.mode.is_baseline:
-        return Missing(Fact.PREDICTION, f"{baseline.name} is not an eager run")
     if reason := _find_work_difference(run, baseline):
         return Missing(Fact.SAME_WORK, f"the trace of {baseline.name} has {reason}")
     prediction = predictions.get(baseline)
-    if isinstance(prediction, Prediction) and prediction.waits_for_ranks:
+    if isinstance(prediction, Prediction) and isinstance(prediction.speedup, Missing):
+        prediction = prediction.speedup
+    if isinstance(prediction, Missing):
+        return prediction
+    if prediction.waits_for_ranks:
         return Missing(
             Fact.PREDICTION, "its collectives include the time they wait for other ranks"
         )
     return prediction
 
 
-def _find_mode_obstacle(run: Run) -> str:
-    """Return why an eager trace cannot predict a run of this mode; empty if it can."""
+def _find_mode_obstacle(run: Run, baseline: Run) -> str:
+    """Return why ``baseline`` cannot predict a run of this mode; empty if it can."""
     if not run.mode.captures_entire_step:
         return "only graphs of the whole step are predicted"
     if run.mode.is_compiled:
         return "compilation changes the kernels of the step"
     if run.mode.is_planned:
         return "the prediction is for one stream, but this graph uses several"
+    if not baseline.mode.is_baseline:
+        return f"{baseline.name} is not an eager run"
     return ""
 
 

@@ -14,14 +14,14 @@ events that ran in it. No launching is counted in a gap longer than the limit.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Flags, Floats, Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Flags, Floats, Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from graphviz_dash.analysis.prediction.eager_step import EagerStep
+    from graphviz_dash.analysis.trace.steps import Step
     from graphviz_dash.model.trace import Trace
 
 LAUNCHING_NS: Final = 1_000_000
@@ -55,8 +56,12 @@ class IdleCause(StrEnum):
     LOADING = "allocating and loading code"
     """Calls that allocate memory, and launches and operators long enough to load their code."""
     PROFILER = "the profiler"
+    GRAPH = "within graph launches"
+    """Between the nodes of one launch."""
     OTHER = "other Python"
     """Other code of the program, including CPU operators."""
+    UNKNOWN = "unknown"
+    """A trace without CPU events does not show what the CPU did."""
 
 
 class IdlePart(Struct, frozen=True):
@@ -114,7 +119,7 @@ def analyse_idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> I
     in the rows of the trace.
     """
     cpu = _CpuActivity(trace)
-    gaps = _Gaps(trace, step)
+    gaps = _Gaps(trace, {index: step.steps[index] for index in step.matching})
     divided = cpu.divide_gaps(gaps)
     chosen = list(step.matching) if mean else _select_middle_steps(step)
     within = np.isin(gaps.step, chosen)
@@ -126,6 +131,18 @@ def analyse_idle_time(trace: Trace, step: EagerStep, *, mean: bool = False) -> I
     launch_idle = np.zeros(len(trace.gpu) + 1)
     launch_idle[gaps.row] = divided[IdleCause.LAUNCHING]
     return IdleTime(tuple(sorted(parts, key=lambda part: -part.ns)), launch_idle[step.rows])
+
+
+def measure_launch_idle(trace: Trace, steps: Sequence[Step]) -> list[int]:
+    """Measure the idle time of each step while the CPU launches, in ns.
+
+    It is the part :attr:`IdleCause.LAUNCHING` of :func:`analyse_idle_time`, for any steps.
+    """
+    gaps = _Gaps(trace, dict(enumerate(steps)))
+    launching = _CpuActivity(trace).divide_gaps(gaps)[IdleCause.LAUNCHING]
+    sums = np.zeros(len(steps), dtype=np.int64)
+    np.add.at(sums, gaps.step, launching)
+    return [int(ns) for ns in sums]
 
 
 def _select_middle_steps(step: EagerStep) -> list[int]:
@@ -140,9 +157,9 @@ def _select_middle_steps(step: EagerStep) -> list[int]:
 
 
 class _Gaps:
-    """GPU idle periods in the typical steps; arrays of shape (gaps,), times in ns."""
+    """GPU idle periods in steps, by their index; arrays of shape (gaps,), times in ns."""
 
-    def __init__(self, trace: Trace, step: EagerStep) -> None:
+    def __init__(self, trace: Trace, steps: Mapping[int, Step]) -> None:
         begin = get_column(trace.gpu, "ts")
         busy_until = np.maximum.accumulate(begin + np.maximum(get_column(trace.gpu, "dur"), 0))
         busy_until = np.concatenate(([0], busy_until))
@@ -153,19 +170,21 @@ class _Gaps:
         starts = get_column(trace.runtime, "ts")
         launched = np.where(launch >= 0, starts[launch], begin) if len(starts) else begin
         parts = []
-        for index in step.matching:
-            traced = step.steps[index]
+        for index, traced in steps.items():
             first, last = np.searchsorted(begin, [traced.span_start, traced.span_end])
             free = np.maximum(busy_until[first : last + 1], traced.span_start)
             until = np.append(begin[first:last], traced.span_end)
             called = np.append(launched[first:last], traced.span_end)
             step_indices = np.full(len(free), index)
             parts.append((free, until, called, np.append(rows[first:last], -1), step_indices))
-        free, until, launched, row, steps = (
+        free, until, launched, row, indices = (
             np.concatenate(series) for series in zip(*parts, strict=True)
         )
         idle = until > free
-        self.step: Ints = steps[idle]
+        _, first_rows = np.unique(launch, return_index=True)
+        is_inner = launch >= 0
+        is_inner[first_rows] = False
+        self.step: Ints = indices[idle]
         """Index of the step."""
         self.begin: Ints = free[idle]
         """Start of the idle period."""
@@ -173,6 +192,8 @@ class _Gaps:
         """Start of the next work, or end of the step."""
         self.row: Ints = row[idle]
         """Row of the next work in ``trace.gpu``, -1 for the end of the step."""
+        self.is_inner: Flags = (self.row >= 0) & np.append(is_inner, False)[self.row]
+        """True if the next work has the launch of earlier work, as the nodes of a graph do."""
         self.launched: Ints = np.minimum(launched[idle], self.end)
         """Start of the call that launches this work."""
 
@@ -205,7 +226,7 @@ class _Events(Struct, frozen=True):
     @classmethod
     def read(cls, table: pl.DataFrame, threads: Ints) -> _Events:
         code, names = encode(table["name"])
-        on_threads = np.isin(get_column(table, "tid"), threads)
+        on_threads = np.isin(get_threads(table), threads)
         start = get_column(table, "ts")[on_threads]
         end = start + np.maximum(get_column(table, "dur")[on_threads], 0)
         return cls(names, np.asarray(code[on_threads], dtype=np.int64), start, end)
@@ -234,15 +255,18 @@ def _merge_spans(parts: list[_Events]) -> _Spans:
 
 class _CpuActivity:
     def __init__(self, trace: Trace) -> None:
+        self.is_recorded = any(
+            table.height for table in (trace.runtime, trace.ops, trace.annotations, trace.python)
+        )
         submits = np.flatnonzero(
-            _Events.read(trace.runtime, get_column(trace.runtime, "tid")).match_names(
+            _Events.read(trace.runtime, get_threads(trace.runtime)).match_names(
                 lambda name: get_call_class(name) in _SUBMITS
             )
         )
         marks = trace.annotations["name"].str.starts_with("ProfilerStep#").fill_null(False)
         threads = np.union1d(
-            get_column(trace.runtime, "tid")[submits],
-            get_column(trace.annotations.filter(marks), "tid"),
+            get_threads(trace.runtime)[submits],
+            get_threads(trace.annotations.filter(marks)),
         )
         calls = _Events.read(trace.runtime, threads)
         ops, ranges, frames = (
@@ -289,6 +313,8 @@ class _CpuActivity:
         """Return the time of each cause in each gap, shape (gaps,), in ns."""
         begin, end = gaps.begin, gaps.end
         gap_ns = end - begin
+        if not self.is_recorded:
+            return {IdleCause.LAUNCHING: np.zeros_like(gap_ns), IdleCause.UNKNOWN: gap_ns}
         waiting = _merge_spans(self._parts[IdleCause.WAITING])
         launch_index = np.searchsorted(self._submitted, gaps.launched, "right")
         last_submit_end = (
@@ -322,11 +348,13 @@ class _CpuActivity:
         handover = np.where(long, np.minimum(calling, gap_ns - covered), gap_ns - waited - loaded)
         launching = divided[IdleCause.LAUNCHING] + np.maximum(handover, 0)
         divided[IdleCause.LAUNCHING] = np.where(gap_ns > LAUNCHING_NS, 0, launching)
+        divided = {cause: np.where(gaps.is_inner, 0, ns) for cause, ns in divided.items()}
+        divided[IdleCause.GRAPH] = np.where(gaps.is_inner, gap_ns, 0)
         divided[IdleCause.OTHER] = gap_ns - sum(divided.values())
         return divided
 
     def find_source(self, cause: IdleCause, gaps: _Gaps, ns: Ints) -> str | None:
-        if cause is IdleCause.LAUNCHING:
+        if cause in (IdleCause.LAUNCHING, IdleCause.GRAPH, IdleCause.UNKNOWN):
             return None
         longest = int(np.argmax(ns))
         begin, end = int(gaps.begin[longest]), int(gaps.end[longest])

@@ -32,6 +32,7 @@ from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.doctor import Severity
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.trace.integrity import TraceIntegrity
     from graphviz_dash.model.calibration import Calibration
     from graphviz_dash.model.timings import CleanTimings
     from graphviz_dash.model.trace import Trace
@@ -75,6 +76,10 @@ class PredictionWarning(StrEnum):
     COLLECTIVES = "collectives"
     """Collective durations include waits for other ranks."""
     INCOMPLETE_TRACE = "incomplete trace"
+    LOST_RECORDS = "lost records"
+    """Some launches have no GPU work."""
+    GRAPHED_SHARE = "graphed share"
+    """Some of the work comes from graph launches and stays as it is."""
     PROFILED_EAGER_STEP = "profiled eager step"
     """The eager step was measured under the profiler."""
 
@@ -181,14 +186,16 @@ def predict(
     gpu: str | None = None,
     traced_steps: tuple[Step, ...] | None = None,
     loop_ns: float | None = None,
+    integrity: TraceIntegrity | None = None,
 ) -> Prediction | Missing:
     """Predict the typical step of an eager ``trace``, or explain why this is impossible.
 
     The eager step time comes from ``clean`` (timings without a profiler), else from ``loop_ns``
     (a step of the program's loop without one), else from the trace. ``gpu`` names the GPU if the
-    trace does not. ``traced_steps`` are the steps of the trace, if already computed.
+    trace does not. ``traced_steps`` and ``integrity`` are the steps and the completeness of the
+    trace, if already computed.
     """
-    step = build_eager_step(trace, traced_steps)
+    step = build_eager_step(trace, traced_steps, integrity)
     if isinstance(step, Missing):
         return step
     return predict_step(trace, step, calibration, clean, gpu, loop_ns)
@@ -398,6 +405,8 @@ def _find_warnings(
         PredictionWarning.FEW_STEPS: marked and len(step.matching) < _FEW_STEPS,
         PredictionWarning.COLLECTIVES: step.waits_for_ranks,
         PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.completeness_problems),
+        PredictionWarning.LOST_RECORDS: step.integrity.lost_work > 0,
+        PredictionWarning.GRAPHED_SHARE: step.graphed > 0,
         PredictionWarning.PROFILED_EAGER_STEP: marked and side is EagerSide.TRACED,
     }
     return tuple(warning for warning, applies in warnings.items() if applies)

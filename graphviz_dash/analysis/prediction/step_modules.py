@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, get_column
+from graphviz_dash.analysis.arrays import Ints, get_column, get_threads
 from graphviz_dash.analysis.attribution.capture_tables import Frames, Ops
 from graphviz_dash.analysis.attribution.origins import select_near
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
@@ -103,9 +103,7 @@ def _find_enclosing_ranges(
     flags = np.array([wanted(name) for name in names], dtype=np.bool_)
     if not flags.any():
         return [()] * len(step)
-    nesting = Nesting.build(
-        get_column(marks, "ts"), get_column(marks, "dur"), get_column(marks, "tid")
-    )
+    nesting = Nesting.build(get_column(marks, "ts"), get_column(marks, "dur"), get_threads(marks))
     ranges = SelectedIntervals(nesting, flags)
     rows = _find_enclosing(trace, step, ranges)
     paths: list[Path] = []
@@ -138,7 +136,7 @@ def _find_enclosing(trace: Trace, step: EagerStep, wanted: SelectedIntervals) ->
     calls = np.maximum(step.launches, 0)
     if not len(runtime):
         return np.full(len(step), NONE, dtype=np.int64)
-    launch_times, threads = get_column(runtime, "ts")[calls], get_column(runtime, "tid")[calls]
+    launch_times, threads = get_column(runtime, "ts")[calls], get_threads(runtime)[calls]
     at_launch = np.where(linked, wanted.find_around(launch_times, threads), NONE)
     if not len(trace.ops):
         return at_launch

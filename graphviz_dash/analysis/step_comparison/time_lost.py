@@ -67,6 +67,9 @@ class TimeLost(Struct, frozen=True):
     """Number of paired pieces of work by matching method."""
     unpaired_counts: tuple[int, int]
     """Number of unpaired pieces of work in the first and in the other run."""
+    work_ns: int
+    """Difference of the summed durations of work, without waits for other ranks. The rest of the
+    busy loss is overlap that the first run lacks."""
 
     def interpolate_losses(self, instants: Ints) -> tuple[Ints, Ints, Ints]:
         """Return cumulative idle, busy and waiting loss at ``instants``, in whole ns."""
@@ -113,7 +116,14 @@ def compute_time_lost(pairs: WorkPairs, first: TracedStep, second: TracedStep) -
             sum(len(row.before) for row in pairs.rows if not row.after),
             sum(len(row.after) for row in pairs.rows if not row.before),
         ),
+        work_ns=_sum_work_ns(first) - _sum_work_ns(second),
     )
+
+
+def _sum_work_ns(side: TracedStep) -> int:
+    duration = np.maximum(side.trace.gpu["dur"].gather(side.rows).to_numpy(), 0)
+    wait_ns = 0 if side.wait_ns is None else int(np.minimum(side.wait_ns, duration).sum())
+    return int(duration.sum()) - wait_ns
 
 
 def _get_end_times(side: TracedStep) -> Ints:

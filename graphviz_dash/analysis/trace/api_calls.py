@@ -1,7 +1,8 @@
 """Classification of CUDA (or HIP) runtime and driver API calls by name.
 
 Names are as written by the profiler: "cudaLaunchKernel", "cuLaunchKernelEx", "hipGraphLaunch",
-with version suffixes such as "_v2" or "_ptsz".
+with version suffixes such as "_v2" or "_ptsz". Intel's Unified Runtime has the prefix "ur" ("pi"
+before oneAPI 2025). Its Level Zero calls ("ze...") are inside these and are not counted again.
 """
 
 from __future__ import annotations
@@ -36,7 +37,17 @@ _PATTERNS = (
         r"(Malloc|Free|HostAlloc|HostRegister|HostUnregister|Mem(Alloc|Free|Create|Release|Map|Unmap))",
     ),
 )
-_COMPILED = tuple((call, re.compile(_PREFIX + pattern)) for call, pattern in _PATTERNS)
+_XPU_PREFIX = r"^(ur|pi)"
+_XPU_PATTERNS = (
+    (CallClass.KERNEL_LAUNCH, r"Enqueue(Cooperative)?KernelLaunch"),
+    (CallClass.COPY, r"Enqueue(USM(Memcpy|Memset|Fill)|MemBuffer(Read|Write|Copy|Fill))"),
+    (CallClass.SYNCHRONISE, r"(QueueFinish|EventWait|EventsWait)"),
+    (CallClass.MEMORY, r"(ext)?USM(Device|Host|Shared)?(Alloc|Free)"),
+)
+_COMPILED = (
+    *((call, re.compile(_PREFIX + pattern)) for call, pattern in _PATTERNS),
+    *((call, re.compile(_XPU_PREFIX + pattern)) for call, pattern in _XPU_PATTERNS),
+)
 
 
 @lru_cache(maxsize=4096)

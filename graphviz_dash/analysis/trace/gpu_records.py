@@ -22,13 +22,21 @@ def find_missing_gpu_work(trace: Trace) -> Missing | None:
         return None
     codes, names = encode(trace.runtime["name"])
     submits = [
-        get_call_class(name) in (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH) for name in names
+        get_call_class(name) in (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
+        for name in names
     ]
     launches = sum(submits[code] for code in codes.tolist())
+    if not launches and len(codes):
+        return Missing(
+            Fact.GPU_WORK,
+            f"nothing was launched while the trace was recorded: it contains {len(codes):,} other "
+            "calls of the GPU's runtime and no GPU work",
+        )
     if not launches:
         return Missing(
             Fact.GPU_WORK,
-            "the trace contains no GPU work, as if recorded without ProfilerActivity.CUDA",
+            "the trace contains neither GPU work nor calls that launch it, as if only the CPU was "
+            "recorded",
         )
     return Missing(
         Fact.GPU_WORK,

@@ -99,11 +99,28 @@ def _find_numbered(table: pl.DataFrame, prefix: str, method: StepMethod) -> Step
     begin, end = _get_bounds(table, rows)
     names = table["name"].gather(rows).cast(str).to_list()
     index = np.array([int(name[len(prefix) :]) for name in names], dtype=np.int64)
-    order = np.argsort(begin, kind="stable")
-    if len(np.unique(index)) < len(index):
+    order = _order_distinct_marks(index, begin, end, get_column(table, "pid")[rows])
+    if len(np.unique(index[order])) < len(order):
         # Two traces in one, or a profiler started twice: use the position in time.
         index[order] = np.arange(len(order))
     return StepRanges(index[order], begin[order], end[order], method)
+
+
+def _order_distinct_marks(index: Ints, begin: Ints, end: Ints, process: Ints) -> Ints:
+    """Return the marks in time order, without those of the same step on another thread.
+
+    These have the same number and process as an earlier mark, and start before it ends.
+    """
+    order = np.argsort(begin, kind="stable")
+    latest: dict[tuple[int, int], int] = {}
+    kept = []
+    for row in order.tolist():
+        key = (int(index[row]), int(process[row]))
+        if key in latest and begin[row] < latest[key]:
+            continue
+        latest[key] = int(end[row])
+        kept.append(row)
+    return np.array(kept, dtype=np.int64)
 
 
 def _find_outermost(

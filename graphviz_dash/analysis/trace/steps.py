@@ -12,6 +12,7 @@ lasts from the end of all work launched before it to the end of its own.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,7 @@ from graphviz_dash.analysis.arrays import Ints, encode, get_column
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import Links, link_trace_launches
 from graphviz_dash.analysis.trace.step_ranges import StepMethod, StepRanges, find_step_ranges
+from graphviz_dash.model.trace import WHOLE_GRAPH_PATTERN
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,6 +46,7 @@ _BEFORE_TRACE: Final = -1
 """Launch time for launches before the trace started, whose first event is at 0."""
 _MAX_LAUNCH_DELAY_NS: Final = 1_000_000
 """Upper limit of the delay from a launch to an idle GPU, including large graphs and profiling."""
+_WHOLE_GRAPH: Final = re.compile(WHOLE_GRAPH_PATTERN)
 _LAUNCHES: Final = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
 
 
@@ -75,6 +78,7 @@ class Step(Struct, frozen=True):
     work_ns: int
     """Sum of their durations."""
     kernels: int
+    """Number of kernels, without graphs that the profiler traced as single units."""
     copies: int
     sets: int
     kernel_launches: int
@@ -88,6 +92,11 @@ class Step(Struct, frozen=True):
     def duration_ns(self) -> int:
         """Length of the span."""
         return self.span_end - self.span_start
+
+    @property
+    def whole_graphs(self) -> int:
+        """Number of graphs that the profiler traced as single units."""
+        return len(self.gpu_rows) - self.kernels - self.copies - self.sets
 
     @property
     def launches(self) -> int:
@@ -111,9 +120,9 @@ def find_steps(trace: Trace, links: Links | None = None) -> tuple[Step, ...]:
     rows_of, order, bounds = _group_rows(owner, len(start))
     step = owner[order]
     span_start, span_end = _compute_spans(ranges, launched, (begin, stop), owner)
-    kinds = _count_kinds(
-        step, _encode_names(trace.gpu["kind"], _get_kind_index)[order], len(start), len(_KINDS)
-    )
+    kind = _encode_names(trace.gpu["kind"], _get_kind_index)
+    kind[_encode_names(trace.gpu["name"], _is_whole_graph) == 1] = len(_KINDS)
+    kinds = _count_kinds(step, kind[order], len(start), len(_KINDS))
     calls = _count_kinds(*_find_calls(trace.runtime, start, end), len(start), len(_LAUNCHES))
     low, high = span_start[step], span_end[step]
     inside = compute_exclusive_ns(
@@ -268,6 +277,10 @@ def _encode_names(names: pl.Series, code_of: Callable[[str], int]) -> Ints:
 
 def _get_kind_index(name: str) -> int:
     return _KINDS.index(name) if name in _KINDS else len(_KINDS)
+
+
+def _is_whole_graph(name: str) -> int:
+    return int(_WHOLE_GRAPH.match(name) is not None)
 
 
 def _get_call_index(name: str) -> int:

@@ -14,7 +14,7 @@ from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.exports.documents.values import display_path
 from graphviz_dash.importers.bundles import ImportedRun, import_files
-from graphviz_dash.importers.locations import find_locations, is_address
+from graphviz_dash.importers.locations import FILE_SCHEME, find_locations, is_address
 from graphviz_dash.importers.many import SkippedFiles, import_batch
 from graphviz_dash.importers.tasks import create_executor
 from graphviz_dash.ingest.formats.registry import detect_format
@@ -71,6 +71,7 @@ def import_command(
     and memory snapshots of torch, detected by content. Capture traces, replay traces and DOT files
     are joined into one run if their names differ in no other word.
     """
+    files = tuple(file.removeprefix(FILE_SCHEME) for file in files)
     single = not any(is_address(file) or Path(file).is_dir() for file in files)
     if join or (single and scheduler is None):
         results: list[ImportedRun | SkippedFiles] = [*_import_joined(files, output, mode, join)]

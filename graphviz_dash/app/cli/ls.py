@@ -33,7 +33,7 @@ def ls(path: Path, as_json: bool) -> None:
         )
     search = search_experiments(path)
     for problem in search.problems:
-        click.echo(escape_control_characters(f"Skipped: {problem}."), err=True)
+        click.echo(f"Skipped: {problem}.", err=True)
     experiments = [load_light_experiment(folder) for folder in search.experiments]
     if as_json:
         listed = [(compare_runs(light.experiment), light.unreadable) for light in experiments]
@@ -61,7 +61,7 @@ def _print_experiments(experiments: list[LightExperiment], path: Path) -> None:
                 invalid.append(display_path(run.run.path))
             number = manifest.job_rank
             rank = "" if number is None else f" rank {number}"
-            failed = manifest.status == "failed"
+            failed = manifest.status != "complete"
             table.add_row(
                 build_cell(display_path(run.run.path)),
                 build_cell(manifest.workload.name),

@@ -1,7 +1,8 @@
 """``graphviz-dash``: finds and runs a command, and turns errors into exit codes.
 
 stdout is data, diagnostics go to stderr. Exit codes: 0 success; 1 not possible here (a requirement
-is missing or a step failed); 2 invalid input; 130 interrupted.
+is missing or a step failed); 2 invalid input; 130 interrupted, or 128 and the number of another
+signal.
 """
 
 from __future__ import annotations
@@ -9,9 +10,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import io
+import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import EntryPoint, entry_points
+from types import FrameType
 from typing import Final
 
 import click
@@ -144,7 +150,13 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code; each error is one line on stderr."""
+    _replace_closed_streams()
     _escape_unprintable()
+    with _handle_signals() as signals:
+        return _run(arguments, signals)
+
+
+def _run(arguments: Sequence[str] | None, signals: list[int]) -> int:
     try:
         result = cli.main(args=arguments, prog_name="graphviz-dash", standalone_mode=False)
     except GraphvizDashError as error:
@@ -153,7 +165,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return _print_error("interrupted", _INTERRUPTED)
+        code = 128 + signals[-1] if signals else _INTERRUPTED
+        return _print_error("interrupted", code)
     except OSError as error:
         prefix = f"{error.filename}: " if error.filename else ""
         return _print_error(f"{prefix}{error.strerror or error}", 1)
@@ -163,9 +176,48 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
+@contextmanager
+def _handle_signals() -> Iterator[list[int]]:
+    """Let SIGTERM and SIGHUP, like SIGINT, remove temporary files and end child processes.
+
+    Yields a list that gets their numbers. Ignored signals stay ignored.
+    """
+    signals: list[int] = []
+
+    def handle_signal(number: int, _: FrameType | None) -> None:
+        signals.append(number)
+        raise KeyboardInterrupt
+
+    is_main = threading.current_thread() is threading.main_thread()
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    caught = [
+        number for number in numbers if is_main and signal.getsignal(number) is signal.SIG_DFL
+    ]
+    for number in caught:
+        signal.signal(number, handle_signal)
+    try:
+        yield signals
+    finally:
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)
+
+
 def _print_error(text: str, code: int) -> int:
     click.echo(f"Error: {escape_control_characters(text)}", err=True)
     return code
+
+
+def _replace_closed_streams() -> None:
+    """Discard output to streams that the shell closed (``>&-``). Their descriptors would otherwise
+    go to files that are opened later, which would receive the output of subprocesses."""
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        if getattr(sys, name) is None:
+            handle = os.open(os.devnull, os.O_WRONLY)
+            if handle != number:
+                os.dup2(handle, number)
+                os.close(handle)
+            stream = os.fdopen(number, "w", encoding="utf-8", closefd=False)
+            setattr(sys, name, stream)
 
 
 def _escape_unprintable() -> None:

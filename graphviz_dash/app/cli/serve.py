@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 import click
 from msgspec import Struct
 
+from graphviz_dash.bundle.files import check_utf8
 from graphviz_dash.bundle.staging import remove_abandoned_folders
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.server_settings import SCRATCH_NAME, STARTED_IN_VARIABLE, ServerSettings
@@ -28,6 +29,10 @@ T = TypeVar("T")
 _MAIN_PAGE: Final = Path(__file__).parents[1] / "main.py"
 _PACKAGE_ROOT: Final = Path(__file__).parents[3]
 """Parent folder of the package, which need not be installed."""
+_NO_TOKEN_WARNING: Final = (
+    "Warning: without a token, everybody who can reach this address sees the experiments and can "
+    "upload files"
+)
 _SHUTDOWN_TIMEOUT_S: Final = 8.0
 """Shutdown timeout of the server in seconds; longer than its request timeout."""
 _WILDCARD_HOSTS: Final = ("0.0.0.0", "::")
@@ -39,6 +44,10 @@ _OPTIONS: Final = {
     "server.enableAgentApi": "false",
     "server.fileWatcherType": "none",
     "global.developmentMode": "false",
+    # Otherwise tracebacks go to stdout, which is discarded, instead of the log.
+    "logger.enableRich": "false",
+    # Streamlit's banner would ask a server of Amazon for the address of this machine.
+    "logger.hideWelcomeMessage": "true",
     "browser.gatherUsageStats": "false",
 }
 """Streamlit settings that no folder's or user's file may change."""
@@ -135,6 +144,7 @@ def serve(paths: tuple[Path, ...], serving: ServeOptions) -> None:
         if not folder.is_dir():
             actual = "a file" if folder.exists() else "no such folder"
             raise InputError(folder, actual, "a folder with experiments")
+        check_utf8(folder.resolve())
     serve_folders(folders, serving)
 
 
@@ -149,6 +159,8 @@ def serve_folders(folders: tuple[Path, ...], serving: ServeOptions) -> None:
     settings = build_settings(serving)
     command = build_server_command(serving.host, serving.port, folders)
     click.echo(format_address(serving.host, serving.port, settings))
+    if not settings.requires_token and not _is_loopback(serving.host):
+        click.echo(_NO_TOKEN_WARNING, err=True)
     click.echo("Press Ctrl-C to stop", err=True)
     sys.stdout.flush()
     code = _run_server(command, build_server_environment(settings))
@@ -251,7 +263,7 @@ def _run_server(command: list[str], environment: dict[str, str]) -> int:
         # Streamlit reads settings and secrets from its working folder: use ours.
         cwd=_MAIN_PAGE.parent,
         stdin=subprocess.PIPE,
-        # Its banner would repeat the address; errors go to stderr.
+        # Errors go to stderr.
         stdout=subprocess.DEVNULL,
     ) as process:
         for number in _STOP_SIGNALS[1:]:

@@ -8,13 +8,12 @@ from pathlib import Path
 import click
 
 from graphviz_dash.bundle.launch import find_launches, read_launch
-from graphviz_dash.bundle.parts import parse_capture_number
+from graphviz_dash.bundle.parts import parse_capture_number, parse_graph_id
 from graphviz_dash.bundle.read import is_bundle
-from graphviz_dash.cli.light import list_bundles
 from graphviz_dash.cli.loading import show_progress
 from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
 from graphviz_dash.exports.documents.values import display_path
-from graphviz_dash.ingest.load import find_experiments, load_run
+from graphviz_dash.ingest.load import list_bundles, load_run, search_experiments
 from graphviz_dash.model.run import FileEntry, FileRole, Run
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import format_bytes, format_count, pluralize
@@ -44,7 +43,10 @@ def _find_recordings(path: Path) -> tuple[list[Path], list[Path]]:
         return [path], []
     if path.is_file():
         return [], [path]
-    bundles = [bundle for folder in find_experiments(path) for bundle in list_bundles(folder)]
+    search = search_experiments(path)
+    for problem in search.problems:
+        click.echo(f"Skipped: {problem}.", err=True)
+    bundles = [bundle for folder in search.experiments for bundle in list_bundles(folder)]
     return bundles, find_launches(path)
 
 
@@ -125,7 +127,7 @@ def _describe_contents(run: Run, entry: FileEntry) -> str:
             )
         case FileRole.GRAPH:
             for graph in run.graphs:
-                if entry.path == f"graphs/{graph.id}.json":
+                if graph.id == parse_graph_id(entry.path):
                     nodes, edges = len(graph.nodes), len(graph.edges)
                     return f"{pluralize(nodes, 'node')}, {pluralize(edges, 'edge')}"
         case FileRole.OBSERVERS if run.observers is not None:

@@ -8,8 +8,9 @@ from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.analysis.ranks.ranks import compare_ranks
 from graphviz_dash.app.compare.documents.comparison import build_comparison_document
-from graphviz_dash.app.compare.text.comparison import print_comparison
+from graphviz_dash.app.compare.text.comparison import print_comparison, print_comparison_summary
 from graphviz_dash.cli.loading import add_executor_options, open_experiment, resolve_experiment
+from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import (
     print_json,
 )
@@ -28,16 +29,17 @@ from graphviz_dash.cli.text.output import (
     default=10,
     show_default=True,
     type=click.IntRange(0),
-    help="Number of kernels to list, largest change first; 0 for none.",
+    help="Number of kernels that --all lists, largest change first; 0 for none.",
 )
 @click.option(
     "--parts",
     default=5,
     show_default=True,
     type=click.IntRange(0),
-    help="Number of modules and operators of the fastest run to list; 0 for none.",
+    help="Number of modules and operators of the fastest run that --all lists; 0 for none.",
 )
 @add_executor_options
+@add_all_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
 )
@@ -48,6 +50,7 @@ def compare_command(
     parts: int,
     scheduler: str | None,
     workers: int | None,
+    everything: bool,
     as_json: bool,
 ) -> None:
     """Compare the runs of an EXPERIMENT, a folder with one run bundle per mode.
@@ -55,12 +58,17 @@ def compare_command(
     EXPERIMENT may also be an address (s3://bucket/experiment) or a folder of traces, which are
     imported first.
 
-    Prints whether graphs pay off, every figure with its spread and pass, the step time breakdown,
+    Prints whether graphs pay off, the cause, the costs, the next step and the main figures of each
+    run. With --all also every figure with its spread and pass, the step time breakdown,
     low-confidence metrics, missing figures with reasons, and the kernels with the largest changes.
     """
     with resolve_experiment(experiment, scheduler, workers) as folder:
         loaded = open_experiment(folder)
         result = compare_runs(loaded, baseline)
+        if not (everything or as_json):
+            with limit_output(everything=False):
+                print_comparison_summary(result)
+            return
         kernels = build_kernel_table(loaded, result.baseline)
         ranks = compare_ranks(loaded)
         if as_json:

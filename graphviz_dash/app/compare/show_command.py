@@ -20,8 +20,9 @@ from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.analysis.nodes.concurrency import analyze_run
 from graphviz_dash.analysis.nodes.node_table import build_tables
 from graphviz_dash.app.compare.documents.run import build_run_document
-from graphviz_dash.app.compare.text.run import print_run
+from graphviz_dash.app.compare.text.run import print_run, print_run_summary
 from graphviz_dash.cli.loading import open_run
+from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import (
     print_json,
 )
@@ -40,13 +41,15 @@ from graphviz_dash.model.run import Experiment
     default=10,
     show_default=True,
     type=click.IntRange(0),
-    help="Number of nodes to list per graph, longest first; 0 for none.",
+    help="Number of nodes that --all lists per graph, longest first; 0 for none.",
 )
+@add_all_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
 )
-def show(run: Path, count: int, as_json: bool) -> None:
-    """Show a RUN: its figures, environment, graphs with their longest nodes, and missing data.
+def show(run: Path, count: int, everything: bool, as_json: bool) -> None:
+    """Show a RUN: its main figures and graphs; with --all every figure, the environment, graphs
+    with their longest nodes, and missing data.
 
     RUN is the folder of one run bundle. For a speedup, run compare on its experiment.
     """
@@ -57,7 +60,10 @@ def show(run: Path, count: int, as_json: bool) -> None:
     measured = analyze_run(loaded, tables)
     parallel = predict_run_parallel(loaded, measured, tables, find_step_operators(loaded))
     figures = _select_standalone_figures(result)
-    if as_json:
+    if not (everything or as_json):
+        with limit_output(everything=False):
+            print_run_summary(result, figures, tables)
+    elif as_json:
         print_json("show", build_run_document(result, figures, tables, measured, parallel, count))
     else:
         print_run(result, figures, tables, measured, parallel, count)

@@ -7,13 +7,15 @@ choice.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
-from streamlit.proto.ClientState_pb2 import ClientState
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from streamlit.runtime.app_session import AppSession
+
+if TYPE_CHECKING:
+    from streamlit.proto.ClientState_pb2 import ClientState
+    from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+    from streamlit.runtime.app_session import AppSession
 
 _PATCHED: Final = "_keeps_its_address"
 
@@ -35,7 +37,17 @@ def patch_sessions() -> None:
     """Restrict page changes to links, Back, Forward and new documents.
 
     Only those and the page scripts change the query of a session.
+
+    Raises:
+        ImportError, AttributeError: This version of Streamlit lacks a name.
     """
+    from streamlit.proto.ClientState_pb2 import ClientState
+    from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+    from streamlit.runtime.app_session import AppSession
+
+    _check_fields(ClientState(), "query_string", "page_script_hash", "is_history_navigation")
+    _check_fields(ForwardMsg(), "page_info_changed")
+    _check_fields(ForwardMsg().page_info_changed, "query_string")
     request, send = AppSession.request_rerun, AppSession._enqueue_forward_msg
     if hasattr(request, _PATCHED):
         return
@@ -54,6 +66,11 @@ def patch_sessions() -> None:
     AppSession._enqueue_forward_msg = send_and_record  # type: ignore[method-assign]
 
 
+def _check_fields(message: Any, *names: str) -> None:
+    for name in names:
+        getattr(message, name)
+
+
 def _redirect(session: AppSession, request: ClientState) -> ClientState:
     """Return the request at the browser's current address.
 
@@ -64,7 +81,7 @@ def _redirect(session: AppSession, request: ClientState) -> ClientState:
         _ADDRESSES[session] = _Address(request, request.query_string)
         return request
     is_left = address.request.page_script_hash not in ("", request.page_script_hash)
-    redirected = ClientState()
+    redirected = type(request)()
     redirected.CopyFrom(address.request if is_left else request)
     redirected.query_string = address.query
     return redirected

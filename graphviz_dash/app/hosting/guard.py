@@ -21,6 +21,8 @@ _TOKEN: Final = "token"
 _MAX_NAME_CHARS: Final = 80
 _HOST_CONFIG: Final = "/_stcore/host-config"
 """Requested by Streamlit's front end before it opens its websocket."""
+_VISITOR_KEY: Final = secrets.token_bytes(32)
+"""Key of the signatures in visitor cookies, until the server ends, as uploads do."""
 _SAFE_SITES: Final = ("same-origin", "none")
 _REOPEN: Final = (
     "<!doctype html><title>graphviz-dash</title><p>This dashboard requires a token. Open the "
@@ -49,10 +51,10 @@ class Guard:
             await _refuse(refusal, scope, receive, send)
             return
         name = _format_cookie_name("visitor", scope)
-        visitor = cookies.get(name)
+        visitor = _parse_visitor(cookies.get(name, ""))
         if visitor is None and _may_set_visitor(scope, headers):
             visitor = secrets.token_hex(16)
-            send = _set_cookie(send, name, visitor)
+            send = _set_cookie(send, name, f"{visitor}.{_sign_visitor(visitor)}")
         if scope["type"] == "http":
             await self._app(_add_visitor_header(scope, visitor), receive, send)
             return
@@ -117,7 +119,7 @@ def _check_token(scope: Scope, headers: Headers, cookies: dict[str, str]) -> Res
 
 
 def _compare_tokens(given: str, token: str) -> bool:
-    return hmac.compare_digest(given.encode(), token.encode())
+    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
 def _may_set_visitor(scope: Scope, headers: Headers) -> bool:
@@ -130,6 +132,17 @@ def _may_set_visitor(scope: Scope, headers: Headers) -> bool:
     from_here = headers.get("sec-fetch-site", "none") in _SAFE_SITES
     is_document = "text/html" in headers.get("accept", "")
     return from_here and (is_document or scope["path"] == _HOST_CONFIG)
+
+
+def _sign_visitor(visitor: str) -> str:
+    return hmac.digest(_VISITOR_KEY, visitor.encode("utf-8", "replace"), "sha256").hex()
+
+
+def _parse_visitor(cookie: str) -> str | None:
+    """Return the visitor id of a cookie that this server set; None for others, so that nobody can
+    invent visitors."""
+    visitor, _, signature = cookie.partition(".")
+    return visitor if _compare_tokens(signature, _sign_visitor(visitor)) else None
 
 
 def _add_visitor_header(scope: Scope, visitor: str | None) -> Scope:

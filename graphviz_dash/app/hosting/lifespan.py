@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import Any, Final
 
+from streamlit import net_util
+
 from graphviz_dash.app.hosting.access import get_access
 from graphviz_dash.app.hosting.browser_address import patch_sessions
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS
@@ -21,7 +23,7 @@ from graphviz_dash.app.hosting.ending import (
 )
 from graphviz_dash.app.hosting.session_locks import patch_session_locks
 from graphviz_dash.app.hosting.sockets import disable_nagle
-from graphviz_dash.app.hosting.switch import is_plain
+from graphviz_dash.app.hosting.switch import apply_patch, is_plain
 from graphviz_dash.server_settings import read_settings
 from graphviz_dash.ui.state.scratch import SCRATCH, remove_scratch_of_killed
 
@@ -40,19 +42,26 @@ async def lifespan(_: object) -> AsyncIterator[dict[str, Any] | None]:
     handle_signals(_clean_up)
     if read_settings().supervised:
         stop_with_parent()
+    # To admit sockets with an unknown origin, Streamlit asks a server of Amazon for the external
+    # address of this machine. The guard decides about origins.
+    net_util.get_external_ip = _get_no_address
     # Generate and print a required token before the first request.
     get_access()
     if not is_plain():
         disable_nagle()
         sys.setswitchinterval(_TURN_S)
-        patch_session_locks()
-        patch_sessions()
+        apply_patch(patch_session_locks, "share locks between runs of a page")
+        apply_patch(patch_sessions, "track the address of each browser")
         FIRST_CARDS.start(sys.argv[1:])
         threading.Thread(target=_prepare, name="graphviz-dash start", daemon=True).start()
     try:
         yield None
     finally:
         _clean_up()
+
+
+def _get_no_address() -> None:
+    """Return None in place of the external address."""
 
 
 def _clean_up() -> None:

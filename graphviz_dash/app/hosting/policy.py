@@ -20,6 +20,8 @@ HEADERS: Final = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
+    # Popups stay reachable, because a trace is sent to the window of the Perfetto UI.
+    "cross-origin-opener-policy": "same-origin-allow-popups",
     "x-frame-options": "DENY",
 }
 _DOCUMENT: Final = Path(streamlit.__file__).parent / "static" / "index.html"
@@ -40,7 +42,8 @@ def build_content_policy(document: bytes | None = None) -> str:
 
 @cache
 def _build_streamlit_policy() -> str:
-    return _build_policy(_DOCUMENT.read_bytes())
+    # Without the file, only the completed document's own scripts are allowed.
+    return _build_policy(_DOCUMENT.read_bytes() if _DOCUMENT.is_file() else b"")
 
 
 def _build_policy(document: bytes) -> str:

@@ -14,12 +14,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakValueDictionary
 
-from streamlit.runtime.state import SafeSessionState
+if TYPE_CHECKING:
+    from streamlit.runtime.state import SafeSessionState
 
 _PATCHED: Final = "_shares_its_lock"
+_LOCK: Final = "_lock"
+"""Attribute of Streamlit's session state: the lock of one run."""
+_END_IF_ASKED: Final = "_yield_callback"
+"""Attribute of Streamlit's session state: ends a cancelled run."""
 _LOCKS: Final[WeakValueDictionary[int, Any]] = WeakValueDictionary()
 """Lock of each state by its id, for as long as a run holds both."""
 _REGISTRY_LOCK: Final = threading.Lock()
@@ -43,7 +48,17 @@ class _SessionLock:
 
 
 def patch_session_locks() -> None:
-    """Patch Streamlit so that all runs of a session share a lock and cancelled runs stop."""
+    """Patch Streamlit so that all runs of a session share a lock and cancelled runs stop.
+
+    Raises:
+        ImportError, AttributeError: This version of Streamlit lacks a name.
+    """
+    from streamlit.runtime.state import SafeSessionState, SessionState
+
+    # Both are set for each session; look at one before any is changed.
+    unused = SafeSessionState(SessionState(), lambda: None)
+    for name in (_LOCK, _END_IF_ASKED):
+        object.__getattribute__(unused, name)
     init = SafeSessionState.__init__
     if hasattr(init, _PATCHED):
         return
@@ -52,7 +67,8 @@ def patch_session_locks() -> None:
         init(self, state, *rest, **named)
         with _REGISTRY_LOCK:
             lock = _LOCKS.setdefault(id(state), threading.RLock())
-        object.__setattr__(self, "_lock", _SessionLock(lock, self._yield_callback))
+        end_if_asked = object.__getattribute__(self, _END_IF_ASKED)
+        object.__setattr__(self, _LOCK, _SessionLock(lock, end_if_asked))
 
     setattr(init_with_shared_lock, _PATCHED, True)
     SafeSessionState.__init__ = init_with_shared_lock  # type: ignore[method-assign]

@@ -12,8 +12,11 @@ from graphviz_dash.ui.state.held_uploads import HELD_UPLOADS, MAX_ALL_BYTES, MAX
 from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
 _ROUTE: Final = "/_stcore/upload_file/"
-_UNKNOWN: Final = ""
-"""Visitor id without a cookie; all such visitors share one limit."""
+_NO_VISITOR: Final = "Refused: the browser sends no cookie of this dashboard. Reload the page.\n"
+
+
+class _TooLargeError(Exception):
+    """The received bytes exceed the limit."""
 
 
 class UploadLimit:
@@ -23,30 +26,47 @@ class UploadLimit:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request; reject an upload over the limit with 413."""
+        """Handle a request; reject an upload over the limit with 413, and one of a browser without
+        our visitor cookie with 403."""
         path = scope.get("path", "")
-        if scope["type"] != "http" or not path.startswith(_ROUTE):
+        is_upload = scope["type"] == "http" and path.startswith(_ROUTE)
+        if not is_upload or scope["method"] != "PUT":
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        visitor = headers.get(VISITOR_HEADER, _UNKNOWN)
-        if scope["method"] == "DELETE":
-            HELD_UPLOADS.unregister(visitor, path)
-        if scope["method"] != "PUT":
-            await self._app(scope, receive, send)
+        visitor = headers.get(VISITOR_HEADER)
+        if visitor is None:
+            await PlainTextResponse(_NO_VISITOR, 403)(scope, receive, send)
             return
-        length = headers.get("content-length", "")
-        if not length.isdecimal() or not HELD_UPLOADS.register(visitor, path, int(length)):
-            limit = (
-                f"{MAX_VISITOR_BYTES >> 30} GiB per visitor and {MAX_ALL_BYTES >> 30} GiB in total"
-            )
-            refusal = f"Refused: uploads are limited to {limit}. Remove files first.\n"
-            await PlainTextResponse(refusal, 413)(scope, receive, send)
-            return
+        receipt = HELD_UPLOADS.begin(visitor, path)
+        status: int | None = None
 
-        async def drop_if_failed(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] >= 400:
-                HELD_UPLOADS.unregister(visitor, path)
+        async def receive_counted() -> Message:
+            message = await receive()
+            if not HELD_UPLOADS.add(receipt, len(message.get("body", b""))):
+                raise _TooLargeError
+            return message
+
+        async def send_noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
             await send(message)
 
-        await self._app(scope, receive, drop_if_failed)
+        try:
+            length = headers.get("content-length", "")
+            if length.isdecimal() and not HELD_UPLOADS.has_room(receipt, int(length)):
+                raise _TooLargeError
+            await self._app(scope, receive_counted, send_noted)
+        except _TooLargeError:
+            await _refuse(scope, receive, send_noted)
+        finally:
+            # Also if the visitor cancels, which raises here.
+            has_file = status is not None and 200 <= status < 300
+            HELD_UPLOADS.finish(receipt, has_file=has_file)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    limit = f"{MAX_VISITOR_BYTES >> 30} GiB per visitor and {MAX_ALL_BYTES >> 30} GiB in total"
+    refusal = f"Refused: uploads are limited to {limit}. Remove files first.\n"
+    await PlainTextResponse(refusal, 413)(scope, receive, send)

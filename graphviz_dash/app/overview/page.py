@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.app.hosting.cards_client import FIRST_CARDS, KINDS, Card
 from graphviz_dash.app.hosting.preload import preload_all
@@ -25,13 +24,21 @@ from graphviz_dash.ui.page.frame import (
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.listing import get_listing, toast_arrivals, toast_changes
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
-from graphviz_dash.ui.page.navigation import get_title, link_markup
+from graphviz_dash.ui.page.navigation import get_title, link_markup, show_link
 from graphviz_dash.ui.page.pair import show_pair_panel
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry, format_folder
 from graphviz_dash.ui.state.store import COMPARISON, STORE
 
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
 _DRAWING_S: Final = 0.7
 """Seconds for the browser to draw the cards before traces are loaded on all cores."""
+_SAMPLE: Final = "mlp-train"
+"""Sample that answers most questions on its first page."""
+_TABLE, _CARDS = "Table", "Cards"
+_MAX_CARDS: Final = 8
+"""Number of experiments above which the default is a table."""
 _FIRST_CARDS: Final = 4
 """Number of cards visible in a window of 1280 x 860."""
 
@@ -39,11 +46,8 @@ _FIRST_CARDS: Final = 4
 def render() -> None:
     """Render the page."""
     listed = get_listing()
-    with st.container(horizontal=True, vertical_alignment="center"):
-        show_markup(_format_title(listed))
-        st.space("stretch")
-        pair_slot = st.container(width="content")
-        show_upload_panel(listed)
+    is_table = url_state.get_option("view", _list_views(listed)) == _TABLE
+    pair_slot = _show_head(listed, is_table=is_table)
     for problem in listed.problems:
         show_error_panel("Folder could not be searched", problem)
     if not listed.entries:
@@ -56,15 +60,18 @@ def render() -> None:
     if not entries:
         show_empty_state("No experiment matches", "Change the search text or select all kinds.")
     unread: list[tuple[Entry, DeltaGenerator]] = []
-    # The style sheet lays the cards out as a responsive grid.
-    with st.container(key="cards"):
+    # The style sheet lays the cards out as a responsive grid, or each as a row of a table.
+    with st.container(key="card-table" if is_table else "cards", gap=None if is_table else "small"):
+        if is_table:
+            show_markup(_format_table_head())
         for number, entry in enumerate(entries):
             if number == _FIRST_CARDS:
                 flush_to_browser()
             slot = _show_card(entry)
             if slot is not None:
                 unread.append((entry, slot))
-        show_markup(_format_own_workload())
+        if not is_table:
+            show_markup(_format_own_workload())
     # After the cards, which must not wait for the list of runs, for changes or for the scripts of
     # input fields: the first screen is drawn while the rest is still sent.
     toast_arrivals(listed)
@@ -73,7 +80,7 @@ def render() -> None:
         show_pair_panel(listed)
     if several:
         with row:
-            _show_filters()
+            _show_filters(listed)
     if unread:
         time.sleep(_DRAWING_S)
         preload_all()
@@ -82,11 +89,48 @@ def render() -> None:
             _load_card(entry)
 
 
-def _show_filters() -> None:
+def _show_head(catalogue: Catalogue, *, is_table: bool) -> DeltaGenerator:
+    """Show the title and the ways to begin; return the place of the picker of two runs."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        show_markup(_format_title(catalogue))
+        st.space("stretch")
+        if is_table and (sample := _find_sample(catalogue)):
+            show_link("compare", "See a sample", {url_state.EXPERIMENT: sample})
+        pair_slot = st.container(width="content")
+        show_upload_panel(catalogue)
+        if is_table:
+            with st.popover("Record", icon=":material/terminal:"):
+                show_markup(_format_own_workload())
+    return pair_slot
+
+
+def _find_sample(catalogue: Catalogue) -> str | None:
+    """Return the sample to start with, if it is served."""
+    return next((entry.name for entry in catalogue.entries.values() if entry.name == _SAMPLE), None)
+
+
+def _list_views(catalogue: Catalogue) -> tuple[str, str]:
+    """Return the views, the default first: a table for many experiments."""
+    return (_TABLE, _CARDS) if len(catalogue.entries) > _MAX_CARDS else (_CARDS, _TABLE)
+
+
+def _format_table_head() -> str:
+    """Format the headings of the table; some sort it."""
+    cells = []
+    for heading, fact, order in _COLUMNS:
+        content = escape_html(heading)
+        if order is not None:
+            content = link_markup("overview", heading, {"sort": order}, icon=False)
+        cells.append(format_element("span", content, **{"data-fact": fact}))
+    return format_element("div", "".join(cells), "card-head")
+
+
+def _show_filters(catalogue: Catalogue) -> None:
     url_state.show_search_field("find", "Search experiments", "Search name or description")
     bare: dict[str, Any] = {"label_visibility": "collapsed", "width": 180}
     url_state.select_option("kind", "Show", _KINDS, **bare)
     url_state.select_option("sort", "Sort by", tuple(_ORDERS), **bare)
+    url_state.select_option("view", "View", _list_views(catalogue), **bare)
 
 
 def _arrange_entries(entries: list[Entry]) -> list[Entry]:
@@ -128,6 +172,19 @@ def _get_speedup_key(card: Card) -> tuple[float, ...]:
 _ALL: Final = "All kinds"
 _KINDS: Final = (_ALL, *KINDS)
 _AS_LISTED: Final = "By name"
+_COLUMNS: Final = (
+    ("Experiment", "name", _AS_LISTED),
+    ("Speedup", "speedup", "Largest speedup"),
+    ("Outcome, step time", "outcome", None),
+    ("Launches", "Launches", None),
+    ("Launch CPU time", "Launch CPU time", None),
+    ("GPU idle", "GPU idle", None),
+    ("Break-even", "Break-even after", None),
+    ("Peak memory", "Peak memory", None),
+    ("Steady state", "Steady-state memory", None),
+    ("GPU, date", "where", "Newest"),
+)
+"""Heading, name and order of each column of the table; None if it does not sort."""
 _ORDERS: Final[dict[str, Callable[[Card], tuple[float, ...]] | None]] = {
     _AS_LISTED: None,
     "Largest speedup": _get_speedup_key,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,7 @@ from graphviz_dash.app.report.report_tables import (
 )
 from graphviz_dash.exports.files import replace_file
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.answer import build_answer
+from graphviz_dash.narrative.answer import AnswerPart, build_answer
 from graphviz_dash.narrative.break_even import format_break_even
 from graphviz_dash.narrative.doctor import format_report_verdict
 from graphviz_dash.narrative.equation import describe_compile_savings, describe_waterfall_method
@@ -141,14 +141,24 @@ def _generate_sections(
 
 
 def _format_answer(comparison: Comparison) -> str:
-    pieces = build_answer(comparison)
-    if not pieces:
+    answer = build_answer(comparison)
+    if answer is None:
         return f'<p class="answer">{escape_html(build_headline(comparison))}</p>'
-    parts = (
-        f"<b>{escape_html(piece.text)}</b>" if piece.evidence else escape_html(piece.text)
-        for piece in pieces
+    rows = (
+        f"<dt>{escape_html(label)}</dt><dd>{_format_parts(parts)}</dd>"
+        for label, parts in answer.rows
     )
-    return f'<p class="answer">{"".join(parts)}</p>'
+    return (
+        f'<p class="answer">{_format_parts(answer.verdict)}</p>'
+        f'<dl class="reasons">{"".join(rows)}</dl>'
+    )
+
+
+def _format_parts(parts: Sequence[AnswerPart]) -> str:
+    return "".join(
+        f"<b>{escape_html(part.text)}</b>" if part.evidence else escape_html(part.text)
+        for part in parts
+    )
 
 
 def _generate_failures(comparison: Comparison) -> Iterator[str]:

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from graphviz_dash.cli.narrow import fit_table
+from graphviz_dash.cli.text.brief import COLUMNS, is_brief
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.exports.documents.envelope import add_version
 from graphviz_dash.units import format_count
@@ -63,8 +64,10 @@ def create_table(*headings: str, right: Sequence[int] = ()) -> Table:
 def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> None:
     """Print a table on stdout. On a terminal, split it into parts that repeat the first ``lead``
     columns, or omit columns of ``spare`` that do not fit. Elsewhere, print it unbroken. Colour
-    follows the terminal and NO_COLOR."""
-    if sys.stdout.isatty():
+    follows the terminal and NO_COLOR. Brief output has the first part only."""
+    if is_brief():
+        (table, *_), _ = fit_table(table, COLUMNS, lead, spare)
+    elif sys.stdout.isatty():
         terminal = Console(markup=False, highlight=False, emoji=False)
         parts, omitted = fit_table(table, terminal.width, lead, spare)
         for number, part in enumerate(parts):
@@ -78,7 +81,7 @@ def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> No
     # color_system=None: FORCE_COLOR must not write escapes into a pipe.
     console = Console(
         file=target,
-        width=_UNBROKEN_WIDTH,
+        width=COLUMNS if is_brief() else _UNBROKEN_WIDTH,
         markup=False,
         highlight=False,
         emoji=False,

@@ -45,6 +45,8 @@ def simplify_number(value: float | None) -> float | None:
 
 
 def display_path(path: Path) -> str:
-    """Return ``path`` relative to the current folder if inside it, otherwise absolute."""
+    """Return ``path`` relative to the current folder if inside it, otherwise absolute. Bytes that
+    are not UTF-8 are escaped."""
     full, here = os.path.abspath(path), os.getcwd()
-    return os.path.relpath(full, here) if Path(full).is_relative_to(here) else full
+    text = os.path.relpath(full, here) if Path(full).is_relative_to(here) else full
+    return text.encode("utf-8", "backslashreplace").decode()

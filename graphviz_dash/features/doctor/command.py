@@ -23,7 +23,10 @@ from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.evaluation import predict_run
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
+from graphviz_dash.bundle.read import is_bundle
+from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.cli.loading import open_run
+from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.features.doctor.document import build_doctor_document
@@ -31,6 +34,7 @@ from graphviz_dash.features.doctor.support_report import format_support_report
 from graphviz_dash.features.doctor.text import print_diagnosis, print_trace_blockers
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport, build_compile_report
 from graphviz_dash.features.torch_compile.text import print_causes, print_rules
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.doctor import Severity
 
@@ -57,8 +61,8 @@ _PROGRAM_FAILED: Final = 7
 @click.option(
     "--bundle",
     type=click.Path(path_type=Path),
-    help="Reprint the doctor report of this run bundle, or the blockers in its trace; needs no "
-    "GPU.",
+    help="Reprint the doctor reports of this run bundle or experiment, or the blockers in its "
+    "trace; needs no GPU.",
 )
 @click.option(
     "-o",
@@ -81,6 +85,7 @@ _PROGRAM_FAILED: Final = 7
     help="Number of steps to observe and compare.",
 )
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of torch's generator.")
+@add_all_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
 )
@@ -99,6 +104,7 @@ def doctor(
     warmup: int,
     steps: int,
     seed: int,
+    everything: bool,
     as_json: bool,
     report: bool,
     redact: bool,
@@ -126,36 +132,57 @@ def doctor(
     if sum(subjects) != 1:
         raise click.UsageError("Give one of --workload, --bundle, or a program after --.")
     if bundle is not None:
-        raise click.exceptions.Exit(_report_bundles([bundle], as_json))
+        raise click.exceptions.Exit(
+            _report_bundles(_find_reported_bundles(bundle), as_json, everything)
+        )
     _require_collectors()
     arguments = [f"--warmup={warmup}", f"--steps={steps}", f"--seed={seed}"]
     arguments += [f"--set={setting}" for setting in settings]
     arguments += [f"--workload={workload}"] if workload else ["--", *program]
     if output is not None:
-        raise click.exceptions.Exit(_examine(output, arguments, as_json))
-    with tempfile.TemporaryDirectory(prefix="graphviz-dash-doctor-") as folder:
-        raise click.exceptions.Exit(_examine(Path(folder), arguments, as_json))
+        raise click.exceptions.Exit(_examine(output, arguments, as_json, everything))
+    with create_scratch_folder() as folder:
+        raise click.exceptions.Exit(_examine(folder, arguments, as_json, everything))
 
 
-def _examine(output: Path, arguments: list[str], as_json: bool) -> int:
+def _examine(output: Path, arguments: list[str], as_json: bool, everything: bool) -> int:
     """Run the examination in a separate process and print its result."""
     typed = json.dumps(["graphviz-dash", *sys.argv[1:]])
     with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", suffix=".bundles") as listing:
-        process = subprocess.run(
+        process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "collectors.doctor"),
+                # -P: never import modules from the working folder.
+                *(sys.executable, "-P", "-m", "collectors.doctor"),
                 *(f"--output={output}", f"--typed={typed}", f"--written={listing.name}"),
                 *arguments,
             ],
             # Program output goes to stderr: stdout holds the report.
             stdout=_STDERR,
-            check=False,
         )
+        try:
+            process.wait()
+        except BaseException:
+            # An interrupt of this process alone; the other passes it on to the program.
+            process.terminate()
+            process.wait()
+            raise
         bundles = [Path(line) for line in listing.read().splitlines()]
     if process.returncode not in (0, _PROGRAM_FAILED) or not bundles:
         # That process has already reported the error on stderr.
         raise click.exceptions.Exit(process.returncode or GraphvizDashError.exit_code)
-    return _report_bundles(bundles, as_json)
+    return _report_bundles(bundles, as_json, everything)
+
+
+def _find_reported_bundles(path: Path) -> list[Path]:
+    """Return the bundle at ``path``, or those of the experiment at ``path`` that a doctor examined,
+    or else its baseline, whose trace may show blockers."""
+    if is_bundle(path):
+        return [path]
+    runs = load_experiment(path, traces=False).runs
+    reports = [run.path for run in runs if run.doctor is not None]
+    compilations = [run.path for run in runs if run.compilation is not None]
+    baselines = [run.path for run in runs if may_be_eager(run)]
+    return reports or compilations or baselines[:1] or [run.path for run in runs[:1]]
 
 
 class _Examination(Struct, frozen=True):
@@ -179,14 +206,15 @@ class _Examination(Struct, frozen=True):
         return {_OUTCOMES[blocker.rule.severity] for blocker in blockers if blocker.certain}
 
 
-def _report_bundles(bundles: list[Path], as_json: bool) -> int:
+def _report_bundles(bundles: list[Path], as_json: bool, everything: bool) -> int:
     examined = [_load_examination(path) for path in bundles]
     if as_json:
         rows = [(bundle.diagnosis, bundle.compilation, bundle.prediction) for bundle in examined]
         print_json("doctor", build_doctor_document(rows))
     else:
-        for bundle in examined:
-            _print_examination(bundle, alone=len(bundles) == 1)
+        with limit_output(everything=everything):
+            for bundle in examined:
+                _print_examination(bundle, alone=len(bundles) == 1, everything=everything)
     outcomes = {outcome for bundle in examined for outcome in bundle.outcomes}
     for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:
@@ -194,11 +222,13 @@ def _report_bundles(bundles: list[Path], as_json: bool) -> int:
     return 0
 
 
-def _print_examination(examined: _Examination, *, alone: bool) -> None:
+def _print_examination(examined: _Examination, *, alone: bool, everything: bool) -> None:
     if examined.diagnosis is not None:
-        print_diagnosis(None if alone else examined.name, examined.diagnosis)
+        name = None if alone else examined.name
+        print_diagnosis(name, examined.diagnosis, everything=everything)
     if examined.compilation is not None:
         print_causes(examined.compilation.causes, _MAX_CAUSES)
+    if examined.compilation is not None and everything:
         print_rules(examined.compilation.rules)
     if examined.prediction is not None:
         print_trace_blockers(examined.prediction)

@@ -17,7 +17,7 @@ from graphviz_dash.features.torch_compile.document import (
     build_compile_rule_documents,
 )
 from graphviz_dash.features.torch_compile.narrative import summarize_compilation
-from graphviz_dash.model.doctor import Finding, OutputCheck
+from graphviz_dash.model.doctor import CodeLocation, Finding, OutputCheck
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.narrative.doctor import format_doctor_verdict
 from graphviz_dash.narrative.prediction import list_unchecked
@@ -49,6 +49,7 @@ class FindingDocument(TypedDict):
     observed_in: str
     first_illegal_call: bool
     location: CodeLocationDocument | None
+    caller: CodeLocationDocument | None
     op: str | None
     stream: str | None
     thread: str | None
@@ -198,22 +199,27 @@ def _build_output_document(check: OutputCheck) -> TensorCheckDocument:
     }
 
 
+def _build_location_document(location: CodeLocation | None) -> CodeLocationDocument | None:
+    if location is None:
+        return None
+    return {
+        "file": location.file,
+        "line": location.line,
+        "function": location.function,
+        "first_line": location.first,
+        "lines": list(location.lines),
+    }
+
+
 def _build_finding_document(finding: Finding) -> FindingDocument:
-    rule, location = RULES[finding.rule], finding.place
+    rule = RULES[finding.rule]
     return {
         "rule": finding.rule.value,
         "severity": finding.severity.value,
         "observed_in": finding.seen.value,
         "first_illegal_call": finding.first,
-        "location": None
-        if location is None
-        else {
-            "file": location.file,
-            "line": location.line,
-            "function": location.function,
-            "first_line": location.first,
-            "lines": list(location.lines),
-        },
+        "location": _build_location_document(finding.place),
+        "caller": _build_location_document(finding.caller),
         "op": finding.op,
         "stream": finding.stream,
         "thread": finding.thread,

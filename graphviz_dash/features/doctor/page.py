@@ -7,17 +7,20 @@ from typing import Final
 from graphviz_dash.analysis.doctor import (
     CaptureOutcome,
     Diagnosis,
+    FindingGroup,
     diagnose,
 )
 from graphviz_dash.features.doctor.undiagnosed import show_undiagnosed
 from graphviz_dash.features.torch_compile.page.compile_causes import show_compile_diagnosis
-from graphviz_dash.model.doctor import CodeLocation, DetectionMethod, Finding, OutputCheck, Severity
+from graphviz_dash.model.doctor import CodeLocation, DetectionMethod, OutputCheck, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.doctor import (
     describe_output_difference,
+    format_caller,
     format_doctor_verdict,
     format_evidence_value,
+    format_other_places,
 )
 from graphviz_dash.ui.page.frame import load_selected_experiment, select_run
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
@@ -61,14 +64,14 @@ def render() -> None:
 
 def _show_diagnosis(run: Run, diagnosis: Diagnosis) -> None:
     show_markup(_format_verdict(run, diagnosis))
-    for title, findings in (
-        ("Illegal in a capture", diagnosis.illegal_findings),
-        ("Silently wrong on replay", diagnosis.silent_findings),
+    for title, groups in (
+        ("Illegal in a capture", diagnosis.illegal_groups),
+        ("Silently wrong on replay", diagnosis.silent_groups),
     ):
-        if findings:
-            count = format_element("span", format_count(len(findings)), "count")
+        if groups:
+            count = format_element("span", format_count(len(groups)), "count")
             show_markup(format_element("h2", escape_html(title) + count, "doctor-part"))
-            show_markup(*(_format_finding(finding) for finding in findings))
+            show_markup(*(_format_group(group) for group in groups))
     show_markup(_format_outputs(diagnosis), format_doctor_rules(diagnosis))
 
 
@@ -94,7 +97,8 @@ def _format_verdict(run: Run, diagnosis: Diagnosis) -> str:
     )
 
 
-def _format_finding(finding: Finding) -> str:
+def _format_group(group: FindingGroup) -> str:
+    finding = group.first
     rule = RULES[finding.rule]
     kind = "illegal" if finding.severity is Severity.ILLEGAL else "silent"
     badge = "first illegal call" if finding.first else finding.severity.value
@@ -107,7 +111,7 @@ def _format_finding(finding: Finding) -> str:
     details = _format_code(finding.place) if finding.place else ""
     if finding.message:
         details += format_element("p", escape_html(finding.message), "doctor-error")
-    details += _format_facts(finding)
+    details += _format_facts(group)
     body = format_element("div", details, "found") + format_element(
         "div", format_rule_advice(rule, "Fix"), "advice"
     )
@@ -141,14 +145,17 @@ def _format_code(location: CodeLocation) -> str:
     )
 
 
-def _format_facts(finding: Finding) -> str:
+def _format_facts(group: FindingGroup) -> str:
+    finding = group.first
     rows = [
+        ("Program line", format_caller(finding)),
         ("Operator", finding.op),
         ("Stream", finding.stream),
         ("Thread", finding.thread),
         ("Occurrences per step", None if finding.calls is None else format_count(finding.calls)),
         *((evidence.name, format_evidence_value(evidence)) for evidence in finding.evidence),
         ("Evidence", _EVIDENCE_LABELS[finding.seen]),
+        ("Also at", ", ".join(format_other_places(group)) or None),
     ]
     cells = "".join(
         format_element("dt", _format_label(name)) + format_element("dd", escape_html(value))

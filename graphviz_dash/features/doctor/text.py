@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import click
 
-from graphviz_dash.analysis.doctor import Diagnosis
+from graphviz_dash.analysis.doctor import Diagnosis, FindingGroup
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.prediction.text import print_blockers
-from graphviz_dash.model.doctor import CheckStatus, CodeLocation, Finding
+from graphviz_dash.model.doctor import CheckStatus, CodeLocation
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.narrative.doctor import (
     describe_output_difference,
+    format_caller,
     format_doctor_verdict,
     format_evidence_value,
+    format_other_places,
 )
 
 
-def print_diagnosis(name: str | None, diagnosis: Diagnosis) -> None:
-    """Print the findings of one process, under its ``name`` if there are several."""
+def print_diagnosis(name: str | None, diagnosis: Diagnosis, *, everything: bool = True) -> None:
+    """Print the findings of one process, under its ``name`` if there are several; ``everything``
+    adds compared tensors and rules."""
     if name is not None:
         print_heading(name)
     click.echo(escape_control_characters(format_doctor_verdict(diagnosis)))
-    for number, finding in enumerate(diagnosis.findings, 1):
-        _print_finding(number, finding)
+    for number, finding_group in enumerate(diagnosis.groups, 1):
+        _print_group(number, finding_group)
+    if not everything:
+        return
     outputs = diagnosis.report.outputs
     if outputs:
         print_heading("After a replay, compared with an eager step from the same state")
@@ -57,7 +62,8 @@ def print_trace_blockers(prediction: Prediction) -> None:
     print_blockers(prediction)
 
 
-def _print_finding(number: int, finding: Finding) -> None:
+def _print_group(number: int, group: FindingGroup) -> None:
+    finding = group.first
     rule = RULES[finding.rule]
     first = ", the first illegal call" if finding.first else ""
     print_heading(f"{number}. {finding.severity.value}: {rule.title} [{rule.id.value}]{first}")
@@ -65,6 +71,8 @@ def _print_finding(number: int, finding: Finding) -> None:
         function = f" in {finding.place.function}" if finding.place.function else ""
         click.echo(escape_control_characters(f"   {finding.place.text}{function}"))
         _print_code(finding.place)
+    if (caller := format_caller(finding)) is not None:
+        click.echo(escape_control_characters(f"   {caller}"))
     parts = [("op", finding.op), ("stream", finding.stream), ("thread", finding.thread)]
     context = ", ".join(f"{label} {value}" for label, value in parts if value)
     if finding.calls is not None and finding.calls > 1:
@@ -77,6 +85,8 @@ def _print_finding(number: int, finding: Finding) -> None:
         click.echo(
             escape_control_characters(f"   {evidence.name}: {format_evidence_value(evidence)}")
         )
+    if places := format_other_places(group):
+        click.echo(escape_control_characters(f"   also at {', '.join(places)}"))
     click.echo(f"   fix: {rule.advice}")
 
 

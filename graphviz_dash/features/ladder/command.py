@@ -14,6 +14,7 @@ from graphviz_dash.analysis.loop.family_report import (
 )
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.light import load_light_experiment
+from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ladder.analysis.ladder_advice import (
@@ -62,6 +63,7 @@ from graphviz_dash.model.run import Run
     type=click.IntRange(0),
     help="Number of graphs of the family to list, by size.",
 )
+@add_all_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
 )
@@ -74,6 +76,7 @@ def ladder_command(
     startup: float | None,
     traffic: Path | None,
     count: int,
+    everything: bool,
     as_json: bool,
 ) -> None:
     """Recommend capture sizes for a server's requests.
@@ -94,7 +97,8 @@ def ladder_command(
         source = None if traffic is None else traffic.name
         print_json("ladder", build_ladder_document(report, chosen, advice, source))
     else:
-        print_ladder(report, chosen, advice, count)
+        with limit_output(everything=everything):
+            print_ladder(report, chosen, advice, count)
 
 
 def _load_loop_report(path: Path, name: str | None) -> LoopReport:
@@ -128,7 +132,11 @@ def _load_loop_report(path: Path, name: str | None) -> LoopReport:
 def _load_runs(path: Path) -> list[Run]:
     if is_bundle(path):
         return [load_run(path.absolute(), traces=False)]
-    return list(load_light_experiment(path).experiment.runs)
+    light = load_light_experiment(path)
+    if light.unreadable and not light.experiment.runs:
+        # Raises the reason, which the listing has as text only.
+        load_run(light.unreadable[0][0], traces=False)
+    return list(light.experiment.runs)
 
 
 def _select_family(path: Path, report: LoopReport, name: str | None) -> FamilyReport:

@@ -16,7 +16,7 @@ from graphviz_dash.analysis.memory.report import (
 from graphviz_dash.model.absence import Missing
 
 if TYPE_CHECKING:
-    from graphviz_dash.analysis.comparison.result import Comparison
+    from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 
 
 class MemoryComparison(Struct, frozen=True):
@@ -28,6 +28,8 @@ class MemoryComparison(Struct, frozen=True):
     """Differences of the runs that have a comparable baseline."""
     missing: Mapping[str, Missing]
     """Reasons for missing reports, by run name."""
+    runs: Mapping[str, RunComparison]
+    """Compared runs, by name."""
 
     def __getitem__(self, run: str) -> MemoryReport:
         """Return the report of a run (KeyError if it has none)."""
@@ -45,7 +47,8 @@ def compare_memory(comparison: Comparison) -> MemoryComparison:
     differences = tuple(
         compare_reports(reports[run.name], reports[run.baseline])
         for run in comparison.runs
-        if run.name in reports and run.baseline in reports
+        if run.name in reports and run.baseline in reports and not run.is_other_program
     )
     without = {name: report for name, report in results.items() if isinstance(report, Missing)}
-    return MemoryComparison(tuple(reports.values()), differences, without)
+    runs = {run.name: run for run in comparison.runs}
+    return MemoryComparison(tuple(reports.values()), differences, without, runs)

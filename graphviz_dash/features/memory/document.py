@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.memory.pools import GraphFootprint, PoolBreakdown
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryReport
 from graphviz_dash.exports.documents.figures import ExperimentDocument
@@ -66,6 +67,7 @@ class RunMemoryDocument(TypedDict):
     parts: dict[str, Bytes]
     baseline: str | None
     change: Bytes | None
+    peak_change: Bytes | None
     part_changes: dict[str, Bytes] | None
     activation_overhead: Fraction | None
     stages: list[MemoryStageDocument]
@@ -108,6 +110,7 @@ def _build_run(result: MemoryComparison, report: MemoryReport, count: int) -> Ru
         "parts": {part.value: size for part, size in report.parts.items()},
         "baseline": change.baseline if change else None,
         "change": change.process_bytes if change else None,
+        "peak_change": _read_peak_change(result.runs[report.run]),
         "part_changes": {part.value: size for part, size in change.parts.items()}
         if change
         else None,
@@ -118,6 +121,11 @@ def _build_run(result: MemoryComparison, report: MemoryReport, count: int) -> Ru
         "total_graphs": len(report.graphs),
         "method": report.method,
     }
+
+
+def _read_peak_change(run: RunComparison) -> int | None:
+    change = run["peak_reserved_change"].value
+    return None if change is None else int(change)
 
 
 def _read_overhead(change: MemoryDifference) -> float | None:

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.memory.allocator import AllocatorState
-from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
+from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.guidance.gaps import build_memory_command
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.memory_change import list_memory_changes
 from graphviz_dash.units import (
     format_bytes,
     format_percent,
-    format_signed_bytes,
     format_signed_percent,
     pluralize,
 )
@@ -74,7 +74,7 @@ Source: evaluation/reports/2026-11-21-gpt-training.md."""
 
 
 def describe_memory_cost(comparison: MemoryComparison) -> str:
-    """Describe the memory cost of graphs; printable."""
+    """Describe the memory of the baselines and its changes by graphs, peak first; printable."""
     reports, differences = comparison.reports, comparison.differences
     if not reports:
         return "No run has a memory pass"
@@ -82,41 +82,31 @@ def describe_memory_cost(comparison: MemoryComparison) -> str:
     uses = [
         _format_use(comparison[name]) for name in baselines or [report.run for report in reports]
     ]
-    if not differences:
-        return "; ".join(uses)
-    if len(baselines) == 1:
-        costs = [
-            f"{escape_control_characters(change.run)} {_format_cost(change)}"
-            for change in differences
-        ]
-        return f"{uses[0]}; compared with it: {', '.join(costs)}"
-    costs = [
-        (
-            f"{escape_control_characters(change.run)} {_format_cost(change)} compared with "
-            f"{escape_control_characters(change.baseline)}"
+    changes: dict[str, list[str]] = {}
+    for difference in differences:
+        run = comparison.runs[difference.run]
+        for item in list_memory_changes(run):
+            versus = f" vs {difference.baseline}" if len(baselines) > 1 else ""
+            text = escape_control_characters(f"{difference.run} {item.text}{versus}")
+            changes.setdefault(item.label, []).append(text)
+    overheads = [
+        escape_control_characters(
+            f"{change.run} {format_signed_percent(change.activation_overhead)}"
         )
         for change in differences
+        if not isinstance(change.activation_overhead, Missing)
     ]
-    return f"{', '.join(uses)}; {', '.join(costs)}"
+    if overheads:
+        changes["Activations"] = overheads
+    costs = [f"{label}: {', '.join(texts)}." for label, texts in changes.items()]
+    return " ".join([f"{', '.join(uses)}{'.' if costs else ''}", *costs])
 
 
 def _format_use(report: MemoryReport) -> str:
-    if report.is_process_only:
-        return (
-            f"{escape_control_characters(report.run)} uses {format_bytes(report.total)} of "
-            "device memory"
-        )
-    return f"{escape_control_characters(report.run)} reserves {format_bytes(report.reserved)}"
-
-
-def _format_cost(change: MemoryDifference) -> str:
-    overhead = change.activation_overhead
-    share = (
-        ""
-        if isinstance(overhead, Missing)
-        else f" (its activations {format_signed_percent(overhead)})"
-    )
-    return f"{format_signed_bytes(change.process_bytes)}{share}"
+    size = format_bytes(report.process_bytes)
+    kind = " of device memory" if report.is_process_only else ""
+    verb = "uses" if report.is_process_only else "reserves"
+    return f"{escape_control_characters(report.run)} {verb} {size}{kind} in steady state"
 
 
 def describe_allocator(use: AllocatorState) -> str:

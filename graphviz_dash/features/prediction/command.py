@@ -12,10 +12,11 @@ from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_c
 from graphviz_dash.bundle.calibration import read_calibration
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.loading import open_experiment, open_run, open_run_trace
+from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.prediction.document import build_prediction_document
-from graphviz_dash.features.prediction.text import print_prediction
+from graphviz_dash.features.prediction.text import print_prediction, print_prediction_summary
 from graphviz_dash.guidance.narrative import explain_missing_trace
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.calibration import Calibration
@@ -35,17 +36,21 @@ from graphviz_dash.model.run import Run
     default=12,
     show_default=True,
     type=click.IntRange(0),
-    help="Number of modules to list, largest saving first; 0 for none.",
+    help="Number of modules that --all lists, largest saving first; 0 for none.",
 )
+@add_all_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
 )
-def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool) -> None:
+def predict_command(
+    trace: Path, file: Path | None, modules: int, everything: bool, as_json: bool
+) -> None:
     """Predict the gain from CUDA graphs for the step in an eager TRACE.
 
     TRACE is a torch.profiler trace (plain, gzip or zstd), a run bundle, or an experiment with an
     eager run. No graph and no GPU are needed. Prints the graphed step time and the speedup with
-    intervals, the break-even, capture blockers, and the modules that merit a separate graph.
+    intervals, the break-even and capture blockers; with --all also the breakdown, idle time by
+    cause and the modules that merit a separate graph.
     """
     calibration = read_calibration(file) if file else load_shipped_calibration()
     prediction = _predict_path(trace, calibration)
@@ -54,7 +59,11 @@ def predict_command(trace: Path, file: Path | None, modules: int, as_json: bool)
     if as_json:
         print_json("predict", build_prediction_document(prediction, file is None))
         return
-    print_prediction(prediction, modules, file is None)
+    with limit_output(everything=everything):
+        if everything:
+            print_prediction(prediction, modules, file is None)
+        else:
+            print_prediction_summary(prediction)
 
 
 def _predict_path(path: Path, calibration: Calibration) -> Prediction | Missing:

@@ -9,6 +9,10 @@ from graphviz_dash.analysis.prediction.idle_time import IdleCause
 from graphviz_dash.analysis.prediction.module_prediction import ModulePrediction
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.prediction.uncertainty import Estimate
+from graphviz_dash.exports.documents.integrity import (
+    IntegrityDocument,
+    build_integrity_document,
+)
 from graphviz_dash.exports.documents.values import (
     Count,
     Fraction,
@@ -194,6 +198,7 @@ class PredictionDocument(TypedDict):
     modules: list[ModuleDocument] | None
     module_source: str | None
     modules_reason: Sentence | None
+    integrity: IntegrityDocument
     warnings: list[Sentence]
 
 
@@ -247,6 +252,7 @@ def build_prediction_document(prediction: Prediction, shipped: bool) -> Predicti
         else [_build_module_document(module) for module in modules.modules],
         "module_source": None if isinstance(modules, Missing) else modules.source,
         "modules_reason": modules.reason if isinstance(modules, Missing) else None,
+        "integrity": build_integrity_document(prediction.step.integrity),
         "warnings": list(list_warnings(prediction)),
     }
 

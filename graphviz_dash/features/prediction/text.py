@@ -43,6 +43,13 @@ def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> Non
         _print_parts(prediction, modules)
 
 
+def print_prediction_summary(prediction: Prediction) -> None:
+    """Print verdict, figures and blockers of a prediction."""
+    click.echo(escape_control_characters(format_prediction_verdict(prediction)))
+    _print_figures(prediction)
+    print_blockers(prediction)
+
+
 def print_scored_predictions(result: Comparison) -> None:
     """Print predictions of each run next to the measurements, for the eager trace and for captures
     on several streams."""

@@ -7,7 +7,6 @@ traced medians over the steps of a trace, in ns.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,10 +15,11 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, encode, get_column
 from graphviz_dash.analysis.metrics.kernel_table import compute_kernel_uses
+from graphviz_dash.analysis.prediction.idle_time import measure_launch_idle
 from graphviz_dash.analysis.replays.replays import group_launched_rows
 from graphviz_dash.analysis.trace.collectives import get_collective_kind
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
-from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.analysis.trace.integrity import Claim, assess_integrity
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps, measure_span_union
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ RANKS: Final = pl.Schema(
         "busy_ns": pl.Float64,  # any GPU work; null, like the next: not recorded
         "compute_ns": pl.Float64,  # busy minus communication_ns
         "communication_ns": pl.Float64,  # exposed communication, including waits
-        "launch_bound_ns": pl.Float64,  # GPU idle until a launch call ends
+        "launch_bound_ns": pl.Float64,  # GPU idle while the CPU launches
         "kernels": pl.Float64,
         "graph_launches": pl.Float64,
         "other_launches": pl.Float64,
@@ -157,7 +157,9 @@ class FleetFindings(Struct, frozen=True):
     job: str | None
     """Job of the ranks; None if unknown."""
     ranks: int
-    """Number of ranks."""
+    """Number of ranks, or of traces that name none."""
+    is_compared: bool
+    """True if each trace names a different rank; otherwise none is compared with the others."""
     step_ns: float | None
     """Median step time of the ranks; None without steps."""
     slow: tuple[SlowRank, ...]
@@ -198,7 +200,6 @@ def summarise_rank(
     begin = get_column(gpu, "ts")
     end = begin + np.maximum(get_column(gpu, "dur"), 0)
     communicates = _find_communication(trace)
-    bound = _measure_launch_bound(trace, begin, end, traced_steps)
     rows: TableRows = []
     compute, exposed = [], []
     for step in traced_steps:
@@ -208,8 +209,11 @@ def summarise_rank(
         compute.append(busy)
         exposed.append(step.busy_ns - busy)
     problems = [problem.code for problem in trace.info.problems]
+    integrity = assess_integrity(trace, traced_steps)
     # Without GPU records, times and kernels are unknown, not zero.
-    gpu_steps = traced_steps if find_missing_gpu_work(trace) is None else ()
+    is_known = find_missing_gpu_work(trace) is None and integrity.supports(Claim.COUNTS)
+    gpu_steps = traced_steps if is_known else ()
+    is_launch_known = is_known and integrity.supports(Claim.LAUNCH_BOUND)
     names = trace.info.device_names
     rows.append(
         {
@@ -228,7 +232,9 @@ def summarise_rank(
             "busy_ns": _compute_median([step.busy_ns for step in gpu_steps]),
             "compute_ns": _compute_median(compute[: len(gpu_steps)]),
             "communication_ns": _compute_median(exposed[: len(gpu_steps)]),
-            "launch_bound_ns": _compute_median(bound[: len(gpu_steps)]),
+            "launch_bound_ns": _compute_median(
+                measure_launch_idle(trace, traced_steps) if is_launch_known else []
+            ),
             "kernels": _compute_median([step.kernels for step in gpu_steps]),
             "graph_launches": _compute_median([step.graph_launches for step in traced_steps]),
             "other_launches": _compute_median(
@@ -259,40 +265,6 @@ def _find_communication(trace: Trace) -> np.ndarray[Any, np.dtype[np.bool_]]:
         [get_collective_kind(name) is not None for name in names], dtype=np.bool_
     )
     return is_collective[codes] if len(names) else np.zeros(trace.gpu.height, np.bool_)
-
-
-def _measure_launch_bound(
-    trace: Trace, begin: Ints, end: Ints, traced_steps: Sequence[Step]
-) -> list[int]:
-    """Return per step how long the GPU was idle before the call that launched the next work ended.
-
-    Only the first row of a graph waits for its launch; rows with an unknown call wait for none.
-    """
-    if not traced_steps or not len(begin) or not trace.runtime.height:
-        return [0] * len(traced_steps)
-    first = min(int(begin[0]), traced_steps[0].start)
-    busy_until = np.concatenate(([first], np.maximum.accumulate(end)[:-1]))
-    link = link_launches(
-        get_column(trace.gpu, "correlation"), get_column(trace.runtime, "correlation")
-    ).launch
-    called = get_column(trace.runtime, "ts") + np.maximum(get_column(trace.runtime, "dur"), 0)
-    until = np.where(link >= 0, np.minimum(begin, called[link]), busy_until)
-    idle = until > busy_until
-    starts, ends = busy_until[idle], until[idle]  # disjoint, because each precedes a row
-    before = np.concatenate(([0], np.cumsum(ends - starts)))
-
-    def compute_idle_until(moments: Ints) -> Ints:
-        over = np.searchsorted(ends, moments)
-        begun = np.append(starts, moments.max(initial=0))[over]
-        return np.asarray(before[over] + np.maximum(moments - begun, 0), dtype=np.int64)
-
-    edges = np.array([(step.span_start, step.span_end) for step in traced_steps], np.int64).reshape(
-        -1, 2
-    )
-    return [
-        int(idle_ns)
-        for idle_ns in compute_idle_until(edges[:, 1]) - compute_idle_until(edges[:, 0])
-    ]
 
 
 def _summarise_graphs(trace: Trace, name: str, rank: int | None) -> TableRows:
@@ -390,6 +362,7 @@ def _analyse_group(
     share = pl.col("launch_bound_ns") / pl.col("step_ns")
     overall = ranks.select(
         count=pl.len(),
+        named=pl.col("rank").n_unique() - pl.col("rank").has_nulls(),
         step=pl.col("step_ns").median(),
         least=share.min(),
         half=share.median(),
@@ -403,17 +376,19 @@ def _analyse_group(
         without=(pl.col("busy_ns").is_null() & (pl.col("steps") > 0)).sum(),
     ).collect().row(0, named=True)  # fmt: skip
     odd, count = _find_divergent_graphs(ranks, graphs)
+    is_compared = overall["named"] == overall["count"] > 1
     bound = tuple(overall[key] for key in ("least", "half", "most", "worst"))
     is_timed = len(bound) == 4 and None not in bound
     return FleetFindings(
         mode=mode_and_job[0],
         job=mode_and_job[1],
         ranks=overall["count"],
+        is_compared=is_compared,
         step_ns=overall["step"],
-        slow=_find_slow_ranks(ranks, kernels),
-        straggler=_find_straggler(ranks),
+        slow=_find_slow_ranks(ranks, kernels) if is_compared else (),
+        straggler=_find_straggler(ranks) if is_compared else None,
         graph_count=count,
-        divergent=odd,
+        divergent=odd if is_compared else (),
         launch_bound=(bound[0], bound[1], bound[2], bound[3]) if is_timed else None,
         launch_bound_worst=overall["worst_name"] if is_timed else None,
         unmarked=overall["unmarked"] or 0,

@@ -12,6 +12,7 @@ from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ranks.fleet_document import build_fleet_document
 from graphviz_dash.features.ranks.fleet_import import (
+    Fleet,
     collect_fleet,
     compute_answers,
     is_fleet,
@@ -63,6 +64,7 @@ def fleet_command(
     if as_json:
         failures = [(failed.source, failed.reason) for failed in fleet.failed]
         print_json("fleet", build_fleet_document(fleet_answers, failures))
+        _exit_if_unread(fleet)
         return
     for index, answer in enumerate(fleet_answers):
         if index:
@@ -75,6 +77,13 @@ def fleet_command(
         click.echo(escape_control_characters(f"could not read: {reason}"), err=True)
     if fleet.failed:
         click.echo(f"{pluralize(len(fleet.failed), 'file')} could not be read", err=True)
+    _exit_if_unread(fleet)
+
+
+def _exit_if_unread(fleet: Fleet) -> None:
+    """Exit with code 2 if no trace was read."""
+    if fleet.tables["ranks"].is_empty():
+        raise click.exceptions.Exit(2)
 
 
 def _show_progress(done: int, of: int) -> None:

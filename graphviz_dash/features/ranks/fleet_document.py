@@ -58,6 +58,7 @@ class FleetModeDocument(TypedDict):
     mode: str | None
     job: str | None
     ranks: Count
+    compared: bool
     step: Ns | None
     ranks_without_steps: Count
     incomplete_ranks: Count
@@ -99,6 +100,7 @@ def _build_mode_document(answer: FleetFindings) -> FleetModeDocument:
         "mode": answer.mode,
         "job": answer.job,
         "ranks": answer.ranks,
+        "compared": answer.is_compared,
         "step": answer.step_ns,
         "ranks_without_steps": answer.unmarked,
         "incomplete_ranks": answer.incomplete,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import tempfile
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -14,6 +13,7 @@ from msgspec import Struct
 
 from graphviz_dash.bundle.document import write_atomically
 from graphviz_dash.bundle.read import check_file, read_manifest
+from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ranks.fleet import (
     TABLES,
@@ -128,8 +128,8 @@ def _split_address(location: Location) -> list[str]:
 def _summarise_location(task: _Task) -> RankSummary | UnreadableSource:
     location = task.location
     with (
-        tempfile.TemporaryDirectory(prefix="graphviz-dash-fleet-") as scratch,
-        provide_local_copy(location, Path(scratch)) as local_path,
+        create_scratch_folder() as scratch,
+        provide_local_copy(location, scratch) as local_path,
     ):
         if not location.is_bundle:
             return _summarise_trace(local_path, task)
@@ -178,7 +178,11 @@ def _summarise_trace(file: Path, task: _Task) -> RankSummary | UnreadableSource:
     number, world = (head.rank.rank, head.rank.world_size) if head.rank else (None, None)
     device = find_main_device(trace)
     gpu = head.devices[device].name if device < len(head.devices) else None
-    job = format_job_name(world, gpu, get_recording_time(trace))
+    recorded = get_recording_time(trace)
+    job = format_job_name(world, gpu, recorded)
+    if world is None:
+        # Without a number of ranks, traces of one GPU and day may belong to one job.
+        job = ", ".join(filter(None, (gpu, recorded and recorded[:10]))) or None
     return summarise_rank(trace, task.name, address, number, world, job=job)
 
 

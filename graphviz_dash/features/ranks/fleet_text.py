@@ -25,28 +25,26 @@ def print_fleet_answer(answer: FleetFindings) -> None:
     subject = ", ".join(filter(None, (answer.mode, answer.job)))
     is_full_trace = answer.unmarked == answer.ranks
     period = "trace" if is_full_trace else "step"
+    noun = "rank" if answer.is_compared else "trace"
     click.echo(
         escape_control_characters(
-            f"{subject}{': ' if subject else ''}{pluralize(answer.ranks, 'rank')} read, "
+            f"{subject}{': ' if subject else ''}{pluralize(answer.ranks, noun)} read, "
             f"{format_ns(answer.step_ns)} per {'trace' if is_full_trace else 'traced step'} "
             "(median)"
         )
     )
     if answer.unmarked:
         click.echo(
-            f"  {pluralize(answer.unmarked, 'rank')}: the trace marks no steps, so the full trace "
+            f"  {pluralize(answer.unmarked, noun)}: the trace marks no steps, so the full trace "
             "counts as one"
         )
     if answer.incomplete:
         click.echo(
-            f"  {pluralize(answer.incomplete, 'rank')}: the trace is truncated or damaged and was "
+            f"  {pluralize(answer.incomplete, noun)}: the trace is truncated or damaged and was "
             "read partially"
         )
     if answer.without_gpu_work:
-        click.echo(
-            f"  {pluralize(answer.without_gpu_work, 'rank')}: the trace has no GPU work; was it "
-            "recorded without ProfilerActivity.CUDA?"
-        )
+        click.echo(f"  {pluralize(answer.without_gpu_work, noun)}: the trace has no GPU work")
     if answer.launch_bound is not None:
         least, median, most, worst = map(format_percent, answer.launch_bound)
         name = answer.launch_bound_worst
@@ -82,6 +80,8 @@ def print_fleet_answer(answer: FleetFindings) -> None:
             )
         print_table(table)
         print_more(len(answer.slow), _MAX_SHOWN)
+    elif answer.ranks > 1 and not answer.is_compared:
+        click.echo("  not compared: the traces do not name different ranks of one job")
     elif answer.ranks > 1:
         click.echo("  no rank's exclusive work is slower than that of others")
     if answer.divergent:
@@ -99,7 +99,7 @@ def print_fleet_answer(answer: FleetFindings) -> None:
             )
         print_table(table)
         print_more(len(answer.divergent), _MAX_SHOWN)
-    elif answer.graph_count and answer.ranks > 1:
+    elif answer.graph_count and answer.is_compared:
         graphs = (
             "graph" if answer.graph_count == 1 else f"{format_count(answer.graph_count)} graphs"
         )

@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from graphviz_dash.cli.loading import open_run
+from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.torch_compile.analysis.report import build_compile_report
 from graphviz_dash.features.torch_compile.document import build_compile_document
-from graphviz_dash.features.torch_compile.text import print_compiled
+from graphviz_dash.features.torch_compile.text import print_compiled, print_compiled_summary
 from graphviz_dash.model.absence import Missing
 
 
@@ -24,16 +25,18 @@ from graphviz_dash.model.absence import Missing
     default=10,
     show_default=True,
     type=click.IntRange(0),
-    help="Number of causes to list, largest saving first; 0 for none.",
+    help="Number of causes that --all lists, largest saving first; 0 for none.",
 )
+@add_all_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
 )
-def compile_command(run: Path, count: int, as_json: bool) -> None:
+def compile_command(run: Path, count: int, everything: bool, as_json: bool) -> None:
     """Explain how torch.compile handled a RUN: graph breaks, splits, skips, copies, recompiles.
 
-    Prints the step time breakdown, the causes that prevent a single replay with line and expected
-    saving, and the program tree from user functions to recorded graphs.
+    Prints the step time breakdown and the causes that prevent a single replay, with line and
+    expected saving; with --all also the advice and the program tree from user functions to recorded
+    graphs.
     """
     report = build_compile_report(open_run(Path(os.path.abspath(run))))
     if isinstance(report, Missing):
@@ -46,4 +49,8 @@ def compile_command(run: Path, count: int, as_json: bool) -> None:
     if as_json:
         print_json("compile", build_compile_document(report))
     else:
-        print_compiled(report, count)
+        with limit_output(everything=everything):
+            if everything:
+                print_compiled(report, count)
+            else:
+                print_compiled_summary(report)

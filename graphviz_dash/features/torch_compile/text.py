@@ -33,6 +33,7 @@ from graphviz_dash.model.doctor import CheckStatus
 from graphviz_dash.units import format_ns, format_percent, pluralize
 
 _MAX_BOXES = 60
+_MAX_SUMMARY_CAUSES = 4
 _OUTCOMES = {
     CheckStatus.FOUND: "broken",
     CheckStatus.PASSED: "passed",
@@ -53,7 +54,24 @@ def print_compiled(report: CompileReport, count: int) -> None:
             click.echo(escape_control_characters(f"  {source.fact.value}: {source.missing}"))
 
 
-def _print_parts(report: CompileReport) -> None:
+def print_compiled_summary(report: CompileReport) -> None:
+    """Print the step time breakdown and the first causes in short."""
+    click.echo(summarize_compilation(report))
+    _print_parts(report, method=False)
+    if not report.causes:
+        return
+    print_heading("Fix first")
+    for number, cause in enumerate(report.causes[:_MAX_SUMMARY_CAUSES], start=1):
+        location = get_cause_location(cause)
+        head = f"{number}. {get_cause_title(cause)}" + (f"  {location}" if location else "")
+        click.echo(escape_control_characters(head))
+        click.echo(escape_control_characters(f"   saves    {format_saving(cause)}"))
+        click.echo(f"   instead  {COMPILE_RULES[cause.rule].advice}")
+    if len(report.causes) > _MAX_SUMMARY_CAUSES:
+        click.echo(f"  and {len(report.causes) - _MAX_SUMMARY_CAUSES} more")
+
+
+def _print_parts(report: CompileReport, *, method: bool = True) -> None:
     time, step_ns = report.time, report.step_ns
     if isinstance(time, Missing):
         click.echo(
@@ -86,6 +104,8 @@ def _print_parts(report: CompileReport) -> None:
         build_cell(""),
     )
     print_table(table)
+    if not method:
+        return
     click.echo()
     if isinstance(step_ns, Missing):
         click.echo(

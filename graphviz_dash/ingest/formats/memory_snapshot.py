@@ -99,10 +99,11 @@ def _check_size(value: Any, path: Path, limits: Limits) -> None:
 
 
 def _compute_peak(now: int, latest_first: list[_Event], signs: dict[str, int]) -> int | None:
-    """Compute the maximum of the recorded history, walking back from ``now``."""
-    changes = [signs[event.action] * event.size for event in latest_first if event.action in signs]
-    if not changes:
+    """Compute the maximum of the recorded history, walking back from ``now``. None without a
+    history. A history of other changes only shows that the size never changed."""
+    if not any(event.action in _ALLOCATED or event.action in _RESERVED for event in latest_first):
         return None
+    changes = [signs[event.action] * event.size for event in latest_first if event.action in signs]
     highest = now
     for change in changes:
         now -= change

@@ -43,7 +43,7 @@ _ID_BITS: Final = 24
 _ID_MASK: Final = (1 << _ID_BITS) - 1
 _VERSION: Final = re.compile(r"_v\d+$")
 _OPERATOR: Final = re.compile(
-    r"(?P<name>[^,]+)(?:, seq = (?P<seq>\d{1,19}))?, op_id = \d+"
+    r"(?P<name>(?P<is_aten>aten::)?[^,]+)(?:, seq = (?P<seq>\d{1,19}))?(?P<op_id>, op_id = \d+)?"
     r"(?:, sizes = (?P<sizes>\[[\[\], \d]*\]))?(?:, input_op_ids = .*)?"
 )
 _DRIVER: Final = re.compile(r"cu[A-Z]")
@@ -396,10 +396,11 @@ def _parse_range(name: str) -> tuple[str, str, dict[str, Any]]:
     """Parse category, name and arguments of an NVTX range.
 
     torch.autograd.profiler.emit_nvtx (and ``nsys profile --pytorch``) creates one per operator,
-    such as "aten::mm, seq = 5, op_id = 9, sizes = [[2, 3], [3, 4]]".
+    such as "aten::mm, seq = 5, op_id = 9, sizes = [[2, 3], [3, 4]]". Up to torch 1.10 they have no
+    op_id, and operators without a gradient have only their name.
     """
     match = _OPERATOR.fullmatch(name)
-    if match is None:
+    if match is None or not any(match.group("is_aten", "seq", "op_id", "sizes")):
         return "user_annotation", name, {}
     args: dict[str, Any] = {}
     if match["seq"] is not None:

@@ -95,12 +95,19 @@ def _parse_json(text: str) -> dict[str, Any] | None:
 
 
 def _iter_lines(path: Path, limits: Limits) -> Iterator[str]:
-    remainder = b""
+    # Pieces of the last line, which may span many reads.
+    pieces: list[bytes] = []
+    size = 0
     with ByteStream(path, limits) as stream:
         while data := stream.read():
-            *lines, remainder = (remainder + data).split(b"\n")
-            yield from (line.decode("utf-8", "replace") for line in lines)
-            if len(remainder) > limits.event_bytes:
+            first, *others = data.split(b"\n")
+            pieces.append(first)
+            size += len(first)
+            if others:
+                yield b"".join(pieces).decode("utf-8", "replace")
+                yield from (line.decode("utf-8", "replace") for line in others[:-1])
+                pieces, size = [others[-1]], len(others[-1])
+            if size > limits.event_bytes:
                 raise limits.build_error(path, "event_bytes", "a longer line")
-    if remainder:
-        yield remainder.decode("utf-8", "replace")
+    if size:
+        yield b"".join(pieces).decode("utf-8", "replace")

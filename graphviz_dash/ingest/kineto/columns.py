@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from graphviz_dash.ingest.kineto.begin_end import SlicePairing, SplitSlicesError, has_pairs
 from graphviz_dash.ingest.kineto.column_blocks import Block, Ints, compress_values, expand_blocks
 from graphviz_dash.ingest.kineto.events import (
     ABSENT,
@@ -80,6 +81,8 @@ _PHASES: Final = {"M": "metadata", "i": "instant", "I": "instant", "C": "counter
 _TABLE_NUMBERS: Final = {
     category: list(SCHEMAS).index(table) for category, table in _TABLE_BY_CATEGORY.items()
 }
+_FAR_FROM_ZERO_NS: Final = 86_400_000_000_000
+"""Minimum time of all other events, a day, from which a start of 0 is no time."""
 _MAX_DEVICE: Final = (1 << 31) - 1
 _NO_TABLE: Final = len(SCHEMAS)
 _TEXT_COLUMNS: Final = ("input_dims", "input_types")
@@ -92,15 +95,19 @@ class EventColumns:
     ``tables``: by the names of :data:`SCHEMAS`. ``events``: number of traceEvents per piece.
     ``skipped``: events without a table, by category or else by phase. ``unusable``: omitted events
     with an invalid value, by description.
+
+    With ``is_partial``, other pieces of the trace are elsewhere, so begin and end events cannot be
+    paired.
     """
 
-    def __init__(self, where: object, *, exact: bool) -> None:
+    def __init__(self, where: object, *, exact: bool, is_partial: bool = False) -> None:
         self.where = where
         self.exact = exact
         self.tables = {name: TableColumns(where) for name in SCHEMAS}
         self.skipped: Counter[str] = Counter()
         self.unusable: Counter[str] = Counter()
         self.events: list[int] = []
+        self._pairing = None if is_partial else SlicePairing()
 
     def add(self, events: list[Event]) -> None:
         """Add a piece, omitting unusable events.
@@ -108,7 +115,12 @@ class EventColumns:
         Raises:
             NeedsExactTimesError: As in :meth:`TableColumns.times`; the columns are unusable
                 afterwards.
+            SplitSlicesError: The piece has begin and end events, but others are elsewhere.
         """
+        if has_pairs(events):
+            if self._pairing is None:
+                raise SplitSlicesError
+            events = self._pairing.join_slices(events)
         try:
             without_table = self._stage(events)
         except UnusableEventError:
@@ -121,6 +133,10 @@ class EventColumns:
             table.commit()
         self.events.append(len(events))
         self._count_skipped(without_table)
+
+    def expect_other_parts(self) -> None:
+        """Refuse begin and end events from now on, because other processes read pieces too."""
+        self._pairing = None
 
     def _stage(self, events: list[Event]) -> list[Event]:
         """Stage a piece in the tables and return the events without a table.
@@ -162,6 +178,8 @@ class EventColumns:
 
     def finish(self) -> None:
         """Finish after the last piece."""
+        if self._pairing is not None and (unfinished := self._pairing.count_unfinished()):
+            self.unusable["a begin without an end"] += unfinished
         for table in self.tables.values():
             table.finish()
 
@@ -196,6 +214,32 @@ def merge_columns(parts: Sequence[EventColumns], owners: Sequence[int]) -> Event
         merged.tables[name] = _merge_tables([part.tables[name] for part in parts], pieces)
         merged.tables[name].first_events = first_events[pieces]
     return merged
+
+
+def drop_untimed_work(columns: EventColumns) -> None:
+    """Remove the GPU work whose start is 0 because the profiler has no time for it.
+
+    0 is a time only if the other events are close to it. Removed rows count as unusable.
+    """
+    table = columns.tables["gpu"]
+    if not any(table.rows):
+        return
+    starts = expand_blocks(table.blocks["ts"])
+    zeros = starts == 0
+    if not zeros.any():
+        return
+    other_starts = [starts[~zeros]] + [
+        expand_blocks(other.blocks["ts"])
+        for name, other in columns.tables.items()
+        if name != "gpu" and any(other.rows)
+    ]
+    if (
+        min((int(np.abs(ts).min()) for ts in other_starts if len(ts)), default=0)
+        < _FAR_FROM_ZERO_NS
+    ):
+        return
+    columns.unusable["GPU work without a start time (0)"] += int(zeros.sum())
+    table.keep_rows(~zeros)
 
 
 def compute_span(tables: Iterable[TableColumns]) -> tuple[int, int]:

@@ -14,6 +14,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Raw, Struct, field
 
+from graphviz_dash.ingest.kineto.escapes import decode_text
+
 ABSENT: Final = -(1 << 63)
 """Placeholder for a missing argument, null in the tables."""
 
@@ -36,6 +38,8 @@ GPU_CATEGORIES: Final = frozenset(
 )
 """Categories of GPU work, including those of torch before 1.12."""
 _CONTROL = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
+_NUMBER = re.compile(r"-?\d{1,30}(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
+"""A time as text, as Ascend's profiler writes it."""
 
 
 ThreadId: TypeAlias = int | str
@@ -167,10 +171,10 @@ class EventDecoder:
         return events
 
     def decode_leniently(self, piece: bytes) -> list[Event]:
-        """Decode like :meth:`strict`, but accept NaN, Infinity, raw control characters and invalid
-        UTF-8. Raises JSONDecodeError for other text."""
+        """Decode like :meth:`strict`, but accept NaN, Infinity, raw control characters, invalid
+        UTF-8 and backslashes that escape nothing. Raises JSONDecodeError for other text."""
         text = piece.decode("utf-8", "replace")
-        items = _check_items(json.loads(text, strict=False, parse_float=_parse_number))
+        items = _check_items(decode_text(text, _parse_number))
         return list(map(self._convert_event, items))
 
     def decode_unchecked(self, piece: bytes) -> list[Event] | None:
@@ -252,7 +256,11 @@ def _read_time(item: dict[str, Any], key: str) -> int | float | Decimal:
         return value
     if item.get("ph") != "X":
         return NO_TIME
-    raise UnusableEventError(f"a {key} as text" if isinstance(value, str) else f"no {key}")
+    if not isinstance(value, str):
+        raise UnusableEventError(f"no {key}")
+    if _NUMBER.fullmatch(value) is None:
+        raise UnusableEventError(f"a {key} as text")
+    return int(value) if value.lstrip("-").isdigit() else _parse_number(value)
 
 
 _ARGUMENTS = {info.encode_name: info.name for info in msgspec.structs.fields(Args)}

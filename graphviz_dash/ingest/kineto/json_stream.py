@@ -6,6 +6,9 @@ nested value leaves a bracket open, so a wrong cut never decodes, and the previo
 
 A truncated or damaged document is read up to its last complete element before the damage, which
 ``ArrayReader.damage`` describes.
+
+Old torch on Windows writes paths without escaping their backslashes. Such text is accepted
+(``escapes.py``).
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import msgspec
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream, Damage
+from graphviz_dash.ingest.kineto.escapes import decode_text, hide_invalid_escapes
 from graphviz_dash.ingest.limits import Limits
 
 T = TypeVar("T")
@@ -60,6 +64,8 @@ class ArrayReader(Generic[T]):
     size of the part that was read. ``repaired`` is true if accepted text contained control
     characters or invalid UTF-8, as in zeroed blocks.
 
+    ``is_bare_array`` is true for a document that is itself the array.
+
     If set, ``hand_over`` is called with each likely piece before it is decoded. If it returns true,
     the callee decodes and validates the piece, and None is yielded instead. If a piece turns out to
     be wrong, later results of this reader are invalid.
@@ -81,7 +87,7 @@ class ArrayReader(Generic[T]):
         self.hand_over: Callable[[memoryview], bool] | None = None
         self._buffer = b""
         self._position = 0  # bytes of the document before self._buffer
-        self._is_bare_array = False
+        self.is_bare_array = False
 
     @property
     def read_bytes(self) -> int:
@@ -164,7 +170,7 @@ class ArrayReader(Generic[T]):
         """Recover the complete elements in the buffer before its damage, and the complete fields if
         the array ended before it."""
         # latin-1 keeps all positions, and JSON's own characters are ASCII.
-        text = self._buffer.decode("latin-1")
+        text = hide_invalid_escapes(self._buffer.decode("latin-1"))
         try:
             end, closed = _find_complete_elements(text)
         except RecursionError as error:
@@ -198,7 +204,7 @@ class ArrayReader(Generic[T]):
             buffer = data
         first = buffer.lstrip(_SPACE)[:1]
         if first == b"[":
-            self._is_bare_array = True
+            self.is_bare_array = True
             array_start = buffer.index(b"[") + 1
             self._position += array_start
             return buffer[array_start:]
@@ -321,7 +327,7 @@ class ArrayReader(Generic[T]):
 
     def _check_prefix(self, buffer: bytes) -> None:
         """Raise _DamagedError if ``buffer`` is damaged and not only incomplete."""
-        text = "[" + buffer.decode("utf-8", "replace")
+        text = "[" + hide_invalid_escapes(buffer.decode("utf-8", "replace"))
         try:
             json.JSONDecoder(strict=False).raw_decode(text)
         except RecursionError as error:
@@ -361,7 +367,7 @@ class ArrayReader(Generic[T]):
     def _decode_last_leniently(self, buffer: bytes) -> list[T]:
         text = "[" + buffer.decode("utf-8", "replace")
         try:
-            _, end = json.JSONDecoder(strict=False).raw_decode(text)
+            _, end = json.JSONDecoder(strict=False).raw_decode(hide_invalid_escapes(text))
         except RecursionError as error:
             raise self._build_nesting_error() from error
         except ValueError as error:
@@ -378,7 +384,7 @@ class ArrayReader(Generic[T]):
     def _parse_tail(self, tail: bytes) -> dict[str, Any] | None:
         """Parse the fields in ``tail``, the text after the array. None if invalid."""
         text = tail.strip(_SPACE)
-        if self._is_bare_array:
+        if self.is_bare_array:
             return None if text else {}
         if text[:1] == b",":
             text = text[1:]
@@ -418,7 +424,7 @@ class ArrayReader(Generic[T]):
 
     def _build_tail_error(self, tail: str, before: int) -> Exception:
         fields = tail.lstrip()
-        if self._is_bare_array or fields[:1] not in (",", ""):
+        if self.is_bare_array or fields[:1] not in (",", ""):
             extra_text = fields.removeprefix("}").lstrip()
             position = before + len(tail.encode()) - len(extra_text.encode())
             description = (
@@ -434,7 +440,7 @@ class ArrayReader(Generic[T]):
         """Describe the problem with ``buffer``, which follows ``before`` bytes of the document.
         ``opening`` makes it the start of a document."""
         before = self._position if before is None else before
-        text = opening + buffer.decode("utf-8", "replace")
+        text = opening + hide_invalid_escapes(buffer.decode("utf-8", "replace"))
         try:
             _, end = json.JSONDecoder(strict=False).raw_decode(text.lstrip())
         except json.JSONDecodeError as error:
@@ -485,7 +491,7 @@ def _skip_space(text: str, at: int) -> int | None:
 def iter_element_spans(piece: bytes) -> Iterator[tuple[int, int]]:
     """Yield start and end of each element in ``piece``, a part of an array. Ends at the array's end
     or at invalid JSON."""
-    text = piece.decode("latin-1")
+    text = hide_invalid_escapes(piece.decode("latin-1"))
     position = _skip_space(text, 0)
     while position is not None and text[position] != "]":
         try:
@@ -588,7 +594,7 @@ def _parse_object(text: bytes) -> dict[str, Any]:
     try:
         parsed = msgspec.json.decode(text)
     except STRICT_ERRORS:
-        parsed = json.loads(text.decode("utf-8", "replace"), strict=False)
+        parsed = decode_text(text.decode("utf-8", "replace"))
     if not isinstance(parsed, dict):
         raise ValueError("not a JSON object")
     return parsed

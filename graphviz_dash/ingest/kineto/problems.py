@@ -22,13 +22,16 @@ from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.units import format_ns, pluralize
 
 # cudaLaunchHostFunc runs on the CPU.
-_SINGLE_LAUNCH = re.compile(r"(cuda|cu|hip|hipModule|hipExt|hipExtModule)Launch(?!HostFunc)")
+_SINGLE_LAUNCH = re.compile(
+    r"(cuda|cu|hip|hipModule|hipExt|hipExtModule)Launch(?!HostFunc)"
+    r"|(ur|pi)Enqueue(Cooperative)?KernelLaunch"
+)
 _LAUNCH = re.compile(rf"{_SINGLE_LAUNCH.pattern}|(cuda|cu|hip)GraphLaunch")
 _BEGIN_CAPTURE = re.compile(r"(cuda|cu|hip)StreamBeginCapture")
 _END_CAPTURE = re.compile(r"(cuda|cu|hip)StreamEndCapture")
 _GRAPH = re.compile(r"(cuda|cu|hip)GraphLaunch")
 _DEVICE_SYNC = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize")
-_STEP = re.compile(r"ProfilerStep#\d+")
+_STEP = re.compile(r"^ProfilerStep#\d+")
 _MICROSECOND = 1000
 
 
@@ -38,6 +41,7 @@ def find_problems(
     annotations: pl.DataFrame,
     *,
     whole_microseconds: bool,
+    is_amd: bool = False,
     cupti_version: int | None = None,
 ) -> tuple[TraceProblem, ...]:
     """Find the defects in a trace's GPU, runtime and annotation tables.
@@ -55,7 +59,7 @@ def find_problems(
                 "one microsecond.",
             )
         )
-    problems.extend(_find_repeated_steps(annotations["name"]))
+    problems.extend(_find_repeated_steps(annotations))
     problems.extend(_find_overlaps(gpu, slack))
     names = _RowNames(runtime["name"])
     runtime = runtime.select("ts", "dur", "pid", "correlation")
@@ -70,10 +74,21 @@ def find_problems(
         _select_rows(uncaptured, without_work),
         _select_rows(uncaptured, is_graph & without_work),
     )
-    problems.extend(_find_launches_without_work(uncaptured, missing))
+    single_missing = _select_rows(uncaptured, ~is_graph & without_work)
+    unidentified = gpu.filter((gpu["kind"] == "kernel") & (gpu["correlation"].fill_null(0) == 0))
+    if 0 < single_missing.height == missing.height <= unidentified.height:
+        problems.append(_build_unidentified_problem(uncaptured, missing, unidentified))
+    else:
+        problems.extend(_find_launches_without_work(uncaptured, missing))
     single = _select_rows(launches, names.find_matching(_SINGLE_LAUNCH)[is_launch])
     problems.extend(_find_shared_correlations(launches, single, gpu))
-    problems.extend(find_stray_work(gpu, runtime, missing, graphs, cupti_version))
+    stray_work = find_stray_work(gpu, runtime, missing, graphs, cupti_version)
+    known = {problem.code for problem in problems}
+    problems.extend(
+        problem
+        for problem in stray_work
+        if problem.code != "work-of-no-call" or "work-without-id" not in known
+    )
     problems.extend(find_stitched_replays(gpu, _select_rows(uncaptured, is_graph)))
     calls = CallIntervals(runtime, gpu)
     problems.extend(_find_early_starts(calls, gpu, slack))
@@ -139,15 +154,19 @@ def _select_rows(frame: pl.DataFrame, wanted: Flags) -> pl.DataFrame:
     return frame if wanted.all() else frame.filter(pl.Series(wanted))
 
 
-def _find_repeated_steps(names: pl.Series) -> Iterator[TraceProblem]:
-    counts = Counter(names.to_list())
-    marks = [count for name, count in counts.items() if name and _STEP.match(name)]
-    max_count = max(marks, default=0)
+def _find_repeated_steps(annotations: pl.DataFrame) -> Iterator[TraceProblem]:
+    marks = annotations.filter(annotations["name"].str.contains(_STEP.pattern)).sort("ts")
+    # Marks of one step on several threads overlap.
+    end = pl.col("ts") + pl.col("dur")
+    previous_end = end.cum_max().shift(1).over("name", "pid")
+    marks = marks.filter((pl.col("ts") >= previous_end).fill_null(True))
+    counts = Counter(marks["name"].to_list()).values()
+    max_count = max(counts, default=0)
     if max_count > 1:
         yield TraceProblem(
             "repeated-step",
             "Several marks have the same step number "
-            f"({sum(count > 1 for count in marks):,} of {len(marks):,} numbers, up to "
+            f"({sum(count > 1 for count in counts):,} of {len(counts):,} numbers, up to "
             f"{max_count:,} marks each). Either two traces were merged, or the profiler was "
             "started twice. Work in several marks counts in only one of them, so counts per step "
             "may be too low.",
@@ -190,9 +209,22 @@ def _find_launches_without_work(
     if missing.height:
         yield TraceProblem(
             "launch-without-work",
-            f"{missing.height:,} of {pluralize(launches.height, 'launch')} have no GPU work in the "
-            "trace, so GPU time and kernel counts are too low.",
+            f"{missing.height:,} of {pluralize(launches.height, 'kernel and graph launch')} have "
+            "no GPU work in the trace, so GPU time and kernel counts are too low.",
         )
+
+
+def _build_unidentified_problem(
+    launches: pl.DataFrame, missing: pl.DataFrame, unidentified: pl.DataFrame
+) -> TraceProblem:
+    """Describe work without a correlation id, which explains the launches without work."""
+    return TraceProblem(
+        "work-without-id",
+        f"{pluralize(unidentified.height, 'kernel')} have no correlation id, as in roctracer's "
+        f"records of collectives, and {missing.height:,} of "
+        f"{pluralize(launches.height, 'kernel and graph launch')} have no work of their id. GPU "
+        "time and kernel counts are complete, but the launches of these kernels are unknown.",
+    )
 
 
 def _find_outside_captures(

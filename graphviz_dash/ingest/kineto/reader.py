@@ -8,6 +8,7 @@ Kineto's keys are known only here and in the neighbouring modules (``events``, `
 from __future__ import annotations
 
 import gc
+import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,9 +23,11 @@ import polars as pl
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.kineto import workers
+from graphviz_dash.ingest.kineto.begin_end import SplitSlicesError
 from graphviz_dash.ingest.kineto.columns import (
     EventColumns,
     compute_span,
+    drop_untimed_work,
     merge_columns,
 )
 from graphviz_dash.ingest.kineto.events import GPU_CATEGORIES, Event, EventDecoder
@@ -41,6 +44,7 @@ from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo, TraceProblem
 from graphviz_dash.units import pluralize
 
+_AMD: Final = re.compile(r"\bAMD\b|Instinct|Radeon")
 _MAX_CATEGORIES = 64
 """Maximum number of categories counted by name; others are counted together."""
 
@@ -127,6 +131,9 @@ class _TraceReading:
             )
             try:
                 self._read_pieces(reader, stream)
+            except SplitSlicesError as error:
+                # A worker may have read the begin of the first slice.
+                raise DeclinedError(inexact=False) from error
             except InputError as error:
                 if self.workers is None:
                     raise
@@ -156,6 +163,7 @@ class _TraceReading:
             if self.workers is None and self.max_workers > 0:
                 remaining = reader.read_bytes * (size - bytes_read) // max(bytes_read, 1)
                 if remaining >= workers.MIN_PARALLEL_BYTES:
+                    self.own_columns.expect_other_parts()
                     self.workers = Workers(self.path, self.max_workers, exact=self.exact)
                     reader.hand_over = self._hand_over
 
@@ -178,16 +186,16 @@ class _TraceReading:
     ) -> Trace:
         fields = reader.fields
         columns = merge_columns(parts, self.piece_owners)
+        drop_untimed_work(columns)
         events = sum(columns.events)
         tables_with_rows = [table for table in columns.tables.values() if any(table.rows)]
         if not tables_with_rows and reader.damage is not None:
             raise reader.build_error(reader.damage)
         if not tables_with_rows:
             causes = f"; {_format_causes(columns.unusable)}" if columns.unusable else ""
-            number = pluralize(events, "event")
             raise InputError(
                 self.path,
-                f"traceEvents without any slice of a CPU or GPU ({number}{causes})",
+                f"{_describe_container(reader, columns)}{causes})",
                 "a Kineto trace from torch.profiler",
             )
         origin, end = compute_span(tables_with_rows)
@@ -195,8 +203,12 @@ class _TraceReading:
             table.whole_microseconds for table in tables_with_rows
         )  # as in torch before 2.4
         cupti_version = _read_integer_field(fields, "cupti_version", self.path)
+        device_names = _read_device_names(fields)
         find = partial(
-            find_problems, whole_microseconds=whole_microseconds, cupti_version=cupti_version
+            find_problems,
+            whole_microseconds=whole_microseconds,
+            is_amd=any(_AMD.search(name) for name in device_names),
+            cupti_version=cupti_version,
         )
         tables, rows, problems = build_frames(columns.tables, origin, self.limits, find)
         info = TraceInfo(
@@ -208,14 +220,14 @@ class _TraceReading:
             cupti_version=cupti_version,
             cuda_runtime_version=_read_integer_field(fields, "cuda_runtime_version", self.path),
             cuda_driver_version=_read_integer_field(fields, "cuda_driver_version", self.path),
-            device_names=_read_device_names(fields),
+            device_names=device_names,
             with_stack=bool(fields.get("with_stack")),
             record_shapes=bool(fields.get("record_shapes")),
             problems=(
                 *_find_missing(reader, events, end - origin),
                 *problems,
                 *_find_unusable(columns.unusable),
-                *_find_begin_end_events(columns.skipped),
+                *_find_work_without_slices(columns.skipped),
                 *_find_unreadable(unreadable),
             ),
         )
@@ -238,6 +250,15 @@ def _find_missing(reader: ArrayReader[Event], events: int, end: int) -> Iterator
         yield build_text_problem()
 
 
+def _describe_container(reader: ArrayReader[Event], columns: EventColumns) -> str:
+    """Describe events without a table. Leaves a parenthesis open."""
+    events = sum(columns.events)
+    container = "an array" if reader.is_bare_array else "traceEvents"
+    if events and columns.skipped == {"phase ''": events}:
+        return f"{container} of objects without a phase (ph), not a trace ({events:,} objects"
+    return f"{container} without any slice of a CPU or GPU ({pluralize(events, 'event')}"
+
+
 def _format_causes(causes: Counter[str]) -> str:
     return ", ".join(f"{cause} ({number:,})" for cause, number in sorted(causes.items()))
 
@@ -252,16 +273,16 @@ def _find_unusable(causes: Counter[str]) -> Iterator[TraceProblem]:
         )
 
 
-def _find_begin_end_events(skipped: Counter[str]) -> Iterator[TraceProblem]:
+def _find_work_without_slices(skipped: Counter[str]) -> Iterator[TraceProblem]:
     """Report GPU work that is not recorded as slices; all slices of these categories are in a
     table."""
     count = sum(number for category, number in skipped.items() if category in GPU_CATEGORIES)
     if count:
         yield TraceProblem(
             "work-not-as-slices",
-            f"{pluralize(count, 'event')} of GPU work are not slices but, for example, begin and "
-            "end events (phases B and E), which Kineto does not write. They are skipped and "
-            "missing from all figures.",
+            f"{pluralize(count, 'event')} of GPU work are not slices but, for example, "
+            "asynchronous events (phases b and e), which Kineto does not write. They are skipped "
+            "and missing from all figures.",
         )
 
 

@@ -7,7 +7,9 @@ only called for some thousand rows.
 
 from __future__ import annotations
 
+import re
 import struct
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -15,6 +17,7 @@ from itertools import count
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from graphviz_dash.ingest.kineto.column_blocks import Block, Ints, compress_values, expand_blocks
 from graphviz_dash.ingest.kineto.events import ABSENT, Args, Event, UnusableEventError
@@ -29,6 +32,8 @@ MAX_TIME_NS: Final = 1 << 61
 _MAX_TIME_US: Final = MAX_TIME_NS // 1000
 _BLOCK_BYTES: Final = 128 << 10  # of a column: 16,384 rows
 ABSENT_BYTES: Final = struct.pack("q", ABSENT)
+_MERGED_PROCESS: Final = re.compile(r"\[[^\]]*\d\] ?\d+$")
+"""Process of a rank in a trace merged by SGLang."""
 _Unit: TypeAlias = Callable[[Ints], Ints]
 """Function that converts 64-bit numbers to nanoseconds."""
 
@@ -138,6 +143,18 @@ class TableColumns:
         for column in list(self._pending):
             self._finish_block(column)
 
+    def keep_rows(self, selection: npt.NDArray[np.bool_]) -> None:
+        """Keep only these rows of the finished table."""
+        for column, blocks in self.blocks.items():
+            values = expand_blocks(blocks)[selection]
+            self.blocks[column] = [compress_values(values)] if len(values) else []
+        new_rows = np.concatenate(([0], np.cumsum(selection)))
+        bounds = np.cumsum([0, *self.rows])
+        self.rows = np.diff(new_rows[bounds]).tolist()
+        if self.file_order is not None:
+            order = self.file_order[selection[self.file_order]]
+            self.file_order = new_rows[order]
+
     def expand_column(self, name: str, out: Ints | None = None) -> Ints:
         """Expand a column, piece by piece, in ``out`` if given, and release its blocks."""
         return expand_blocks(self.blocks.pop(name, []), out)
@@ -155,8 +172,11 @@ class TableColumns:
 
     def stage_threads(self, events: Sequence[Event]) -> None:
         """Stage pid and tid."""
-        for column in ("pid", "tid"):
-            self.stage_column(column, self.pack_integers(READ_EVENT[column](events), column))
+        processes = READ_EVENT["pid"](events)
+        if any(type(process) is str for process in processes):
+            processes = [_number_process(process) for process in processes]
+        self.stage_column("pid", self.pack_integers(processes, "pid"))
+        self.stage_column("tid", self.pack_integers(READ_EVENT["tid"](events), "tid"))
 
     def stage_arguments(self, args: Sequence[Args], *columns: str) -> None:
         """Stage integer arguments, in columns named like attributes of :class:`Args`."""
@@ -266,6 +286,16 @@ def pack(kind: str, values: Sequence[Any]) -> bytes:
     """Pack ``values`` as 64-bit numbers of struct's kind q, Q or d. Twice as fast as numpy. Raises
     struct.error for other values."""
     return struct.pack(f"{len(values)}{kind}", *values)
+
+
+def _number_process(process: int | str) -> int | str:
+    """Number a process of a merged trace, such as ``[TP00] 100``, by a hash below -1.
+
+    A hash is the same in each process that reads the trace. Other text stays.
+    """
+    if isinstance(process, str) and _MERGED_PROCESS.match(process):
+        return -2 - zlib.crc32(process.encode())
+    return process
 
 
 def _convert_number(value: Any) -> int:

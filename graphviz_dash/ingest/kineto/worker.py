@@ -18,6 +18,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+from graphviz_dash.ingest.kineto.begin_end import SplitSlicesError
 from graphviz_dash.ingest.kineto.columns import EventColumns
 from graphviz_dash.ingest.kineto.events import EventDecoder
 from graphviz_dash.ingest.kineto.table_columns import NeedsExactTimesError
@@ -84,7 +85,7 @@ def main() -> None:
     orders, answers = sys.stdin.buffer, sys.stdout.buffer
     decoder = EventDecoder()
     decoder.exact = bool(exact)
-    columns = EventColumns("the trace", exact=bool(exact))
+    columns = EventColumns("the trace", exact=bool(exact), is_partial=True)
     with mmap.mmap(fd, slot_bytes * slots) as memory:
         while len(order := orders.read(ORDER.size)) == ORDER.size:
             slot, length = ORDER.unpack(order)
@@ -105,6 +106,8 @@ def _add_piece(columns: EventColumns, decoder: EventDecoder, piece: bytes) -> tu
         columns.add(events)
     except NeedsExactTimesError:
         return INEXACT, 0
+    except SplitSlicesError:
+        return DECLINED, 0
     return ADDED, len(events)
 
 

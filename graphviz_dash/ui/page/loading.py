@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.model.run import Experiment
 from graphviz_dash.progress import watch
 from graphviz_dash.ui.page.markup import escape_markdown
 from graphviz_dash.ui.state.store import STORE
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
 
 _DELAY_SECONDS: Final = 0.7
 """Seconds before the progress bar appears."""

@@ -55,7 +55,8 @@ _SWATCHES: Final = {"": "plain", "/": "rising", "\\": "falling", "x": "crossed",
 def format_table(
     head: Iterable[str], groups: Iterable[tuple[str, list[list[str]]]], kind: str
 ) -> str:
-    """Format a table of markup cells in titled groups; the first cell of a row is its header."""
+    """Format a table of markup cells in groups, which may have a title; the first cell of a row
+    is its header."""
     columns = list(head)
     top = format_element(
         "tr",
@@ -66,7 +67,7 @@ def format_table(
     bodies = []
     for title, rows in groups:
         heading = format_element("th", title, scope="rowgroup", colspan=str(len(columns)))
-        lines = [format_element("tr", heading, "section")]
+        lines = [format_element("tr", heading, "section")] if title else []
         for first, *others in rows:
             cells = "".join(format_element("td", cell) for cell in others)
             lines.append(format_element("tr", format_element("th", first, scope="row") + cells))

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 import streamlit as st
 from msgspec import Struct
-from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import escape_html, format_element
-from graphviz_dash.ui.page.registry import PAGES
+from graphviz_dash.ui.page.registry import GROUPS, PAGES
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
 
 NAMES: Final = tuple(PAGES)
 """Page names, which are also their paths, in navigation order."""
@@ -34,18 +36,31 @@ class _Bar(Struct):
 
     def draw(self) -> None:
         """Draw the links with the current page states."""
-        links_of = (
+        markup = "".join(map(self._format_group, GROUPS))
+        self.slot.html(format_element("nav", markup, "pages"), width="content")
+
+    def _format_group(self, group: str) -> str:
+        """Format the links of a group below its name."""
+        links = "".join(
             link_markup(
                 name,
-                get_title(name),
+                page.title,
                 url_state.get_link_parameters(name) if name != "overview" else {},
                 kind="dim" if name in self.reasons else "",
                 reason=self.reasons.get(name, ""),
                 is_current=name == self.current,
             )
-            for name in PAGES
+            for name, page in PAGES.items()
+            if page.group == group
         )
-        self.slot.html(format_element("nav", "".join(links_of), "pages"), width="content")
+        name_markup = format_element("small", escape_html(group), **{"aria-hidden": "true"})
+        return format_element(
+            "div",
+            name_markup + format_element("div", links),
+            "page-group",
+            role="group",
+            **{"aria-label": group or "Start"},
+        )
 
 
 def get_page(name: str) -> Any:

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-__all__ = ["PAGES", "Page"]
+__all__ = ["GROUPS", "PAGES", "Page"]
 
 
 class Page(Struct, frozen=True):
@@ -35,7 +35,12 @@ class Page(Struct, frozen=True):
     """Whether experiment cards link to the page."""
     shows_experiment: bool = True
     """Whether the page shows a single experiment."""
+    group: str = ""
+    """Navigation group of GROUPS."""
 
+
+GROUPS: Final = ("", "Results", "Diagnosis", "Cost", "Share")
+"""Navigation groups in display order; Overview has none."""
 
 _ROWS: Final = (
     Page(
@@ -57,6 +62,7 @@ _ROWS: Final = (
         "gain and what blocks a capture",
         "explanation/clean-and-profiled-timings.md#where-the-time-went",
         starts_with_chart=True,
+        group="Results",
     ),
     Page(
         "graphs",
@@ -67,6 +73,7 @@ _ROWS: Final = (
         "best sizes to capture",
         "explanation/padding-and-ladders.md#cost-of-padding-and-fallbacks",
         starts_with_chart=True,
+        group="Results",
     ),
     Page(
         "graph",
@@ -76,6 +83,7 @@ _ROWS: Final = (
         "the nodes of a graph, their source lines and their times",
         "reference/dashboard.md#graph-page",
         shows_title=False,
+        group="Results",
     ),
     Page(
         "timeline",
@@ -85,6 +93,7 @@ _ROWS: Final = (
         "which kernel ran when, one run above the other, and where one run loses time",
         "reference/dashboard.md#timeline-page",
         shows_title=False,
+        group="Results",
     ),
     Page(
         "compile",
@@ -94,6 +103,7 @@ _ROWS: Final = (
         "what torch.compile made of a step, where its time goes, and what to fix first",
         "how-to/fix-torch-compile.md#messages-of-torch",
         starts_with_chart=True,
+        group="Diagnosis",
     ),
     Page(
         "memory",
@@ -104,6 +114,7 @@ _ROWS: Final = (
         "explanation/memory-of-graphs.md#the-parts",
         starts_with_chart=True,
         is_linked_from_cards=False,
+        group="Cost",
     ),
     Page(
         "ranks",
@@ -113,6 +124,7 @@ _ROWS: Final = (
         "which rank is late, and how long the others wait",
         "how-to/look-at-many-ranks.md#a-few-ranks",
         starts_with_chart=True,
+        group="Cost",
     ),
     Page(
         "launch",
@@ -123,6 +135,7 @@ _ROWS: Final = (
         "how-to/measure-launch-costs.md#read-the-result",
         starts_with_chart=True,
         is_linked_from_cards=False,
+        group="Cost",
     ),
     Page(
         "doctor",
@@ -132,6 +145,7 @@ _ROWS: Final = (
         "why a capture fails, why a replay is wrong, what breaks a compiled step, and the fix",
         "how-to/fix-a-capture.md#common-findings",
         shows_title=False,
+        group="Diagnosis",
     ),
     Page(
         "export",
@@ -141,9 +155,12 @@ _ROWS: Final = (
         "reports, tables and traces as files",
         "how-to/export-to-perfetto.md#other-exports",
         shows_title=False,
+        group="Share",
     ),
 )
-"""In the order of the navigation."""
+"""In their order within a group."""
 
-PAGES: Final = {page.name: page for page in _ROWS}
+PAGES: Final = {
+    page.name: page for page in sorted(_ROWS, key=lambda page: GROUPS.index(page.group))
+}
 """Pages by name, in the order of the navigation."""

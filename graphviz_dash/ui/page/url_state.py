@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, ParamSpec, TypeAlias
 
 import streamlit as st
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from graphviz_dash.ui.page.markup import escape_markdown
+from graphviz_dash.ui.page.script_context import get_page_hash, get_requested_page_hash
 
 P = ParamSpec("P")
 
@@ -62,8 +62,7 @@ def sync_address() -> None:
     Resends the address if the browser last received another one: after a link or Back, an earlier
     run may still have sent its own address.
     """
-    context = get_script_run_ctx()
-    st.session_state[_PAGE] = context.page_script_hash if context is not None else None
+    st.session_state[_PAGE] = get_page_hash()
     address = get_parameters()
     if st.session_state.get(_SENT_ADDRESS) != address:
         _send_address(address)
@@ -95,9 +94,7 @@ def _get_requested_page() -> str | None:
     The request may also carry a selection from the previous page; without a page it means the same
     page.
     """
-    context = get_script_run_ctx()
-    requested = None if context is None else context.pages_manager.intended_page_script_hash
-    return requested or st.session_state.get(_PAGE)
+    return get_requested_page_hash() or st.session_state.get(_PAGE)
 
 
 def remember_address(page: str) -> None:

@@ -11,17 +11,17 @@ from graphviz_dash.analysis.failures import format_cause, format_failed_stage
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
-from graphviz_dash.narrative.answer import build_answer, format_answer
+from graphviz_dash.narrative.answer import build_answer, format_parts
 from graphviz_dash.narrative.doctor import format_report_verdict
 from graphviz_dash.narrative.experiment import describe_run_differences
 from graphviz_dash.narrative.headline import format_outcome, join_names
+from graphviz_dash.narrative.memory_change import list_memory_changes
 from graphviz_dash.narrative.prediction import (
     format_blocker,
     format_predicted_gain,
     format_predicted_times,
     format_prediction_verdict,
 )
-from graphviz_dash.narrative.summary import format_change
 from graphviz_dash.ui.page.markup import escape_html, format_element
 from graphviz_dash.units import format_ns, format_percent, format_ratio
 
@@ -37,6 +37,7 @@ def format_facts(pairs: Iterable[tuple[str, str]]) -> str:
                 "div",
                 format_element("span", escape_html(label))
                 + format_element("b", escape_html(value)),
+                **{"data-fact": label},
             )
             for label, value in pairs
         ),
@@ -194,7 +195,8 @@ def format_uncompared(result: Comparison, *, reading: bool) -> str:
         return format_predicted_hero(predicted.graph_prediction)
     if any(run.failures for run in result.runs):
         return ""
-    reason = "Loading the traces…" if reading else format_answer(build_answer(result))
+    answer = build_answer(result)
+    reason = "Loading the traces…" if reading or answer is None else format_parts(answer.verdict)
     return format_element("p", escape_html(reason), "uncompared")
 
 
@@ -220,11 +222,10 @@ def format_changes(result: Comparison, best: RunComparison | None, *, reading: b
         ),
     ]
     if best is not None:
-        replays, memory = best["break_even"], best["peak_reserved_change"]
+        replays = best["break_even"]
         if replays.value is not None:
             pairs.append(("Break-even after", f"{replays.text} replays"))
-        if memory.value is not None:
-            pairs.append(("Peak memory", format_change(memory)))
+        pairs += [(item.label, item.text) for item in list_memory_changes(best)]
     if reading:
         pairs = [(label, value or "…") for label, value in pairs]
     return format_facts((label, value) for label, value in pairs if value)

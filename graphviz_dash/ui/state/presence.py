@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from graphviz_dash.ui.state.held_uploads import HELD_UPLOADS
-
 GRACE_S: Final = 60.0
 """Seconds that a visitor may be without a page, for example during a reload."""
 
@@ -62,7 +60,6 @@ class OpenPages:
 
 
 def _release_visitor(visitor: str) -> None:
-    HELD_UPLOADS.release(visitor)
     # Imports the upload reader, which the first response does not need.
     from graphviz_dash.ui.state.uploads import UPLOADS
 

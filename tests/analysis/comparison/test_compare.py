@@ -116,7 +116,8 @@ class TestAbsence:
         ).runs[0]
         missing = Missing(
             Fact.GPU_WORK,
-            "the trace contains no GPU work, as if recorded without ProfilerActivity.CUDA",
+            "nothing was launched while the trace was recorded: it contains 6 other calls of the "
+            "GPU's runtime and no GPU work",
         )
         unknown = ("gpu_busy", "busy_fraction", "concurrency", "kernels", "copies", "launches")
         assert {run[metric].missing for metric in unknown} == {missing}

@@ -57,6 +57,8 @@ class TestFigures:
             "one_off_cost": once,
             "break_even": 3,
             "private_pool": 32 << 20,
+            "allocated": 0,
+            "reserved": 109051904,
             "peak_reserved": 104 << 20,
             "peak_reserved_change": 4 << 20,
             "peak_allocated": 52 << 20,

@@ -220,3 +220,18 @@ def test_waiting_before_the_first_launch_and_behind_the_last_blocks_nothing(tmp_
     step = build_eager_step(read)
     assert isinstance(step, EagerStep)
     assert find_capture_blockers(read, step) == ()
+
+
+def test_a_loader_process_with_the_same_thread_number_is_another_thread(tmp_path: Path) -> None:
+    def loads_elsewhere(trace: TraceBuilder, at: int) -> None:
+        trace._pid, own = 999, trace._pid
+        trace.op("aten::stack", at, 50_000)
+        trace._pid = own
+        trace.runtime("cudaStreamSynchronize", at + 40_000, 5_000)
+
+    def loads_here(trace: TraceBuilder, at: int) -> None:
+        trace.op("aten::stack", at, 50_000)
+        trace.runtime("cudaStreamSynchronize", at + 40_000, 5_000)
+
+    assert [blocker.op for blocker in traced(tmp_path, loads_here)] == ["aten::stack"]
+    assert [blocker.op for blocker in traced(tmp_path, loads_elsewhere)] == [None]

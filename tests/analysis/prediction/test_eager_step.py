@@ -181,7 +181,7 @@ class TestNoStep:
         trace.op("aten::add", 0, 1_000)
         found = build_eager_step(read_trace(trace.write(tmp_path / "t.json")))
         assert isinstance(found, Missing)
-        assert "ProfilerActivity.CUDA" in found.reason
+        assert "as if only the CPU was recorded" in found.reason
 
     def test_launches_without_their_work_are_no_lack_of_an_activity(self, tmp_path: Path) -> None:
         trace = TraceBuilder()
@@ -202,17 +202,25 @@ class TestNoStep:
         assert isinstance(found, Missing)
         assert "graph launches" in found.reason
 
-    def test_a_step_with_a_graph_in_it_is_no_eager_one(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("replayed", "is_eager"), [(1, True), (3, True), (4, False)])
+    def test_graph_launches_are_refused_if_they_are_most_of_the_step(
+        self, tmp_path: Path, replayed: int, is_eager: bool
+    ) -> None:
         from tests.trace_builder import GpuWork
 
         trace = TraceBuilder()
         end = launches(trace, 1_000, ONE)
-        trace.graph_launch(end, 5_000, [GpuWork("a", end + 9_000, 1_000)])
+        work = [GpuWork("a", end + 9_000 + 2_000 * at, 1_000) for at in range(replayed)]
+        trace.graph_launch(end, 5_000, work)
         trace.annotation(f"{STEP}0", 0, end + 50_000)
         step = build_eager_step(read_trace(trace.write(tmp_path / "t.json")))
+        if is_eager:
+            assert isinstance(step, EagerStep)
+            assert step.graphed == replayed
+            return
         assert step == Missing(
             Fact.EAGER_STEP,
-            "1 of its 4 kernels, memcpys and memsets (25.0%) come from graph launches, so it is "
+            "4 of its 7 kernels, memcpys and memsets (57.1%) come from graph launches, so it is "
             "not an eager trace",
         )
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.predict_public import AT_MOST, gaps_allow
+from evaluation.predict.public import AT_MOST, gaps_allow
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
 from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime, analyse_idle_time
 from graphviz_dash.analysis.prediction.predict import Prediction, Recommendation, predict
@@ -292,3 +292,22 @@ def idle_in(trace: Trace, begin: int, end: int) -> int:
         idle += max(min(start, end) - free, 0)
         free = max(free, start + duration)
     return idle + max(end - free, 0)
+
+
+def test_without_cpu_events_no_cause_is_known(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for at in (0, 2_000_000, 3_000_000):
+        trace.kernel("k", at, 1_000, correlation=None)
+    found = predicted_trace(trace, tmp_path)
+    (part,) = found.idle.parts
+    assert (part.cause, part.source) == (IdleCause.UNKNOWN, None)
+    verdict = format_prediction_verdict(found)
+    assert "because the trace has no CPU events" in verdict
+    assert "Python" not in verdict
+    assert "while the CPU launches" not in verdict
+
+
+def predicted_trace(trace: TraceBuilder, folder: Path) -> Prediction:
+    found = predict(read_trace(trace.write(folder / "trace.json")), load_shipped_calibration())
+    assert not isinstance(found, Missing)
+    return found

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.agreement import HEAD, main
+from evaluation.agreement import HEAD, main
 from graphviz_dash.analysis.replays.alignment_accuracy import (
     GOAL_FORK_JOIN,
     GOAL_LINE,

@@ -237,10 +237,10 @@ class TestUntrustedNames:
         commands = (
             ("ls", "."),
             ("validate", "."),
-            ("compare", self.NAME),
+            ("compare", self.NAME, "--all"),
             ("compare", self.NAME, "--json"),
-            ("compare", self.NAME, "--baseline", self.NAME),
-            ("show", f"{self.NAME}/graph"),
+            ("compare", self.NAME, "--all", "--baseline", self.NAME),
+            ("show", f"{self.NAME}/graph", "--all"),
             ("show", f"{self.NAME}/graph", "--json"),
             ("show", f"{self.NAME}/none"),
         )

@@ -19,8 +19,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from benchmarks.attack.visitor import Visitor
-from benchmarks.fuzz_readers import DOT
+from evaluation.attack.visitor import Visitor
+from evaluation.fuzz_readers import DOT
 from graphviz_dash.app.cli.serve import (
     ServeOptions,
     build_server_command,
@@ -282,3 +282,50 @@ def test_a_token_lets_in_who_has_the_printed_address(tmp_path: Path, port: int) 
         let_in = {cookie.name: cookie.value or "" for cookie in cookies}
         with uploaded(plain.rstrip("/"), folder, let_in):
             ends_and_leaves_nothing(process, signal.SIGHUP, port, folder)
+
+
+def test_a_traceback_reaches_the_log_that_the_page_names(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "import sys\n"
+        "class Broken:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'graphviz_dash.features.timeline.page.page':\n"
+        "            raise ZeroDivisionError('planted')\n"
+        "sys.meta_path.insert(0, Broken())\n"
+    )
+    modules, folder = tmp_path / "modules", tmp_path / "experiments"
+    modules.mkdir()
+    folder.mkdir()
+    (modules / "sitecustomize.py").write_text(code, encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(modules))
+    with serving(folder, port) as (process, address):
+        with Visitor(address).open("timeline") as visitor:
+            assert visitor.problems
+        process.terminate()
+        assert process.stderr is not None
+        log = process.stderr.read()
+    assert "Uncaught app execution" in log
+    assert "ZeroDivisionError: planted" in log
+
+
+def test_an_open_server_warns_and_contacts_nobody(
+    tmp_path: Path, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.setblocking(False)
+        for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        for name in ("no_proxy", "NO_PROXY"):
+            monkeypatch.setenv(name, "127.0.0.1")
+        with serving(folder, port, "--host", "0.0.0.0", "--no-token") as (process, _):
+            with Visitor(f"http://127.0.0.1:{port}").open() as visitor:
+                assert not visitor.problems
+            process.terminate()
+            assert process.stderr is not None
+            assert "Warning: without a token, everybody" in process.stderr.read()
+        with pytest.raises(BlockingIOError):
+            proxy.accept()

@@ -147,6 +147,19 @@ def test_a_visitor_is_known_by_a_cookie_and_by_nothing_else(client: TestClient) 
     assert client.get("/api", headers={VISITOR_HEADER: "forged"}).json() == []
 
 
+def test_an_invented_visitor_is_none(client: TestClient) -> None:
+    client.get("/", headers={"accept": "text/html"})
+    (name,) = [cookie.name for cookie in client.cookies.jar if "visitor" in cookie.name]
+    (value,) = [cookie.value for cookie in client.cookies.jar if cookie.name == name]
+    visitor, _, signature = str(value).partition(".")
+    forged = ("me", "me.", f"me.{signature}", visitor, f"{visitor}.{signature[:-1]}", "\xe9.\xe9")
+    client.cookies.clear()
+    for cookie in forged:
+        headers = {"cookie": f"{name}={cookie}".encode("latin-1")}
+        assert client.get("/api", headers=headers).json() == []
+    assert client.get("/api", headers={"cookie": f"{name}={value}"}).json() == [visitor]
+
+
 def test_a_link_of_another_site_makes_no_new_visitor(client: TestClient) -> None:
     # It comes without the cookie, which the browser may well have.
     link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", **DOCUMENT}

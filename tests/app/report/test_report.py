@@ -23,7 +23,7 @@ from graphviz_dash.app.report.report_tables import format_kernels_section
 from graphviz_dash.app.report.static_charts import StaticCharts, draw_charts
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Failure, Pass
-from graphviz_dash.narrative.answer import build_run_answer, format_answer
+from graphviz_dash.narrative.answer import build_run_answer, format_parts
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.units import format_ns
 from tests.experiments import Work, make_experiment, make_run
@@ -81,7 +81,10 @@ class TestContent:
         best = sample.best
         assert best is not None
         assert isinstance(best.waterfall, Waterfall)
-        assert format_answer(build_run_answer(best)) in page.text
+        answer = build_run_answer(best)
+        assert answer is not None
+        for parts in (answer.verdict, answer.because, answer.costs, answer.next_step):
+            assert format_parts(parts) in page.text
         for run in sample.runs:
             for metric in ("step_time", "peak_reserved", "graph_nodes"):
                 assert run[metric].text in page.text

@@ -25,7 +25,7 @@ def test_the_bundle_shows_and_validates(invoke: Invoke, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert invoke("import", *map(str, files), "-o", str(out)).code == 0
     assert invoke("validate", str(out)).code == 0
-    shown = invoke("show", str(out / "m")).out
+    shown = invoke("show", str(out / "m"), "--all").out
     assert "m-capture.json.gz (Kineto trace" in shown
     assert "2 of 2 nodes attributed to an operator" in shown
     assert str(tmp_path) not in (out / "m" / "manifest.json").read_text()

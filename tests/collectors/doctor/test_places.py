@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
 
 from collectors.doctor import places
-from collectors.doctor.places import SourceLocation, find_error_location, is_condition, is_user_code
+from collectors.doctor.places import (
+    SourceLocation,
+    find_error_location,
+    find_user_location,
+    is_condition,
+    is_user_code,
+)
 
 CODE = """\
 def step(x, limit):
@@ -90,3 +97,46 @@ def test_what_torch_compile_wrote_is_not_the_users() -> None:
     assert not is_user_code(
         "/tmp/torchinductor_x/in/cinkgwezs3qf5atatmtrk6hdnohttq3uq7ir3i35dsqzj2n4ff3v.py"
     )
+
+
+def load_frames(folder: Path) -> dict[str, object]:
+    """Functions of a program, a library and torch that call each other."""
+    scope: dict[str, object] = {}
+    sources = {
+        folder / "site-packages" / "torch" / "ops.py": "def run(f):\n    return f()\n",
+        folder
+        / "site-packages"
+        / "gps"
+        / "conv.py": "def conv(f):\n    # h[mask]\n    return run(f)\n",
+        folder / "train.py": "def step(f):\n    return conv(f)\n",
+    }
+    for file, source in sources.items():
+        exec(compile(source, str(file), "exec"), scope)
+    return scope
+
+
+def test_a_library_line_is_named_with_the_line_that_calls_it(tmp_path: Path) -> None:
+    step = load_frames(tmp_path)["step"]
+    found = step(lambda: find_user_location(sys._getframe(1)))  # type: ignore[operator]
+    assert found is not None
+    assert (found.file, found.line) == (str(tmp_path / "site-packages" / "gps" / "conv.py"), 3)
+    assert (found.caller.file, found.caller.line) == (str(tmp_path / "train.py"), 2)
+
+
+def test_an_error_in_a_library_has_both_lines(tmp_path: Path) -> None:
+    step = load_frames(tmp_path)["step"]
+    with pytest.raises(ZeroDivisionError) as raised:
+        step(eval(compile("lambda: 1 / 0", "<string>", "eval")))  # type: ignore[operator]
+    found = find_error_location(raised.value.__traceback__)
+    assert found is not None
+    assert (Path(found.file).name, found.line) == ("conv.py", 3)
+    assert found.caller is not None
+    assert Path(found.caller.file).name == "train.py"
+
+
+def test_a_line_of_the_program_has_no_caller(tmp_path: Path) -> None:
+    scope = load_frames(tmp_path)
+    program = compile("def own(f):\n    return run(f)\n", str(tmp_path / "own.py"), "exec")
+    exec(program, scope)
+    found = scope["own"](lambda: find_user_location(sys._getframe(1)))  # type: ignore[operator]
+    assert (Path(found.file).name, found.line, found.caller) == ("own.py", 2, None)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.parallel_score import DATA, decoded, recorded_pieces
 from collectors.parallel.candidates import (
     Candidate,
     build_candidates,
     filter_fitting,
     filter_larger,
 )
+from evaluation.parallel.score import DATA, decoded, recorded_pieces
 
 MIB = 1 << 20
 

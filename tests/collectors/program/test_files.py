@@ -6,28 +6,28 @@ from pathlib import Path
 
 import msgspec
 
-from collectors.program.files import IDENTITY_FILE, Identity, Problems, ProcessFolder, encoded
+from collectors.program.files import IDENTITY_FILE, Identity, Problems, ProcessFolder, encode_json
 
 
 def test_two_folders_of_one_process_differ_and_come_in_their_order(tmp_path: Path) -> None:
-    folders = [ProcessFolder.new(tmp_path) for _ in range(3)]
+    folders = [ProcessFolder.create(tmp_path) for _ in range(3)]
     for folder in reversed(folders):
         folder.put(IDENTITY_FILE, Identity(None, None, "2.11", "3.12"))
-    assert ProcessFolder.all_in(tmp_path) == [folder.path for folder in folders]
+    assert ProcessFolder.list_all(tmp_path) == [folder.path for folder in folders]
 
 
 def test_a_folder_without_its_identity_is_none(tmp_path: Path) -> None:
-    ProcessFolder.new(tmp_path)
-    assert ProcessFolder.all_in(tmp_path) == []
+    ProcessFolder.create(tmp_path)
+    assert ProcessFolder.list_all(tmp_path) == []
 
 
 def test_what_is_no_text_is_escaped() -> None:
-    problems = msgspec.json.decode(encoded(Problems(1, "tr\udcffain.py")), type=Problems)
+    problems = msgspec.json.decode(encode_json(Problems(1, "tr\udcffain.py")), type=Problems)
     assert problems.first == "tr\\udcffain.py"
 
 
 def test_refusals_are_counted_and_leave_what_was_there(tmp_path: Path) -> None:
-    folder = ProcessFolder.new(tmp_path)
+    folder = ProcessFolder.create(tmp_path)
     folder.put("a.json", Problems(1, "first"))
     (folder.path / ".a.json").mkdir()
     folder.put("a.json", Problems(2, "second"))

@@ -7,16 +7,17 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
 
 from collectors.program.launcher import (
     ProgramExit,
-    end_like,
+    exit_like,
+    explain_unwatched,
     require_hook,
     run_program,
-    why_unwatched,
 )
 from graphviz_dash.errors import InputError, MissingRequirementError
 
@@ -25,23 +26,23 @@ ROOT = Path(__file__).parents[3]
 HOOK = """
 from pathlib import Path
 
-from collectors.program.launcher import scratch_folder, settings
+from collectors.program.launcher import get_scratch_folder, get_settings
 
 def begin():
     import os, torch
-    (scratch_folder() / f"{os.getpid()}.hooked").write_text(settings() + " " + torch.name)
+    (get_scratch_folder() / f"{os.getpid()}.hooked").write_text(get_settings() + " " + torch.name)
 """
 
 PARENT = """
 import sys
 from pathlib import Path
 
-from collectors.program.launcher import end_like, run_program, why_unwatched
+from collectors.program.launcher import exit_like, explain_unwatched, run_program
 
 scratch = Path(sys.argv[1])
 ended = run_program(sys.argv[2:], "a_hook:begin", "as asked", scratch)
-Path(scratch / "why").write_text(why_unwatched(ended) or "watched")
-sys.exit(end_like(ended.returncode))
+Path(scratch / "why").write_text(explain_unwatched(ended) or "watched")
+sys.exit(exit_like(ended.returncode))
 """
 
 
@@ -85,7 +86,8 @@ def test_the_hook_runs_after_torch_and_the_program_sees_nothing_of_it(place: Pat
         import torch
         import torch as again
         print(sys.argv, __name__, __file__, sys.path[0], type(torch.__loader__).__name__)
-        print([e for e in sys.path if "inject" in e], sys.meta_path, "sitecustomize" in sys.modules)
+        print([e for e in sys.path if "inject" in e], sys.meta_path)
+        print([e for e in sys.path_importer_cache if "inject" in e], "sitecustomize" in sys.modules)
         print("to stderr", file=sys.stderr)
         sys.exit(7)
     """
@@ -103,6 +105,7 @@ def test_the_hook_runs_after_torch_and_the_program_sees_nothing_of_it(place: Pat
     assert hooked(place) == ["as asked a torch"]
     assert (watched.returncode, watched.stderr) == (7, plain.stderr)
     assert plain.stdout.splitlines()[0] == watched.stdout.splitlines()[0]
+    assert plain.stdout.splitlines()[2] == watched.stdout.splitlines()[2]
     assert "inject" not in watched.stdout
     assert "_AfterTorch" not in watched.stdout
     assert (place / "scratch" / "why").read_text() == "watched"
@@ -142,6 +145,70 @@ def test_a_signal_to_us_reaches_the_program(place: Path) -> None:
         signal.pause()
     """
     assert run(place, program).returncode == 5
+
+
+WAITS = """
+import pathlib, signal, sys, time
+import torch
+got = []
+signal.signal(signal.SIGINT, lambda *_: got.append(1))
+pathlib.Path("waits").touch()
+while not got:
+    time.sleep(0.01)
+time.sleep(0.5)
+sys.exit(40 + len(got))
+"""
+
+
+@pytest.mark.parametrize("whole_group", [False, True], ids=["alone", "group"])
+def test_the_program_gets_an_interrupt_exactly_once(place: Path, whole_group: bool) -> None:
+    (place / "train.py").write_text(WAITS)
+    with subprocess.Popen(
+        [sys.executable, "parent.py", "scratch", sys.executable, "train.py"],
+        cwd=place,
+        env=environment(place),
+        start_new_session=True,
+    ) as parent:
+        wait_for(place / "waits")
+        if whole_group:
+            os.killpg(parent.pid, signal.SIGINT)
+        else:
+            os.kill(parent.pid, signal.SIGINT)
+        assert parent.wait(60) == 41
+
+
+def test_ignored_signals_stay_ignored(place: Path) -> None:
+    program = """
+import os, signal, time
+os.killpg(0, signal.SIGHUP)
+time.sleep(0.3)
+print("well")
+"""
+    (place / "train.py").write_text(program)
+    ignore = (
+        "import os, signal, sys\nos.setsid()\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", ignore, "parent.py", "scratch", sys.executable, "train.py"],
+        cwd=place,
+        env=environment(place),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "well"
+
+
+def wait_for(file: Path) -> None:
+    for _ in range(600):
+        if file.exists():
+            return
+        time.sleep(0.05)
+    pytest.fail(f"{file.name} did not appear")
 
 
 def test_an_exception_ends_as_it_would_without_us(place: Path) -> None:
@@ -190,5 +257,5 @@ def test_the_programs_python_is_asked_for_what_the_hook_needs() -> None:
 
 
 def test_exit_codes_pass_through() -> None:
-    assert end_like(3) == 3
-    assert why_unwatched(ProgramExit(0, ())) is not None
+    assert exit_like(3) == 3
+    assert explain_unwatched(ProgramExit(0, ())) is not None

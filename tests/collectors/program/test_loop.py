@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from collectors.program.loop.assembly import assemble
+from collectors.program.loop.assembly import assemble_loop
 from collectors.program.loop.events import (
     Event,
     EventKind,
@@ -17,8 +17,8 @@ from collectors.program.loop.events import (
     ScopeFacts,
     read_events,
 )
-from collectors.program.loop.families import shape_keys, shape_size
-from collectors.program.loop.grids import with_grid_keys
+from collectors.program.loop.families import derive_shape_keys, find_shape_size
+from collectors.program.loop.grids import add_grid_keys
 from collectors.program.loop.units import replay_units
 from graphviz_dash.bundle.part_checks import check_loop
 from graphviz_dash.bundle.read import read_bundle
@@ -358,7 +358,7 @@ def facts(graphs: int, *scopes: ScopeFacts, places: int = 1) -> LoopFacts:
 def assembled(
     events: list[Event], told: LoopFacts, boundary: BoundaryKind | None = None
 ) -> ProgramLoop:
-    loop = assemble(events, told, [f"graph-{at}" for at in range(len(told.graphs))], boundary)
+    loop = assemble_loop(events, told, [f"graph-{at}" for at in range(len(told.graphs))], boundary)
     check_loop(loop, (), Path("loop"))
     return loop
 
@@ -451,21 +451,21 @@ def test_what_always_follows_is_of_one_step(sequence: str, units: list[str]) -> 
 def test_the_last_key_is_the_grid_of_a_kernel_that_differs_in_all(tmp_path: Path) -> None:
     unknown = load_run(make_server(tmp_path, sizes=(1, 2, 4, 8), method=None))
     assert unknown.loop is not None
-    (family,) = with_grid_keys(unknown.loop, unknown.graphs).families
+    (family,) = add_grid_keys(unknown.loop, unknown.graphs).families
     assert family.axes == ("grid x of void small_gemm<float>(float*)",)
     assert [member.key for member in family.members] == [(8,), (4,), (2,), (1,)]
     assert {member.method for member in family.members} == {KeyMethod.GRIDS}
     assert family.size_axis is None
     fewer = [replace(graph, nodes=graph.nodes[: 1 + at]) for at, graph in enumerate(unknown.graphs)]
-    assert with_grid_keys(unknown.loop, fewer).families == unknown.loop.families
-    assert with_grid_keys(unknown.loop, ()).families == unknown.loop.families
+    assert add_grid_keys(unknown.loop, fewer).families == unknown.loop.families
+    assert add_grid_keys(unknown.loop, ()).families == unknown.loop.families
 
 
 def test_keys_are_the_sizes_in_which_inputs_differ() -> None:
-    axes, keys = shape_keys([((8, 16), (8,)), ((4, 16), (4,)), ((2, 16), (2,))])
+    axes, keys = derive_shape_keys([((8, 16), (8,)), ((4, 16), (4,)), ((2, 16), (2,))])
     assert (axes, keys) == (("input 0 size(0)",), [(8,), (4,), (2,)])
-    assert shape_keys([((8, 16),), ((8,),)]) == ((), [None, None])
-    assert shape_keys([(), ()]) == ((), [None, None])
+    assert derive_shape_keys([((8, 16),), ((8,),)]) == ((), [None, None])
+    assert derive_shape_keys([(), ()]) == ((), [None, None])
 
 
 @pytest.mark.parametrize(
@@ -482,10 +482,10 @@ def test_keys_are_the_sizes_in_which_inputs_differ() -> None:
 def test_an_eager_pass_has_the_size_in_which_graphs_differ(
     shapes: tuple[tuple[int, ...], ...], size: int | None
 ) -> None:
-    assert shape_size([((8, 16), (8,)), ((4, 16), (4,)), ((2, 16), (2,))], shapes) == size
+    assert find_shape_size([((8, 16), (8,)), ((4, 16), (4,)), ((2, 16), (2,))], shapes) == size
     # One graph differs in nothing, and several sizes are no single one.
-    assert shape_size([((8, 16), (8,))], shapes) is None
-    assert shape_size([((8, 16), (8,)), ((4, 8), (4,))], shapes) is None
+    assert find_shape_size([((8, 16), (8,))], shapes) is None
+    assert find_shape_size([((8, 16), (8,)), ((4, 8), (4,))], shapes) is None
 
 
 def test_events_are_drained_whole_and_in_order(tmp_path: Path) -> None:
@@ -493,11 +493,11 @@ def test_events_are_drained_whole_and_in_order(tmp_path: Path) -> None:
     for number in range(2_345):
         log.note((EventKind.REPLAY, number, 7, log.origin + number, log.origin + number + 1))
     file = tmp_path / "loop.bin"
-    file.write_bytes(log.drained())
+    file.write_bytes(log.drain())
     events = list(read_events(file, log.origin))
     assert [event.ref for event in events] == list(range(2_345))
     assert events[-1] == Event(EventKind.REPLAY, 2_344, 7, 2_344, 2_345)
-    assert log.drained() == b""
+    assert log.drain() == b""
 
 
 def test_scopes_are_counted_when_no_event_is_kept() -> None:
@@ -505,4 +505,4 @@ def test_scopes_are_counted_when_no_event_is_kept() -> None:
     log.count_scopes()
     for _ in range(3):
         log.note_scope((EventKind.SCOPE, 0, 7, 1, 2))
-    assert (log.dropped, log.drained()) == (3, b"")
+    assert (log.dropped, log.drain()) == (3, b"")

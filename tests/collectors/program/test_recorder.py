@@ -109,7 +109,7 @@ def test_without_a_window_nothing_is_profiled_and_steps_are_kept(tmp_path: Path)
         (
             "for _ in range(40): step()\n    idle.set(); threading.Event().wait()",
             "idle.wait()",
-            "the program ended within it, while the thread that it traced was waiting",
+            "the traced thread was waiting when the window had to close",
         ),
     ],
     ids=["ended", "serves on", "waits"],
@@ -121,7 +121,7 @@ def test_a_window_that_is_open_at_the_end_is_closed_by_its_thread(
     program = f"""
 import threading, time
 from collectors.program import window
-window._END_S = {patience}
+window._CLOSE_S = {patience}
 graph, begun, idle = captured(), threading.Event(), threading.Event()
 def step():
     graph.replay()
@@ -250,7 +250,7 @@ def test_torch_is_left_as_it_was_and_part_of_a_program_can_be_recorded(tmp_path:
         after = [getattr(G, name) for name in names] + [torch.nn.Module.__call__, torch.compile]
         assert after == before
         assert not hasattr(G, "_graphviz_dash_seen")
-        assert torch._hooks == []
+        assert not torch._hooks
         early.replay()
         m.replay()
     """
@@ -325,6 +325,29 @@ def test_a_run_is_never_overwritten_and_the_program_not_begun(tmp_path: Path) ->
     assert (tmp_path / "ran").read_text() == "x"
 
 
+def test_the_programs_exit_code_survives_a_bundle_that_cannot_be_written(tmp_path: Path) -> None:
+    program = """
+        import os, shutil
+        captured()
+        state = os.environ["GRAPHVIZ_DASH_SCRATCH"] + "/.."
+        os.chmod(state, 0o500)
+        os.mkdir("moved"); os.rename("out", "moved/out")
+        open("out", "w").close()
+        raise SystemExit(5)
+    """
+    done = run(tmp_path, CAPTURE + textwrap.dedent(program))
+    assert done.returncode == 5
+    assert "Traceback" not in done.stderr
+
+
+def test_a_name_that_was_taken_meanwhile_gets_a_number(tmp_path: Path) -> None:
+    program = CAPTURE + "captured()\nimport os\nos.mkdir('out/recorded')\nraise SystemExit(7)\n"
+    done = run(tmp_path, program)
+    assert done.returncode == 7
+    assert "Recorded: out/recorded-2" in done.stderr
+    assert seen(tmp_path, "recorded-2")[1].exit_code == 7
+
+
 def test_a_killed_command_leaves_no_half_bundle_and_the_program_goes_on(tmp_path: Path) -> None:
     program = """
         import pathlib, time
@@ -348,13 +371,22 @@ def test_a_killed_command_leaves_no_half_bundle_and_the_program_goes_on(tmp_path
         command.kill()
         command.wait()
         assert [path for path in (tmp_path / "out").iterdir() if path.name[0] != "."] == []
-        # Another run into the folder takes away what was left, while the program still runs.
+        # Another run into the folder leaves the recording alone while its program still runs.
         again = run(tmp_path, CAPTURE + "captured()\n", "--name", "again")
         assert again.returncode == 0, again.stderr
-        assert [path.name for path in (tmp_path / "out").iterdir()] == ["again"]
+        assert "goes on without its command" in again.stderr
         wait_for(tmp_path / "done")
         assert command.stderr is not None
         assert command.stderr.read() == ""
+    (left,) = (tmp_path / "out").glob(".record.*")
+    last = run(tmp_path, CAPTURE + "captured()\n", "--name", "last")
+    assert "Recorded, although its command was killed: out/recorded" in last.stderr
+    assert not left.exists()
+    names = ["again", "last", "recorded"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
+    contents, recording = seen(tmp_path)
+    assert [graph.replays for graph in recording.graphs] == [30, 0]
+    assert (recording.exit_code, contents.manifest.status) == (None, "complete")
 
 
 def wait_for(file: Path) -> None:

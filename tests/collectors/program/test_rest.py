@@ -78,7 +78,7 @@ rest = Rest(log)
 rest.begin([counter], BoundaryKind.REPLAYS, {})
 print(counter.note)
 with rest._lock:
-    rest.forget()
+    rest.reset()
     rest.end()
     rest.count()
 print(counter.note, log.dropped)

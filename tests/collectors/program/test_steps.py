@@ -22,7 +22,7 @@ class Told:
 
     def tick(self, kind: BoundaryKind, candidate: object, times: int = 1) -> None:
         for _ in range(times):
-            self.clock.tick(kind, candidate, f"{kind.value} {candidate}")
+            self.clock.handle_tick(kind, candidate, f"{kind.value} {candidate}")
 
 
 def test_the_first_tick_begins_and_each_further_one_ends_a_step() -> None:
@@ -35,13 +35,13 @@ def test_the_first_tick_begins_and_each_further_one_ends_a_step() -> None:
 def test_a_surer_kind_takes_over_and_a_weaker_one_counts_no_more() -> None:
     told = Told()
     for place, kind in enumerate((FORWARDS, REPLAYS, OPTIMIZER, EXPLICIT)):
-        assert told.clock.wants(kind)
+        assert told.clock.is_relevant(kind)
         told.tick(kind, "x", 2)
         assert (told.clock.boundary_kind, told.clock.steps) == (kind, place + 1)
     told.tick(OPTIMIZER, "x", 5)
     told.tick(FORWARDS, "x", 5)
     assert told.clock.steps == 4
-    assert not told.clock.wants(OPTIMIZER)
+    assert not told.clock.is_relevant(OPTIMIZER)
 
 
 def test_one_of_several_is_the_anchor() -> None:

@@ -14,9 +14,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from collectors.program.bundle import saw_something
+from collectors.program.bundle import has_events
 from collectors.program.files import PROBLEMS_FILE, ProcessFolder, Settings
-from collectors.program.launcher import hooked_environment
+from collectors.program.launcher import build_environment
 from collectors.program.session import HOOK
 from tests.collectors.program.programs import CASES
 from tests.collectors.program.programs.cases import FAKE, Case
@@ -52,7 +52,7 @@ def start(case: Case, folder: Path, *, recorded: bool) -> subprocess.Popen[str]:
     if recorded:
         (folder / "scratch" / "processes").mkdir(parents=True)
         text = msgspec.json.encode(SETTINGS).decode()
-        environment = hooked_environment(HOOK, text, folder / "scratch")
+        environment = build_environment(HOOK, text, folder / "scratch")
     hooks = environment["PYTHONPATH"].partition(os.pathsep)[0] if recorded else ""
     path = f"{FAKE}{os.pathsep}{ROOT}"
     own = {
@@ -96,7 +96,7 @@ def test_a_program_does_not_notice(case: Case, tmp_path: Path) -> None:
     both = start(case, plain, recorded=False), start(case, watched, recorded=True)
     expected, seen = outcome(case, both[0], plain), outcome(case, both[1], watched)
     assert seen == expected
-    folders = list(ProcessFolder.all_in(watched / "scratch"))
-    assert sum(map(saw_something, folders)) == case.runs
+    folders = list(ProcessFolder.list_all(watched / "scratch"))
+    assert sum(map(has_events, folders)) == case.runs
     failed = [folder for folder in folders if (folder / PROBLEMS_FILE).exists()]
     assert bool(failed) == case.errors, [(folder / PROBLEMS_FILE).read_text() for folder in failed]

@@ -22,4 +22,4 @@ def test_without_a_gpu_the_program_ran_and_nothing_was_recorded(
     with pytest.raises(
         GraphvizDashError, match="The program ran, and nothing was recorded: Collecting needs"
     ):
-        bundle._environment(tmp_path, identity)
+        bundle._read_environment(tmp_path, identity)

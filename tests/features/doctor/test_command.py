@@ -32,7 +32,9 @@ def bundle(folder: Path, given: DoctorReport) -> str:
 
 
 def test_a_finding_is_told_with_its_line_rule_and_advice(tmp_path: Path, invoke: Invoke) -> None:
-    result = invoke("doctor", "--bundle", bundle(tmp_path, report(MOVED, READ, outputs=OUTPUTS)))
+    result = invoke(
+        "doctor", "--bundle", bundle(tmp_path, report(MOVED, READ, outputs=OUTPUTS)), "--all"
+    )
     assert (result.code, result.err) == (1, "")
     lines = result.out.splitlines()
     assert lines[0].startswith("The capture fails at train.py:18")
@@ -53,7 +55,7 @@ def test_a_finding_is_told_with_its_line_rule_and_advice(tmp_path: Path, invoke:
 
 
 def test_what_a_failed_capture_left_unchecked_is_one_row(tmp_path: Path, invoke: Invoke) -> None:
-    result = invoke("doctor", "--bundle", bundle(tmp_path, failing_at_once()))
+    result = invoke("doctor", "--bundle", bundle(tmp_path, failing_at_once()), "--all")
     rows = result.out[result.out.index("Rules") :].splitlines()[3:]
     assert [re.split(" {2,}", row) for row in rows] == [
         ["sync-value", "broken", "1 found"],
@@ -113,7 +115,7 @@ def test_json_has_the_report(tmp_path: Path, invoke: Invoke) -> None:
 
 def test_a_bundle_without_a_report_is_refused(tmp_path: Path, invoke: Invoke) -> None:
     path = make_run(tmp_path / "toy", "graph")
-    result = invoke("doctor", "--bundle", str(path))
+    result = invoke("doctor", "--bundle", str(path), "--all")
     assert (result.code, result.out) == (2, "")
     assert "no doctor report" in result.err
     assert "graphviz-dash doctor --workload NAME" in result.err
@@ -125,7 +127,7 @@ def test_an_imported_run_tells_what_its_trace_shows(tmp_path: Path, invoke: Invo
     (run,) = (path.parent for path in tmp_path.rglob("manifest.json"))
     foretold = json.loads(invoke("predict", "--json", str(run)).out)["blockers"]
     assert any(blocker["certain"] for blocker in foretold)
-    result = invoke("doctor", "--bundle", str(run))
+    result = invoke("doctor", "--bundle", str(run), "--all")
     assert result.code == 1
     assert "A GPU value is read on the CPU [sync-value]" in result.out
     document = json.loads(invoke("doctor", "--bundle", str(run), "--json").out)
@@ -161,7 +163,7 @@ def test_control_characters_of_a_report_reach_no_terminal(tmp_path: Path, invoke
     evil = msgspec.structs.replace(
         READ, message="\x1b[31mred", op="\x1b]0;title", thread="\x07", stream="\x1b[2J"
     )
-    result = invoke("doctor", "--bundle", bundle(tmp_path, report(evil)))
+    result = invoke("doctor", "--bundle", bundle(tmp_path, report(evil)), "--all")
     assert "\x1b" not in result.out
     assert "\\x1b[31mred" in result.out
 
@@ -172,4 +174,7 @@ def test_show_leads_from_a_failure_to_its_doctor(tmp_path: Path, invoke: Invoke)
         writer.add(parts.DOCTOR, report(READ))
         info = WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)
         writer.commit(manifest(ExecutionMode.GRAPH, info, failure=FAILURE))
-    assert f"To diagnose: graphviz-dash doctor --bundle {target}" in invoke("show", str(target)).out
+    assert (
+        f"To diagnose: graphviz-dash doctor --bundle {target}"
+        in invoke("show", str(target), "--all").out
+    )

@@ -22,7 +22,7 @@ def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_run_in_parts(experiment: Path, invoke: Invoke) -> None:
     result = invoke("memory", str(experiment))
     assert result.code == 0
-    assert result.out.startswith("graph reserves 4.00 MiB\n")
+    assert result.out.startswith("graph reserves 4.00 MiB in steady state\n")
     assert "memory outside the allocator may belong to" in result.out
     assert re.search(r"^device memory +9\.00 MiB$", result.out, re.M)
     assert re.search(r"^outside the allocator +5\.00 MiB$", result.out, re.M)

@@ -30,8 +30,8 @@ def test_a_bundle_is_predicted_from_its_clean_eager_step(invoke: Invoke) -> None
 def test_of_several_ranks_the_one_that_waits_least_is_predicted(invoke: Invoke) -> None:
     """The collectives of the other hold 5 ms of waiting: no graph would take so long."""
     ranks = str(SAMPLES / "tp-transformer")
-    said = invoke("predict", ranks, "--modules", "0").out
-    assert said == invoke("predict", f"{ranks}/eager-rank1", "--modules", "0").out
+    said = invoke("predict", ranks, "--modules", "0", "--all").out
+    assert said == invoke("predict", f"{ranks}/eager-rank1", "--modules", "0", "--all").out
     assert said.startswith("Yes: with CUDA graphs the step would be 3.65x faster")
 
 
@@ -42,7 +42,7 @@ def test_a_trace_alone_has_only_the_profiled_step(
     assert callable(pack)
     file = folder / "foreign.json"
     file.write_bytes(pack(gzip.decompress((folder / TRACE).read_bytes())))
-    result = invoke("predict", str(file))
+    result = invoke("predict", str(file), "--all")
     assert result.code == 0
     assert result.out.startswith("Yes: with CUDA graphs the step would be ")
     assert "(under the profiler)" in result.out.splitlines()[0]
@@ -65,7 +65,7 @@ def test_what_stops_a_capture_is_told_with_advice(folder: Path, invoke: Invoke) 
         item(trace, at + 65_000)
         trace.annotation(f"ProfilerStep#{step}", at, 190_000)
     trace.write(folder / "read.json")
-    out = invoke("predict", "read.json").out
+    out = invoke("predict", "read.json", "--all").out
     assert out.startswith("Yes, but one place blocks capture; after fixing it, ")
     assert "1. illegal: A GPU value is read on the CPU [sync-value]" in out
     assert "op aten::_local_scalar_dense, module net.head, at train.py:7" in out

@@ -18,7 +18,7 @@ HARM = GraphBreak("0/0", "odd\x1b[31m", None, (), None, BREAK.lines)
 def test_causes_are_printed_with_line_and_advice(invoke: Invoke, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "compile"
     write_run(run, Compilation("2.11", (), frames=FRAMES, breaks=(BREAK,)))
-    printed = invoke("compile", str(run)).out
+    printed = invoke("compile", str(run), "--all").out
     assert "1. Printing, logging or warning in the step  model.py:8" in printed
     assert "graph replay" in printed
     document = json.loads(invoke("compile", str(run), "--json").out)
@@ -34,17 +34,17 @@ def test_causes_are_printed_with_line_and_advice(invoke: Invoke, tmp_path: Path)
 def test_what_torch_said_drives_no_terminal(invoke: Invoke, tmp_path: Path) -> None:
     run = tmp_path / "runs" / "compile"
     write_run(run, Compilation("2.11", (), frames=FRAMES, breaks=(HARM,)))
-    assert "\x1b" not in invoke("compile", str(run)).out
+    assert "\x1b" not in invoke("compile", str(run), "--all").out
 
 
 def test_a_trace_alone_shows_times_and_says_that_it_knows_no_cause(invoke: Invoke) -> None:
-    printed = invoke("compile", str(SAMPLE / "compile")).out
+    printed = invoke("compile", str(SAMPLE / "compile"), "--all").out
     assert "were not recorded: the trace shows only times" in printed
     assert "dispatch of compiled graphs" in printed
 
 
 def test_a_run_that_compiled_nothing_is_refused(invoke: Invoke) -> None:
-    refused = invoke("compile", str(SAMPLE / "eager"))
+    refused = invoke("compile", str(SAMPLE / "eager"), "--all")
     assert refused.code == 2
     assert "nothing was compiled during recording" in refused.err
 
@@ -54,7 +54,7 @@ def test_the_doctor_tells_the_same_causes_and_the_rules_of_torch_compile(
 ) -> None:
     run = tmp_path / "runs" / "compile"
     write_run(run, Compilation("2.11", (), frames=FRAMES, breaks=(BREAK,)))
-    told = invoke("doctor", "--bundle", str(run))
+    told = invoke("doctor", "--bundle", str(run), "--all")
     assert told.code == 0
     assert "1. Printing, logging or warning in the step  model.py:8" in told.out
     assert re.search(r"^python-side-effect +broken +1 cause$", told.out, re.M)

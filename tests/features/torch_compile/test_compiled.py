@@ -296,7 +296,7 @@ def test_a_graph_from_the_cache_that_is_split_is_told_by_its_trace(time: StepTim
     first = next(n for n, piece in enumerate(time.pieces) if piece.launches_graph)
     second = CpuPiece(StepPart.DISPATCH, "0/0", 6.0 * US), time.pieces[first]
     pieces = (*time.pieces[: first + 1], *second, *time.pieces[first + 1 :])
-    twice = replace(time, calls=(FrameCalls("0/0", 1, 2, 1),), pieces=pieces)
+    twice = replace(time, calls=(FrameCalls("0/0", 1, 1, 2, 1),), pieces=pieces)
     cause = causes(told, twice)[CompileRuleId.UNEXPLAINED_SPLIT]
     # The dispatch and the launch of its second graph, whose work does not keep the CPU waiting.
     factor = StepCosts(twice, 100.0 * US).factor
@@ -304,6 +304,73 @@ def test_a_graph_from_the_cache_that_is_split_is_told_by_its_trace(time: StepTim
     assert cause.gain_ns == pytest.approx(GAIN_EXPONENT * (6 * US * factor + call_ns), rel=0.02)
     known = msgspec.structs.replace(told, partitionings=(Partitioning("0/0", (split, split)),))
     assert CompileRuleId.UNEXPLAINED_SPLIT not in causes(known, twice)
+
+
+def test_a_backward_pass_from_the_cache_is_no_split(time: StepTime) -> None:
+    told = compilation(breaks=(), graphs=(CompiledGraph("0/0", "first", False, True),))
+    both = replace(time, calls=(FrameCalls("0/0", 1, 2, 2, 0),))
+    assert CompileRuleId.UNEXPLAINED_SPLIT not in causes(told, both)
+
+
+def build_steps_that_end_at_a_replay(folder: Path, *, cut: bool = False) -> Trace:
+    """Steps marked from one return of a graph launch to the next, inside the compiled call. With
+    ``cut``, the trace ends before the launch of one more call."""
+    builder = TraceBuilder()
+    for number in range(6):
+        at = number * 100 * US
+        one_step(builder, at)
+        start = at + 64 * US
+        if number < 5:
+            builder.annotation(f"graphviz_dash.step#{number}", start, 100 * US)
+    if cut:
+        at = 6 * 100 * US
+        builder.op("Torch-Compiled Region: 1/0", at, 20 * US)
+        builder.op("## Call CompiledFxGraph second ##", at + 2 * US, 18 * US)
+        builder.op("aten::_foreach_copy_", at + 2 * US, 4 * US)
+        copy = builder.runtime("cudaLaunchKernel", at + 3 * US, 2 * US)
+        builder.kernel("copy", at + 6 * US, 4 * US, correlation=copy)
+        builder.annotation("graphviz_dash.step#5", 5 * 100 * US + 64 * US, 60 * US)
+    return read_trace(builder.write(folder / "replays.json"))
+
+
+def test_a_step_that_ends_at_a_replay_cuts_no_call(tmp_path: Path) -> None:
+    loaded = build_steps_that_end_at_a_replay(tmp_path)
+    told = compute_step_time(loaded, find_steps(loaded), compilation())
+    assert isinstance(told, StepTime)
+    assert {(call.frame, call.calls, call.replays) for call in told.calls} == {
+        ("0/0", 1, 1),
+        ("1/0", 1, 1),
+    }
+    spent = parts(told)
+    assert not any(part is StepPart.COMPILED for part, _ in spent)
+    assert spent[StepPart.COPIES, "0/0"][0] == 4
+
+
+def test_a_call_that_the_end_of_the_trace_cuts_is_not_split(tmp_path: Path) -> None:
+    loaded = build_steps_that_end_at_a_replay(tmp_path, cut=True)
+    cached = (CompiledGraph("1/0", "second", False, True),)
+    told = compilation(breaks=(), graphs=cached)
+    timed = compute_step_time(loaded, find_steps(loaded)[-1:], told)
+    assert isinstance(timed, StepTime)
+    assert not any(part.part is StepPart.COMPILED for part in timed.parts)
+    assert CompileRuleId.UNEXPLAINED_SPLIT not in causes(told, timed)
+
+
+@pytest.mark.parametrize(
+    ("reason", "explanation"),
+    [
+        (
+            "Dynamic shape operator",
+            "Operator `aten.nonzero.default`'s output shape depends on data",
+        ),
+        ("dynamic shape operator: aten.nonzero.default", None),
+    ],
+)
+def test_a_break_at_an_operator_of_unknown_size_has_its_rule(
+    reason: str, explanation: str | None
+) -> None:
+    broken = GraphBreak("0/0", reason, explanation, (), None, (BROKEN,))
+    assert causes(compilation(breaks=(broken,)))[CompileRuleId.SIZE_FROM_DATA].lines == (BROKEN,)
 
 
 def test_recompiles_of_a_function_are_one_cause_with_what_they_took() -> None:

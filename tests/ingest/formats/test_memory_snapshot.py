@@ -72,6 +72,12 @@ def test_peaks_of_the_recorded_history() -> None:
     assert found.peak_reserved_bytes == 210
 
 
+def test_a_history_without_segments_shows_that_their_size_never_changed() -> None:
+    history = [event("alloc", 112), event("alloc", 30), event("free_completed", 30)]
+    found = convert_memory_use({**SNAPSHOT, "device_traces": [history]}, HERE)
+    assert (found.peak_allocated_bytes, found.peak_reserved_bytes) == (142, 170)
+
+
 @pytest.mark.parametrize("traces", [[], [[]], [[event("oom", 5)]]])
 def test_no_history_no_peak(traces: list[Any]) -> None:
     found = convert_memory_use({**SNAPSHOT, "device_traces": traces}, HERE)

@@ -123,6 +123,8 @@ def test_ranges_of_operators_are_operators(tmp_path: Path) -> None:
     for name in (
         "aten::mm, seq = 5, op_id = 9, sizes = [[2, 3], [3, 4]]",
         "aten::pow, op_id = 316459",
+        "aten::relu",
+        "aten::addmm, seq = 8, sizes = [[4], [2, 3], [3, 4]]",
         "aten::cat, seq = 6, op_id = 10, sizes = [[[2, 3], []], []], input_op_ids = [[9, 0]]",
         "autograd::engine::evaluate_function: MmBackward0, op_id = 12",
         "step, with a comma",
@@ -130,9 +132,11 @@ def test_ranges_of_operators_are_operators(tmp_path: Path) -> None:
         report.add("NVTX_EVENTS", start=5, end=9, eventType=59, text=name, globalTid=GLOBAL_TID)
     trace = converted(report, tmp_path)
     assert sorted(trace.ops["name"].cast(str).to_list()) == [
+        "aten::addmm",
         "aten::cat",
         "aten::mm",
         "aten::pow",
+        "aten::relu",
         "autograd::engine::evaluate_function: MmBackward0",
     ]
     mm = trace.ops.filter(trace.ops["name"].cast(str) == "aten::mm").row(0, named=True)

@@ -89,7 +89,6 @@ DAMAGED: dict[str, tuple[Callable[[], bytes], str]] = {
         lambda: document('{"ph": "M", "name": "x"}', "{ph: X}", EVENT),
         "not JSON at byte",
     ),
-    "a bare backslash": (lambda: document(event(name=r'"C:\qsers"')), "not JSON at byte"),
     "an unescaped quote": (lambda: document(event(name='"say "hi""')), "not JSON at byte"),
     "deep nesting in an argument": (
         lambda: document(event(args='{"x": ' + "[" * 100_000 + "]" * 100_000 + "}")),
@@ -207,9 +206,9 @@ def test_only_the_unusable_of_many(tmp_path: Path) -> None:
     assert problem.text.startswith("11 events cannot be used: a negative duration (11).")
 
 
-def test_work_as_begins_and_ends_gets_a_warning(tmp_path: Path) -> None:
+def test_work_as_asynchronous_events_gets_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
-    pair = [event(ph=f'"{phase}"', ts="5", name='"k"') for phase in "BE"]
+    pair = [event(ph=f'"{phase}"', ts="5", name='"k"') for phase in "be"]
     path.write_bytes(document(EVENT, *pair))
     (problem,) = (p for p in read_trace(path).info.problems if p.code == "work-not-as-slices")
     assert problem.text.startswith("2 events of GPU work are not slices")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 from pathlib import Path
@@ -9,7 +10,11 @@ from typing import Any
 
 import pytest
 
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.byte_stream import ByteStream
+from graphviz_dash.ingest.kineto import reader, workers
 from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.ingest.processes import PROCESSES_VARIABLE
 from tests.builders import TraceBuilder
 
 OLD: list[dict[str, Any]] = [
@@ -259,7 +264,7 @@ def test_kernels_of_a_hip_graph_share_the_correlation_of_its_launch(tmp_path: Pa
 def test_a_hip_graph_without_its_kernels_is_told(tmp_path: Path) -> None:
     loaded = read_trace(write(tmp_path, {"traceEvents": rocm_graph([12, 13])}))
     problem = next(p for p in loaded.info.problems if p.code == "launch-without-work")
-    assert problem.text.startswith("1 of 1 launch")
+    assert problem.text.startswith("1 of 1 kernel and graph launch")
 
 
 @pytest.mark.parametrize(
@@ -285,7 +290,7 @@ def test_a_trace_without_any_event_of_a_gpu(tmp_path: Path) -> None:
     assert (len(loaded.ops), len(loaded.runtime)) == (1, 2)
     (problem,) = loaded.info.problems
     assert problem.code == "launch-without-work"
-    assert problem.text.startswith("2 of 2 launches have no GPU work")
+    assert problem.text.startswith("2 of 2 kernel and graph launches have no GPU work")
 
 
 def test_two_sessions_with_the_same_correlation_ids(tmp_path: Path) -> None:
@@ -364,4 +369,92 @@ def test_calls_of_programs_with_a_default_stream_for_each_thread(tmp_path: Path)
     ]
     loaded = read_trace(write(tmp_path, {"traceEvents": events}))
     (problem,) = loaded.info.problems
-    assert problem.text.startswith("1 of 2 launches have no GPU work")
+    assert problem.text.startswith("1 of 2 kernel and graph launches have no GPU work")
+
+
+def timed_slice(category: str, name: str, ts: object, dur: object, **args: Any) -> dict[str, Any]:
+    return {
+        "ph": "X",
+        "cat": category,
+        "name": name,
+        "pid": 1,
+        "tid": 1,
+        "ts": ts,
+        "dur": dur,
+        "args": args,
+    }
+
+
+def test_times_as_text_are_exact(tmp_path: Path) -> None:
+    events = [
+        timed_slice("cpu_op", "a", "1700000000000000.123", "5"),
+        timed_slice("kernel", "k", "1700000000000004.500", "2.250", device=0, stream=7),
+        timed_slice("kernel", "lost", "soon", "1", device=0, stream=7),
+    ]
+    loaded = read_trace(write(tmp_path, {"traceEvents": events}))
+    assert loaded.ops.select("ts", "dur").rows() == [(0, 5_000)]
+    assert loaded.gpu.select("ts", "dur").rows() == [(4_377, 2_250)]
+    assert "a ts as text (1)" in loaded.info.problems[-1].text
+
+
+@pytest.mark.parametrize("duration", [0, 3])
+def test_work_without_a_time_is_lost_and_counted(tmp_path: Path, duration: int) -> None:
+    trace = TraceBuilder(base_ns=None, offset_ns=1_700_000_000_000_000_000)
+    for number in range(4):
+        launch = trace.runtime("cudaLaunchKernel", number * 1_000, 500)
+        trace.kernel(f"k{number}", number * 1_000 + 600, 300, correlation=launch)
+    launch = trace.runtime("cudaLaunchKernel", 9_000, 500)
+    trace.raw(timed_slice("kernel", "untimed", 0, duration, device=0, stream=7, correlation=launch))
+    loaded = read_trace(trace.write(tmp_path / "trace.json"))
+    assert loaded.gpu["name"].cast(str).to_list() == ["k0", "k1", "k2", "k3"]
+    assert loaded.info.end_ns == 9_500
+    texts = {problem.code: problem.text for problem in loaded.info.problems}
+    assert "GPU work without a start time (0) (1)" in texts["event-unusable"]
+    assert texts["launch-without-work"].startswith("1 of 5 kernel and graph launches")
+
+
+def test_work_at_zero_is_work_if_the_trace_starts_there(tmp_path: Path) -> None:
+    trace = TraceBuilder(offset_ns=0)
+    trace.kernel("first", 0, 300, correlation=None)
+    trace.kernel("second", 400, 300, correlation=None)
+    assert read_trace(trace.write(tmp_path / "trace.json")).gpu.height == 2
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_begin_and_end_events_are_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    monkeypatch.delenv(PROCESSES_VARIABLE)
+    monkeypatch.setattr(workers, "MIN_PARALLEL_BYTES", 0)
+    monkeypatch.setattr(reader, "ByteStream", functools.partial(ByteStream, chunk_bytes=2_000))
+    trace = TraceBuilder()
+    for number in range(30):
+        launch = trace.runtime("cudaLaunchKernel", number * 10_000, 2_000)
+        lane = {"pid": 0, "tid": 7}
+        start = (number * 10_000 + 4_377_359_067_820_009) / 1000
+        args = {"device": 0, "stream": 7, "correlation": launch}
+        names = {"cat": "kernel", "name": f"k{number}"}
+        trace.raw({"ph": "B", **names, **lane, "ts": start + 3, "args": args})
+        trace.raw({"ph": "B", "cat": "other", "name": "inner", **lane, "ts": start + 3.5})
+        trace.raw({"ph": "E", **lane, "ts": start + 4})
+        trace.raw({"ph": "E", **lane, "ts": start + 5})
+    trace.raw({"ph": "B", "cat": "kernel", "name": "open", "pid": 0, "tid": 7, "ts": start + 9})
+    loaded = read_trace(trace.write(tmp_path / "trace.json"), processes=processes)
+    assert loaded.gpu["name"].cast(str).to_list() == [f"k{number}" for number in range(30)]
+    assert set(loaded.gpu["dur"]) == {2_000}
+    assert loaded.gpu["correlation"].to_list() == loaded.runtime["correlation"].to_list()
+    (problem,) = loaded.info.problems
+    assert "a begin without an end (1)" in problem.text
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        ([{"count": 100}, {"name": "conv0", "timeMs": 1.0}], "an array of objects without a phase"),
+        ({"traceEvents": [{"a": 1}]}, "traceEvents of objects without a phase"),
+        ([{"ph": "M", "name": "x"}], "an array without any slice"),
+    ],
+)
+def test_arrays_of_other_programs_are_named(tmp_path: Path, document: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        read_trace(write(tmp_path, document))

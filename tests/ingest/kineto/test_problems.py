@@ -34,7 +34,9 @@ def test_a_launch_without_work(tmp_path: Path) -> None:
         trace.runtime(call, 40, 5)
     found = problems(trace, tmp_path)
     assert list(found) == ["launch-without-work"]
-    assert found["launch-without-work"].text.startswith("2 of 3 launches have no GPU work")
+    assert found["launch-without-work"].text.startswith(
+        "2 of 3 kernel and graph launches have no GPU work"
+    )
 
 
 def test_launches_after_a_capture_are_looked_at_again(tmp_path: Path) -> None:
@@ -44,7 +46,9 @@ def test_launches_after_a_capture_are_looked_at_again(tmp_path: Path) -> None:
     trace.runtime("cudaStreamEndCapture", 20, 1)
     assert problems(trace, tmp_path) == {}
     trace.runtime("cudaLaunchKernel", 30, 1)
-    assert problems(trace, tmp_path)["launch-without-work"].text.startswith("1 of 1 launch ")
+    assert problems(trace, tmp_path)["launch-without-work"].text.startswith(
+        "1 of 1 kernel and graph launch "
+    )
 
 
 def test_work_that_starts_before_its_launch(tmp_path: Path) -> None:
@@ -142,7 +146,10 @@ def test_steps_that_are_marked_twice(tmp_path: Path) -> None:
     for step in range(3):
         trace.annotation(f"ProfilerStep#{step}", step * 100_000, 90_000)
     assert problems(trace, tmp_path) == {}
-    trace.annotation("ProfilerStep#1", 100_000, 90_000)
+    # A mark on another thread is the same step.
+    trace.annotation("ProfilerStep#1", 100_000, 90_000, tid=77)
+    assert problems(trace, tmp_path) == {}
+    trace.annotation("ProfilerStep#1", 400_000, 90_000)
     (problem,) = problems(trace, tmp_path).values()
     assert problem.code == "repeated-step"
     assert "(1 of 3 numbers, up to 2 marks each)" in problem.text
@@ -162,3 +169,29 @@ def test_replays_whose_times_are_stitched_together(
     found = read_trace(trace.write(tmp_path / "t.json.gz"))
     assert [problem.code for problem in found.info.problems] == codes
     assert found.info.has_stitched_replays == bool(codes)
+
+
+@pytest.mark.parametrize(
+    ("device", "call"), [("AMD Instinct MI300X", "cudaLaunchKernel"), ("", "hipLaunchKernel")]
+)
+def test_kernels_that_roctracer_does_not_link_are_not_lost(
+    tmp_path: Path, device: str, call: str
+) -> None:
+    trace = TraceBuilder(device_names=(device,))
+    for number in range(3):
+        launch = trace.runtime(call, number * 1_000, 100)
+        is_linked = number == 0
+        trace.kernel("k", number * 1_000 + 200, 100, correlation=launch if is_linked else 0)
+    found = problems(trace, tmp_path)
+    assert list(found) == ["work-without-id"]
+    assert found["work-without-id"].text.startswith("2 kernels have no correlation id")
+    trace.runtime(call, 9_000, 100)
+    assert "launch-without-work" in problems(trace, tmp_path)
+
+
+def test_kernels_of_id_0_on_nvidia_are_started_by_the_gpu(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    launch = trace.runtime("cudaLaunchKernel", 0, 100)
+    trace.kernel("k", 200, 100, correlation=launch)
+    trace.kernel("body", 400, 100, correlation=0)
+    assert list(problems(trace, tmp_path)) == ["work-of-no-call"]

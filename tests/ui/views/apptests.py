@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.model.run import Failure, Pass
-from graphviz_dash.narrative.answer import AnswerPart
+from graphviz_dash.narrative.answer import Answer
 
 LookIn = Callable[[Path], Path]
 """What the fixture look_in is."""
@@ -127,17 +127,20 @@ def chosen(page: AppTest, key: str) -> Any:
     return next(group for group in page.button_group if group.key == f"choice-{key}-0")
 
 
-def assert_answers(page: AppTest, answer: tuple[AnswerPart, ...]) -> None:
+def assert_answers(page: AppTest, answer: Answer | None) -> None:
     """The page says the answer first, and every figure of it leads to its evidence, which is on the
     page."""
     told = markup(page)
     assert answer
     anchors = {heading.proto.anchor for heading in page.header}
     anchors |= set(re.findall(r' id="([^"]+)"', told))
-    for piece in answer:
+    pieces = [*answer.verdict, *(piece for _, parts in answer.rows for piece in parts)]
+    for piece in pieces:
+        if piece.page is not None:
+            continue
         wanted = escape(piece.text)
         assert (f">{wanted}</a>" if piece.evidence else wanted) in told
         assert piece.evidence or not re.search(r"\d", piece.text)
     led = re.findall(r'href="#([^"]+)"', told)
-    assert len(led) == sum(piece.evidence is not None for piece in answer)
+    assert len(led) == sum(piece.evidence is not None for piece in pieces)
     assert set(led) <= anchors

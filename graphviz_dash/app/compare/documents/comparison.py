@@ -35,6 +35,10 @@ from graphviz_dash.exports.documents.figures import (
     FigureDocument,
     build_figures_document,
 )
+from graphviz_dash.exports.documents.integrity import (
+    IntegrityDocument,
+    build_integrity_document,
+)
 from graphviz_dash.exports.documents.values import (
     Count,
     Fraction,
@@ -52,7 +56,7 @@ from graphviz_dash.features.prediction.plan_document import (
 )
 from graphviz_dash.features.ranks.document import ModeRanksDocument, build_ranks_document
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.narrative.answer import build_run_answer, format_answer
+from graphviz_dash.narrative.answer import build_run_answer, format_parts
 from graphviz_dash.narrative.headline import build_headline, describe_run
 
 
@@ -126,14 +130,22 @@ class CoverageDocument(TypedDict):
     not_captured: list[NotCapturedDocument]
 
 
-class ComparedRunDocument(IdentityDocument):
+class AnswerDocument(TypedDict):
+    """Answer about a run in words; null if nothing was compared."""
+
+    verdict: Sentence | None
+    because: Sentence | None
+    costs: Sentence | None
+    next_step: Sentence | None
+
+
+class ComparedRunDocument(IdentityDocument, AnswerDocument):
     """A run of a comparison."""
 
     is_baseline: bool
     baseline: str | None
     sentence: Sentence
     replays_match: bool
-    verdict: Sentence | None
     metrics: dict[str, FigureDocument]
     time_breakdown: TimeByCategoryDocument | None
     time_breakdown_reason: Sentence | None
@@ -150,6 +162,7 @@ class ComparedRunDocument(IdentityDocument):
     parallel: ParallelPlanDocument | None
     eager_prediction: PredictionDocument | None
     eager_prediction_reason: Sentence | None
+    integrity: IntegrityDocument | None
     caveats: list[WeaknessDocument]
     missing_graphs: UnseenGraphsDocument | None
 
@@ -208,7 +221,7 @@ def _build_run_document(run: RunComparison, *, compared: bool) -> ComparedRunDoc
         "baseline": run.baseline,
         "sentence": describe_run(run),
         "replays_match": run.replays_match,
-        "verdict": format_answer(build_run_answer(run)) or None,
+        **_build_answer_document(run),
         "metrics": build_figures_document(run.metrics),
         "time_breakdown": convert_value(run.time_by_category, build_time_breakdown),
         "time_breakdown_reason": get_reason(run.time_by_category),
@@ -229,8 +242,21 @@ def _build_run_document(run: RunComparison, *, compared: bool) -> ComparedRunDoc
             outlook, lambda value: build_prediction_document(value, shipped=True)
         ),
         "eager_prediction_reason": get_reason(outlook),
+        "integrity": None if run.integrity is None else build_integrity_document(run.integrity),
         "caveats": build_weakness_documents(run),
         "missing_graphs": build_unseen_graphs_document(run),
+    }
+
+
+def _build_answer_document(run: RunComparison) -> AnswerDocument:
+    answer = build_run_answer(run)
+    if answer is None:
+        return {"verdict": None, "because": None, "costs": None, "next_step": None}
+    return {
+        "verdict": format_parts(answer.verdict),
+        "because": format_parts(answer.because) or None,
+        "costs": format_parts(answer.costs) or None,
+        "next_step": format_parts(answer.next_step) or None,
     }
 
 

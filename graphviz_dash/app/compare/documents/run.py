@@ -12,6 +12,10 @@ from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.step_comparison.time_by_category import TimeByCategory
 from graphviz_dash.exports.documents.figures import FigureDocument, build_figures_document
+from graphviz_dash.exports.documents.integrity import (
+    IntegrityDocument,
+    build_integrity_document,
+)
 from graphviz_dash.exports.documents.values import (
     Bytes,
     Count,
@@ -161,6 +165,7 @@ class SingleRunDocument(IdentityDocument):
     metrics: dict[str, FigureDocument]
     time_breakdown: TimeByCategoryDocument | None
     time_breakdown_reason: Sentence | None
+    integrity: IntegrityDocument | None
     caveats: list[WeaknessDocument]
     missing_graphs: UnseenGraphsDocument | None
     graphs: list[GraphDocument]
@@ -313,6 +318,9 @@ def build_run_document(
         "metrics": build_figures_document(figures),
         "time_breakdown": convert_value(result.time_by_category, build_time_breakdown),
         "time_breakdown_reason": get_reason(result.time_by_category),
+        "integrity": None
+        if result.integrity is None
+        else build_integrity_document(result.integrity),
         "caveats": build_weakness_documents(result),
         "missing_graphs": build_unseen_graphs_document(result),
         "graphs": [

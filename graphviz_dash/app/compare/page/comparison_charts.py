@@ -22,42 +22,51 @@ from graphviz_dash.units import format_ns
 
 
 def show_comparison_charts(key: str, result: Comparison, run: RunComparison | None) -> None:
-    """Show the charts of the experiment ``key``, with the break-even of ``run``."""
+    """Show the charts of the experiment ``key``, with the folded break-even of ``run``."""
+    left, right = st.columns(2, gap="large")
     where = get_figure(key, "where", partial(draw_time_breakdown, result))
     if where is not None:
-        st.header("Step time breakdown", anchor=Evidence.TIME_BREAKDOWN.value)
-        draw_figure(where, "where")
-        show_markup(
-            *(
-                format_element("p", escape_html(_explain_missing_idle(run)), "muted")
-                for run in result.runs
+        with left:
+            st.header("Step time breakdown", anchor=Evidence.TIME_BREAKDOWN.value)
+            draw_figure(where, "where")
+            show_markup(
+                *(
+                    format_element("p", escape_html(_explain_missing_idle(other)), "muted")
+                    for other in result.runs
+                )
             )
-        )
-    left, right = st.columns(2, gap="large")
     iterations = get_figure(key, "iterations", partial(draw_iterations, result))
     if iterations is not None:
-        with left:
+        with right if where is not None else left:
             st.header(_format_iterations_title(result), anchor=Evidence.ITERATIONS.value)
             draw_figure(iterations, "iterations")
-            if any(run.run.recording for run in result.runs):
-                st.caption(
-                    "A recorded step lasts from one CPU boundary to the next. The CPU runs "
-                    "ahead of the GPU until its queue is full. The step time in the program's "
-                    "loop is the sum of these steps and the final wait, divided by their "
-                    "number. If the program ended before that wait, it is the mean interval "
-                    "between steps of its graph families."
-                )
-    chart = None
+            if any(other.run.recording for other in result.runs):
+                show_markup(_format_recorded_note())
     if run is not None:
-        chart = get_figure(key, ("break-even", run.name), partial(draw_break_even, result, run))
-    if chart is not None and run is not None:
-        with right:
-            st.header(
-                escape_markdown(format_break_even_title(run)), anchor=Evidence.BREAK_EVEN.value
-            )
-            draw_figure(chart, "break-even")
-            if not isinstance(run.break_even, Missing):
-                st.caption(escape_markdown(format_break_even(run.break_even)))
+        _show_break_even(key, result, run)
+
+
+def _format_recorded_note() -> str:
+    text = (
+        "A recorded step lasts from one CPU boundary to the next. The CPU runs ahead of the GPU "
+        "until its queue is full. The step time in the program's loop is the sum of these steps "
+        "and the final wait, divided by their number. If the program ended before that wait, it "
+        "is the mean interval between steps of its graph families."
+    )
+    summary = format_element("summary", "Recorded steps")
+    return format_element("details", summary + format_element("p", text, "muted"), "more")
+
+
+def _show_break_even(key: str, result: Comparison, run: RunComparison) -> None:
+    chart = get_figure(key, ("break-even", run.name), partial(draw_break_even, result, run))
+    if chart is None:
+        return
+    show_markup(format_element("span", "", id=Evidence.BREAK_EVEN.value))
+    title = escape_markdown(format_break_even_title(run))
+    with st.expander(title, icon=":material/payments:"):
+        draw_figure(chart, "break-even")
+        if not isinstance(run.break_even, Missing):
+            st.caption(escape_markdown(format_break_even(run.break_even)))
 
 
 def _explain_missing_idle(run: RunComparison) -> str:

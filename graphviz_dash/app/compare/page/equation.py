@@ -4,7 +4,7 @@ kernels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import streamlit as st
@@ -18,34 +18,54 @@ from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.app.compare.charts.waterfall import draw_waterfall
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.answer import AnswerPart, Evidence
+from graphviz_dash.narrative.answer import Answer, AnswerPart, Evidence
 from graphviz_dash.narrative.equation import describe_compile_savings, describe_waterfall_method
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw_figure, get_figure
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.navigation import link_markup
 from graphviz_dash.units import format_count
 
 _MAX_PAIRS: Final = 10_000
 """Maximum number of rows in the table of pairs."""
 
 
-def format_answer(pieces: tuple[AnswerPart, ...], available: frozenset[Evidence]) -> str:
-    """Format the answer as a paragraph whose values link to their evidence.
+def format_answer(
+    answer: Answer | None, available: frozenset[Evidence], query: Mapping[str, str]
+) -> str:
+    """Format the answer as a line with labelled rows; values link to their evidence.
 
-    Metric values link to their row in the metrics table. Empty without an answer.
+    Metric values link to their row in the metrics table, pages with the parameters ``query``.
+    Empty without an answer.
     """
-    if not pieces:
+    if answer is None:
         return ""
-    parts = []
-    for piece in pieces:
-        if piece.evidence is None:
-            parts.append(escape_html(piece.text))
+    rows = "".join(
+        format_element("dt", escape_html(label))
+        + format_element("dd", _format_parts(parts, available, query))
+        for label, parts in answer.rows
+    )
+    return format_element(
+        "p", _format_parts(answer.verdict, available, query), "answer"
+    ) + format_element("dl", rows, "reasons")
+
+
+def _format_parts(
+    parts: Sequence[AnswerPart], available: frozenset[Evidence], query: Mapping[str, str]
+) -> str:
+    texts = []
+    for part in parts:
+        if part.page is not None:
+            texts.append(link_markup(part.page, part.text, query, icon=False))
             continue
-        anchor = (piece.evidence if piece.evidence in available else Evidence.FIGURES).value
-        if piece.metric is not None:
-            anchor = format_metric_anchor(piece.metric)
-        parts.append(format_element("a", escape_html(piece.text), href=f"#{anchor}"))
-    return format_element("p", "".join(parts), "answer")
+        if part.evidence is None:
+            texts.append(escape_html(part.text))
+            continue
+        anchor = (part.evidence if part.evidence in available else Evidence.FIGURES).value
+        if part.metric is not None:
+            anchor = format_metric_anchor(part.metric)
+        texts.append(format_element("a", escape_html(part.text), href=f"#{anchor}"))
+    return "".join(texts)
 
 
 def find_shown_evidence(result: Comparison, run: RunComparison | None) -> frozenset[Evidence]:
@@ -53,6 +73,8 @@ def find_shown_evidence(result: Comparison, run: RunComparison | None) -> frozen
     unavailable = set()
     if run is None or isinstance(run.waterfall, Missing):
         unavailable.add(Evidence.WATERFALL)
+    if run is None or isinstance(run.coverage, Missing) or not run.coverage.eager:
+        unavailable.add(Evidence.COVERAGE)
     if result.predicted_run is None:
         unavailable.add(Evidence.PREDICTED)
     if all(isinstance(compared.time_by_category, Missing) for compared in result.runs):
@@ -89,8 +111,7 @@ def show_difference_panel(key: str, result: Comparison, run: RunComparison) -> N
     if not isinstance(run.compile_parts, Missing):
         show_markup(format_element("p", escape_html(describe_compile_savings(run))))
         _show_compile_parts(run.compile_parts)
-    st.caption(escape_markdown(describe_waterfall_method(run, waterfall)))
-    _show_pairs(waterfall)
+    _show_pairs(run, waterfall)
 
 
 def _show_shares(shares: tuple[StepShare, ...], by: str) -> None:
@@ -152,10 +173,12 @@ def _add_causes(
         config[column] = st.column_config.NumberColumn(format="%+.2f")
 
 
-def _show_pairs(waterfall: Waterfall) -> None:
+def _show_pairs(run: RunComparison, waterfall: Waterfall) -> None:
     counts = waterfall.pairs.counts
     kind_counts = ", ".join(f"{format_count(n)} {kind.value}" for kind, n in counts.items() if n)
-    with st.expander(f"Matched kernels: {kind_counts}", icon=":material/compare_arrows:"):
+    label = f"Method and matched kernels: {kind_counts}"
+    with st.expander(label, icon=":material/compare_arrows:"):
+        st.caption(escape_markdown(describe_waterfall_method(run, waterfall)))
         kinds = [kind.value for kind in PairKind if counts[kind]]
         selected = kinds
         if len(kinds) > 1:

@@ -9,18 +9,10 @@ import streamlit as st
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
-from graphviz_dash.app.compare.page.not_captured import show_not_captured
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.narrative.summary import explain_rare_kernels
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import show_empty_state
-
-
-def show_kernels_section(kernel_rows: KernelTable, run: RunComparison | None) -> None:
-    """Show the kernels, and the work of ``run`` outside graphs; None without a comparison."""
-    show_kernels_panel(kernel_rows, run)
-    if run is not None:
-        show_not_captured(run)
 
 
 def show_kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:

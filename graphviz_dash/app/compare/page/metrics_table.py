@@ -2,41 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
-from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.registry import SECTIONS, Better, Metric
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.app.compare.page.equation import format_metric_anchor
 from graphviz_dash.documentation import METRICS, build_place
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.numbers import format_spread
-from graphviz_dash.narrative.summary import format_metric_title
+from graphviz_dash.narrative.summary import MAIN_METRICS, format_metric_title
 from graphviz_dash.ui.page.help import format_docs_link
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
 
 
-def show_metrics_section(result: Comparison) -> None:
-    """Show a row per available metric and a column per run; nothing without metrics."""
-    groups = [
-        (
-            escape_html(section),
-            [_format_row(result, metric) for metric in metrics if _is_available(result, metric)],
-        )
+def show_metrics_section(result: Comparison, run: RunComparison | None) -> None:
+    """Show the metrics under their heading; nothing without metrics."""
+    if markup := format_metrics(result, run):
+        st.header("Metrics", anchor=Evidence.FIGURES.value)
+        show_markup(markup)
+
+
+def format_metrics(result: Comparison, run: RunComparison | None) -> str:
+    """Format a row per available metric and a column per run, the baseline and ``run`` first; the
+    main metrics first, all others behind a fold. Empty without metrics."""
+    runs = _arrange_runs(result, run)
+    available = {
+        section: [metric for metric in metrics if _is_available(result, metric)]
         for section, metrics in SECTIONS.items()
+    }
+    if not any(available.values()):
+        return ""
+    has_process_memory = any(other["device_memory_change"].value is not None for other in runs)
+    main = [
+        _format_row(result, runs, metric, brief=True)
+        for metrics in available.values()
+        for metric in metrics
+        if metric.id in MAIN_METRICS
+        and not (metric.id == "iterate_reserved_change" and has_process_memory)
     ]
-    if not any(rows for _, rows in groups):
-        return
-    head = ["", *(escape_html(run.name) for run in result.runs), "pass"]
-    st.header("Metrics", anchor=Evidence.FIGURES.value)
-    show_markup(
-        format_element(
-            "div", format_table(head, [group for group in groups if group[1]], "figures"), "scroll"
-        )
-    )
-    st.caption(
+    groups: list[tuple[str, list[list[str]]]] = []
+    equal: list[list[str]] = []
+    for section, metrics in available.items():
+        rows: list[list[str]] = []
+        for metric in metrics:
+            row = _format_row(result, runs, metric)
+            is_equal = len(runs) > 1 and len({other[metric.id].text for other in runs}) == 1
+            (equal if is_equal else rows).append(row)
+        groups.append((escape_html(section), rows))
+    groups.append(("Equal in all runs", equal))
+    head = ["", *(escape_html(other.name) for other in runs)]
+    count = sum(len(metrics) for metrics in available.values())
+    note = (
         "Spreads are the 25th to 75th percentile unless marked 95%. Hover over a name for its "
         "definition. Clean values come from processes without a profiler."
+    )
+    details = format_element(
+        "details",
+        format_element("summary", f"All {count} metrics")
+        + _format_figures([*head, "pass"], [group for group in groups if group[1]])
+        + format_element("p", note, "muted"),
+        "more",
+    )
+    return (_format_figures(head, [("", main)]) if main else "") + details
+
+
+def _format_figures(head: list[str], groups: list[tuple[str, list[list[str]]]]) -> str:
+    kind = "figures" if head[-1] == "pass" else "figures runs"
+    return format_element("div", format_table(head, groups, kind), "scroll")
+
+
+def _arrange_runs(result: Comparison, run: RunComparison | None) -> list[RunComparison]:
+    """Return the runs with the baseline of ``run`` first and ``run`` second."""
+    if run is None:
+        return list(result.runs)
+    return sorted(
+        result.runs, key=lambda other: (other.name != run.baseline, other.name != run.name)
     )
 
 
@@ -44,21 +87,25 @@ def _is_available(result: Comparison, metric: Metric) -> bool:
     return any(run[metric.id].value is not None for run in result.runs)
 
 
-def _format_row(result: Comparison, metric: Metric) -> list[str]:
+def _format_row(
+    result: Comparison, runs: Sequence[RunComparison], metric: Metric, *, brief: bool = False
+) -> list[str]:
+    """Format the row of ``metric``; ``brief`` moves spreads into tooltips and omits the pass."""
     best = _find_best_value(result, metric)
     cells = [
-        _format_cell(run[metric.id], best is not None and run[metric.id].text == best)
-        for run in result.runs
+        _format_cell(run[metric.id], best is not None and run[metric.id].text == best, brief=brief)
+        for run in runs
     ]
-    title = format_metric_title(metric)
+    anchor = {} if brief else {"id": format_metric_anchor(metric.id)}
     term = format_element(
-        "abbr", escape_html(title), id=format_metric_anchor(metric.id), title=metric.formula
+        "abbr", escape_html(format_metric_title(metric)), title=metric.formula, **anchor
     )
     name = format_docs_link(build_place(METRICS, metric.title), term)
-    return [name, *cells, format_element("span", escape_html(metric.source.value), "pass")]
+    source = [] if brief else [format_element("span", escape_html(metric.source.value), "pass")]
+    return [name, *cells, *source]
 
 
-def _format_cell(figure: MetricValue, is_best: bool) -> str:
+def _format_cell(figure: MetricValue, is_best: bool, *, brief: bool) -> str:
     if figure.value is None:
         return format_element(
             "span",
@@ -66,8 +113,12 @@ def _format_cell(figure: MetricValue, is_best: bool) -> str:
             "absent",
             title=figure.missing.reason if figure.missing else "",
         )
-    value = format_element("span", escape_html(figure.text), "num better" if is_best else "num")
     spread = format_spread(figure)
+    kind = "num better" if is_best else "num"
+    if brief:
+        hint = {"title": spread} if spread else {}
+        return format_element("span", escape_html(figure.text), kind, **hint)
+    value = format_element("span", escape_html(figure.text), kind)
     return value + (format_element("span", escape_html(spread), "spread") if spread else "")
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import streamlit as st
-
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.ui.page.markup import (
     escape_html,
-    escape_markdown,
     format_element,
     format_table,
     show_markup,
@@ -19,13 +17,9 @@ from graphviz_dash.units import format_count, format_ns, format_percent
 
 
 def show_not_captured(run: RunComparison) -> None:
-    """Show work of the traced steps that no graph launched, by reason."""
-    st.header(f"Not captured in {escape_markdown(run.name)}", anchor=False)
-    if isinstance(run.coverage, Missing):
-        st.caption(escape_markdown(run.coverage.reason))
-        return
-    if not run.coverage.eager:
-        st.caption("None: graphs launched all GPU work of the traced steps.")
+    """Show work of the traced steps that no graph launched, by reason, folded; nothing if graphs
+    launched all of it."""
+    if isinstance(run.coverage, Missing) or not run.coverage.eager:
         return
     by_reason: dict[str, list[list[str]]] = {}
     for group in run.coverage.eager:
@@ -43,9 +37,21 @@ def show_not_captured(run: RunComparison) -> None:
         )
     groups = [(escape_html(reason.capitalize()), rows) for reason, rows in by_reason.items()]
     head = ["Operator", "Work per step", "Time per step", "Share of GPU time"]
-    show_markup(format_element("div", format_table(head, groups, "figures runs"), "scroll"))
-    st.caption(
+    note = (
         f"{run['graph_work_share'].text} of the kernels, memcpy and memset and "
         f"{run['graph_time_share'].text} of their time ran from graphs. Reasons come from the "
         "operators and ranges around each launch in the traced pass."
+    )
+    outside = format_percent(1 - run.coverage.work_share)
+    show_markup(
+        format_element(
+            "details",
+            format_element(
+                "summary", escape_html(f"Not captured in {run.name}: {outside} of the work")
+            )
+            + format_element("div", format_table(head, groups, "figures runs"), "scroll")
+            + format_element("p", escape_html(note), "muted"),
+            "more",
+            id=Evidence.COVERAGE.value,
+        )
     )

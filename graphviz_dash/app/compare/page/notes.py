@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
@@ -17,10 +19,11 @@ from graphviz_dash.features.prediction.stream_narrative import (
     describe_plan_origin,
 )
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.narrative.low_confidence import describe_low_confidence
+from graphviz_dash.narrative.low_confidence import Note, describe_low_confidence
 from graphviz_dash.narrative.prediction import format_prediction_score
 from graphviz_dash.ui.page.frame import draw_figure, get_theme
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.units import pluralize
 
 
 def show_tracebacks(result: Comparison) -> None:
@@ -35,15 +38,35 @@ def show_tracebacks(result: Comparison) -> None:
 
 
 def show_low_confidence(result: Comparison) -> None:
-    """Show low-confidence metrics with advice."""
-    notes = [
-        format_element("li", escape_html(f"{run.name}: {note.sentence}"))
-        for run in result.runs
-        for note in describe_low_confidence(run.low_confidence)
+    """Show low-confidence metrics, one folded line per cause."""
+    by_code: dict[str, list[tuple[str, Note]]] = {}
+    for run in result.runs:
+        for note in describe_low_confidence(run.low_confidence):
+            by_code.setdefault(note.code, []).append((run.name, note))
+    if not by_code:
+        return
+    lines = [
+        format_element("li", escape_html(line))
+        for notes in by_code.values()
+        for line in _list_notes(notes)
     ]
-    if notes:
-        with st.expander(f"Low-confidence metrics ({len(notes)})", icon=":material/warning:"):
-            show_markup(format_element("ul", "".join(notes), "notes"))
+    count = pluralize(len(by_code), "cause")
+    show_markup(
+        format_element(
+            "details",
+            format_element("summary", f"Low-confidence metrics: {count}")
+            + format_element("ul", "".join(lines), "notes"),
+            "more",
+        )
+    )
+
+
+def _list_notes(notes: Sequence[tuple[str, Note]]) -> list[str]:
+    """List notes of one cause: complete if there is one, otherwise with the advice once."""
+    if len(notes) == 1:
+        return [f"{notes[0][0]}: {notes[0][1].sentence}"]
+    texts = "; ".join(f"{name}: {note.text}" for name, note in notes)
+    return [f"{texts}. {notes[0][1].advice}".strip()]
 
 
 def show_parallel_plans(result: Comparison) -> None:
@@ -83,13 +106,12 @@ def show_predictions(result: Comparison, run: RunComparison | None) -> None:
         if run.prediction.fact is Fact.SAME_WORK:
             st.caption(escape_markdown(f"No prediction for {run.name}: {run.prediction.reason}."))
         return
-    st.subheader(f"{escape_markdown(run.name)}: prediction from the eager trace", anchor="scored")
+    score = format_prediction_score(run.prediction, run["step_time"].value)
     show_markup(
         format_element(
-            "p", escape_html(format_prediction_score(run.prediction, run["step_time"].value))
+            "details",
+            format_element("summary", escape_html(f"{run.name}: prediction from the eager trace"))
+            + format_element("p", escape_html(score)),
+            "more",
         )
-    )
-    st.caption(
-        "Based on the kernels and stream order of the eager trace and a calibration of the "
-        "GPU; uses the eager trace only. `graphviz-dash predict` prints the breakdown."
     )

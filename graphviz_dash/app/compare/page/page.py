@@ -11,8 +11,9 @@ from graphviz_dash.app.compare.page.equation import (
     format_answer,
     show_difference_panel,
 )
-from graphviz_dash.app.compare.page.kernel_table import show_kernels_section
+from graphviz_dash.app.compare.page.kernel_table import show_kernels_panel
 from graphviz_dash.app.compare.page.metrics_table import show_metrics_section
+from graphviz_dash.app.compare.page.not_captured import show_not_captured
 from graphviz_dash.app.compare.page.notes import (
     show_low_confidence,
     show_parallel_plans,
@@ -38,12 +39,14 @@ def render() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom", key="compare-head"):
         title = st.container()
         run = _select_run(result)
+    query = {url_state.EXPERIMENT: chosen.entry.name, **({"run": run.name} if run else {})}
     with title:
         show_markup(
             format_page_heading("compare", escape_html(chosen.entry.name)),
             format_answer(
                 build_run_answer(run) if run else build_answer(result),
                 find_shown_evidence(result, run),
+                query,
             ),
         )
     if notes := format_failures(result) + format_doctor_verdicts(result):
@@ -52,32 +55,36 @@ def render() -> None:
     examined = [entry for entry in runs if entry.doctor and entry.doctor.findings]
     for examined_run in examined:
         suffix = f" in {examined_run.name}" if len(examined) > 1 else ""
-        query = {url_state.EXPERIMENT: chosen.entry.name, "run": examined_run.name}
-        show_link("doctor", f"Doctor findings{suffix}, and how to fix them", query)
+        examined_query = {url_state.EXPERIMENT: chosen.entry.name, "run": examined_run.name}
+        show_link("doctor", f"Doctor findings{suffix}, and how to fix them", examined_query)
     show_tracebacks(result)
     if run is not None:
         summary = build_summary_tiles(result, run)
         cells = [(tile.label, tile.value, tile.note) for tile in summary]
         show_markup(format_tiles(cells, {tile.label for tile in summary if tile.is_invalid}))
-        show_link(
-            "memory",
-            "Memory breakdown",
-            {url_state.EXPERIMENT: chosen.entry.name, "run": run.name},
-        )
         show_difference_panel(chosen.key, result, run)
-    show_predictions(result, run)
     if run is None:
+        show_predictions(result, run)
         # Actions before details.
         show_remedies(runs)
     show_parallel_plans(result)
     show_comparison_charts(chosen.key, result, run)
-    show_low_confidence(result)
-    show_metrics_section(result)
+    with st.container(gap=None):
+        show_metrics_section(result, run)
+        show_low_confidence(result)
+        if run is not None:
+            show_predictions(result, run)
+            show_not_captured(run)
     show_recorded_panel(result)
-    if run is not None:
+    kernels = get_kernels(chosen.key)
+    if run is None:
+        st.header("Kernels per traced step", anchor=Evidence.KERNELS.value)
+        show_kernels_panel(kernels, run)
+    else:
+        show_markup(format_element("span", "", id=Evidence.KERNELS.value))
+        with st.expander("Kernels per traced step", icon=":material/table_rows:"):
+            show_kernels_panel(kernels, run)
         show_remedies(runs)
-    st.header("Kernels per traced step", anchor=False)
-    show_kernels_section(get_kernels(chosen.key), run)
 
 
 def _select_run(result: Comparison) -> RunComparison | None:

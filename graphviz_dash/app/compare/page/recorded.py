@@ -11,6 +11,7 @@ from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.guidance.narrative import list_remedy_commands
 from graphviz_dash.model.recording import RecordedGraph, Recording
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.experiment import list_recording_notes
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
 from graphviz_dash.units import format_count, format_ns, pluralize
 
@@ -44,6 +45,7 @@ def show_recorded_panel(result: Comparison) -> None:
     if captures <= _MAX_UNFOLDED:
         groups = [(_format_heading(run, made), _format_rows(made)) for run, made in recordings]
         show_markup(_format_captures(groups))
+        _show_notes(recordings)
         return
     show_markup(
         *(format_element("p", _format_heading(run, made), "muted") for run, made in recordings)
@@ -54,6 +56,16 @@ def show_recorded_panel(result: Comparison) -> None:
                 [(escape_html(run.name), _format_rows(made)) for run, made in recordings]
             )
         )
+    _show_notes(recordings)
+
+
+def _show_notes(recordings: Sequence[tuple[RunComparison, Recording]]) -> None:
+    """Show the recorder's effect on each program, and the end of its recording."""
+    for run, recording in recordings:
+        notes = list_recording_notes(recording)
+        if notes:
+            text = escape_html(f"{run.name}: {' '.join(notes)}")
+            show_markup(format_element("p", text, "muted"))
 
 
 def _format_captures(groups: list[tuple[str, list[list[str]]]]) -> str:

@@ -19,13 +19,14 @@ from graphviz_dash.guidance.narrative import list_remedies
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.narrative.numbers import format_spread
-from graphviz_dash.narrative.summary import format_metric_title
+from graphviz_dash.narrative.summary import MAIN_METRICS, format_metric_title
 
 Column: TypeAlias = tuple[str, Sequence[MetricValue]]
 
 
-def print_figures(columns: Sequence[Column]) -> None:
-    """Print one table, by section of the registry, of the metrics that at least one run has."""
+def print_figures(columns: Sequence[Column], *, brief: bool = False) -> None:
+    """Print one table, by section of the registry, of the metrics that at least one run has;
+    ``brief`` prints the main ones only."""
     if all(figure.value is None for _, figures in columns for figure in figures):
         return
     by_run = {name: {figure.metric.id: figure for figure in figures} for name, figures in columns}
@@ -36,7 +37,8 @@ def print_figures(columns: Sequence[Column]) -> None:
         shown = [
             metric
             for metric in metrics
-            if any(
+            if (not brief or metric.id in MAIN_METRICS)
+            and any(
                 metric.id in figures and figures[metric.id].value is not None
                 for figures in by_run.values()
             )
@@ -52,6 +54,8 @@ def print_figures(columns: Sequence[Column]) -> None:
             table.add_row(*cells, build_cell(_format_pass(metric.source), "dim"))
         table.add_section()
     print_table(table)
+    if brief:
+        return
     click.echo()
     click.echo(
         "Spreads are p25 to p75 unless marked 95% with a number of processes. "

@@ -27,9 +27,32 @@ from graphviz_dash.features.graph.text.graph import print_graph
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.headline import describe_run
+from graphviz_dash.units import pluralize
 
 _MAX_GRAPHS: Final = 16
 """Maximum number of graphs with listed nodes: a server has hundreds."""
+
+
+def print_run_summary(
+    result: RunComparison, figures: Sequence[MetricValue], tables: Sequence[NodeTable]
+) -> None:
+    """Print the outcome, main facts, main figures, graphs and failures of a run."""
+    manifest = result.run.manifest
+    click.echo(describe_run(result))
+    click.echo(
+        escape_control_characters(
+            f"{manifest.workload.name}, mode {manifest.mode.value}, on "
+            f"{manifest.environment.gpu_name}, {manifest.recorded_or_created_at[:10]}"
+        )
+    )
+    print_figures([(result.name, figures)], brief=True)
+    if tables:
+        click.echo()
+        nodes = sum(len(table.rows) for table in tables)
+        graphs = pluralize(len(tables), "graph")
+        click.echo(f"{graphs} with {pluralize(nodes, 'node')}")
+    print_failures([result.run])
+    print_remedies([result.run], with_baseline=False)
 
 
 def print_run(

@@ -14,7 +14,9 @@ from graphviz_dash.cli.text.output import (
     print_more,
     print_table,
 )
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.run import Environment, Manifest, Run
+from graphviz_dash.narrative.experiment import list_recording_notes
 from graphviz_dash.units import format_bytes, format_count, format_ns
 
 _MAX_CAPTURES: Final = 20
@@ -109,6 +111,8 @@ def print_recorded_captures(run: Run) -> None:
     if recording is None:
         return
     print_heading(f"Recorded captures; step boundary: {recording.boundary or 'none'}")
+    for note in list_recording_notes(recording):
+        click.echo(escape_control_characters(note))
     captures = create_table(
         "capture", "at", "nodes", "replays", "in the window", "duration", "problem"
     )

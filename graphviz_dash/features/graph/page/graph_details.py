@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.features.graph.drawing.node_card import build_node_card
 from graphviz_dash.features.graph.page.concurrency import show_concurrency_panel, show_streams_panel
@@ -31,6 +30,9 @@ from graphviz_dash.ui.page.frame import SelectedExperiment, get_theme
 from graphviz_dash.ui.page.markup import show_markup
 from graphviz_dash.ui.page.navigation import carry_parameters, show_link
 from graphviz_dash.ui.state.results import get_node_replays
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
 
 PANEL_PX: Final = 640
 """Height of the side panel until style.css stretches both to the window height."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.features.graph.diff_narrative import explain_missing_graphs
 from graphviz_dash.features.graph.folding.fold import FoldCriterion
@@ -46,6 +45,9 @@ from graphviz_dash.ui.page.frame import (
 from graphviz_dash.ui.page.markup import format_element, show_markup
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import pluralize
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
 
 _FOLD: Final = "fold"
 _REQUEST_TIMEOUT_S: Final = 0.4

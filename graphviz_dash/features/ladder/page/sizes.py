@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 from msgspec import Struct
-from streamlit.delta_generator import DeltaGenerator
 
 from graphviz_dash.analysis.loop.family_report import FamilyReport
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
@@ -25,6 +24,9 @@ from graphviz_dash.ui.page.frame import draw_figure, get_loop_figure
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
 from graphviz_dash.ui.state.jobs import Job
 from graphviz_dash.units import format_count
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
 
 _MAX_CHANGES: Final = 30
 """Maximum number of listed kernel changes."""

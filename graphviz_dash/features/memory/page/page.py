@@ -23,6 +23,8 @@ from graphviz_dash.features.memory.page.memory_pools import show_pools_panel
 from graphviz_dash.features.memory.page.state import get_memory
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
+from graphviz_dash.narrative.memory_change import STEADY_MEMORY
+from graphviz_dash.narrative.summary import build_memory_tiles
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
     SelectedExperiment,
@@ -175,12 +177,11 @@ def _format_tiles(result: MemoryComparison, report: MemoryReport) -> str:
     change = result.get_difference(report.run)
     pools = sum(pool.reserved for pool in report.pools)
     prepare = report.get_stage(Stage.PREPARE).peak_reserved_bytes
-    cells = [
-        (
-            "Device memory" if report.is_process_only else "Reserved",
-            format_bytes(report.process_bytes),
-            f"{format_signed_bytes(change.process_bytes)} vs {change.baseline}" if change else "",
-        ),
+    tiles = build_memory_tiles(result.runs[report.run])
+    cells = [(tile.label, tile.value, tile.note) for tile in tiles] or [
+        (STEADY_MEMORY, format_bytes(report.process_bytes), "")
+    ]
+    cells += [
         (
             "Private pools",
             format_bytes(pools) if report.pools else "none",
@@ -197,7 +198,7 @@ def _format_tiles(result: MemoryComparison, report: MemoryReport) -> str:
     ]
     if change and not isinstance(change.activation_overhead, Missing):
         cells.insert(
-            3,
+            len(cells) - 1,
             (
                 "Activation overhead",
                 format_signed_percent(change.activation_overhead),

@@ -34,6 +34,8 @@ class RunDifference(Struct, frozen=True):
     """Name of the other run."""
     lost: TimeLost | Missing
     """Lost time, or the reason why it is unknown."""
+    cause: str = ""
+    """Main cause of the unprofiled difference, as Compare names it; empty if unknown."""
     begin: int = 0
     """Start of the first run's step in ns since its origin; 0 except for ranks that start later."""
 
@@ -95,6 +97,8 @@ def build_difference(run_difference: RunDifference, frame: ViewFrame, lanes: int
         waiting_total=int(lost.waiting[-1]),
         most=int(np.abs(lost.times - lost.other_times).max()),
         text=_describe_matching(lost),
+        cause=run_difference.cause,
+        work=lost.work_ns,
     )
 
 

@@ -104,6 +104,10 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True):
     """Largest difference at any time."""
     text: str = ""
     """Method that matched the work, in words."""
+    cause: str = ""
+    """Main cause of the unprofiled difference, as Compare names it; empty if unknown."""
+    work: int = 0
+    """Part of the busy loss from longer work; the rest is less overlap."""
 
 
 class TimelineView(msgspec.Struct, frozen=True):

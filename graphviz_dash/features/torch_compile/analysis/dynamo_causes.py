@@ -30,6 +30,10 @@ from graphviz_dash.model.compile_rules import CompileRuleId
 
 _BREAK_RULES: Final = (
     (
+        re.compile(r"dynamic shape operator|dynamic output shape|output shape depends", re.I),
+        CompileRuleId.SIZE_FROM_DATA,
+    ),
+    (
         re.compile(r"data.dependent|\.item\(\)|Tensor\.item|\btolist", re.I),
         CompileRuleId.VALUE_READ,
     ),

@@ -248,7 +248,11 @@ def find_warning_causes(
                 function.frame for function in compilation.functions if function.frame
             )
             warned_frames = [frame for frame, _ in recorded.most_common(1)]
-            gain_ns = report_unavailable("it is a one-time cost per size")
+            gain_ns = report_unavailable(
+                "it is a one-time cost per size"
+                if recorded
+                else "no size was recorded, so each step is a warm-up"
+            )
         calls = [warning.lines for warning in group if warning.lines]
         calls += [lines for frame in warned_frames if (lines := get_call_lines(frames.get(frame)))]
         places = dict.fromkeys(lines[0].text for lines in calls)

@@ -63,10 +63,8 @@ class CompileReport(Struct, frozen=True):
 
     @property
     def replays(self) -> float | None:
-        """Graphs launched by compiled code per step; None without traced steps."""
-        if isinstance(self.time, Missing):
-            return None
-        return sum(call.replays for call in self.time.calls)
+        """Graph launches per step, as in the run's metrics; None without traced steps."""
+        return None if isinstance(self.time, Missing) else self.time.graph_launches
 
 
 def build_compile_report(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting
 from graphviz_dash.model.marks import STEP
@@ -113,11 +113,13 @@ def build_cpu_slices(trace: Trace) -> CpuSlices:
         codes.append(table_codes.astype(np.int64) + len(names))
         kinds.append(kind[table_codes] if len(table_names) else np.zeros(0, dtype=np.int64))
         names.extend(table_names)
-    start, duration, thread = (
-        np.concatenate([get_column(table, name) for table in tables])
-        for name in ("ts", "dur", "tid")
+    start, duration = (
+        np.concatenate([get_column(table, name) for table in tables]) for name in ("ts", "dur")
     )
+    thread = np.concatenate([get_threads(table) for table in tables])
     kind = np.concatenate(kinds)
+    # A step that ends at a replay starts inside the compiled call, so its range is not nested.
+    duration = np.where(kind == SliceKind.STEP, 0, duration)
     launches = (kind == SliceKind.LAUNCH) | (kind == SliceKind.GRAPH_LAUNCH)
     ordered = (*thread[kind == SliceKind.STEP].tolist(), *np.unique(thread[launches]).tolist())
     return CpuSlices(

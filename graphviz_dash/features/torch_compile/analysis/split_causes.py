@@ -160,7 +160,9 @@ def _add_unexplained_splits(
     for call in costs.time.calls if costs else ():
         if call.frame is None or call.frame in explained or call.frame not in cached:
             continue
-        if call.replays > call.calls or (call.replays and _has_uncaptured_work(costs, call.frame)):
+        if call.replays > call.graph_calls or (
+            call.replays and _has_uncaptured_work(costs, call.frame)
+        ):
             lines = get_frame_lines(frames.get(call.frame))
             line_text = f"{lines[0].text if lines else ''} {call.frame}"
             operator = SplitOperator("", UNKNOWN_SPLIT_REASON, None, lines)

@@ -19,6 +19,7 @@ _BREAK_RULES: Final = (
     CompileRuleId.VALUE_READ,
     CompileRuleId.PYTHON_SIDE_EFFECT,
     CompileRuleId.DISABLED_FUNCTION,
+    CompileRuleId.SIZE_FROM_DATA,
     CompileRuleId.GRAPH_BREAK,
     CompileRuleId.RECOMPILE_LIMIT,
 )

@@ -63,6 +63,8 @@ class FrameCalls(Struct, frozen=True):
     """Compilation; None if unknown, for example a backward pass without a record."""
     calls: float
     """Calls of the function that reached this compilation."""
+    graph_calls: float
+    """Calls of its compiled graphs: the forward and the backward pass are one each."""
     replays: float
     """Launched graphs, excluding those of resume functions."""
     launches: float
@@ -78,6 +80,8 @@ class StepTime(Struct, frozen=True, dict=True):
     """Mean duration in ns; the sum of ``parts``."""
     parts: tuple[PartTime, ...]
     """Parts, longest first."""
+    graph_launches: float
+    """Median number of graph launches in all traced steps."""
     calls: tuple[FrameCalls, ...]
     """Compilations in the order of their first call."""
     pieces: tuple[CpuPiece, ...]
@@ -182,6 +186,7 @@ def compute_step_time(
         steps=count,
         traced_ns=sum(step.end - step.start for step in selected) / count,
         parts=tuple(sorted(parts, key=lambda part: -(part.busy_ns + part.idle_ns))),
+        graph_launches=float(np.median([step.graph_launches for step in traced_steps])),
         calls=divider.count_calls(selected),
         pieces=divider.split_cpu(selected[len(selected) // 2]),
     )
@@ -285,6 +290,21 @@ def _select_middle_half(traced_steps: Sequence[Step]) -> list[Step]:
     return ordered[excluded : len(ordered) - excluded]
 
 
+def _find_cut_call(slices: CpuSlices, first_launch: Ints) -> int | None:
+    """Find the call of a graph during which the trace ends, before its launch.
+
+    It is the last call of its thread, without a launch that other calls of this graph have.
+    """
+    calls = np.flatnonzero(slices.select_kind(SliceKind.CALL))
+    if not len(calls):
+        return None
+    last = int(calls[np.argmax(slices.nesting.start[calls])])
+    never = np.iinfo(np.int64).max
+    same = calls[slices.name[calls] == slices.name[last]]
+    is_cut = first_launch[last] == never and bool((first_launch[same] < never).any())
+    return last if is_cut else None
+
+
 class _PartLocator:
     """Assignment of CPU instants and GPU work to parts and compilations."""
 
@@ -297,6 +317,9 @@ class _PartLocator:
         self._guards = nesting.find_nearest(slices.select_kind(SliceKind.GUARDS))
         self._wrapper = nesting.find_nearest(slices.select_kind(SliceKind.WRAPPER))
         self._first_launch = find_first_within(slices, SliceKind.GRAPH_LAUNCH, SliceKind.CALL)
+        if (cut := _find_cut_call(slices, self._first_launch)) is not None:
+            # Its launch comes after the trace.
+            self._first_launch[cut] = nesting.end[cut]
         self._frame_of_key = {
             graph.key: graph.frame for graph in (compilation.graphs if compilation else ())
         }
@@ -347,7 +370,12 @@ class _PartLocator:
         """Count the calls of each compilation within the steps."""
         slices = self._slices
         counts: dict[str | None, list[int]] = {}
-        wanted = ((SliceKind.REGION, 0), (SliceKind.GRAPH_LAUNCH, 1), (SliceKind.LAUNCH, 2))
+        wanted = (
+            (SliceKind.REGION, 0),
+            (SliceKind.CALL, 1),
+            (SliceKind.GRAPH_LAUNCH, 2),
+            (SliceKind.LAUNCH, 3),
+        )
         starts = slices.nesting.start
         bounds = [(step.start, step.end) for step in traced_steps]
         within = np.zeros(len(starts), dtype=np.bool_)
@@ -358,7 +386,7 @@ class _PartLocator:
             for row in rows[np.argsort(starts[rows], kind="stable")].tolist():
                 frame = self._find_frame(row)
                 if column_index == 0 or self._call[row] != NONE:
-                    counts.setdefault(frame, [0, 0, 0])[column_index] += 1
+                    counts.setdefault(frame, [0] * len(wanted))[column_index] += 1
         steps = len(traced_steps)
         return tuple(
             FrameCalls(frame, *(number / steps for number in numbers))

@@ -6,15 +6,22 @@ brings ``cuda.bindings`` too; every captured graph has two empty nodes.
 
 from __future__ import annotations
 
+import _thread
+import ctypes
 import json
+import os
 import sys
+import threading
+from collections import OrderedDict
 from contextlib import contextmanager
+from functools import partial
 from threading import get_ident
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 __version__ = "2.11.0+fake"
 SYNCHRONISED = [0]
+ALLOCATIONS = [0]
 capturing = False
 context_made = False
 
@@ -57,7 +64,7 @@ class _Anything:
 
 
 class _Fake(ModuleType):
-    """A module whose every other name is something that can be called."""
+    """A module whose other names can all be called."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -91,7 +98,8 @@ class _CUDAGraph:
             raise AcceleratorError("CUDA error: operation failed\nmore lines")
 
     def replay(self) -> None:
-        pass
+        if KINETO:
+            KINETO[0].append({"ph": "X", "name": "kernel", "cat": "kernel", "ts": 1, "dur": 1})
 
     def pool(self) -> tuple[int, int]:
         return (0, 1)
@@ -152,19 +160,20 @@ def synchronize() -> None:
     SYNCHRONISED[0] += 1
 
 
-_hooks: list[Any] = []
+_hooks: OrderedDict[int, Any] = OrderedDict()
 
 
 def _register(hook: Any) -> Any:
-    _hooks.append(hook)
-    return SimpleNamespace(remove=lambda: _hooks.remove(hook))
+    number = max(_hooks, default=0) + 1
+    _hooks[number] = hook
+    return SimpleNamespace(remove=lambda: _hooks.pop(number))
 
 
 class SGD:
     """An optimizer with the global hook after its step."""
 
     def step(self) -> None:
-        for hook in tuple(_hooks):
+        for hook in _hooks.values():
             hook(self, (), {})
 
 
@@ -179,21 +188,66 @@ class Module:
         return self.forward(*args)
 
 
+EVENTS_BUILT = [0]
+"""Profilers that built Python objects of their events."""
+
+
+PROFILED: dict[int, list[dict[str, Any]]] = {}
+"""Events of the profilers that run, by thread."""
+KINETO: list[list[dict[str, Any]]] = []
+"""Events of the profiler that started last, which gets those of the GPU. As in Kineto, the end of
+any profiler ends it."""
+PROFILERS = [0]
+"""Profilers that were started."""
+
+
+def _prepare_profiler(*_arguments: object) -> None:
+    """As torch's: Kineto warms up, and cancels the session of another thread by way of this one."""
+    if KINETO:
+        _disable_profiler()
+
+
+def _enable_profiler(*_arguments: object) -> None:
+    if get_ident() in PROFILED:
+        raise RuntimeError("Profiler is already enabled on this thread.")
+    PROFILERS[0] += 1
+    PROFILED[get_ident()] = []
+    KINETO[:] = [PROFILED[get_ident()]]
+
+
+def _disable_profiler() -> Any:
+    if get_ident() not in PROFILED:
+        raise RuntimeError("Can't disable Kineto profiler when it's not running")
+    events = PROFILED.pop(get_ident())
+    KINETO.clear()
+    _start_teardown()
+    return SimpleNamespace(save=partial(_save, events), events=lambda: events)
+
+
+def _save(events: list[dict[str, Any]], path: str) -> None:
+    import gzip
+
+    with (gzip.open if path.endswith(".gz") else open)(path, "wt") as file:
+        json.dump({"traceEvents": events}, file)
+
+
 class _Profile:
-    running = False
-    traces = 0
+    """Profiler of torch.autograd.profiler and torch.profiler, which share this interface."""
 
     def __init__(self, **_options: Any) -> None:
         pass
 
     def start(self) -> None:
-        _Profile.running = True
-        self._thread = get_ident()
+        functions = sys.modules["torch.autograd.profiler"]
+        functions._prepare_profiler()
+        functions._enable_profiler()
 
     def stop(self) -> None:
-        if get_ident() != self._thread:
-            raise RuntimeError("Can't disable Kineto profiler when it's not running")
-        _Profile.running = False
+        EVENTS_BUILT[0] += 1
+        self.result = sys.modules["torch.autograd.profiler"]._disable_profiler()
+
+    def events(self) -> Any:
+        return self.result.events()
 
     def __enter__(self) -> Any:
         self.start()
@@ -202,14 +256,26 @@ class _Profile:
     def __exit__(self, *_error: object) -> None:
         self.stop()
 
-    def export_chrome_trace(self, path: str) -> None:
-        import gzip
 
-        with (gzip.open if path.endswith(".gz") else open)(path, "wt") as file:
-            json.dump({"traceEvents": ranges}, file)
+TEARDOWNS: list[str | None] = []
+"""TEARDOWN_CUPTI in the C environment each time that a profiler stopped."""
+_teardown = threading.Event()
 
 
-ranges: list[dict[str, Any]] = []
+def _start_teardown() -> None:
+    """As Kineto: a thread detaches CUPTI at the end of the next call into the CUDA runtime."""
+    value = ctypes.CDLL(None).getenv
+    value.restype = ctypes.c_char_p
+    asked = value(b"TEARDOWN_CUPTI")
+    TEARDOWNS.append(asked.decode() if asked else None)
+    if asked == b"1":
+        _teardown.clear()
+        _thread.start_new_thread(_teardown.wait, ())
+
+
+def current_device() -> int:
+    _teardown.set()
+    return 0
 
 
 class record_function:  # noqa: N801  # torch's name
@@ -217,10 +283,14 @@ class record_function:  # noqa: N801  # torch's name
         self._name = name
 
     def __enter__(self) -> None:
-        self._begin = len(ranges)
+        self._events = PROFILED.get(get_ident())
 
     def __exit__(self, *_error: object) -> None:
-        ranges.append({"ph": "X", "name": self._name, "cat": "user_annotation", "ts": 1, "dur": 1})
+        now = PROFILED.get(get_ident())
+        if now is not self._events and now is not None:
+            raise MemoryError("a range of an earlier profiler ends in freed memory")
+        if now is not None:
+            now.append({"ph": "X", "name": self._name, "cat": "user_annotation", "ts": 1, "dur": 1})
 
 
 def compile(model: Any, **_options: Any) -> Any:  # torch's name
@@ -237,7 +307,8 @@ _cuda = _module(
     synchronize=synchronize,
     is_available=lambda: True,
     is_initialized=lambda: context_made,
-    current_device=lambda: 0,
+    current_device=current_device,
+    memory_stats=lambda: {"allocation.all.allocated": ALLOCATIONS[0]},
     device_count=lambda: 1,
     get_device_properties=lambda _device: _properties,
     current_stream=lambda: SimpleNamespace(cuda_stream=1),
@@ -255,8 +326,9 @@ _cuda = _module(
 )
 _module("cuda.graphs", CUDAGraph=CUDAGraph)
 _module("accelerator", Graph=AnywhereGraph)
-_module("_C", _cuda_getCurrentRawStream=lambda _device: 1)
-_module("version", cuda="13.0")
+_module("_C", _CUDAGraph=_CUDAGraph, _cuda_getCurrentRawStream=lambda _device: 1)
+_module("_C._cudart", cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
+_module("version", cuda=os.environ.get("FAKE_CUDA", "13.0") or None)
 _module("compiler", is_compiling=lambda: False)
 _module("export", export=lambda model: model)
 _module("nn", Module=Module, Parameter=Parameter)
@@ -264,8 +336,19 @@ _module("nn.modules")
 _module("nn.modules.module", Module=Module)
 _module("optim", SGD=SGD)
 _module("optim.optimizer", register_optimizer_step_post_hook=_register)
-_module("autograd", _profiler_enabled=lambda: _Profile.running)
-_module("autograd.profiler", record_function=record_function)
+_profiler_functions = {
+    "_prepare_profiler": _prepare_profiler,
+    "_enable_profiler": _enable_profiler,
+    "_disable_profiler": _disable_profiler,
+}
+_module(
+    "autograd",
+    _profiler_enabled=lambda: get_ident() in PROFILED,
+    **_profiler_functions,
+)
+_module(
+    "autograd.profiler", record_function=record_function, profile=_Profile, **_profiler_functions
+)
 _module(
     "profiler",
     profile=_Profile,

@@ -163,7 +163,7 @@ def test_report_and_json_have_the_plan(result: Comparison) -> None:
 def test_the_terminal_shows_the_plans_by_streams(
     experiment: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compare", str(experiment), "--kernels", "0"]) == 0
+    assert main(["compare", str(experiment), "--kernels", "0", "--all"]) == 0
     printed = capsys.readouterr().out
     assert "parallel: the step on several streams" in printed
     assert "4, chosen" in printed

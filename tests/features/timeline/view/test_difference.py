@@ -24,6 +24,7 @@ LEAD = TimeLost(
     curve=np.array([[0.0, 200.0, 500.0], [0.0, 50.0, 250.0], [0.0, 0.0, 20.0], [0.0, 0.0, 0.0]]),
     methods={"order": 2},
     unpaired_counts=(0, 1),
+    work_ns=0,
 )
 
 
@@ -35,7 +36,7 @@ def _frame(begin: int, stop: int, pixels: int = 1000) -> ViewFrame:
 @pytest.mark.parametrize("begin", [0, 70, -30])
 @pytest.mark.parametrize("window", [(-100, 900), (100, 350), (0, 7)])
 def test_bins_add_up_to_what_is_lost_in_the_window(begin: int, window: tuple[int, int]) -> None:
-    lane = build_difference(RunDifference("graph", LEAD, begin), _frame(*window), 1)
+    lane = build_difference(RunDifference("graph", LEAD, begin=begin), _frame(*window), 1)
     for values, before, place in ((lane.idle, lane.before[0], 0), (lane.busy, lane.before[1], 1)):
         low, high = (
             int(LEAD.interpolate_losses(np.array([at - begin]))[place][0]) for at in window

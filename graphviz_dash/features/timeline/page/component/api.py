@@ -40,6 +40,7 @@ from graphviz_dash.features.timeline.view.slice_card import (
 )
 from graphviz_dash.features.timeline.view.view import build_timeline_view
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.answer import name_main_cause
 from graphviz_dash.ui.components.requests import (
     BadParameterError,
     check_run_name,
@@ -50,9 +51,10 @@ from graphviz_dash.ui.components.requests import (
 )
 from graphviz_dash.ui.state.jobs import JOBS
 from graphviz_dash.ui.state.results import (
+    get_comparison,
     get_work_pairs,
 )
-from graphviz_dash.ui.state.store import STORE, UnknownKeyError
+from graphviz_dash.ui.state.store import COMPARISON, STORE, UnknownKeyError
 
 _WAIT_S: Final = 0.25
 """Seconds that a response waits for the end of a job, enough for most jobs."""
@@ -193,8 +195,22 @@ def _compute_differences(key: str, runs: Sequence[ChosenRun]) -> list[RunDiffere
         if other.timeline.problem is None:
             lost = _compute_time_lost(key, first, other)
             begin = first.step.span_start - first.origin if first.step else 0
-            differences.append(RunDifference(other.timeline.run, lost, begin))
+            differences.append(
+                RunDifference(other.timeline.run, lost, _name_cause(key, first, other), begin)
+            )
     return differences
+
+
+def _name_cause(key: str, first: ChosenRun, other: ChosenRun) -> str:
+    """Name the cause of the difference of two compared runs; empty if they are not compared yet."""
+    if not STORE.has(key, COMPARISON):
+        return ""
+    comparison = get_comparison(key)
+    names = {first.timeline.run, other.timeline.run}
+    for run in comparison.runs:
+        if {run.name, run.baseline} == names:
+            return name_main_cause(run)
+    return ""
 
 
 def _compute_time_lost(key: str, first: ChosenRun, other: ChosenRun) -> TimeLost | Missing:

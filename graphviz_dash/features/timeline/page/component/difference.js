@@ -16,7 +16,7 @@ import { GUTTER } from "./layout.js";
 /** Meaning of the colours of a difference lane, in the order of `lossColours`. */
 export const LOSSES = [
   "slower: GPU idle",
-  "slower: longer kernels",
+  "slower: GPU work",
   "faster",
   "slower: waiting for ranks",
 ];
@@ -178,10 +178,24 @@ export function drawDifferenceTitle(scene, row) {
   ctx.font = `11px ${theme.font}`;
   if (room < GUTTER - 58) ctx.fillText(lost < 0 ? "faster" : "slower", 23 + room, y + 25);
   ctx.fillStyle = theme.muted;
-  // There is room for one part only: the larger one.
-  const ranks = Math.abs(waited) > Math.abs(busy);
-  const parts = ranks ? `ranks: ${formatTimeChange(waited)}` : `work: ${formatTimeChange(busy)}`;
-  ctx.fillText(fitText(ctx, parts, GUTTER - 30), 23, y + 40);
+  ctx.fillText(fitText(ctx, formatCause(difference), GUTTER - 30), 23, y + 40);
+}
+
+/**
+ * Name the cause as Compare does, or else the largest part under the profiler: there is room for one.
+ * @param {DecodedDifference} difference
+ */
+export function formatCause({ cause, total: [idle, busy], work, waitingTotal = 0 }) {
+  if (cause) return cause;
+  /** @type {[string, number][]} */
+  const parts = [
+    ["idle", idle],
+    ["kernels", work],
+    ["overlap", busy - work],
+    ["ranks", waitingTotal],
+  ];
+  const [name, time] = parts.reduce((a, b) => (Math.abs(b[1]) > Math.abs(a[1]) ? b : a));
+  return `${name}: ${formatTimeChange(time)}`;
 }
 
 /**

@@ -51,6 +51,8 @@
  * @property {number} [waitingTotal] ns
  * @property {number} most ns
  * @property {string} text
+ * @property {string} cause
+ * @property {number} work
  */
 
 /**
@@ -162,6 +164,8 @@ function decodeDifference(sent) {
     waitingTotal: sent.waiting_total ?? 0,
     most: sent.most ?? 0,
     text: sent.text ?? "",
+    cause: sent.cause ?? "",
+    work: sent.work ?? 0,
   };
 }
 

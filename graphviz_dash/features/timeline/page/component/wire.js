@@ -70,6 +70,9 @@
  * @property {number} [waiting_total] - Waiting loss in the full step.
  * @property {number} [most] - Largest difference at any time.
  * @property {string} [text] - Method that matched the work, in words.
+ * @property {string} [cause] - Main cause of the unprofiled difference, as Compare names it; empty
+ *   if unknown.
+ * @property {number} [work] - Part of the busy loss from longer work; the rest is less overlap.
  */
 
 /**

@@ -1,0 +1,128 @@
+"""Counts that survive a killed process: replays, steps and step times.
+
+The file of a program's state is too slow to write often. These two files contain only numbers: a
+row of counts that is overwritten, and step times that are appended. Written data stays in a file
+when its process is killed.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from collectors.program.files import ProcessFolder
+from graphviz_dash.model.recording import Recording
+
+COUNTS_FILE: Final = "counts.bin"
+STEPS_FILE: Final = "steps.bin"
+
+FLUSH_S: Final = 0.05
+"""Time between two writes in seconds. A killed process loses at most twice this."""
+
+_NO_TIME: Final = -1
+_HEAD: Final = 6
+
+
+class Progress(Struct, frozen=True):
+    """Counts of a process at one moment."""
+
+    written_ns: int
+    """Time of the write, by the performance counter."""
+    series: int
+    """Number of the series of step times. Each capture starts another one."""
+    step_ns: Sequence[int]
+    """Step times of the series, in ns."""
+    drain_ns: int | None
+    """Wait for the GPU after the last step, in ns. None if there was none."""
+    steps: int
+    """Number of finished steps."""
+    dropped_steps: int
+    """Number of steps without events."""
+    replays: Sequence[int]
+    """Replays of each graph, in the order of their captures."""
+
+
+class ProgressFiles:
+    """Writes progress into ``folder``."""
+
+    def __init__(self, folder: ProcessFolder) -> None:
+        self._folder = folder
+        self._series = _NO_TIME
+        self._written = 0
+
+    def write(
+        self,
+        series: int,
+        step_ns: Sequence[int],
+        drain_ns: int | None,
+        steps: int,
+        dropped_steps: int,
+        replays: Sequence[int],
+    ) -> None:
+        """Write the counts, and the step times since the last write."""
+        if series != self._series:
+            self._folder.overwrite(STEPS_FILE, array("q", (series, *step_ns)).tobytes())
+        elif len(step_ns) > self._written:
+            self._folder.append(STEPS_FILE, array("q", step_ns[self._written :]).tobytes())
+        self._series, self._written = series, len(step_ns)
+        head = (
+            time.perf_counter_ns(),
+            series,
+            self._written,
+            _NO_TIME if drain_ns is None else drain_ns,
+            steps,
+            dropped_steps,
+        )
+        self._folder.overwrite(COUNTS_FILE, array("q", chain(head, replays)).tobytes())
+
+
+def read_progress(folder: Path) -> Progress | None:
+    """Read the last progress of a process. None if it wrote none."""
+    counts, times = _read_numbers(folder / COUNTS_FILE), _read_numbers(folder / STEPS_FILE)
+    if len(counts) < _HEAD:
+        return None
+    written_ns, series, length, drain_ns, steps, dropped_steps, *replays = counts
+    series_ns = times[1 : 1 + length] if times and times[0] == series else []
+    return Progress(
+        written_ns,
+        series,
+        series_ns,
+        None if drain_ns < 0 else drain_ns,
+        steps,
+        dropped_steps,
+        replays,
+    )
+
+
+def add_progress(state: Recording, progress: Progress | None) -> Recording:
+    """Update ``state`` of a killed process to its last progress."""
+    if progress is None:
+        return state
+    graphs = [
+        replace(graph, replays=max(graph.replays, count))
+        for graph, count in zip(state.graphs, progress.replays, strict=False)
+    ]
+    newer = progress.steps > state.steps
+    return replace(
+        state,
+        graphs=(*graphs, *state.graphs[len(graphs) :]),
+        steps=max(state.steps, progress.steps),
+        step_ns=tuple(progress.step_ns) if newer else state.step_ns,
+        drain_ns=progress.drain_ns if newer else state.drain_ns,
+    )
+
+
+def _read_numbers(file: Path) -> Sequence[int]:
+    """Read 64-bit numbers from ``file``, without a truncated one. Empty without a file."""
+    numbers = array("q")
+    if file.exists():
+        content = file.read_bytes()
+        numbers.frombytes(content[: len(content) // numbers.itemsize * numbers.itemsize])
+    return numbers.tolist()

@@ -1,0 +1,306 @@
+"""Compiled steps under the recorder's account, the clock and the profiler: what the benchmarks of
+torch.compile share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import multiprocessing
+import os
+import statistics
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+import torch
+
+from collectors.compiled.account import record_compilation
+from collectors.passes.traced_steps import trace_steps
+from graphviz_dash.analysis.trace.steps import find_steps
+from graphviz_dash.features.torch_compile.analysis.step_time import StepTime, compute_step_time
+from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.compilation import Compilation
+
+Step = Callable[[], object]
+Result = TypeVar("Result")
+
+DEVICE: Final = os.environ.get("COMPILE_BENCHMARK_DEVICE", "cuda")
+"""``cpu`` tries a benchmark where there is no GPU: everything runs, and nothing is divided."""
+
+if DEVICE == "cpu":
+    torch.cuda.synchronize = lambda: None
+
+WARM_UP: Final = 2 if DEVICE == "cpu" else 15
+SETTLE_S: Final = 0.0 if DEVICE == "cpu" else 0.2
+"""Seconds of steps before those that are timed."""
+TRACED: Final = 2 if DEVICE == "cpu" else 8
+MOST_TO_COMPILE: Final = 120.0
+"""Seconds that the first compilation of a model may take, where others wait for it."""
+MOST_TO_MEASURE: Final = 30.0
+"""Seconds that one measurement may take."""
+
+_CORES: Final = sorted(os.sched_getaffinity(0))
+_ARE_MANY: Final = len(_CORES) >= 8
+_MEASURED_ON: Final = _CORES[-2:] if _ARE_MANY else _CORES
+"""Two cores: of a training step the backward has a thread of its own."""
+_OTHER_CORES: Final = _CORES[:-2] if _ARE_MANY else _CORES
+
+
+@dataclass(frozen=True)
+class ObservedStep:
+    """What was seen of one step."""
+
+    compilation: Compilation | None
+    """What torch.compile did; None where nothing was compiled."""
+    time: StepTime | Missing
+    """Where the time of its traced steps goes."""
+    step_ns: float
+    """Its time before the profiler, in ns: the median, of several turns the least."""
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[Result]):
+    """What came of one model."""
+
+    name: str
+    """The model's."""
+    result: Result | None
+    """What was measured; None where it failed."""
+    failure: str | None = None
+    """Why it failed, in a line; None where it did not."""
+
+
+def graphed(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    """``function`` compiled so that CUDA graphs are recorded."""
+    if DEVICE == "cpu":
+        return torch.compile(function, backend="eager", **options)
+    return torch.compile(function, mode="reduce-overhead", **options)
+
+
+def random(*sizes: int) -> torch.Tensor:
+    """Random numbers on the device."""
+    return torch.randn(*sizes, device=DEVICE)
+
+
+def inference(function: Callable[..., Any], *inputs: Any) -> Step:
+    """A step that calls ``function``, compiled, without gradients."""
+    compiled = graphed(function)
+
+    def step() -> object:
+        with torch.no_grad():
+            return compiled(*inputs)
+
+    return step
+
+
+def timed(step: Step, count: int) -> list[int]:
+    """Times of synchronised steps, in ns."""
+    times = []
+    for _ in range(count):
+        begun = time.perf_counter_ns()
+        result = step()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter_ns() - begun)
+        del result
+    return times
+
+
+def settled_times(step: Step, count: int) -> list[int]:
+    """Times of ``count`` synchronised steps, in ns, behind some that wake GPU and CPU: a process
+    that has waited for its turn is slow at first."""
+    with quiet_cores():
+        until = time.monotonic() + SETTLE_S
+        while time.monotonic() < until:
+            timed(step, 1)
+        return timed(step, count)
+
+
+@contextmanager
+def quiet_cores() -> Iterator[None]:
+    """Keeps all threads of this process on the two cores on which processes are measured, one after
+    another: it is not moved from core to core, and shares none with those that compile or read
+    traces, which :class:`Apart` keeps off them."""
+    _keep_on(_MEASURED_ON)
+    try:
+        yield
+    finally:
+        _keep_on(_OTHER_CORES)
+
+
+def _keep_on(cores: Collection[int]) -> None:
+    """Keeps all threads of this process on ``cores``, where the system lets it."""
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(OSError):
+            os.sched_setaffinity(int(thread), cores)
+
+
+def error_of_median(values: Sequence[float]) -> float:
+    """The standard error of the median of normal values; nan of fewer than two."""
+    if len(values) < 2:
+        return math.nan
+    return math.sqrt(math.pi / 2 / len(values)) * statistics.stdev(values)
+
+
+@contextmanager
+def folder_of(name: str) -> Iterator[Path]:
+    """A folder for the trace of a model, which is kept in ``COMPILE_BENCHMARK_FOLDER`` if that is
+    set."""
+    kept = os.environ.get("COMPILE_BENCHMARK_FOLDER")
+    if kept is None:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder)
+    else:
+        path = Path(kept, name)
+        path.mkdir(parents=True, exist_ok=True)
+        yield path
+
+
+def observed(
+    build: Callable[[], Step], count: int, folder: Path, turns: int = 0
+) -> Generator[list[int] | None, None, ObservedStep]:
+    """The step that ``build`` makes, timed ``count`` times and then traced into ``folder``,
+    where its time and the account of the compilation are written besides: nothing is timed behind
+    the trace, for CUPTI stays attached.
+
+    Yields None when the step is compiled. With ``turns`` it is timed so often, each time ``count``
+    times when it is asked for, and yields the times; and None once it is traced, before the trace
+    is read.
+    """
+    medians: list[float] = []
+    with record_compilation() as account:
+        step = build()
+        timed(step, WARM_UP)
+        yield None
+        account.read_trees(lambda _: None)
+        for _ in range(turns or 1):
+            own = settled_times(step, count)
+            medians.append(statistics.median(own))
+            if turns:
+                yield own
+        compilation = account.get_result()
+    path = folder / "trace.json.gz"
+    with quiet_cores():
+        trace_steps(step, TRACED, path)
+    if turns:
+        yield None
+    step_ns = min(medians)
+    (folder / "step.json").write_bytes(msgspec.json.encode((step_ns, compilation)))
+    trace = read_trace(path)
+    return ObservedStep(
+        compilation, compute_step_time(trace, find_steps(trace), compilation), step_ns
+    )
+
+
+class Apart(Generic[Result]):
+    """Measurements in a process of its own, a fork of this one, which must not have used the GPU.
+
+    ``measure`` makes them of ``name``: what it yields first says that it is ready, all that takes
+    long being compiled, and each further item is measured when it is asked for. A process that
+    waits to be asked uses neither the CPU nor the GPU.
+    """
+
+    def __init__(self, name: str, measure: Callable[[str], Iterator[Result | None]]) -> None:
+        forks = multiprocessing.get_context("fork")
+        self.name = name
+        self._mine, its = forks.Pipe()
+        self._process = forks.Process(target=_answer, args=(its, measure, name), daemon=True)
+        self._process.start()
+        its.close()
+        self._failure: str | None = None
+        self._ready = False
+        self._is_asked = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it measures nothing any more."""
+        return self._failure is not None
+
+    def is_ready(self, seconds: float) -> bool:
+        """Waits at most so long until it is ready; one that is late or fails measures nothing."""
+        if not self._ready:
+            self._ready = self._received(seconds).failure is None
+        return self._ready
+
+    def measured(self) -> Outcome[Result]:
+        """The next measurement."""
+        self.ask()
+        self._is_asked = False
+        return self._received(MOST_TO_MEASURE)
+
+    def ask(self) -> None:
+        """Begins the next measurement, for which :meth:`measured` waits."""
+        if self._failure is None and not self._is_asked:
+            with suppress(BrokenPipeError):  # it has died: there is no answer
+                self._mine.send(None)
+        self._is_asked = True
+
+    def end(self) -> None:
+        """Ends the process."""
+        self._process.kill()
+        self._process.join()
+
+    def _received(self, seconds: float) -> Outcome[Result]:
+        result: Result | None = None
+        if self._failure is None:
+            try:
+                if self._mine.poll(seconds):
+                    result, self._failure = self._mine.recv()
+                else:
+                    self._failure = f"took longer than {seconds:.3g} s"
+            except (EOFError, ConnectionResetError):
+                self._process.join()
+                self._failure = f"its process ended with {self._process.exitcode}"
+        if self._failure is not None:
+            self.end()
+        return Outcome(self.name, result, self._failure)
+
+
+def wait_until_ready(processes: Iterable[Apart[Any]], seconds: float) -> None:
+    """Waits until all are ready; after ``seconds`` those that are late are ended."""
+    until = time.monotonic() + seconds
+    for process in processes:
+        process.is_ready(max(0.0, until - time.monotonic()))
+
+
+def _answer(connection: Connection, measure: Callable[[str], Iterator[object]], name: str) -> None:
+    try:
+        _keep_on(_OTHER_CORES)
+        for item in measure(name):
+            connection.send((item, None))
+            connection.recv()
+    except Exception as error:  # whatever a library raises is told in its row
+        connection.send((None, _told(error)))
+
+
+def _told(error: Exception) -> str:
+    """An error in a line: what it says first, and the innermost line of a benchmark."""
+    said = " ".join(str(error).split())[:400]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "evaluation" in f.filename and f.filename != __file__]
+    where = f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+    return f"{type(error).__name__}{where}: {said}"
+
+
+def arguments(
+    about: str, names: Collection[str] = (), suites: Collection[str] = (), **numbers: int
+) -> argparse.Namespace:
+    """What a benchmark is called with: ``names`` of models, one of ``suites``, the ``numbers`` with
+    their defaults, and how long compiling may take at most."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    if names:
+        parser.add_argument("models", nargs="*", choices=[[], *names])
+    if suites:
+        parser.add_argument("--suite", choices=suites, default=next(iter(suites)))
+    for name, default in numbers.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--seconds", type=float, default=120, help="Most until all are compiled.")
+    return parser.parse_args()

@@ -1,0 +1,123 @@
+"""Predictions for eager traces of other people: none may be below what the GPU must do in the order
+in which it must be done.
+
+``python -m evaluation.predict.public FOLDER`` prints a Markdown row for each trace in it (plain or
+gzip) that has a step: its work, the predicted graph, the least that it can take, what remains of
+the idle time, the verdict, and the most that the trace allows. The least is told from the intervals
+of the GPU alone: the most that one stream has to do, and all work together where no two streams
+ever worked at once. So is the most that it allows: in gaps of more than a millisecond the GPU waits
+for something else than launches. Ends with 1 where a prediction is below the one or above the
+other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from graphviz_dash.analysis.prediction.eager_step import EagerStep
+from graphviz_dash.analysis.prediction.idle_time import LAUNCHING_NS
+from graphviz_dash.analysis.prediction.predict import Prediction, predict
+from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.kineto.reader import read_trace
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.trace import Trace
+from graphviz_dash.units import format_ns, format_percent, format_ratio
+
+_AT_ONCE: Final = 0.001
+"""The part of the work that may overlap by the clocks of the trace alone."""
+AT_MOST: Final = 1.01
+"""How far a prediction may be above what gaps allow: work may be a little shorter in a graph."""
+
+
+def least_ns(step: EagerStep) -> int:
+    """What the work of ``step`` takes at least, by its intervals."""
+    alone = step.exclusive_duration - step.overlapped
+    begin, end = step.begin, step.begin + step.duration
+    order = np.argsort(begin, kind="stable")
+    reach = np.maximum.accumulate(end[order])
+    union = int(np.diff(np.concatenate(([int(begin.min())], np.maximum(reach, 0)))).sum())
+    gaps = int(np.maximum(begin[order][1:] - reach[:-1], 0).sum())
+    work = int(step.duration.sum())
+    at_once = work - (union - gaps)
+    return int(alone.sum()) if at_once <= _AT_ONCE * work else longest_stream_ns(step)
+
+
+def longest_stream_ns(step: EagerStep) -> int:
+    """The most that one stream has to do."""
+    alone = step.exclusive_duration - step.overlapped
+    return max(int(alone[step.lane == lane].sum()) for lane in range(step.stream_count))
+
+
+def gaps_allow(trace: Trace, step: EagerStep) -> float:
+    """The speedup of a step from which all gaps of up to a millisecond are gone and no other, and
+    whose streams run at once: that of the step whose gaps allow most, by the intervals of the GPU.
+    """
+    begin = trace.gpu["ts"].to_numpy()
+    end = np.maximum.accumulate(begin + trace.gpu["dur"].to_numpy())
+    most = 1.0
+    for index in step.matching:
+        traced = step.steps[index]
+        first, last = np.searchsorted(begin, [traced.span_start, traced.span_end])
+        before = end[first - 1] if first else traced.span_start
+        idle_from = np.append(max(before, traced.span_start), end[first:last])
+        gaps = np.append(begin[first:last], traced.span_end) - idle_from
+        long = int(gaps[gaps > LAUNCHING_NS].sum())
+        most = max(most, traced.duration_ns / (longest_stream_ns(step) + long))
+    return most
+
+
+def row(source: str, prediction: Prediction, least: int, most: float) -> str:
+    """One trace."""
+    step = prediction.step
+    speedup = prediction.speedup
+    gain = "" if isinstance(speedup, Missing) else format_ratio(speedup.value)
+    kept = prediction.idle.remaining
+    return (
+        f"| `{source}` | {step.method.value} | {len(step)} | {step.stream_count} | "
+        f"{format_ns(round(prediction.eager_ns))} | {format_ns(step.busy_ns)} | "
+        f"{format_ns(least)} | {format_ns(round(prediction.replay.total_ns))} | "
+        f"{format_percent(prediction.idle.remaining_share)} | "
+        f"{kept[0].cause.value if kept else ''} | "
+        f"{prediction.recommendation.value} | {gain} | {format_ratio(most)} |"
+    )
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    below = above = 0
+    print(
+        "| trace | steps | work | streams | eager step | GPU busy | at least | predicted graph | "
+        "idle that remains | mostly | verdict | speedup | its gaps allow |"
+    )
+    print("| --- " * 2 + "| ---: " * 7 + "| --- | --- | ---: | ---: |")
+    for path in sorted(parser.parse_args().folder.glob("*.json*")):
+        try:
+            trace = read_trace(path)
+            prediction = predict(trace, load_shipped_calibration())
+        except InputError as error:
+            print(f"{path.name}: {error}", file=sys.stderr)
+            continue
+        if isinstance(prediction, Missing):
+            print(f"{path.name}: {prediction.reason}", file=sys.stderr)
+            continue
+        least = least_ns(prediction.step)
+        most = gaps_allow(trace, prediction.step)
+        speedup = prediction.speedup
+        below += prediction.replay.total_ns < least
+        above += not isinstance(speedup, Missing) and speedup.value > AT_MOST * most
+        print(row(path.name, prediction, least, most), flush=True)
+    print(f"{below} predictions are below what the GPU must do", file=sys.stderr)
+    print(f"{above} predictions are above what the gaps allow", file=sys.stderr)
+    return int(below + above > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

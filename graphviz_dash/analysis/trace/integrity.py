@@ -1,0 +1,355 @@
+"""Completeness of a trace, and the claims that it supports.
+
+Profilers lose records, tools merge traces of several ranks, and files are cut. Counts of the
+remaining rows are still exact, but conclusions from them are not. Every conclusion therefore asks
+:class:`TraceIntegrity`, which is computed once per trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+from msgspec import Struct
+
+from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
+from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
+from graphviz_dash.analysis.trace.lanes import Links, link_trace_launches
+from graphviz_dash.analysis.trace.steps import Step, StepMethod, compute_launch_times, find_steps
+from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.units import format_count, format_ns, pluralize
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
+
+_MAX_LOST_SHARE: Final = 0.05
+"""Maximum share of lost records in an unmarked trace whose totals are predicted, and maximum share
+of calls that may be lost in addition to GPU records."""
+_MAX_CLOCK_SHARE: Final = 0.1
+"""Maximum clock error for launch-bound time, as a share of the median step."""
+_STEPS_IF_CUT: Final = 3
+"""Minimum number of complete steps with the same work in a file that was cut."""
+_STEPS_IF_LOST: Final = 2
+"""The same if records were lost in steps other than the first and the last."""
+
+
+class Claim(StrEnum):
+    """A kind of conclusion from a trace."""
+
+    STEPS = "values per step"
+    COUNTS = "GPU work of the steps"
+    """Counts and busy times of the steps as they are."""
+    WORK = "GPU work of a typical step"
+    """Basis of predictions and speedups."""
+    LAUNCH_BOUND = "launch-bound time"
+    DATA_DEPENDENCE = "data-dependent steps"
+
+
+class TraceIntegrity(Struct, frozen=True):
+    """Completeness of a trace."""
+
+    launches: int
+    """Number of kernel and graph launches outside captures."""
+    launches_with_work: int
+    """Number of these launches whose GPU work is in the trace."""
+    kernels: int
+    """Number of kernels."""
+    kernels_with_launch: int
+    """Number of kernels whose launch is in the trace, or precedes it."""
+    steps: int
+    """Number of marked steps; 0 if the trace marks none."""
+    complete_steps: tuple[int, ...]
+    """Indices of the steps whose launches all have GPU work."""
+    is_cut: bool
+    """True if the file ends early or is damaged."""
+    processes: int
+    """Number of processes that launch work."""
+    devices: int
+    """Number of GPUs with kernels."""
+    shared_ids: int
+    """Number of launches that share their correlation id with another launch."""
+    clock_error_ns: int
+    """Longest time by which work starts before its launch or ends after a wait for it, in ns."""
+    has_calls: bool
+    """True if the trace contains API calls or operators of the CPU."""
+    step_ns: int
+    """Median length of the steps, or length of the trace, in ns."""
+
+    @property
+    def lost_work(self) -> int:
+        """Number of launches without GPU work."""
+        return self.launches - self.launches_with_work
+
+    @property
+    def lost_launches(self) -> int:
+        """Number of kernels without a launch."""
+        return self.kernels - self.kernels_with_launch
+
+    @property
+    def is_complete(self) -> bool:
+        """True if nothing is known to be missing or merged."""
+        return not (self.lost_work or self.lost_launches or self.is_cut or self._merged_reason)
+
+    @property
+    def needed_steps(self) -> int:
+        """Number of complete steps with the same work that a typical step needs."""
+        if self.is_cut:
+            return _STEPS_IF_CUT
+        inner = set(range(1, self.steps - 1))
+        return _STEPS_IF_LOST if inner.difference(self.complete_steps) else 1
+
+    @property
+    def _merged_reason(self) -> str | None:
+        if self.processes > 1:
+            return (
+                f"it merges the traces of {self.processes:,} processes: use the trace of each "
+                "rank or process instead of the merged file"
+            )
+        if self.shared_ids and not self.complete_steps:
+            return (
+                f"{self.shared_ids:,} launches share correlation ids, as in merged traces or "
+                "several profiler sessions: use one trace per rank and session"
+            )
+        return None
+
+    def supports(self, claim: Claim) -> bool:
+        """Return True if the trace supports a conclusion of this kind."""
+        return self.explain(claim) is None
+
+    def explain(self, claim: Claim) -> Missing | None:
+        """Return why the trace does not support ``claim``; None if it does."""
+        reason = self._find_obstacle(claim)
+        return None if reason is None else Missing(Fact.COMPLETE_TRACE, reason)
+
+    def _find_obstacle(self, claim: Claim) -> str | None:
+        if self._merged_reason is not None:
+            return self._merged_reason
+        match claim:
+            case Claim.STEPS:
+                return None if self.steps else "the trace marks no steps"
+            case Claim.COUNTS:
+                return self._find_lost_steps()
+            case Claim.WORK:
+                # With a larger error, even the step in which work ran is unknown.
+                return self._find_lost_work() or self._find_clock_error(1.0)
+            case Claim.LAUNCH_BOUND:
+                return self._find_lost_work() or self._find_lost_time()
+            case Claim.DATA_DEPENDENCE:
+                return (
+                    "the file is cut, so parts of any step may be missing" if self.is_cut else None
+                )
+
+    def _find_lost_steps(self) -> str | None:
+        if not self.steps or self.complete_steps:
+            return None
+        if not self.lost_work:
+            return "kernels without a launch run in every step, and none is complete"
+        return f"{self.format_lost_work()}, and no step is complete"
+
+    def format_lost_work(self) -> str:
+        """Format the number of launches without GPU work."""
+        launches = pluralize(self.launches, "kernel or graph launch")
+        return f"{format_count(self.lost_work)} of {launches} have no GPU work"
+
+    def _find_lost_work(self) -> str | None:
+        if (reason := self._find_lost_steps()) is not None:
+            return reason
+        lost = self.format_lost_work()
+        lost_share = self.lost_work / self.launches if self.launches else 0.0
+        if not self.steps:
+            return lost if lost_share > _MAX_LOST_SHARE else None
+        stray_share = self.lost_launches / self.kernels if self.kernels else 0.0
+        if min(lost_share, stray_share) > _MAX_LOST_SHARE:
+            # Where calls and kernels are lost independently, some are lost with their kernels.
+            return f"{lost}, and {format_count(self.lost_launches)} kernels have no launch"
+        if len(self.complete_steps) < self.needed_steps:
+            subject = "the file is cut" if self.is_cut else lost
+            return (
+                f"{subject}, and only {len(self.complete_steps):,} of {self.steps:,} steps "
+                f"{'is' if len(self.complete_steps) == 1 else 'are'} complete"
+            )
+        return None
+
+    def _find_lost_time(self) -> str | None:
+        if not self.has_calls:
+            return "the trace contains no events of the CPU"
+        return self._find_clock_error(_MAX_CLOCK_SHARE)
+
+    def _find_clock_error(self, max_share: float) -> str | None:
+        """Return a reason if the clock error exceeds ``max_share`` of the median step."""
+        if self.clock_error_ns <= max_share * self.step_ns:
+            return None
+        return (
+            "CPU and GPU clocks differ: work starts before its launch or ends after a wait for it "
+            f"by up to {format_ns(self.clock_error_ns)}"
+        )
+
+
+def assess_integrity(
+    trace: Trace, steps: Sequence[Step] | None = None, links: Links | None = None
+) -> TraceIntegrity:
+    """Assess the completeness of ``trace``; near-linear in its rows.
+
+    ``steps`` and ``links`` are its steps and launches, if already computed.
+    """
+    links = links or link_trace_launches(trace)
+    steps = find_steps(trace, links) if steps is None else steps
+    calls = _Launches(trace)
+    kernel = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
+    correlation = get_column(trace.gpu, "correlation")
+    launched, linked = compute_launch_times(trace, links.launch)
+    with_launch = linked | (launched < 0) | (correlation <= 0)
+    # roctracer records collectives and replays without an id: their launches seem to have no work.
+    unidentified = int(np.count_nonzero(kernel & ~linked & (correlation <= 0)))
+    lost_work = max(int(np.count_nonzero(calls.is_lost)) - unidentified, 0)
+    clock_error_ns = _measure_clock_error(trace, links.launch)
+    stray = _StrayKernels(
+        get_column(trace.gpu, "ts"),
+        launched,
+        kernel & ~linked & (correlation > 0),
+        clock_error_ns,
+    )
+    is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
+    lengths = [step.duration_ns for step in steps]
+    starts = get_column(trace.runtime, "ts")
+    return TraceIntegrity(
+        launches=len(calls.rows),
+        launches_with_work=len(calls.rows) - lost_work,
+        kernels=int(np.count_nonzero(kernel)),
+        kernels_with_launch=int(np.count_nonzero(kernel & with_launch)),
+        steps=len(steps) if is_marked else 0,
+        complete_steps=tuple(
+            index
+            for index in _find_complete_steps(calls, steps, correlation, linked)
+            if not stray.may_belong(steps[index])
+        )
+        if is_marked
+        else (),
+        is_cut=trace.info.is_cut,
+        processes=len(np.unique(get_column(trace.runtime, "pid")[calls.rows])),
+        devices=len(np.unique(get_column(trace.gpu, "device")[kernel])),
+        shared_ids=int(np.count_nonzero(calls.is_shared)),
+        clock_error_ns=clock_error_ns,
+        has_calls=bool(len(starts) or len(trace.ops)),
+        step_ns=int(np.median(lengths)) if lengths else trace.info.end_ns,
+    )
+
+
+def _measure_clock_error(trace: Trace, launch: Ints) -> int:
+    """Measure by how much GPU times contradict launches and waits, in ns.
+
+    Waits count only if one process uses one GPU, because a wait is for one GPU.
+    """
+    linked = launch >= 0
+    begin = get_column(trace.gpu, "ts")[linked]
+    end = begin + get_column(trace.gpu, "dur")[linked]
+    starts, lengths = get_column(trace.runtime, "ts"), get_column(trace.runtime, "dur")
+    error = int((starts[launch[linked]] - begin).max(initial=0))
+    codes, names = encode(trace.runtime["name"])
+    waits = _select_rows(codes, ["DeviceSynchronize" in name for name in names])
+    is_single = trace.gpu["device"].n_unique() == 1 == trace.runtime["pid"].n_unique()
+    if not len(waits) or not is_single:
+        return error
+    called = (starts + lengths)[launch[linked]]
+    following = np.searchsorted(starts[waits], called)
+    has_wait = following < len(waits)
+    returned = (starts + lengths)[waits[following[has_wait]]]
+    return max(error, int((end[has_wait] - returned).max(initial=0)))
+
+
+class _Launches:
+    """Kernel and graph launches outside captures, by time; arrays of shape (launches,)."""
+
+    def __init__(self, trace: Trace) -> None:
+        codes, names = encode(trace.runtime["name"])
+        starts = get_column(trace.runtime, "ts")
+        correlation = get_column(trace.runtime, "correlation")
+        work_ids = get_column(trace.gpu, "correlation")
+        launches = (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH)
+        # cudaLaunchHostFunc runs on the CPU.
+        is_launch = [get_call_class(n) in launches and "HostFunc" not in n for n in names]
+        self.rows: Ints = _select_rows(codes, is_launch)
+        self.rows = self.rows[~_find_captured(starts[self.rows], codes, names, starts)]
+        self.start: Ints = starts[self.rows]
+        ids = correlation[self.rows]
+        self.is_lost: Flags = ~np.isin(ids, work_ids)
+        _, inverse, counts = np.unique(ids, return_inverse=True, return_counts=True)
+        self.is_shared: Flags = (counts[inverse.reshape(-1)] > 1) & (ids > 0)
+        copies = _select_rows(codes, [get_call_class(n) is CallClass.COPY for n in names])
+        self.lost_copies: Ints = starts[copies[~np.isin(correlation[copies], work_ids)]]
+
+
+def _select_rows(codes: npt.NDArray[np.int32], wanted: Sequence[bool]) -> Ints:
+    if not wanted:
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(np.array(wanted, dtype=np.bool_)[codes])
+
+
+def _find_captured(
+    instants: Ints, codes: npt.NDArray[np.int32], names: Sequence[str], starts: Ints
+) -> Flags:
+    """Find the instants within a capture, where launches only add nodes to a graph."""
+    begins, ends = (
+        starts[_select_rows(codes, [word in name for name in names])]
+        for word in ("StreamBeginCapture", "StreamEndCapture")
+    )
+    captured = np.zeros(len(instants), dtype=np.bool_)
+    for begin in begins.tolist():
+        end = ends[np.searchsorted(ends, begin) :]
+        captured |= (instants >= begin) & (instants <= (end[0] if len(end) else starts[-1]))
+    return captured
+
+
+def _find_complete_steps(
+    calls: _Launches, steps: Sequence[Step], correlation: Ints, linked: Flags
+) -> tuple[int, ...]:
+    """Return the indices of the steps whose launches all have work.
+
+    Work without any correlation id makes up for a launch without work: roctracer records
+    collectives and replays in this way.
+    """
+    lost, shared = (calls.start[flags] for flags in (calls.is_lost, calls.is_shared))
+    lost_copies = [_count_between(calls.lost_copies, step) for step in steps]
+    # Copies of no bytes and between CPU buffers never have work.
+    usual_copies = min(lost_copies, default=0)
+    complete = []
+    for index, step in enumerate(steps):
+        rows = step.gpu_rows
+        unidentified = int(np.count_nonzero(~linked[rows] & (correlation[rows] <= 0)))
+        missing = _count_between(lost, step) - unidentified
+        if missing <= 0 and not _count_between(shared, step) and lost_copies[index] == usual_copies:
+            complete.append(index)
+    return tuple(complete)
+
+
+class _StrayKernels:
+    """Kernels without a launch, which may belong to another step than their times suggest."""
+
+    def __init__(self, begin: Ints, launched: Ints, stray: Flags, clock_error_ns: int) -> None:
+        self._all_begin = begin
+        self._error = clock_error_ns
+        self._begin: Ints = begin[stray]
+        self._is_pending: Flags = launched[stray] < 0
+
+    def may_belong(self, step: Step) -> bool:
+        """Return whether ``step`` may have gained or lost such kernels.
+
+        Those that seem to precede the trace count in no step. They are pending work of earlier
+        steps if the step's own work starts only after the CPU has left the step.
+        """
+        first, last = step.start - self._error, step.end + self._error
+        near = (self._begin >= first) & (self._begin < last)
+        inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)
+        rows = step.gpu_rows
+        starts_late = bool(len(rows)) and self._all_begin[rows].min() >= step.end
+        if not len(rows) or starts_late:
+            near = near & ~self._is_pending
+        return bool((near & (self._is_pending | ~inner)).any())
+
+
+def _count_between(instants: Ints, step: Step) -> int:
+    first, last = np.searchsorted(instants, [step.start, step.end])
+    return int(last - first)

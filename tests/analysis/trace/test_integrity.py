@@ -1,0 +1,388 @@
+"""Conclusions from damaged and merged traces: none above the bound of the intact trace."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.prediction.predict import Prediction, PredictionWarning, predict
+from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
+from graphviz_dash.analysis.trace.integrity import Claim, assess_integrity
+from graphviz_dash.analysis.trace.steps import find_steps
+from graphviz_dash.errors import InputError
+from graphviz_dash.exports.documents.integrity import build_integrity_document
+from graphviz_dash.features.ranks.fleet import summarise_rank
+from graphviz_dash.features.torch_compile.analysis.step_time import compute_step_time
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.trace import Trace
+from graphviz_dash.narrative.prediction import list_warnings
+from tests.analysis.frames import make_experiment, make_run
+from tests.analysis.predictions import CALIBRATION
+from tests.analysis.trace.integrity_traces import (
+    GAP_NS,
+    KERNEL_NS,
+    Event,
+    make_events,
+    make_slice,
+    read_events,
+    remove,
+    write_events,
+)
+from tests.cli.fixtures import Invoke
+
+BOUND = GAP_NS / KERNEL_NS
+
+
+def get_speedup(trace: Trace) -> float | str:
+    """The speedup, or why there is none."""
+    prediction = predict(trace, CALIBRATION)
+    if isinstance(prediction, Missing):
+        return prediction.reason
+    speedup = prediction.speedup
+    return speedup.reason if isinstance(speedup, Missing) else speedup.value
+
+
+def get_step(event: Event) -> int:
+    return int((event["ts"] - 1_700_000_000_000_000) // 910)
+
+
+def test_a_complete_trace_supports_all_claims(tmp_path: Path) -> None:
+    integrity = assess_integrity(read_events(make_events(), tmp_path / "t.json"))
+    assert integrity.is_complete
+    assert all(integrity.supports(claim) for claim in Claim)
+    assert (integrity.launches, integrity.kernels, integrity.steps) == (60, 60, 6)
+    assert integrity.complete_steps == (0, 1, 2, 3, 4, 5)
+
+
+def test_lost_kernels_of_every_step_refuse_the_prediction(tmp_path: Path) -> None:
+    chosen = random.Random(1).sample(range(1000, 1060), 42)
+    events = remove(
+        make_events(), lambda e: e["cat"] == "kernel" and e["args"]["correlation"] in chosen
+    )
+    trace = read_events(events, tmp_path / "t.json")
+    reason = "42 of 60 kernel or graph launches have no GPU work, and no step is complete"
+    assert get_speedup(trace) == reason
+    (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
+    assert isinstance(run.graph_prediction, Missing)
+    assert run["kernels"].missing is not None
+    assert run["kernels"].missing.reason == reason
+    assert run["launches"].value == 10
+    (row,) = summarise_rank(trace, "t", "t.json", None, None).ranks
+    assert (row["launch_bound_ns"], row["kernels"], row["step_ns"]) == (None, None, 900_000)
+
+
+def test_a_step_with_lost_records_is_excluded_and_proves_no_data_dependence(tmp_path: Path) -> None:
+    events = remove(
+        make_events(), lambda e: e["cat"] == "kernel" and e["ts"] > 1_700_000_000_005_000
+    )
+    trace = read_events(events, tmp_path / "t.json")
+    prediction = predict(trace, CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert prediction.blockers == ()
+    assert prediction.step.matching == (0, 1, 2, 3, 4)
+    assert PredictionWarning.LOST_RECORDS in prediction.warnings
+    assert any("1 of 6 steps is excluded" in text for text in list_warnings(prediction))
+
+
+@pytest.mark.parametrize(("step", "kept"), [(5, "start"), (0, "end")])
+def test_an_outer_step_that_the_recording_cut_is_no_data_dependence(
+    tmp_path: Path, step: int, kept: str
+) -> None:
+    def is_lost(event: Event) -> bool:
+        if get_step(event) != step or event["cat"] == "user_annotation":
+            return False
+        inside = (event["ts"] - 1_700_000_000_000_000) % 910
+        return bool(inside > 450 if kept == "start" else inside < 450)
+
+    trace = read_events(remove(make_events(), is_lost), tmp_path / "t.json")
+    prediction = predict(trace, CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert prediction.blockers == ()
+
+
+def test_a_last_step_with_more_work_is_a_data_dependence(tmp_path: Path) -> None:
+    extra = make_events(1)
+    last = [event for event in extra if event["cat"] in ("kernel", "cuda_runtime")][-5:-1]
+    shift = 5 * 910 + 60
+    events = make_events() + [
+        event
+        | {"ts": event["ts"] + shift, "args": event["args"] | {"correlation": 5000}, "name": name}
+        for event, name in zip(last[:2], ("cudaLaunchKernel", "branch"), strict=True)
+    ]
+    prediction = predict(read_events(events, tmp_path / "t.json"), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert [blocker.certain for blocker in prediction.blockers] == [True]
+
+
+@pytest.mark.parametrize(
+    ("pids", "first_ids"),
+    [
+        (("[TP00] 100", "[TP01] 100"), (1000, 1000)),
+        ((500, 1500), (1000, 1000)),
+        ((5, 6), (1, 9999)),
+    ],
+)
+def test_merged_ranks_are_refused_with_the_way_to_separate_them(
+    tmp_path: Path, pids: tuple[int | str, int | str], first_ids: tuple[int, int]
+) -> None:
+    ranks = zip(pids, first_ids, strict=True)
+    events = [e for pid, first in ranks for e in make_events(pid=pid, first_id=first)]
+    trace = read_events(events, tmp_path / "t.json")
+    reason = get_speedup(trace)
+    assert isinstance(reason, str)
+    assert reason.startswith("it merges the traces of 2 processes: use the trace of each rank")
+    (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
+    assert run["kernels"].value is None
+    assert run["kernels"].missing is not None
+    assert run["kernels"].missing.reason == reason
+
+
+def test_a_step_on_two_devices_is_refused(tmp_path: Path) -> None:
+    events = make_events() + make_events(device=1, first_id=5000)
+    reason = get_speedup(read_events(events, tmp_path / "t.json"))
+    assert isinstance(reason, str)
+    assert reason.startswith("its work runs on 2 GPUs")
+
+
+def test_doubled_marks_on_another_thread_are_the_same_steps(tmp_path: Path) -> None:
+    events = make_events()
+    marks = [event for event in events if event["cat"] == "user_annotation"]
+    trace = read_events(events + [mark | {"tid": 200} for mark in marks], tmp_path / "t.json")
+    assert [step.kernels for step in find_steps(trace)] == [10] * 6
+    assert all(problem.code != "repeated-step" for problem in trace.info.problems)
+
+
+def test_work_without_an_id_belongs_to_the_launches_without_work(tmp_path: Path) -> None:
+    events = make_events()
+    for event in events:
+        if event["cat"] == "kernel" and event["name"] in ("kernel_1", "kernel_3"):
+            event["args"]["correlation"] = 0
+    trace = read_events(events, tmp_path / "t.json")
+    codes = [problem.code for problem in trace.info.problems]
+    assert "work-without-id" in codes
+    assert not {"launch-without-work", "work-of-no-call"}.intersection(codes)
+    assert assess_integrity(trace).lost_work == 0
+    assert isinstance(get_speedup(trace), float)
+
+
+def test_replays_without_ids_are_no_eager_trace(tmp_path: Path) -> None:
+    events = remove(make_events(), lambda e: e["cat"] == "cuda_runtime" or e["cat"] == "cpu_op")
+    for event in events:
+        if event["cat"] == "kernel":
+            event["args"]["correlation"] = 0
+    marks = [event for event in events if event["cat"] == "user_annotation"]
+    events += [
+        make_slice("cuda_runtime", "hipGraphLaunch", mark["ts"] + 5, 9, 100, correlation=7 + at)
+        for at, mark in enumerate(marks)
+    ]
+    reason = get_speedup(read_events(events, tmp_path / "t.json"))
+    assert reason == (
+        "10 of its 10 kernels, memcpys and memsets (100%) come from graph launches, so it is not "
+        "an eager trace"
+    )
+
+
+def test_one_graph_launch_leaves_the_prediction_for_the_rest(tmp_path: Path) -> None:
+    events = make_events()
+    for event in events:
+        if event["name"] == "cudaLaunchKernel" and event["args"]["correlation"] % 10 == 9:
+            event["name"] = "cudaGraphLaunch"
+    prediction = predict(read_events(events, tmp_path / "t.json"), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert any("1 of 10 kernels" in text for text in list_warnings(prediction))
+
+
+def test_one_step_of_a_cut_file_gives_no_verdict(tmp_path: Path) -> None:
+    one_step = len(make_events(1))
+    trace = read_events(make_events()[: one_step + 1], tmp_path / "t.json", cut=0.97)
+    assert get_speedup(trace) == "the file is cut, and only 1 of 1 steps is complete"
+    assert not assess_integrity(trace).supports(Claim.DATA_DEPENDENCE)
+
+
+def test_an_eager_trace_without_steps_predicts_no_step(tmp_path: Path) -> None:
+    whole = remove(make_events(), lambda event: event["cat"] == "user_annotation")
+    eager = make_run("eager", trace=read_events(whole, tmp_path / "a.json"))
+    graph = make_run("graph", trace=read_events(make_events(), tmp_path / "b.json"))
+    figure = compare_runs(make_experiment(eager, graph))["graph"]["predicted_step_time"]
+    assert figure.value is None
+    assert figure.missing is not None
+    assert figure.missing.reason.startswith("the trace marks no steps")
+
+
+def test_fleet_and_predict_agree_on_launch_bound_time(tmp_path: Path) -> None:
+    trace = read_events(make_events(), tmp_path / "t.json")
+    prediction = predict(trace, CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    (row,) = summarise_rank(trace, "t", "t.json", None, None).ranks
+    idle = prediction.idle
+    assert row["launch_bound_ns"] == pytest.approx(idle.total_ns * (1 - idle.remaining_share))
+
+
+def test_compile_and_show_count_graph_launches_alike(tmp_path: Path) -> None:
+    """Also launches outside any compiled call."""
+    events = make_events()
+    for event in events:
+        if event["name"] == "cudaLaunchKernel" and event["args"]["correlation"] % 5 == 0:
+            event["name"] = "cudaGraphLaunch"
+    trace = read_events(events, tmp_path / "t.json")
+    steps = find_steps(trace)
+    time = compute_step_time(trace, steps, None)
+    assert not isinstance(time, Missing)
+    (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
+    assert time.graph_launches == run["graph_launches"].value == 2
+
+
+def test_launches_without_any_record_include_copies(tmp_path: Path) -> None:
+    events = remove(make_events(2, 2), lambda event: event["cat"] == "kernel")
+    for event in events:
+        if event["name"] == "cudaLaunchKernel" and event["args"]["correlation"] % 2:
+            event["name"] = "cudaMemcpyAsync"
+    missing = find_missing_gpu_work(read_events(events, tmp_path / "t.json"))
+    assert missing is not None
+    assert missing.reason.startswith("the trace contains 4 launches but none of their GPU work")
+
+
+def test_calls_without_a_launch_are_no_missing_profiler_activity(tmp_path: Path) -> None:
+    events = [e for e in make_events() if e["name"] == "cudaDeviceSynchronize"]
+    missing = find_missing_gpu_work(read_events(events, tmp_path / "t.json"))
+    assert missing is not None
+    assert missing.reason.startswith("nothing was launched while the trace was recorded")
+
+
+def test_documents_hold_the_integrity(tmp_path: Path) -> None:
+    merged = make_events() + make_events(pid=7)
+    document = build_integrity_document(assess_integrity(read_events(merged, tmp_path / "t.json")))
+    assert (document["processes"], document["launches"], document["cut"]) == (2, 120, False)
+    assert document["unsupported"].keys() == {claim.value for claim in Claim}
+
+
+def test_traces_of_other_days_are_not_ranks(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "days").mkdir()
+    for day, slow in enumerate((1, 4, 1)):
+        events = make_events()
+        for event in events:
+            event["ts"] += day * 86_400_000_000
+            event["dur"] *= slow if event["cat"] == "kernel" else 1
+        write_events(events, tmp_path / "days" / f"{day}.json")
+    printed = invoke("fleet", str(tmp_path / "days"), "--workers", "1")
+    assert printed.code == 0
+    assert printed.out.count("1 trace read") == 3
+    assert "Slow" not in printed.out
+
+
+def test_traces_of_one_day_without_ranks_are_not_compared(tmp_path: Path, invoke: Invoke) -> None:
+    for name, slow in (("a", 1), ("b", 4), ("c", 1)):
+        events = make_events()
+        for event in events:
+            event["dur"] *= slow if event["cat"] == "kernel" else 1
+        write_events(events, tmp_path / f"{name}.json")
+    printed = invoke("fleet", str(tmp_path), "--workers", "1")
+    assert "3 traces read" in printed.out
+    assert "not compared: the traces do not name different ranks" in printed.out
+    assert "Slow" not in printed.out
+
+
+def test_a_fleet_without_a_readable_trace_exits_with_2(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "a.json").write_text('{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": ')
+    result = invoke("fleet", str(tmp_path), "--workers", "1")
+    assert (result.code, "1 file could not be read" in result.err) == (2, True)
+
+
+DAMAGE = st.fixed_dictionaries(
+    {
+        "seed": st.integers(0, 1 << 20),
+        "steps": st.integers(1, 7),
+        "kernels": st.integers(1, 8),
+        "lost_kernels": st.sampled_from([0.0, 0.0, 0.02, 0.1, 0.5, 0.9]),
+        "lost_launches": st.sampled_from([0.0, 0.0, 0.02, 0.1, 0.5]),
+        "lost_step": st.one_of(st.none(), st.tuples(st.integers(0, 6), st.floats(0, 1))),
+        "merged": st.sampled_from([None, None, None, "text", "pid", "ids", "device"]),
+        "double_marks": st.booleans(),
+        "clock": st.sampled_from([0, 0, -3, 40, -500, 5_000]),
+        "order": st.sampled_from(["steps", "time", "work last", "work first", "random"]),
+        "cut": st.one_of(st.just(1.0), st.floats(0.05, 1)),
+    }
+)
+
+
+def damage_events(how: dict[str, object]) -> list[Event]:
+    """The events of a trace that was damaged or merged."""
+    draw = random.Random(str(how["seed"]))
+    size = {"steps": int(str(how["steps"])), "kernels": int(str(how["kernels"]))}
+    events = make_events(**size)
+    match how["merged"]:
+        case "text":
+            events = make_events(**size, pid="[TP00] 1") + make_events(**size, pid="[TP01] 1")
+        case "pid":
+            events += make_events(**size, pid=7)
+        case "ids":
+            events += make_events(**size, first_id=5000)
+        case "device":
+            events += make_events(**size, first_id=5000, device=1)
+    lost_work, lost_calls = float(str(how["lost_kernels"])), float(str(how["lost_launches"]))
+    events = remove(events, lambda e: e["cat"] == "kernel" and draw.random() < lost_work)
+    lost_step = how["lost_step"]
+    if isinstance(lost_step, tuple):
+        length = size["kernels"] * GAP_NS // 1000 + 10
+        begin = 1_700_000_000_000_000 + lost_step[0] * length
+        first = begin + lost_step[1] * length
+        events = remove(
+            events, lambda e: e["cat"] == "kernel" and first <= e["ts"] < begin + length
+        )
+    # Without its kernel and its launch, a piece of work leaves no trace.
+    launched = {e["args"]["correlation"] for e in events if e["cat"] == "kernel"}
+    events = remove(
+        events,
+        lambda e: (
+            e["name"] == "cudaLaunchKernel"
+            and e["args"]["correlation"] in launched
+            and draw.random() < lost_calls
+        ),
+    )
+    if how["double_marks"]:
+        events += [e | {"tid": 9} for e in events if e["cat"] == "user_annotation"]
+    for event in events:
+        if event["cat"] == "kernel":
+            event["ts"] += int(str(how["clock"]))
+    match how["order"]:
+        case "time":
+            events.sort(key=lambda e: int(e["ts"]))
+        case "work last":
+            events.sort(key=lambda e: e["cat"] == "kernel")
+        case "work first":
+            events.sort(key=lambda e: e["cat"] != "kernel")
+        case "random":
+            draw.shuffle(events)
+    return events
+
+
+def check_damage(how: dict[str, object], folder: Path) -> None:
+    """No speedup is above the bound, and each value is inside its spread."""
+    try:
+        trace = read_events(damage_events(how), folder / "t.json", float(str(how["cut"])))
+    except InputError:
+        return
+    speedup = get_speedup(trace)
+    # A step that the CPU runs ahead of lasts until the next one, 10 µs after its mark.
+    work = int(str(how["kernels"])) * KERNEL_NS
+    bound = BOUND + (10_000 / work if how["clock"] == 5_000 else 0)
+    assert isinstance(speedup, str) or speedup <= bound, speedup
+    (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
+    for figure in run.metrics:
+        if figure.spread is not None and figure.value is not None:
+            high = figure.spread.high
+            assert figure.spread.low <= figure.value, figure
+            assert high is None or figure.value <= high, figure
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(how=DAMAGE)
+def test_no_speedup_is_above_the_bound(tmp_path: Path, how: dict[str, object]) -> None:
+    check_damage(how, tmp_path)

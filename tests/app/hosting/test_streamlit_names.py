@@ -1,0 +1,90 @@
+"""A Streamlit that has renamed one of the internals that we use still serves every page."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from streamlit.runtime.app_session import AppSession
+
+import graphviz_dash
+from evaluation.attack.visitor import Visitor
+from graphviz_dash.app.hosting.browser_address import patch_sessions
+from graphviz_dash.app.hosting.switch import apply_patch
+from tests.serving import ROOT, served
+
+RENAMING = Path(__file__).with_name("renaming")
+PACKAGE = Path(graphviz_dash.__file__).parent
+NAMES = (
+    "SafeSessionState",
+    "SessionState",
+    "_lock",
+    "_yield_callback",
+    "AppSession",
+    "request_rerun",
+    "_enqueue_forward_msg",
+    "query_string",
+    "is_history_navigation",
+    "page_info_changed",
+    "get_script_run_ctx",
+    "page_script_hash",
+    "pages_manager",
+    "intended_page_script_hash",
+)
+MESSAGES = ("ClientState", "ForwardMsg")
+"""Names of messages, which serialized descriptors repeat in many forms."""
+UNREPORTED = {"get_script_run_ctx", "pages_manager", "intended_page_script_hash"}
+"""Names without which a run does not know its page. Nothing is reported."""
+
+
+def test_every_imported_name_is_among_them() -> None:
+    imported = {
+        alias.name
+        for path in PACKAGE.rglob("*.py")
+        for node in _list_runtime_nodes(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("streamlit.")
+        for alias in node.names
+    }
+    assert imported <= {*NAMES, *MESSAGES}
+    assert imported
+
+
+def _list_runtime_nodes(tree: ast.AST) -> list[ast.AST]:
+    """All nodes but those that only a type checker sees."""
+    nodes = [tree]
+    for node in ast.iter_child_nodes(tree):
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            nodes += _list_runtime_nodes(node)
+    return nodes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_renamed_name_stops_neither_server_nor_pages(
+    name: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    environment = {"PYTHONPATH": f"{RENAMING}:{ROOT}", "RENAMED": name}
+    with (
+        served(ROOT / "app.py", "sample_traces/all-nodes", environment=environment) as server,
+        Visitor(server.address) as visitor,
+    ):
+        visitor.open("export", "experiment=all-nodes")
+        assert visitor.problems == []
+        assert "to-page" in visitor.text
+        # Another run of the same session.
+        visitor.rerun()
+        assert visitor.problems == []
+    printed = capfd.readouterr().err
+    assert "Traceback" not in printed
+    assert ("has changed" in printed) is (name not in UNREPORTED)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_a_renamed_message_switches_off_only_the_patch(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr(f"streamlit.proto.{name}_pb2.{name}")
+    rerun = AppSession.request_rerun
+    assert not apply_patch(patch_sessions, "track the address of each browser")
+    assert AppSession.request_rerun is rerun
+    assert name in capsys.readouterr().err

@@ -1,0 +1,55 @@
+"""Sentences about the recorder's effect on a program."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from graphviz_dash.model.recording import WindowEnd
+from graphviz_dash.narrative.experiment import list_recording_notes
+from tests.bundle.examples import RECORDING
+
+
+def test_an_older_recording_has_no_notes() -> None:
+    assert list_recording_notes(RECORDING) == ()
+
+
+def test_notes_report_pauses_limit_cupti_and_end() -> None:
+    recording = replace(
+        RECORDING,
+        window_open_ns=3_000_000,
+        window_close_ns=40_000_000,
+        window=10,
+        marked=4,
+        window_ended_by=WindowEnd.EVENTS,
+        cupti_attached="the program's environment has TEARDOWN_CUPTI=0",
+        end_seen=False,
+    )
+    pauses, limit, attached, end = list_recording_notes(recording)
+    assert "for 3.00 ms when it opened and for 40.0 ms when it closed" in pauses
+    assert "limit of events" in limit
+    assert attached.startswith("CUPTI is still attached (the program's environment has TEARDOWN_")
+    assert "1.7 to 35 times more" in attached
+    assert "killed" in end
+
+
+def test_a_program_that_ended_well_has_no_note_about_its_end() -> None:
+    recording = replace(RECORDING, window_ended_by=WindowEnd.STEPS, end_seen=True)
+    assert list_recording_notes(recording) == ()
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        (WindowEnd.PROGRAM, "the program ended"),
+        (WindowEnd.PROFILER, "the program started a profiler"),
+        (WindowEnd.THREAD, "the traced thread ended or stopped executing steps"),
+    ],
+)
+def test_a_window_without_a_step_is_reported(end: WindowEnd, reason: str) -> None:
+    recording = replace(RECORDING, window=10, marked=0, window_ended_by=end)
+    (note,) = list_recording_notes(recording)
+    assert note == (
+        f"The traced window closed early because {reason}. It contains no complete step."
+    )
+    assert list_recording_notes(replace(recording, marked=10)) == ()
