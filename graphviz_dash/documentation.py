@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-BUILT: Final = Path(__file__).parent / "site"
+SITE_FOLDER: Final = Path(__file__).parent / "site"
 """The site that ``make site`` builds; part of the wheel, absent from a plain checkout."""
 
 SOURCES: Final = Path(__file__).parents[1] / "docs"
@@ -20,7 +20,7 @@ RULES: Final = "reference/rules.md"
 COMMANDS: Final = "reference/commands.md"
 
 
-def slugify(heading: str) -> str:
+def build_anchor(heading: str) -> str:
     """Build the anchor of a heading like GitHub and the site."""
     plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
     return re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
@@ -28,15 +28,15 @@ def slugify(heading: str) -> str:
 
 def build_place(page: str, heading: str = "") -> str:
     """Build the place of ``heading`` on ``page``, or of the page itself."""
-    return f"{page}#{slugify(heading)}" if heading else page
+    return f"{page}#{build_anchor(heading)}" if heading else page
 
 
-def get_site_path(where: str) -> str:
+def get_site_path(place: str) -> str:
     """Convert a place to a path in the built site."""
-    page, mark, anchor = where.partition("#")
+    page, mark, anchor = place.partition("#")
     return f"{page.removesuffix('.md')}.html{mark}{anchor}"
 
 
-def build_url(where: str) -> str:
+def build_url(place: str) -> str:
     """Build the URL of a place on the dashboard's server."""
-    return f"{ADDRESS}/{get_site_path(where)}"
+    return f"{ADDRESS}/{get_site_path(place)}"

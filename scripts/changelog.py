@@ -27,18 +27,18 @@ def main() -> None:
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         sys.exit("Give the version of the release: make changelog VERSION=0.3.0")
     fragments = [path for path in FRAGMENTS.glob("*.md") if path.name != "README.md"]
-    new = parse_entries(draft_section(version)) if fragments else {}
+    new = parse_entries(render_fragments(version)) if fragments else {}
     text = CHANGELOG.read_text(encoding="utf-8")
     CHANGELOG.write_text(format_changelog(text, version, date.today(), new), encoding="utf-8")
     for path in fragments:
         path.unlink()
 
 
-def draft_section(version: str) -> str:
+def render_fragments(version: str) -> str:
     """The fragments as towncrier renders them."""
     command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", version]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    return done.stdout
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return process.stdout
 
 
 def parse_entries(section: str) -> Entries:
@@ -59,13 +59,13 @@ def parse_entries(section: str) -> Entries:
 def format_changelog(text: str, version: str, day: date, new: Entries) -> str:
     """The changelog with the section of ``version``, dated ``day``."""
     sections = re.split(r"^(?=## )", text, flags=re.M)
-    at = next((i for i, one in enumerate(sections) if one.startswith(f"## [{version}]")), None)
+    at = next((i for i, part in enumerate(sections) if part.startswith(f"## [{version}]")), None)
     old = parse_entries(sections[at]) if at is not None else {}
     lines = [f"## [{version}] - {day.isoformat()}", ""]
     for kind in KINDS:
-        listed = [*new.get(kind, ()), *old.get(kind, ())]
-        if listed:
-            lines += [f"### {kind}", "", *listed, ""]
+        kind_entries = [*new.get(kind, ()), *old.get(kind, ())]
+        if kind_entries:
+            lines += [f"### {kind}", "", *kind_entries, ""]
     section = "\n".join(lines) + "\n"
     if at is None:
         sections.insert(1, section)

@@ -17,12 +17,12 @@ from typing import Final
 import yaml
 from PIL import Image
 
-from graphviz_dash.documentation import BUILT
+from graphviz_dash.documentation import SITE_FOLDER
 
 ROOT: Final = Path(__file__).parents[1]
 DOCS: Final = ROOT / "docs"
-STAGED: Final = ROOT / ".make" / "site"
-_CONFIG: Final = STAGED.with_suffix(".yml")
+STAGING_FOLDER: Final = ROOT / ".make" / "site"
+_CONFIG: Final = STAGING_FOLDER.with_suffix(".yml")
 
 SECTIONS: Final = {
     "tutorials": "Tutorials",
@@ -40,10 +40,10 @@ PROJECT: Final = {
 }
 """Pages outside docs/ by their place on the site."""
 
-_UNSEARCHED: Final = ("decisions", "project")
+_SEARCH_EXCLUSIONS: Final = ("decisions", "project")
 """Folders whose pages the search omits: they are for developers."""
 
-_UNSERVED: Final = ("*.map", "lunr", "sitemap.xml*", "LICENSE")
+_UNNEEDED_FILES: Final = ("*.map", "lunr", "sitemap.xml*", "LICENSE")
 """Files that the generator writes and no page needs."""
 _LINK: Final = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\(<?(?P<target>[^)\s>]+)>?\)")
 _FENCE: Final = re.compile(r"(^(`{3,}|~{3,}).*?^\2[ ]*$)", re.M | re.S)
@@ -52,36 +52,36 @@ _TITLE: Final = re.compile(r"^# (.+)$", re.M)
 
 def main() -> None:
     """Stage the pages and build the site."""
-    shutil.rmtree(STAGED, ignore_errors=True)
+    shutil.rmtree(STAGING_FOLDER, ignore_errors=True)
     places = list_site_files()
     for source, target in drop_unused_pictures(places).items():
-        stage_file(source, STAGED / target, places)
+        stage_file(source, STAGING_FOLDER / target, places)
     config = {
         "INHERIT": os.path.relpath(ROOT / "mkdocs.yml", _CONFIG.parent),
-        "docs_dir": STAGED.name,
-        "site_dir": os.path.relpath(BUILT, _CONFIG.parent),
+        "docs_dir": STAGING_FOLDER.name,
+        "site_dir": os.path.relpath(SITE_FOLDER, _CONFIG.parent),
         "nav": build_navigation(),
     }
     _CONFIG.write_text(yaml.safe_dump(config, sort_keys=False), encoding="utf-8")
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "-f", str(_CONFIG)]
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     subprocess.run(command, env=environment, check=True)
-    for pattern in _UNSERVED:
-        for path in BUILT.rglob(pattern):
+    for pattern in _UNNEEDED_FILES:
+        for path in SITE_FOLDER.rglob(pattern):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def list_site_files() -> dict[Path, str]:
     """The files of the site, each with its path there."""
-    found = {
+    files = {
         path: path.relative_to(DOCS).as_posix()
         for path in sorted(DOCS.rglob("*"))
         if path.is_file() and "_intro" not in path.parts
     }
-    found |= {ROOT / name: target for name, target in PROJECT.items() if (ROOT / name).is_file()}
-    if "index.md" not in found.values():
-        found[ROOT / "README.md"] = "index.md"
-    return found
+    files |= {ROOT / name: target for name, target in PROJECT.items() if (ROOT / name).is_file()}
+    if "index.md" not in files.values():
+        files[ROOT / "README.md"] = "index.md"
+    return files
 
 
 def stage_file(source: Path, target: Path, places: dict[Path, str]) -> None:
@@ -101,10 +101,10 @@ def stage_file(source: Path, target: Path, places: dict[Path, str]) -> None:
     pieces = _FENCE.split(source.read_text(encoding="utf-8"))
     for index in range(0, len(pieces), 3):
         pieces[index] = _rewrite_links(pieces[index], source, target, places)
-    kept = "".join(piece for index, piece in enumerate(pieces) if index % 3 != 2)
-    if target.parent.name in _UNSEARCHED:
-        kept = f"---\nsearch:\n  exclude: true\n---\n{kept}"
-    target.write_text(kept, encoding="utf-8")
+    page_text = "".join(piece for index, piece in enumerate(pieces) if index % 3 != 2)
+    if target.parent.name in _SEARCH_EXCLUSIONS:
+        page_text = f"---\nsearch:\n  exclude: true\n---\n{page_text}"
+    target.write_text(page_text, encoding="utf-8")
 
 
 def drop_unused_pictures(places: dict[Path, str]) -> dict[Path, str]:
@@ -131,14 +131,14 @@ def _rewrite_links(text: str, source: Path, target: Path, places: dict[Path, str
             file = file / "README.md"
         if file not in places:
             return match["text"]
-        way = os.path.relpath(STAGED / places[file], target.parent)
+        way = os.path.relpath(STAGING_FOLDER / places[file], target.parent)
         return f"[{match['text']}]({way}{mark}{anchor})"
 
     def rewrite_picture(match: re.Match[str]) -> str:
         file = (source.parent / match[2]).resolve()
         if file not in places:
             return match[0]
-        return match[1] + os.path.relpath(STAGED / places[file], target.parent)
+        return match[1] + os.path.relpath(STAGING_FOLDER / places[file], target.parent)
 
     text = _LINK.sub(rewrite_link, text)
     return re.sub(r"(!\[[^\]]*\]\(|src(?:set)?=\")([^)\s\":]+)", rewrite_picture, text)
@@ -146,32 +146,32 @@ def _rewrite_links(text: str, source: Path, target: Path, places: dict[Path, str
 
 def build_navigation() -> list[dict[str, object]]:
     """The pages by part; within a part in the order of the links on the first page."""
-    index = STAGED / "index.md"
+    index = STAGING_FOLDER / "index.md"
     order = [target for _, target in _LINK.findall(index.read_text(encoding="utf-8"))]
 
     def rank(path: Path) -> tuple[int, str]:
-        name = path.relative_to(STAGED).as_posix()
-        known = [place.partition("#")[0] for place in order]
-        return (known.index(name) if name in known else len(known), _get_title(path))
+        name = path.relative_to(STAGING_FOLDER).as_posix()
+        pages = [place.partition("#")[0] for place in order]
+        return (pages.index(name) if name in pages else len(pages), _get_title(path))
 
-    listed: list[dict[str, object]] = [{"Home": "index.md"}]
+    items: list[dict[str, object]] = [{"Home": "index.md"}]
     for folder, title in SECTIONS.items():
-        pages = sorted((STAGED / folder).glob("*.md"), key=rank)
+        pages = sorted((STAGING_FOLDER / folder).glob("*.md"), key=rank)
         if pages:
-            listed.append({title: [_build_entry(page) for page in pages]})
-    others = sorted(set(STAGED.glob("*.md")) - {index}, key=rank)
+            items.append({title: [_build_entry(page) for page in pages]})
+    others = sorted(set(STAGING_FOLDER.glob("*.md")) - {index}, key=rank)
     if others:
-        listed.append({"More": [_build_entry(page) for page in others]})
-    project = [_build_entry(page) for page in sorted((STAGED / "project").glob("*.md"))]
-    decisions = sorted((STAGED / "decisions").glob("*.md"), key=lambda path: path.name)
+        items.append({"More": [_build_entry(page) for page in others]})
+    project = [_build_entry(page) for page in sorted((STAGING_FOLDER / "project").glob("*.md"))]
+    decisions = sorted((STAGING_FOLDER / "decisions").glob("*.md"), key=lambda path: path.name)
     if decisions:
         project.append({"Decisions": [_build_entry(page) for page in decisions]})
-    listed.append({"Project": project})
-    return listed
+    items.append({"Project": project})
+    return items
 
 
 def _build_entry(page: Path) -> dict[str, object]:
-    return {_get_title(page): page.relative_to(STAGED).as_posix()}
+    return {_get_title(page): page.relative_to(STAGING_FOLDER).as_posix()}
 
 
 def _get_title(page: Path) -> str:

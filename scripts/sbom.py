@@ -32,30 +32,30 @@ def main() -> None:
 def build_bom() -> str:
     """The list as JSON."""
     project = _build_component(distribution(PROJECT), ComponentType.APPLICATION)
-    packages = [_build_component(installed) for installed in list_dependencies(PROJECT)]
-    listed = Bom(components=packages)
-    listed.metadata.component = project
-    listed.register_dependency(project, packages)
-    return str(JsonV1Dot6(listed).output_as_string(indent=2)) + "\n"
+    packages = [_build_component(package) for package in list_dependencies(PROJECT)]
+    document = Bom(components=packages)
+    document.metadata.component = project
+    document.register_dependency(project, packages)
+    return str(JsonV1Dot6(document).output_as_string(indent=2)) + "\n"
 
 
 def list_dependencies(name: str) -> Iterator[Distribution]:
     """The installed packages that ``name`` needs at run time, directly or not."""
-    seen = {canonicalize_name(name)}
+    names = {canonicalize_name(name)}
     waiting = [distribution(name)]
     while waiting:
         for text in waiting.pop().requires or ():
             requirement = Requirement(text)
-            known = canonicalize_name(requirement.name)
-            if known in seen or not _is_applicable(requirement):
+            key = canonicalize_name(requirement.name)
+            if key in names or not _is_applicable(requirement):
                 continue
-            seen.add(known)
+            names.add(key)
             try:
-                installed = distribution(requirement.name)
+                package = distribution(requirement.name)
             except PackageNotFoundError:
                 continue
-            waiting.append(installed)
-            yield installed
+            waiting.append(package)
+            yield package
 
 
 def _is_applicable(requirement: Requirement) -> bool:
@@ -63,12 +63,12 @@ def _is_applicable(requirement: Requirement) -> bool:
 
 
 def _build_component(
-    installed: Distribution, kind: ComponentType = ComponentType.LIBRARY
+    package: Distribution, kind: ComponentType = ComponentType.LIBRARY
 ) -> Component:
-    name = canonicalize_name(installed.metadata["Name"])
-    address = PackageURL("pypi", name=name, version=installed.version)
+    name = canonicalize_name(package.metadata["Name"])
+    address = PackageURL("pypi", name=name, version=package.version)
     return Component(
-        type=kind, name=name, version=installed.version, purl=address, bom_ref=str(address)
+        type=kind, name=name, version=package.version, purl=address, bom_ref=str(address)
     )
 
 

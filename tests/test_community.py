@@ -1,4 +1,4 @@
-"""Files that contributors and users of an open-source project expect, and what they promise."""
+"""Files that contributors and users of an open-source project expect, and their content."""
 
 from __future__ import annotations
 

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.metrics.registry import METRICS as REGISTERED
-from graphviz_dash.documentation import BUILT, METRICS, RULES, SOURCES, build_place, get_site_path
+from graphviz_dash.documentation import (
+    METRICS,
+    RULES,
+    SITE_FOLDER,
+    SOURCES,
+    build_place,
+    get_site_path,
+)
 from graphviz_dash.model.compile_rules import COMPILE_RULES
 from graphviz_dash.model.rules import RULES as CAPTURE_RULES
 from graphviz_dash.ui.page.registry import PAGES
@@ -26,7 +33,7 @@ LOADED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "sourc
 """Attributes that make a browser load something, by element."""
 
 needs_site = pytest.mark.skipif(
-    not (BUILT / "index.html").is_file(), reason="the site is not built: make site"
+    not (SITE_FOLDER / "index.html").is_file(), reason="the site is not built: make site"
 )
 
 
@@ -68,7 +75,7 @@ def test_links_into_the_built_site_lead_to_sections() -> None:
     pages: dict[str, Page] = {}
     for where in PLACES.values():
         path, _, anchor = get_site_path(where).partition("#")
-        page = pages.setdefault(path, Page(BUILT / path))
+        page = pages.setdefault(path, Page(SITE_FOLDER / path))
         assert not anchor or anchor in page.ids, where
 
 
@@ -76,10 +83,10 @@ def test_links_into_the_built_site_lead_to_sections() -> None:
 def test_the_built_site_loads_nothing_from_other_hosts() -> None:
     foreign = {
         loaded
-        for file in BUILT.rglob("*.html")
+        for file in SITE_FOLDER.rglob("*.html")
         for loaded in Page(file).loads
         if re.match(r"(https?:)?//", loaded)
     }
     assert foreign == set()
-    for sheet in BUILT.rglob("*.css"):
+    for sheet in SITE_FOLDER.rglob("*.css"):
         assert not re.search(r"url\(\s*[\"']?https?:|@import", sheet.read_text())

@@ -1,4 +1,4 @@
-"""An installed program has what it needs: its package data, and samples to look at."""
+"""An installed program has its package data and samples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphviz_dash.ingest.load import find_experiments
 ROOT = Path(__file__).parents[1]
 SAMPLES = {"all-nodes", "fork-join", "mlp-train", "recorded-resnet", "sync-in-step"}
 MOST_BYTES = 8_500_000
-"""Of which the documentation site is 1.8 MB."""
+"""The documentation site is 1.8 MB of this."""
 
 
 @pytest.fixture(scope="module")

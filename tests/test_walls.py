@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.app.cli.command_table import COMMANDS_BY_NAME
-from graphviz_dash.documentation import BUILT
+from graphviz_dash.documentation import SITE_FOLDER
 from tests.sources import modules
 
 ROOT = Path(__file__).parents[1]
@@ -266,7 +266,7 @@ def test_names_from_traces_never_become_markup() -> None:
         f"{path.relative_to(ROOT)}: {way}"
         for path in (ROOT / "graphviz_dash").rglob("*.js")
         # The documentation site shows no names from traces.
-        if not path.is_relative_to(BUILT)
+        if not path.is_relative_to(SITE_FOLDER)
         for way in ways
         if way in path.read_text(encoding="utf-8")
     ]

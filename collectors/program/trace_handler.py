@@ -68,15 +68,15 @@ def _import_trace(trace: Path, folder: Path, run: str) -> None:
     """Import ``trace`` in a separate process, which keeps dataframes out of the program."""
     package = str(Path(graphviz_dash.__file__).parents[1])
     paths = [package, *filter(None, [os.environ.get("PYTHONPATH")])]
-    done = subprocess.run(
+    process = subprocess.run(
         [*_IMPORT, str(trace), "-o", str(folder)],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
         capture_output=True,
         text=True,
         check=False,
     )
-    if done.returncode != 0:
-        _warn(run, (done.stderr.strip().splitlines() or ["the import failed"])[-1])
+    if process.returncode != 0:
+        _warn(run, (process.stderr.strip().splitlines() or ["the import failed"])[-1])
 
 
 def _warn(run: str, reason: str) -> None:
@@ -94,7 +94,7 @@ def _find_free_name(folder: Path, name: str) -> str:
 
 def _format_rank_suffix() -> str:
     """``-rank3`` in a process group of several ranks, else nothing."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    library = sys.modules.get("torch.distributed")
+    if library is None or not library.is_available() or not library.is_initialized():
         return ""
-    return f"-rank{distributed.get_rank()}" if distributed.get_world_size() > 1 else ""
+    return f"-rank{library.get_rank()}" if library.get_world_size() > 1 else ""

@@ -35,23 +35,23 @@ _VERSION: Final = re.compile(r"^    (\d+): (.*(?:\n {7}.*)*)", re.M)
 
 def list_chapters() -> list[tuple[str, str, Any]]:
     """Path, role and type of each file of a bundle; the manifest first."""
-    listed: list[tuple[str, str, Any]] = [(schema.MANIFEST_FILE, "", Manifest)]
-    listed.append((format_graph_path("ID"), "graph", CapturedGraph))
-    return listed + [(part.path, part.role.value, part.content_type) for part in JSON_PARTS]
+    chapter_list: list[tuple[str, str, Any]] = [(schema.MANIFEST_FILE, "", Manifest)]
+    chapter_list.append((format_graph_path("ID"), "graph", CapturedGraph))
+    return chapter_list + [(part.path, part.role.value, part.content_type) for part in JSON_PARTS]
 
 
 def format_body() -> str:
     """Files, records, values, marks and history of the format."""
-    seen: set[type] = set()
+    record_types: set[type] = set()
     values: dict[type[Enum], None] = {}
-    about = (
+    overview = (
         f"This page describes format version {FORMAT_VERSION}. `X?` may be null, `X[]` is a list, "
         "and `{X}` maps names to values. Files of older versions lack optional fields.\n"
     )
-    parts = [about, "## Files\n", _format_files()]
+    parts = [overview, "## Files\n", _format_files()]
     for path, _, kind in list_chapters():
         parts.append(f"## {path}\n")
-        parts += _format_records(types.type_info(kind), seen, values)
+        parts += _format_records(types.type_info(kind), record_types, values)
     parts += ["## Values\n", *(_format_enumeration(kind) for kind in values)]
     parts += ["## Marks in traces\n", _format_marks(), "## History\n", _format_history()]
     return "\n".join(parts)
@@ -59,7 +59,11 @@ def format_body() -> str:
 
 def _format_files() -> str:
     rows = [
-        (f"[`{path}`](#{_slugify(path)})", f"`{role}`" if role else "", _describe_content(kind))
+        (
+            f"[`{path}`](#{_get_anchor(path)})",
+            f"`{role}`" if role else "",
+            _describe(kind),
+        )
         for path, role, kind in list_chapters()
     ]
     rows += [
@@ -72,11 +76,11 @@ def _format_files() -> str:
     return format_table(("file", "role", "content"), rows)
 
 
-def _slugify(path: str) -> str:
+def _get_anchor(path: str) -> str:
     return re.sub(r"[^\w-]", "", path.lower())
 
 
-def _describe_content(kind: Any) -> str:
+def _describe(kind: Any) -> str:
     """One sentence on a part, from the docstring of its record."""
     info = types.type_info(kind)
     record = info.item_type if isinstance(info, types.VarTupleType) else info
@@ -85,7 +89,9 @@ def _describe_content(kind: Any) -> str:
     return re.sub(r"^[\w./-]+\.json(\.gz)?: ", "", sentence)
 
 
-def _format_records(info: types.Type, seen: set[type], values: dict[type[Enum], None]) -> list[str]:
+def _format_records(
+    info: types.Type, record_types: set[type], values: dict[type[Enum], None]
+) -> list[str]:
     """A section for each record that ``info`` reaches and no earlier chapter described."""
     parts: list[str] = []
     waiting = [info]
@@ -94,8 +100,8 @@ def _format_records(info: types.Type, seen: set[type], values: dict[type[Enum], 
         if isinstance(current, types.EnumType):
             values.setdefault(current.cls)
         elif isinstance(current, types.StructType):
-            if current.cls not in seen:
-                seen.add(current.cls)
+            if current.cls not in record_types:
+                record_types.add(current.cls)
                 parts.append(_format_record(current))
                 waiting += [field.type for field in current.fields]
         else:
@@ -144,12 +150,12 @@ def _format_type(info: types.Type) -> str:  # noqa: PLR0911  # one return for ea
     if isinstance(info, types.LiteralType):
         return "/".join(f"`{value}`" for value in info.values)
     if isinstance(info, types.UnionType):
-        texts = [_format_type(one) for one in info.types if not isinstance(one, types.NoneType)]
+        texts = [_format_type(item) for item in info.types if not isinstance(item, types.NoneType)]
         return "/".join(texts) + ("?" if len(texts) < len(info.types) else "")
     if isinstance(info, types.CollectionType):
         return f"{_format_type(info.item_type)}[]"
     if isinstance(info, types.TupleType):
-        return f"[{', '.join(_format_type(one) for one in info.item_types)}]"
+        return f"[{', '.join(_format_type(item) for item in info.item_types)}]"
     if isinstance(info, types.DictType):
         return f"{{{_format_type(info.value_type)}}}"
     return _SCALARS[type(info)]
@@ -185,10 +191,10 @@ def _format_history() -> str:
 
 def list_records() -> set[type]:
     """The records on this page."""
-    seen: set[type] = set()
+    record_types: set[type] = set()
     for _, _, kind in list_chapters():
-        _format_records(types.type_info(kind), seen, {})
-    return seen
+        _format_records(types.type_info(kind), record_types, {})
+    return record_types
 
 
 def list_fields(kind: type) -> list[str]:

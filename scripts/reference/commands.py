@@ -17,42 +17,42 @@ from scripts.reference.tables import format_table, join_lines
 _PROGRAM: Final = "graphviz-dash"
 _TYPES: Final = {"integer range": "N", "integer": "N", "float range": "NUMBER", "text": "TEXT"}
 _DEFAULT: Final = re.compile(r" *[\[(]default: ([^\])]*)[\])]\.?")
-_PREFORMATTED: Final = "\b"
+_VERBATIM_MARK: Final = "\b"
 
 
 def format_body() -> str:
     """The commands by task: a table, then a section for each."""
-    found = list_commands()
+    commands = list_commands()
     parts = []
     for task, rows in COMMANDS_BY_TASK.items():
-        listed = [
-            (f"[`{name}`](#{_slugify(name)})", _get_short_help(name, found[name]))
+        summaries = [
+            (f"[`{name}`](#{_format_anchor(name)})", _get_short_help(name, commands[name]))
             for row in rows
-            for name in found
+            for name in commands
             if name.split()[0] == row.name
         ]
-        parts.append(f"**{task}**\n\n{format_table(('command', 'purpose'), listed)}")
+        parts.append(f"**{task}**\n\n{format_table(('command', 'purpose'), summaries)}")
     names = [row.name for rows in COMMANDS_BY_TASK.values() for row in rows]
-    for name in sorted(found, key=lambda name: (names.index(name.split()[0]), name)):
-        parts.append(_format_section(name, found[name]))
+    for name in sorted(commands, key=lambda name: (names.index(name.split()[0]), name)):
+        parts.append(_format_section(name, commands[name]))
     return "\n".join(parts)
 
 
-def list_commands(group: click.Group = cli, above: str = "") -> dict[str, click.Command]:
+def list_commands(group: click.Group = cli, parents: str = "") -> dict[str, click.Command]:
     """Each command by its full name, such as "export perfetto"; without groups."""
     context = click.Context(group)
-    found = {}
+    commands = {}
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None, name
         if isinstance(command, click.Group):
-            found.update(list_commands(command, f"{above}{name} "))
+            commands.update(list_commands(command, f"{parents}{name} "))
         else:
-            found[f"{above}{name}"] = command
-    return found
+            commands[f"{parents}{name}"] = command
+    return commands
 
 
-def _slugify(name: str) -> str:
+def _format_anchor(name: str) -> str:
     return name.replace(" ", "-")
 
 
@@ -75,8 +75,8 @@ def _format_section(name: str, command: click.Command) -> str:
         parts.append(format_table(("option", "meaning"), rows))
     examples = EXAMPLES.get(name, ())
     if examples:
-        shown = "\n".join(f"$ {example}" for example in examples)
-        parts.append(f"```console\n{shown}\n```\n")
+        example_text = "\n".join(f"$ {example}" for example in examples)
+        parts.append(f"```console\n{example_text}\n```\n")
     return "\n".join(parts)
 
 
@@ -84,9 +84,9 @@ def _format_paragraphs(command: click.Command) -> Iterator[str]:
     """The paragraphs of the help text; preformatted and indented ones as code."""
     for paragraph in inspect.cleandoc(command.help or "").split("\n\n"):
         text = paragraph.strip("\n")
-        lines = text.removeprefix(_PREFORMATTED).strip("\n").splitlines()
-        preformatted = text.startswith(_PREFORMATTED) and len(lines) > 1
-        if preformatted or text.startswith("    "):
+        lines = text.removeprefix(_VERBATIM_MARK).strip("\n").splitlines()
+        is_verbatim = text.startswith(_VERBATIM_MARK) and len(lines) > 1
+        if is_verbatim or text.startswith("    "):
             yield "```text\n" + inspect.cleandoc("\n".join(["", *lines])) + "\n```"
         else:
             yield join_lines("\n".join(lines))

@@ -20,7 +20,7 @@ _MEANINGS: Final[dict[str, dict[str, str]]] = tomllib.loads(
     Path(__file__).with_name("json_fields.toml").read_text(encoding="utf-8")
 )
 _UNITS: Final = {"Nanoseconds.": "ns", "Bytes.": "bytes", "A fraction of one.": "fraction"}
-_ABOUT: Final = """\
+_OVERVIEW: Final = """\
 `X?` may be null, `X[]` is a list, and `{X}` maps names to values. `a.b` is field `b` of object `a`;
 `a[].b` and `a{}.b` are fields of the elements of a list or map. `ns`, `bytes` and `fraction` are
 numbers. A field `NAME_reason` says why `NAME` is null. The JSON Schemas are in
@@ -33,7 +33,7 @@ def format_body() -> str:
     schemas = {name: build_schema(name) for name in VERSIONS}
     shared = _find_shared(schemas)
     definitions: dict[str, Schema] = {}
-    parts = [_ABOUT]
+    parts = [_OVERVIEW]
     for name, schema in schemas.items():
         definitions |= schema["$defs"]
         parts.append(f"## {name}\n\n`graphviz-dash/{name}`, version {VERSIONS[name]}, printed by")
@@ -52,8 +52,8 @@ def _find_shared(schemas: dict[str, Schema]) -> set[str]:
     users: dict[str, set[str]] = {}
     for document, schema in schemas.items():
         for user, content in {f"({document})": schema, **schema["$defs"]}.items():
-            own = {key: one for key, one in content.items() if key != "$defs"}
-            for name, count in Counter(_list_references(own)).items():
+            own_fields = {key: item for key, item in content.items() if key != "$defs"}
+            for name, count in Counter(_list_references(own_fields)).items():
                 users.setdefault(name, set()).update(f"{user} {number}" for number in range(count))
     return {name for name, places in users.items() if len(places) > 1}
 
@@ -62,11 +62,11 @@ def _list_references(schema: Any) -> Iterator[str]:
     if isinstance(schema, dict):
         if "$ref" in schema:
             yield schema["$ref"].removeprefix(_PREFIX)
-        for one in schema.values():
-            yield from _list_references(one)
+        for item in schema.values():
+            yield from _list_references(item)
     elif isinstance(schema, list):
-        for one in schema:
-            yield from _list_references(one)
+        for item in schema:
+            yield from _list_references(item)
 
 
 def _format_table(
@@ -96,9 +96,13 @@ def _list_rows(
 
 def _get_meaning(owner: str, name: str, field: Schema, inner: Schema) -> str:
     """The meaning of a field: as written for its object, by its schema, or by its name."""
-    own = _MEANINGS.get(owner) or _MEANINGS.get(owner.removesuffix("Document"), {})
-    described = field.get("description", "")
-    texts = (own.get(name), described if described not in _UNITS else "", inner.get("description"))
+    own_fields = _MEANINGS.get(owner) or _MEANINGS.get(owner.removesuffix("Document"), {})
+    description = field.get("description", "")
+    texts = (
+        own_fields.get(name),
+        description if description not in _UNITS else "",
+        inner.get("description"),
+    )
     return join_lines(next(filter(None, texts), _MEANINGS["any"].get(name, ""))).removesuffix(".")
 
 
@@ -124,7 +128,7 @@ def _format_type(  # noqa: PLR0911  # one return for each kind of schema
     if field.get("type") == "array":
         items = field.get("items") or {}
         if not items and "prefixItems" in field:
-            kinds = [_format_type(one, definitions, shared)[0] for one in field["prefixItems"]]
+            kinds = [_format_type(item, definitions, shared)[0] for item in field["prefixItems"]]
             return f"[{', '.join(kinds)}]", None, ""
         kind, inner, suffix = _format_type(items, definitions, shared)
         return f"{kind}[]", inner, f"[]{suffix}"
@@ -138,11 +142,11 @@ def _format_type(  # noqa: PLR0911  # one return for each kind of schema
 def _format_union(
     options: list[Schema], definitions: dict[str, Schema], shared: set[str]
 ) -> tuple[str, str | None, str]:
-    some = [one for one in options if one.get("type") != "null"]
-    found = [_format_type(one, definitions, shared) for one in some]
-    kinds = "/".join(dict.fromkeys(kind for kind, *_ in found))
-    inner, suffix = next(((one, way) for _, one, way in found if one is not None), (None, ""))
-    return kinds + ("?" if len(some) < len(options) else ""), inner, suffix
+    variants = [item for item in options if item.get("type") != "null"]
+    results = [_format_type(item, definitions, shared) for item in variants]
+    kinds = "/".join(dict.fromkeys(kind for kind, *_ in results))
+    inner, suffix = next(((item, way) for _, item, way in results if item is not None), (None, ""))
+    return kinds + ("?" if len(variants) < len(options) else ""), inner, suffix
 
 
 def _get_title(name: str) -> str:

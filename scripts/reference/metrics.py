@@ -25,7 +25,7 @@ from graphviz_dash.features.launch.narrative import build_metrics_chapter
 _WEAK: Final = f"""
 ## Low-confidence metrics
 
-Every page and report marks a figure with low confidence and says what to do. The reasons are:
+Every page and report marks a figure with low confidence and gives advice. The reasons are:
 
 - fewer than {FEW_ITERATIONS} iterations in a clean series, or fewer than {FEW_TRACED_STEPS} traced
   steps;

@@ -48,10 +48,10 @@ def format_page(name: str) -> str:
 
 def _format_introduction(text: str) -> str:
     """``text`` without its title; its links lead from the page, which is one folder up."""
-    return _LINK.sub(_relink, _HEADING.sub("", text))
+    return _LINK.sub(_rewrite_link, _HEADING.sub("", text))
 
 
-def _relink(match: re.Match[str]) -> str:
+def _rewrite_link(match: re.Match[str]) -> str:
     target = match["target"]
     if re.match(r"[a-z]+:", target) or (FOLDER / target).exists():
         return match[0]

@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).parents[2]
 _PACKAGE: Final = "collectors"
 _SECTIONS: Final = ("Args", "Returns", "Yields", "Raises")
 
-Documented = ast.FunctionDef | ast.ClassDef
+DocumentedNode = ast.FunctionDef | ast.ClassDef
 
 
 def format_body() -> str:
@@ -45,14 +45,14 @@ def _list_imports(tree: ast.AST) -> Iterator[tuple[str, str]]:
             yield from ((alias.asname or alias.name, node.module) for alias in node.names)
 
 
-def _find_definition(module: str, name: str) -> Documented:
+def _find_definition(module: str, name: str) -> DocumentedNode:
     for node in ast.walk(_parse_module(module)):
-        if isinstance(node, Documented) and node.name == name:
+        if isinstance(node, DocumentedNode) and node.name == name:
             return node
     raise LookupError(f"{name} is not defined in {module}")
 
 
-def _format_section(name: str, node: Documented, module: str) -> str:
+def _format_section(name: str, node: DocumentedNode, module: str) -> str:
     function = node if isinstance(node, ast.FunctionDef) else _find_constructor(node)
     arguments = _format_signature(function, module) if function is not None else ""
     result = ""
@@ -65,7 +65,11 @@ def _format_section(name: str, node: Documented, module: str) -> str:
 
 def _find_constructor(node: ast.ClassDef) -> ast.FunctionDef | None:
     return next(
-        (one for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"),
+        (
+            item
+            for item in node.body
+            if isinstance(item, ast.FunctionDef) and item.name == "__init__"
+        ),
         None,
     )
 
@@ -82,7 +86,7 @@ def _format_signature(function: ast.FunctionDef, module: str) -> str:
 
 
 def _find_constant(module: str, name: str) -> str:
-    """The value of a constant as written, also of one that ``module`` imports."""
+    """The value of a constant as written, also if ``module`` imports it."""
     tree = _parse_module(module)
     for node in tree.body:
         if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == name and node.value:

@@ -17,8 +17,8 @@ _SEVERITY: Final = {
 def format_body() -> str:
     """A section for each rule: first those of capture, then those of torch.compile."""
     capture = (_format_rule(rule, f" {_SEVERITY[rule.severity]}") for rule in RULES.values())
-    compiled = (_format_rule(rule, "") for rule in COMPILE_RULES.values())
-    return "\n".join(("## Capture rules\n", *capture, "## Compile rules\n", *compiled))
+    compile_sections = (_format_rule(rule, "") for rule in COMPILE_RULES.values())
+    return "\n".join(("## Capture rules\n", *capture, "## Compile rules\n", *compile_sections))
 
 
 def _format_rule(rule: Rule | CompileRule, severity: str) -> str:

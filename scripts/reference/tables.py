@@ -44,9 +44,9 @@ def get_field_text(kind: type, field: str) -> str:
     """The docstring below ``field`` of ``kind`` or of a class that it derives from."""
     for base in kind.__mro__:
         if base.__module__ in sys.modules and base.__module__ != "builtins":
-            found = _parse_field_docstrings(base.__module__).get((base.__name__, field))
-            if found is not None:
-                return join_lines(found)
+            docstring = _parse_field_docstrings(base.__module__).get((base.__name__, field))
+            if docstring is not None:
+                return join_lines(docstring)
     return ""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from graphviz_dash.documentation import BUILT, build_url
+from graphviz_dash.documentation import SITE_FOLDER, build_url
 from graphviz_dash.ui.page.registry import PAGES
 from tests.ui.standing import follow
 from tests.ui.tabs import Overheard, tab
@@ -13,7 +13,7 @@ from tests.ui.waits import idle
 
 pytestmark = pytest.mark.ui
 
-HAS_SITE = (BUILT / "index.html").is_file()
+HAS_SITE = (SITE_FOLDER / "index.html").is_file()
 
 
 def shows_section(page: Page, anchor: str) -> None:

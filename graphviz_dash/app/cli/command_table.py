@@ -109,7 +109,7 @@ COMMANDS_BY_TASK: Final[dict[str, tuple[ListedCommand, ...]]] = {
         ),
     ),
     "Set up": (
-        _list_command("docs", "app.cli.docs:docs", "Find a section of the documentation."),
+        _list_command("docs", "app.cli.docs:docs_command", "Find a section of the documentation."),
         _list_command(
             "cache",
             "app.cli.cache:cache_command",

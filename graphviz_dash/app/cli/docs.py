@@ -15,14 +15,14 @@ from graphviz_dash.analysis.metrics.registry import METRICS as METRICS_BY_ID
 from graphviz_dash.app.cli.examples import EXAMPLES
 from graphviz_dash.cli.text.output import build_cell, create_table, print_more, print_table
 from graphviz_dash.documentation import (
-    BUILT,
     COMMANDS,
     METRICS,
     RULES,
+    SITE_FOLDER,
     SOURCES,
+    build_anchor,
     build_place,
     get_site_path,
-    slugify,
 )
 from graphviz_dash.errors import InputError, MissingRequirementError
 from graphviz_dash.model.compile_rules import COMPILE_RULES, CompileRule
@@ -50,10 +50,10 @@ class _SearchIndex(Struct):
     docs: list[_Entry]
 
 
-@click.command()
+@click.command("docs")
 @click.argument("topic", nargs=-1)
 @click.option("--open", "opens", is_flag=True, help="Open the section in a browser.")
-def docs(topic: tuple[str, ...], opens: bool) -> None:
+def docs_command(topic: tuple[str, ...], opens: bool) -> None:
     """Print where the documentation explains TOPIC.
 
     TOPIC is a command, a metric, a rule or words of a heading. Several matches are listed. Without
@@ -70,8 +70,8 @@ def docs(topic: tuple[str, ...], opens: bool) -> None:
         )
     if len(places) > 1 and not opens:
         table = create_table("topic", "place")
-        for name, where in list(places.items())[:_MAX_MATCHES]:
-            table.add_row(build_cell(name), build_cell(format_location(where)))
+        for name, place in list(places.items())[:_MAX_MATCHES]:
+            table.add_row(build_cell(name), build_cell(format_location(place)))
         print_table(table)
         print_more(len(places), _MAX_MATCHES)
         return
@@ -95,7 +95,7 @@ def list_topics() -> dict[str, str]:
 
 def list_headings() -> dict[str, str]:
     """List the places of all headings by text, from the built site or the Markdown."""
-    index = BUILT / "search" / "search_index.json"
+    index = SITE_FOLDER / "search" / "search_index.json"
     if index.is_file():
         entries = msgspec.json.decode(index.read_bytes(), type=_SearchIndex).docs
         return {entry.title: entry.location.replace(".html", ".md", 1) for entry in entries}
@@ -104,39 +104,41 @@ def list_headings() -> dict[str, str]:
         name = page.relative_to(SOURCES).as_posix()
         if not set(page.relative_to(SOURCES).parts) & set(_INTERNAL):
             text = _FENCE.sub("", page.read_text(encoding="utf-8"))
-            places |= {heading: f"{name}#{slugify(heading)}" for heading in _HEADING.findall(text)}
+            places |= {
+                heading: f"{name}#{build_anchor(heading)}" for heading in _HEADING.findall(text)
+            }
     return places
 
 
 def find_topics(query: str) -> dict[str, str]:
     """Find the places of a topic: an equal name, else all names that contain every word."""
-    named, words = list_topics(), query.casefold().split()
-    for name, where in named.items():
+    topics, words = list_topics(), query.casefold().split()
+    for name, place in topics.items():
         if name.casefold() == query.casefold():
-            return {name: where}
-    found = named | list_headings()
-    listed = {where: name for name, where in found.items() if _has_words(name, words)}
-    return {name: where for where, name in listed.items()}
+            return {name: place}
+    candidates = topics | list_headings()
+    names = {place: name for name, place in candidates.items() if _has_words(name, words)}
+    return {name: place for place, name in names.items()}
 
 
 def _has_words(name: str, words: list[str]) -> bool:
     return all(word in name.casefold() for word in words)
 
 
-def format_location(where: str) -> str:
+def format_location(place: str) -> str:
     """Format a place as a URL of the built site, else as a path in the checkout.
 
     Raises:
         MissingRequirementError: this installation has no documentation.
     """
-    if (BUILT / "index.html").is_file():
-        path, mark, anchor = get_site_path(where).partition("#")
-        return f"{(BUILT / path).as_uri()}{mark}{anchor}"
+    if (SITE_FOLDER / "index.html").is_file():
+        path, mark, anchor = get_site_path(place).partition("#")
+        return f"{(SITE_FOLDER / path).as_uri()}{mark}{anchor}"
     if not SOURCES.is_dir():
         raise MissingRequirementError(
             "This installation has no documentation. Build it with make site in a checkout."
         )
-    page, mark, anchor = where.partition("#")
+    page, mark, anchor = place.partition("#")
     file = SOURCES / page
     if not file.is_file() and page == _START:
         file = SOURCES.parent / "README.md"
@@ -144,5 +146,5 @@ def format_location(where: str) -> str:
 
 
 def _shorten_path(file: Path) -> str:
-    here = Path.cwd()
-    return str(file.relative_to(here) if file.is_relative_to(here) else file)
+    cwd = Path.cwd()
+    return str(file.relative_to(cwd) if file.is_relative_to(cwd) else file)

@@ -13,11 +13,11 @@ from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Re
 from starlette.routing import BaseRoute, Route
 
 from graphviz_dash.app.hosting.policy import build_content_policy
-from graphviz_dash.documentation import ADDRESS, BUILT, SOURCES, slugify
+from graphviz_dash.documentation import ADDRESS, SITE_FOLDER, SOURCES, build_anchor
 
-_FIRST: Final = "index.html"
+_FIRST_PAGE: Final = "index.html"
 _FOREVER: Final = "public, immutable, max-age=31536000"
-_HASHED: Final = re.compile(r"assets/.*\.[0-9a-f]{8}\.min\.(js|css)")
+_HASHED_FILE: Final = re.compile(r"assets/.*\.[0-9a-f]{8}\.min\.(js|css)")
 """Files with a hash of their content in their names."""
 
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.S)
@@ -48,22 +48,22 @@ def list_routes() -> list[BaseRoute]:
 
 
 async def _redirect_to_first(_: Request) -> RedirectResponse:
-    return RedirectResponse(f"{ADDRESS}/{_FIRST}")
+    return RedirectResponse(f"{ADDRESS}/{_FIRST_PAGE}")
 
 
 def serve_documentation(request: Request) -> Response:
     """Serve a file of the built site, or the page's Markdown without a site; 404 otherwise."""
-    path = request.path_params["path"] or _FIRST
-    if (BUILT / _FIRST).is_file():
+    path = request.path_params["path"] or _FIRST_PAGE
+    if (SITE_FOLDER / _FIRST_PAGE).is_file():
         return _serve_built(path)
     return _serve_unbuilt(path)
 
 
 def _serve_built(path: str) -> Response:
-    file = _find_inside(BUILT, path)
+    file = _find_inside(SITE_FOLDER, path)
     status = 200
     if file is None:
-        file, status = BUILT / "404.html", 404
+        file, status = SITE_FOLDER / "404.html", 404
     if file.suffix == ".html":
         content = file.read_bytes()
         return HTMLResponse(
@@ -71,8 +71,8 @@ def _serve_built(path: str) -> Response:
             status,
             {"content-security-policy": build_content_policy(content), "cache-control": "no-cache"},
         )
-    cached = _FOREVER if _HASHED.fullmatch(path) else "no-cache"
-    return FileResponse(file, status, {"cache-control": cached})
+    cache_control = _FOREVER if _HASHED_FILE.fullmatch(path) else "no-cache"
+    return FileResponse(file, status, {"cache-control": cache_control})
 
 
 def _serve_unbuilt(path: str) -> Response:
@@ -80,7 +80,7 @@ def _serve_unbuilt(path: str) -> Response:
     if picture is not None and picture.suffix in _PICTURES:
         return FileResponse(picture)
     source = _find_inside(SOURCES, f"{path.removesuffix('.html')}.md")
-    if source is None and path == _FIRST:
+    if source is None and path == _FIRST_PAGE:
         source = _find_inside(SOURCES.parent, "README.md") if SOURCES.is_dir() else None
     if source is not None:
         return _build_page(_UNBUILT, render_markdown(source.read_text(encoding="utf-8")), 200)
@@ -114,7 +114,7 @@ def render_markdown(text: str) -> str:
     tokens = reader.parse(_COMMENT.sub("", text))
     for opening, content in pairwise(tokens):
         if opening.type == "heading_open":
-            opening.attrSet("id", escape(slugify(content.content)))
+            opening.attrSet("id", escape(build_anchor(content.content)))
         for child in content.children or ():
             target = child.attrGet("href")
             if isinstance(target, str) and re.match(r"[^:#]+\.md(#|$)", target):

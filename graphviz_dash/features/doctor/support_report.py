@@ -25,7 +25,7 @@ _PACKAGES: Final = (
 
 _QUERY: Final = "name,driver_version,memory.total,compute_cap"
 _TIMEOUT_S: Final = 30
-_REDACTED: Final = "(redacted)"
+_REDACTED_TEXT: Final = "(redacted)"
 
 
 def format_support_report(bundle: Path | None, redact: bool) -> str:
@@ -110,7 +110,7 @@ def _describe_recording(manifest: Manifest, redact: bool) -> list[tuple[str, str
         ("Mode", manifest.mode.value),
         ("Status", manifest.status),
         ("Format", f"version {manifest.version}, written by graphviz-dash {manifest.tool_version}"),
-        ("Workload", _REDACTED if redact else workload.name),
+        ("Workload", _REDACTED_TEXT if redact else workload.name),
         ("Iterations", f"{workload.iterations} timed, {workload.traced_iterations} traced"),
         ("Rank", "none" if manifest.rank is None else str(manifest.rank)),
         ("Graphs", str(files[FileRole.GRAPH])),
@@ -122,11 +122,11 @@ def _describe_recording(manifest: Manifest, redact: bool) -> list[tuple[str, str
         rows.append(("Parameters", ", ".join(parameters) or "none"))
     rows += _describe_environment(manifest.environment)
     for failure in manifest.failures:
-        where = f" at {failure.location}" if failure.location else ""
-        message = _REDACTED if redact else f"{failure.message}{where}"
+        location = f" at {failure.location}" if failure.location else ""
+        message = _REDACTED_TEXT if redact else f"{failure.message}{location}"
         rows.append((f"Failed in the {failure.during.value} pass", f"{failure.error}: {message}"))
     for absent in manifest.absent:
-        rows.append((f"Not available: {absent.fact}", _REDACTED if redact else absent.reason))
+        rows.append((f"Not available: {absent.fact}", _REDACTED_TEXT if redact else absent.reason))
     return rows
 
 

@@ -16,7 +16,7 @@ from tests.test_docs import anchors
 
 @pytest.fixture(autouse=True)
 def _no_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(docs, "BUILT", tmp_path / "nowhere")
+    monkeypatch.setattr(docs, "SITE_FOLDER", tmp_path / "nowhere")
 
 
 def test_every_topic_has_a_section() -> None:
@@ -60,7 +60,7 @@ def test_the_built_site_is_preferred(
         '{"config": {}, "docs": [{"location": "how-to/a.html#b", "title": "Choose sizes", '
         '"text": ""}]}'
     )
-    monkeypatch.setattr(docs, "BUILT", tmp_path)
+    monkeypatch.setattr(docs, "SITE_FOLDER", tmp_path)
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
     assert invoke("docs", "choose", "sizes", "--open").code == 0

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from graphviz_dash.app.hosting import documentation, guard
 from graphviz_dash.app.hosting.access import build_access
 from graphviz_dash.app.hosting.server import list_middleware
-from graphviz_dash.documentation import SOURCES, build_place, build_url, slugify
+from graphviz_dash.documentation import SOURCES, build_anchor, build_place, build_url
 from graphviz_dash.server_settings import ServerSettings
 
 OURS = "http://127.0.0.1:8501"
@@ -30,7 +30,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (site / "assets" / "main.0123abcd.min.css").write_text("a{}")
     (tmp_path / "secret.txt").write_text("secret")
     (site / "link.html").symlink_to(tmp_path / "secret.txt")
-    monkeypatch.setattr(documentation, "BUILT", site)
+    monkeypatch.setattr(documentation, "SITE_FOLDER", site)
     return site
 
 
@@ -77,7 +77,7 @@ def test_another_host_is_refused(built: Path, client: TestClient) -> None:
 class TestWithoutASite:
     @pytest.fixture(autouse=True)
     def _unbuilt(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(documentation, "BUILT", tmp_path / "nowhere")
+        monkeypatch.setattr(documentation, "SITE_FOLDER", tmp_path / "nowhere")
 
     def test_a_page_is_its_markdown_and_says_how_to_build_the_site(
         self, client: TestClient
@@ -115,7 +115,7 @@ class TestWithoutASite:
 
 
 def test_places_and_addresses() -> None:
-    assert slugify("Step time (`ns`), p25 – p75") == "step-time-ns-p25--p75"
+    assert build_anchor("Step time (`ns`), p25 – p75") == "step-time-ns-p25--p75"
     assert build_place("reference/metrics.md", "Step time") == "reference/metrics.md#step-time"
     assert build_url("reference/metrics.md#step-time") == "/docs/reference/metrics.html#step-time"
     assert SOURCES.is_dir()
