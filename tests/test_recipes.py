@@ -22,7 +22,7 @@ BLOCK: Final = re.compile(
 TRIES: Final = {
     "Add a metric": """
         from graphviz_dash.app.cli.main import main
-        assert main(["show", "sample_traces/fork-join/graph"]) == 0
+        assert main(["show", "--all", "sample_traces/fork-join/graph"]) == 0
     """,
     "Add a workload": """
         from collectors.workloads import get_factory_path, load_factory

@@ -74,7 +74,7 @@ def open_regular_file(path: Path, *, follow_links: bool = True) -> IO[bytes]:
     try:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return open(handle, "rb")
+        return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
         raise

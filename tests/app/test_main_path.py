@@ -43,7 +43,7 @@ def compared(name: str) -> dict[str, float]:
 def test_from_the_overview_to_a_node_a_kernel_and_a_trace(
     page: Page, dashboard: str, tmp_path: Path
 ) -> None:
-    page.goto(dashboard)
+    page.goto(f"{dashboard}?view=Cards")
     for name in ("decode", "fork-join", "mlp-train", "sync-in-step", "transformer-train"):
         expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
     expect(page.get_by_text("sync_in_step.py:15").first).to_be_visible()

@@ -207,18 +207,21 @@ def add_compile_launches(figures: Figures, run: RunComparison) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_fact_of_a_sample_has_two_values(name: str) -> None:
-    figures = collect_figures(compared_sample(name))
+    result = compared_sample(name)
+    figures = collect_figures(result)
     assert figures.disagreements == {}
-    assert figures.compared >= 10
+    # A sample without a comparison shows its figures in JSON and tables alone.
+    assert figures.compared >= 10 or result.best is None
 
 
 @pytest.mark.parametrize("paths", PAIRS)
 def test_no_fact_of_a_pair_has_two_values(paths: tuple[str, str]) -> None:
     first, second = (Path(SAMPLES / path) for path in paths)
     pair = load_pair((first, second))
-    figures = collect_figures(compare_runs(pair, pair.runs[0].name))
+    result = compare_runs(pair, pair.runs[0].name)
+    figures = collect_figures(result)
     assert figures.disagreements == {}
-    assert figures.compared >= 10
+    assert figures.compared >= 10 or result.best is None
 
 
 def test_both_memory_changes_stand_together_where_their_signs_differ() -> None:

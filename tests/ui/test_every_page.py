@@ -114,10 +114,10 @@ top.remove()
 """
 
 LAID_OUT: Final = """
-() => [...document.querySelectorAll(".js-plotly-plot")].every(chart =>
+() => [...document.querySelectorAll(".js-plotly-plot")].every(chart => !chart.checkVisibility() ||
   Math.abs(chart.querySelector(".main-svg").getBoundingClientRect().width - chart.clientWidth) < 1)
 """
-"""Whether every chart is as wide as its place: they follow it some frames later."""
+"""True once every visible chart is as wide as its place: charts follow it some frames later."""
 
 COVERED: Final = """
 () => {

@@ -288,7 +288,7 @@ def pack(kind: str, values: Sequence[Any]) -> bytes:
     return struct.pack(f"{len(values)}{kind}", *values)
 
 
-def _number_process(process: int | str) -> int | str:
+def _number_process(process: Any) -> Any:
     """Number a process of a merged trace, such as ``[TP00] 100``, by a hash below -1.
 
     A hash is the same in each process that reads the trace. Other text stays.

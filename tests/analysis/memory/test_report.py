@@ -79,8 +79,8 @@ def test_the_difference_is_the_sum_of_its_parts(experiment: Experiment) -> None:
     assert change.activation_overhead == pytest.approx((63 - 40) / 40)
     assert result.get_difference("eager") is None
     assert describe_memory_cost(result) == (
-        "eager uses 600 MiB of device memory; compared with it: graph +24.0 MiB (its activations "
-        "+57.5%)"
+        "eager uses 600 MiB of device memory in steady state. Peak memory: graph +64.0 MiB. "
+        "Steady-state memory: graph +24.0 MiB. Activations: graph +57.5%."
     )
 
 
@@ -97,8 +97,8 @@ def test_without_the_process_only_what_the_allocator_holds_is_compared(
     assert "may use the device" in graph["device_memory_change"].missing.reason
     assert graph["iterate_reserved_change"].value == 20 * MIB
     assert describe_memory_cost(compare_memory(result)) == (
-        "eager uses 600 MiB of device memory; compared with it: graph +20.0 MiB (its activations "
-        "+57.5%)"
+        "eager uses 600 MiB of device memory in steady state. Peak memory: graph +64.0 MiB. "
+        "Steady-state memory: graph +20.0 MiB. Activations: graph +57.5%."
     )
 
 

@@ -103,7 +103,7 @@ def test_the_slowest_rank_stands_for_its_mode(tmp_path: Path) -> None:
     assert result.best.name == "graph-rank0"
     assert result.best.baseline == "eager-rank0"
     assert result["graph-rank1"].baseline == "eager-rank1"
-    assert build_headline(result).startswith("graph-rank0 is 2.00x faster than eager-rank0")
+    assert build_headline(result).startswith("Yes: graph-rank0 is 2.00x faster than eager-rank0")
     assert build_headline(result).endswith("; the slowest of 2 ranks")
 
 

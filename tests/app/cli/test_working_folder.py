@@ -62,6 +62,7 @@ _COMMANDS: Final[dict[str, tuple[list[str], ...]]] = {
     "validate": ([_GRAPH],),
     "cache": ([], ["--clear"]),
     "completion": (["bash"],),
+    "docs": ([],),
     "calibrate": ([str(SAMPLES), "-o", "cal.json"],),
 }
 """Arguments of each command. test_serve.py starts a server in such a folder."""

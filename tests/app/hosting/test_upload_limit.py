@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.applications import Starlette
@@ -128,7 +129,9 @@ def test_a_cancelled_upload_is_not_held(client: TestClient, held: HeldUploads) -
         await Request(scope, receive, send).body()
 
     for _ in range(20):
-        asyncio.run(_cancel(UploadLimit(read_all), 9))
+        # Another thread: Playwright's event loop may run in this one.
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(asyncio.run, _cancel(UploadLimit(read_all), 9)).result()
     assert client.put(f"{FILE}2", content=b"x" * 9, headers=ME).status_code == 204
 
 

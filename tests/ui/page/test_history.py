@@ -88,7 +88,7 @@ def test_a_link_is_one_step_of_the_history_and_keeps_the_document(new_tab: Page,
     new_tab.evaluate("window.marked = history.length")
     new_tab.locator(".card").get_by_role("link", name="step", exact=True).click()
     at(new_tab, "/compare?experiment=step")
-    expect(new_tab.locator("table.figures")).to_be_visible()
+    expect(new_tab.locator("table.figures").first).to_be_visible()
     idle(new_tab)
     assert new_tab.evaluate("history.length - window.marked") == 1
     new_tab.go_back()

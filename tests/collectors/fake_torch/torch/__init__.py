@@ -249,6 +249,9 @@ class _Profile:
     def events(self) -> Any:
         return self.result.events()
 
+    def export_chrome_trace(self, path: str) -> None:
+        self.result.save(path)
+
     def __enter__(self) -> Any:
         self.start()
         return self

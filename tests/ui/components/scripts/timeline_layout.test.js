@@ -26,6 +26,8 @@ const LOST = {
   total: [0, 0],
   most: 0,
   text: "",
+  cause: "",
+  work: 0,
 };
 
 test("nothing overlaps: every row begins below the one before", () => {
