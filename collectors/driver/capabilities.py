@@ -27,7 +27,7 @@ _INSTANTIATED: Final = "CUDA_GRAPH_INSTANTIATE_"
 _UPDATED: Final = "CU_GRAPH_EXEC_UPDATE_"
 
 
-def test_device_launch(graph: Any, positions: NodePositions) -> DriverResult:
+def try_device_launch(graph: Any, positions: NodePositions) -> DriverResult:
     """Test whether the driver instantiates ``graph`` for device launches; the executable is
     destroyed."""
     params = driver.CUDA_GRAPH_INSTANTIATE_PARAMS()
@@ -55,7 +55,7 @@ def uses_dynamic_parallelism(params: Any, node: Any) -> bool | None:
     try:
         node_copy = call(driver.cuGraphAddKernelNode, graph, None, 0, params)
         call(driver.cuGraphKernelNodeCopyAttributes, node_copy, node)
-        response = test_device_launch(graph, {})
+        response = try_device_launch(graph, {})
     except DriverError:
         return None
     finally:
@@ -88,7 +88,7 @@ def _update_executable(executable: Any, graph: Any) -> _UpdateInfo:
     return info
 
 
-def test_update(
+def try_update(
     source: tuple[str, Any], target: tuple[str, Any], positions: NodePositions, repeats: int
 ) -> GraphUpdate:
     """Test and time updating an executable of graph ``of`` to graph ``by``, next to instantiation.

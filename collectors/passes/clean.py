@@ -13,7 +13,7 @@ import msgspec
 from cuda.bindings import driver
 
 from collectors.allocator.statistics import read_memory_use
-from collectors.driver.capabilities import test_update
+from collectors.driver.capabilities import try_update
 from collectors.driver.topology import read_graph_with_positions
 from collectors.passes.capture_listener import record_captures
 from collectors.passes.executor import CostListener, get_absent_facts, prepare_step
@@ -62,7 +62,7 @@ def _measure_updates(handles: Mapping[str, int]) -> GraphUpdates:
     with disable_gc():
         return GraphUpdates(
             tuple(
-                test_update(
+                try_update(
                     (source, graphs[source]), (target, graphs[target]), positions[target], _UPDATES
                 )
                 for source, target in permutations(graphs, 2)

@@ -11,7 +11,7 @@ from torch.profiler import profile, record_function
 
 from collectors.allocator.extents import Segment
 from collectors.allocator.history import end_recording, read_segments, start_recording
-from collectors.driver.capabilities import SWITCHABLE, is_node_enabled, test_device_launch
+from collectors.driver.capabilities import SWITCHABLE, is_node_enabled, try_device_launch
 from collectors.driver.node_operands import find_extent
 from collectors.driver.operands import AllocationResolver, list_live_extents
 from collectors.driver.topology import read_graph_with_positions
@@ -63,7 +63,7 @@ class TopologyReader:
         )
         # torch.compile's CUDA graph trees make an empty capture once to create their memory pool.
         if graphs[0].nodes:
-            device_launch = test_device_launch(driver.CUgraph(handle), nodes_of_handles)
+            device_launch = try_device_launch(driver.CUgraph(handle), nodes_of_handles)
             self.graphs += (replace(graphs[0], device_launch=device_launch), *graphs[1:])
             self._handles[graph_id] = {
                 index: node

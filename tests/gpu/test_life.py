@@ -20,7 +20,7 @@ driver = pytest.importorskip("cuda.bindings.driver", reason="needs cuda-python")
 
 from collectors.collection.environment import read_environment
 from collectors.driver.calls import call
-from collectors.driver.capabilities import is_node_enabled, test_device_launch, test_update
+from collectors.driver.capabilities import is_node_enabled, try_device_launch, try_update
 from collectors.driver.topology import read_graph, read_graph_with_positions
 from collectors.passes.capture_listener import get_executable, record_captures
 from collectors.passes.modes import VariantReplays, prepare_mode
@@ -119,7 +119,7 @@ def test_the_driver_agrees_on_what_can_be_launched_from_the_device(cases: Cases,
     with create_graph() as builder:
         build(cases, builder)
         graphs, places = read_graph_with_positions(int(builder.graph), "graph-0")
-        answer = test_device_launch(builder.graph, places)
+        answer = try_device_launch(builder.graph, places)
     found = check_device_launch_rules(graphs, read_environment())
     assert found.verdict is expected, found
     assert (answer.result == "SUCCESS") is (expected is DeviceLaunchVerdict.YES), answer
@@ -150,7 +150,7 @@ def test_a_kernel_that_launches_kernels_is_told_from_one_that_does_not(
         assert getattr(facts["plain"], "dynamic_parallelism", None) is False
         handles = {"nested": nested.graph, "plain": plain.graph}
         for of, by in permutations(handles, 2):
-            said = test_update((of, handles[of]), (by, handles[by]), graphs[by][1], 1)
+            said = try_update((of, handles[of]), (by, handles[by]), graphs[by][1], 1)
             found = predict_update(graphs[of][0], graphs[by][0])
             assert (found.violation.result if found.violation else "SUCCESS") == said.answer.result
 
@@ -161,14 +161,14 @@ class Handles:
     def __init__(self) -> None:
         self.of: dict[str, int] = {}
 
-    def begins(self, graph_id: str) -> None: ...
+    def on_capture_start(self, graph_id: str) -> None: ...
 
-    def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+    def on_capture_end(self, graph_id: str, handle: int, capture_ns: int) -> None:
         self.of[graph_id] = handle
 
-    def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None: ...
+    def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None: ...
 
-    def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None: ...
+    def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None: ...
 
 
 def test_every_pair_of_variants_is_predicted_as_the_driver_answers() -> None:
@@ -182,7 +182,7 @@ def test_every_pair_of_variants_is_predicted_as_the_driver_answers() -> None:
     results = set()
     for of, by in permutations(read, 2):
         graphs = driver.CUgraph(listener.of[of]), driver.CUgraph(listener.of[by])
-        said = test_update((of, graphs[0]), (by, graphs[1]), read[by][1], 2)
+        said = try_update((of, graphs[0]), (by, graphs[1]), read[by][1], 2)
         found = predict_update(read[of][0], read[by][0])
         assert found.is_accepted is (said.answer.result == "SUCCESS"), (of, by, said, found)
         results.add(said.answer.result)

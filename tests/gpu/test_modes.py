@@ -149,16 +149,16 @@ def test_the_recorder_leaves_torch_as_it_was() -> None:
         def __init__(self) -> None:
             self.told: list[str] = []
 
-        def begins(self, graph_id: str) -> None:
+        def on_capture_start(self, graph_id: str) -> None:
             self.told.append(f"{graph_id} begins")
 
-        def captured(self, graph_id: str, handle: int, capture_ns: int) -> None:
+        def on_capture_end(self, graph_id: str, handle: int, capture_ns: int) -> None:
             self.told.append(f"{graph_id} captured")
 
-        def instantiated(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
+        def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
             self.told.append(f"{graph_id} instantiated")
 
-        def launched(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
+        def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
             self.told.append(f"{graph_id} launched")
 
     original = torch.cuda.CUDAGraph
