@@ -27,16 +27,16 @@ def build_anchor(heading: str) -> str:
 
 
 def build_place(page: str, heading: str = "") -> str:
-    """Build the place of ``heading`` on ``page``, or of the page itself."""
+    """Build the location of ``heading`` on ``page``, or of the page itself."""
     return f"{page}#{build_anchor(heading)}" if heading else page
 
 
-def get_site_path(place: str) -> str:
-    """Convert a place to a path in the built site."""
-    page, mark, anchor = place.partition("#")
+def get_site_path(location: str) -> str:
+    """Convert a location to a path in the built site."""
+    page, mark, anchor = location.partition("#")
     return f"{page.removesuffix('.md')}.html{mark}{anchor}"
 
 
-def build_url(place: str) -> str:
-    """Build the URL of a place on the dashboard's server."""
-    return f"{ADDRESS}/{get_site_path(place)}"
+def build_url(location: str) -> str:
+    """Build the URL of a location on the dashboard's server."""
+    return f"{ADDRESS}/{get_site_path(location)}"

@@ -69,9 +69,9 @@ def docs_command(topic: tuple[str, ...], opens: bool) -> None:
             "Run graphviz-dash docs without a topic for the start of the documentation.",
         )
     if len(places) > 1 and not opens:
-        table = create_table("topic", "place")
-        for name, place in list(places.items())[:_MAX_MATCHES]:
-            table.add_row(build_cell(name), build_cell(format_location(place)))
+        table = create_table("topic", "location")
+        for name, location in list(places.items())[:_MAX_MATCHES]:
+            table.add_row(build_cell(name), build_cell(format_location(location)))
         print_table(table)
         print_more(len(places), _MAX_MATCHES)
         return
@@ -113,32 +113,32 @@ def list_headings() -> dict[str, str]:
 def find_topics(query: str) -> dict[str, str]:
     """Find the places of a topic: an equal name, else all names that contain every word."""
     topics, words = list_topics(), query.casefold().split()
-    for name, place in topics.items():
+    for name, location in topics.items():
         if name.casefold() == query.casefold():
-            return {name: place}
+            return {name: location}
     candidates = topics | list_headings()
-    names = {place: name for name, place in candidates.items() if _has_words(name, words)}
-    return {name: place for place, name in names.items()}
+    names = {location: name for name, location in candidates.items() if _has_words(name, words)}
+    return {name: location for location, name in names.items()}
 
 
 def _has_words(name: str, words: list[str]) -> bool:
     return all(word in name.casefold() for word in words)
 
 
-def format_location(place: str) -> str:
-    """Format a place as a URL of the built site, else as a path in the checkout.
+def format_location(location: str) -> str:
+    """Format a location as a URL of the built site, else as a path in the checkout.
 
     Raises:
         MissingRequirementError: this installation has no documentation.
     """
     if (SITE_FOLDER / "index.html").is_file():
-        path, mark, anchor = get_site_path(place).partition("#")
+        path, mark, anchor = get_site_path(location).partition("#")
         return f"{(SITE_FOLDER / path).as_uri()}{mark}{anchor}"
     if not SOURCES.is_dir():
         raise MissingRequirementError(
             "This installation has no documentation. Build it with make site in a checkout."
         )
-    page, mark, anchor = place.partition("#")
+    page, mark, anchor = location.partition("#")
     file = SOURCES / page
     if not file.is_file() and page == _START:
         file = SOURCES.parent / "README.md"

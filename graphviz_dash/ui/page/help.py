@@ -16,9 +16,9 @@ def format_page_heading(page: str, content: str) -> str:
     )
 
 
-def format_docs_link(place: str, content: str, label: str = "", kind: str = "to-docs") -> str:
+def format_docs_link(location: str, content: str, label: str = "", kind: str = "to-docs") -> str:
     """Format a link to the documentation around ``content``, which is markup; opens a new tab."""
-    attributes = {"href": build_url(place), "target": "_blank"}
+    attributes = {"href": build_url(location), "target": "_blank"}
     if label:
         attributes |= {"title": label, "aria-label": label}
     return format_element("a", content, kind, **attributes)
