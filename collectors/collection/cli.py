@@ -159,6 +159,14 @@ replays and steps are recorded, and some steps are traced.
     "CUPTI by graph and by node; and without any tool.",
 )
 @click.option(
+    "--limits/--no-limits",
+    "limits",
+    default=True,
+    show_default=True,
+    help="Record the limits of the GPU: measured once per version of driver and torch, in about "
+    "10 s.",
+)
+@click.option(
     "--skip",
     default=SKIP,
     show_default=True,
@@ -206,6 +214,7 @@ def collect(
     timeout: int | None,
     node_ids: bool,
     observers: bool,
+    limits: bool,
     skip: int,
     steps: int,
     window_replays: int,
@@ -237,6 +246,7 @@ def collect(
                 window_replays=window_replays,
                 window_seconds=window_seconds,
                 attribute=attribute,
+                measures_limits=limits,
                 typed=_format_command(None),
             )
         )
@@ -259,6 +269,7 @@ def collect(
             node_ids=node_ids,
             observers=observers,
             name=name,
+            measures_limits=limits,
         ),
         context,
     )

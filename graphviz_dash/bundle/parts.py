@@ -32,6 +32,7 @@ from graphviz_dash.bundle.part_checks import (
 )
 from graphviz_dash.bundle.schema import MAX_PART_BYTES, MAX_TRACE_BYTES
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
@@ -117,6 +118,7 @@ LOOP: Final = JsonPart(FileRole.LOOP, "loop.json.gz", ProgramLoop, check_loop, i
 COMPILATION: Final = JsonPart(
     FileRole.COMPILATION, "compilation.json.gz", Compilation, check_compilation, is_compressed=True
 )
+CEILINGS: Final = JsonPart(FileRole.CEILINGS, "ceilings.json", Ceilings)
 
 JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     CLEAN,
@@ -131,6 +133,7 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     LOOP,
     PARALLEL,
     COMPILATION,
+    CEILINGS,
 )
 """Parts that occur at most once per bundle."""
 

@@ -18,6 +18,7 @@ from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.timings import CleanTimings, Nanoseconds
 
 if TYPE_CHECKING:
+    from graphviz_dash.model.ceilings import Ceilings
     from graphviz_dash.model.compilation import Compilation
     from graphviz_dash.model.loop import ProgramLoop
     from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
-FORMAT_VERSION: Final = 6
+FORMAT_VERSION: Final = 7
 
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -147,6 +148,7 @@ class FileRole(StrEnum):
     LOOP = "loop"
     PARALLEL = "parallel"
     COMPILATION = "compilation"
+    CEILINGS = "ceilings"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -313,7 +315,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-run"]
     """Name of the format."""
-    version: Literal[1, 2, 3, 4, 5, 6]
+    version: Literal[1, 2, 3, 4, 5, 6, 7]
     """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the bundle."""
@@ -444,6 +446,8 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """Step times under each observer."""
     compilation: Compilation | None = None
     """Results of torch.compile for the step or the program."""
+    ceilings: Ceilings | None = None
+    """Measured limits of the GPU."""
 
 
 class Run(RunParts, frozen=True, kw_only=True):

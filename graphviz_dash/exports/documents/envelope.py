@@ -10,6 +10,7 @@ VERSIONS: Final = {
     "compile": 2,
     "diff": 2,
     "doctor": 2,
+    "efficiency": 1,
     "fleet": 2,
     "gate": 2,
     "import": 1,

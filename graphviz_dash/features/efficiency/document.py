@@ -1,0 +1,199 @@
+"""Build the JSON of ``graphviz-dash efficiency`` (docs/reference/json.md); times in ns."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from graphviz_dash.exports.documents.values import (
+    Bytes,
+    Count,
+    Fraction,
+    Ns,
+    Sentence,
+    convert_value,
+    get_reason,
+    simplify_number,
+)
+from graphviz_dash.features.efficiency.analysis.advice import Advice
+from graphviz_dash.features.efficiency.analysis.ceilings_choice import ChosenCeilings
+from graphviz_dash.features.efficiency.analysis.limits import UnitLimit
+from graphviz_dash.features.efficiency.analysis.rates import Rates
+from graphviz_dash.features.efficiency.analysis.report import (
+    EfficiencyGroup,
+    EfficiencyReport,
+    GroupKey,
+    group_limits,
+)
+from graphviz_dash.features.efficiency.narrative import (
+    REMEDY_INSTRUCTIONS,
+    describe_efficiency,
+    format_remedy_title,
+)
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.ceilings import Pipe, Traffic
+
+
+class LimitsDocument(TypedDict):
+    """Measured limits of the GPU; rates per second."""
+
+    gpu: str
+    origin: str
+    measured: str
+    copy_bytes_per_second: float
+    l2_copy_bytes_per_second: float
+    flops_per_second: dict[str, float]
+    empty_kernel: Ns
+
+
+class CallDocument(TypedDict):
+    """Time and limit of one operator call."""
+
+    operator: str | None
+    kernel: str
+    module: str | None
+    source: str | None
+    nodes: list[Count]
+    time: Ns
+    limit: Ns | None
+    share: Fraction | None
+    above: Ns
+    limited_by: str | None
+    read: Bytes | None
+    written: Bytes | None
+    bound: str | None
+    flops: int | None
+    pipe: str | None
+    unknown: Sentence | None
+
+
+class EfficiencyGroupDocument(TypedDict):
+    """Operator calls with a common operator, module or source line."""
+
+    name: str
+    calls: Count
+    kernels: Count
+    time: Ns
+    above: Ns
+    unknown: Ns
+
+
+class AdviceDocument(TypedDict):
+    """A recommendation with its predicted saving per replay."""
+
+    remedy: str
+    title: Sentence
+    instruction: Sentence
+    operators: list[str]
+    kernels: Count
+    groups: Count
+    time: Ns
+    saving: Ns
+    saving_low: Ns
+    saving_high: Ns
+    module: str | None
+    source: str | None
+
+
+class EfficiencyDocument(TypedDict):
+    """Distance of a graph or an eager step from the limits of the GPU."""
+
+    run: str
+    graph: str | None
+    sentence: Sentence
+    time: Ns
+    near_limit: Ns
+    above_limit: Ns
+    unknown: Ns
+    limits: LimitsDocument | None
+    no_limits: Sentence | None
+    by_operator: list[EfficiencyGroupDocument]
+    by_module: list[EfficiencyGroupDocument]
+    by_line: list[EfficiencyGroupDocument]
+    advice: list[AdviceDocument]
+    calls: list[CallDocument]
+
+
+def build_efficiency_document(run: str, report: EfficiencyReport) -> EfficiencyDocument:
+    """Build the document of one graph or step of a run."""
+    groups = {key: list(map(_build_group, group_limits(report, key))) for key in GroupKey}
+    return {
+        "run": run,
+        "graph": report.graph,
+        "sentence": describe_efficiency(report),
+        "time": report.time_ns,
+        "near_limit": report.near_ns,
+        "above_limit": report.above_ns,
+        "unknown": report.time_ns - report.known_ns,
+        "limits": convert_value(report.chosen, _build_limits),
+        "no_limits": get_reason(report.chosen) if isinstance(report.chosen, Missing) else None,
+        "by_operator": groups[GroupKey.OPERATOR],
+        "by_module": groups[GroupKey.MODULE],
+        "by_line": groups[GroupKey.LINE],
+        "advice": [_build_advice(advice) for advice in report.advice],
+        "calls": [_build_call(report, limit) for limit in report.limits],
+    }
+
+
+def _build_limits(chosen: ChosenCeilings) -> LimitsDocument:
+    rates = Rates(chosen.ceilings)
+    flops = {pipe.value: rates.get_flop_rate(pipe) for pipe in Pipe}
+    return {
+        "gpu": chosen.ceilings.gpu.name,
+        "origin": chosen.origin.value,
+        "measured": chosen.ceilings.created,
+        "copy_bytes_per_second": rates.compute_bandwidth(Traffic.COPY, cached=False),
+        "l2_copy_bytes_per_second": rates.compute_bandwidth(Traffic.COPY, cached=True),
+        "flops_per_second": {name: rate for name, rate in flops.items() if rate is not None},
+        "empty_kernel": rates.launch_ns,
+    }
+
+
+def _build_group(group: EfficiencyGroup) -> EfficiencyGroupDocument:
+    return {
+        "name": group.name,
+        "calls": group.calls,
+        "kernels": group.kernels,
+        "time": group.time_ns,
+        "above": group.above_ns,
+        "unknown": group.unknown_ns,
+    }
+
+
+def _build_advice(advice: Advice) -> AdviceDocument:
+    return {
+        "remedy": advice.remedy.value,
+        "title": format_remedy_title(advice.remedy),
+        "instruction": REMEDY_INSTRUCTIONS[advice.remedy],
+        "operators": list(advice.operators),
+        "kernels": advice.kernels,
+        "groups": len(advice.groups),
+        "time": advice.time_ns,
+        "saving": advice.saving_ns,
+        "saving_low": advice.low_ns,
+        "saving_high": advice.high_ns,
+        "module": advice.module,
+        "source": advice.source,
+    }
+
+
+def _build_call(report: EfficiencyReport, limit: UnitLimit) -> CallDocument:
+    unit, work = limit.unit, limit.unit.work
+    origin = report.items[unit.items[0]].origin
+    return {
+        "operator": None if origin is None else origin.call_operator or origin.op,
+        "kernel": limit.name,
+        "module": None if origin is None else origin.module,
+        "source": None if origin is None else origin.source,
+        "nodes": [report.items[position].index for position in unit.items],
+        "time": simplify_number(limit.time_ns),
+        "limit": simplify_number(limit.limit_ns),
+        "share": limit.share,
+        "above": limit.above_ns,
+        "limited_by": None if limit.term is None else limit.term.value,
+        "read": None if work is None else work.read_bytes,
+        "written": None if work is None else work.written_bytes,
+        "bound": None if work is None else work.bound.value,
+        "flops": None if work is None else work.flops,
+        "pipe": None if limit.pipe is None else limit.pipe.value,
+        "unknown": unit.missing,
+    }
