@@ -15,6 +15,7 @@ from graphviz_dash.app.cli.examples import EXAMPLES
 from graphviz_dash.bundle.parts import PATHS_BY_ROLE, format_graph_path
 from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.model import (
+    ceilings,
     compilation,
     doctor,
     graph,
@@ -35,6 +36,7 @@ from scripts.reference.commands import list_commands
 from scripts.reference.pages import FOLDER, format_page, list_pages
 
 MODULES = (
+    ceilings,
     run,
     timings,
     graph,

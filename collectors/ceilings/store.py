@@ -21,6 +21,8 @@ from graphviz_dash.model.run import Environment
 
 COMMAND: Final = (*PYTHON, "-m", "collectors.ceilings.measure")
 _TIMEOUT_S: Final = 120
+_CACHE_VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
+"""Environment variable that is ``off`` if nothing may be kept."""
 
 
 def load_or_measure(environment: Environment) -> Ceilings:
@@ -97,6 +99,8 @@ def _find_cause(process: subprocess.CompletedProcess[str]) -> str:
 
 
 def _get_folder() -> Path | None:
+    if os.environ.get(_CACHE_VARIABLE, "").lower() == "off":
+        return None
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         folder = Path(base) if os.path.isabs(base) else Path.home() / ".cache"

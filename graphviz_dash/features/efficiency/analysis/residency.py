@@ -33,7 +33,7 @@ def estimate_cached_shares(
             hot = sum(
                 operand.bytes
                 for operand in ranges
-                if operand in last_use and used - last_use[operand] + operand.bytes <= capacity
+                if operand in last_use and used - last_use[operand] <= capacity
             )
             used += total
             for operand in ranges:
