@@ -82,7 +82,13 @@ def find_advice(
     multiprocessors: int | None = None,
 ) -> tuple[Advice, ...]:
     """Find recommendations, largest saving first."""
-    search = Search(items, limits, rates, multiprocessors or rates.ceilings.gpu.multiprocessors)
+    search = Search(
+        items,
+        limits,
+        rates,
+        multiprocessors or rates.ceilings.gpu.multiprocessors,
+        any(item.origin is not None and item.origin.phase == "backward" for item in items),
+    )
     free = set(range(len(limits)))
     groups: list[AdviceGroup] = []
     for rule in _RULES:

@@ -38,6 +38,8 @@ class Rates:
     def compute_memory_ns(self, read: float, written: float, *, cached: bool) -> float:
         """Compute the time to read and write bytes in device memory, or in L2, in ns.
 
+        L2 is never slower than device memory.
+
         Equal numbers of bytes read and written take as long as a copy; the remaining bytes take as
         long as a kernel that only reads or only writes.
         """
@@ -46,11 +48,17 @@ class Rates:
             return 0.0
         paired = 2 * min(read, written)
         remaining = Traffic.READ if read >= written else Traffic.WRITE
-        copy_ns = _interpolate(self._curves[Traffic.COPY, cached], total)
+        copy_ns = self._interpolate(Traffic.COPY, total, cached=cached)
         if paired == total:
             return copy_ns
-        remaining_ns = _interpolate(self._curves[remaining, cached], total)
+        remaining_ns = self._interpolate(remaining, total, cached=cached)
         return (paired * copy_ns + (total - paired) * remaining_ns) / total
+
+    def _interpolate(self, traffic: Traffic, size: float, *, cached: bool) -> float:
+        uncached_ns = _interpolate(self._curves[traffic, False], size)
+        if not cached:
+            return uncached_ns
+        return min(uncached_ns, _interpolate(self._curves[traffic, True], size))
 
     def get_flop_rate(self, pipe: Pipe, *, is_matrix: bool = True) -> float | None:
         """Return operations per second; None if not measured."""

@@ -81,11 +81,16 @@ CASES: list[tuple[OperatorCall, str, tuple[int, int, int]]] = [
     (call("mul", tensor(8, dtype=BF16), tensor()), POINTWISE, (16 + 4, 16, 0)),
     (call("add_", tensor(8), tensor(8)), POINTWISE, (64, 32, 0)),
     (call("uniform_", tensor(8), 0.0, 1.0), "distribution_elementwise_grid", (0, 32, 0)),
-    # The result is an argument.
+    # The result is an argument, which the operator may resize first.
+    (call("abs", tensor(8), tensor(0)), POINTWISE, (32, 32, 0)),
     (call("mul", tensor(8), tensor(8), tensor(8)), POINTWISE, (64, 32, 0)),
     (call("copy_", tensor(8, dtype=HALF), tensor(8)), POINTWISE, (32, 16, 0)),
     (call("fill_", tensor(8, dtype=LONG), 0), POINTWISE, (0, 64, 0)),
     (call("arange", 2, 10, 3, tensor(0, dtype=LONG)), POINTWISE, (0, 24, 0)),
+    # The lower triangle of 3 rows and 4 columns has 6 values, with one more diagonal 9.
+    (call("tril", tensor(3, 4), 0), "triu_tril_kernel", (24, 48, 0)),
+    (call("tril", tensor(3, 4), 1), "triu_tril_kernel", (36, 48, 0)),
+    (call("triu", tensor(3, 4), 0), "triu_tril_kernel", (36, 48, 0)),
     # Reductions.
     (call("sum", tensor(4, 8), [0], True), "reduce_kernel", (128, 32, 0)),
     (call("sum", tensor(4, 8), None), "reduce_kernel", (128, 4, 0)),

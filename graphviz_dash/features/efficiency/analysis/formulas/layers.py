@@ -98,11 +98,11 @@ def _nll_loss(call: OperatorCall) -> Work | None:
 
 
 def _nll_loss_backward(call: OperatorCall) -> Work | None:
-    """``nll_loss_backward(grad_output, self, target, ...)`` fills the gradient with zeros."""
-    scores, target = call.get_tensor(1), call.get_tensor(2)
-    if scores is None or target is None:
+    """``nll_loss_backward(grad_output, self, target, ...)`` writes one value per target."""
+    target = call.get_tensor(2)
+    if target is None:
         return None
-    return Work(measure_tensor(target), scores.elements * (scores.element_bytes or 0))
+    return Work(measure_tensor(target), target.elements * _SECTOR_BYTES, Bound.LOWER)
 
 
 def _select(index: int) -> Formula:
@@ -282,6 +282,7 @@ FORMULAS: Final[dict[str, Formula]] = {
     "scatter_add_": _scatter(2, 3, reads_target=True),
     "index_add_": _scatter(2, 3, reads_target=True),
     "index_copy_": _scatter(2, 3, reads_target=False),
+    "_index_put_impl_": _scatter(1, 2, reads_target=True),
     "embedding_dense_backward": _embedding_backward,
     "sort": _sort,
     "argsort": _sort,

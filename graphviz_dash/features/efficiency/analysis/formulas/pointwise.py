@@ -41,6 +41,9 @@ def compute_pointwise(call: OperatorCall) -> Work | None:
         target = tensors[0]
         read = tensors[1:] if _WRITE_ONLY.fullmatch(call.name) else tensors
         return _build(read, target.elements, target.dtype)
+    if len(tensors) > 1 and not tensors[-1].elements and tensors[0].elements:
+        # An empty result that the operator resizes.
+        tensors = tensors[:-1]
     operands = tensors[: _OPERANDS.get(call.name, len(tensors))]
     shape = _broadcast(operands)
     if shape is None:
@@ -144,6 +147,21 @@ def _read_and_write(call: OperatorCall) -> Work | None:
     return None if tensor is None else _build((tensor,), tensor.elements, tensor.dtype)
 
 
+def _keep_triangle(call: OperatorCall) -> Work | None:
+    """``tril(self, diagonal)`` reads the kept values only."""
+    tensor, diagonal = call.get_tensor(0), call.get_integer(1) or 0
+    if tensor is None or tensor.element_bytes is None or len(tensor.shape) < 2:
+        return None
+    rows, columns = tensor.shape[-2:]
+    first = min(max(0, 1 + diagonal), columns)
+    square = min(rows, columns)
+    below = square * (square + 1) // 2 + max(0, rows - square) * columns
+    kept = below if not diagonal else min(rows * columns, max(0, below + rows * (first - 1)))
+    kept = kept if call.name == "tril" else rows * columns - kept + square
+    batch = tensor.elements // max(1, rows * columns)
+    return Work(batch * kept * tensor.element_bytes, tensor.elements * tensor.element_bytes)
+
+
 def _fill(call: OperatorCall) -> Work | None:
     tensor = call.get_tensor(0)
     return None if tensor is None else Work(0, measure_tensor(tensor))
@@ -161,8 +179,8 @@ FORMULAS: Final[dict[str, Formula]] = {
     **dict.fromkeys(("argmax", "argmin"), _argument_reduce),
     **dict.fromkeys(("max", "min"), partial(_reduce, index_bytes=8)),
     **dict.fromkeys(
-        ("cumsum", "_cumsum", "cumprod", "tril", "triu", "roll", "flip", "logcumsumexp"),
-        _read_and_write,
+        ("cumsum", "_cumsum", "cumprod", "roll", "flip", "logcumsumexp"), _read_and_write
     ),
+    **dict.fromkeys(("tril", "triu"), _keep_triangle),
 }
 """Formulas by operator. Other elementwise operators are told by their kernels."""

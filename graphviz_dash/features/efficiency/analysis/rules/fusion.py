@@ -120,7 +120,10 @@ def _continues(search: Search, first: int, second: int) -> bool:
         return shared
     call = search.get_call(second)
     written = search.limits[first].unit.work
-    if call is None or written is None or search.get_operator(first) == call.name:
+    if call is None or written is None:
+        return False
+    if call.name.endswith("_") and search.get_operator(first) == call.name:
+        # Equal operators in place, such as those for each parameter, work on different tensors.
         return False
     return any(
         tensor.elements * (tensor.element_bytes or 0) == written.written_bytes
@@ -132,8 +135,8 @@ def _continues(search: Search, first: int, second: int) -> bool:
 def _build_chain(search: Search, chain: tuple[int, ...]) -> AdviceGroup:
     """Predict the saving of one kernel for a chain.
 
-    Intermediate results are no longer read. They are no longer written either, unless something
-    else uses them later, as a backward does.
+    Intermediate results are neither read nor written. In the forward of a step with a backward,
+    some of them may still be written for it.
     """
     works = [work for index in chain if (work := search.limits[index].unit.work) is not None]
     passed = sum(min(first.written_bytes, second.read_bytes) for first, second in pairwise(works))
@@ -143,6 +146,8 @@ def _build_chain(search: Search, chain: tuple[int, ...]) -> AdviceGroup:
     compute = search.rates.compute_memory_ns
     kept_ns = compute(read, written, cached=cached)
     least_ns = compute(read, max(0, written - passed), cached=cached)
+    if not (search.get_phase(chain[0]) == "forward" and search.has_backward):
+        kept_ns = least_ns
     savings = subtract_limit(search.measure_time(chain), kept_ns, search.rates.launch_ns, least_ns)
     return AdviceGroup(Remedy.FUSE, chain, savings)
 

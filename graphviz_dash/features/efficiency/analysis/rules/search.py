@@ -66,6 +66,8 @@ class Search(Struct, frozen=True):
     """Rates of the GPU."""
     multiprocessors: int
     """Number of multiprocessors."""
+    has_backward: bool
+    """True if a backward uses results of the forward."""
 
     def get_call(self, index: int) -> OperatorCall | None:
         """Return the operator call; None if unknown."""
