@@ -111,7 +111,7 @@ def build_compile_document(report: CompileReport) -> CompileDocument:
         "sentence": summarize_compilation(report),
         "step": simplify_number(clean_ns),
         "step_reason": get_reason(step_ns),
-        "traced_step": None if timed is None else timed.traced_ns,
+        "traced_step": None if timed is None else timed.median_ns,
         "remainder": None
         if timed is None or clean_ns is None
         else timed.compute_remainder_ns(clean_ns),
