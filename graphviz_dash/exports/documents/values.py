@@ -18,16 +18,16 @@ from graphviz_dash.model.absence import Missing
 
 if TYPE_CHECKING:
     Number: TypeAlias = float
-    Whole: TypeAlias = float
+    RoundedNumber: TypeAlias = float
 else:
     # msgspec passes these two types to the hooks below.
     Number: TypeAlias = Real
     """A number, written without a fraction if it is whole: no "127.0" nanoseconds."""
-    Whole: TypeAlias = Integral
+    RoundedNumber: TypeAlias = Integral
     """A number that is rounded."""
 
 Ns: TypeAlias = Annotated[Number, Meta(description="Nanoseconds.")]
-WholeNs: TypeAlias = Annotated[Whole, Meta(description="Nanoseconds.")]
+WholeNs: TypeAlias = Annotated[RoundedNumber, Meta(description="Nanoseconds.")]
 Bytes: TypeAlias = Annotated[int, Meta(description="Bytes.")]
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Fraction: TypeAlias = Annotated[float, Meta(description="A fraction of one.")]
@@ -47,14 +47,14 @@ T = TypeVar("T")
 
 
 class _Fields:
-    """Attributes of the first of several sources that has them, replaced by ``computed``.
+    """Attributes of the first of several sources that has them, replaced by ``overrides``.
 
     A missing value is None, and its reason is the attribute with the suffix ``_reason``. All
     attributes of a source None are None.
     """
 
-    def __init__(self, sources: tuple[object, ...], computed: dict[str, object]) -> None:
-        self.__dict__.update(computed)
+    def __init__(self, sources: tuple[object, ...], overrides: dict[str, object]) -> None:
+        self.__dict__.update(overrides)
         self._sources = sources
 
     def __getattr__(self, name: str) -> object:
@@ -69,13 +69,13 @@ class _Fields:
         raise AttributeError(name)
 
 
-def build(document: type[D], /, *sources: object, **computed: object) -> D:
-    """Build a document from the attributes of ``sources`` and the ``computed`` fields.
+def build(document: type[D], /, *sources: object, **overrides: object) -> D:
+    """Build a document from the attributes of ``sources`` and the ``overrides``.
 
     Raises:
         msgspec.ValidationError: a value does not have the type of its field, or a field is missing.
     """
-    fields = _Fields(sources, computed)
+    fields = _Fields(sources, overrides)
     return msgspec.convert(fields, document, from_attributes=True, dec_hook=_simplify)
 
 

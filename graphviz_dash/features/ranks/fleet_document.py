@@ -59,11 +59,11 @@ class FleetModeDocument(Document, frozen=True):
     mode: str | None
     job: str | None
     ranks: Count
-    is_compared: bool = field(name="compared")
+    can_compare: bool = field(name="compared")
     step_ns: Ns | None = field(name="step")
-    unmarked: Count = field(name="ranks_without_steps")
-    incomplete: Count = field(name="incomplete_ranks")
-    without_gpu_work: Count = field(name="ranks_without_gpu_work")
+    ranks_without_steps: Count
+    incomplete_ranks: Count
+    ranks_without_gpu_work: Count
     launch_bound: LaunchBoundDocument | None
     slow: list[SlowRankDocument] = field(name="slow_ranks")
     straggler: StragglerRankDocument | None
