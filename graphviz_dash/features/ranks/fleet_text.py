@@ -35,13 +35,13 @@ def print_fleet_answer(answer: FleetFindings) -> None:
     )
     if answer.ranks_without_steps:
         click.echo(
-            f"  {pluralize(answer.ranks_without_steps, noun)}: the trace marks no steps, so the full trace "
-            "counts as one"
+            f"  {pluralize(answer.ranks_without_steps, noun)}: the trace marks no steps, so the "
+            "full trace counts as one"
         )
     if answer.incomplete_ranks:
         click.echo(
-            f"  {pluralize(answer.incomplete_ranks, noun)}: the trace is truncated or damaged and was "
-            "read partially"
+            f"  {pluralize(answer.incomplete_ranks, noun)}: the trace is truncated or damaged and "
+            "was read partially"
         )
     if answer.ranks_without_gpu_work:
         click.echo(f"  {pluralize(answer.ranks_without_gpu_work, noun)}: the trace has no GPU work")
