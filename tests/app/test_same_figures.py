@@ -117,15 +117,16 @@ class Collector:
         """Add JSON, card, report and the answer of each run."""
         result, figures = self.result, self.figures
         document = build_comparison_document(result, self.kernels, self.ranks)
-        for run, written in zip(result.runs, document["runs"], strict=True):
-            for metric, figure in written["metrics"].items():
-                figures.add(run.name, metric, "json", show_change(figure["value"], metric))
+        for run, written in zip(result.runs, document.runs, strict=True):
+            for metric, figure in written.metrics.items():
+                figures.add(run.name, metric, "json", show_change(figure.value, metric))
             self.add_answer(run)
-        for modes in document["ranks"]:
-            for rank in modes["ranks"]:
-                for metric in ("step_time", "launch_cpu_time"):
-                    value = show_change(rank[metric]["value"], metric)  # type: ignore[literal-required]
-                    figures.add(rank["run"], metric, "ranks json", value)
+        for mode in document.ranks:
+            for rank in mode.ranks:
+                times = {"step_time": rank.step_time, "launch_cpu_time": rank.launch_cpu_time}
+                for metric, figure in times.items():
+                    value = show_change(figure.value, metric)
+                    figures.add(rank.name, metric, "ranks json", value)
         report = render_report(result, self.kernels, {}, ("", "")).decode()
         tables, tiles = read_markup(report)
         self.add_tables("report", tables)
@@ -380,17 +381,16 @@ class Collector:
                 continue
             output, tables = _invoke(ladder_command, str(folder / run.name))
             for table in tables:
-                if table.head[:2] == ["", "today"]:
+                if table.head[:3] == ["", "current", "recommended"]:
                     for title, heading, text in table.iterate_cells():
                         fact = f"ladder {title.lower().strip()}, {heading}"
                         self.figures.add(run.name, fact, "ladder", text)
             page = markup(shown("graphs", experiment=folder.name, run=run.name))
             page_tables, tiles = read_markup(page)
             for table in page_tables:
-                if table.head == ["", "current", "best"]:
+                if table.head[:3] == ["", "current", "recommended"]:
                     for title, heading, text in table.iterate_cells():
-                        name = "today" if heading == "current" else heading
-                        fact = f"ladder {title.lower()}, {name}"
+                        fact = f"ladder {title.lower()}, {heading}"
                         self.figures.add(run.name, fact, "graphs page", text)
             if len({*re.findall(r"other families: (.*?)\.", output)}) == 0:
                 self.figures.add(run.name, "loop_startup", "graphs page", tiles.get("Startup"))
