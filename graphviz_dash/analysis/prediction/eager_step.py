@@ -186,13 +186,23 @@ def _find_matching_steps(
             "records are missing, and no "
             f"{pluralize(integrity.needed_steps, 'complete step')} ran the same work"
         )
-    devices = len(np.unique(get_column(trace.gpu, "device")[matching[0].rows]))
-    if devices > 1:
+    if (devices := _count_step_devices(trace, traced_steps, calls)) > 1:
         return _make_missing_step(
             f"its work runs on {devices:,} GPUs, and a graph is predicted for one: record a step "
             "that uses one GPU, for example with CUDA_VISIBLE_DEVICES"
         )
     return matching
+
+
+def _count_step_devices(trace: Trace, traced_steps: tuple[Step, ...], calls: _Calls) -> int:
+    """Count the GPUs that run work of the steps, including kernels without a launch, whose step is
+    unknown."""
+    device = get_column(trace.gpu, "device")
+    kernels = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
+    in_steps = kernels & (calls.of_row < 0)
+    for step in traced_steps:
+        in_steps[step.gpu_rows] = True
+    return len(np.unique(device[in_steps]))
 
 
 def _make_missing_step(reason: str) -> Missing:
