@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -40,6 +40,9 @@ from graphviz_dash.model.graph import ConditionalParams, ConditionalType
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run, WorkloadInfo
     from graphviz_dash.model.trace import TraceProblem
+
+
+_LOST_WORK: Final = "launch-without-work"
 
 
 class GraphSource(StrEnum):
@@ -462,7 +465,10 @@ def _check_observer(run: Run, figures: Mapping[str, MetricValue]) -> Iterator[Lo
 def _check_traces(run: Run) -> Iterator[LowConfidence]:
     replays = () if run.replay_trace is None else (run.replay_trace,)
     passes = {"traced pass": replays, "capture pass": run.capture_traces}
+    has_no_work = any(find_missing_gpu_work(trace) is not None for trace in replays)
     for problem in run.problems:
+        if has_no_work and problem.code == _LOST_WORK:
+            continue  # NoGpuWork counts the launches
         names = [
             name
             for name, traces in passes.items()

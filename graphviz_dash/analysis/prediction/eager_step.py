@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.attribution.captured_launches import find_capture_windows
+from graphviz_dash.analysis.prediction.idle_time import LAUNCHING_NS
 from graphviz_dash.analysis.prediction.stream_order import (
     LaunchedItems,
     StreamCalls,
@@ -101,8 +102,8 @@ class EagerStep(Struct, frozen=True):
     """Median time with at least one running item."""
     work_ns: int
     """Median sum of durations."""
-    launch_cpu_ns: int
-    """Median time from the step's start to the return of its last submitting call."""
+    launch_cpu_ns: int | None
+    """Median CPU time for launching, without longer pauses; None if the trace shows no launches."""
     waits: int
     """Number of stream waits for events."""
     graphed: int
@@ -377,7 +378,7 @@ def _build_typical_step(
         step_ns=int(np.median([read.step.duration_ns for read in reads])),
         busy_ns=int(np.median([read.step.busy_ns for read in reads])),
         work_ns=int(np.median([read.step.work_ns for read in reads])),
-        launch_cpu_ns=int(np.median([_measure_launch_cpu(read, calls) for read in reads])),
+        launch_cpu_ns=_measure_launch_cpu(reads, calls),
         waits=len(between.waits),
         graphed=calls.count_graphed(first),
         integrity=integrity,
@@ -465,9 +466,19 @@ def _measure_overlap(read: _StepWork, counts: Flags) -> Ints:
     return overlap
 
 
-def _measure_launch_cpu(read: _StepWork, calls: _Calls) -> int:
-    linked = read.call[read.call >= 0]
-    return int(calls.end[linked].max()) - read.step.start if len(linked) else read.step.duration_ns
+def _measure_launch_cpu(reads: Sequence[_StepWork], calls: _Calls) -> int | None:
+    """Measure the CPU time until the last launch returns, without pauses before a launch that are
+    longer than launching can be, such as waits for data."""
+    times = []
+    for read in reads:
+        launches = np.unique(read.call[read.call >= 0])
+        if not len(launches):
+            return None
+        begin, end = calls.start[launches], np.maximum.accumulate(calls.end[launches])
+        pauses = np.maximum(begin - np.append(read.step.start, end[:-1]), 0)
+        waited = int(pauses[pauses > LAUNCHING_NS].sum())
+        times.append(int(end[-1]) - read.step.start - waited)
+    return int(np.median(times))
 
 
 def _measure_predecessor_overlap(read: _StepWork) -> Ints:
