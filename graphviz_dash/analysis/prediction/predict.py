@@ -362,15 +362,13 @@ def _estimate_one_off_costs(
     )
 
 
-def _compute_break_even(
-    one_off: tuple[tuple[str, int], ...], saving: Estimate
-) -> Estimate | Missing:
-    if all(name != CAPTURE for name, _ in one_off):
+def _compute_break_even(costs: tuple[tuple[str, int], ...], saving: Estimate) -> Estimate | Missing:
+    if all(name != CAPTURE for name, _ in costs):
         return Missing(
             Fact.PREDICTED_BREAK_EVEN,
             "the trace shows no launches, so the cost of the capture is unknown",
         )
-    cost = sum(ns for _, ns in one_off)
+    cost = sum(ns for _, ns in costs)
     if saving.value <= 0:
         return Missing(Fact.PREDICTED_BREAK_EVEN, "a replay would save no time")
     replays = max(math.ceil(cost / saving.value), 1)

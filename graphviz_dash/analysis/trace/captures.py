@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 def find_captured(runtime: pl.DataFrame, instants: Ints) -> Flags:
     """Find the ``instants`` within a capture; a capture without an end lasts to the last call."""
     codes, names = encode(runtime["name"])
-    captured = np.zeros(len(instants), dtype=np.bool_)
-    wanted = [np.array([word in name for name in names], dtype=np.bool_) for word in _BOUNDS]
-    if not len(names) or not wanted[0].any():
-        return captured
+    mask = np.zeros(len(instants), dtype=np.bool_)
+    bounds = [np.array([word in name for name in names], dtype=np.bool_) for word in _BOUNDS]
+    if not len(names) or not bounds[0].any():
+        return mask
     starts = get_column(runtime, "ts")
-    begins, ends = (starts[flags[codes]] for flags in wanted)
+    begins, ends = (starts[flags[codes]] for flags in bounds)
     for begin in begins.tolist():
         end = ends[np.searchsorted(ends, begin) :]
-        captured |= (instants >= begin) & (instants <= (end[0] if len(end) else starts[-1]))
-    return captured
+        mask |= (instants >= begin) & (instants <= (end[0] if len(end) else starts[-1]))
+    return mask
 
 
 _BOUNDS = ("StreamBeginCapture", "StreamEndCapture")

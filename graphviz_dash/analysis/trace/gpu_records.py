@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
-_SUBMITTED: Final = {
+_SUBMISSION_WORDS: Final = {
     CallClass.KERNEL_LAUNCH: "kernels",
     CallClass.GRAPH_LAUNCH: "graphs",
     CallClass.COPY: "copies and sets",
@@ -31,7 +31,7 @@ def find_missing_gpu_work(trace: Trace) -> Missing | None:
         return None
     codes, names = encode(trace.runtime["name"])
     counts = Counter(get_call_class(names[code]) for code in codes.tolist())
-    parts = [(word, counts[call]) for call, word in _SUBMITTED.items() if counts[call]]
+    parts = [(word, counts[call]) for call, word in _SUBMISSION_WORDS.items() if counts[call]]
     launches = sum(count for _, count in parts)
     if not launches and len(codes):
         return Missing(
@@ -45,8 +45,8 @@ def find_missing_gpu_work(trace: Trace) -> Missing | None:
             "the trace contains neither GPU work nor calls that launch it, as if only the CPU was "
             "recorded",
         )
-    listed = ", ".join(f"{count:,} of {word}" for word, count in parts)
-    kinds = f" ({listed})" if len(parts) > 1 else ""
+    listing = ", ".join(f"{count:,} of {word}" for word, count in parts)
+    kinds = f" ({listing})" if len(parts) > 1 else ""
     return Missing(
         Fact.GPU_WORK,
         f"the trace contains {pluralize(launches, 'launch')}{kinds} but none of their GPU work: "

@@ -256,9 +256,9 @@ def _find_calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, In
     """Return the step (or -1) and the index in _LAUNCHES of each call that submits work."""
     kind = _encode_names(runtime["name"], _get_call_index)
     rows = np.flatnonzero(kind < len(_LAUNCHES))
-    called = get_column(runtime, "ts")[rows]
-    outside = ~find_captured(runtime, called)
-    return _locate(called[outside], start, end), kind[rows[outside]]
+    call_times = get_column(runtime, "ts")[rows]
+    outside = ~find_captured(runtime, call_times)
+    return _locate(call_times[outside], start, end), kind[rows[outside]]
 
 
 def _count_kinds(step: Ints, kind: Ints, steps_count: int, kinds_count: int) -> Ints:

@@ -138,9 +138,9 @@ def _match_labels(
     labels = {_get_label(process): process for process in processes}
     if None in labels or len(labels) < len(processes):
         return None
-    matched = {lane: labels.get(_get_label(lane[0])) for lane in work}
-    owners = {lane: owner for lane, owner in matched.items() if owner is not None}
-    return owners if len(owners) == len(matched) else None
+    matches = {lane: labels.get(_get_label(lane[0])) for lane in work}
+    owners = {lane: owner for lane, owner in matches.items() if owner is not None}
+    return owners if len(owners) == len(matches) else None
 
 
 def _match_lanes_by_id(
@@ -149,9 +149,9 @@ def _match_lanes_by_id(
     """Match the lanes whose ids all belong to one process; ids decide in other lanes."""
     owners = {}
     for lane, items in work.items():
-        found = {by_id[number] for number, _ in items if number in by_id}
-        if len(found) == 1:
-            owners[lane] = found.pop()
+        options = {by_id[number] for number, _ in items if number in by_id}
+        if len(options) == 1:
+            owners[lane] = options.pop()
         elif any(number not in by_id for number, _ in items):
             raise InseparableError(
                 f"work without a launch runs on {_format_lane(lane)}, which several processes use"
@@ -166,7 +166,7 @@ def _match_lanes_by_time(
 ) -> dict[_Lane, Process]:
     """Match lanes and processes that share ids: no work may precede its launch.
 
-    Lanes that several processes could own are matched by their numbers if all pairs have the same
+    Lanes that several processes could own are matches by their numbers if all pairs have the same
     difference, as in tools that add a number per rank.
     """
     candidates = {
@@ -182,36 +182,36 @@ def _match_lanes_by_time(
         }
         if len(differences) == 1 and None not in differences:
             (difference,) = differences
-            matched: dict[_Lane, Process] = {
+            matches: dict[_Lane, Process] = {
                 lane: process
                 for lane, owners in candidates.items()
                 for process in owners
                 if isinstance(lane[0], int) and isinstance(process, int)
                 if lane[0] - process == difference
             }
-            if len(matched) == len(work):
-                return matched
+            if len(matches) == len(work):
+                return matches
         _match_one_to_one(candidates)
     owners: dict[_Lane, Process] = {}
-    for lane, found in candidates.items():
-        if len(found) != 1:
+    for lane, options in candidates.items():
+        if len(options) != 1:
             raise InseparableError(
                 f"the work on {_format_lane(lane)} may belong to "
-                f"{pluralize(len(found), 'process')}, because they share correlation ids"
+                f"{pluralize(len(options), 'process')}, because they share correlation ids"
             )
-        owners[lane] = found[0]
+        owners[lane] = options[0]
     return owners
 
 
 def _match_one_to_one(candidates: Mapping[_Lane, list[Process]]) -> None:
-    """Remove the process of each decided lane from the candidates of the others."""
-    decided: set[_Lane] = set()
+    """Remove the process of each unambiguous lane from the candidates of the others."""
+    final_lanes: set[_Lane] = set()
     while new := [
-        lane for lane in candidates if len(candidates[lane]) == 1 and lane not in decided
+        lane for lane in candidates if len(candidates[lane]) == 1 and lane not in final_lanes
     ]:
         for lane in new:
-            decided.add(lane)
-            for other in candidates.keys() - decided:
+            final_lanes.add(lane)
+            for other in candidates.keys() - final_lanes:
                 if candidates[lane][0] in candidates[other]:
                     candidates[other].remove(candidates[lane][0])
 
@@ -267,7 +267,7 @@ def _write_processes(
     path: Path, limits: Limits, owners: _Owners, targets: Mapping[Process, Path]
 ) -> None:
     ranks = {process: index for index, process in enumerate(targets)}
-    is_ranked = all(_get_label(process) for process in targets)
+    has_ranks = all(_get_label(process) for process in targets)
     files = {process: igzip.open(target, "wb", _COMPRESSION) for process, target in targets.items()}  # type: ignore[no-untyped-call]
     try:
         for file in files.values():
@@ -283,7 +283,7 @@ def _write_processes(
                 separators[owner] = b",\n"
         for process, file in files.items():
             fields = {name: value for name, value in reader.fields.items() if name != _RANK_FIELD}
-            if is_ranked:
+            if has_ranks:
                 fields[_RANK_FIELD] = {"rank": ranks[process], "world_size": len(ranks)}
             # The parts of a truncated file are truncated too.
             if reader.damage is None:
