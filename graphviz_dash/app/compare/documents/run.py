@@ -8,7 +8,7 @@ from typing import TypeVar
 from msgspec import field
 
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.metrics.low_confidence import UnknownGraphs
+from graphviz_dash.analysis.metrics.caveats import CaveatCode
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.node_table import NodeTable
@@ -211,8 +211,8 @@ def build_weakness_documents(run: RunComparison) -> list[WeaknessDocument]:
 def build_unseen_graphs_document(run: RunComparison) -> UnseenGraphsDocument | None:
     """Build the launches of graphs missing from the run; None if there are none."""
     for reason in run.low_confidence:
-        if isinstance(reason, UnknownGraphs):
-            return build(UnseenGraphsDocument, reason)
+        if reason.code is CaveatCode.UNKNOWN_GRAPHS:
+            return build(UnseenGraphsDocument, **reason.values)
     return None
 
 
