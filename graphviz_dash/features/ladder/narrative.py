@@ -330,7 +330,8 @@ def _count_untimed(untimed_count: int, count: int, name: str) -> str:
         return ""
     if not untimed_count:
         return f"The {pluralize(count, f'{name} size')} {'were' if count > 1 else 'was'} timed"
-    return f"{untimed_count} of {count} {name} sizes {'was' if untimed_count == 1 else 'were'} never timed"
+    verb = "was" if untimed_count == 1 else "were"
+    return f"{untimed_count} of {count} {name} sizes {verb} never timed"
 
 
 def describe_bound(advice: LadderAdvice) -> str:
