@@ -1,6 +1,6 @@
 """Tries every attack on a server of its own, on this machine alone, and prints a table of them.
 
-    python -m evaluation.attack [--quick] [NAME...]
+    python -m tests.attack [--quick] [NAME...]
 
 Takes some minutes, with ``--quick`` half of one; with NAMEs only those attacks whose text holds one
 of them. The exit code is 1 if an attack succeeds.
@@ -19,9 +19,9 @@ from typing import Final
 import psutil
 from websockets.exceptions import WebSocketException
 
-from evaluation.attack.attacks import Attack, FellError
-from evaluation.attack.server import dashboard
-from evaluation.attack.table import ATTACKS
+from tests.attack.attacks import Attack, FellError
+from tests.attack.server import dashboard
+from tests.attack.table import ATTACKS
 
 _GONE: Final = (
     *(OSError, EOFError, HTTPException, WebSocketException),  # it does not answer

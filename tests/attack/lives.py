@@ -10,10 +10,10 @@ import subprocess
 import sys
 import time
 
-from evaluation.attack.attacks import must
-from evaluation.attack.files import archive
-from evaluation.attack.server import ROOT, Dashboard, dashboard
-from evaluation.attack.visitor import Visitor, request
+from tests.attack.attacks import must
+from tests.attack.files import archive
+from tests.attack.server import ROOT, Dashboard, dashboard
+from tests.attack.visitor import Visitor, request
 
 _SETTINGS = "[server]\nenableCORS = false\nenableXsrfProtection = false\nenableAgentApi = true\n"
 _MODULES = ("secrets", "streamlit", "numpy", "polars", "sitecustomize", "usercustomize")

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from evaluation.attack.server import ROOT, Dashboard
+from tests.attack.server import ROOT, Dashboard
 
 
 class FellError(Exception):

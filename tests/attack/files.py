@@ -14,9 +14,9 @@ from pathlib import Path
 
 import psutil
 
-from evaluation.attack.attacks import must
-from evaluation.attack.server import ROOT, Dashboard, dashboard
-from evaluation.attack.visitor import Visitor
+from tests.attack.attacks import must
+from tests.attack.server import ROOT, Dashboard, dashboard
+from tests.attack.visitor import Visitor
 from tests.ingest.formats.test_pickles import attacks as pickles_that_run
 from tests.ingest.hostile import HOSTILE, hostile_file
 

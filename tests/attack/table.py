@@ -5,8 +5,8 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-from evaluation.attack import doors, files, lives
-from evaluation.attack.attacks import Attack, by_tests
+from tests.attack import doors, files, lives
+from tests.attack.attacks import Attack, by_tests
 
 FREEZING: Final = ("hash-of-shared-tuples.pickle", "spaces.dot")
 CRASHING: Final = ("nested-tuples.pickle", "nested-tuples-as-value.pickle")

@@ -18,7 +18,7 @@ from typing import Final
 
 import psutil
 
-from evaluation.attack.visitor import request
+from tests.attack.visitor import request
 
 ROOT: Final = Path(__file__).parents[2]
 _START_S: Final = 120.0

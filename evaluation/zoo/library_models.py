@@ -1,6 +1,6 @@
 """Steps of architectures that libraries give: torchvision, timm, transformers and torch.nn.
 
-Weights are random. They are part of the suite of :mod:`evaluation.predict.workloads`.
+Weights are random. They are part of :mod:`evaluation.zoo.workloads`.
 """
 
 from __future__ import annotations

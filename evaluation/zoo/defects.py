@@ -1,11 +1,8 @@
-"""Ten further models as one may write them and mended, each of which loses a large part of its step
-to one line that runs in each of its layers: ``evaluation.compile.mends --suite substantial``.
-Nobody had looked at them when promises were bounded by the idle time that there is.
+"""Ten models, each as written and with a fix.
 
-    COMPILE_BENCHMARK_DEVICE=cpu python -m evaluation.compile.substantial_mends
-
-says of each whether both variants give equal results, and what is told of it where there is no GPU:
-graph breaks, and how many graphs Dynamo makes of it. Splits, skips and copies only a GPU shows.
+As written, each loses a large part of its step to one line that runs in each of its layers.
+``python -m evaluation.compile.gains`` scores the predicted gain from the fix on a GPU,
+``python -m evaluation.compile.variants`` compares both variants on a CPU.
 """
 
 from __future__ import annotations
@@ -16,18 +13,14 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from collectors.compiled.account import record_compilation
 from evaluation.compile.steps import DEVICE, Step, graphed, inference, random
-from evaluation.compile.sums import vision
-from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
-from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.compilation import Compilation
+from evaluation.zoo.compiled_models import vision
 
 MODELS: Final[dict[str, Callable[[bool], Step]]] = {}
 
 
 def model(build: Callable[[bool], Step]) -> Callable[[bool], Step]:
-    """Adds a model: from whether it is mended to its step."""
+    """Register a model: a function that builds its step, as written or fixed."""
     MODELS[build.__name__] = build
     return build
 
@@ -84,11 +77,11 @@ def layers(count: int, size: int) -> nn.ModuleList:
 
 
 @model
-def decoder_prints_in_each_layer(mended: bool) -> Step:
+def decoder_prints_in_each_layer(fixed: bool) -> Step:
     """python-side-effect: a line printed in each of eight layers."""
 
     def shown(x: torch.Tensor) -> None:
-        if not mended:
+        if not fixed:
             print(end="")
 
     blocks = nn.Sequential(*(Block(256, 4, shown) for _ in range(8))).to(DEVICE).eval()
@@ -102,7 +95,7 @@ def decoder_prints_in_each_layer(mended: bool) -> Step:
 
 
 @model
-def bert_prints_from_a_hook(mended: bool) -> Step:
+def bert_prints_from_a_hook(fixed: bool) -> Step:
     """python-side-effect: a hook on each layer of a model from a library."""
     from transformers import BertConfig, BertModel
 
@@ -110,7 +103,7 @@ def bert_prints_from_a_hook(mended: bool) -> Step:
     own = BertModel(BertConfig(num_hidden_layers=6, **sizes)).to(DEVICE).eval()
 
     def shown(module: nn.Module, inputs: object, output: object) -> None:
-        if not mended:
+        if not fixed:
             print(end="")
 
     for layer in own.encoder.layer:
@@ -124,7 +117,7 @@ def bert_prints_from_a_hook(mended: bool) -> Step:
 
 
 @model
-def graph_network_reads_each_norm(mended: bool) -> Step:
+def graph_network_reads_each_norm(fixed: bool) -> Step:
     """value-read: each layer is scaled by a norm that is read."""
     from torch_geometric.nn import GCNConv
 
@@ -135,7 +128,7 @@ def graph_network_reads_each_norm(mended: bool) -> Step:
         for convolution in convolutions:
             x = torch.relu(convolution(x, edges))
             largest = x.abs().amax() + 1
-            x = x / (largest if mended else largest.item())
+            x = x / (largest if fixed else largest.item())
         return x
 
     return inference(forward, random(1_000, 64), edges)
@@ -154,7 +147,7 @@ class Normalised(nn.Module):
 
 
 @model
-def llama_calls_norms_that_are_disabled(mended: bool) -> Step:
+def llama_calls_norms_that_are_disabled(fixed: bool) -> Step:
     """disabled-function: the two norms of each of four layers are not to be compiled."""
     from transformers import LlamaConfig, LlamaModel
 
@@ -165,7 +158,7 @@ def llama_calls_norms_that_are_disabled(mended: bool) -> Step:
     def called(norm: nn.Module, x: torch.Tensor) -> Any:
         return norm(x)
 
-    call = called if mended else torch.compiler.disable(called)
+    call = called if fixed else torch.compiler.disable(called)
     for layer in own.layers:
         layer.input_layernorm = Normalised(layer.input_layernorm, call)
         layer.post_attention_layernorm = Normalised(layer.post_attention_layernorm, call)
@@ -178,13 +171,13 @@ def llama_calls_norms_that_are_disabled(mended: bool) -> Step:
 
 
 @model
-def decoding_is_given_its_cache(mended: bool) -> Step:
+def decoding_is_given_its_cache(fixed: bool) -> Step:
     """mutated-input: keys and values of eight layers come as arguments and are written to."""
     attentions = nn.ModuleList(Attention(256, 4) for _ in range(8)).to(DEVICE)
     feeds = layers(8, 256)
     caches = [random(2, 4, 128, 64) for _ in range(16)]
     at = torch.tensor([64], device=DEVICE)
-    if mended:
+    if fixed:
         for cache in caches:
             torch._dynamo.mark_static_address(cache)
 
@@ -203,10 +196,10 @@ def decoding_is_given_its_cache(mended: bool) -> Step:
 
 
 @model
-def network_has_gates_on_the_cpu(mended: bool) -> Step:
+def network_has_gates_on_the_cpu(fixed: bool) -> Step:
     """cpu-work: each layer has a gate that was left on the CPU."""
     every = layers(8, 256)
-    gates = [torch.rand((), device=DEVICE if mended else "cpu") for _ in every]
+    gates = [torch.rand((), device=DEVICE if fixed else "cpu") for _ in every]
 
     def forward(x: torch.Tensor, gates: list[torch.Tensor]) -> torch.Tensor:
         for layer, gate in zip(every, gates, strict=True):
@@ -217,7 +210,7 @@ def network_has_gates_on_the_cpu(mended: bool) -> Step:
 
 
 @model
-def resnet_keeps_means_on_the_cpu(mended: bool) -> Step:
+def resnet_keeps_means_on_the_cpu(fixed: bool) -> Step:
     """copy-between-devices: the mean of each block is copied to the CPU."""
     own = vision("resnet18").eval()
 
@@ -228,7 +221,7 @@ def resnet_keeps_means_on_the_cpu(mended: bool) -> Step:
             for block in stage:
                 x = block(x)
                 mean = x.mean()
-                means.append(mean if mended else mean.cpu())
+                means.append(mean if fixed else mean.cpu())
         return own.fc(x.mean((2, 3))), means
 
     return inference(forward, random(1, 3, 64, 64))
@@ -250,10 +243,10 @@ _SAFE: Final = _operator("capped")
 
 
 @model
-def network_calls_what_cannot_be_captured(mended: bool) -> Step:
+def network_calls_what_cannot_be_captured(fixed: bool) -> Step:
     """unsafe-operator: an operator in each of eight layers says that it cannot be captured."""
     every = layers(8, 256)
-    capped = _SAFE if mended else _UNSAFE
+    capped = _SAFE if fixed else _UNSAFE
 
     def forward(x: torch.Tensor) -> torch.Tensor:
         for layer in every:
@@ -264,14 +257,14 @@ def network_calls_what_cannot_be_captured(mended: bool) -> Step:
 
 
 @model
-def experts_take_rows_by_a_mask(mended: bool) -> Step:
+def experts_take_rows_by_a_mask(fixed: bool) -> Step:
     """graph-break: each of six layers works on rows that a mask of booleans picks."""
     every, scores = layers(6, 256), layers(6, 256)
 
     def forward(x: torch.Tensor) -> torch.Tensor:
         for layer, score in zip(every, scores, strict=True):
             mask = score(x).mean(-1) > -1.0
-            if mended:
+            if fixed:
                 x = torch.where(mask[:, None], x + layer(x), x)
             else:
                 rows = torch.nonzero(mask).squeeze(1)
@@ -282,14 +275,14 @@ def experts_take_rows_by_a_mask(mended: bool) -> Step:
 
 
 @model
-def training_looks_for_nan_in_each_stage(mended: bool) -> Step:
+def training_looks_for_nan_in_each_stage(fixed: bool) -> Step:
     """value-read: each of three stages is looked at; the optimizer is compiled too."""
     stages = nn.ModuleList(layers(3, 256) for _ in range(3))
     optimizer = torch.optim.Adam(stages.parameters(), lr=1e-4, capturable=DEVICE == "cuda")
     x, goal = random(64, 256), random(64, 256)
 
     def looked_at(x: torch.Tensor) -> torch.Tensor:
-        if not mended and torch.isnan(x).any().item():
+        if not fixed and torch.isnan(x).any().item():
             raise ArithmeticError("not a number")
         return x
 
@@ -311,37 +304,3 @@ def training_looks_for_nan_in_each_stage(mended: bool) -> Step:
         return loss.detach()
 
     return step
-
-
-def _made(name: str, mended: bool) -> tuple[object, Compilation]:
-    """The results of two steps, and the account of their compilation."""
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    with record_compilation() as account:
-        step = MODELS[name](mended)
-        results = step(), step()
-        return results, account.get_result()
-
-
-def main() -> None:
-    """Prints what is told of each model on a CPU."""
-    print("| model | results | graphs, as written | mended | first cause | line |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    untold = Missing(Fact.SAVING, "there is no GPU")
-    for name in MODELS:
-        (given, made), (wanted, whole) = _made(name, False), _made(name, True)
-        try:
-            torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-5)
-            equal = "equal"
-        except AssertionError as error:
-            equal = " ".join(str(error).split())[:120]
-        causes = find_compile_causes(made, untold, untold)
-        told = (causes[0].rule.value, causes[0].lines[0].text) if causes else ("", "")
-        counts = (str(len(each.frames)) for each in (made, whole))
-        print(f"| {' | '.join((name, equal, *counts, *told))} |", flush=True)
-        for cause in causes[1:]:
-            print(f"  {cause.rule.value} {cause.lines[0].text if cause.lines else ''}")
-
-
-if __name__ == "__main__":
-    main()

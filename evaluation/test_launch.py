@@ -46,16 +46,16 @@ def test_other_goals_are_judged_by_medians() -> None:
 
 
 @pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> str:
+def compile_library(tmp_path_factory: pytest.TempPathFactory) -> str:
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler here")
-    built = tmp_path_factory.mktemp("pair") / "launch_pair.so"
+    shared_object = tmp_path_factory.mktemp("pair") / "launch_pair.so"
     source = ROOT / "evaluation" / "launch_pair.c"
     subprocess.run(
-        [compiler, "-O3", "-shared", "-fPIC", "-Werror", "-Wall", "-o", built, source], check=True
+        [compiler, "-O3", "-shared", "-fPIC", "-Werror", "-Wall", "-o", shared_object, source], check=True
     )
-    return str(built)
+    return str(shared_object)
 
 
 class Cuda:
@@ -77,19 +77,19 @@ class Cuda:
         self.cuStreamSynchronize = ctypes.CFUNCTYPE(ctypes.c_int, pointer)(wait)
 
 
-def test_c_makes_the_four_calls_in_their_order_and_times_each(library: str) -> None:
+def test_c_makes_the_four_calls_in_their_order_and_times_each(compile_library: str) -> None:
     cuda = Cuda()
-    found: dict[LaunchMeasure, int] = {}
-    launch_pair.from_c(library, cuda, 7)(9, found)
+    times: dict[LaunchMeasure, int] = {}
+    launch_pair.from_c(compile_library, cuda, 7)(9, times)
     assert cuda.calls == [("launch", 9, 7), ("wait", 7, None)] * 2
-    assert set(found) == set(launch_pair.MEASURES)
-    assert 0 < found[LaunchMeasure.FIRST_LAUNCH_CPU] <= found[LaunchMeasure.FIRST_LAUNCH]
-    assert 0 < found[LaunchMeasure.REPEAT_LAUNCH_CPU] <= found[LaunchMeasure.REPEAT_LAUNCH]
+    assert set(times) == set(launch_pair.MEASURES)
+    assert 0 < times[LaunchMeasure.FIRST_LAUNCH_CPU] <= times[LaunchMeasure.FIRST_LAUNCH]
+    assert 0 < times[LaunchMeasure.REPEAT_LAUNCH_CPU] <= times[LaunchMeasure.REPEAT_LAUNCH]
 
 
-def test_a_launch_that_fails_is_not_timed(library: str) -> None:
+def test_a_launch_that_fails_is_not_timed(compile_library: str) -> None:
     with pytest.raises(RuntimeError, match="CUresult 400"):
-        launch_pair.from_c(library, Cuda(400), 7)(9, {})
+        launch_pair.from_c(compile_library, Cuda(400), 7)(9, {})
 
 
 def test_a_row_compares_within_each_process() -> None:

@@ -1,15 +1,15 @@
 """Every reader of foreign files under a fuzzer, for as long as you like.
 
     pip install atheris
-    python -m evaluation.fuzz debug-dot --seconds 300
-    python -m evaluation.fuzz all --seconds 60
+    python -m tests.fuzz debug-dot --seconds 300
+    python -m tests.fuzz all --seconds 60
 
 With atheris (libFuzzer) it is guided by coverage; without it, inputs are seeds changed at random. A
 reader may give a value or raise InputError. Anything else, a crash of native code, more than ten
 seconds of processor time (by the clock ten minutes, with atheris) or two gigabytes for one input is
 a finding, which is kept in ``--folder``. ``all`` tries the readers one after the other. Readers and
-seeds, hostile files among them, are those of ``fuzz_readers.py``, with which ``tests/test_fuzz.py``
-tries some hundred inputs each time.
+seeds, hostile files among them, are in ``tests/fuzz/readers.py``; ``tests/test_fuzz.py`` tries some
+hundred inputs.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ except ImportError:
     atheris = None
 
 with atheris.instrument_imports(include=["graphviz_dash"]) if atheris else nullcontext():
-    from evaluation.fuzz_readers import LONGEST, READERS, mutated, seeds
     from graphviz_dash.errors import InputError
     from graphviz_dash.ingest.formats import debug_dot, graph_data
+    from tests.fuzz.readers import LONGEST, READERS, mutated, seeds
 
 HANG_SECONDS = 10
 MOST_MEMORY = 2 << 30
@@ -76,7 +76,7 @@ def main() -> int:
 
 def _in_new_process(reader: str, seconds: int, folder: Path) -> int:
     print(f"== {reader}", flush=True)
-    command = [sys.executable, "-m", "evaluation.fuzz", reader, f"--seconds={seconds}"]
+    command = [sys.executable, "-m", "tests.fuzz", reader, f"--seconds={seconds}"]
     return abs(subprocess.run([*command, f"--folder={folder}"], check=False).returncode)
 
 

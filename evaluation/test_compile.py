@@ -45,7 +45,7 @@ def test_a_step_is_traced_and_a_model_that_fails_is_told() -> None:
         "PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "tests/collectors/fake_torch"))),
         "COMPILE_BENCHMARK_DEVICE": "cpu",
     }
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env=environment,
         capture_output=True,
@@ -53,7 +53,7 @@ def test_a_step_is_traced_and_a_model_that_fails_is_told() -> None:
         timeout=60,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     works = [
         3,
         "the trace contains neither GPU work nor calls that launch it, as if only the CPU was "
@@ -65,7 +65,7 @@ def test_a_step_is_traced_and_a_model_that_fails_is_told() -> None:
         "dies": "its process ended with 7",
         "hangs": "took longer than 0.1 s",
     }
-    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+    assert [json.loads(line) for line in process.stdout.splitlines()] == [
         [[name], [None, failures[name]], [None, failures[name]]]
         if name in failures
         else [[name], [works, None], ["again", None]]

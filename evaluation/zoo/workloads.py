@@ -1,9 +1,10 @@
-"""The workloads that predictions are scored on: models as people run them.
+"""The zoo: workloads that predictions and mode ``parallel`` are scored on.
 
 From launch-bound to compute-bound, training and inference, fp32 and bf16, one stream and several.
-Weights are random; torchvision, timm and transformers give the architectures. Record them::
+Weights are random; torchvision, timm and transformers give the architectures. Record them with::
 
-    graphviz-dash bench predict --suite evaluation.predict.workloads -o runs/predict-test
+    graphviz-dash bench predict --suite evaluation.zoo.workloads -o runs/predict-test
+    python -m evaluation.parallel.record runs/parallel
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from evaluation.predict.library_models import (
+from evaluation.zoo.library_models import (
     HALF,
     Step,
     bert_infer,

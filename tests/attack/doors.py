@@ -10,9 +10,9 @@ from typing import Final
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from evaluation.attack.attacks import must
-from evaluation.attack.server import Dashboard, dashboard
-from evaluation.attack.visitor import Answer, Visitor, request
+from tests.attack.attacks import must
+from tests.attack.server import Dashboard, dashboard
+from tests.attack.visitor import Answer, Visitor, request
 
 _EVIL: Final = "http://evil.example"
 _ROUTES: Final = (

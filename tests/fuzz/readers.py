@@ -30,7 +30,7 @@ from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.ingest.traffic import read_traffic
 from tests.ingest.hostile import HOSTILE, hostile_file
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_traces"
 LOGS = ROOT / "tests" / "ingest" / "formats" / "compile_logs"
 SMALL = Limits(decompressed_bytes=1 << 24, events=100_000, nodes=10_000)
