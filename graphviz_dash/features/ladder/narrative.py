@@ -36,6 +36,7 @@ KEY_METHODS: Final = {
     KeyMethod.LABEL: "program label (collectors.label)",
     KeyMethod.ENGINE: "engine state",
     KeyMethod.SHAPES: "operator shapes in the capture",
+    KeyMethod.VARIABLES: "variable of the capturing function",
     KeyMethod.GRIDS: "kernel grids (multiples of the size, not the size itself)",
 }
 """Source of a graph's key."""
