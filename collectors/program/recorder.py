@@ -506,12 +506,12 @@ class ProgramRecorder:
             capture.window_replays = capture.counter.replays - capture.before_window
         # Step times after a profiler are not recorded: CUPTI may still be attached.
         self._stop_ticking()
-        if self._is_detached():
+        if self._can_time_again():
             self.loop.record_detached()
         self._begin_rest()
         self._write_state()
 
-    def _is_detached(self) -> bool:
+    def _can_time_again(self) -> bool:
         """Check if no profiler affects the program any longer."""
         return (
             self._window.attached is None

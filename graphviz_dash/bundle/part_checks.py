@@ -158,10 +158,12 @@ def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path
         raise InputError(file, found, "at most one row per step")
     if count < loop.clean_steps:
         raise InputError(file, f"{loop.clean_steps:,} clean steps", f"at most {count:,}")
-    later = loop.later_clean_steps
-    if later is not None and not loop.clean_steps <= later[0] <= later[1] <= count:
-        found = f"later clean steps {later[0]:,} to {later[1]:,}"
-        raise InputError(file, found, f"rows from {loop.clean_steps:,} to {count:,}")
+    second_range = loop.later_clean_steps
+    if second_range is not None and not (
+        loop.clean_steps <= second_range[0] <= second_range[1] <= count
+    ):
+        text = f"later clean steps {second_range[0]:,} to {second_range[1]:,}"
+        raise InputError(file, text, f"rows from {loop.clean_steps:,} to {count:,}")
     if any(row is not None and row >= count for row in loop.window_steps):
         raise InputError(file, "a step of the window without a row", f"rows below {count:,}")
     _check_steps(loop, file)

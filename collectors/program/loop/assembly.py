@@ -114,7 +114,7 @@ def assemble_loop(
         if step.replays and not step.captures:
             book.expect(step.graphs, step.scope)
     placed = [(step, *_find_member(step, book)) for step in steps]
-    clean = _CleanTimes.of_events(by_kind[EventKind.PROFILER], by_kind[EventKind.CLEAN])
+    clean = _CleanTimes.build(by_kind[EventKind.PROFILER], by_kind[EventKind.CLEAN])
     gpu = {(event.ref, event.begin): event.end for event in by_kind[EventKind.GPU]}
     kept = placed[:MAX_LOOP_STEPS]
     clean_steps, later_clean_steps = clean.find_rows([step for step, *_ in kept])
@@ -135,37 +135,41 @@ def assemble_loop(
 class _CleanTimes:
     """Times that no profiler affects."""
 
-    until: int | None
+    first_start: int | None
     """Start of the first profiler. None without one."""
-    since: int | None
+    detach_time: int | None
     """Later time when the recorder's profiler was detached. None if it was not."""
-    later_until: int | None
-    """Start of the next profiler after ``since``. None without one."""
+    next_start: int | None
+    """Start of the next profiler after ``detach_time``. None without one."""
 
     @classmethod
-    def of_events(cls, starts: Sequence[Event], ends: Sequence[Event]) -> _CleanTimes:
+    def build(cls, starts: Sequence[Event], ends: Sequence[Event]) -> _CleanTimes:
         """Build from the starts and ends of profilers, in order."""
-        until = starts[0].begin if starts else None
-        since = ends[0].begin if until is not None and ends else None
-        later = [event.begin for event in starts if since is not None and event.begin >= since]
-        return cls(until, since, later[0] if later else None)
+        first_start = starts[0].begin if starts else None
+        detach_time = ends[0].begin if first_start is not None and ends else None
+        next_starts = [
+            event.begin
+            for event in starts
+            if detach_time is not None and event.begin >= detach_time
+        ]
+        return cls(first_start, detach_time, next_starts[0] if next_starts else None)
 
-    def contains(self, begin: int, end: int) -> bool:
+    def include(self, begin: int, end: int) -> bool:
         """Check if an interval is free of profilers."""
-        if self.until is None or end <= self.until:
+        if self.first_start is None or end <= self.first_start:
             return True
         return (
-            self.since is not None
-            and begin >= self.since
-            and (self.later_until is None or end <= self.later_until)
+            self.detach_time is not None
+            and begin >= self.detach_time
+            and (self.next_start is None or end <= self.next_start)
         )
 
     def find_rows(self, steps: Sequence[StepEvents]) -> tuple[int, tuple[int, int] | None]:
         """Return the number of clean leading steps, and the range of later clean ones, if any."""
-        is_clean = [self.contains(step.begin, step.end) for step in steps]
+        is_clean = [self.include(step.begin, step.end) for step in steps]
         first = next((row for row, clean in enumerate(is_clean) if not clean), len(steps))
-        later = [row for row in range(first, len(steps)) if is_clean[row]]
-        return first, (later[0], later[-1] + 1) if later else None
+        rows = [row for row in range(first, len(steps)) if is_clean[row]]
+        return first, (rows[0], rows[-1] + 1) if rows else None
 
 
 def _split_by_scopes(
@@ -351,11 +355,11 @@ def _build_costs(
 ) -> tuple[GraphCost, ...]:
     calls: defaultdict[int, list[int]] = defaultdict(list)
     for event in replays:
-        if not calls[event.ref] or clean.contains(event.begin, event.end):
+        if not calls[event.ref] or clean.include(event.begin, event.end):
             calls[event.ref].append(event.end - event.begin)
     samples: defaultdict[int, list[int]] = defaultdict(list)
     for (graph, begin), took in gpu.items():
-        if clean.contains(begin, begin):
+        if clean.include(begin, begin):
             samples[graph].append(took)
     rows = []
     for number, graph_id in enumerate(graphs):

@@ -85,7 +85,7 @@ class ScopeFacts(msgspec.Struct, frozen=True):
     family. Otherwise the replayed graphs define family and key."""
 
     @classmethod
-    def of_graphs(cls, phase: Phase, families: tuple[str, ...]) -> ScopeFacts:
+    def build_for_graphs(cls, phase: Phase, families: tuple[str, ...]) -> ScopeFacts:
         """Build the facts of an engine's step whose family and key are those of its graphs."""
         return cls(False, "", (), (), None, phase, families)
 

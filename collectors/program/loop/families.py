@@ -104,8 +104,8 @@ class FamilyBook:
         """Return the number of the family of a step without graphs whose first pass is ``called``.
         None if unknown."""
         if scope is not None and scope.families:
-            served = (name for name in scope.families if name in self._engine_scopes)
-            name = next(served, None)
+            names = (name for name in scope.families if name in self._engine_scopes)
+            name = next(names, None)
             return None if name is None else self._find_scope_family(self._engine_scopes[name])
         if scope is not None:
             return self._find_scope_family(scope)

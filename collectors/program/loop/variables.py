@@ -33,16 +33,16 @@ def add_variable_keys(
     numbers = {name: graph.numbers for name, graph in zip(names, facts.graphs, strict=False)}
     blocks = {graph.id: _count_blocks(graph) for graph in graphs}
     families = tuple(_add_keys(family, numbers, blocks) for family in loop.families)
-    changed = [new is not old for new, old in zip(families, loop.families, strict=True)]
+    has_new_keys = [new is not old for new, old in zip(families, loop.families, strict=True)]
     steps = loop.steps
-    padded = tuple(
+    padded_sizes = tuple(
         families[family].members[member].key[0]  # type: ignore[index]  # these families have keys
-        if family is not None and changed[family] and member is not None
+        if family is not None and has_new_keys[family] and member is not None
         else size
         for family, member, size in zip(steps.family, steps.member, steps.padded, strict=True)
     )
     return msgspec.structs.replace(
-        loop, families=families, steps=msgspec.structs.replace(steps, padded=padded)
+        loop, families=families, steps=msgspec.structs.replace(steps, padded=padded_sizes)
     )
 
 
@@ -57,12 +57,12 @@ def _add_keys(
     rows = [numbers.get(member.graphs[0], {}) for member in members]
     for name, sizes in _iter_candidates(rows):
         totals = [sum(blocks.get(graph, 0) for graph in member.graphs) for member in members]
-        if _SIZE_NAME.search(name.lower()) or _grows_with(sizes, totals):
-            keyed = tuple(
+        if _SIZE_NAME.search(name.lower()) or _check_growth(sizes, totals):
+            members = tuple(
                 msgspec.structs.replace(member, key=(size,), method=KeyMethod.VARIABLES)
                 for member, size in zip(members, sizes, strict=True)
             )
-            return msgspec.structs.replace(family, axes=(name,), size_axis=0, members=keyed)
+            return msgspec.structs.replace(family, axes=(name,), size_axis=0, members=members)
     return family
 
 
@@ -76,7 +76,7 @@ def _iter_candidates(rows: Sequence[Mapping[str, int]]) -> Iterator[tuple[str, l
             yield name, sizes
 
 
-def _grows_with(sizes: Sequence[int], totals: Sequence[int]) -> bool:
+def _check_growth(sizes: Sequence[int], totals: Sequence[int]) -> bool:
     """Check if grids grow with a variable that does not just count captures."""
     if len({second - first for first, second in pairwise(sizes)} - {1, -1}) == 0:
         return False

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.model.loop import ProgramLoop, SizeMethod, StepKind
+from graphviz_dash.model.loop import Phase, ProgramLoop, SizeMethod, StepKind
 
 NONE: Final = -1
 """Marks an unknown value in a column."""
@@ -22,6 +22,9 @@ REPLAY_KINDS: Final = (KINDS.index(StepKind.REPLAY), KINDS.index(StepKind.SEGMEN
 _REPLAY: Final = KINDS.index(StepKind.REPLAY)
 FALLBACK: Final = KINDS.index(StepKind.FALLBACK)
 CAPTURE: Final = KINDS.index(StepKind.CAPTURE)
+
+
+PHASES: Final = tuple(Phase)
 
 
 class SizeSource(StrEnum):
@@ -45,6 +48,8 @@ class LoopColumns(Struct, frozen=True):
 
     kind: Ints
     """Index in ``KINDS``."""
+    phase: Ints
+    """Index in ``PHASES``."""
     family: Ints
     """Index of the family."""
     member: Ints
@@ -55,6 +60,8 @@ class LoopColumns(Struct, frozen=True):
     """Index of the size's source in ``SIZE_SOURCES``."""
     padded: Ints
     """Computed size, including padding."""
+    requests: Ints
+    """Number of requests."""
     begin_ns: Ints
     """Start time in ns."""
     end_ns: Ints
@@ -108,11 +115,15 @@ def build_loop_columns(
     clean = _find_clean_ranges(loop)
     return LoopColumns(
         kind=kind,
+        phase=_encode_column(
+            [None if phase is None else PHASES.index(phase) for phase in steps.phase]
+        ),
         family=family,
         member=_encode_column(steps.member),
         real=real,
         size_source=source,
         padded=_encode_column(steps.padded),
+        requests=_encode_column(steps.requests or [None] * len(kind)),
         begin_ns=begin,
         end_ns=_encode_column(steps.end_ns),
         gpu_ns=_mask_profiled(_encode_column(steps.gpu_ns), clean),

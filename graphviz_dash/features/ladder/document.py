@@ -9,14 +9,22 @@ from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
 from graphviz_dash.exports.documents.values import (
     Bytes,
     Count,
+    Fraction,
     Ns,
     Sentence,
     get_reason,
     simplify_number,
 )
+from graphviz_dash.features.ladder.analysis.coverage import Coverage
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost
-from graphviz_dash.features.ladder.narrative import describe_advice, describe_ceiling
+from graphviz_dash.features.ladder.narrative import (
+    describe_advice,
+    describe_ceiling,
+    describe_coverage,
+    describe_eager_steps,
+    list_size_options,
+)
 from graphviz_dash.model.absence import Missing
 
 
@@ -101,10 +109,41 @@ class AdviceDocument(TypedDict):
     ceiling_sentence: Sentence
 
 
+class StepModeDocument(TypedDict):
+    """Steps of one phase that ran in the same way; ``steps_above`` of them exceed the largest graph
+    of their family.
+    """
+
+    phase: str | None
+    kind: str
+    family: str | None
+    steps: Count
+    sizes: tuple[int, int] | None
+    steps_above: Count
+    requests: tuple[int, int] | None
+    time_share: Fraction | None
+
+
+class CoverageDocument(TypedDict):
+    """Sizes that would cover the requests above the largest graph; the gain is per such request."""
+
+    new_sizes: list[int]
+    requests_above: Count
+    gain: Ns | None
+    gain_share: Fraction | None
+    memory: Bytes
+    startup: Ns
+    options: list[str]
+    sentence: Sentence
+
+
 class LadderDocument(TypedDict):
     """A graph family of a recorded program, and the recommended capture sizes."""
 
     run: str
+    engine: str | None
+    modes: list[StepModeDocument]
+    eager_sentences: list[Sentence]
     family: str
     axes: list[str]
     families: list[str]
@@ -114,6 +153,8 @@ class LadderDocument(TypedDict):
     step_time: Ns | None
     traffic: str | None
     advice: AdviceDocument | None
+    options: list[str]
+    coverage: CoverageDocument | None
     reason: Sentence | None
 
 
@@ -121,6 +162,7 @@ def build_ladder_document(
     report: LoopReport,
     family: FamilyReport,
     advice: LadderAdvice | Missing,
+    coverage: Coverage | None,
     traffic: str | None,
 ) -> LadderDocument:
     """Build the document of a graph family and its best ladder.
@@ -129,6 +171,9 @@ def build_ladder_document(
     """
     return {
         "run": report.run,
+        "engine": report.engine,
+        "modes": _build_modes(report),
+        "eager_sentences": list(describe_eager_steps(report)),
         "family": family.family.name,
         "axes": list(family.family.axes),
         "families": [other.family.name for other in report.families],
@@ -138,7 +183,46 @@ def build_ladder_document(
         "step_time": simplify_number(family.step_ns),
         "traffic": traffic,
         "advice": None if isinstance(advice, Missing) else _build_advice(advice),
+        "options": []
+        if isinstance(advice, Missing)
+        else list_size_options(report, family, advice.ladder.sizes),
+        "coverage": None if coverage is None else _build_coverage(report, family, coverage),
         "reason": get_reason(advice),
+    }
+
+
+def _build_modes(report: LoopReport) -> list[StepModeDocument]:
+    names = {family.index: family.family.name for family in report.families}
+    return [
+        {
+            "phase": mode.phase and mode.phase.value,
+            "kind": mode.kind.value,
+            "family": None if mode.family is None else names[mode.family],
+            "steps": mode.steps,
+            "sizes": mode.sizes,
+            "steps_above": mode.steps_above,
+            "requests": mode.requests,
+            "time_share": mode.time_share,
+        }
+        for mode in report.modes
+    ]
+
+
+def _build_coverage(
+    report: LoopReport, family: FamilyReport, coverage: Coverage
+) -> CoverageDocument:
+    sizes = sorted(
+        {member.size for member in family.members if member.size} | {*coverage.new_sizes}
+    )
+    return {
+        "new_sizes": list(coverage.new_sizes),
+        "requests_above": coverage.requests_above,
+        "gain": simplify_number(coverage.gain_ns),
+        "gain_share": coverage.gain_share,
+        "memory": round(coverage.memory_bytes),
+        "startup": round(coverage.startup_ns),
+        "options": list_size_options(report, family, sizes),
+        "sentence": describe_coverage(family, coverage),
     }
 
 

@@ -515,7 +515,6 @@ def test_an_unknown_version_of_an_engine_loses_facts_only(tmp_path: Path) -> Non
     """
     done = run(tmp_path, CAPTURE + flat(program), "--steps", "0")
     assert done.returncode == 0, done.stderr
-    loop = loop_of(tmp_path)
     # One error for the captures and one for the steps, not one for each of them.
     contents = read_bundle(tmp_path / "out" / "recorded")
     assert any("failed 2 times" in str(part) for part in contents.manifest.absent), (

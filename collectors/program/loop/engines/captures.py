@@ -66,11 +66,11 @@ def read_numbers(frame: FrameType | None) -> dict[str, int]:
     """
     numbers: dict[str, int] = {}
     for caller in islice(iter_callers(frame), _FRAMES):
-        own = (
+        values = (
             (name, value)
             for name, value in read_variables(caller).items()
             if type(value) is int and 0 < value < _LARGEST
         )
-        for name, value in islice(own, _NUMBERS):
+        for name, value in islice(values, _NUMBERS):
             numbers.setdefault(name, value)
     return numbers

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from collectors.guard import Guard
 from collectors.program.loop.engines.frames import read_variables
-from collectors.program.loop.engines.steps import EngineStep, StepEnded, follow_steps
+from collectors.program.loop.engines.steps import EngineStep, ReportStep, follow_steps
 from collectors.program.loop.events import CaptureFacts, ScopeFacts
 from graphviz_dash.model.loop import Phase
 
@@ -29,10 +29,10 @@ _PHASES: Final = {
 """Phases of forward modes. Other modes run no requests of the target model."""
 
 
-def _follow_runner(module: ModuleType, ended: StepEnded, guard: Guard) -> Callable[[], None]:
+def _follow_runner(module: ModuleType, report: ReportStep, guard: Guard) -> Callable[[], None]:
     version = getattr(sys.modules["sglang"], "__version__", "")
     engine = f"SGLang {version}".rstrip()
-    return follow_steps(module.ModelRunner, "forward", engine, _read_step, ended, guard)
+    return follow_steps(module.ModelRunner, "forward", engine, _read_step, report, guard)
 
 
 def _read_step(runner: Any, batch: Any, *_args: Any, **_kwargs: Any) -> EngineStep | None:
@@ -42,9 +42,9 @@ def _read_step(runner: Any, batch: Any, *_args: Any, **_kwargs: Any) -> EngineSt
     if phase is None or not requests or getattr(runner, "is_draft_worker", False):
         return None
     if phase is Phase.DECODE:
-        return EngineStep(ScopeFacts.of_graphs(phase, (_DECODE,)), requests, requests)
+        return EngineStep(ScopeFacts.build_for_graphs(phase, (_DECODE,)), requests, requests)
     tokens = len(batch.input_ids)
-    return EngineStep(ScopeFacts.of_graphs(phase, (_PREFILL,)), tokens, requests)
+    return EngineStep(ScopeFacts.build_for_graphs(phase, (_PREFILL,)), tokens, requests)
 
 
 def read_capture(frame: FrameType) -> CaptureFacts | None:

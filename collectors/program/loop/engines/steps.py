@@ -22,7 +22,7 @@ class EngineStep(NamedTuple):
     """Number of requests. None if unknown."""
 
 
-StepEnded: TypeAlias = Callable[[str, EngineStep, int], None]
+ReportStep: TypeAlias = Callable[[str, EngineStep, int], None]
 """Receives the engine with its version, its facts about a step, and the start of the step."""
 
 ReadStep: TypeAlias = Callable[..., "EngineStep | None"]
@@ -31,9 +31,9 @@ steps."""
 
 
 def follow_steps(
-    owner: Any, name: str, engine: str, read: ReadStep, ended: StepEnded, guard: Guard
+    owner: Any, name: str, engine: str, read: ReadStep, report: ReportStep, guard: Guard
 ) -> Callable[[], None]:
-    """Report each call of the method ``name`` of the class ``owner`` to ``ended``.
+    """Report each call of the method ``name`` of the class ``owner`` to ``report``.
 
     Returns a function that restores the method. An error of ``read``, such as one from an unknown
     version of the engine, ends reading.
@@ -56,7 +56,7 @@ def follow_steps(
                 return original(self, *args, **kwargs)
         finally:
             if step is not None:
-                ended(engine, step, begin)
+                report(engine, step, begin)
 
     setattr(owner, name, run_step)
 

@@ -8,14 +8,14 @@ from types import ModuleType
 from typing import Any, Final
 
 from collectors.guard import Guard
-from collectors.program.loop.engines.steps import EngineStep, StepEnded, follow_steps
+from collectors.program.loop.engines.steps import EngineStep, ReportStep, follow_steps
 from collectors.program.loop.labels import label_facts
 from graphviz_dash.model.loop import Phase
 
 
-def _follow_runner(module: ModuleType, ended: StepEnded, guard: Guard) -> Callable[[], None]:
+def _follow_runner(module: ModuleType, report: ReportStep, guard: Guard) -> Callable[[], None]:
     engine = f"transformers {sys.modules['transformers'].__version__}"
-    return follow_steps(module.ModelRunner, "compute_batch", engine, _read_step, ended, guard)
+    return follow_steps(module.ModelRunner, "compute_batch", engine, _read_step, report, guard)
 
 
 def _read_step(runner: Any, *_args: Any, **_kwargs: Any) -> EngineStep:
@@ -29,8 +29,8 @@ def _read_step(runner: Any, *_args: Any, **_kwargs: Any) -> EngineStep:
     if batch.total_seqlen_q == count:
         phase = Phase.DECODE
     else:
-        alone = any(future.query_length == 1 for future in requests.requests_in_batch)
-        phase = Phase.MIXED if alone else Phase.PREFILL
+        has_decode = any(future.query_length == 1 for future in requests.requests_in_batch)
+        phase = Phase.MIXED if has_decode else Phase.PREFILL
     name = "decode" if batch.use_block_table else "varlen"
     kinds = [f"longest {kind}" for kind in batch.max_seqlen_k]
     axes = ("tokens",) if batch.use_block_table else ("tokens", "cache", *kinds)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from collectors.guard import Guard
 from collectors.program.loop.engines.frames import read_variables
-from collectors.program.loop.engines.steps import EngineStep, StepEnded, follow_steps
+from collectors.program.loop.engines.steps import EngineStep, ReportStep, follow_steps
 from collectors.program.loop.events import CaptureFacts, ScopeFacts
 from graphviz_dash.model.loop import Phase
 
@@ -26,26 +26,26 @@ _MIXED_FAMILIES: Final = (_FULL, _PIECEWISE)
 _MAIN_MANAGER: Final = "ModelCudaGraphManager"
 
 
-def _follow_runner(module: ModuleType, ended: StepEnded, guard: Guard) -> Callable[[], None]:
+def _follow_runner(module: ModuleType, report: ReportStep, guard: Guard) -> Callable[[], None]:
     version = getattr(sys.modules["vllm"], "__version__", "")
     engine = f"vLLM {version}".rstrip()
-    return follow_steps(module.GPUModelRunner, "execute_model", engine, _read_step, ended, guard)
+    return follow_steps(module.GPUModelRunner, "execute_model", engine, _read_step, report, guard)
 
 
 def _read_step(
-    runner: Any, scheduled: Any, _tensors: Any = None, dummy_run: bool = False, **_kwargs: Any
+    runner: Any, output: Any, _tensors: Any = None, dummy_run: bool = False, **_kwargs: Any
 ) -> EngineStep | None:
     """Read the scheduler's output. None for a dummy run or a step without tokens."""
-    tokens = scheduled.total_num_scheduled_tokens
+    tokens = output.total_num_scheduled_tokens
     if dummy_run or not tokens:
         return None
-    counts = scheduled.num_scheduled_tokens.values()
+    counts = output.num_scheduled_tokens.values()
     decode = _read_decode_length(runner)
     if max(counts) <= decode:
-        scope = ScopeFacts.of_graphs(Phase.DECODE, _DECODE_FAMILIES)
+        scope = ScopeFacts.build_for_graphs(Phase.DECODE, _DECODE_FAMILIES)
     else:
         phase = Phase.MIXED if min(counts) <= decode else Phase.PREFILL
-        scope = ScopeFacts.of_graphs(phase, _MIXED_FAMILIES)
+        scope = ScopeFacts.build_for_graphs(phase, _MIXED_FAMILIES)
     return EngineStep(scope, tokens, len(counts))
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from collectors.guard import HIDDEN_FRAME, Guard
 from collectors.program.loop.engines import sglang, transformers, vllm
-from collectors.program.loop.engines.steps import StepEnded
+from collectors.program.loop.engines.steps import ReportStep
 
 if TYPE_CHECKING:
     from importlib.abc import Loader
 
-_Follow: TypeAlias = Callable[[ModuleType, StepEnded, Guard], Callable[[], None]]
+_Follow: TypeAlias = Callable[[ModuleType, ReportStep, Guard], Callable[[], None]]
 
 _ENGINES: Final[Mapping[str, _Follow]] = transformers.RUNNERS | vllm.RUNNERS | sglang.RUNNERS
 """Modules whose classes run steps, and the functions that follow them."""
@@ -25,22 +25,22 @@ _ENGINES: Final[Mapping[str, _Follow]] = transformers.RUNNERS | vllm.RUNNERS | s
 class EngineWatch:
     """Follows engines that the program imports, until it is stopped."""
 
-    def __init__(self, ended: StepEnded, guard: Guard) -> None:
-        self._ended = ended
+    def __init__(self, report: ReportStep, guard: Guard) -> None:
+        self._report = report
         self._guard = guard
         self._restore: list[Callable[[], None]] = []
         self._finder: _AfterImport | None = None
 
     def start(self) -> None:
         """Follow engines that are imported now or later."""
-        later = {}
+        followers = {}
         for name, follow in _ENGINES.items():
             if (module := sys.modules.get(name)) is not None:
                 self._watch_module(follow, module)
             else:
-                later[name] = follow
+                followers[name] = follow
         self._finder = _AfterImport(
-            frozenset(later), lambda m: self._watch_module(later[m.__name__], m)
+            frozenset(followers), lambda m: self._watch_module(followers[m.__name__], m)
         )
         sys.meta_path.insert(0, self._finder)
 
@@ -53,7 +53,7 @@ class EngineWatch:
 
     def _watch_module(self, follow: _Follow, module: ModuleType) -> None:
         with self._guard:
-            self._restore.append(follow(module, self._ended, self._guard))
+            self._restore.append(follow(module, self._report, self._guard))
 
 
 class _AfterImport:
