@@ -24,8 +24,9 @@ from graphviz_dash.features.ladder.narrative import (
 from graphviz_dash.features.ladder.page.state import get_advice, get_coverage
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import draw_figure, get_loop_figure
+from graphviz_dash.ui.page.frame import draw_figure, get_figure
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
+from graphviz_dash.ui.state.store import Extent
 from graphviz_dash.units import format_bytes, format_count, format_ns, round_significant
 
 _MAX_GRAPHS: Final = 512
@@ -63,7 +64,7 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
             _show_sizes(option)
     with right:
         chart_key = ("ladder", run, family, budget)
-        chart = get_loop_figure(key, chart_key, lambda seen: draw_ladder(result, seen))
+        chart = get_figure(key, chart_key, lambda seen: draw_ladder(result, seen), Extent.OUTLINE)
         if chart is not None:
             draw_figure(chart, f"ladder-{key}-{run}-{family}-{budget}")
     notes = (describe_ceiling(result), describe_interpolation(result), describe_bound(result))
