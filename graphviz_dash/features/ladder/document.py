@@ -114,7 +114,7 @@ class AdviceDocument(Document, frozen=True):
 
 
 class StepModeDocument(Document, frozen=True):
-    """Steps of one phase that ran in the same way; ``steps_above`` of them exceed the largest graph
+    """Steps of one phase that ran in the same way; ``steps_above`` of them exceeded the largest graph
     of their family.
     """
 

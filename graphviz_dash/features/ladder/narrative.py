@@ -161,7 +161,7 @@ def _describe_eager_mode(report: LoopReport, mode: StepMode) -> str:
     if not mode.steps_above or not largest:
         return f"{steps}, although a graph of their size exists: the engine excluded them."
     sizes = _format_amount(family, format_size_range(mode.sizes_above))
-    reason = f"{sizes} exceed the largest graph, {format_count(largest)}"
+    reason = f"{sizes} exceeded the largest graph, {format_count(largest)}"
     if mode.steps_above == mode.steps:
         return f"{steps} because {reason}."
     remainder = format_count(mode.steps - mode.steps_above)
@@ -196,7 +196,9 @@ def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
 def _format_amount(family: FamilyReport, sizes: str) -> str:
     """Format sizes with the noun of their axis: "40 and 48 requests"."""
     axis = family.family.axes[family.family.size_axis or 0]
-    return f"{sizes} {axis}" if axis in ("tokens", "requests") else f"sizes {sizes}"
+    if axis in ("tokens", "requests"):
+        return f"{sizes} {axis}"
+    return f"sizes {sizes}" if " " in sizes else f"size {sizes}"
 
 
 def _join_sizes(sizes: Sequence[int]) -> str:

@@ -64,7 +64,8 @@ def get_coverage(key: str, run: int, family: int) -> Coverage | None:
     basis = _get_basis(key, run, family)
     if isinstance(basis, Missing):
         return None
-    return STORE.derive_from_loops(key, ("coverage", run, family), lambda: build_coverage(basis))
+    slot = ("coverage", run, family)
+    return STORE.derive(key, slot, lambda _: build_coverage(basis), Extent.OUTLINE)
 
 
 def _get_basis(key: str, run: int, family: int) -> LadderBasis | Missing:

@@ -41,7 +41,7 @@ def test_sglang_is_told_which_sizes_to_capture(tmp_path: Path) -> None:
     report, coverage = cover(folder, "SGLang 0.5.12")
     (sentence,) = describe_eager_steps(report)
     assert sentence.startswith("116 of 173 decode steps ran eagerly and took ")
-    assert sentence.endswith("because 33 to 48 requests exceed the largest graph, 32.")
+    assert sentence.endswith("because 33 to 48 requests exceeded the largest graph, 32.")
     assert coverage is not None
     assert (coverage.new_sizes, coverage.requests_above, coverage.largest_graph) == (
         (40, 48),
