@@ -31,7 +31,7 @@ class EngineWatch:
         self._ended = ended
         self._guard = guard
         self._restore: list[Callable[[], None]] = []
-        self._finder: _AfterImport | None = None
+        self._finder: AfterImport | None = None
 
     def start(self) -> None:
         """Follow engines that are imported now or later."""
@@ -41,7 +41,7 @@ class EngineWatch:
                 self._watch_module(follow, module)
             else:
                 later[name] = follow
-        self._finder = _AfterImport(
+        self._finder = AfterImport(
             frozenset(later), lambda m: self._watch_module(later[m.__name__], m)
         )
         sys.meta_path.insert(0, self._finder)
@@ -135,7 +135,7 @@ _ENGINES: Final[dict[str, _Follow]] = {
 """Modules whose classes run steps, and the functions that follow them."""
 
 
-class _AfterImport:
+class AfterImport:
     """Finder that finds nothing, but calls ``after`` with some modules after their import."""
 
     def __init__(self, names: frozenset[str], after: Callable[[ModuleType], None]) -> None:
