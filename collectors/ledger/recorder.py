@@ -1,7 +1,7 @@
 """Record the ledger of this process.
 
 Samples of memory come from the program's own calls around captures, and from a thread that ends
-with the start-up. Nothing is recorded between the end of the start-up and the end of the process.
+with the start-up. Later, only captures are recorded.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ class LedgerRecorder:
     def record_first_launch(self, graph_id: str, begin: int, end: int) -> None:
         """Record the first replay of a graph."""
         graph = self._graphs.get(graph_id)
-        if graph is None or self.is_started:
+        if graph is None:
             return
         graph.first_replay = end
         if self._candidate is None:

@@ -66,10 +66,7 @@ class StartupLedger:
 
     def begin_capture(self, graph_id: str) -> None:
         """Handle the start of a capture."""
-        recorder = self.recorder
-        if recorder.is_started:
-            return
-        recorder.begin_capture(graph_id)
+        self.recorder.begin_capture(graph_id)
         if not self._sampler.started:
             self._sampler.start()
 
