@@ -9,8 +9,8 @@ from time import perf_counter_ns
 from types import ModuleType
 from typing import Any, Final
 
+from collectors.after_import import AfterImport
 from collectors.guard import HIDDEN_FRAME, Guard
-from collectors.program.loop.engines import AfterImport
 from graphviz_dash.model.ledger import SpanKind
 
 AddSpan = Callable[[SpanKind, str, int, int], None]
