@@ -81,9 +81,9 @@ def collect_figures(result: Comparison) -> Figures:
     document = build_comparison_document(result, kernels, ranks)
     memory = compare_memory(result)
     report = render_report(result, kernels, {}, ("", "")).decode()
-    for run, written in zip(result.runs, document["runs"], strict=True):
-        for metric, figure in written["metrics"].items():
-            figures.add(run.name, metric, "json", show_change(figure["value"], metric))
+    for run, written in zip(result.runs, document.runs, strict=True):
+        for metric, figure in written.metrics.items():
+            figures.add(run.name, metric, "json", show_change(figure.value, metric))
         add_page_metrics(figures, result, run)
         add_answer(figures, result, run)
         add_compile_launches(figures, run)
@@ -94,7 +94,7 @@ def collect_figures(result: Comparison) -> Figures:
         answer = build_run_answer(result.best)
         assert answer is not None
         assert format_parts(answer.verdict) in unescape(re.sub("<[^>]+>", "", report))
-    assert len(memory.reports) == len(build_memory_document(result.experiment, memory, 1)["runs"])
+    assert len(memory.reports) == len(build_memory_document(result.experiment, memory, 1).runs)
     return figures
 
 
@@ -166,11 +166,11 @@ def add_memory(figures: Figures, result: Comparison) -> None:
     memory = compare_memory(result)
     sentence = describe_memory_cost(memory)
     document = build_memory_document(result.experiment, memory, 1)
-    for run in document["runs"]:
-        name = run["name"]
-        peak = show_change(run["peak_change"], "peak_reserved_change")
+    for run in document.runs:
+        name = run.run
+        peak = show_change(run.peak_change, "peak_reserved_change")
         figures.add(name, "peak_reserved_change", "memory json", peak)
-        steady = show_change(run["change"], "device_memory_change")
+        steady = show_change(run.process_bytes, "device_memory_change")
         figures.add(name, "steady", "memory json", steady)
     labels = {"Peak memory": "peak_reserved_change", "Steady-state memory": "steady"}
     for label, fact in labels.items():

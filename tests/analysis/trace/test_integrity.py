@@ -257,8 +257,8 @@ def test_calls_without_a_launch_are_no_missing_profiler_activity(tmp_path: Path)
 def test_documents_hold_the_integrity(tmp_path: Path) -> None:
     merged = make_events() + make_events(pid=7)
     document = build_integrity_document(assess_integrity(read_events(merged, tmp_path / "t.json")))
-    assert (document["processes"], document["launches"], document["cut"]) == (2, 120, False)
-    assert document["unsupported"].keys() == {claim.value for claim in Claim}
+    assert (document.processes, document.launches, document.is_cut) == (2, 120, False)
+    assert document.unsupported.keys() == {claim.value for claim in Claim}
 
 
 def test_traces_of_other_days_are_not_ranks(tmp_path: Path, invoke: Invoke) -> None:
