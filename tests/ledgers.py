@@ -51,14 +51,14 @@ SAMPLES = (
     sample(2_500, SampleKind.PERIODIC, 600, 300),
     sample(3_000, SampleKind.CAPTURE_BEGIN, 640, 320, name="graph-0"),
     sample(3_100, SampleKind.CAPTURE_END, 650, 420, name="graph-0"),
-    sample(3_150, SampleKind.INSTANTIATED, 652, 420, 100, "graph-0", 504),
+    sample(3_150, SampleKind.INSTANTIATION, 652, 420, 100, "graph-0", 504),
     sample(3_200, SampleKind.CAPTURE_BEGIN, 652, 420, 100, "graph-1", 504),
     sample(3_300, SampleKind.CAPTURE_END, 652, 440, 100, "graph-1", 505),
-    sample(3_310, SampleKind.INSTANTIATED, 652, 440, 120, "graph-1", 506),
+    sample(3_310, SampleKind.INSTANTIATION, 652, 440, 120, "graph-1", 506),
     sample(3_400, SampleKind.CAPTURE_BEGIN, 652, 440, 120, "graph-2", 506),
     sample(3_500, SampleKind.CAPTURE_END, 652, 444, 120, "graph-2", 506),
-    sample(3_510, SampleKind.INSTANTIATED, 656, 444, 124, "graph-2", 507),
-    sample(3_700, SampleKind.STARTED, 656, 444, 124),
+    sample(3_510, SampleKind.INSTANTIATION, 656, 444, 124, "graph-2", 507),
+    sample(3_700, SampleKind.STARTUP_END, 656, 444, 124),
     sample(9_000, SampleKind.END, 660, 450, 124),
 )
 

@@ -25,47 +25,47 @@ def list_tracked_objects(*, collect: bool = True) -> TrackedObjects:
     unreachable."""
     if collect:
         gc.collect()
-    tracked = TrackedObjects([], [], [])
+    objects = TrackedObjects([], [], [])
     lists: dict[int, list[Any] | None] = {}
     for candidate in gc.get_objects():
         # Use type(): reading the class of some objects runs their code. Use its id: some classes
         # have no hash.
         kind = type(candidate)
         if id(kind) not in lists:
-            lists[id(kind)] = _find_list(kind, tracked)
-        if (found := lists[id(kind)]) is not None:
-            found.append(candidate)
-    return tracked
+            lists[id(kind)] = _find_list(kind, objects)
+        if (matching := lists[id(kind)]) is not None:
+            matching.append(candidate)
+    return objects
 
 
-def _find_list(kind: type, tracked: TrackedObjects) -> list[Any] | None:
+def _find_list(kind: type, objects: TrackedObjects) -> list[Any] | None:
     if issubclass(kind, torch.Tensor):
-        return tracked.tensors
+        return objects.tensors
     if issubclass(kind, torch.optim.Optimizer):
-        return tracked.optimizers
-    return tracked.modules if issubclass(kind, torch.nn.Module) else None
+        return objects.optimizers
+    return objects.modules if issubclass(kind, torch.nn.Module) else None
 
 
-def find_owners(tracked: TrackedObjects) -> dict[int, Owner]:
+def find_owners(objects: TrackedObjects) -> dict[int, Owner]:
     """Return the owner of the allocation at each address: the first match in the order of Owner.
 
     Excludes allocations without a Python tensor, such as library workspaces.
     """
     owner_by_address: dict[int, Owner] = {}
-    for owner, tensor in _iter_owned_tensors(tracked):
+    for owner, tensor in _iter_owned_tensors(objects):
         owner_by_address.setdefault(tensor.untyped_storage().data_ptr(), owner)
     return owner_by_address
 
 
-def _iter_owned_tensors(tracked: TrackedObjects) -> Iterator[tuple[Owner, torch.Tensor]]:
-    on_device = [tensor for tensor in tracked.tensors if _is_on_device(tensor)]
+def _iter_owned_tensors(objects: TrackedObjects) -> Iterator[tuple[Owner, torch.Tensor]]:
+    on_device = [tensor for tensor in objects.tensors if _is_on_device(tensor)]
     parameters = [tensor for tensor in on_device if isinstance(tensor, torch.nn.Parameter)]
     gradients = [parameter.grad for parameter in parameters]
     for owner, candidates in (
         (Owner.WEIGHTS, parameters),
         (Owner.GRADIENTS, gradients),
-        (Owner.OPTIMIZER, _iter_optimizer_state(tracked.optimizers)),
-        (Owner.BUFFERS, _iter_buffers(tracked.modules)),
+        (Owner.OPTIMIZER, _iter_optimizer_state(objects.optimizers)),
+        (Owner.BUFFERS, _iter_buffers(objects.modules)),
         (Owner.TENSORS, on_device),
     ):
         for candidate in candidates:

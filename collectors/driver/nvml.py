@@ -111,9 +111,9 @@ def _read_memory(nvml: Any, index: int, pid: int) -> tuple[str, DeviceMemory]:
     count = ctypes.c_uint(_MAX_PROCESSES)
     processes = (_ProcessInfo * _MAX_PROCESSES)()
     _call(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, ctypes.byref(count), processes)
-    own = [entry.used for entry in processes[: count.value] if entry.pid == pid]
-    known = own[0] if own and own[0] != _UNKNOWN_BYTES else None
-    return uuid.value.decode("ascii", "replace"), DeviceMemory(int(info.used), known)
+    shares = [entry.used for entry in processes[: count.value] if entry.pid == pid]
+    share = shares[0] if shares and shares[0] != _UNKNOWN_BYTES else None
+    return uuid.value.decode("ascii", "replace"), DeviceMemory(int(info.used), share)
 
 
 def _load_library() -> Any:

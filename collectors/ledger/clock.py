@@ -26,11 +26,11 @@ class Birth(NamedTuple):
 
 
 def read_birth() -> Birth | None:
-    """Return the times noted by sitecustomize. None if there are none for this process."""
-    noted = getattr(sys, BIRTH, None)
-    if not isinstance(noted, tuple) or len(noted) != len(Birth._fields):
+    """Return the times times by sitecustomize. None if there are none for this process."""
+    times = getattr(sys, BIRTH, None)
+    if not isinstance(times, tuple) or len(times) != len(Birth._fields):
         return None
-    birth = Birth(*noted)
+    birth = Birth(*times)
     return birth if birth.pid == os.getpid() else None
 
 

@@ -10,8 +10,8 @@ import torch
 from collectors.guard import HIDDEN_FRAME
 
 
-def watch_initialization(done: Callable[[int, int], None]) -> Callable[[], None]:
-    """Call ``done`` with begin and end of torch's CUDA initialization, once and in its thread.
+def watch_initialization(handle: Callable[[int, int], None]) -> Callable[[], None]:
+    """Call ``handle`` with begin and end of torch's CUDA initialization, once and in its thread.
 
     Returns a function that stops this. Does nothing if CUDA is initialized already.
     """
@@ -19,19 +19,19 @@ def watch_initialization(done: Callable[[int, int], None]) -> Callable[[], None]
         return lambda: None
     original = torch.cuda._lazy_init
 
-    def lazy_init() -> None:
+    def initialize() -> None:
         begin = perf_counter_ns()
         with HIDDEN_FRAME:
             original()
-        if torch.cuda._lazy_init is lazy_init and torch.cuda.is_initialized():
+        if torch.cuda._lazy_init is initialize and torch.cuda.is_initialized():
             stop()
-            done(begin, perf_counter_ns())
+            handle(begin, perf_counter_ns())
 
     def stop() -> None:
-        if torch.cuda._lazy_init is lazy_init:
+        if torch.cuda._lazy_init is initialize:
             torch.cuda._lazy_init = original
 
-    torch.cuda._lazy_init = lazy_init
+    torch.cuda._lazy_init = initialize
     return stop
 
 

@@ -30,10 +30,10 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
             if code.co_name == "__enter__" and code.co_filename.endswith("cuda/graphs.py"):
                 name = BEFORE_CAPTURE
             begins[get_ident()] = perf_counter_ns(), name
-        elif (begun := begins.pop(get_ident(), None)) is not None:
+        elif (beginning := begins.pop(get_ident(), None)) is not None:
             end = perf_counter_ns()
-            if end - begun[0] >= MIN_COLLECTION_NS:
-                add(begun[1], begun[0], end)
+            if end - beginning[0] >= MIN_COLLECTION_NS:
+                add(beginning[1], beginning[0], end)
 
     gc.callbacks.append(handle)
 

@@ -54,13 +54,13 @@ class PhaseWatch:
         self._finder: AfterImport | None = None
 
     def start(self) -> None:
-        """Follow modules that are imported now or later."""
+        """Follow modules that are imported now or names_to_come."""
         names = (*_PHASES, _COMPILER)
         for name in names:
             if (module := sys.modules.get(name)) is not None:
                 self._follow(module)
-        later = frozenset(name for name in names if name not in sys.modules)
-        self._finder = AfterImport(later, self._follow)
+        names_to_come = frozenset(name for name in names if name not in sys.modules)
+        self._finder = AfterImport(names_to_come, self._follow)
         sys.meta_path.insert(0, self._finder)
 
     def stop(self) -> None:
@@ -88,7 +88,7 @@ class PhaseWatch:
         add = self._add
 
         @wraps(function)
-        def timed(*args: Any, **kwargs: Any) -> Any:
+        def call_and_time(*args: Any, **kwargs: Any) -> Any:
             begin = perf_counter_ns()
             try:
                 with HIDDEN_FRAME:
@@ -96,14 +96,14 @@ class PhaseWatch:
             finally:
                 add(kind, path, begin, perf_counter_ns())
 
-        ours: Any = classmethod(timed) if is_class_method else timed
-        self._replace(owner, name, ours, original)
+        replacement: Any = classmethod(call_and_time) if is_class_method else call_and_time
+        self._replace(owner, name, replacement, original)
 
-    def _replace(self, owner: Any, name: str, ours: Any, original: Any) -> None:
-        setattr(owner, name, ours)
+    def _replace(self, owner: Any, name: str, replacement: Any, original: Any) -> None:
+        setattr(owner, name, replacement)
 
         def restore() -> None:
-            if vars(owner).get(name) is ours:
+            if vars(owner).get(name) is replacement:
                 setattr(owner, name, original)
 
         self._restore.append(restore)
@@ -125,8 +125,8 @@ class PhaseWatch:
 
         @wraps(ends)
         def log_event_end(self: Any, event_name: str, *args: Any, **kwargs: Any) -> Any:
-            if begun := begins.get(event_name):
-                add(classify_event(event_name), event_name, begun.pop(), perf_counter_ns())
+            if beginnings := begins.get(event_name):
+                add(classify_event(event_name), event_name, beginnings.pop(), perf_counter_ns())
             return ends(self, event_name, *args, **kwargs)
 
         @wraps(instant)
@@ -134,12 +134,12 @@ class PhaseWatch:
             count(event_name)
             return instant(self, event_name, *args, **kwargs)
 
-        for name, ours, original in (
+        for name, replacement, original in (
             ("log_event_start", log_event_start, starts),
             ("log_event_end", log_event_end, ends),
             ("log_instant_event", log_instant_event, instant),
         ):
-            self._replace(logger, name, ours, original)
+            self._replace(logger, name, replacement, original)
 
 
 _AUTOTUNING: Final = ("autotun", "benchmark")

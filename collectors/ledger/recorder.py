@@ -55,7 +55,7 @@ class _Graph:
         self.begin = begin
         self.pool: tuple[int, int] | None = None
         self.first_replay: int | None = None
-        self.failed = False
+        self.failure = False
 
 
 class LedgerRecorder:
@@ -102,7 +102,7 @@ class LedgerRecorder:
         return self._open_captures > 0
 
     @property
-    def is_started(self) -> bool:
+    def is_startup_done(self) -> bool:
         """True after the end of the start-up."""
         return self._ended is not None
 
@@ -161,15 +161,15 @@ class LedgerRecorder:
         if self._device is None:
             self._record_context(numbers)
             kind, name = SampleKind.CONTEXT, None
-        if len(self._samples) < MAX_SAMPLES and not self._repeats(kind, numbers):
+        if len(self._samples) < MAX_SAMPLES and not self._is_repetition(kind, numbers):
             self._samples.append(
                 MemorySample(
                     time_ns=max(0, begin - self._origin),
                     kind=kind,
                     device_used_bytes=max(0, numbers.used),
-                    reserved_bytes=numbers.reserved,
-                    allocated_bytes=numbers.allocated,
-                    pool_bytes=min(self._pool_bytes, numbers.reserved),
+                    reserved_bytes=numbers.reserved_bytes,
+                    allocated_bytes=numbers.allocated_bytes,
+                    pool_bytes=min(self._pool_bytes, numbers.reserved_bytes),
                     host_bytes=numbers.host,
                     name=name,
                 )
@@ -178,14 +178,14 @@ class LedgerRecorder:
         self._cost += perf_counter_ns() - begin
         return numbers
 
-    def _repeats(self, kind: SampleKind, numbers: DeviceNumbers) -> bool:
+    def _is_repetition(self, kind: SampleKind, numbers: DeviceNumbers) -> bool:
         """Check if a frequent sample adds nothing to the previous sample."""
         if kind not in (SampleKind.PERIODIC, SampleKind.OPERATOR) or not self._samples:
             return False
         last = self._samples[-1]
-        same_reserved = last.reserved_bytes == numbers.reserved
-        same_outside = last.outside_bytes == numbers.used - numbers.reserved
-        return same_outside and (same_reserved or kind is SampleKind.OPERATOR)
+        reserved_equal = last.reserved_bytes == numbers.reserved_bytes
+        outside_equal = last.outside_bytes == numbers.used - numbers.reserved_bytes
+        return outside_equal and (reserved_equal or kind is SampleKind.OPERATOR)
 
     def _record_context(self, numbers: DeviceNumbers) -> None:
         self._device = int(torch.cuda.current_device())
@@ -232,15 +232,15 @@ class LedgerRecorder:
             self._pool_bytes = pool_bytes
             self.add_span(SpanKind.CAPTURE, graph_id, graph.begin, end)
             self.add_span(SpanKind.RECORDER, "reading the pools", end, perf_counter_ns())
-            self.sample(SampleKind.INSTANTIATED, graph_id)
+            self.sample(SampleKind.INSTANTIATION, graph_id)
 
     def fail_capture(self, graph_id: str) -> None:
         """Handle a failed capture."""
         graph = self._close_capture(graph_id)
         if graph is not None:
-            graph.failed = True
+            graph.failure = True
             self.add_span(SpanKind.CAPTURE, graph_id, graph.begin, perf_counter_ns())
-            self.sample(SampleKind.INSTANTIATED, graph_id)
+            self.sample(SampleKind.INSTANTIATION, graph_id)
 
     def _close_capture(self, graph_id: str) -> _Graph | None:
         graph = self._graphs.get(graph_id)
@@ -251,7 +251,7 @@ class LedgerRecorder:
     def record_instantiation(self, graph_id: str, begin: int, end: int) -> None:
         """Record a separate instantiation."""
         self.add_span(SpanKind.INSTANTIATE, graph_id, begin, end)
-        self.sample(SampleKind.INSTANTIATED, graph_id)
+        self.sample(SampleKind.INSTANTIATION, graph_id)
 
     def record_first_launch(self, graph_id: str, begin: int, end: int) -> None:
         """Record the first replay of a graph."""
@@ -277,7 +277,7 @@ class LedgerRecorder:
         if self._ended is None and self._candidate is not None:
             self._ended = self._candidate
             self.stop()
-            self.sample(SampleKind.STARTED)
+            self.sample(SampleKind.STARTUP_END)
             with self._guard:
                 memory = read_device_memory(os.getpid())
                 uuid = self._read_uuid()
@@ -313,20 +313,20 @@ class LedgerRecorder:
                 GraphStart(
                     graph=graph.id,
                     pool=graph.pool,
-                    first_replay_ns=self._since_start(graph.first_replay),
-                    failed=graph.failed,
+                    first_replay_ns=self._convert_time(graph.first_replay),
+                    failure=graph.failure,
                 )
                 for graph in tuple(self._graphs.values())
             ),
             states=tuple(
                 replace(state, sample=positions[id(sample)]) for sample, state in self._states
             ),
-            startup_end_ns=self._since_start(self._ended),
+            startup_end_ns=self._convert_time(self._ended),
             recorder_ns=self._cost,
             compiler_events=dict(self._events),
             settings=read_settings(dict(os.environ)),
             dropped_spans=self._dropped,
         )
 
-    def _since_start(self, moment: int | None) -> int | None:
+    def _convert_time(self, moment: int | None) -> int | None:
         return None if moment is None else max(0, moment - self._origin)

@@ -38,9 +38,9 @@ class DeviceNumbers(NamedTuple):
     """Used on the device."""
     total: int
     """Size of the device's memory."""
-    reserved: int
+    reserved_bytes: int
     """Reserved by the allocator."""
-    allocated: int
+    allocated_bytes: int
     """Allocated by the allocator."""
     host: int
     """Resident on the host."""
@@ -56,8 +56,8 @@ def read_numbers() -> DeviceNumbers:
     return DeviceNumbers(
         used=int(total) - int(free),
         total=int(total),
-        reserved=int(torch.cuda.memory_reserved()),
-        allocated=int(torch.cuda.memory_allocated()),
+        reserved_bytes=int(torch.cuda.memory_reserved()),
+        allocated_bytes=int(torch.cuda.memory_allocated()),
         host=read_host_bytes(),
     )
 
@@ -113,8 +113,8 @@ def read_state(*, collect: bool) -> AllocatorState:
     ``collect``: run the garbage collector first. Otherwise, unreachable tensors have owners too.
     """
     device = torch.cuda.current_device()
-    tracked = list_tracked_objects(collect=collect)
-    owners = find_owners(tracked)
+    objects = list_tracked_objects(collect=collect)
+    owners = find_owners(objects)
     pools: dict[tuple[int, int], list[int]] = {}
     blocks: Counter[tuple[tuple[int, int], int, Owner]] = Counter()
     sizes: Counter[tuple[tuple[int, int], int, Owner]] = Counter()
@@ -124,9 +124,9 @@ def read_state(*, collect: bool) -> AllocatorState:
             continue
         first, second = segment.get("segment_pool_id", DEFAULT_POOL)
         pool = int(first), int(second)
-        reserved = pools.setdefault(pool, [0, 0])
-        reserved[0] += 1
-        reserved[1] += int(segment["total_size"])
+        pool_sum = pools.setdefault(pool, [0, 0])
+        pool_sum[0] += 1
+        pool_sum[1] += int(segment["total_size"])
         stream = streams.setdefault(int(segment.get("stream", 0)), len(streams))
         address = segment["address"]
         for block in segment["blocks"]:
@@ -139,7 +139,7 @@ def read_state(*, collect: bool) -> AllocatorState:
         sample=0,
         pools=tuple(ReservedPool(pool, *pools[pool]) for pool in sorted(pools)),
         blocks=tuple(AllocatorBlocks(*key, blocks[key], sizes[key]) for key in sorted(blocks)),
-        layers=find_layers(tracked.modules),
+        layers=find_layers(objects.modules),
     )
 
 

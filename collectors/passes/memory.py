@@ -82,12 +82,12 @@ def run(request: PassRequest) -> None:
     stages = _StageRecorder(ledger)
     step = build_step(request)
     stages.end_stage(Stage.BUILD)
-    compiled = COMPILED.get(request.mode)
-    first_use = None if compiled else FirstUse(ledger)
-    warm_up(step, request.warmup, compiled=compiled, first=first_use)
+    compile_mode = COMPILED.get(request.mode)
+    first_use = None if compile_mode else FirstUse(ledger)
+    warm_up(step, request.warmup, compiled=compile_mode, first=first_use)
     stages.end_stage(Stage.WARM_UP)
     captures = MemoryListener(ledger)
-    with record_captures(captures) as captured:
+    with record_captures(captures) as graphs:
         iterate = prepare_mode(request.mode, step, request.plan)
     ledger.end_startup()
     ledger.stop()
@@ -123,7 +123,7 @@ def run(request: PassRequest) -> None:
     write_result(parts.MEMORY_PASS, result, Path(request.out))
     ledger.record_state(collect=True)
     if not request.mode.has_graph_trees:
-        _drop_graphs(captured, ledger)
+        _drop_graphs(graphs, ledger)
     ledger.sample(SampleKind.END)
     write_result(parts.LEDGER, ledger.build(), Path(request.out))
 
@@ -131,13 +131,13 @@ def run(request: PassRequest) -> None:
 def _drop_graphs(graphs: Mapping[str, torch.cuda.CUDAGraph], ledger: LedgerRecorder) -> None:
     """Reset the graphs, the last capture first, and sample the memory after each."""
     torch.cuda.empty_cache()
-    ledger.sample(SampleKind.EMPTIED)
+    ledger.sample(SampleKind.CACHE_RELEASE)
     for graph_id, graph in reversed(list(graphs.items())):
         graph.reset()
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
         ledger.record_pools(_sum_private_pools(read_segments()))
-        ledger.sample(SampleKind.DROPPED, graph_id)
+        ledger.sample(SampleKind.GRAPH_DROP, graph_id)
 
 
 def _sum_private_pools(segments: Iterable[Segment]) -> int:
@@ -269,7 +269,7 @@ class MemoryListener:
 
     def on_capture_end(self, graph_id: str, handle: int, capture_ns: int) -> None:
         """Read the allocations of the capture."""
-        ended = time.perf_counter_ns()
+        end = time.perf_counter_ns()
         events = end_recording()
         segments = read_segments()
         pool = None
@@ -277,18 +277,18 @@ class MemoryListener:
         if call(runtime.cudaGraphGetNodes, handle, 0)[1]:
             self.done.append(summarize_capture(graph_id, events, SegmentIndex(segments)))
             pool = self.done[-1].pool
-        self._ledger.end_capture(graph_id, pool, _sum_private_pools(segments), ended)
+        self._ledger.end_capture(graph_id, pool, _sum_private_pools(segments), end)
         self._used = read_used_memory()
 
     def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Measure the driver's memory for the executable."""
-        ended = time.perf_counter_ns()
+        end = time.perf_counter_ns()
         torch.cuda.synchronize()
         if self.done and self.done[-1].graph == graph_id:
             self.done[-1].instantiate_device_bytes = read_used_memory() - self._used
-        self._ledger.record_instantiation(graph_id, ended - instantiate_ns, ended)
+        self._ledger.record_instantiation(graph_id, end - instantiate_ns, end)
 
     def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
         """Record the time of the launch to its completion."""
-        ended = time.perf_counter_ns()
-        self._ledger.record_first_launch(graph_id, ended - complete_ns, ended)
+        end = time.perf_counter_ns()
+        self._ledger.record_first_launch(graph_id, end - complete_ns, end)

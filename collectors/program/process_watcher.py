@@ -154,11 +154,11 @@ class ProcessWatcher:
             if self._recorder is not None:
                 self._recorder.record_instantiation(counter, began, took)
 
-    def record_first_launch(self, counter: ReplayCounter, began: int, ended: int) -> None:
+    def record_first_launch(self, counter: ReplayCounter, began: int, end: int) -> None:
         """Handle the first launch of a graph."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.record_first_launch(counter, began, ended)
+                self._recorder.record_first_launch(counter, began, end)
 
     def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:
         """Create a timer for the next replay on the GPU. None if it is not timed."""

@@ -370,9 +370,9 @@ class ProgramRecorder:
         self.loop.record_instantiation(counter.number, took)
         self._ledger.recorder.record_instantiation(counter.id, began, began + took)
 
-    def record_first_launch(self, counter: ReplayCounter, began: int, ended: int) -> None:
+    def record_first_launch(self, counter: ReplayCounter, began: int, end: int) -> None:
         """Record the first launch of a graph."""
-        self._ledger.recorder.record_first_launch(counter.id, began, ended)
+        self._ledger.recorder.record_first_launch(counter.id, began, end)
 
     def _count_replays(self) -> int:
         return sum(capture.counter.replays for capture in tuple(self._captures.values()))

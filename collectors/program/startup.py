@@ -91,4 +91,4 @@ class StartupLedger:
                 recorder.sample(SampleKind.PERIODIC)
             if recorder.is_startup_over():
                 recorder.end_startup()
-        return recorder.is_started
+        return recorder.is_startup_done

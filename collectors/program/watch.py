@@ -106,7 +106,7 @@ class Watcher(Protocol):
     def record_replay(self, counter: ReplayCounter) -> None:
         """Handle the replay of an awake graph."""
 
-    def record_first_launch(self, counter: ReplayCounter, began: int, ended: int) -> None:
+    def record_first_launch(self, counter: ReplayCounter, began: int, end: int) -> None:
         """Handle the first launch of a graph. Times are of the performance counter."""
 
     def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:

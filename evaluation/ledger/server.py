@@ -1,4 +1,4 @@
-"""A decoder with one graph per batch size. Options change what graphs cost.
+"""A decoder with one graph per batch size. Options change the cost of the graphs.
 
 Prints ``FACTS {json}``: used device memory at several stages by ``torch.cuda.mem_get_info``, and
 seconds since the start of the process, measured without graphviz-dash.
@@ -47,8 +47,8 @@ class Layer(nn.Module):
         q, k, v = self.qkv(self.first_norm(x)).view(batch, 3, self.heads, 1, HEAD).unbind(1)
         cache[0, :batch].index_copy_(2, place, k)
         cache[1, :batch].index_copy_(2, place, v)
-        attended = functional.scaled_dot_product_attention(q, cache[0, :batch], cache[1, :batch])
-        x = x + self.out(attended.reshape(batch, -1))
+        attention = functional.scaled_dot_product_attention(q, cache[0, :batch], cache[1, :batch])
+        x = x + self.out(attention.reshape(batch, -1))
         gate, value = self.up(self.second_norm(x)).chunk(2, -1)
         return x + self.down(functional.silu(gate) * value)
 
@@ -169,13 +169,13 @@ class Server:
         assert instantiate(ctypes.byref(executable), handles[0], ctypes.c_ulonglong(0)) == 0
         info = (ctypes.c_byte * 32)()
         begin = time.perf_counter()
-        served = [
+        sizes = [
             size
             for size, handle in zip(self.graphs, handles, strict=True)
             if driver.cuGraphExecUpdate_v2(executable, handle, info) == 0
         ]
         switch_ms = (time.perf_counter() - begin) / len(handles) * 1e3
-        self.shared = {"sizes": served, "switch_ms": switch_ms}
+        self.shared = {"sizes": sizes, "switch_ms": switch_ms}
 
 
 def main() -> None:

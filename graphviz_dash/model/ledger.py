@@ -25,13 +25,13 @@ class SampleKind(StrEnum):
     """Right before a capture."""
     CAPTURE_END = "capture ends"
     """Right before the call that ends a capture and may instantiate its graph."""
-    INSTANTIATED = "instantiated"
+    INSTANTIATION = "instantiated"
     """Right after that call, or after a separate instantiation."""
-    STARTED = "started"
+    STARTUP_END = "started"
     """After the first useful replay."""
-    EMPTIED = "cache emptied"
+    CACHE_RELEASE = "cache emptied"
     """After the allocator released its unused memory."""
-    DROPPED = "graph dropped"
+    GRAPH_DROP = "graph dropped"
     """After a graph was reset and the allocator released its unused memory."""
     END = "end"
     """End of the process or of the pass."""
@@ -178,7 +178,7 @@ class GraphStart(Struct, frozen=True, forbid_unknown_fields=True):
     first_replay_ns: Count | None
     """End of its first replay's call, in ns since the start of the process. None if never replayed
     during start-up."""
-    failed: bool = False
+    failure: bool = False
     """True if the capture failed."""
 
 

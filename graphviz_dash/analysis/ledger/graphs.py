@@ -31,21 +31,21 @@ class GraphLedger(Struct, frozen=True):
     """Number of nodes."""
     pool: tuple[int, int] | None
     """Memory pool."""
-    reserved: int | None
+    reserved_bytes: int | None
     """Growth of the allocator's reserved memory by its capture."""
-    loaded: int | None
+    kernel_bytes: int | None
     """Kernels and libraries that its capture loaded."""
-    executable: int | None
+    executable_bytes: int | None
     """Executable: its share, by nodes, of the growth of all instantiations."""
-    host: int | None
+    host_bytes: int | None
     """Growth of the resident memory on the host by capture and instantiation."""
-    exclusive: int | None
+    exclusive_bytes: int | None
     """Memory of the pool that no other graph uses."""
-    shared: int | None
+    shared_bytes: int | None
     """Memory of the pool that other graphs use too."""
     shared_with: tuple[str, ...]
     """Graphs that use the shared memory."""
-    returned: int | None
+    returned_bytes: int | None
     """Memory returned when it was dropped, after all later captures."""
     capture_ns: int | None
     """Duration of the capture."""
@@ -57,11 +57,11 @@ class GraphLedger(Struct, frozen=True):
     """Duration of the first launch."""
 
     @property
-    def added(self) -> int | None:
+    def added_bytes(self) -> int | None:
         """Device memory added by the capture."""
-        parts = (self.reserved, self.loaded, self.executable)
-        known = [part for part in parts if part is not None]
-        return sum(known) if known else None
+        parts = (self.reserved_bytes, self.kernel_bytes, self.executable_bytes)
+        sizes = [part for part in parts if part is not None]
+        return sum(sizes) if sizes else None
 
 
 def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
@@ -72,34 +72,34 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
     nodes = {graph.id: len(graph.nodes) for graph in run.graphs}
     executables = share_executables(ledger, nodes)
     sharing = find_sharing(run.memory_pass)
-    returned = compute_returned(ledger)
+    drops = compute_returned(ledger)
     begins = _index(ledger, SampleKind.CAPTURE_BEGIN)
     bodies = _index(ledger, SampleKind.CAPTURE_END)
-    ends = _index(ledger, SampleKind.INSTANTIATED)
+    ends = _index(ledger, SampleKind.INSTANTIATION)
     times = _sum_spans(ledger)
     result = []
     for graph in ledger.graphs:
         begin, body, end = (samples.get(graph.graph) for samples in (begins, bodies, ends))
         shares = sharing.get(graph.graph)
-        spent = times[graph.graph]
+        durations = times[graph.graph]
         after_body = body or end
         result.append(
             GraphLedger(
                 graph=graph.graph,
                 nodes=nodes.get(graph.graph),
                 pool=graph.pool,
-                reserved=_subtract(begin, end, "reserved_bytes"),
-                loaded=_subtract(begin, after_body, "outside_bytes"),
-                executable=executables.get(graph.graph),
-                host=_subtract(begin, end, "host_bytes"),
-                exclusive=shares.exclusive if shares else None,
-                shared=shares.shared if shares else None,
+                reserved_bytes=_subtract(begin, end, "reserved_bytes"),
+                kernel_bytes=_subtract(begin, after_body, "outside_bytes"),
+                executable_bytes=executables.get(graph.graph),
+                host_bytes=_subtract(begin, end, "host_bytes"),
+                exclusive_bytes=shares.exclusive if shares else None,
+                shared_bytes=shares.shared if shares else None,
                 shared_with=tuple(sorted(shares.others)) if shares else (),
-                returned=returned.get(graph.graph),
-                capture_ns=spent.get(SpanKind.CAPTURE),
-                driver_ns=spent.get(SpanKind.INSTANTIATE, spent.get(SpanKind.DRIVER)),
-                collection_ns=spent.get(SpanKind.GC, 0),
-                first_launch_ns=spent.get(SpanKind.LAUNCH),
+                returned_bytes=drops.get(graph.graph),
+                capture_ns=durations.get(SpanKind.CAPTURE),
+                driver_ns=durations.get(SpanKind.INSTANTIATE, durations.get(SpanKind.DRIVER)),
+                collection_ns=durations.get(SpanKind.GC, 0),
+                first_launch_ns=durations.get(SpanKind.LAUNCH),
             )
         )
     return tuple(result)
@@ -144,25 +144,25 @@ def share_executables(ledger: Ledger, nodes: Mapping[str, int]) -> dict[str, int
             continue
         if sample.kind in (SampleKind.CAPTURE_BEGIN, SampleKind.CAPTURE_END):
             bodies[sample.name] = sample
-        elif sample.kind is SampleKind.INSTANTIATED and sample.name in bodies:
+        elif sample.kind is SampleKind.INSTANTIATION and sample.name in bodies:
             growth += sample.outside_bytes - bodies[sample.name].outside_bytes
             bodies[sample.name] = sample
             graphs.append(sample.name)
-    known = [graph for graph in dict.fromkeys(graphs) if nodes.get(graph)]
-    return divide(max(growth, 0), {graph: nodes[graph] for graph in known})
+    names = [graph for graph in dict.fromkeys(graphs) if nodes.get(graph)]
+    return divide(max(growth, 0), {graph: nodes[graph] for graph in names})
 
 
 def divide(total: int, weights: Mapping[str, int]) -> dict[str, int]:
     """Divide ``total`` in proportion to ``weights`` into integers that add up to it."""
-    whole = sum(weights.values())
-    if not whole:
+    weight_sum = sum(weights.values())
+    if not weight_sum:
         return {}
     shares: dict[str, int] = {}
-    given = passed = 0
+    share_sum = partial_sum = 0
     for name, weight in weights.items():
-        passed += weight
-        shares[name] = total * passed // whole - given
-        given += shares[name]
+        partial_sum += weight
+        shares[name] = total * partial_sum // weight_sum - share_sum
+        share_sum += shares[name]
     return shares
 
 
@@ -190,15 +190,15 @@ def find_sharing(memory_pass: MemoryPass | None) -> dict[str, Sharing]:
 
 def compute_returned(ledger: Ledger) -> dict[str, int]:
     """Return the decrease of used device memory when each graph was dropped, in bytes."""
-    returned: dict[str, int] = {}
+    decrease: dict[str, int] = {}
     before: MemorySample | None = None
     for sample in ledger.samples:
-        if sample.kind is SampleKind.DROPPED and sample.name is not None and before is not None:
-            returned[sample.name] = before.device_used_bytes - sample.device_used_bytes
+        if sample.kind is SampleKind.GRAPH_DROP and sample.name is not None and before is not None:
+            decrease[sample.name] = before.device_used_bytes - sample.device_used_bytes
         before = sample
-    return returned
+    return decrease
 
 
 def sum_added(graphs: Sequence[GraphLedger]) -> int:
     """Sum the device memory that the graphs added."""
-    return sum(graph.added or 0 for graph in graphs)
+    return sum(graph.added_bytes or 0 for graph in graphs)

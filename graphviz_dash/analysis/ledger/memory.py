@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class LedgerPart(StrEnum):
     """Part of the device memory in use."""
 
-    OTHERS = "other processes"
+    OTHER_PROCESSES = "other processes"
     CONTEXT = "CUDA context"
     KERNELS = "kernels and libraries"
     NCCL = "process group"
@@ -33,22 +33,22 @@ class LedgerPart(StrEnum):
     OPTIMIZER = "optimizer state"
     TENSORS = "other tensors"
     WORKSPACES = "library workspaces"
-    ALLOCATED = "allocated"
+    ALLOCATIONS = "allocations"
     """Allocations before the recorder read their owners."""
     FREE = "allocator, free"
     POOLS = "graph pools"
-    UNEXPLAINED = "unexplained"
+    REMAINDER = "remainder"
     """Growth outside the allocator without a known cause."""
 
 
 OUTSIDE_PARTS: Final = frozenset(
     {
-        LedgerPart.OTHERS,
+        LedgerPart.OTHER_PROCESSES,
         LedgerPart.CONTEXT,
         LedgerPart.KERNELS,
         LedgerPart.NCCL,
         LedgerPart.EXECUTABLES,
-        LedgerPart.UNEXPLAINED,
+        LedgerPart.REMAINDER,
     }
 )
 """Parts outside the allocator."""
@@ -100,7 +100,7 @@ class OutsideGrowth(Struct, frozen=True):
     is_graph: bool
     """True if ``cause`` is the id of a graph."""
     bytes: int
-    """Growth; negative if memory was released."""
+    """Growth; negative if memory was limit."""
 
 
 class MemoryLedger(Struct, frozen=True):
@@ -116,8 +116,8 @@ class MemoryLedger(Struct, frozen=True):
     @property
     def end_of_startup(self) -> MemoryMoment:
         """Moment after the first useful replay, otherwise the last one."""
-        started = [moment for moment in self.moments if moment.kind is SampleKind.STARTED]
-        return started[0] if started else self.moments[-1]
+        ends = [moment for moment in self.moments if moment.kind is SampleKind.STARTUP_END]
+        return ends[0] if ends else self.moments[-1]
 
     @property
     def peak(self) -> MemoryMoment:
@@ -163,12 +163,12 @@ def _split_allocator(sample: MemorySample, state: AllocatorState | None) -> Coun
     parts: Counter[LedgerPart] = Counter({LedgerPart.POOLS: sample.pool_bytes})
     left = sample.reserved_bytes - sample.pool_bytes
     if state is None:
-        parts[LedgerPart.ALLOCATED] = min(sample.allocated_bytes, left)
-        left -= parts[LedgerPart.ALLOCATED]
+        parts[LedgerPart.ALLOCATIONS] = min(sample.allocated_bytes, left)
+        left -= parts[LedgerPart.ALLOCATIONS]
     else:
-        owned = sum_owners(state)
+        sizes = sum_owners(state)
         for part in _KEPT_ORDER:
-            parts[part] = min(owned[part], left)
+            parts[part] = min(sizes[part], left)
             left -= parts[part]
     parts[LedgerPart.FREE] = left
     return parts
@@ -176,11 +176,11 @@ def _split_allocator(sample: MemorySample, state: AllocatorState | None) -> Coun
 
 def sum_owners(state: AllocatorState) -> Counter[LedgerPart]:
     """Sum the live allocations of the default pool by part."""
-    owned: Counter[LedgerPart] = Counter()
+    sizes: Counter[LedgerPart] = Counter()
     for block in state.blocks:
         if block.pool == DEFAULT_POOL:
-            owned[_OWNERS[block.owner]] += block.bytes
-    return owned
+            sizes[_OWNERS[block.owner]] += block.bytes
+    return sizes
 
 
 class _OutsideParts:
@@ -201,14 +201,14 @@ class _OutsideParts:
         """Return the parts at the next ``sample``."""
         if self._last is None:
             others = min(self._ledger.used_before_bytes or 0, sample.outside_bytes)
-            self._add(LedgerPart.OTHERS, "", False, others)
+            self._add(LedgerPart.OTHER_PROCESSES, "", False, others)
             self._add(LedgerPart.CONTEXT, "", False, sample.outside_bytes - others)
         elif growth := sample.outside_bytes - self._last.outside_bytes:
             part, cause, is_graph = self._find_cause(self._last, sample)
             # Nothing can release more than it has.
-            released = max(growth, -max(self._parts[part], 0)) if growth < 0 else growth
-            self._add(part, cause, is_graph, released)
-            self._add(LedgerPart.UNEXPLAINED, "", False, growth - released)
+            limit = max(growth, -max(self._parts[part], 0)) if growth < 0 else growth
+            self._add(part, cause, is_graph, limit)
+            self._add(LedgerPart.REMAINDER, "", False, growth - limit)
         self._last = sample
         return Counter(self._parts)
 
@@ -222,7 +222,7 @@ class _OutsideParts:
     ) -> tuple[LedgerPart, str, bool]:
         name = sample.name or ""
         match sample.kind:
-            case SampleKind.INSTANTIATED | SampleKind.DROPPED:
+            case SampleKind.INSTANTIATION | SampleKind.GRAPH_DROP:
                 return LedgerPart.EXECUTABLES, name, True
             case SampleKind.CAPTURE_END:
                 return LedgerPart.KERNELS, name, True
@@ -233,20 +233,20 @@ class _OutsideParts:
             return LedgerPart.NCCL, span.name, False
         if sample.time_ns <= self._end:
             return LedgerPart.KERNELS, span.name if span else "", False
-        return LedgerPart.UNEXPLAINED, "", False
+        return LedgerPart.REMAINDER, "", False
 
     def _find_span(self, begin: int, end: int) -> LedgerSpan | None:
         """Return the shortest activity that overlaps most of a period."""
         best: tuple[int, int] = (0, 0)
-        found = None
+        closest = None
         for span in self._spans:
             if span.begin_ns >= end:
                 break
             overlap = min(end, span.end_ns) - max(begin, span.begin_ns)
             rank = overlap, span.begin_ns - span.end_ns
             if overlap > 0 and rank > best:
-                best, found = rank, span
-        return found
+                best, closest = rank, span
+        return closest
 
 
 _NO_CAUSES: Final = frozenset({SpanKind.INTERPRETER, SpanKind.GC, SpanKind.RECORDER})
@@ -256,10 +256,10 @@ def find_last_start(ledger: Ledger) -> int:
     """Return the end of the start-up or of the last first replay, whichever is later, in ns: until
     then, kernels and libraries are used for the first time."""
     ends = [graph.first_replay_ns for graph in ledger.graphs if graph.first_replay_ns is not None]
-    started = [sample.time_ns for sample in ledger.samples if sample.kind is SampleKind.STARTED]
+    times = [sample.time_ns for sample in ledger.samples if sample.kind is SampleKind.STARTUP_END]
     if ledger.startup_end_ns is None:
         return ledger.samples[-1].time_ns if ledger.samples else 0
-    return max([ledger.startup_end_ns, *ends, *started])
+    return max([ledger.startup_end_ns, *ends, *times])
 
 
 _LIBRARIES: Final[Sequence[tuple[str, tuple[str, ...]]]] = (

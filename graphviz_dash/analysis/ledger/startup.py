@@ -114,7 +114,7 @@ class StartupLedger(Struct, frozen=True):
     is_complete: bool
     """True if the start-up ended with a useful replay."""
     recorder_ns: int
-    """Part of ``total_ns`` used by the ledger's samples, which are not a part of their own."""
+    """Part of ``total_ns`` used by the ledger's samples, which are inside other parts."""
 
     @property
     def program_ns(self) -> int:
@@ -146,7 +146,7 @@ def build_startup_ledger(ledger: Ledger) -> StartupLedger:
         flatten([box for box in boxes if box.thread == thread])
         for thread in _rank_threads(by_thread)
     ]
-    slices = overlay(layers, total)
+    slices = merge_layers(layers, total)
     marks = _find_marks(ledger, total)
     complete = tuple(_fill_gaps(slices, total, marks))
     parts: Counter[TimePart] = Counter()
@@ -186,12 +186,12 @@ def flatten(boxes: Sequence[IcicleBox]) -> list[TimeSlice]:
     stack: list[IcicleBox] = []
     at = 0
 
-    def emit(until: int) -> None:
+    def emit(limit: int) -> None:
         nonlocal at
-        if stack and until > at:
+        if stack and limit > at:
             box = stack[-1]
-            slices.append(TimeSlice(at, until, box.part, box.name, box.thread))
-        at = max(at, until)
+            slices.append(TimeSlice(at, limit, box.part, box.name, box.thread))
+        at = max(at, limit)
 
     for box in boxes:
         while stack and stack[-1].end_ns <= box.begin_ns:
@@ -206,23 +206,23 @@ def flatten(boxes: Sequence[IcicleBox]) -> list[TimeSlice]:
     return slices
 
 
-def overlay(layers: Iterable[Sequence[TimeSlice]], total: int) -> list[TimeSlice]:
+def merge_layers(layers: Iterable[Sequence[TimeSlice]], total: int) -> list[TimeSlice]:
     """Merge layers of disjoint slices: a later layer fills the gaps of the earlier ones."""
-    merged: list[TimeSlice] = []
+    timeline: list[TimeSlice] = []
     for layer in layers:
-        gaps = list(_find_gaps(merged, total))
+        gaps = list(_find_gaps(timeline, total))
         starts = [begin for begin, _ in gaps]
-        added = []
+        pieces = []
         for piece in layer:
             number = max(bisect_right(starts, piece.begin_ns) - 1, 0)
             while number < len(gaps) and gaps[number][0] < piece.end_ns:
                 begin = max(piece.begin_ns, gaps[number][0])
                 end = min(piece.end_ns, gaps[number][1])
                 if begin < end:
-                    added.append(TimeSlice(begin, end, piece.part, piece.name, piece.thread))
+                    pieces.append(TimeSlice(begin, end, piece.part, piece.name, piece.thread))
                 number += 1
-        merged = sorted([*merged, *added], key=lambda piece: piece.begin_ns)
-    return merged
+        timeline = sorted([*timeline, *pieces], key=lambda piece: piece.begin_ns)
+    return timeline
 
 
 def _find_gaps(slices: Sequence[TimeSlice], total: int) -> Iterable[tuple[int, int]]:
@@ -280,10 +280,10 @@ def _fill_gaps(slices: Sequence[TimeSlice], total: int, marks: _Marks) -> Iterab
     for begin, end in _find_gaps(slices, total):
         at = begin
         for edge, part in edges:
-            until = min(end, edge)
-            if until > at:
-                pieces.append(TimeSlice(at, until, part, "", 0))
-                at = until
+            limit = min(end, edge)
+            if limit > at:
+                pieces.append(TimeSlice(at, limit, part, "", 0))
+                at = limit
         if at < end:
             pieces.append(TimeSlice(at, end, TimePart.BEFORE_REPLAY, "", 0))
     return sorted(pieces, key=lambda piece: piece.begin_ns)

@@ -34,10 +34,22 @@ def make_run() -> Run:
 
 def test_each_graph_adds_pool_kernels_and_its_share_of_the_executables() -> None:
     first, second, third = build_graph_ledgers(make_run())
-    assert (first.reserved, first.loaded, first.executable) == (100 * MIB, 10 * MIB, 3 * MIB)
-    assert (second.reserved, second.loaded, second.executable) == (20 * MIB, 0, 2 * MIB)
-    assert (third.reserved, third.loaded, third.executable) == (4 * MIB, 0, 1 * MIB)
-    assert first.host == 4 * MIB
+    assert (first.reserved_bytes, first.kernel_bytes, first.executable_bytes) == (
+        100 * MIB,
+        10 * MIB,
+        3 * MIB,
+    )
+    assert (second.reserved_bytes, second.kernel_bytes, second.executable_bytes) == (
+        20 * MIB,
+        0,
+        2 * MIB,
+    )
+    assert (third.reserved_bytes, third.kernel_bytes, third.executable_bytes) == (
+        4 * MIB,
+        0,
+        1 * MIB,
+    )
+    assert first.host_bytes == 4 * MIB
     assert sum_added([first, second, third]) == 140 * MIB
 
 
@@ -52,9 +64,9 @@ def test_each_graph_has_its_times() -> None:
 def test_dropped_graphs_return_what_was_measured() -> None:
     samples = (
         *SAMPLES,
-        sample(9_100, SampleKind.EMPTIED, 660, 440, 124),
-        sample(9_200, SampleKind.DROPPED, 658, 440, 124, "graph-2"),
-        sample(9_300, SampleKind.DROPPED, 654, 316, 0, "graph-1"),
+        sample(9_100, SampleKind.CACHE_RELEASE, 660, 440, 124),
+        sample(9_200, SampleKind.GRAPH_DROP, 658, 440, 124, "graph-2"),
+        sample(9_300, SampleKind.GRAPH_DROP, 654, 316, 0, "graph-1"),
     )
     returned = compute_returned(make_ledger(samples=samples))
     assert returned == {"graph-2": 2 * MIB, "graph-1": 128 * MIB}

@@ -30,7 +30,7 @@ def test_growth_before_the_captures_is_kernels_and_libraries() -> None:
         "other processes": 10,
         "CUDA context": 500,
         "kernels and libraries": 90,
-        "allocated": 270,
+        "allocations": 270,
         "allocator, free": 30,
     }
 
@@ -50,7 +50,7 @@ def test_after_the_start_up_all_parts_are_known() -> None:
 
 
 def test_later_growth_has_no_known_cause() -> None:
-    assert parts_in_mib(12)["unexplained"] == 4
+    assert parts_in_mib(12)["remainder"] == 4
 
 
 def test_growth_is_listed_by_what_ran() -> None:
@@ -61,10 +61,10 @@ def test_growth_is_listed_by_what_ran() -> None:
         (LedgerPart.CONTEXT, "", False): 500,
         (LedgerPart.KERNELS, "load", False): 90,
         (LedgerPart.KERNELS, "in a thread", False): 40,
-        (LedgerPart.OTHERS, "", False): 10,
+        (LedgerPart.OTHER_PROCESSES, "", False): 10,
         (LedgerPart.KERNELS, "graph-0", True): 10,
         (LedgerPart.EXECUTABLES, "graph-2", True): 4,
-        (LedgerPart.UNEXPLAINED, "", False): 4,
+        (LedgerPart.REMAINDER, "", False): 4,
         (LedgerPart.EXECUTABLES, "graph-0", True): 2,
     }
 
@@ -79,19 +79,19 @@ def test_a_process_group_is_its_own_part() -> None:
 def test_no_part_releases_more_than_it_has() -> None:
     samples = (
         *SAMPLES[:5],
-        sample(3_160, SampleKind.DROPPED, 640, 320, 0, "graph-0"),
+        sample(3_160, SampleKind.GRAPH_DROP, 640, 320, 0, "graph-0"),
     )
     built = build_memory_ledger(make_ledger(samples=samples))
     assert built is not None
     last = built.moments[-1].parts
     assert LedgerPart.EXECUTABLES not in last
-    assert last[LedgerPart.UNEXPLAINED] == -10 * MIB
+    assert last[LedgerPart.REMAINDER] == -10 * MIB
 
 
 def test_end_and_peak_of_the_start_up() -> None:
     built = build_memory_ledger(make_ledger())
     assert built is not None
-    assert built.end_of_startup.kind is SampleKind.STARTED
+    assert built.end_of_startup.kind is SampleKind.STARTUP_END
     assert built.peak.used == 1_110 * MIB
     assert build_memory_ledger(make_ledger(samples=(), states=())) is None
 

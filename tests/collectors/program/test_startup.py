@@ -42,7 +42,7 @@ def test_memory_and_time_of_a_program_until_its_first_useful_replay(tmp_path: Pa
     assert kinds[0] is SampleKind.CONTEXT
     assert kinds[-1] is SampleKind.END
     # Samples around each capture, also after the start-up.
-    for kind in (SampleKind.CAPTURE_BEGIN, SampleKind.CAPTURE_END, SampleKind.INSTANTIATED):
+    for kind in (SampleKind.CAPTURE_BEGIN, SampleKind.CAPTURE_END, SampleKind.INSTANTIATION):
         named = [sample.name for sample in ledger.samples if sample.kind is kind]
         assert named == names
     assert all(a.time_ns <= b.time_ns for a, b in pairwise(ledger.samples))
@@ -94,7 +94,7 @@ def test_a_failed_capture_is_part_of_the_ledger(tmp_path: Path) -> None:
     h.replay()
     """
     ledger = ledger_of(tmp_path, textwrap.dedent(program))
-    assert [graph.failed for graph in ledger.graphs] == [True, False]
+    assert [graph.failure for graph in ledger.graphs] == [True, False]
     captures = [span.name for span in ledger.spans if span.kind is SpanKind.CAPTURE]
     assert captures == ["graph-0", "graph-1"]
 
