@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode, make_caveat
 from graphviz_dash.analysis.metrics.machine_state import find_machine_caveats
@@ -38,6 +38,9 @@ from graphviz_dash.model.graph import ConditionalParams, ConditionalType
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
+
+
+_LOST_WORK: Final = "launch-without-work"
 
 
 class GraphSource(StrEnum):
@@ -191,7 +194,10 @@ def _check_observer(run: Run, figures: Mapping[str, MetricValue]) -> Iterator[Ca
 def _check_traces(run: Run) -> Iterator[Caveat]:
     replays = () if run.replay_trace is None else (run.replay_trace,)
     passes = {"traced pass": replays, "capture pass": run.capture_traces}
+    has_no_work = any(find_missing_gpu_work(trace) is not None for trace in replays)
     for problem in run.problems:
+        if has_no_work and problem.code == _LOST_WORK:
+            continue  # NoGpuWork counts the launches
         names = [
             name
             for name, traces in passes.items()
