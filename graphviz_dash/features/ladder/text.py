@@ -25,6 +25,7 @@ from graphviz_dash.features.ladder.narrative import (
     describe_ceiling,
     describe_coverage,
     describe_eager_steps,
+    describe_fastest,
     describe_interpolation,
     describe_losses,
     describe_memory_method,
@@ -32,6 +33,7 @@ from graphviz_dash.features.ladder.narrative import (
     format_mode,
     format_size_range,
     format_sizes,
+    list_sets,
     list_size_options,
     summarize_loop,
 )
@@ -53,6 +55,8 @@ def print_ladder(
     count: int,
 ) -> None:
     """Print the advice for ``family``, and ``count`` of its graphs by size."""
+    if not isinstance(advice, Missing):
+        click.echo(describe_advice(advice))
     click.echo(summarize_loop(report))
     if report.engine is not None:
         _print_modes(report)
@@ -102,22 +106,21 @@ def _print_options(report: LoopReport, family: FamilyReport, sizes: Sequence[int
 def _print_advice(
     report: LoopReport, family: FamilyReport, advice: LadderAdvice, coverage: Coverage | None
 ) -> None:
-    click.echo(describe_advice(advice))
     for sentence in (
+        describe_fastest(advice),
+        describe_interpolation(advice),
         describe_ceiling(advice),
         "" if coverage is None else describe_coverage(family, coverage),
-        describe_interpolation(advice),
         describe_bound(advice),
     ):
         if sentence:
             click.echo(sentence)
     click.echo()
-    table = create_table("", "today", "best", right=(1, 2))
-    uses = (advice.current_use, advice.use)
+    sets = list_sets(advice)
+    table = create_table("", *(name for name, _, _ in sets), right=range(1, 4))
+    uses = [use for _, _, use in sets]
     rows = {
-        "sizes": [
-            format_count(len(sizes)) for sizes in (advice.current_sizes, advice.ladder.sizes)
-        ],
+        "sizes": [format_count(len(sizes)) for _, sizes, _ in sets],
         "GPU time per request": [_format_request_time(advice, use) for use in uses],
         "  of which padding": [format_ns(use.padding_ns / advice.requests) for use in uses],
         "fallbacks": [format_count(round(use.fallbacks)) for use in uses],
@@ -125,12 +128,12 @@ def _print_advice(
         "memory": [format_bytes(use.memory_bytes) for use in uses],
         "startup": [format_ns(use.startup_ns) for use in uses],
     }
-    for name, (before, after) in rows.items():
-        table.add_row(build_cell(name), build_cell(before), build_cell(after, "bold"))
+    for name, values in rows.items():
+        table.add_row(build_cell(name), *map(build_cell, values))
     print_table(table)
     click.echo()
-    click.echo(f"Best sizes: {format_sizes(advice.ladder.sizes)}")
-    _print_options(report, family, advice.ladder.sizes)
+    click.echo(f"Recommended sizes: {format_sizes(advice.smallest.sizes)}")
+    _print_options(report, family, advice.smallest.sizes)
     if coverage is not None:
         options = list_size_options(report, family, (*advice.current_sizes, *coverage.new_sizes))
         if options:

@@ -16,9 +16,11 @@ from graphviz_dash.features.ladder.narrative import (
     describe_bound,
     describe_ceiling,
     describe_coverage,
+    describe_fastest,
     describe_interpolation,
     describe_memory_method,
     format_sizes,
+    list_sets,
     list_size_options,
 )
 from graphviz_dash.features.ladder.page.state import get_advice, get_coverage
@@ -54,20 +56,24 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
     if isinstance(result, Missing):
         show_markup(format_element("p", escape_html(f"No ladder: {result.reason}."), "said"))
         return
-    show_markup(format_element("p", escape_html(describe_advice(result)), "sentence"))
+    fastest = " ".join(filter(None, (describe_fastest(result), describe_interpolation(result))))
+    show_markup(
+        format_element("p", escape_html(describe_advice(result)), "answer"),
+        format_element("p", escape_html(fastest), "said"),
+    )
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         show_markup(format_element("div", _format_uses(result), "scroll"))
         # Not st.code, which downloads syntax colours for all languages.
-        _show_sizes(format_sizes(result.ladder.sizes))
-        for option in list_size_options(loop, report, result.ladder.sizes):
+        _show_sizes(format_sizes(result.smallest.sizes))
+        for option in list_size_options(loop, report, result.smallest.sizes):
             _show_sizes(option)
     with right:
         chart_key = ("ladder", run, family, budget)
         chart = get_figure(key, chart_key, lambda seen: draw_ladder(result, seen), Extent.OUTLINE)
         if chart is not None:
             draw_figure(chart, f"ladder-{key}-{run}-{family}-{budget}")
-    notes = (describe_ceiling(result), describe_interpolation(result), describe_bound(result))
+    notes = (describe_ceiling(result), describe_bound(result))
     show_markup(*(format_element("p", escape_html(note), "said") for note in notes if note))
     coverage = get_coverage(key, run, family)
     if coverage is not None:
@@ -112,9 +118,10 @@ def _read_limit(name: str, label: str, placeholder: str, minimum: int) -> int | 
 
 
 def _format_uses(result: LadderAdvice) -> str:
-    uses = (result.current_use, result.use)
+    sets = list_sets(result)
+    uses = [use for _, _, use in sets]
     rows = [
-        ("Sizes", [format_count(len(s)) for s in (result.current_sizes, result.ladder.sizes)]),
+        ("Sizes", [format_count(len(sizes)) for _, sizes, _ in sets]),
         ("GPU time per request", [_format_request_time(result, use) for use in uses]),
         ("of which padding", [format_ns(use.padding_ns / result.requests) for use in uses]),
         ("Fallbacks", [format_count(round(use.fallbacks)) for use in uses]),
@@ -129,7 +136,8 @@ def _format_uses(result: LadderAdvice) -> str:
         ]
         for name, values in rows
     ]
-    return format_table(["", "current", "best"], [("Requests of this run", cells)], "figures runs")
+    head = ["", *(name for name, _, _ in sets)]
+    return format_table(head, [("Requests of this run", cells)], "figures runs")
 
 
 def _format_request_time(result: LadderAdvice, use: LadderCost) -> str:

@@ -71,8 +71,8 @@ def render() -> None:
         show_modes_panel(report)
     slots = None
     if family.has_sizes:
-        slots = show_size_panel(entry.key, number, family_index, family)
         show_ladder_panel(entry.key, number, family_index, report)
+        slots = show_size_panel(entry.key, number, family_index, family)
         show_costs_panel(entry.key, number, family)
     show_comparison_panel(entry.key, reports, family.family.name)
     strip = None
