@@ -19,6 +19,7 @@ from graphviz_dash.model.timings import CleanTimings, Nanoseconds
 
 if TYPE_CHECKING:
     from graphviz_dash.model.compilation import Compilation
+    from graphviz_dash.model.ledger import Ledger
     from graphviz_dash.model.loop import ProgramLoop
     from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
     from graphviz_dash.model.observers import ObserverPass
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
-FORMAT_VERSION: Final = 6
+FORMAT_VERSION: Final = 7
 
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -147,6 +148,7 @@ class FileRole(StrEnum):
     LOOP = "loop"
     PARALLEL = "parallel"
     COMPILATION = "compilation"
+    LEDGER = "ledger"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -313,7 +315,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-run"]
     """Name of the format."""
-    version: Literal[1, 2, 3, 4, 5, 6]
+    version: Literal[1, 2, 3, 4, 5, 6, 7]
     """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the bundle."""
@@ -444,6 +446,8 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """Step times under each observer."""
     compilation: Compilation | None = None
     """Results of torch.compile for the step or the program."""
+    ledger: Ledger | None = None
+    """Device memory and wall time until the first useful replay."""
 
 
 class Run(RunParts, frozen=True, kw_only=True):

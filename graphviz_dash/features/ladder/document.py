@@ -7,6 +7,7 @@ import math
 from msgspec import field
 
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
+from graphviz_dash.analysis.sample_statistics import Spread
 from graphviz_dash.exports.documents.values import (
     Bytes,
     Count,
@@ -18,7 +19,7 @@ from graphviz_dash.exports.documents.values import (
     drop_missing,
     get_reason,
 )
-from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
+from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice, LadderPoint
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost
 from graphviz_dash.features.ladder.narrative import describe_advice, describe_ceiling
 from graphviz_dash.model.absence import Missing
@@ -66,8 +67,18 @@ class LadderUseDocument(Document, frozen=True):
     rate: float | None
 
 
+class LadderPointDocument(Document, frozen=True):
+    """A set of sizes that no other beats in time, memory and startup time."""
+
+    sizes: list[int]
+    untimed_count: Count = field(name="untimed")
+    time: WholeNs | None
+    memory: Bytes
+    startup_ns: WholeNs = field(name="startup")
+
+
 class GainDocument(Document, frozen=True):
-    """Saving of the best ladder in the requests' time, with its 95% interval."""
+    """Saving of a set of sizes in the time per request, with its 95% interval."""
 
     value: WholeNs | None
     low: WholeNs
@@ -87,7 +98,8 @@ class CeilingDocument(Document, frozen=True):
 
 
 class AdviceDocument(Document, frozen=True):
-    """The best ladder within the budget, next to the current one."""
+    """The fastest set of sizes within the budget, and the smallest set within noise of it, next to
+    the current one."""
 
     graphs: Count | None
     memory_bytes: Bytes | None = field(name="memory")
@@ -95,12 +107,16 @@ class AdviceDocument(Document, frozen=True):
     requests: Count
     current: LadderUseDocument
     best: LadderUseDocument
+    smallest: LadderUseDocument
+    untimed_count: Count = field(name="untimed")
     lower_bound: WholeNs
     interpolated: list[int]
     gain: GainDocument
+    smallest_gain: GainDocument
     is_better: bool = field(name="is_significant")
     ceiling: CeilingDocument
     by_count: list[tuple[Count, Ns]]
+    front: list[LadderPointDocument]
     sentence: Sentence
     ceiling_sentence: Sentence
 
@@ -164,16 +180,34 @@ def _build_advice(advice: LadderAdvice) -> AdviceDocument:
         advice.budget,
         current=_build_use(advice, advice.current_sizes, advice.current_use),
         best=_build_use(advice, advice.ladder.sizes, advice.use),
+        smallest=_build_use(advice, advice.smallest.sizes, advice.smallest.use),
+        untimed_count=advice.smallest.untimed_count,
         lower_bound=advice.ladder.bound_ns,
-        gain=build(
-            GainDocument,
-            value=_drop_infinite(advice.gain_ns),
-            low=advice.gain_interval.low,
-            high=_drop_infinite(advice.gain_interval.high),
-        ),
+        gain=_build_gain(advice.gain_ns, advice.gain_interval),
+        smallest_gain=_build_gain(advice.smallest_gain_ns, advice.smallest_interval),
         by_count=[(count, round(time)) for count, time in advice.curve],
+        front=[_build_point(point) for point in advice.front],
         sentence=describe_advice(advice),
         ceiling_sentence=describe_ceiling(advice),
+    )
+
+
+def _build_gain(gain_ns: float, interval: Spread) -> GainDocument:
+    return build(
+        GainDocument,
+        value=_drop_infinite(gain_ns),
+        low=interval.low,
+        high=_drop_infinite(interval.high),
+    )
+
+
+def _build_point(point: LadderPoint) -> LadderPointDocument:
+    return build(
+        LadderPointDocument,
+        point,
+        point.use,
+        time=_drop_infinite(point.use.total_ns),
+        memory=round(point.use.memory_bytes),
     )
 
 

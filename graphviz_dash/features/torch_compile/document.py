@@ -114,7 +114,7 @@ def build_compile_document(report: CompileReport) -> CompileDocument:
         report,
         torch=report.compilation.torch,
         sentence=summarize_compilation(report),
-        traced_step=time and time.traced_ns,
+        traced_step=time and time.median_ns,
         remainder=None if time is None or step_ns is None else time.compute_remainder_ns(step_ns),
         method=STEP_TIME_METHOD,
         parts=[] if time is None else _build_parts(time, step_ns),
