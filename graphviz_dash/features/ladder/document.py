@@ -235,8 +235,8 @@ def _build_modes(report: LoopReport) -> list[StepModeDocument]:
 def _build_coverage(
     report: LoopReport, family: FamilyReport, coverage: Coverage
 ) -> CoverageDocument:
-    captured = {member.size for member in family.members if member.size}
-    sizes = sorted({*captured, *coverage.new_sizes})
+    member_sizes = {member.size for member in family.members if member.size}
+    sizes = sorted({*member_sizes, *coverage.new_sizes})
     return build(
         CoverageDocument,
         coverage,

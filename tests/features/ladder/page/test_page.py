@@ -38,7 +38,7 @@ def test_a_server(service: Path) -> None:
     assert "Padding cost" in said
     assert "Kernel selection changes at 8 to 16." in said
     assert "small_gemm" in said
-    assert "instead of 1, 2, 4, 8, 16, 32 save" in said
+    assert "6 sizes \N{RIGHTWARDS ARROW} " in said
     assert "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in said
     charts = [chart.proto.id for chart in page.get("plotly_chart")]
     assert len(charts) == 3
