@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from graphviz_dash.model.observers import ObserverPass
     from graphviz_dash.model.parallel import ParallelPlan
     from graphviz_dash.model.recording import Recording
+    from graphviz_dash.model.replay_check import ReplayCheck
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
-FORMAT_VERSION: Final = 6
+FORMAT_VERSION: Final = 7
 
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -142,6 +143,7 @@ class FileRole(StrEnum):
     NODE_IDS = "node-ids"
     RECORDING = "recording"
     DOCTOR = "doctor"
+    REPLAY_CHECK = "replay-check"
     UPDATES = "updates"
     OBSERVERS = "observers"
     LOOP = "loop"
@@ -313,7 +315,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-run"]
     """Name of the format."""
-    version: Literal[1, 2, 3, 4, 5, 6]
+    version: Literal[1, 2, 3, 4, 5, 6, 7]
     """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the bundle."""
@@ -438,6 +440,8 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """Plan of the step on several streams."""
     doctor: DoctorReport | None = None
     """Findings of the doctor about the step."""
+    replay_check: ReplayCheck | None = None
+    """Wrong, crashed and hanging replays."""
     updates: GraphUpdates | None = None
     """Results of updating graphs to each other."""
     observers: ObserverPass | None = None

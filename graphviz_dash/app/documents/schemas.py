@@ -16,6 +16,7 @@ from graphviz_dash.app.documents.imports import ImportDocument
 from graphviz_dash.app.documents.listing import ListingDocument
 from graphviz_dash.exports.documents.envelope import VERSIONS
 from graphviz_dash.features.doctor.document import DoctorDocument
+from graphviz_dash.features.doctor.replay_document import ReplayCheckDocument
 from graphviz_dash.features.gate.document import GateDocument
 from graphviz_dash.features.graph.diff_document import GraphPairDocument
 from graphviz_dash.features.ladder.document import LadderDocument
@@ -40,6 +41,7 @@ _CONTENTS: Final[dict[str, type]] = {
     "ls": ListingDocument,
     "memory": MemoryDocument,
     "predict": PredictionDocument,
+    "replay-check": ReplayCheckDocument,
     "show": SingleRunDocument,
 }
 
