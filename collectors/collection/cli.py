@@ -260,7 +260,7 @@ def collect(
                     name=name or _RECORDED,
                     hang_seconds=hang_seconds,
                     strict=strict,
-                    typed=_format_command(None),
+                    command_line=_format_command(None),
                 )
             )
             return
@@ -349,11 +349,11 @@ def _mark_program(request: MarksRequest) -> None:
     def report(line: str) -> None:
         click.echo(escape_control_characters(line), err=True)
 
-    written, returncode = mark_program(request, report, format_hang)
-    if written is not None:
-        click.echo(f"Checked: {written}", err=True)
-        click.echo(f"View: graphviz-dash doctor --bundle {shlex.quote(str(written))}", err=True)
-    raise click.exceptions.Exit(get_exit_code(returncode, written is not None))
+    bundle, returncode = mark_program(request, report, format_hang)
+    if bundle is not None:
+        click.echo(f"Checked: {bundle}", err=True)
+        click.echo(f"View: graphviz-dash doctor --bundle {shlex.quote(str(bundle))}", err=True)
+    raise click.exceptions.Exit(get_exit_code(returncode, bundle is not None))
 
 
 def _raise_for_failures(runs: tuple[CollectedRun, ...]) -> None:

@@ -18,7 +18,7 @@ from collectors.process.lifeline import PARENT
 from collectors.process.python import PYTHON, SAFE_PATH
 from collectors.replays.monitor import POLL_S, ReplayMonitor
 from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
-from graphviz_dash.model.replay_check import ReplayCheck, StoppedReplay, Unchecked
+from graphviz_dash.model.replay_check import CheckGap, ReplayCheck, ReplayStop
 
 CHECK_FILE: Final = "values.json"
 HANG_SECONDS: Final = 30.0
@@ -46,7 +46,7 @@ def check_workload(request: DoctorRequest, scratch: Path) -> ReplayCheck:
     Raises:
         GraphvizDashError: The workload is invalid.
     """
-    hangs: list[StoppedReplay] = []
+    hangs: list[ReplayStop] = []
     with create_marks_folder(scratch) as folder:
         file = scratch / "replays-request.json"
         file.write_bytes(msgspec.json.encode(msgspec.structs.replace(request, marks=str(folder))))
@@ -60,8 +60,8 @@ def check_workload(request: DoctorRequest, scratch: Path) -> ReplayCheck:
         )
         monitor = ReplayMonitor(scratch, HANG_SECONDS, hangs.extend)
         stderr = _wait(process, monitor, hangs)
-        stopped = monitor.collect(process.returncode)
-    if process.returncode == InputError.exit_code and not stopped.stopped:
+        stops = monitor.collect(process.returncode)
+    if process.returncode == InputError.exit_code and not stops.stops:
         lines = [line for line in stderr.splitlines() if line.strip()]
         raise GraphvizDashError(
             escape_control_characters(lines[-1] if lines else "the request was refused")
@@ -69,18 +69,16 @@ def check_workload(request: DoctorRequest, scratch: Path) -> ReplayCheck:
     result = scratch / CHECK_FILE
     if result.exists():
         values = msgspec.json.decode(result.read_bytes(), type=ReplayCheck)
-        return join_checks(values, stopped)
-    if stopped.stopped:
-        return msgspec.structs.replace(stopped, subject="workload")
+        return join_checks(values, stops)
+    if stops.stops:
+        return msgspec.structs.replace(stops, subject="workload")
     last = next((line for line in reversed(stderr.splitlines()) if line.strip()), "no message")
     reason = f"the process ended with code {process.returncode}: {last[:200]}"
-    return msgspec.structs.replace(
-        stopped, subject="workload", unchecked=(Unchecked("values", reason),)
-    )
+    return msgspec.structs.replace(stops, subject="workload", gaps=(CheckGap("values", reason),))
 
 
 def _wait(
-    process: subprocess.Popen[str], monitor: ReplayMonitor, hangs: Sequence[StoppedReplay]
+    process: subprocess.Popen[str], monitor: ReplayMonitor, hangs: Sequence[ReplayStop]
 ) -> str:
     """Wait for a process, reading its marks, and end it after a hang. Returns its stderr."""
     while True:
@@ -92,11 +90,11 @@ def _wait(
                 process.kill()
 
 
-def join_checks(values: ReplayCheck, stopped: ReplayCheck) -> ReplayCheck:
-    """Join the comparison of values with what the marks and the watch of memory show."""
+def join_checks(values: ReplayCheck, stops: ReplayCheck) -> ReplayCheck:
+    """Join the comparison of values with the results of marks and memory."""
     return msgspec.structs.replace(
         values,
-        stopped=stopped.stopped,
-        memory=stopped.memory,
-        unchecked=(*values.unchecked, *stopped.unchecked),
+        stops=stops.stops,
+        memory=stops.memory,
+        gaps=(*values.gaps, *stops.gaps),
     )

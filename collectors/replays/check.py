@@ -47,11 +47,11 @@ from graphviz_dash.model.graph import CapturedGraph, KernelParams, NodeKind
 from graphviz_dash.model.replay_check import (
     CheckedOperator,
     CheckedTensor,
+    CheckGap,
     ElementDifference,
     ForeignNodes,
     ReplayCheck,
     TensorDifference,
-    Unchecked,
     ValueCheck,
     WrongElements,
 )
@@ -65,7 +65,7 @@ WARMUP: Final = 3
 
 _MAX_ELEMENTS: Final = 10
 _MAX_NAMES: Final = 5
-_UNCHECKED_KINDS: Final = {
+_GAP_KINDS: Final = {
     NodeKind.HOST: "a host function may read or write any memory",
     NodeKind.CHILD_GRAPH: "operators inside a child graph are not hashed",
     NodeKind.CONDITIONAL: "operators inside a conditional body are not hashed",
@@ -98,7 +98,7 @@ class _Rounds:
     replays: list[list[Run]] = field(default_factory=list)
     """By round, in order."""
     eager: list[list[Run]] = field(default_factory=list)
-    again: list[Run] = field(default_factory=list)
+    repeat: list[Run] = field(default_factory=list)
     """Second eager steps of the first round."""
 
 
@@ -117,11 +117,11 @@ class StepChecker:
         step: Step,
         *,
         replays: int = REPLAYS,
-        between: Callable[[], object] | None = None,
+        other_work: Callable[[], object] | None = None,
     ) -> None:
         self._step = step
         self._replays = replays
-        self._between = between
+        self._between = other_work
         self._stream = torch.cuda.Stream()
         self._names, self._fixed = _name_modules(step)
         self._log = HashLog()
@@ -136,30 +136,30 @@ class StepChecker:
         torch.cuda.synchronize()
         before = self._record_step()
         try:
-            hashed = self._capture()
+            hash_graph = self._capture()
         except RuntimeError as error:
             if not is_capture_error(error):
                 raise
             reason = f"the capture failed: {str(error).splitlines()[0]}"
             return _build_refusal(reason)
-        externals = hashed.record.externals
+        externals = hash_graph.record.externals
         try:
             state = SavedState(before | externals)
         except StateTooLargeError as error:
             return _build_refusal(str(error))
         inputs = find_inputs(externals, self._fixed)
-        rounds = self._run_rounds(hashed, state, inputs)
-        check = self._build(hashed, rounds)
-        check = self._add_elements(check, hashed, state, inputs)
+        rounds = self._run_rounds(hash_graph, state, inputs)
+        check = self._build(hash_graph, rounds)
+        check = self._add_elements(check, hash_graph, state, inputs)
         state.restore()
         duration = time.perf_counter_ns() - began
         return ReplayCheck(
             subject="workload",
             values=(replace(check, duration_ns=duration),),
-            stopped=(),
+            stops=(),
             memory=(),
             graphs=1,
-            unchecked=tuple(_list_unchecked(hashed)),
+            gaps=tuple(_list_gaps(hash_graph)),
         )
 
     def _record_step(self) -> dict[int, ExternalMemory]:
@@ -204,38 +204,38 @@ class StepChecker:
         return _HashedGraph(graph, recorder.record, read, recorder.foreign_nodes, result)
 
     def _run_rounds(
-        self, hashed: _HashedGraph, state: SavedState, inputs: Sequence[torch.Tensor]
+        self, hash_graph: _HashedGraph, state: SavedState, inputs: Sequence[torch.Tensor]
     ) -> _Rounds:
         rounds = _Rounds()
-        at = frozenset(number for number, _, _ in hashed.foreign)
+        at = frozenset(number for number, _, _ in hash_graph.foreign)
         for number in range(2 if inputs else 1):
-            changed = inputs if number else ()
-            rounds.replays.append(self._run_replays(hashed, state, changed))
-            rounds.eager.append(self._run_steps(state, changed, at))
+            varied_inputs = inputs if number else ()
+            rounds.replays.append(self._run_replays(hash_graph, state, varied_inputs))
+            rounds.eager.append(self._run_steps(state, varied_inputs, at))
             if not number:
-                rounds.again = self._run_steps(state, changed, at)
+                rounds.repeat = self._run_steps(state, varied_inputs, at)
         return rounds
 
     def _run_replays(
-        self, hashed: _HashedGraph, state: SavedState, changed: Sequence[torch.Tensor]
+        self, hash_graph: _HashedGraph, state: SavedState, varied_inputs: Sequence[torch.Tensor]
     ) -> list[Run]:
         state.restore()
-        roll_values(changed)
+        roll_values(varied_inputs)
         runs = []
         for _ in range(self._replays):
             self._run_between()
             self._log.clear()
             torch.cuda.synchronize()
             with torch.cuda.stream(self._stream):
-                hashed.graph.replay()
-            runs.append(Run(hashed.record.operators, self._log.read(hashed.record.slots)))
+                hash_graph.graph.replay()
+            runs.append(Run(hash_graph.record.operators, self._log.read(hash_graph.record.slots)))
         return runs
 
     def _run_steps(
-        self, state: SavedState, changed: Sequence[torch.Tensor], at: frozenset[int]
+        self, state: SavedState, varied_inputs: Sequence[torch.Tensor], at: frozenset[int]
     ) -> list[Run]:
         state.restore()
-        roll_values(changed)
+        roll_values(varied_inputs)
         runs = []
         for _ in range(self._replays):
             self._run_between()
@@ -246,19 +246,19 @@ class StepChecker:
         if self._between is not None:
             self._between()
 
-    def _build(self, hashed: _HashedGraph, rounds: _Rounds) -> ValueCheck:
+    def _build(self, hash_graph: _HashedGraph, rounds: _Rounds) -> ValueCheck:
         differences: list[TensorDifference] = []
         for number, (replays, steps) in enumerate(zip(rounds.replays, rounds.eager, strict=True)):
             for position, (replay, eager) in enumerate(zip(replays, steps, strict=True)):
-                again = rounds.again[position] if not number else None
-                differences += find_tensor_differences(replay, eager, again, number, position + 1)
-        operators = hashed.record.operators
+                repeat = rounds.repeat[position] if not number else None
+                differences += find_tensor_differences(replay, eager, repeat, number, position + 1)
+        operators = hash_graph.record.operators
         eager_steps = [run.operators for runs in rounds.eager for run in runs]
-        edges = [(edge.source, edge.target) for edge in hashed.read.edges]
+        edges = [(edge.source, edge.target) for edge in hash_graph.read.edges]
         return ValueCheck(
             operators=tuple(_build_operators(operators)),
-            hashed=hashed.record.slots,
-            nodes=len(hashed.read.nodes) - hashed.record.slots,
+            hash_count=hash_graph.record.slots,
+            nodes=len(hash_graph.read.nodes) - hash_graph.record.slots,
             rounds=len(rounds.replays),
             replays=self._replays,
             differences=tuple(differences[:MAX_LISTED]),
@@ -266,15 +266,15 @@ class StepChecker:
             facts=tuple(find_fact_differences(operators, eager_steps)),
             orders=tuple(find_missing_orders(operators, edges)),
             foreign=tuple(
-                ForeignNodes(before, first, count, _name_kernels(hashed.read, first, count))
-                for before, first, count in hashed.foreign
+                ForeignNodes(before, first, count, _name_kernels(hash_graph.read, first, count))
+                for before, first, count in hash_graph.foreign
             ),
         )
 
     def _add_elements(
         self,
         check: ValueCheck,
-        hashed: _HashedGraph,
+        hash_graph: _HashedGraph,
         state: SavedState,
         inputs: Sequence[torch.Tensor],
     ) -> ValueCheck:
@@ -285,28 +285,28 @@ class StepChecker:
         dtype = getattr(torch, first.tensor.dtype)
         targets = [torch.zeros(first.tensor.shape, dtype=dtype, device="cuda") for _ in range(2)]
         key = (first.operator, first.tensor.role, first.tensor.position)
-        at = frozenset(number for number, _, _ in hashed.foreign)
-        changed = inputs if first.round else ()
+        at = frozenset(number for number, _, _ in hash_graph.foreign)
+        varied_inputs = inputs if first.round else ()
         state.restore()
         try:
-            again = self._capture(at, (*key, [targets[0]]))
+            repeat = self._capture(at, (*key, [targets[0]]))
         except RuntimeError:
             return check
         state.restore()
-        roll_values(changed)
+        roll_values(varied_inputs)
         for _ in range(first.replay):
             self._run_between()
             with torch.cuda.stream(self._stream):
-                again.graph.replay()
+                repeat.graph.replay()
             torch.cuda.synchronize()
         state.restore()
-        roll_values(changed)
+        roll_values(varied_inputs)
         run = None
         for number in range(first.replay):
             self._run_between()
             keep = (*key, [targets[1]]) if number == first.replay - 1 else None
             run = self._run_eager(at, keep)
-        if run is None or not _is_same_tensor(hashed.record.operators, run.operators, first):
+        if run is None or not _is_same_tensor(hash_graph.record.operators, run.operators, first):
             return check
         elements = read_elements(first.operator, first.tensor, targets[0], targets[1])
         return replace(check, elements=elements)
@@ -317,10 +317,10 @@ def check_step(
     *,
     replays: int = REPLAYS,
     warmup: int = WARMUP,
-    between: Callable[[], object] | None = None,
+    other_work: Callable[[], object] | None = None,
 ) -> ReplayCheck:
     """Compare replays of ``step`` with eager steps; see :class:`StepChecker`."""
-    return StepChecker(step, replays=replays, between=between).check(warmup)
+    return StepChecker(step, replays=replays, other_work=other_work).check(warmup)
 
 
 def read_elements(
@@ -333,21 +333,25 @@ def read_elements(
     positions = unequal.nonzero()
     first = tuple(
         ElementDifference(
-            tuple(position), _to_float(eager[tuple(position)]), _to_float(replay[tuple(position)])
+            tuple(position),
+            _convert_to_float(eager[tuple(position)]),
+            _convert_to_float(replay[tuple(position)]),
         )
         for position in positions[:_MAX_ELEMENTS].tolist()
     )
     return WrongElements(operator, tensor, len(positions), replay.numel(), first)
 
 
-def _to_float(value: torch.Tensor) -> float:
+def _convert_to_float(value: torch.Tensor) -> float:
     return float(abs(value.item()) if value.is_complex() else value.item())
 
 
 def _is_same_tensor(
-    captured: Sequence[OperatorFacts], eager: Sequence[OperatorFacts], first: TensorDifference
+    captured_operators: Sequence[OperatorFacts],
+    eager: Sequence[OperatorFacts],
+    first: TensorDifference,
 ) -> bool:
-    alignment = align_operators(captured, eager)
+    alignment = align_operators(captured_operators, eager)
     return alignment.get(first.operator) == first.operator
 
 
@@ -369,7 +373,7 @@ def _build_operators(operators: Sequence[OperatorFacts]) -> list[CheckedOperator
                 stream=streams.setdefault(operator.stream, len(streams)),
                 first_node=operator.first_node,
                 nodes=operator.node_count,
-                captured=operator.captured,
+                in_capture=operator.in_capture,
                 random=operator.random,
                 on_gpu=operator.on_gpu,
                 writes_cpu=operator.writes_cpu,
@@ -391,7 +395,7 @@ def _build_operators(operators: Sequence[OperatorFacts]) -> list[CheckedOperator
 def _name_modules(step: Step) -> tuple[dict[int, str], frozenset[int]]:
     """Return module paths by id, and the storages of their parameters and buffers."""
     names: dict[int, str] = {}
-    fixed: set[int] = set()
+    parameters: set[int] = set()
     for name, value in iter_step_values(step):
         if not isinstance(value, nn.Module):
             continue
@@ -399,8 +403,8 @@ def _name_modules(step: Step) -> tuple[dict[int, str], frozenset[int]]:
             names.setdefault(id(module), f"{name}.{path}" if path else name)
         for tensor in (*value.parameters(), *value.buffers()):
             if tensor.layout == torch.strided:
-                fixed.add(get_storage_id(tensor))
-    return names, frozenset(fixed)
+                parameters.add(get_storage_id(tensor))
+    return names, frozenset(parameters)
 
 
 def _name_kernels(graph: CapturedGraph, first: int, count: int) -> tuple[str, ...]:
@@ -411,29 +415,29 @@ def _name_kernels(graph: CapturedGraph, first: int, count: int) -> tuple[str, ..
     return tuple(dict.fromkeys(names))[:_MAX_NAMES]
 
 
-def _list_unchecked(hashed: _HashedGraph) -> list[Unchecked]:
+def _list_gaps(hash_graph: _HashedGraph) -> list[CheckGap]:
     counts: dict[tuple[str, str], int] = {}
-    for node in hashed.read.nodes:
-        if node.kind in _UNCHECKED_KINDS:
-            key = (f"{node.kind.value} nodes", _UNCHECKED_KINDS[node.kind])
+    for node in hash_graph.read.nodes:
+        if node.kind in _GAP_KINDS:
+            key = (f"{node.kind.value} nodes", _GAP_KINDS[node.kind])
             counts[key] = counts.get(key, 0) + 1
-    for operator in hashed.record.operators:
-        for reason in operator.unhashed:
+    for operator in hash_graph.record.operators:
+        for reason in operator.hash_gaps:
             key = ("tensors", reason)
             counts[key] = counts.get(key, 0) + 1
-    if hashed.record.overflow:
-        counts["tensors", f"only the first {hashed.record.slots:,} are hashed"] = 1
-    return [Unchecked(what, reason, count) for (what, reason), count in counts.items()]
+    if hash_graph.record.overflow:
+        counts["tensors", f"only the first {hash_graph.record.slots:,} are hashed"] = 1
+    return [CheckGap(subject, reason, count) for (subject, reason), count in counts.items()]
 
 
 def _build_refusal(reason: str) -> ReplayCheck:
     return ReplayCheck(
         subject="workload",
         values=(),
-        stopped=(),
+        stops=(),
         memory=(),
         graphs=0,
-        unchecked=(Unchecked("values", reason),),
+        gaps=(CheckGap("values", reason),),
     )
 
 

@@ -21,7 +21,7 @@ from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.bundle.write import BundleWriter
-from graphviz_dash.model.replay_check import ReplayCheck, StoppedReplay
+from graphviz_dash.model.replay_check import ReplayCheck, ReplayStop
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -51,12 +51,12 @@ class MarksRequest:
     """Time without progress after which a replay hangs."""
     strict: bool
     """Check memory before each replay."""
-    typed: tuple[str, ...]
+    command_line: tuple[str, ...]
     """Complete command line, for the manifest."""
 
 
 def mark_program(
-    request: MarksRequest, report: Callable[[str], None], describe: Callable[[StoppedReplay], str]
+    request: MarksRequest, report: Callable[[str], None], describe: Callable[[ReplayStop], str]
 ) -> tuple[Path | None, int]:
     """Run the program once with marked graphs; return the bundle and the exit code.
 
@@ -73,7 +73,7 @@ def mark_program(
     require_hook(request.program, NEEDS)
     request.output.mkdir(parents=True, exist_ok=True)
 
-    def report_hangs(hangs: Sequence[StoppedReplay]) -> None:
+    def report_hangs(hangs: Sequence[ReplayStop]) -> None:
         for hang in hangs:
             report(describe(hang))
 
@@ -86,19 +86,19 @@ def mark_program(
         monitor.start()
         try:
             text = msgspec.json.encode(settings).decode()
-            ended = run_program(request.program, HOOK, text, staging.path)
+            program_end = run_program(request.program, HOOK, text, staging.path)
         finally:
             monitor.stop()
-        check = monitor.collect(ended.returncode)
-        reason = explain_unwatched(ended)
+        check = monitor.collect(program_end.returncode)
+        reason = explain_unwatched(program_end)
         if reason is not None:
             report(f"Nothing was checked: {reason}.")
-            return None, ended.returncode
+            return None, program_end.returncode
         if not check.graphs:
             report("Nothing was checked: the program captured no graph.")
-            return None, ended.returncode
+            return None, program_end.returncode
         _write(target, check, request, staging.path)
-    return target, ended.returncode
+    return target, program_end.returncode
 
 
 def _write(target: Path, check: ReplayCheck, request: MarksRequest, scratch: Path) -> None:
@@ -108,7 +108,7 @@ def _write(target: Path, check: ReplayCheck, request: MarksRequest, scratch: Pat
         version=FORMAT_VERSION,
         tool_version=__version__,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        command=request.typed,
+        command=request.command_line,
         workload=WorkloadInfo(name, " ".join(request.program), 0, 0, 0, 0),
         mode=ExecutionMode.RECORDED,
         rank=None,

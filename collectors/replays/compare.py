@@ -44,10 +44,10 @@ class Run:
 
 
 def align_operators(
-    captured: Sequence[OperatorFacts], eager: Sequence[OperatorFacts]
+    base: Sequence[OperatorFacts], eager: Sequence[OperatorFacts]
 ) -> dict[int, int]:
     """Map operators of the capture to those of an eager step."""
-    names = [operator.name for operator in captured]
+    names = [operator.name for operator in base]
     other_names = [operator.name for operator in eager]
     if names == other_names:
         return {index: index for index in range(len(names))}
@@ -60,10 +60,10 @@ def align_operators(
 
 
 def find_other_path(
-    captured: Sequence[OperatorFacts], eager: Sequence[OperatorFacts]
+    base: Sequence[OperatorFacts], eager: Sequence[OperatorFacts]
 ) -> FactDifference | None:
     """Return the first GPU operator at which an eager step runs another one, or None."""
-    first = [(index, item) for index, item in enumerate(captured) if _is_relevant(item)]
+    first = [(index, item) for index, item in enumerate(base) if _is_relevant(item)]
     second = [item for item in eager if _is_relevant(item)]
     for position, (index, item) in enumerate(first):
         other = second[position] if position < len(second) else None
@@ -71,9 +71,9 @@ def find_other_path(
             return FactDifference(
                 index, FactKind.PATH, 0, item.name, (other.name if other else "end of the step",)
             )
-    if len(second) > len(first) and captured:
+    if len(second) > len(first) and base:
         return FactDifference(
-            len(captured) - 1, FactKind.PATH, 0, "end of the step", (second[len(first)].name,)
+            len(base) - 1, FactKind.PATH, 0, "end of the step", (second[len(first)].name,)
         )
     return None
 
@@ -83,18 +83,18 @@ def _is_relevant(operator: OperatorFacts) -> bool:
 
 
 def find_fact_differences(
-    captured: Sequence[OperatorFacts],
+    base: Sequence[OperatorFacts],
     eager_steps: Sequence[Sequence[OperatorFacts]],
 ) -> list[FactDifference]:
     """Find facts of the capture that an eager step does not share."""
-    alignments = [align_operators(captured, eager) for eager in eager_steps]
+    alignments = [align_operators(base, eager) for eager in eager_steps]
     differences: list[FactDifference] = []
     for eager in eager_steps:
-        path = find_other_path(captured, eager)
+        path = find_other_path(base, eager)
         if path is not None:
             differences.append(path)
             break
-    for index, operator in enumerate(captured):
+    for index, operator in enumerate(base):
         others = [
             eager[alignment[index]]
             for eager, alignment in zip(eager_steps, alignments, strict=True)
@@ -159,19 +159,19 @@ def _compare_tensors(
     return result
 
 
-def _is_other_memory(captured: TensorFacts, eager: TensorFacts) -> bool:
+def _is_other_memory(base: TensorFacts, eager: TensorFacts) -> bool:
     return (
         eager.external
-        and eager.device == captured.device
-        and eager.shape == captured.shape
-        and eager.address != captured.address
+        and eager.device == base.device
+        and eager.shape == base.shape
+        and eager.address != base.address
     )
 
 
 def find_tensor_differences(
     replay: Run,
     eager: Run,
-    again: Run | None,
+    repeat: Run | None,
     round_number: int,
     replay_number: int,
 ) -> list[TensorDifference]:
@@ -185,8 +185,8 @@ def find_tensor_differences(
         replay_number: Number of the replay since the saved state.
     """
     alignment = align_operators(replay.operators, eager.operators)
-    repeated = {} if again is None else _index_rows(again)
-    to_again = {} if again is None else align_operators(replay.operators, again.operators)
+    repeat_rows = {} if repeat is None else _index_rows(repeat)
+    repeat_alignment = {} if repeat is None else align_operators(replay.operators, repeat.operators)
     rows = _index_rows(eager)
     differences = []
     for index, operator in enumerate(replay.operators):
@@ -200,9 +200,9 @@ def find_tensor_differences(
             if mine == theirs or mine[0] == theirs[0]:
                 continue
             noise = None
-            key = (to_again.get(index, -1), slot.role, slot.position)
-            if key in repeated:
-                second = repeated[key][1]
+            key = (repeat_alignment.get(index, -1), slot.role, slot.position)
+            if key in repeat_rows:
+                second = repeat_rows[key][1]
                 noise = 0.0 if second[0] == theirs[0] else _compare_sums(theirs, second)
             differences.append(
                 TensorDifference(

@@ -55,10 +55,10 @@ class OperatorFacts:
     random: bool
     writes_cpu: bool
     """It writes a CPU tensor."""
-    captured: bool
+    in_capture: bool
     """Its stream was part of the capture."""
     slots: list[Slot] = field(default_factory=list)
-    unhashed: list[str] = field(default_factory=list)
+    hash_gaps: list[str] = field(default_factory=list)
     """Reasons for tensors that were not hashed."""
     first_node: int | None = None
     """Index of its first node in the captured graph, or None if it added none."""

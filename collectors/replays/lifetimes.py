@@ -3,7 +3,7 @@
 A graph keeps addresses, not tensors. Every address among the parameters of its nodes is assigned to
 an owner at the end of the capture: a tensor, pinned memory, another graph's pool, or a block of the
 allocator without a tensor, such as a library's workspace. Before a replay the owners are checked:
-at once after the death of a tensor or graph, else every 16th replay. Blocks without a tensor are
+after the death of a tensor or graph, otherwise every 16th replay. Blocks without a tensor are
 compared with the allocator as often as 2% of the time allows.
 """
 
@@ -70,7 +70,7 @@ class _WatchedGraph:
     own_pool: tuple[int, int]
     is_suspect: bool = False
     """An owner may have died since the last check."""
-    reported: set[int] = field(default_factory=set)
+    reports: set[int] = field(default_factory=set)
     """Positions in ``memory`` that were reported."""
 
 
@@ -104,7 +104,7 @@ class LifetimeWatch:
 
         def clear_workspaces() -> None:
             self._workspace_line = find_user_location(sys._getframe(1))
-            self._suspect_all()
+            self._mark_suspects()
             self._is_comparison_due = True
             clear()
 
@@ -134,14 +134,14 @@ class LifetimeWatch:
 
     def check(self, graph_id: str, replay: int) -> None:
         """Check the memory of a graph before its replay number ``replay``."""
-        watched = self._graphs.get(graph_id)
-        if watched is None:
+        entry = self._graphs.get(graph_id)
+        if entry is None:
             return
-        if watched.is_suspect or self._strict or replay % INTERVAL == 0:
-            watched.is_suspect = False
-            self._check_owners(watched, graph_id, replay)
-            if self._may_compare():
-                self._compare(watched, graph_id, replay)
+        if entry.is_suspect or self._strict or replay % INTERVAL == 0:
+            entry.is_suspect = False
+            self._check_owners(entry, graph_id, replay)
+            if self._check_budget():
+                self._compare(entry, graph_id, replay)
 
     def _assign(
         self,
@@ -156,7 +156,7 @@ class LifetimeWatch:
         begins = [begin for begin, _, _ in extents]
         segments = read_segments()
         starts = [segment.start for segment in segments]
-        found: dict[tuple[str, int], WatchedMemory] = {}
+        memory_by_key: dict[tuple[str, int], WatchedMemory] = {}
         for index, addresses in nodes:
             for address in addresses:
                 number = bisect_right(starts, address) - 1
@@ -181,17 +181,19 @@ class LifetimeWatch:
                     key, begin, size = ("block", block[0]), *block
                 else:
                     continue
-                if key in found:
+                if key in memory_by_key:
                     continue
                 node = _describe_node(graph_id, index, owners, record, read)
                 extent = (begin, begin + size)
                 if key[0] == "tensor":
-                    found[key] = _watch_tensor(record.externals[identity], identity, extent, node)
+                    memory_by_key[key] = _watch_tensor(
+                        record.externals[identity], identity, extent, node
+                    )
                 elif key[0] == "pool":
-                    found[key] = _watch_pool(pool, extent, node)
+                    memory_by_key[key] = _watch_pool(pool, extent, node)
                 else:
-                    found[key] = _watch_block(extent, node)
-        return list(found.values())
+                    memory_by_key[key] = _watch_block(extent, node)
+        return list(memory_by_key.values())
 
     def _watch_deaths(self, record: StepRecord, memory: Sequence[WatchedMemory]) -> None:
         for item in memory:
@@ -207,61 +209,61 @@ class LifetimeWatch:
     def handle_death(self, identity: int, spot: SourceLocation | None) -> None:
         """Handle the death of a tensor that a graph used."""
         self._lines[identity] = spot
-        self._suspect_all()
+        self._mark_suspects()
 
     def _handle_graph_end(self, pool: tuple[int, int], spot: SourceLocation | None) -> None:
         self._pool_lines[pool] = spot or find_user_location(sys._getframe(1))
-        self._suspect_all()
+        self._mark_suspects()
 
-    def _suspect_all(self) -> None:
-        for watched in self._graphs.values():
-            watched.is_suspect = True
+    def _mark_suspects(self) -> None:
+        for entry in self._graphs.values():
+            entry.is_suspect = True
 
-    def _check_owners(self, watched: _WatchedGraph, graph_id: str, replay: int) -> None:
-        for position, item in enumerate(watched.memory):
-            if position in watched.reported:
+    def _check_owners(self, entry: _WatchedGraph, graph_id: str, replay: int) -> None:
+        for position, item in enumerate(entry.memory):
+            if position in entry.reports:
                 continue
             if item.storage is not None and item.storage.expired():
                 spot = self._lines.get(item.identity or 0)
-                self._add(watched, position, graph_id, replay, "freed", spot)
+                self._add(entry, position, graph_id, replay, "freed", spot)
             elif item.pool is not None and not self._pools.get(item.pool, True):
                 self._add(
-                    watched, position, graph_id, replay, "freed", self._pool_lines.get(item.pool)
+                    entry, position, graph_id, replay, "freed", self._pool_lines.get(item.pool)
                 )
 
-    def _may_compare(self) -> bool:
+    def _check_budget(self) -> bool:
         if self._strict or self._is_comparison_due:
             return True
         return perf_counter_ns() - self._last_comparison > _BUDGET * self._comparison_ns
 
-    def _compare(self, watched: _WatchedGraph, graph_id: str, replay: int) -> None:
+    def _compare(self, entry: _WatchedGraph, graph_id: str, replay: int) -> None:
         """Compare addresses of tensors and blocks with those of the capture."""
         began = perf_counter_ns()
-        has_blocks = any(item.owner == "workspace" for item in watched.memory)
+        has_blocks = any(item.owner == "workspace" for item in entry.memory)
         segments = read_segments() if has_blocks else []
         live = {begin for segment in segments for begin, _ in segment.live}
-        for position, item in enumerate(watched.memory):
-            if position in watched.reported:
+        for position, item in enumerate(entry.memory):
+            if position in entry.reports:
                 continue
             if item.owner == "workspace" and item.begin not in live:
-                self._add(watched, position, graph_id, replay, "freed", self._workspace_line)
-            elif item.storage is not None and _has_moved(item.storage, item.begin):
-                self._add(watched, position, graph_id, replay, "moved", None)
+                self._add(entry, position, graph_id, replay, "freed", self._workspace_line)
+            elif item.storage is not None and _detect_move(item.storage, item.begin):
+                self._add(entry, position, graph_id, replay, "moved", None)
         self._last_comparison = perf_counter_ns()
         self._comparison_ns = self._last_comparison - began
         self._is_comparison_due = False
 
     def _add(
         self,
-        watched: _WatchedGraph,
+        entry: _WatchedGraph,
         position: int,
         graph_id: str,
         replay: int,
         fate: Literal["freed", "moved", "reused"],
         spot: SourceLocation | None,
     ) -> None:
-        watched.reported.add(position)
-        item = watched.memory[position]
+        entry.reports.add(position)
+        item = entry.memory[position]
         self._report(
             MemoryFate(
                 graph=graph_id,
@@ -269,14 +271,14 @@ class LifetimeWatch:
                 owner=item.owner,
                 description=item.description,
                 fate=fate,
-                freed_at=spot.to_code_place() if spot else None,
+                free_place=spot.to_code_place() if spot else None,
                 after_replay=replay - 1,
                 reported_before_replay=replay,
             )
         )
 
 
-def _has_moved(reference: StorageWeakRef, address: int) -> bool:
+def _detect_move(reference: StorageWeakRef, address: int) -> bool:
     """Check if a live storage has another address now."""
     storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
     return storage is not None and storage.data_ptr() != address

@@ -37,9 +37,9 @@ class MarkedGraph:
     number: int
     """Its number in the file of marks."""
     nodes: int
-    """Number of its own nodes."""
+    """Number of nodes without the marks."""
     edges: tuple[tuple[int, int], ...]
-    """Dependencies between its own nodes, in creation order."""
+    """Dependencies between these nodes, in creation order."""
 
 
 class Marker:
@@ -97,8 +97,8 @@ class Marker:
         outgoing: dict[int, list[tuple[Any, Any]]] = {}
         for source, target, data in edges:
             outgoing.setdefault(int(source), []).append((target, data))
-        started = self._mapped + self.file.get_started_offset(number)
-        begin = kernels.add_node(graph, (), "begin", count, started)
+        counter = self._mapped + self.file.get_started_offset(number)
+        begin = kernels.add_node(graph, (), "begin", count, counter)
         add_edges(graph, [begin] * len(roots), roots)
         for position, node in enumerate(nodes):
             word = self._mapped + self.file.get_node_offset(number, position)

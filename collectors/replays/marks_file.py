@@ -38,20 +38,22 @@ class GraphProgress:
 
     launches: int
     """Replays that the program requested."""
-    started: int
+    current: int
     """Replays that the GPU began."""
-    ended: tuple[int, ...]
+    node_replays: tuple[int, ...]
     """Last replay in which each node ended."""
 
     @property
     def is_busy(self) -> bool:
         """A replay was requested and has not ended."""
-        return self.launches != self.started or any(word != self.started for word in self.ended)
+        return self.launches != self.current or any(
+            word != self.current for word in self.node_replays
+        )
 
     @property
-    def passed(self) -> tuple[bool, ...]:
+    def completions(self) -> tuple[bool, ...]:
         """For each node: True if it ended in the replay that the GPU began last."""
-        return tuple(word == self.started for word in self.ended)
+        return tuple(word == self.current for word in self.node_replays)
 
 
 class MarksFile:
@@ -119,8 +121,8 @@ class MarksFile:
     def read(self, number: int) -> GraphProgress:
         """Read the progress of a graph."""
         row = _HEADER + _ROW * number
-        launches, started, first, nodes = self._view[row : row + 4].tolist()
-        return GraphProgress(launches, started, tuple(self._view[first : first + nodes].tolist()))
+        launches, current, first, nodes = self._view[row : row + 4].tolist()
+        return GraphProgress(launches, current, tuple(self._view[first : first + nodes].tolist()))
 
     def close(self) -> None:
         """Unmap the file. The GPU must not write into this process's mapping any more."""

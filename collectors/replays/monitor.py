@@ -18,11 +18,11 @@ import msgspec
 from collectors.replays.marks_file import GraphProgress, MarksFile
 from collectors.replays.notes import GraphNote, NoteFolder, ProcessNote
 from graphviz_dash.model.replay_check import (
+    CheckGap,
     MemoryFate,
     NodeOwner,
     ReplayCheck,
-    StoppedReplay,
-    Unchecked,
+    ReplayStop,
 )
 
 POLL_S: Final = 0.25
@@ -32,11 +32,11 @@ _MAX_NODES: Final = 16
 
 
 @dataclass
-class _Watched:
+class _LastProgress:
     """Progress of one graph as last seen."""
 
     progress: GraphProgress
-    since: float
+    last_change: float
     """Time at which it changed last."""
 
 
@@ -48,7 +48,7 @@ class _Process:
     note: ProcessNote
     file: MarksFile | None = None
     graphs: dict[int, GraphNote] = field(default_factory=dict)
-    watched: dict[int, _Watched] = field(default_factory=dict)
+    progress_by_graph: dict[int, _LastProgress] = field(default_factory=dict)
 
 
 class ReplayMonitor:
@@ -65,7 +65,7 @@ class ReplayMonitor:
         self,
         scratch: Path,
         hang_seconds: float | None,
-        report: Callable[[Sequence[StoppedReplay]], None],
+        report: Callable[[Sequence[ReplayStop]], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._root = scratch / "replays"
@@ -73,7 +73,7 @@ class ReplayMonitor:
         self._report = report
         self._clock = clock
         self._processes: dict[str, _Process] = {}
-        self._hangs: dict[tuple[str, int, int], StoppedReplay] = {}
+        self._hangs: dict[tuple[str, int, int], ReplayStop] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -97,11 +97,11 @@ class ReplayMonitor:
     def poll(self) -> None:
         """Read all marks once, and report new hangs."""
         self._find_processes()
-        found: list[StoppedReplay] = []
+        hangs: list[ReplayStop] = []
         for name, process in self._processes.items():
-            found += self._find_hangs(name, process)
-        if found:
-            self._report(found)
+            hangs += self._find_hangs(name, process)
+        if hangs:
+            self._report(hangs)
 
     def collect(self, returncode: int) -> ReplayCheck:
         """Read everything after the program's end.
@@ -110,9 +110,9 @@ class ReplayMonitor:
             returncode: Exit code of the program, negative for a signal.
         """
         self._find_processes()
-        crashes: list[StoppedReplay] = []
+        crashes: list[ReplayStop] = []
         memory: list[MemoryFate] = []
-        unchecked: dict[tuple[str, str], int] = {}
+        gaps: dict[tuple[str, str], int] = {}
         graphs = 0
         for process in self._processes.values():
             note = process.folder.read_process() or process.note
@@ -120,19 +120,19 @@ class ReplayMonitor:
             graphs += len(notes)
             memory += process.folder.read_fates()
             for graph in notes:
-                for what, reason in _list_unchecked(graph):
-                    unchecked[what, reason] = unchecked.get((what, reason), 0) + 1
-            if _has_crashed(note, returncode):
+                for subject, reason in _list_gaps(graph):
+                    gaps[subject, reason] = gaps.get((subject, reason), 0) + 1
+            if _is_crash(note, returncode):
                 self._load_graphs(process, notes)
                 crashes += _find_crashes(process, note)
         return ReplayCheck(
             subject="program",
             values=(),
-            stopped=(*crashes, *self._hangs.values()),
+            stops=(*crashes, *self._hangs.values()),
             memory=tuple(memory),
             graphs=graphs,
-            unchecked=tuple(
-                Unchecked(what, reason, count) for (what, reason), count in unchecked.items()
+            gaps=tuple(
+                CheckGap(subject, reason, count) for (subject, reason), count in gaps.items()
             ),
         )
 
@@ -156,28 +156,28 @@ class ReplayMonitor:
     def _load_graphs(self, process: _Process, notes: Sequence[GraphNote]) -> None:
         process.graphs = {note.number: note for note in notes if note.number is not None}
 
-    def _find_hangs(self, name: str, process: _Process) -> list[StoppedReplay]:
+    def _find_hangs(self, name: str, process: _Process) -> list[ReplayStop]:
         if process.file is None or self._hang_seconds is None:
             return []
         now = self._clock()
-        found = []
+        hangs = []
         for number in range(process.file.graphs):
             progress = process.file.read(number)
-            watched = process.watched.get(number)
-            if watched is None or watched.progress != progress:
-                process.watched[number] = _Watched(progress, now)
+            progress_by_graph = process.progress_by_graph.get(number)
+            if progress_by_graph is None or progress_by_graph.progress != progress:
+                process.progress_by_graph[number] = _LastProgress(progress, now)
                 continue
-            waited = now - watched.since
-            key = (name, number, progress.started)
-            if not progress.is_busy or waited < self._hang_seconds or key in self._hangs:
+            wait = now - progress_by_graph.last_change
+            key = (name, number, progress.current)
+            if not progress.is_busy or wait < self._hang_seconds or key in self._hangs:
                 continue
             if number not in process.graphs:
                 self._load_graphs(process, process.folder.read_graphs())
             if number in process.graphs:
-                hang = describe_stop("hang", process.note, process.graphs[number], progress, waited)
+                hang = describe_stop("hang", process.note, process.graphs[number], progress, wait)
                 self._hangs[key] = hang
-                found.append(hang)
-        return found
+                hangs.append(hang)
+        return hangs
 
 
 def describe_stop(
@@ -186,25 +186,25 @@ def describe_stop(
     graph: GraphNote,
     progress: GraphProgress,
     waited_s: float | None,
-) -> StoppedReplay:
+) -> ReplayStop:
     """Describe a replay that crashed or hangs, by the marks."""
-    has_begun = any(word != progress.started for word in progress.ended)
-    passed = progress.passed if has_begun else (False,) * len(progress.ended)
-    suspects, last = find_frontier(graph.edges, passed) if has_begun else ([], [])
+    is_running = any(word != progress.current for word in progress.node_replays)
+    completions = progress.completions if is_running else (False,) * len(progress.node_replays)
+    suspects, last = find_frontier(graph.edges, completions) if is_running else ([], [])
     collectives = graph.list_collectives()
-    return StoppedReplay(
+    return ReplayStop(
         kind="crash" if kind == "crash" else "hang",
         graph=graph.id,
-        captured_at=graph.captured_at,
+        capture_place=graph.capture_place,
         rank=process.rank,
-        replay=progress.started if has_begun else progress.started + 1,
-        started=has_begun,
+        replay=progress.current if is_running else progress.current + 1,
+        is_running=is_running,
         suspects=_list_nodes(graph, suspects),
         last=_list_nodes(graph, last),
-        passed=sum(passed),
-        nodes=len(passed),
+        completions=sum(completions),
+        nodes=len(completions),
         collectives=len(collectives),
-        collectives_passed=sum(passed[index] for index in collectives),
+        collectives_passed=sum(completions[index] for index in collectives),
         waited_ns=None if waited_s is None else round(waited_s * 1e9),
         error=process.error,
         key=graph.key,
@@ -212,7 +212,7 @@ def describe_stop(
 
 
 def find_frontier(
-    edges: Sequence[tuple[int, int]], passed: Sequence[bool]
+    edges: Sequence[tuple[int, int]], completions: Sequence[bool]
 ) -> tuple[list[int], list[int]]:
     """Return the nodes that were reached but did not end, and the nodes right before them."""
     sources: dict[int, list[int]] = {}
@@ -220,8 +220,8 @@ def find_frontier(
         sources.setdefault(target, []).append(source)
     suspects = [
         node
-        for node, has_passed in enumerate(passed)
-        if not has_passed and all(passed[source] for source in sources.get(node, ()))
+        for node, is_complete in enumerate(completions)
+        if not is_complete and all(completions[source] for source in sources.get(node, ()))
     ]
     last = dict.fromkeys(source for node in suspects for source in sources.get(node, ()))
     return suspects, list(last)
@@ -231,36 +231,36 @@ def _list_nodes(graph: GraphNote, indices: Sequence[int]) -> tuple[NodeOwner, ..
     return tuple(graph.get_node(index) for index in indices[:_MAX_NODES])
 
 
-def _find_crashes(process: _Process, note: ProcessNote) -> list[StoppedReplay]:
+def _find_crashes(process: _Process, note: ProcessNote) -> list[ReplayStop]:
     if process.file is None:
         return []
     crashes = []
     for number, graph in sorted(process.graphs.items()):
         progress = process.file.read(number)
         # A replay that the GPU never began did not crash.
-        if progress.started and not all(progress.passed):
+        if progress.current and not all(progress.completions):
             crashes.append(describe_stop("crash", note, graph, progress, None))
     return crashes
 
 
-def _has_crashed(note: ProcessNote, returncode: int) -> bool:
+def _is_crash(note: ProcessNote, returncode: int) -> bool:
     if note.error is not None:
         return True
-    return not note.ended and returncode != 0
+    return not note.is_complete and returncode != 0
 
 
-def format_hang(hang: StoppedReplay) -> str:
+def format_hang(hang: ReplayStop) -> str:
     """Describe a hanging replay in one line, while it hangs."""
     rank = "" if hang.rank is None else f"rank {hang.rank}, "
     seconds = round((hang.waited_ns or 0) / 1e9)
     start = f"Hang: {rank}{hang.graph}, replay {hang.replay}, no progress for {seconds} s"
-    if not hang.started:
+    if not hang.is_running:
         return f"{start}: the replay waits for earlier work of its stream"
     nodes = "; ".join(map(_format_node, hang.suspects))
-    passed = ""
+    completions = ""
     if hang.collectives:
-        passed = f", {hang.collectives_passed} of {hang.collectives} collectives passed"
-    return f"{start}{passed}: {nodes}"
+        completions = f", {hang.collectives_passed} of {hang.collectives} collectives passed"
+    return f"{start}{completions}: {nodes}"
 
 
 def _format_node(node: NodeOwner) -> str:
@@ -272,6 +272,6 @@ def _format_node(node: NodeOwner) -> str:
     return f"{text})" + (f" at {node.place.text}" if node.place else "")
 
 
-def _list_unchecked(graph: GraphNote) -> list[tuple[str, str]]:
+def _list_gaps(graph: GraphNote) -> list[tuple[str, str]]:
     reasons = [] if graph.reason is None else [("graphs", graph.reason)]
     return reasons + [("nodes", reason) for reason in graph.partial]

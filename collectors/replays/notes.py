@@ -38,8 +38,8 @@ class ProcessNote(Struct, frozen=True):
     """Path of its file of marks, or None without one."""
     error: str | None = None
     """Error of its CUDA context at the end, or None."""
-    ended: bool = False
-    """It ended by itself."""
+    is_complete: bool = False
+    """It reached its end."""
 
 
 class NodeNote(Struct, frozen=True, array_like=True):
@@ -59,7 +59,7 @@ class GraphNote(Struct, frozen=True):
     id: str
     number: int | None
     """Number in the file of marks, or None if not marked."""
-    captured_at: CodeLocation | None
+    capture_place: CodeLocation | None
     nodes: tuple[NodeNote, ...]
     edges: tuple[tuple[int, int], ...]
     places: tuple[CodeLocation, ...]

@@ -1,4 +1,4 @@
-"""Record the operators of a step and hash what they read and write, eagerly and in a capture alike.
+"""Record the operators of a step and hash their tensors, eagerly and in a capture.
 
 In a capture the hash kernels become nodes, so each replay fills the log again.
 """
@@ -44,7 +44,7 @@ _KINDS: Final = {
     torch.int64: 5,
 }
 
-_UNINITIALIZED: Final = frozenset(
+_EMPTY_RESULTS: Final = frozenset(
     {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "resize_"}
     | {"empty_permuted", "_resize_output_", "set_", "record_stream", "_pin_memory"}
 )
@@ -69,7 +69,7 @@ class ExternalMemory:
     """That tensor."""
     operator: int
     position: int
-    written: bool = False
+    receives_writes: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class _Call:
     number: int
     facts: OperatorFacts
     inputs: list[torch.Tensor]
-    written: list[torch.Tensor]
+    targets: list[torch.Tensor]
     nodes: int | None
     """Nodes of the graph before it, or None if it is not captured."""
 
@@ -230,15 +230,15 @@ class OperatorRecorder(TorchDispatchMode):
         number = len(self.record.operators)
         leaves = tree_leaves((args, kwargs))
         inputs = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-        written = find_written(func, args, kwargs)
-        facts = self._describe(func, leaves, inputs, written)
-        is_node = self._capture and facts.captured
+        targets = find_written(func, args, kwargs)
+        facts = self._describe(func, leaves, inputs, targets)
+        is_node = self._capture and facts.in_capture
         always = number in self._hash_inputs_at
         if is_node:
             always |= self._note_foreign_nodes(number)
         self.record.operators.append(facts)
-        self._hash_inputs(number, facts, inputs, written, always=always)
-        return _Call(number, facts, inputs, written, self._count_nodes() if is_node else None)
+        self._hash_inputs(number, facts, inputs, targets, always=always)
+        return _Call(number, facts, inputs, targets, self._count_nodes() if is_node else None)
 
     def _end_operator(self, func: Any, before: _Call, result: Any) -> None:
         facts, number = before.facts, before.number
@@ -247,12 +247,12 @@ class OperatorRecorder(TorchDispatchMode):
             if count > 0:
                 facts.first_node, facts.node_count = before.nodes, count
         results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        self._register(number, before.inputs, before.written, results)
+        self._register(number, before.inputs, before.targets, results)
         facts.on_gpu = facts.on_gpu or any(tensor.is_cuda for tensor in results)
-        facts.writes_cpu = any(not tensor.is_cuda for tensor in before.written) or (
+        facts.writes_cpu = any(not tensor.is_cuda for tensor in before.targets) or (
             not is_view(func) and any(not tensor.is_cuda for tensor in results)
         )
-        self._hash_outputs(number, facts, func, before.written, results)
+        self._hash_outputs(number, facts, func, before.targets, results)
         if before.nodes is not None:
             self._nodes = self._count_nodes()
 
@@ -261,7 +261,7 @@ class OperatorRecorder(TorchDispatchMode):
         func: Any,
         leaves: Sequence[Any],
         inputs: Sequence[torch.Tensor],
-        written: Sequence[torch.Tensor],
+        targets: Sequence[torch.Tensor],
     ) -> OperatorFacts:
         spot = find_user_location(sys._getframe(5))
         module = self._get_module()
@@ -283,10 +283,10 @@ class OperatorRecorder(TorchDispatchMode):
             thread=get_thread_name(self._owner),
             tensors=tuple(self._describe_tensor(tensor) for tensor in inputs),
             scalars=tuple(describe_scalars(leaves)),
-            on_gpu=any(tensor.is_cuda for tensor in (*inputs, *written)),
+            on_gpu=any(tensor.is_cuda for tensor in (*inputs, *targets)),
             random=torch.Tag.nondeterministic_seeded in func.tags,
             writes_cpu=False,
-            captured=not self._capture or is_capturing(stream),
+            in_capture=not self._capture or is_capturing(stream),
         )
 
     def _get_module(self) -> str | None:
@@ -303,12 +303,12 @@ class OperatorRecorder(TorchDispatchMode):
                 0, tuple(tensor.shape), format_dtype(tensor), "cuda", external=False, writer=None
             )
         identity = get_storage_id(tensor)
-        pinned = not tensor.is_cuda and torch.cuda.is_available() and tensor.is_pinned()
+        is_host_pinned = not tensor.is_cuda and torch.cuda.is_available() and tensor.is_pinned()
         return TensorFacts(
             address=tensor.data_ptr(),
             shape=tuple(tensor.shape),
             dtype=format_dtype(tensor),
-            device="cuda" if tensor.is_cuda else "pinned" if pinned else "cpu",
+            device="cuda" if tensor.is_cuda else "pinned" if is_host_pinned else "cpu",
             external=not self._is_inner(tensor),
             writer=self._writers.get(identity),
             content=None if tensor.is_cuda else compute_checksum(tensor),
@@ -331,7 +331,7 @@ class OperatorRecorder(TorchDispatchMode):
         number: int,
         facts: OperatorFacts,
         inputs: Sequence[torch.Tensor],
-        written: Sequence[torch.Tensor],
+        targets: Sequence[torch.Tensor],
         *,
         always: bool,
     ) -> None:
@@ -340,13 +340,13 @@ class OperatorRecorder(TorchDispatchMode):
                 continue
             identity = get_storage_id(tensor)
             external = not self._is_inner(tensor)
-            is_written = any(tensor is other for other in written)
+            is_target = any(tensor is other for other in targets)
             if external:
                 memory = self.record.externals.setdefault(
                     identity, ExternalMemory(tensor.detach(), weakref.ref(tensor), number, position)
                 )
-                memory.written |= is_written
-            if not tensor.is_cuda or facts.name.rpartition(":")[2] in _UNINITIALIZED:
+                memory.receives_writes |= is_target
+            if not tensor.is_cuda or facts.name.rpartition(":")[2] in _EMPTY_RESULTS:
                 continue
             if always or (external and identity not in self._writers):
                 self._hash(number, facts, "input", position, tensor)
@@ -355,7 +355,7 @@ class OperatorRecorder(TorchDispatchMode):
         self,
         number: int,
         inputs: Sequence[torch.Tensor],
-        written: Sequence[torch.Tensor],
+        targets: Sequence[torch.Tensor],
         results: Sequence[torch.Tensor],
     ) -> None:
         """Note which storages the operator made or wrote."""
@@ -367,7 +367,7 @@ class OperatorRecorder(TorchDispatchMode):
             if identity not in before:
                 self._inner[identity] = StorageWeakRef(tensor.untyped_storage())
                 self._writers[identity] = number
-        for tensor in written:
+        for tensor in targets:
             if tensor.layout == torch.strided:
                 self._writers[get_storage_id(tensor)] = number
 
@@ -376,14 +376,14 @@ class OperatorRecorder(TorchDispatchMode):
         number: int,
         facts: OperatorFacts,
         func: Any,
-        written: Sequence[torch.Tensor],
+        targets: Sequence[torch.Tensor],
         results: Sequence[torch.Tensor],
     ) -> None:
-        if facts.name.rpartition(":")[2] in _UNINITIALIZED or is_view(func):
+        if facts.name.rpartition(":")[2] in _EMPTY_RESULTS or is_view(func):
             return
-        undefined = find_undefined(func, results)
-        tensors = [tensor for tensor in results if not any(tensor is bad for bad in undefined)]
-        tensors += [tensor for tensor in written if not any(tensor is other for other in tensors)]
+        bad_results = find_undefined(func, results)
+        tensors = [tensor for tensor in results if not any(tensor is bad for bad in bad_results)]
+        tensors += [tensor for tensor in targets if not any(tensor is other for other in tensors)]
         for position, tensor in enumerate(tensors):
             if tensor.is_cuda:
                 self._hash(number, facts, "output", position, tensor)
@@ -398,7 +398,7 @@ class OperatorRecorder(TorchDispatchMode):
     ) -> None:
         reason = explain_unhashed(tensor)
         if reason is not None:
-            facts.unhashed.append(reason)
+            facts.hash_gaps.append(reason)
             return
         if tensor.numel() == 0:
             return
@@ -429,13 +429,13 @@ class OperatorRecorder(TorchDispatchMode):
 
 def find_written(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
     """Return the tensors among the arguments that an operator writes, by its schema."""
-    written: list[torch.Tensor] = []
+    targets: list[torch.Tensor] = []
     for position, argument in enumerate(func._schema.arguments):
         if argument.alias_info is None or not argument.alias_info.is_write:
             continue
         value = kwargs.get(argument.name, args[position] if position < len(args) else None)
-        written += [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
-    return written
+        targets += [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+    return targets
 
 
 def is_view(func: Any) -> bool:

@@ -41,7 +41,7 @@ _PARTIAL = {
 }
 
 
-def hook() -> None:
+def install_hook() -> None:
     """Install the marks; called in each process of the program right after ``import torch``."""
     settings = msgspec.json.decode(get_settings(), type=MarksSettings)
     name = f"{os.getpid()}-{time.time_ns()}"
@@ -53,11 +53,11 @@ def hook() -> None:
 class _GraphState:
     """State of one graph, attached to it."""
 
-    __slots__ = ("id", "kept", "number", "recorder", "replays", "spot")
+    __slots__ = ("id", "keeps_graph", "number", "recorder", "replays", "spot")
 
-    def __init__(self, graph_id: str, *, kept: bool) -> None:
+    def __init__(self, graph_id: str, *, keeps_graph: bool) -> None:
         self.id = graph_id
-        self.kept = kept
+        self.keeps_graph = keeps_graph
         self.number: int | None = None
         self.recorder: OperatorRecorder | None = None
         self.spot: SourceLocation | None = None
@@ -88,46 +88,46 @@ class MarkedProgram:
         )
         replay, reset = graph_class.replay, graph_class.reset
 
-        def initialize_kept(this: Any, keep_graph: bool = False) -> None:
-            initialize(this, True)
-            object.__setattr__(this, _STATE, _GraphState("", kept=keep_graph))
+        def initialize_kept(graph: Any, keep_graph: bool = False) -> None:
+            initialize(graph, True)
+            object.__setattr__(graph, _STATE, _GraphState("", keeps_graph=keep_graph))
 
-        def capture_begin(this: Any, *args: Any, **kwargs: Any) -> None:
+        def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> None:
             with HIDDEN_FRAME:
-                begin(this, *args, **kwargs)
+                begin(graph, *args, **kwargs)
             with program._guard:
-                program.begin_capture(this)
+                program.begin_capture(graph)
 
-        def capture_end(this: Any) -> None:
+        def capture_end(graph: Any) -> None:
             record = None
             with program._guard:
-                record = program.stop_recording(this)
+                record = program.stop_recording(graph)
             with HIDDEN_FRAME:
-                end(this)
+                end(graph)
             with program._guard:
-                program.mark(this, record)
-            state = getattr(this, _STATE, None)
-            if state is not None and not state.kept:
-                this.instantiate()
+                program.mark(graph, record)
+            state = getattr(graph, _STATE, None)
+            if state is not None and not state.keeps_graph:
+                graph.instantiate()
 
-        def marked_replay(this: Any) -> None:
-            state = getattr(this, _STATE, None)
+        def replay_marked_graph(graph: Any) -> None:
+            state = getattr(graph, _STATE, None)
             if state is not None:
                 with program._guard:
                     program.count_replay(state)
             with HIDDEN_FRAME:
-                replay(this)
+                replay(graph)
 
-        def watched_reset(this: Any) -> None:
+        def reset_graph(graph: Any) -> None:
             with program._guard:
-                program._lifetimes.record_reset(this, find_user_location(sys._getframe(1)))
-            reset(this)
+                program._lifetimes.record_reset(graph, find_user_location(sys._getframe(1)))
+            reset(graph)
 
         graph_class.__init__ = initialize_kept
         graph_class.capture_begin = capture_begin
         graph_class.capture_end = capture_end
-        graph_class.replay = marked_replay
-        graph_class.reset = watched_reset
+        graph_class.replay = replay_marked_graph
+        graph_class.reset = reset_graph
         self._lifetimes.install()
         self._write_process()
 
@@ -172,14 +172,14 @@ class MarkedProgram:
             # The cudagraph trees capture an empty graph once, to create their memory pool.
             return
         self._lifetimes.add_graph(state.id, graph, handle, record, read)
-        marked: MarkedGraph | None = None
+        marking: MarkedGraph | None = None
         reason = None
         try:
             if self._settings.marks:
-                marked = self._get_marker().mark(handle)
+                marking = self._get_marker().mark(handle)
         except UnmarkedError as error:
             reason = str(error)
-        state.number = marked.number if marked else None
+        state.number = marking.number if marking else None
         self._folder.write_graph(_build_note(state, record, read, reason))
         record.externals.clear()
 
@@ -208,9 +208,9 @@ class MarkedProgram:
                 status, *_ = driver.cuStreamQuery(0)
                 if status.name not in ("CUDA_SUCCESS", "CUDA_ERROR_NOT_READY"):
                     error = status.name
-            self._write_process(error=error, ended=True)
+            self._write_process(error=error, is_complete=True)
 
-    def _write_process(self, *, error: str | None = None, ended: bool = False) -> None:
+    def _write_process(self, *, error: str | None = None, is_complete: bool = False) -> None:
         rank = os.environ.get("RANK")
         self._folder.write_process(
             ProcessNote(
@@ -218,7 +218,7 @@ class MarkedProgram:
                 rank=int(rank) if rank and rank.isdigit() else None,
                 marks=str(self._marker.file.path) if self._marker else None,
                 error=error,
-                ended=ended,
+                is_complete=is_complete,
             )
         )
 
@@ -251,7 +251,7 @@ def _build_note(
     return GraphNote(
         id=state.id,
         number=state.number,
-        captured_at=state.spot.to_code_place() if state.spot else None,
+        capture_place=state.spot.to_code_place() if state.spot else None,
         nodes=tuple(nodes),
         edges=tuple((edge.source, edge.target) for edge in read.edges),
         places=tuple(spot.to_code_place() for spot in places),

@@ -60,7 +60,7 @@ def restore_generators(state: tuple[Any, ...]) -> None:
 
 
 def find_inputs(
-    externals: Mapping[int, ExternalMemory], fixed: frozenset[int]
+    externals: Mapping[int, ExternalMemory], parameters: frozenset[int]
 ) -> list[torch.Tensor]:
     """Return floating-point memory that the step reads only, except parameters (``fixed``).
 
@@ -69,8 +69,8 @@ def find_inputs(
     return [
         memory.tensor
         for storage, memory in externals.items()
-        if not memory.written
-        and storage not in fixed
+        if not memory.receives_writes
+        and storage not in parameters
         and memory.tensor.is_floating_point()
         and memory.tensor.numel() > 1
         and 0 not in memory.tensor.stride()

@@ -29,10 +29,10 @@ def main(arguments: list[str]) -> int:
     """Check the step named in the request file."""
     exit_with_parent()
     request = msgspec.json.decode(Path(arguments[0]).read_bytes(), type=DoctorRequest)
-    out = Path(request.out)
+    folder = Path(request.out)
     name = f"{os.getpid()}-{time.time_ns()}"
     settings = MarksSettings(folder=request.marks or request.out)
-    program = MarkedProgram(settings, NoteFolder(out / "replays" / name), name)
+    program = MarkedProgram(settings, NoteFolder(folder / "replays" / name), name)
     program.install()
     try:
         torch.manual_seed(request.seed)
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
     except GraphvizDashError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    (out / CHECK_FILE).write_bytes(msgspec.json.encode(check))
+    (folder / CHECK_FILE).write_bytes(msgspec.json.encode(check))
     _exit_now(program, 0)
     return 0
 

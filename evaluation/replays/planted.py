@@ -36,12 +36,12 @@ class Truth:
 
 @dataclass
 class State:
-    """What a fault keeps between steps."""
+    """State of a fault between steps."""
 
     count: int = 0
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
     streams: dict[str, Any] = field(default_factory=dict)
-    kept: list[torch.Tensor] = field(default_factory=list)
+    history: list[torch.Tensor] = field(default_factory=list)
 
 
 class Block(nn.Module):
@@ -65,7 +65,7 @@ class Block(nn.Module):
 FAULTS: Final[dict[str, tuple[Fault, Truth]]] = {}
 
 
-def plant(name: str, operator: str, cause: str) -> Callable[[Fault], Fault]:
+def register_fault(name: str, operator: str, cause: str) -> Callable[[Fault], Fault]:
     """Register a fault."""
 
     def add(fault: Fault) -> Fault:
@@ -81,25 +81,25 @@ def _get(state: State, name: str, make: Callable[[], torch.Tensor]) -> torch.Ten
     return state.tensors[name]
 
 
-def _row(value: float = 0.1) -> torch.Tensor:
+def _make_row(value: float = 0.1) -> torch.Tensor:
     return torch.full((WIDTH,), value, device="cuda")
 
 
-@plant("scalar", "aten::mul", "scalar-frozen")
+@register_fault("scalar", "aten::mul", "scalar-frozen")
 def scale_by_count(state: State, x: torch.Tensor) -> torch.Tensor:
     """A number of the program changes from step to step."""
     state.count += 1
     return x * (1 + 0.001 * state.count)
 
 
-@plant("scalar-add", "aten::add", "scalar-frozen")
+@register_fault("scalar-add", "aten::add", "scalar-frozen")
 def add_count(state: State, x: torch.Tensor) -> torch.Tensor:
     """The same in another operator and with a small effect."""
     state.count += 1
     return x + 1e-4 * state.count
 
 
-@plant("cpu-scalar", "aten::mul", "scalar-frozen")
+@register_fault("cpu-scalar", "aten::mul", "scalar-frozen")
 def scale_by_cpu_tensor(state: State, x: torch.Tensor) -> torch.Tensor:
     """A CPU scalar is read at the capture."""
     factor = _get(state, "factor", lambda: torch.tensor(1.0))
@@ -107,31 +107,31 @@ def scale_by_cpu_tensor(state: State, x: torch.Tensor) -> torch.Tensor:
     return x * factor
 
 
-@plant("random-scalar", "aten::mul", "scalar-frozen")
+@register_fault("random-scalar", "aten::mul", "scalar-frozen")
 def scale_by_random(state: State, x: torch.Tensor) -> torch.Tensor:
     """A random number of Python is drawn at the capture only."""
     return x * (1 + 0.01 * random.random())
 
 
-@plant("replaced", "aten::add", "input-replaced")
+@register_fault("replaced", "aten::add", "input-replaced")
 def add_replaced(state: State, x: torch.Tensor) -> torch.Tensor:
     """The program puts another tensor in the place of an input."""
-    bias = _get(state, "bias", _row)
-    state.kept.append(bias)
+    bias = _get(state, "bias", _make_row)
+    state.history.append(bias)
     state.tensors["bias"] = bias * 1.01
     return x + bias
 
 
-@plant("batches", "aten::mul", "input-replaced")
+@register_fault("batches", "aten::mul", "input-replaced")
 def scale_by_batch(state: State, x: torch.Tensor) -> torch.Tensor:
     """Each step reads the next of several tensors."""
-    if not state.kept:
-        state.kept = [_row(0.9 + 0.02 * number) for number in range(8)]
+    if not state.history:
+        state.history = [_make_row(0.9 + 0.02 * number) for number in range(8)]
     state.count += 1
-    return x * state.kept[state.count % 8]
+    return x * state.history[state.count % 8]
 
 
-@plant("window", "aten::add", "scalar-frozen")
+@register_fault("window", "aten::add", "scalar-frozen")
 def add_window(state: State, x: torch.Tensor) -> torch.Tensor:
     """Each step reads another part of a tensor."""
     table = _get(state, "table", lambda: torch.linspace(0, 1, 64 * WIDTH, device="cuda"))
@@ -140,43 +140,43 @@ def add_window(state: State, x: torch.Tensor) -> torch.Tensor:
     return x + table[first : first + WIDTH]
 
 
-@plant("pinned", "aten::_to_copy", "host-work")
+@register_fault("pinned", "aten::_to_copy", "host-work")
 def add_pinned(state: State, x: torch.Tensor) -> torch.Tensor:
     """The CPU fills a pinned tensor in the step."""
-    pinned = _get(state, "pinned", lambda: torch.zeros(WIDTH, pin_memory=True))
+    host = _get(state, "pinned", lambda: torch.zeros(WIDTH, pin_memory=True))
     state.count += 1
-    pinned.fill_(0.1 * state.count)
-    return x + pinned.to("cuda", non_blocking=True)
+    host.fill_(0.1 * state.count)
+    return x + host.to("cuda", non_blocking=True)
 
 
-@plant("pinned-back", "aten::_to_copy", "host-work")
+@register_fault("pinned-back", "aten::_to_copy", "host-work")
 def copy_back(state: State, x: torch.Tensor) -> torch.Tensor:
     """The first replay is right, later ones are not (R7)."""
-    pinned = _get(state, "pinned", lambda: torch.zeros(WIDTH, pin_memory=True))
-    pinned.fill_(1.0)
-    device = pinned.to("cuda", non_blocking=True)
+    host = _get(state, "pinned", lambda: torch.zeros(WIDTH, pin_memory=True))
+    host.fill_(1.0)
+    device = host.to("cuda", non_blocking=True)
     y = x + device
-    pinned.copy_(device * 3, non_blocking=True)
+    host.copy_(device * 3, non_blocking=True)
     return y
 
 
-@plant("cpu-noise", "aten::_to_copy", "random-numbers")
+@register_fault("cpu-noise", "aten::_to_copy", "random-numbers")
 def add_cpu_noise(state: State, x: torch.Tensor) -> torch.Tensor:
     """Random numbers are drawn on the CPU."""
-    pinned = _get(state, "pinned", lambda: torch.zeros(WIDTH, pin_memory=True))
-    pinned.normal_()
-    return x + 0.1 * pinned.to("cuda", non_blocking=True)
+    host = _get(state, "pinned", lambda: torch.zeros(WIDTH, pin_memory=True))
+    host.normal_()
+    return x + 0.1 * host.to("cuda", non_blocking=True)
 
 
-@plant("branch", "aten::relu", "control-flow")
+@register_fault("branch", "aten::relu", "control-flow")
 def choose_branch(state: State, x: torch.Tensor) -> torch.Tensor:
     """The program takes another branch in every other step."""
     state.count += 1
     return torch.relu(x) if state.count % 2 else torch.sigmoid(x)
 
 
-@plant("loop", "aten::native_layer_norm", "control-flow")
-def loop_longer(state: State, x: torch.Tensor) -> torch.Tensor:
+@register_fault("loop", "aten::native_layer_norm", "control-flow")
+def extend_loop(state: State, x: torch.Tensor) -> torch.Tensor:
     """Each step runs one operator more."""
     state.count += 1
     for _ in range(state.count):
@@ -184,7 +184,7 @@ def loop_longer(state: State, x: torch.Tensor) -> torch.Tensor:
     return x
 
 
-@plant("shape", "aten::add", "changing-shape")
+@register_fault("shape", "aten::add", "changing-shape")
 def add_prefix(state: State, x: torch.Tensor) -> torch.Tensor:
     """A size grows from step to step."""
     state.count += 1
@@ -192,7 +192,7 @@ def add_prefix(state: State, x: torch.Tensor) -> torch.Tensor:
     return x + y.mean()
 
 
-@plant("no-join", "aten::add", "missing-join")
+@register_fault("no-join", "aten::add", "missing-join")
 def read_too_early(state: State, x: torch.Tensor) -> torch.Tensor:
     """A result of another stream is read without waiting for it."""
     current = torch.cuda.current_stream()
@@ -202,16 +202,16 @@ def read_too_early(state: State, x: torch.Tensor) -> torch.Tensor:
         y = x
         for _ in range(4):
             y = torch.sin(y)
-    state.kept = [x, y]
+    state.history = [x, y]
     z = x + y
     current.wait_stream(side)
     return z
 
 
-@plant("escaped", "aten::add_", "escaped-work")
+@register_fault("escaped", "aten::add_", "escaped-work")
 def update_elsewhere(state: State, x: torch.Tensor) -> torch.Tensor:
     """An update runs on a stream that the capture does not know."""
-    total = _get(state, "total", _row)
+    total = _get(state, "total", _make_row)
     side = state.streams.setdefault("side", torch.cuda.Stream())
     with torch.cuda.stream(side):
         total.add_(0.01)
@@ -253,7 +253,7 @@ def launch_scale(x: torch.Tensor, factor: float) -> None:
     )
 
 
-@plant("foreign", "aten::add", "foreign-kernel")
+@register_fault("foreign", "aten::add", "foreign-kernel")
 def scale_by_kernel(state: State, x: torch.Tensor) -> torch.Tensor:
     """A kernel that is no operator receives a number that changes."""
     state.count += 1
@@ -262,18 +262,18 @@ def scale_by_kernel(state: State, x: torch.Tensor) -> torch.Tensor:
     return y + 1.0
 
 
-@plant("dropout-list", "aten::mul", "input-replaced")
+@register_fault("dropout-list", "aten::mul", "input-replaced")
 def scale_by_new_mask(state: State, x: torch.Tensor) -> torch.Tensor:
     """The program makes a new mask outside and throws the old one away."""
-    mask = _get(state, "mask", _row)
+    mask = _get(state, "mask", _make_row)
     result = x * mask
-    state.kept = [*state.kept[-8:], mask]
+    state.history = [*state.history[-8:], mask]
     state.tensors["mask"] = mask.clone() * 0.99
     return result
 
 
 @dataclass(frozen=True)
-class Planted:
+class FaultyStep:
     """A step with a fault."""
 
     step: Callable[[], object]
@@ -281,14 +281,14 @@ class Planted:
     module: str
 
 
-def build(name: str, blocks: int, seed: int, *, train: bool) -> Planted:
+def build(name: str, blocks: int, seed: int, *, train: bool) -> FaultyStep:
     """Build a step of ``blocks`` blocks with the fault at a random block."""
     torch.manual_seed(seed)
     fault, truth = FAULTS[name]
     net = nn.Sequential(*(Block() for _ in range(blocks))).cuda()
     at = random.Random(seed).randrange(blocks)
     net[at].fault = fault
-    return Planted(_build_step(net, train=train), truth, f"net.{at}")
+    return FaultyStep(_build_step(net, train=train), truth, f"net.{at}")
 
 
 def build_clean(blocks: int, *, train: bool) -> Callable[[], object]:

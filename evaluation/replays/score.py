@@ -2,7 +2,7 @@
 
 Needs a GPU. ``values`` compares replays with eager steps in this process; ``clean`` does the same
 for steps without a fault; ``stops`` runs programs that crash, hang or lose memory under
-``collect --marks``. Each result is written at once.
+``collect --marks``. Each result is written immediately.
 """
 
 from __future__ import annotations
@@ -40,33 +40,33 @@ def score() -> None:
     """Score the checks."""
 
 
-@score.command()
-@click.option("--out", type=click.Path(path_type=Path), required=True)
+@score.command("values")
+@click.option("--out", "path", type=click.Path(path_type=Path), required=True)
 @click.option("--seconds", type=float, default=120)
 @click.option("--seeds", default=2)
 @click.option("--largest", default=400)
-def values(out: Path, seconds: float, seeds: int, largest: int) -> None:
+def score_values(path: Path, seconds: float, seeds: int, largest: int) -> None:
     """Check steps with a planted fault."""
     deadline = time.monotonic() + seconds
     results = []
     for result in _check_planted(seeds, largest, deadline):
         results.append(result)
-        out.write_text(json.dumps(results, indent=1))
+        path.write_text(json.dumps(results, indent=1))
         click.echo(
             f"{'RIGHT' if result['exact'] and result['right_cause'] else 'WRONG'} "
             f"{result['name']} {result['nodes']} nodes: {result['found']} "
             f"(truth {result['truth']}), {result['seconds']:.1f} s"
         )
         if not result["exact"]:
-            shown = {key: result.get(key) for key in ("first", "facts", "orders", "unchecked")}
-            click.echo(f"   {shown}")
+            details = {key: result.get(key) for key in ("first", "facts", "orders", "gaps")}
+            click.echo(f"   {details}")
     exact = sum(result["exact"] for result in results)
     causes = sum(result["right_cause"] for result in results)
     click.echo(f"TOTAL {len(results)}: exact {exact}, cause {causes}")
 
 
 def _check_planted(seeds: int, largest: int, deadline: float) -> Iterator[dict[str, Any]]:
-    from evaluation.replays.planted import FAULTS, build
+    from evaluation.replays.case import FAULTS, build
 
     cases = [
         (name, SIZES[(seed + number) % len(SIZES)], seed)
@@ -76,10 +76,8 @@ def _check_planted(seeds: int, largest: int, deadline: float) -> Iterator[dict[s
     for name, blocks, seed in cases:
         if time.monotonic() > deadline:
             return
-        planted = build(name, min(blocks, largest), seed, train=False)
-        yield _check(
-            name, planted.step, planted.truth.operator, planted.truth.cause, planted.module
-        )
+        case = build(name, min(blocks, largest), seed, train=False)
+        yield _check(name, case.step, case.truth.operator, case.truth.cause, case.module)
 
 
 def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict[str, Any]:
@@ -98,23 +96,23 @@ def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict
         click.echo("".join(traceback.format_exception(error)[-4:])[-1500:])
         torch.cuda.synchronize()
         return result | {
-            "found": text,
+            "answer": text,
             "nodes": 0,
             "exact": False,
             "right_cause": False,
             "seconds": time.monotonic() - began,
         }
     wrong = diagnosis.wrong[0] if diagnosis.wrong else None
-    found = [
+    answer = [
         wrong.operator.name if wrong else None,
         wrong.cause.value if wrong else None,
         wrong.operator.module if wrong else None,
     ]
     values = check.values[0] if check.values else None
     return result | {
-        "found": found,
+        "answer": answer,
         "nodes": values.nodes if values else 0,
-        "hashed": values.hashed if values else 0,
+        "hash_count": values.hash_count if values else 0,
         "differing": values.differing if values else 0,
         "first": [
             [item.round, item.replay, item.operator, item.tensor.role, item.relative, item.noise]
@@ -128,20 +126,21 @@ def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict
         "replay": wrong.difference.replay if wrong and wrong.difference else None,
         "line": wrong.operator.place.text if wrong and wrong.operator.place else None,
         "elements": wrong.elements.differing if wrong and wrong.elements else None,
-        "unchecked": [f"{item.what}: {item.reason}" for item in check.unchecked],
-        "exact": (found[0], found[2]) == (operator, module),
-        "right_cause": found[1] == cause,
+        "gaps": [f"{item.what}: {item.reason}" for item in check.gaps],
+        "exact": (answer[0], answer[2]) == (operator, module),
+        "right_cause": answer[1] == cause,
         "seconds": time.monotonic() - began,
     }
 
 
-@score.command()
-@click.option("--out", type=click.Path(path_type=Path), required=True)
+@score.command("clean")
+@click.option("--out", "path", type=click.Path(path_type=Path), required=True)
 @click.option("--workloads", default="mlp-train,transformer-train,decode,fork-join")
-def clean(out: Path, workloads: str) -> None:
+def score_clean(path: Path, workloads: str) -> None:
     """Check steps without a fault: nothing may be found."""
+    from evaluation.replays.case import build_clean
+
     from collectors.workloads import get_factory_path, load_factory
-    from evaluation.replays.planted import build_clean
 
     results = []
     steps: list[tuple[str, Any]] = [
@@ -154,8 +153,8 @@ def clean(out: Path, workloads: str) -> None:
     for name, make in steps:
         result = _check(name, make(), "", "", "")
         results.append(result)
-        out.write_text(json.dumps(results, indent=1))
-        is_clean = result["found"] == [None, None, None]
+        path.write_text(json.dumps(results, indent=1))
+        is_clean = result["answer"] == [None, None, None]
         click.echo(
             f"{'CLEAN' if is_clean else 'ALARM'} {name} {result['nodes']} nodes, "
             f"{result.get('hashed')} hashed, {result.get('differing')} differ: {result['found']} "
@@ -163,12 +162,12 @@ def clean(out: Path, workloads: str) -> None:
         )
 
 
-@score.command()
-@click.option("--out", type=click.Path(path_type=Path), required=True)
+@score.command("stops")
+@click.option("--out", "path", type=click.Path(path_type=Path), required=True)
 @click.option("--seconds", type=float, default=120)
 @click.option("--parallel", default=4)
 @click.option("--blocks", default="13,130")
-def stops(out: Path, seconds: float, parallel: int, blocks: str) -> None:
+def score_stops(path: Path, seconds: float, parallel: int, blocks: str) -> None:
     """Run programs that crash, hang or lose memory."""
     deadline = time.monotonic() + seconds
     pending = [
@@ -196,12 +195,12 @@ def stops(out: Path, seconds: float, parallel: int, blocks: str) -> None:
             if item[1].poll() is not None:
                 running.remove(item)
                 results.append(_read_stop(*item))
-                out.write_text(json.dumps(results, indent=1))
+                path.write_text(json.dumps(results, indent=1))
         time.sleep(0.2)
     for case, process, folder, began in running:
         process.kill()
         results.append(_read_stop(case, process, folder, began) | {"timeout": True})
-    out.write_text(json.dumps(results, indent=1))
+    path.write_text(json.dumps(results, indent=1))
     exact = sum(result["exact"] for result in results)
     click.echo(
         f"TOTAL {len(results)}: exact {exact}, cause {sum(r['right_cause'] for r in results)}"
@@ -234,24 +233,22 @@ def _read_stop(
     if bundles:
         check = read_bundle(bundles[0].parent).replay_check
         diagnosis = diagnose_replays(check) if check is not None else None
-        causes = [fault.cause.value for fault in diagnosis.stopped] if diagnosis else []
+        causes = [fault.cause.value for fault in diagnosis.stops] if diagnosis else []
         causes += [fault.cause.value for fault in diagnosis.memory] if diagnosis else []
         suspects = (
-            [node for fault in diagnosis.stopped for node in fault.stopped.suspects]
-            if diagnosis
-            else []
+            [node for fault in diagnosis.stops for node in fault.stop.suspects] if diagnosis else []
         )
         nodes = [fault.memory.node for fault in diagnosis.memory] if diagnosis else []
         names = [f"{node.index} {node.name} {node.op}" for node in suspects]
         places = [node.place.text for node in nodes if node and node.place]
-        result["found"] = {
+        result["answer"] = {
             "causes": causes,
             "suspects": names,
             "memory": [
                 [
                     fault.memory.description,
                     fault.memory.reported_before_replay,
-                    fault.memory.freed_at.text if fault.memory.freed_at else None,
+                    fault.memory.free_place.text if fault.memory.free_place else None,
                     fault.memory.node.place.text
                     if fault.memory.node and fault.memory.node.place
                     else None,

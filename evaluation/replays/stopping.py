@@ -30,7 +30,7 @@ extern "C" __global__ void spin(volatile unsigned* flag) {
 }
 """
 RAW = {"bad-store": "bad_store", "trap": "trap_here", "misaligned": "misaligned", "spin": "spin"}
-INDEXED = ("assert", "out-of-range")
+INDEX_KINDS = ("assert", "out-of-range")
 
 
 class Planter:
@@ -67,7 +67,7 @@ class Planter:
 
     def __call__(self, _state: object, x: torch.Tensor) -> torch.Tensor:
         """Apply the fault, only in the capture for kernels that would stop the warm-up."""
-        if self.kind in INDEXED:
+        if self.kind in INDEX_KINDS:
             return x.index_select(0, self.index)
         if self.kind in ("freed", "pool", "unmapped"):
             return x + self.bias
@@ -86,7 +86,7 @@ def main() -> None:
     at = random.Random(seed).randrange(blocks)
     planter = Planter(kind)
     if kind == "unmapped":
-        # An allocation of its own, so that the driver gets it back when it is freed.
+        # A separate allocation, so that the driver gets it back when it is freed.
         planter.bias = torch.zeros(64 << 20, device="cuda")[:WIDTH]
     net[at].fault = planter
     x = torch.randn(ROWS, WIDTH, device="cuda")
@@ -119,16 +119,16 @@ def main() -> None:
         threading.Thread(target=release, daemon=True).start()
     for number in range(40):
         if number == 20:
-            break_memory(kind, planter, other)
+            free_memory(kind, planter, other)
             other = None
         graph.replay()
     torch.cuda.synchronize()
     print("finished", float(result.sum()), flush=True)
 
 
-def break_memory(kind: str, planter: Planter, other: Any) -> None:
+def free_memory(kind: str, planter: Planter, other: Any) -> None:
     """Free or corrupt memory that the graph uses."""
-    if kind in INDEXED:
+    if kind in INDEX_KINDS:
         planter.index.fill_(10_000_000)
     if kind in ("freed", "unmapped"):
         planter.bias = torch.zeros(1, device="cuda")  # FREES

@@ -13,13 +13,13 @@ from msgspec import Struct
 
 from graphviz_dash.model.replay_check import (
     CheckedOperator,
+    CheckGap,
     FactDifference,
     FactKind,
     MemoryFate,
     ReplayCheck,
-    StoppedReplay,
+    ReplayStop,
     TensorDifference,
-    Unchecked,
     ValueCheck,
     WrongElements,
 )
@@ -42,7 +42,7 @@ class ReplayCause(StrEnum):
     MISSING_JOIN = "missing-join"
     RANDOM_NUMBERS = "random-numbers"
     OTHER_GRAPH = "other-graph"
-    CHANGED_BETWEEN = "changed-between"
+    MEMORY_CHANGE = "changed-between"
     ESCAPED_WORK = "escaped-work"
     FOREIGN_KERNEL = "foreign-kernel"
     SECOND_REPLAY = "second-replay"
@@ -68,18 +68,18 @@ class WrongOperator(Struct, frozen=True):
     kernels: tuple[str, ...]
     """Kernels outside operators that wrote the tensor. Empty for other causes."""
     elements: WrongElements | None
-    affected: int
+    difference_count: int
     """Differing tensors in all replays."""
 
 
-class StoppedFault(Struct, frozen=True):
+class StopFault(Struct, frozen=True):
     """A replay that crashed or hangs."""
 
     cause: ReplayCause
-    stopped: StoppedReplay
+    stop: ReplayStop
     memory: MemoryFate | None
     """Memory of the suspected node that was gone. None if none was."""
-    lagging: tuple[StoppedReplay, ...]
+    lagging: tuple[ReplayStop, ...]
     """Ranks that are behind in the same collective. Empty without ranks."""
 
 
@@ -94,7 +94,7 @@ class ReplayDiagnosis(Struct, frozen=True):
     """A replay check and its interpretation."""
 
     check: ReplayCheck
-    stopped: tuple[StoppedFault, ...]
+    stops: tuple[StopFault, ...]
     """Crashes and hangs."""
     wrong: tuple[WrongOperator, ...]
     """First wrong operator of each checked step."""
@@ -104,12 +104,12 @@ class ReplayDiagnosis(Struct, frozen=True):
     @property
     def fault_count(self) -> int:
         """Number of faults."""
-        return len(self.stopped) + len(self.wrong) + len(self.memory)
+        return len(self.stops) + len(self.wrong) + len(self.memory)
 
     @property
-    def unchecked(self) -> tuple[Unchecked, ...]:
+    def gaps(self) -> tuple[CheckGap, ...]:
         """Parts that were not checked."""
-        return self.check.unchecked
+        return self.check.gaps
 
     @property
     def exit_code(self) -> int:
@@ -133,7 +133,7 @@ def diagnose_replays(check: ReplayCheck) -> ReplayDiagnosis:
     """Interpret a replay check."""
     return ReplayDiagnosis(
         check=check,
-        stopped=tuple(_explain_stop(check, stopped) for stopped in _list_causes(check)),
+        stops=tuple(_explain_stop(check, stop) for stop in _list_causes(check)),
         wrong=tuple(
             wrong for values in check.values if (wrong := find_wrong_operator(values)) is not None
         ),
@@ -171,7 +171,7 @@ def _build(
         writer=None if writer is None else values.operators[writer],
         kernels=kernels,
         elements=values.elements,
-        affected=values.differing,
+        difference_count=values.differing,
     )
 
 
@@ -187,7 +187,7 @@ def _explain_difference(values: ValueCheck, first: TensorDifference) -> WrongOpe
     if path is not None:
         return _build(values, first, path.operator, ReplayCause.CONTROL_FLOW, path)
     operator = values.operators[first.operator]
-    if not operator.captured or first.absent:
+    if not operator.in_capture or first.absent:
         return _build(values, first, first.operator, ReplayCause.ESCAPED_WORK)
     return (
         _explain_by_fact(values, first)
@@ -275,7 +275,7 @@ def _explain_by_input(values: ValueCheck, first: TensorDifference) -> WrongOpera
                 kernels=foreign.names,
             )
     if first.operator in values.overwritten:
-        return _build(values, first, first.operator, ReplayCause.CHANGED_BETWEEN)
+        return _build(values, first, first.operator, ReplayCause.MEMORY_CHANGE)
     host = next((n for n, item in enumerate(values.operators) if item.writes_cpu), None)
     if first.replay > 1 and host is not None:
         return _build(values, first, first.operator, ReplayCause.HOST_WORK, writer=host)
@@ -288,17 +288,17 @@ def _get_fate_cause(memory: MemoryFate) -> ReplayCause:
     return _FATES.get(memory.fate, ReplayCause.MEMORY_FREED)
 
 
-def _list_causes(check: ReplayCheck) -> list[StoppedReplay]:
+def _list_causes(check: ReplayCheck) -> list[ReplayStop]:
     """Return stopped replays without those of other ranks that wait for the same collective."""
-    result: list[StoppedReplay] = []
-    for stopped in check.stopped:
-        if stopped.kind == "hang" and any(_is_same_hang(other, stopped) for other in result):
+    result: list[ReplayStop] = []
+    for stop in check.stops:
+        if stop.kind == "hang" and any(_is_same_hang(other, stop) for other in result):
             continue
-        result.append(stopped)
+        result.append(stop)
     return result
 
 
-def _is_same_hang(first: StoppedReplay, second: StoppedReplay) -> bool:
+def _is_same_hang(first: ReplayStop, second: ReplayStop) -> bool:
     return (
         first.kind == "hang"
         and first.rank != second.rank
@@ -310,8 +310,8 @@ def _is_same_hang(first: StoppedReplay, second: StoppedReplay) -> bool:
     )
 
 
-def _explain_stop(check: ReplayCheck, stopped: StoppedReplay) -> StoppedFault:
-    suspects = {(node.graph, node.index) for node in stopped.suspects}
+def _explain_stop(check: ReplayCheck, stop: ReplayStop) -> StopFault:
+    suspects = {(node.graph, node.index) for node in stop.suspects}
     memory = next(
         (
             item
@@ -320,11 +320,11 @@ def _explain_stop(check: ReplayCheck, stopped: StoppedReplay) -> StoppedFault:
         ),
         None,
     )
-    ranks = tuple(other for other in check.stopped if other.kind == "hang" and other is not stopped)
-    if stopped.kind == "crash":
+    ranks = tuple(other for other in check.stops if other.kind == "hang" and other is not stop)
+    if stop.kind == "crash":
         cause = ReplayCause.CRASH if memory is None else _get_fate_cause(memory)
-        return StoppedFault(cause, stopped, memory, ())
-    is_collective = any(node.collective is not None for node in stopped.suspects)
-    return StoppedFault(
-        ReplayCause.COLLECTIVE if is_collective else ReplayCause.HANG, stopped, memory, ranks
+        return StopFault(cause, stop, memory, ())
+    is_collective = any(node.collective is not None for node in stop.suspects)
+    return StopFault(
+        ReplayCause.COLLECTIVE if is_collective else ReplayCause.HANG, stop, memory, ranks
     )

@@ -60,7 +60,7 @@ class CheckedOperator(Struct, frozen=True, forbid_unknown_fields=True):
     """Index of its first node in the graph. None if it added none."""
     nodes: Count
     """Number of its nodes."""
-    captured: bool
+    in_capture: bool
     """False if its stream was not part of the capture."""
     random: bool
     """It draws random numbers."""
@@ -83,7 +83,7 @@ class FactDifference(Struct, frozen=True, forbid_unknown_fields=True):
     """Kind of fact."""
     position: Count
     """Position among the operator's scalars or tensors."""
-    captured: str
+    capture_value: str
     """Value in the capture."""
     eager: tuple[str, ...]
     """Values in the eager steps that were compared."""
@@ -158,10 +158,10 @@ class ForeignNodes(Struct, frozen=True, forbid_unknown_fields=True):
     """Kernels, without repetition."""
 
 
-class Unchecked(Struct, frozen=True, forbid_unknown_fields=True):
+class CheckGap(Struct, frozen=True, forbid_unknown_fields=True):
     """Something that the check does not cover."""
 
-    what: str
+    subject: str
     """Subject."""
     reason: str
     """Reason."""
@@ -174,7 +174,7 @@ class ValueCheck(Struct, frozen=True, forbid_unknown_fields=True):
 
     operators: tuple[CheckedOperator, ...]
     """Operators in the order of the capture."""
-    hashed: Count
+    hash_count: Count
     """Number of tensors hashed per step."""
     nodes: Count
     """Nodes of the graph without hashes."""
@@ -222,7 +222,7 @@ class NodeOwner(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
-    """Memory that a graph reads or writes, and which is no longer what the capture used."""
+    """Memory of a graph that was freed, moved or reused after the capture."""
 
     graph: str
     """Id of the graph."""
@@ -233,8 +233,8 @@ class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
     description: str
     """Tensor with shape and type, pool or library."""
     fate: Literal["freed", "moved", "reused"]
-    """What happened to it."""
-    freed_at: CodeLocation | None
+    """Its end."""
+    free_place: CodeLocation | None
     """Line that freed it. None if unknown."""
     after_replay: Count
     """Replays of the graph before."""
@@ -242,25 +242,25 @@ class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
     """Replay that would use the memory, from 1."""
 
 
-class StoppedReplay(Struct, frozen=True, forbid_unknown_fields=True):
+class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
     """A replay that crashed or hangs."""
 
     kind: Literal["crash", "hang"]
     graph: str
     """Id of the graph."""
-    captured_at: CodeLocation | None
+    capture_place: CodeLocation | None
     """Line that captured the graph. None if unknown."""
     rank: Count | None
     """Rank of the process. None outside a distributed program."""
     replay: Count
     """Number of the replay, from 1."""
-    started: bool
+    is_running: bool
     """False if the replay waits for earlier work of its stream."""
     suspects: tuple[NodeOwner, ...]
     """Nodes that were reached but did not end: one per branch."""
     last: tuple[NodeOwner, ...]
     """Last nodes that ended, before the suspects."""
-    passed: Count
+    completions: Count
     """Nodes that ended."""
     nodes: Count
     """Nodes of the graph."""
@@ -283,11 +283,11 @@ class ReplayCheck(Struct, frozen=True, forbid_unknown_fields=True):
     """A workload's step or a program."""
     values: tuple[ValueCheck, ...]
     """Comparisons with eager steps."""
-    stopped: tuple[StoppedReplay, ...]
+    stops: tuple[ReplayStop, ...]
     """Replays that crashed or hang."""
     memory: tuple[MemoryFate, ...]
     """Memory that replays would use after its end."""
     graphs: Count
     """Number of graphs that were marked or watched."""
-    unchecked: tuple[Unchecked, ...]
+    gaps: tuple[CheckGap, ...]
     """Parts that were not checked, with reasons."""

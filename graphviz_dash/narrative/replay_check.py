@@ -8,17 +8,17 @@ from graphviz_dash.analysis.replay_check import (
     MemoryFault,
     ReplayCause,
     ReplayDiagnosis,
-    StoppedFault,
+    StopFault,
     WrongOperator,
 )
 from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.model.replay_check import (
     CheckedOperator,
+    CheckGap,
     ElementDifference,
     FactKind,
     NodeOwner,
-    StoppedReplay,
-    Unchecked,
+    ReplayStop,
 )
 from graphviz_dash.units import format_count, format_ns, pluralize
 
@@ -35,7 +35,7 @@ CAUSE_TITLES: Final = {
     ReplayCause.MISSING_JOIN: "Missing wait between streams",
     ReplayCause.RANDOM_NUMBERS: "Random numbers of the capture",
     ReplayCause.OTHER_GRAPH: "Memory of another graph",
-    ReplayCause.CHANGED_BETWEEN: "Memory changed between replays",
+    ReplayCause.MEMORY_CHANGE: "Memory changed between replays",
     ReplayCause.ESCAPED_WORK: "Work missing from the graph",
     ReplayCause.FOREIGN_KERNEL: "Kernel outside operators",
     ReplayCause.SECOND_REPLAY: "Later replay wrong",
@@ -62,7 +62,7 @@ CAUSE_ADVICE: Final = {
     ReplayCause.OTHER_GRAPH: (
         "Keep the other graph alive and unreset, or copy its result into memory of your own."
     ),
-    ReplayCause.CHANGED_BETWEEN: "Write the memory only before a replay, on the same stream.",
+    ReplayCause.MEMORY_CHANGE: "Write the memory only before a replay, on the same stream.",
     ReplayCause.ESCAPED_WORK: (
         "Run the work on the captured stream, or on one that waited for it: side.wait_stream(main)."
     ),
@@ -72,7 +72,7 @@ CAUSE_ADVICE: Final = {
     ReplayCause.SECOND_REPLAY: "Look for memory that a replay changes and an eager step resets.",
     ReplayCause.CRASH: "Check the indices and addresses that the kernel receives at this replay.",
     ReplayCause.COLLECTIVE: "Let every rank replay the same collectives in the same order.",
-    ReplayCause.HANG: "Check what the kernel waits for: a flag, the CPU or another stream.",
+    ReplayCause.HANG: "Find the flag, CPU work or stream that the kernel waits for.",
     ReplayCause.UNKNOWN: "Compare the elements below with the line's inputs.",
 }
 
@@ -81,14 +81,14 @@ def format_replay_verdict(diagnosis: ReplayDiagnosis) -> str:
     """Return the verdict in one sentence."""
     if diagnosis.fault_count:
         first = list_fault_sentences(diagnosis)[0]
-        more = diagnosis.fault_count - 1
-        return first if not more else f"{first} {pluralize(more, 'further fault')} found."
+        rest = diagnosis.fault_count - 1
+        return first if not rest else f"{first} {pluralize(rest, 'further fault')} found."
     values = diagnosis.check.values
     if values:
         first_values = values[0]
         replays = first_values.rounds * first_values.replays
         return (
-            f"All {format_count(first_values.hashed)} tensors of "
+            f"All {format_count(first_values.hash_count)} tensors of "
             f"{pluralize(len(first_values.operators), 'operator')} agree with eager steps in "
             f"{pluralize(replays, 'replay')}."
         )
@@ -97,14 +97,14 @@ def format_replay_verdict(diagnosis: ReplayDiagnosis) -> str:
             f"No crash, no hang and no freed memory in "
             f"{pluralize(diagnosis.check.graphs, 'graph')}."
         )
-    reason = diagnosis.unchecked[0].reason if diagnosis.unchecked else "nothing was captured"
+    reason = diagnosis.gaps[0].reason if diagnosis.gaps else "nothing was captured"
     return f"Replays were not checked: {reason}."
 
 
 def list_fault_sentences(diagnosis: ReplayDiagnosis) -> list[str]:
     """Return one sentence per fault, in the order of their importance."""
     return [
-        *map(format_stop, diagnosis.stopped),
+        *map(format_stop, diagnosis.stops),
         *map(format_wrong_operator, diagnosis.wrong),
         *map(format_memory_fault, diagnosis.memory),
     ]
@@ -112,12 +112,12 @@ def list_fault_sentences(diagnosis: ReplayDiagnosis) -> list[str]:
 
 def format_wrong_operator(wrong: WrongOperator) -> str:
     """Describe the first wrong operator and its cause in one sentence."""
-    where = format_operator(wrong.operator)
+    place_text = format_operator(wrong.operator)
     if wrong.difference is None:
-        return f"{where}: {_explain_cause(wrong)}. Values agreed in this check."
+        return f"{place_text}: {_explain_cause(wrong)}. Values agreed in this check."
     number = wrong.difference.replay
     inputs = " with other inputs" if wrong.difference.round else ""
-    return f"Replay {number}{inputs} is wrong from {where} on: {_explain_cause(wrong)}."
+    return f"Replay {number}{inputs} is wrong from {place_text} on: {_explain_cause(wrong)}."
 
 
 def format_operator(operator: CheckedOperator) -> str:
@@ -151,7 +151,7 @@ def _explain_cause(wrong: WrongOperator) -> str:
         ReplayCause.FOREIGN_KERNEL: (
             f"its input was written by a kernel that is no operator: {names}"
         ),
-        ReplayCause.CHANGED_BETWEEN: "its input changed between two replays",
+        ReplayCause.MEMORY_CHANGE: "its input changed between two replays",
         ReplayCause.SECOND_REPLAY: "earlier replays are right",
     }
     return phrases.get(wrong.cause, "the cause is unknown")
@@ -161,45 +161,43 @@ def _format_fact(wrong: WrongOperator) -> str:
     fact = wrong.fact
     if fact is None or fact.kind not in (FactKind.SCALAR, FactKind.SHAPE) or not fact.eager:
         return ""
-    return f" ({fact.captured}, eager {fact.eager[0]})"
+    return f" ({fact.capture_value}, eager {fact.eager[0]})"
 
 
-def format_stop(fault: StoppedFault) -> str:
+def format_stop(fault: StopFault) -> str:
     """Describe a crash or hang in one sentence."""
-    stopped = fault.stopped
-    rank = "" if stopped.rank is None else f" of rank {stopped.rank}"
-    replay = f"Replay {format_count(stopped.replay)} of {stopped.graph}{rank}"
-    if not stopped.started:
+    stop = fault.stop
+    rank = "" if stop.rank is None else f" of rank {stop.rank}"
+    replay = f"Replay {format_count(stop.replay)} of {stop.graph}{rank}"
+    if not stop.is_running:
         return f"{replay} waits for earlier work of its stream."
-    nodes = " and ".join(map(format_node, stopped.suspects)) or "an unknown node"
-    if stopped.kind == "crash":
-        error = f" ({stopped.error})" if stopped.error else ""
+    nodes = " and ".join(map(format_node, stop.suspects)) or "an unknown node"
+    if stop.kind == "crash":
+        error = f" ({stop.error})" if stop.error else ""
         memory = f": {_describe_memory(fault)}" if fault.memory else ""
         return f"{replay} crashed in {nodes}{error}{memory}."
-    waited = f" for {format_ns(stopped.waited_ns)}" if stopped.waited_ns is not None else ""
-    return f"{replay} hangs{waited} in {nodes}{_format_ranks(fault)}."
+    wait = f" for {format_ns(stop.waited_ns)}" if stop.waited_ns is not None else ""
+    return f"{replay} hangs{wait} in {nodes}{_format_ranks(fault)}."
 
 
-def _describe_memory(fault: StoppedFault) -> str:
+def _describe_memory(fault: StopFault) -> str:
     memory = fault.memory
     if memory is None:
         return ""
-    line = f" at {memory.freed_at.text}" if memory.freed_at else ""
+    line = f" at {memory.free_place.text}" if memory.free_place else ""
     return f"it uses {memory.description}, {memory.fate}{line}"
 
 
-def _format_ranks(fault: StoppedFault) -> str:
-    ranks = [stop for stop in (fault.stopped, *fault.lagging) if stop.rank is not None]
+def _format_ranks(fault: StopFault) -> str:
+    ranks = [stop for stop in (fault.stop, *fault.lagging) if stop.rank is not None]
     if len(ranks) < 2:
-        passed = fault.stopped
-        if not passed.collectives:
-            return ""
-        return f"; {passed.collectives_passed} of {passed.collectives} collectives passed"
+        stop = fault.stop
+        return f"; {_format_passed(stop)} passed" if stop.collectives else ""
     parts = [f"rank {stop.rank} passed {_format_passed(stop)}" for stop in ranks]
     return "; " + ", ".join(parts)
 
 
-def _format_passed(stop: StoppedReplay) -> str:
+def _format_passed(stop: ReplayStop) -> str:
     return f"{stop.collectives_passed} of {stop.collectives} collectives"
 
 
@@ -209,8 +207,8 @@ def format_node(node: NodeOwner) -> str:
     if node.collective is not None:
         text += f", collective {node.collective}"
     details = [node.op, node.place.text if node.place else None, node.module]
-    described = " at ".join(part for part in details[:2] if part)
-    return f"{text} ({described})" if described else text
+    summary = " at ".join(part for part in details[:2] if part)
+    return f"{text} ({summary})" if summary else text
 
 
 def format_memory_fault(fault: MemoryFault) -> str:
@@ -219,7 +217,7 @@ def format_memory_fault(fault: MemoryFault) -> str:
     user = f", used by {format_node(memory.node)}" if memory.node else ""
     return (
         f"Replay {format_count(memory.reported_before_replay)} of {memory.graph} would use "
-        f"{memory.description}, which is {memory.fate}{_format_place(memory.freed_at)}{user}."
+        f"{memory.description}, which is {memory.fate}{_format_place(memory.free_place)}{user}."
     )
 
 
@@ -232,7 +230,7 @@ def format_element_difference(element: ElementDifference) -> str:
     return f"{list(element.index)}: eager {element.eager:.6g}, replay {element.replay:.6g}"
 
 
-def format_unchecked(item: Unchecked) -> str:
+def format_gap(item: CheckGap) -> str:
     """Describe a part that was not checked."""
     count = f"{format_count(item.count)} " if item.count > 1 else ""
-    return f"{count}{item.what}: {item.reason}"
+    return f"{count}{item.subject}: {item.reason}"

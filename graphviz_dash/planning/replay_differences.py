@@ -1,6 +1,6 @@
 """Choose the first wrong tensor among the differences between replays and eager steps.
 
-An operator that two eager steps compute alike must be equal bit by bit in a replay, unless its
+An operator with equal results in two eager steps must be equal bit by bit in a replay, unless its
 library may choose another algorithm for another workspace. Behind such an operator, and behind one
 that two eager steps compute differently, a difference counts only above the noise.
 """
@@ -29,14 +29,16 @@ def find_first_difference(check: ValueCheck) -> TensorDifference | None:
         for item in check.differences
         if item.noise
     }
-    explained = {fact.operator for fact in check.facts} | {item.reader for item in check.orders}
+    known_operators = {fact.operator for fact in check.facts} | {
+        item.reader for item in check.orders
+    }
     first_path = min(
         (fact.operator for fact in check.facts if fact.kind.value == "path"), default=None
     )
     for _, group in groupby(check.differences, key=lambda item: (item.round, item.replay)):
-        found = _find_in_replay(check, group, varying, explained, first_path)
-        if found is not None:
-            return found
+        difference = _find_in_replay(check, group, varying, known_operators, first_path)
+        if difference is not None:
+            return difference
     return None
 
 
@@ -44,33 +46,33 @@ def _find_in_replay(
     check: ValueCheck,
     differences: Iterable[TensorDifference],
     varying: Collection[tuple[int, str, int]],
-    explained: Collection[int],
+    known_operators: Collection[int],
     first_path: int | None,
 ) -> TensorDifference | None:
     is_noisy = False
     for item in differences:
-        if item.absent or item.operator in explained:
+        if item.absent or item.operator in known_operators:
             return item
         if first_path is not None and item.operator >= first_path:
             return item
         key = (item.operator, item.tensor.role, item.tensor.position)
         is_varying = bool(item.noise) or key in varying
         if item.tensor.role == "output" and not is_varying and not is_noisy:
-            if not _may_choose_algorithm(check.operators[item.operator].name):
+            if not _is_library_operator(check.operators[item.operator].name):
                 return item
         elif item.tensor.role == "input" and not is_varying and not is_noisy:
             return item
-        if _exceeds(item):
+        if _is_above_noise(item):
             return item
         is_noisy = True
     return None
 
 
-def _may_choose_algorithm(name: str) -> bool:
+def _is_library_operator(name: str) -> bool:
     return any(part in name for part in _LIBRARY_OPERATORS)
 
 
-def _exceeds(item: TensorDifference) -> bool:
+def _is_above_noise(item: TensorDifference) -> bool:
     tolerance = _TOLERANCE.get(item.tensor.dtype)
     if tolerance is None or item.relative is None:
         # Integers, or other infinities: noise of a floating-point operator may decide them.

@@ -203,14 +203,14 @@ def _find_checked_bundles(path: Path) -> list[Path]:
     if is_bundle(path):
         return [path]
     runs = load_experiment(path, traces=False).runs
-    checked = [run.path for run in runs if run.replay_check is not None]
-    if not checked:
+    paths = [run.path for run in runs if run.replay_check is not None]
+    if not paths:
         raise InputError(
             path,
             "no check of replays",
             "a bundle written by graphviz-dash doctor --replays or graphviz-dash collect --marks",
         )
-    return checked
+    return paths
 
 
 def _find_reported_bundles(path: Path) -> list[Path]:
@@ -250,9 +250,9 @@ class _Examination(Struct, frozen=True):
 
 def _report_bundles(bundles: list[Path], as_json: bool, everything: bool, *, replays: bool) -> int:
     examined = [_load_examination(path) for path in bundles]
-    checked = [bundle.replays for bundle in examined if bundle.replays is not None]
+    diagnoses = [bundle.replays for bundle in examined if bundle.replays is not None]
     if as_json and replays:
-        print_json("replay-check", build_replay_check_document(checked))
+        print_json("replay-check", build_replay_check_document(diagnoses))
     elif as_json:
         rows = [(bundle.diagnosis, bundle.compilation, bundle.prediction) for bundle in examined]
         print_json("doctor", build_doctor_document(rows))
@@ -264,7 +264,7 @@ def _report_bundles(bundles: list[Path], as_json: bool, everything: bool, *, rep
     for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:
             return EXIT_CODES[outcome]
-    return max((diagnosis.exit_code for diagnosis in checked), default=0)
+    return max((diagnosis.exit_code for diagnosis in diagnoses), default=0)
 
 
 def _print_examination(examined: _Examination, *, alone: bool, everything: bool) -> None:
@@ -293,8 +293,8 @@ def _load_examination(path: Path) -> _Examination:
     diagnosis = None if run.doctor is None else diagnose(run.doctor)
     compiled = None if run.compilation is None else build_compile_report(run)
     traced: Prediction | Missing | None = None
-    checked = None if run.replay_check is None else diagnose_replays(run.replay_check)
-    if diagnosis is None and compiled is None and checked is None:
+    replays = None if run.replay_check is None else diagnose_replays(run.replay_check)
+    if diagnosis is None and compiled is None and replays is None:
         if may_be_eager(run) and run.replay_trace is not None:
             traced = predict_run(run, load_shipped_calibration())
         if not isinstance(traced, Prediction):
@@ -311,7 +311,7 @@ def _load_examination(path: Path) -> _Examination:
         diagnosis,
         None if isinstance(compiled, Missing) else compiled,
         None if isinstance(traced, Missing) else traced,
-        checked,
+        replays,
     )
 
 

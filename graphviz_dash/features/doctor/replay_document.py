@@ -8,7 +8,7 @@ from typing import TypedDict
 from graphviz_dash.analysis.replay_check import (
     MemoryFault,
     ReplayDiagnosis,
-    StoppedFault,
+    StopFault,
     WrongOperator,
 )
 from graphviz_dash.exports.documents.values import Count, Ns, Sentence
@@ -60,7 +60,7 @@ class WrongOperatorDocument(TypedDict):
     replay: Count | None
     changed_inputs: bool
     tensor: str | None
-    captured: str | None
+    capture_value: str | None
     eager: list[str]
     kernels: list[str]
     relative_difference: float | None
@@ -69,7 +69,7 @@ class WrongOperatorDocument(TypedDict):
     elements: list[ElementDocument]
 
 
-class StoppedReplayDocument(TypedDict):
+class ReplayStopDocument(TypedDict):
     """A replay that crashed or hangs."""
 
     kind: str
@@ -78,17 +78,17 @@ class StoppedReplayDocument(TypedDict):
     title: Sentence
     advice: Sentence
     graph: str
-    captured_at: str | None
+    capture_place: str | None
     rank: Count | None
     replay: Count
-    started: bool
+    is_running: bool
     suspects: list[NodeDocument]
     last: list[NodeDocument]
-    passed: Count
+    completions: Count
     nodes: Count
     collectives: Count
     collectives_passed: Count
-    waited: Ns | None
+    wait: Ns | None
     error: str | None
 
 
@@ -104,15 +104,15 @@ class MemoryFaultDocument(TypedDict):
     owner: str
     description: str
     fate: str
-    freed_at: str | None
+    free_place: str | None
     after_replay: Count
     before_replay: Count
 
 
-class UncheckedDocument(TypedDict):
+class CheckGapDocument(TypedDict):
     """A part that was not checked."""
 
-    what: str
+    subject: str
     reason: Sentence
     count: Count
 
@@ -124,13 +124,13 @@ class CheckedProcessDocument(TypedDict):
     verdict: Sentence
     graphs: Count
     operators: Count
-    hashed: Count
+    hash_count: Count
     nodes: Count
     replays: Count
     wrong: list[WrongOperatorDocument]
-    stopped: list[StoppedReplayDocument]
+    stops: list[ReplayStopDocument]
     memory: list[MemoryFaultDocument]
-    not_checked: list[UncheckedDocument]
+    gaps: list[CheckGapDocument]
 
 
 class ReplayCheckDocument(TypedDict):
@@ -151,15 +151,15 @@ def _build_check(diagnosis: ReplayDiagnosis) -> CheckedProcessDocument:
         "verdict": format_replay_verdict(diagnosis),
         "graphs": diagnosis.check.graphs,
         "operators": sum(len(item.operators) for item in values),
-        "hashed": sum(item.hashed for item in values),
+        "hash_count": sum(item.hash_count for item in values),
         "nodes": sum(item.nodes for item in values),
         "replays": sum(item.rounds * item.replays for item in values),
         "wrong": [_build_wrong(wrong) for wrong in diagnosis.wrong],
-        "stopped": [_build_stop(fault) for fault in diagnosis.stopped],
+        "stops": [_build_stop(fault) for fault in diagnosis.stops],
         "memory": [_build_memory(fault) for fault in diagnosis.memory],
-        "not_checked": [
-            {"what": item.what, "reason": item.reason, "count": item.count}
-            for item in diagnosis.unchecked
+        "gaps": [
+            {"subject": item.subject, "reason": item.reason, "count": item.count}
+            for item in diagnosis.gaps
         ],
     }
 
@@ -180,7 +180,7 @@ def _build_wrong(wrong: WrongOperator) -> WrongOperatorDocument:
         "replay": difference.replay if difference else None,
         "changed_inputs": bool(difference and difference.round),
         "tensor": f"{tensor.role} {tensor.dtype} {list(tensor.shape)}" if tensor else None,
-        "captured": wrong.fact.captured if wrong.fact else None,
+        "capture_value": wrong.fact.capture_value if wrong.fact else None,
         "eager": list(wrong.fact.eager) if wrong.fact else [],
         "kernels": list(wrong.kernels),
         "relative_difference": difference.relative if difference else None,
@@ -193,27 +193,27 @@ def _build_wrong(wrong: WrongOperator) -> WrongOperatorDocument:
     }
 
 
-def _build_stop(fault: StoppedFault) -> StoppedReplayDocument:
-    stopped = fault.stopped
+def _build_stop(fault: StopFault) -> ReplayStopDocument:
+    stop = fault.stop
     return {
-        "kind": stopped.kind,
+        "kind": stop.kind,
         "cause": fault.cause.value,
         "sentence": format_stop(fault),
         "title": CAUSE_TITLES[fault.cause],
         "advice": CAUSE_ADVICE[fault.cause],
-        "graph": stopped.graph,
-        "captured_at": _get_text(stopped.captured_at),
-        "rank": stopped.rank,
-        "replay": stopped.replay,
-        "started": stopped.started,
-        "suspects": [_build_node(node) for node in stopped.suspects],
-        "last": [_build_node(node) for node in stopped.last],
-        "passed": stopped.passed,
-        "nodes": stopped.nodes,
-        "collectives": stopped.collectives,
-        "collectives_passed": stopped.collectives_passed,
-        "waited": stopped.waited_ns,
-        "error": stopped.error,
+        "graph": stop.graph,
+        "capture_place": _get_text(stop.capture_place),
+        "rank": stop.rank,
+        "replay": stop.replay,
+        "is_running": stop.is_running,
+        "suspects": [_build_node(node) for node in stop.suspects],
+        "last": [_build_node(node) for node in stop.last],
+        "completions": stop.completions,
+        "nodes": stop.nodes,
+        "collectives": stop.collectives,
+        "collectives_passed": stop.collectives_passed,
+        "wait": stop.waited_ns,
+        "error": stop.error,
     }
 
 
@@ -229,7 +229,7 @@ def _build_memory(fault: MemoryFault) -> MemoryFaultDocument:
         "owner": memory.owner,
         "description": memory.description,
         "fate": memory.fate,
-        "freed_at": _get_text(memory.freed_at),
+        "free_place": _get_text(memory.free_place),
         "after_replay": memory.after_replay,
         "before_replay": memory.reported_before_replay,
     }

@@ -12,11 +12,11 @@ from graphviz_dash.narrative.replay_check import (
     CAUSE_ADVICE,
     CAUSE_TITLES,
     format_element_difference,
+    format_gap,
     format_memory_fault,
     format_node,
     format_replay_verdict,
     format_stop,
-    format_unchecked,
     format_wrong_operator,
 )
 
@@ -27,13 +27,13 @@ def print_replay_check(name: str | None, diagnosis: ReplayDiagnosis) -> None:
         print_heading(name)
     _print(format_replay_verdict(diagnosis))
     number = 0
-    for fault in diagnosis.stopped:
+    for fault in diagnosis.stops:
         number += 1
         print_heading(f"{number}. {CAUSE_TITLES[fault.cause]} [{fault.cause.value}]")
         _print(f"   {format_stop(fault)}")
-        for node in fault.stopped.suspects:
+        for node in fault.stop.suspects:
             _print_place(node.place)
-        for node in fault.stopped.last:
+        for node in fault.stop.last:
             _print(f"   after {format_node(node)}")
         _print(f"   fix: {CAUSE_ADVICE[fault.cause]}")
     for wrong in diagnosis.wrong:
@@ -44,12 +44,12 @@ def print_replay_check(name: str | None, diagnosis: ReplayDiagnosis) -> None:
         number += 1
         print_heading(f"{number}. {CAUSE_TITLES[memory.cause]} [{memory.cause.value}]")
         _print(f"   {format_memory_fault(memory)}")
-        _print_place(memory.memory.freed_at)
+        _print_place(memory.memory.free_place)
         _print(f"   fix: {CAUSE_ADVICE[memory.cause]}")
-    if diagnosis.unchecked:
+    if diagnosis.gaps:
         print_heading("Not checked")
-        for item in diagnosis.unchecked:
-            _print(f"   {format_unchecked(item)}")
+        for item in diagnosis.gaps:
+            _print(f"   {format_gap(item)}")
 
 
 def _print_wrong(wrong: WrongOperator) -> None:

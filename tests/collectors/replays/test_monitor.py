@@ -11,7 +11,7 @@ from collectors.replays.marks_file import MarksFile, MarksFullError
 from collectors.replays.monitor import ReplayMonitor, find_frontier, format_hang
 from collectors.replays.notes import GraphNote, NodeNote, NoteFolder, ProcessNote
 from graphviz_dash.model.doctor import CodeLocation
-from graphviz_dash.model.replay_check import MemoryFate, StoppedReplay
+from graphviz_dash.model.replay_check import MemoryFate, ReplayStop
 
 PLACE = CodeLocation("train.py", 12, "step", 11, ("a = 1", "b = a @ a"))
 NAMES = ("gemm", "ncclDevKernel_AllReduce", "tanh", "ncclDevKernel_AllReduce", "tail")
@@ -24,11 +24,11 @@ class Program:
         self.folder = NoteFolder(scratch / "replays" / name)
         self.marks = MarksFile(scratch / f"marks-{name}", create=True)
         self.rank = rank
-        self.end(None, ended=False)
+        self.end(None, is_complete=False)
 
-    def end(self, error: str | None, *, ended: bool = True) -> None:
+    def end(self, error: str | None, *, is_complete: bool = True) -> None:
         path = str(self.marks.path)
-        self.folder.write_process(ProcessNote(7, self.rank, path, error, ended))
+        self.folder.write_process(ProcessNote(7, self.rank, path, error, is_complete))
 
     def capture(self, edges: tuple[tuple[int, int], ...] | None = None) -> int:
         number = self.marks.add_graph(len(NAMES))
@@ -66,8 +66,8 @@ class Clock:
         return self.now
 
 
-def watch(scratch: Path) -> tuple[ReplayMonitor, list[StoppedReplay], Clock]:
-    clock, hangs = Clock(), list[StoppedReplay]()
+def watch(scratch: Path) -> tuple[ReplayMonitor, list[ReplayStop], Clock]:
+    clock, hangs = Clock(), list[ReplayStop]()
     return ReplayMonitor(scratch, 5.0, hangs.extend, clock), hangs, clock
 
 
@@ -77,8 +77,8 @@ def test_a_crash_is_named_by_the_first_node_without_a_mark(tmp_path: Path) -> No
     program.replay(number, 1)
     program.replay(number, 2, nodes=2)
     program.end("CUDA_ERROR_ILLEGAL_ADDRESS")
-    (crash,) = watch(tmp_path)[0].collect(1).stopped
-    assert (crash.kind, crash.replay, crash.passed, crash.nodes) == ("crash", 2, 2, 5)
+    (crash,) = watch(tmp_path)[0].collect(1).stops
+    assert (crash.kind, crash.replay, crash.completions, crash.nodes) == ("crash", 2, 2, 5)
     (suspect,) = crash.suspects
     assert (suspect.index, suspect.name, suspect.op) == (2, "tanh", "aten::mm")
     assert suspect.place == PLACE
@@ -90,7 +90,7 @@ def test_the_first_replay_may_crash_in_its_first_node(tmp_path: Path) -> None:
     program = Program(tmp_path)
     program.replay(program.capture(), 1, nodes=0)
     program.end("CUDA_ERROR_ASSERT")
-    (crash,) = watch(tmp_path)[0].collect(1).stopped
+    (crash,) = watch(tmp_path)[0].collect(1).stops
     assert [node.index for node in crash.suspects] == [0]
     assert crash.last == ()
 
@@ -101,20 +101,20 @@ def test_a_replay_that_the_gpu_never_began_did_not_crash(tmp_path: Path) -> None
     program.replay(first, 1, nodes=3)
     program.marks.count_launch(second)
     program.end("CUDA_ERROR_ILLEGAL_ADDRESS")
-    assert [crash.graph for crash in watch(tmp_path)[0].collect(1).stopped] == ["graph-0"]
+    assert [crash.graph for crash in watch(tmp_path)[0].collect(1).stops] == ["graph-0"]
 
 
 def test_a_program_that_ends_with_a_replay_under_way_did_not_crash(tmp_path: Path) -> None:
     program = Program(tmp_path)
     program.replay(program.capture(), 1, nodes=3)
     program.end(None)
-    assert watch(tmp_path)[0].collect(0).stopped == ()
+    assert watch(tmp_path)[0].collect(0).stops == ()
 
 
 def test_a_killed_process_leaves_its_marks(tmp_path: Path) -> None:
     program = Program(tmp_path)
     program.replay(program.capture(), 1, nodes=3)
-    (crash,) = watch(tmp_path)[0].collect(-6).stopped
+    (crash,) = watch(tmp_path)[0].collect(-6).stops
     assert [node.index for node in crash.suspects] == [3]
 
 
@@ -143,7 +143,7 @@ def test_a_hang_is_reported_once_while_it_lasts(tmp_path: Path) -> None:
     assert hang.waited_ns == pytest.approx(5.1e9)
     assert "rank 1, graph-0, replay 2" in format_hang(hang)
     assert "collective 2" in format_hang(hang)
-    assert monitor.collect(0).stopped == (hang,)
+    assert monitor.collect(0).stops == (hang,)
 
 
 def test_a_graph_that_makes_progress_does_not_hang(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_replay_that_waits_for_its_stream_is_said_to_wait(tmp_path: Path) -> N
     for clock.now in (0.0, 6.0):
         monitor.poll()
     (hang,) = hangs
-    assert (hang.started, hang.replay, hang.suspects) == (False, 2, ())
+    assert (hang.is_running, hang.replay, hang.suspects) == (False, 2, ())
     assert "waits for earlier work" in format_hang(hang)
 
 
@@ -192,7 +192,7 @@ def test_reports_on_memory_and_reasons_are_collected(tmp_path: Path) -> None:
     )
     check = watch(tmp_path)[0].collect(0)
     assert check.memory == (fate,)
-    assert [(item.what, item.reason) for item in check.unchecked] == [
+    assert [(item.subject, item.reason) for item in check.gaps] == [
         ("graphs", "the graph allocates memory")
     ]
 
