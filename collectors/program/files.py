@@ -25,6 +25,7 @@ CAPTURE_TRACE_FILE: Final = "capture.json"
 IDENTITY_FILE: Final = "identity.json"
 PROBLEMS_FILE: Final = "problems.json"
 COMPILATION_FILE: Final = "compilation.json"
+LEDGER_FILE: Final = "ledger.json"
 GRAPHS_FOLDER: Final = "graphs"
 
 

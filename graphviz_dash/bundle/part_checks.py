@@ -12,6 +12,7 @@ from pathlib import Path
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.ledger import Ledger
 from graphviz_dash.model.loop import GraphFamily, LoopSteps, ProgramLoop, StepKind
 from graphviz_dash.model.memory import MemoryPass, Stage
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
@@ -248,3 +249,30 @@ def check_parallel(plan: ParallelPlan, _graphs: tuple[CapturedGraph, ...], file:
         raise InputError(
             file, "a storage created by a missing operator", f"one of {count:,} operators"
         )
+
+
+def check_ledger(ledger: Ledger, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
+    """Reject samples out of order, memory that does not add up, and states without samples.
+
+    Graphs without files are allowed: captures may fail.
+    """
+    for before, after in pairwise(ledger.samples):
+        if after.time_ns < before.time_ns:
+            raise InputError(file, f"a sample at {after.time_ns:,} ns", "samples in order")
+    for sample in ledger.samples:
+        if sample.pool_bytes > sample.reserved_bytes:
+            raise InputError(
+                file,
+                f"private pools of {sample.pool_bytes:,} bytes",
+                f"at most the reserved {sample.reserved_bytes:,}",
+            )
+    for span in ledger.spans:
+        if span.end_ns < span.begin_ns:
+            raise InputError(
+                file, f"a span that ends at {span.end_ns:,} ns", "an end after its start"
+            )
+    for state in ledger.states:
+        if state.sample >= len(ledger.samples):
+            raise InputError(
+                file, f"sample {state.sample}", f"one of {len(ledger.samples)} samples"
+            )

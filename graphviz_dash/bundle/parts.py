@@ -22,6 +22,7 @@ from graphviz_dash.bundle.part_checks import (
     check_clean,
     check_compilation,
     check_graph_ids,
+    check_ledger,
     check_loop,
     check_memory_pass,
     check_node_ids,
@@ -35,6 +36,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.ledger import Ledger
 from graphviz_dash.model.loop import ProgramLoop
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
@@ -119,6 +121,9 @@ LOOP: Final = JsonPart(FileRole.LOOP, "loop.json.gz", ProgramLoop, check_loop, i
 COMPILATION: Final = JsonPart(
     FileRole.COMPILATION, "compilation.json.gz", Compilation, check_compilation, is_compressed=True
 )
+LEDGER: Final = JsonPart(
+    FileRole.LEDGER, "ledger.json.gz", Ledger, check_ledger, is_compressed=True
+)
 
 JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     CLEAN,
@@ -134,6 +139,7 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     LOOP,
     PARALLEL,
     COMPILATION,
+    LEDGER,
 )
 """Parts that occur at most once per bundle."""
 

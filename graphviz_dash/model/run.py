@@ -19,6 +19,7 @@ from graphviz_dash.model.timings import CleanTimings, Nanoseconds
 
 if TYPE_CHECKING:
     from graphviz_dash.model.compilation import Compilation
+    from graphviz_dash.model.ledger import Ledger
     from graphviz_dash.model.loop import ProgramLoop
     from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
     from graphviz_dash.model.observers import ObserverPass
@@ -149,6 +150,7 @@ class FileRole(StrEnum):
     LOOP = "loop"
     PARALLEL = "parallel"
     COMPILATION = "compilation"
+    LEDGER = "ledger"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -448,6 +450,8 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """Step times under each observer."""
     compilation: Compilation | None = None
     """Results of torch.compile for the step or the program."""
+    ledger: Ledger | None = None
+    """Device memory and wall time until the first useful replay."""
 
 
 class Run(RunParts, frozen=True, kw_only=True):

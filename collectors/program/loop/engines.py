@@ -3,22 +3,18 @@ wrapped."""
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 import time
 from collections.abc import Callable
 from functools import wraps
-from importlib.machinery import ModuleSpec
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from collectors.after_import import AfterImport
 from collectors.guard import HIDDEN_FRAME, Guard
 from collectors.program.loop.events import ScopeFacts
 from collectors.program.loop.labels import label_facts
 from graphviz_dash.model.loop import Phase
-
-if TYPE_CHECKING:
-    from importlib.abc import Loader
 
 StepEnded = Callable[[str, ScopeFacts, int], None]
 """Receives the engine with its version, its facts about a step, and the start of the step."""
@@ -31,7 +27,7 @@ class EngineWatch:
         self._ended = ended
         self._guard = guard
         self._restore: list[Callable[[], None]] = []
-        self._finder: _AfterImport | None = None
+        self._finder: AfterImport | None = None
 
     def start(self) -> None:
         """Follow engines that are imported now or later."""
@@ -41,7 +37,7 @@ class EngineWatch:
                 self._watch_module(follow, module)
             else:
                 later[name] = follow
-        self._finder = _AfterImport(
+        self._finder = AfterImport(
             frozenset(later), lambda m: self._watch_module(later[m.__name__], m)
         )
         sys.meta_path.insert(0, self._finder)
@@ -133,38 +129,3 @@ _ENGINES: Final[dict[str, _Follow]] = {
     "transformers.generation.continuous_batching.model_runner": _watch_transformers,
 }
 """Modules whose classes run steps, and the functions that follow them."""
-
-
-class _AfterImport:
-    """Finder that finds nothing, but calls ``after`` with some modules after their import."""
-
-    def __init__(self, names: frozenset[str], after: Callable[[ModuleType], None]) -> None:
-        self._names = names
-        self._after = after
-        self._asking: set[str] = set()
-
-    def find_spec(
-        self, fullname: str, path: Any = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        """Return the spec from the other finders, with a loader that calls ``after``."""
-        if fullname not in self._names or fullname in self._asking:
-            return None
-        self._asking.add(fullname)
-        try:
-            spec = importlib.util.find_spec(fullname)
-        except (ImportError, ValueError):
-            # The other finders search again, without this one, and report errors to the program.
-            return None
-        if spec is not None and spec.loader is not None:
-            self._wrap_loader(spec.loader)
-        return spec
-
-    def _wrap_loader(self, loader: Loader) -> None:
-        load = loader.exec_module
-
-        def load_and_follow(module: ModuleType) -> None:
-            with HIDDEN_FRAME:
-                load(module)
-            self._after(module)
-
-        loader.exec_module = load_and_follow  # type: ignore[method-assign]  # of this instance only

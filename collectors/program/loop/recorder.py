@@ -29,7 +29,7 @@ from collectors.program.loop.memory_costs import (
     PoolBytes,
     compute_outside_bytes,
     convert_pool,
-    read_pool_bytes,
+    read_pools,
 )
 from collectors.program.rest import Rest
 
@@ -74,6 +74,7 @@ class LoopRecorder:
         """True if steps differ: labels or an engine describe them, or some run eagerly."""
         self._open: dict[int, Pool | None] = {}
         self._pools: dict[Pool, PoolBytes] = {}
+        self._private_bytes = 0
         self._outside: dict[int, int] = {}
         self._engines = EngineWatch(self._handle_engine_step, guard)
 
@@ -112,8 +113,13 @@ class LoopRecorder:
         """Prepare for the call that ends a capture and instantiates its graph."""
         self._outside[number] = compute_outside_bytes()
 
-    def record_capture(self, number: int, graph: Any, began: int, instantiate_ns: int) -> None:
-        """Record a finished capture that started at ``began`` by the performance counter."""
+    def record_capture(
+        self, number: int, graph: Any, began: int, instantiate_ns: int
+    ) -> tuple[Pool | None, int]:
+        """Record a finished capture that started at ``began`` by the performance counter.
+
+        Returns its pool, None if unknown, and the bytes reserved by all private pools.
+        """
         self.log.add(EventKind.CAPTURE, number, began, perf_counter_ns())
         facts = self._graphs[number]
         self._changes += 1
@@ -126,9 +132,12 @@ class LoopRecorder:
         if facts.pool is not None:
             # Since the last capture into this pool: programs warm up in the pool of their graphs.
             before = self._pools.get(facts.pool, PoolBytes(0, 0))
-            now = self._pools[facts.pool] = read_pool_bytes(facts.pool)
+            pools = read_pools()
+            now = self._pools[facts.pool] = pools.get(facts.pool, PoolBytes(0, 0))
             facts.pool_added_bytes = max(0, now.reserved - before.reserved)
             facts.own_bytes = max(0, now.allocated - before.allocated)
+            self._private_bytes = sum(pool.reserved for pool in pools.values())
+        return facts.pool, self._private_bytes
 
     def record_capture_failure(self, number: int) -> None:
         """Record a failed capture."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
+
+import msgspec
 
 VERSIONS: Final = {
     "compare": 2,
@@ -26,10 +27,11 @@ removing, renaming or redefining one raises it.
 """
 
 
-def add_version(name: str, content: Mapping[str, object]) -> dict[str, object]:
-    """Return a document with its schema and version first.
+def add_version(name: str, content: object) -> dict[str, object]:
+    """Return a document as JSON values, with its schema and version first.
 
     Raises:
         KeyError: no document has this name.
     """
-    return {"schema": f"graphviz-dash/{name}", "version": VERSIONS[name], **content}
+    fields: dict[str, object] = msgspec.to_builtins(content)
+    return {"schema": f"graphviz-dash/{name}", "version": VERSIONS[name], **fields}

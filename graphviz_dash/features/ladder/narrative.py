@@ -19,6 +19,7 @@ from graphviz_dash.analysis.loop.padding import PaddingCost, PaddingEffect
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
+from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost
 from graphviz_dash.features.ladder.analysis.segments import PieceKind, SegmentedStep
 from graphviz_dash.features.ladder.analysis.size_comparison import SizeComparison
 from graphviz_dash.model.absence import Missing
@@ -185,41 +186,65 @@ def _format_padding_per_step(padding: PaddingCost) -> str:
 
 
 def describe_advice(advice: LadderAdvice) -> str:
-    """Describe whether other sizes are better, and by how much."""
-    today = advice.current_use
+    """Describe the smallest set of sizes within noise of the fastest, next to the current sizes."""
+    today, smallest = advice.current_use, advice.smallest
     if not math.isfinite(today.total_ns):
         return (
-            f"{pluralize(len(advice.current_sizes), 'size')} today leave "
+            f"The {pluralize(len(advice.current_sizes), 'current size')} leave "
             f"{pluralize(int(today.fallbacks), 'request')} without a graph, and no fallback "
-            "step was "
-            f"timed; {_format_ladder(advice)} cover all requests."
+            f"step was timed; {_format_ladder(smallest.sizes)} cover all requests."
         )
-    if advice.ladder.sizes == advice.current_sizes:
+    if smallest.sizes == advice.current_sizes:
         return (
-            f"No set of sizes is better: today's {_format_ladder(advice)} are the best "
+            f"No set of sizes is better: the current {_format_ladder(smallest.sizes)} are the best "
             f"{_format_budget(advice)}."
         )
-    if abs(advice.gain_ns) < 1:
-        return f"No set of sizes is faster; {_format_ladder(advice)} are equally fast."
-    if advice.gain_ns < 0:
-        return (
-            f"No set of sizes {_format_budget(advice)} is as fast as today's: the best, "
-            f"{_format_ladder(advice)}, "
-            f"add {format_ns(-advice.gain_ns)} per request."
-        )
-    if not advice.is_better:
-        low, high = format_ns(advice.gain_interval.low), format_ns(advice.gain_interval.high)
-        return (
-            f"No significant improvement: {_format_ladder(advice)} would save "
-            f"{format_ns(advice.gain_ns)} per request (95% interval {low} to {high})."
-        )
-    share = advice.gain_ns / (today.total_ns / advice.requests)
-    return (
-        f"{_format_ladder(advice).capitalize()} instead of {_list_sizes(advice.current_sizes)} "
-        "save "
-        f"{format_ns(advice.gain_ns)} per request (95%: {format_ns(advice.gain_interval.low)} to "
-        f"{format_ns(advice.gain_interval.high)}), {format_percent(share)} of its GPU time."
+    change = (
+        f"{pluralize(len(advice.current_sizes), 'size')} {_ARROW} "
+        f"{pluralize(len(smallest.sizes), 'size')}"
     )
+    costs = _format_savings(today, smallest.use)
+    gain = format_ns(abs(advice.smallest_gain_ns))
+    if advice.is_smallest_worse:
+        costs = f": {costs}" if costs else ""
+        return f"{change} {_format_budget(advice)} add {gain} per request{costs}."
+    if not advice.is_smallest_better:
+        return f"{change} without measurable loss{f': {costs}' if costs else ''}."
+    share = format_percent(advice.smallest_gain_ns / (today.total_ns / advice.requests))
+    times = f"{gain} ({share}) less GPU time per request"
+    return f"{change}: {', '.join(filter(None, (times, costs)))}."
+
+
+_ARROW: Final = "\N{RIGHTWARDS ARROW}"
+
+
+def _format_savings(before: LadderCost, after: LadderCost) -> str:
+    """Format the changes of memory and startup: ``146 MiB and 54.0 ms of startup less``."""
+    changes = (
+        (round(before.memory_bytes - after.memory_bytes), format_bytes, ""),
+        (round(before.startup_ns - after.startup_ns), format_ns, " of startup"),
+    )
+    texts = {
+        word: [show(abs(size)) + unit for size, show, unit in changes if size * sign > 0]
+        for word, sign in (("less", 1), ("more", -1))
+    }
+    return ", ".join(f"{' and '.join(parts)} {word}" for word, parts in texts.items() if parts)
+
+
+def describe_fastest(advice: LadderAdvice) -> str:
+    """Describe the fastest set of sizes if it is not the smallest one; empty otherwise."""
+    today, sizes = advice.current_use, advice.ladder.sizes
+    if sizes == advice.smallest.sizes or not math.isfinite(today.total_ns):
+        return ""
+    if sizes == advice.current_sizes:
+        return "No set of sizes is significantly faster than the current one."
+    subject = f"The fastest set {_format_budget(advice)} has {pluralize(len(sizes), 'size')}"
+    if advice.gain_ns < 0:
+        return f"{subject} and adds {format_ns(-advice.gain_ns)} per request."
+    low, high = format_ns(advice.gain_interval.low), format_ns(advice.gain_interval.high)
+    gain = f"saves {format_ns(advice.gain_ns)} per request (95%: {low} to {high})"
+    noise = "" if advice.is_better else ", within noise"
+    return f"{subject} and {gain}{noise}."
 
 
 def _format_budget(advice: LadderAdvice) -> str:
@@ -231,23 +256,28 @@ def _format_budget(advice: LadderAdvice) -> str:
     return f"within {' and '.join(limits)}"
 
 
-def _format_ladder(advice: LadderAdvice) -> str:
-    sizes = advice.ladder.sizes
+def _format_ladder(sizes: tuple[int, ...]) -> str:
     if not sizes:
         return "no graphs"
-    return (
-        f"the sizes {_list_sizes(sizes)}" if len(sizes) <= _MAX_LISTED_SIZES else _list_sizes(sizes)
-    )
-
-
-def _list_sizes(sizes: tuple[int, ...]) -> str:
-    is_long = len(sizes) > _MAX_LISTED_SIZES
-    return pluralize(len(sizes), "size") if is_long else ", ".join(map(format_count, sizes))
+    if len(sizes) > _MAX_LISTED_SIZES:
+        return pluralize(len(sizes), "size")
+    return f"sizes {', '.join(map(format_count, sizes))}"
 
 
 def format_sizes(sizes: tuple[int, ...]) -> str:
     """All capture sizes in the form that an engine accepts: "1, 2, 4"."""
     return ", ".join(map(str, sizes)) or "none"
+
+
+def list_sets(advice: LadderAdvice) -> list[tuple[str, tuple[int, ...], LadderCost]]:
+    """List the compared sets of sizes: name, sizes and cost; the fastest only if it differs."""
+    sets = [
+        ("current", advice.current_sizes, advice.current_use),
+        ("recommended", advice.smallest.sizes, advice.smallest.use),
+    ]
+    if advice.ladder.sizes != advice.smallest.sizes:
+        sets.append(("fastest", advice.ladder.sizes, advice.use))
+    return sets
 
 
 def describe_ceiling(advice: LadderAdvice) -> str:
@@ -281,14 +311,27 @@ def describe_ceiling(advice: LadderAdvice) -> str:
 
 
 def describe_interpolation(advice: LadderAdvice) -> str:
-    """List the sizes that were not captured; empty if all were."""
-    if not advice.interpolated:
-        return ""
+    """State how many of the sizes were never timed."""
+    smallest, fastest = advice.smallest, advice.ladder.sizes
+    counts = [_count_untimed(smallest.untimed_count, len(smallest.sizes), "recommended")]
+    if fastest != smallest.sizes:
+        counts.append(_count_untimed(len(advice.interpolated), len(fastest), "fastest"))
+    text = "; ".join(filter(None, counts))
+    if not smallest.untimed_count and not advice.interpolated:
+        return f"{text}." if text else ""
     return (
-        "Not captured or not timed, so interpolated between neighbours: "
-        f"{format_sizes(advice.interpolated)}. Kernel selection may differ there: capture them "
-        "and measure."
+        f"{text}. Untimed sizes are interpolated, and kernel selection may differ there: capture "
+        "them and measure."
     )
+
+
+def _count_untimed(untimed_count: int, count: int, name: str) -> str:
+    if not count:
+        return ""
+    if not untimed_count:
+        return f"The {pluralize(count, f'{name} size')} {'were' if count > 1 else 'was'} timed"
+    verb = "was" if untimed_count == 1 else "were"
+    return f"{untimed_count} of {count} {name} sizes {verb} never timed"
 
 
 def describe_bound(advice: LadderAdvice) -> str:

@@ -20,11 +20,13 @@ from graphviz_dash.features.ladder.narrative import (
     describe_advice,
     describe_bound,
     describe_ceiling,
+    describe_fastest,
     describe_interpolation,
     describe_losses,
     describe_memory_method,
     describe_real_sizes,
     format_sizes,
+    list_sets,
     summarize_loop,
 )
 from graphviz_dash.model.absence import Missing
@@ -35,6 +37,8 @@ def print_ladder(
     report: LoopReport, family: FamilyReport, advice: LadderAdvice | Missing, count: int
 ) -> None:
     """Print the advice for ``family``, and ``count`` of its graphs by size."""
+    if not isinstance(advice, Missing):
+        click.echo(describe_advice(advice))
     click.echo(summarize_loop(report))
     if len(report.families) > 1:
         others = [other.family.name for other in report.families if other is not family]
@@ -57,21 +61,20 @@ def print_ladder(
 
 
 def _print_advice(advice: LadderAdvice) -> None:
-    click.echo(describe_advice(advice))
     for sentence in (
-        describe_ceiling(advice),
+        describe_fastest(advice),
         describe_interpolation(advice),
+        describe_ceiling(advice),
         describe_bound(advice),
     ):
         if sentence:
             click.echo(sentence)
     click.echo()
-    table = create_table("", "today", "best", right=(1, 2))
-    uses = (advice.current_use, advice.use)
+    sets = list_sets(advice)
+    table = create_table("", *(name for name, _, _ in sets), right=range(1, 4))
+    uses = [use for _, _, use in sets]
     rows = {
-        "sizes": [
-            format_count(len(sizes)) for sizes in (advice.current_sizes, advice.ladder.sizes)
-        ],
+        "sizes": [format_count(len(sizes)) for _, sizes, _ in sets],
         "GPU time per request": [_format_request_time(advice, use) for use in uses],
         "  of which padding": [format_ns(use.padding_ns / advice.requests) for use in uses],
         "fallbacks": [format_count(round(use.fallbacks)) for use in uses],
@@ -79,11 +82,11 @@ def _print_advice(advice: LadderAdvice) -> None:
         "memory": [format_bytes(use.memory_bytes) for use in uses],
         "startup": [format_ns(use.startup_ns) for use in uses],
     }
-    for name, (before, after) in rows.items():
-        table.add_row(build_cell(name), build_cell(before), build_cell(after, "bold"))
+    for name, values in rows.items():
+        table.add_row(build_cell(name), *map(build_cell, values))
     print_table(table)
     click.echo()
-    click.echo(f"Best sizes: {format_sizes(advice.ladder.sizes)}")
+    click.echo(f"Recommended sizes: {format_sizes(advice.smallest.sizes)}")
 
 
 def _format_request_time(advice: LadderAdvice, use: LadderCost) -> str:

@@ -15,15 +15,18 @@ from graphviz_dash.features.ladder.narrative import (
     describe_advice,
     describe_bound,
     describe_ceiling,
+    describe_fastest,
     describe_interpolation,
     describe_memory_method,
     format_sizes,
+    list_sets,
 )
 from graphviz_dash.features.ladder.page.state import get_advice
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import draw_figure, get_loop_figure
+from graphviz_dash.ui.page.frame import draw_figure, get_figure
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
+from graphviz_dash.ui.state.store import Extent
 from graphviz_dash.units import format_bytes, format_count, format_ns, round_significant
 
 _MAX_GRAPHS: Final = 512
@@ -50,19 +53,23 @@ def show_ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> 
     if isinstance(result, Missing):
         show_markup(format_element("p", escape_html(f"No ladder: {result.reason}."), "said"))
         return
-    show_markup(format_element("p", escape_html(describe_advice(result)), "sentence"))
+    fastest = " ".join(filter(None, (describe_fastest(result), describe_interpolation(result))))
+    show_markup(
+        format_element("p", escape_html(describe_advice(result)), "answer"),
+        format_element("p", escape_html(fastest), "said"),
+    )
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
         show_markup(format_element("div", _format_uses(result), "scroll"))
         # Not st.code, which downloads syntax colours for all languages.
-        sizes = format_element("code", escape_html(format_sizes(result.ladder.sizes)))
+        sizes = format_element("code", escape_html(format_sizes(result.smallest.sizes)))
         show_markup(format_element("pre", sizes, "sizes", tabindex="0", title="Copy sizes"))
     with right:
         chart_key = ("ladder", run, family, budget)
-        chart = get_loop_figure(key, chart_key, lambda seen: draw_ladder(result, seen))
+        chart = get_figure(key, chart_key, lambda seen: draw_ladder(result, seen), Extent.OUTLINE)
         if chart is not None:
             draw_figure(chart, f"ladder-{key}-{run}-{family}-{budget}")
-    notes = (describe_ceiling(result), describe_interpolation(result), describe_bound(result))
+    notes = (describe_ceiling(result), describe_bound(result))
     show_markup(*(format_element("p", escape_html(note), "said") for note in notes if note))
     show_markup(
         format_element("p", escape_html(describe_memory_method(report.node_bytes)), "muted")
@@ -97,9 +104,10 @@ def _read_limit(name: str, label: str, placeholder: str, minimum: int) -> int | 
 
 
 def _format_uses(result: LadderAdvice) -> str:
-    uses = (result.current_use, result.use)
+    sets = list_sets(result)
+    uses = [use for _, _, use in sets]
     rows = [
-        ("Sizes", [format_count(len(s)) for s in (result.current_sizes, result.ladder.sizes)]),
+        ("Sizes", [format_count(len(sizes)) for _, sizes, _ in sets]),
         ("GPU time per request", [_format_request_time(result, use) for use in uses]),
         ("of which padding", [format_ns(use.padding_ns / result.requests) for use in uses]),
         ("Fallbacks", [format_count(round(use.fallbacks)) for use in uses]),
@@ -114,7 +122,8 @@ def _format_uses(result: LadderAdvice) -> str:
         ]
         for name, values in rows
     ]
-    return format_table(["", "current", "best"], [("Requests of this run", cells)], "figures runs")
+    head = ["", *(name for name, _, _ in sets)]
+    return format_table(head, [("Requests of this run", cells)], "figures runs")
 
 
 def _format_request_time(result: LadderAdvice, use: LadderCost) -> str:

@@ -68,8 +68,8 @@ def render() -> None:
     show_markup(format_tiles(build_family_tiles(family)))
     slots = None
     if family.has_sizes:
-        slots = show_size_panel(entry.key, number, family_index, family)
         show_ladder_panel(entry.key, number, family_index, family)
+        slots = show_size_panel(entry.key, number, family_index, family)
         show_costs_panel(entry.key, number, family)
     show_comparison_panel(entry.key, reports, family.family.name)
     strip = None
