@@ -53,7 +53,8 @@ def compile_library(tmp_path_factory: pytest.TempPathFactory) -> str:
     shared_object = tmp_path_factory.mktemp("pair") / "launch_pair.so"
     source = ROOT / "evaluation" / "launch_pair.c"
     subprocess.run(
-        [compiler, "-O3", "-shared", "-fPIC", "-Werror", "-Wall", "-o", shared_object, source], check=True
+        [compiler, "-O3", "-shared", "-fPIC", "-Werror", "-Wall", "-o", shared_object, source],
+        check=True,
     )
     return str(shared_object)
 

@@ -138,9 +138,8 @@ def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict
 @click.option("--workloads", default="mlp-train,transformer-train,decode,fork-join")
 def score_clean(path: Path, workloads: str) -> None:
     """Check steps without a fault: nothing may be found."""
-    from evaluation.replays.case import build_clean
-
     from collectors.workloads import get_factory_path, load_factory
+    from evaluation.replays.case import build_clean
 
     results = []
     steps: list[tuple[str, Any]] = [
