@@ -123,18 +123,18 @@ def _has_file(runs: Sequence[Run], *roles: FileRole) -> bool:
     return any(file.role in roles for run in runs for file in run.manifest.files)
 
 
-def _shows_compiled_code(run: Run) -> bool:
+def _has_compiled_code(run: Run) -> bool:
     """Return whether the trace of ``run`` shows compiled code, or may show it if not loaded."""
     if run.replay_trace is not None:
         return has_compiled_code(run.replay_trace)
     return run.mode.is_compiled and (has_trace(run) or bool(run.manifest.failures))
 
 
-def _is_predicted(runs: Sequence[Run]) -> bool:
+def _has_prediction(runs: Sequence[Run]) -> bool:
     """Return whether an eager trace predicts the gain from a graph and shows capture blockers: no
     run with graphs has a trace."""
-    traced = [run for run in runs if has_trace(run)]
-    return bool(traced) and all(map(may_be_eager, traced))
+    runs_with_trace = [run for run in runs if has_trace(run)]
+    return bool(runs_with_trace) and all(map(may_be_eager, runs_with_trace))
 
 
 def _get_no_command(_: Sequence[Run]) -> None:
@@ -196,7 +196,7 @@ _RULES: Final = {
         _build_trace_command,
     ),
     Part.COMPILATION: _Rule(
-        lambda runs: _has_file(runs, FileRole.COMPILATION) or any(map(_shows_compiled_code, runs)),
+        lambda runs: _has_file(runs, FileRole.COMPILATION) or any(map(_has_compiled_code, runs)),
         Missing(Fact.COMPILATION, "nothing here was compiled by torch.compile"),
         _build_compile_command,
         "call torch.compile in the program",
@@ -212,7 +212,9 @@ _RULES: Final = {
         _get_no_command,
     ),
     Part.DOCTOR: _Rule(
-        lambda runs: _has_file(runs, FileRole.DOCTOR, FileRole.COMPILATION) or _is_predicted(runs),
+        lambda runs: (
+            _has_file(runs, FileRole.DOCTOR, FileRole.COMPILATION) or _has_prediction(runs)
+        ),
         Missing(Fact.CAPTURE_PASS, "no doctor examined these runs"),
         lambda runs: build_doctor_command(runs[0]),
     ),

@@ -45,16 +45,16 @@ def find_hits(runs: Sequence[Run], text: str) -> Hits:
 
     ``#12`` finds the nodes with index 12.
     """
-    wanted = text.strip().lower()
-    if not wanted:
+    query = text.strip().lower()
+    if not query:
         return Hits([])
-    nodes = islice(_iterate_nodes(runs, wanted), _MAX_HITS)
-    kernels = islice(_iterate_kernels(runs, wanted), _MAX_HITS)
+    nodes = islice(_iterate_nodes(runs, query), _MAX_HITS)
+    kernels = islice(_iterate_kernels(runs, query), _MAX_HITS)
     return Hits([*nodes, *kernels])
 
 
-def _iterate_nodes(runs: Sequence[Run], wanted: str) -> Iterator[Hit]:
-    index = int(wanted[1:]) if wanted[:1] == "#" and wanted[1:].isdecimal() else None
+def _iterate_nodes(runs: Sequence[Run], query: str) -> Iterator[Hit]:
+    index = int(query[1:]) if query[:1] == "#" and query[1:].isdecimal() else None
     remaining = _MAX_NODES
     for run in runs:
         for graph in run.graphs:
@@ -62,7 +62,7 @@ def _iterate_nodes(runs: Sequence[Run], wanted: str) -> Iterator[Hit]:
             if remaining < 0:
                 return
             for node in graph.nodes:
-                if node.index == index or (index is None and wanted in node.label.lower()):
+                if node.index == index or (index is None and query in node.label.lower()):
                     yield _build_node_hit(run, graph, node.index, node.label)
 
 
@@ -76,19 +76,19 @@ def _build_node_hit(run: Run, graph: CapturedGraph, index: int, label: str) -> H
     )
 
 
-def _iterate_kernels(runs: Sequence[Run], wanted: str) -> Iterator[Hit]:
-    seen: set[str] = set()
+def _iterate_kernels(runs: Sequence[Run], query: str) -> Iterator[Hit]:
+    names: set[str] = set()
     for run in runs:
         if run.replay_trace is None:
             continue
         rows = run.replay_trace.gpu.select(pl.col("name").cast(pl.String)).with_row_index("row")
         matches = rows.filter(
-            pl.col("name").str.to_lowercase().str.contains(wanted, literal=True)
+            pl.col("name").str.to_lowercase().str.contains(query, literal=True)
         ).unique("name", keep="first", maintain_order=True)
         for row, name in matches.iter_rows():
-            if name in seen:
+            if name in names:
                 continue
-            seen.add(name)
+            names.add(name)
             yield Hit(
                 "kernel",
                 shorten_name(escape_control_characters(name)),

@@ -52,7 +52,7 @@ def _describe_step_times(mode: ModeRanks) -> str:
     return f"rank {slowest.rank} is the slowest: {second} per step instead of {first}"
 
 
-def is_balanced(mode: ModeRanks) -> bool:
+def has_balanced_ranks(mode: ModeRanks) -> bool:
     """Check whether no rank is late by more than clock error or noise."""
     latest_rank = find_latest_rank(mode)
     if latest_rank is None or mode.skew is None:
@@ -85,7 +85,7 @@ def _describe_skew(mode: ModeRanks) -> str:
             "balanced: all ranks reach every collective at the same time within the clock "
             f"uncertainty ({format_uncertainty(uncertainty)}), at most {skew} apart (median)"
         )
-    if is_balanced(mode):
+    if has_balanced_ranks(mode):
         return _describe_balance(mode)
     maximum = (
         f"largest at number {worst.ordinal + 1} of {len(mode.collectives)}, by "

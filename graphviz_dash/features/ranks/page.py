@@ -20,7 +20,7 @@ from graphviz_dash.features.ranks.narrative import (
     find_latest_rank,
     find_widest_collective,
     format_uncertainty,
-    is_balanced,
+    has_balanced_ranks,
     list_rank_caveats,
 )
 from graphviz_dash.narrative.numbers import format_spread
@@ -159,9 +159,9 @@ def _format_tiles(mode: ModeRanks) -> str:
         cells.append(
             (
                 "Delay of the last rank",
-                "balanced" if is_balanced(mode) else format_ns(round(late.total_ns)),
+                "balanced" if has_balanced_ranks(mode) else format_ns(round(late.total_ns)),
                 f"rank {late.rank}: {format_ns(round(late.total_ns))} per step, within noise"
-                if is_balanced(mode)
+                if has_balanced_ranks(mode)
                 else f"per step, rank {late.rank}",
             )
         )

@@ -116,13 +116,12 @@ def draw_top_bar(page: str) -> None:
 
 def _format_bar_buttons(page: str) -> str:
     """Format the buttons for the palette and for sharing, with the entries of the palette."""
-    listed = get_listing()
     entry = find_selected_entry() if PAGES[page].shows_experiment else None
     folders = list_run_folders(entry.path) if entry and entry.pair is None else []
     data = {
         "experiment": entry and entry.name,
         "key": entry and entry.key,
-        "experiments": list(listed.entries),
+        "experiments": list(get_listing().entries),
         "runs": [folder.name for folder in folders],
         "pages": [(name, row.title) for name, row in PAGES.items()],
     }
