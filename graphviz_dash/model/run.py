@@ -19,15 +19,17 @@ from graphviz_dash.model.timings import CleanTimings, Nanoseconds
 
 if TYPE_CHECKING:
     from graphviz_dash.model.compilation import Compilation
+    from graphviz_dash.model.ledger import Ledger
     from graphviz_dash.model.loop import ProgramLoop
     from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
     from graphviz_dash.model.observers import ObserverPass
     from graphviz_dash.model.parallel import ParallelPlan
     from graphviz_dash.model.recording import Recording
+    from graphviz_dash.model.replay_check import ReplayCheck
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
-FORMAT_VERSION: Final = 6
+FORMAT_VERSION: Final = 7
 
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -142,11 +144,13 @@ class FileRole(StrEnum):
     NODE_IDS = "node-ids"
     RECORDING = "recording"
     DOCTOR = "doctor"
+    REPLAY_CHECK = "replay-check"
     UPDATES = "updates"
     OBSERVERS = "observers"
     LOOP = "loop"
     PARALLEL = "parallel"
     COMPILATION = "compilation"
+    LEDGER = "ledger"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -313,7 +317,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-run"]
     """Name of the format."""
-    version: Literal[1, 2, 3, 4, 5, 6]
+    version: Literal[1, 2, 3, 4, 5, 6, 7]
     """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the bundle."""
@@ -438,12 +442,16 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """Plan of the step on several streams."""
     doctor: DoctorReport | None = None
     """Findings of the doctor about the step."""
+    replay_check: ReplayCheck | None = None
+    """Wrong, crashed and hanging replays."""
     updates: GraphUpdates | None = None
     """Results of updating graphs to each other."""
     observers: ObserverPass | None = None
     """Step times under each observer."""
     compilation: Compilation | None = None
     """Results of torch.compile for the step or the program."""
+    ledger: Ledger | None = None
+    """Device memory and wall time until the first useful replay."""
 
 
 class Run(RunParts, frozen=True, kw_only=True):

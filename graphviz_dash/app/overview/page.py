@@ -27,7 +27,7 @@ from graphviz_dash.ui.page.markup import escape_html, format_element, show_marku
 from graphviz_dash.ui.page.navigation import get_title, link_markup, show_link
 from graphviz_dash.ui.page.pair import show_pair_panel
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry, format_folder
-from graphviz_dash.ui.state.store import COMPARISON, STORE
+from graphviz_dash.ui.state.store import COMPARISON, STORE, Extent
 from graphviz_dash.units import format_count, pluralize
 
 if TYPE_CHECKING:
@@ -360,7 +360,9 @@ def _get_first_card(entry: Entry) -> Card:
     from graphviz_dash.ui.state.results import get_comparison_without_traces
 
     return build_card(
-        get_comparison_without_traces(entry.key), STORE.load_without_traces(entry.key), None
+        get_comparison_without_traces(entry.key),
+        STORE.load_experiment_of_key(entry.key, Extent.NO_TRACES),
+        None,
     )
 
 

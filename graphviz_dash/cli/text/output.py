@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 import click
@@ -142,7 +142,7 @@ def print_heading(text: str) -> None:
     click.echo(click.style(escape_control_characters(text), bold=True))
 
 
-def print_json(name: str, content: Mapping[str, object]) -> None:
+def print_json(name: str, content: object) -> None:
     """Print a versioned document on stdout in ASCII, free of terminal escapes."""
     document = add_version(name, content)
     click.echo(json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False))

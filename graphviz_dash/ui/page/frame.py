@@ -20,7 +20,7 @@ from graphviz_dash.ui.page.markup import escape_html, format_element, format_leg
 from graphviz_dash.ui.page.navigation import dim_links, draw_links, get_title
 from graphviz_dash.ui.page.registry import PAGES
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
-from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.state.store import STORE, Extent
 
 T = TypeVar("T")
 
@@ -56,25 +56,15 @@ def get_theme() -> Theme:
     return "dark" if st.context.theme.type == "dark" else "light"
 
 
-def get_figure(key: str, figure_key: Hashable, build: Callable[[Theme], T]) -> T:
-    """Return the cached figure ``what`` of the experiment ``key`` in the visitor's theme.
+def get_figure(
+    key: str, figure_key: Hashable, build: Callable[[Theme], T], extent: Extent = Extent.FULL
+) -> T:
+    """Return the cached figure ``figure_key`` of the experiment ``key`` in the visitor's theme.
 
     Building a Plotly figure costs 30 ms.
     """
     seen = get_theme()
-    return STORE.derive(key, ("figure", figure_key, seen), lambda _: build(seen))
-
-
-def get_loop_figure(key: str, figure_key: Hashable, build: Callable[[Theme], T]) -> T:
-    """Like :func:`get_figure`, for figures that need only the loop of a program."""
-    seen = get_theme()
-    return STORE.derive_from_loops(key, ("figure", figure_key, seen), lambda: build(seen))
-
-
-def get_bare_figure(key: str, figure_key: Hashable, build: Callable[[Theme], T]) -> T:
-    """Like :func:`get_figure`, for figures that need no traces."""
-    seen = get_theme()
-    return STORE.derive_without_traces(key, ("figure", figure_key, seen), lambda _: build(seen))
+    return STORE.derive(key, ("figure", figure_key, seen), lambda _: build(seen), extent)
 
 
 def flush_to_browser() -> None:
@@ -227,7 +217,7 @@ def dim_empty_pages(entry: Entry) -> None:
     from graphviz_dash.ui.page.contents import find_empty_pages
 
     try:
-        dim_links(find_empty_pages(STORE.load_outlines_of_key(entry.key)))
+        dim_links(find_empty_pages(STORE.load_experiment_of_key(entry.key, Extent.OUTLINE).runs))
     except InputError:
         # The affected pages report the error.
         return

@@ -30,7 +30,7 @@ from graphviz_dash.ui.page.time_bars import format_placeholder_bars, format_time
 from graphviz_dash.ui.page.widgets import format_changes, format_hero
 from graphviz_dash.ui.state import catalogue
 from graphviz_dash.ui.state.results import get_comparison, get_comparison_without_traces
-from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.state.store import STORE, Extent
 from tests.builders import STEP, make_experiment, make_run
 from tests.ingest.test_load import replace_trace
 from tests.samples import SAMPLES
@@ -78,7 +78,9 @@ def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: FirstC
     assert told is not None
     key = STORE.register(path)
     assert told == build_card(
-        get_comparison_without_traces(key), STORE.load_without_traces(key), None
+        get_comparison_without_traces(key),
+        STORE.load_experiment_of_key(key, Extent.NO_TRACES),
+        None,
     )
     assert told.pages == ("compare", "graph", "timeline", "export")
     assert not STORE.is_loaded(key)
@@ -267,7 +269,10 @@ def test_the_icon_of_the_tab_is_ours() -> None:
 
 def test_what_the_clean_passes_tell_is_what_is_told_with_the_traces(tmp_path: Path) -> None:
     key = STORE.register(make_experiment(tmp_path / "toy", work=STEP))
-    before, bare = get_comparison_without_traces(key), STORE.load_without_traces(key)
+    before, bare = (
+        get_comparison_without_traces(key),
+        STORE.load_experiment_of_key(key, Extent.NO_TRACES),
+    )
     assert [run.replay_trace or run.capture_trace for run in bare.runs] == [None, None]
     after = get_comparison(key)
     assert before.best is not None
@@ -291,10 +296,10 @@ def test_what_traces_tell_keeps_its_place_until_they_are_read(tmp_path: Path) ->
 
 def test_graphs_are_held_once(tmp_path: Path) -> None:
     key = STORE.register(make_experiment(tmp_path / "toy"))
-    alone = STORE.load_without_traces(key).runs[1].graphs
+    alone = STORE.load_experiment_of_key(key, Extent.NO_TRACES).runs[1].graphs
     whole = STORE.load_experiment_of_key(key).runs[1].graphs
     assert whole is not alone
-    assert STORE.load_without_traces(key).runs[1].graphs is whole
+    assert STORE.load_experiment_of_key(key, Extent.NO_TRACES).runs[1].graphs is whole
 
 
 def test_a_trace_that_cannot_be_read_is_told_in_the_place_of_its_card(

@@ -44,6 +44,7 @@ def _show(name: str) -> None:
     from graphviz_dash.features.memory.page import page as memory
     from graphviz_dash.features.ranks import page as ranks
     from graphviz_dash.features.timeline.page import page as timeline
+    from graphviz_dash.features.torch_compile.page import page as compiled
     from graphviz_dash.ui.page import url_state
     from graphviz_dash.ui.page.frame import draw_top_bar
     from graphviz_dash.ui.page.navigation import list_pages
@@ -57,6 +58,7 @@ def _show(name: str) -> None:
         "graph": graph,
         "graphs": graphs,
         "timeline": timeline,
+        "compile": compiled,
         "memory": memory,
         "ranks": ranks,
         "launch": launch,
