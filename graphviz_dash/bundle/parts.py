@@ -43,6 +43,7 @@ from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.model.recording import Recording
+from graphviz_dash.model.replay_check import ReplayCheck
 from graphviz_dash.model.run import FileRole, GraphUpdates, MemoryUse
 from graphviz_dash.model.timings import CleanTimings
 
@@ -103,6 +104,7 @@ MEMORY_PASS: Final = JsonPart(
     FileRole.MEMORY_PASS, "memory-pass.json", MemoryPass, check_memory_pass
 )
 DOCTOR: Final = JsonPart(FileRole.DOCTOR, "doctor.json", DoctorReport)
+REPLAY_CHECK: Final = JsonPart(FileRole.REPLAY_CHECK, "replay-check.json", ReplayCheck)
 UPDATES: Final = JsonPart(FileRole.UPDATES, "updates.json", GraphUpdates, check_updates)
 OBSERVERS: Final = JsonPart(FileRole.OBSERVERS, "observers.json", ObserverPass, check_observers)
 REPLAY_IDS: Final = JsonPart(
@@ -128,6 +130,7 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     MEMORY,
     MEMORY_PASS,
     DOCTOR,
+    REPLAY_CHECK,
     UPDATES,
     OBSERVERS,
     REPLAY_IDS,

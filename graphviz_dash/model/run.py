@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.observers import ObserverPass
     from graphviz_dash.model.parallel import ParallelPlan
     from graphviz_dash.model.recording import Recording
+    from graphviz_dash.model.replay_check import ReplayCheck
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
@@ -143,6 +144,7 @@ class FileRole(StrEnum):
     NODE_IDS = "node-ids"
     RECORDING = "recording"
     DOCTOR = "doctor"
+    REPLAY_CHECK = "replay-check"
     UPDATES = "updates"
     OBSERVERS = "observers"
     LOOP = "loop"
@@ -440,6 +442,8 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """Plan of the step on several streams."""
     doctor: DoctorReport | None = None
     """Findings of the doctor about the step."""
+    replay_check: ReplayCheck | None = None
+    """Wrong, crashed and hanging replays."""
     updates: GraphUpdates | None = None
     """Results of updating graphs to each other."""
     observers: ObserverPass | None = None

@@ -17,6 +17,7 @@ from graphviz_dash.app.documents.listing import ListingDocument
 from graphviz_dash.exports.documents.envelope import VERSIONS
 from graphviz_dash.exports.documents.values import describe_number_type
 from graphviz_dash.features.doctor.document import DoctorDocument
+from graphviz_dash.features.doctor.replay_document import ReplayCheckDocument
 from graphviz_dash.features.gate.document import GateDocument
 from graphviz_dash.features.graph.diff_document import GraphPairDocument
 from graphviz_dash.features.ladder.document import LadderDocument
@@ -41,6 +42,7 @@ _CONTENTS: Final[dict[str, type]] = {
     "ls": ListingDocument,
     "memory": MemoryDocument,
     "predict": PredictionDocument,
+    "replay-check": ReplayCheckDocument,
     "show": SingleRunDocument,
 }
 

@@ -19,6 +19,7 @@ VERSIONS: Final = {
     "ls": 2,
     "memory": 2,
     "predict": 2,
+    "replay-check": 1,
     "show": 2,
 }
 """Version of each document, by the command that prints it. Adding a field keeps the version;
