@@ -37,6 +37,7 @@ FIRST: Final = (
         "ingest/test_samples.py",
         "app/documents/test_schemas.py",
         "cli/test_same_figures.py",
+        "app/test_same_figures.py",
         "features/graph/drawing/test_by_definition.py",
         "app/report/test_static_charts.py",
         "app/report/test_report.py",

@@ -3,39 +3,69 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from graphviz_dash.model.memory import Owner
 
 
-def find_owners() -> dict[int, Owner]:
+class TrackedObjects(NamedTuple):
+    """Objects of torch that the collector tracks."""
+
+    tensors: list[torch.Tensor]
+    optimizers: list[torch.optim.Optimizer]
+    modules: list[torch.nn.Module]
+
+
+def list_tracked_objects(*, collect: bool = True) -> TrackedObjects:
+    """List the objects of torch. ``collect``: run the garbage collector first, so that none is
+    unreachable."""
+    if collect:
+        gc.collect()
+    objects = TrackedObjects([], [], [])
+    lists: dict[int, list[Any] | None] = {}
+    for candidate in gc.get_objects():
+        # Use type(): reading the class of some objects runs their code. Use its id: some classes
+        # have no hash.
+        kind = type(candidate)
+        if id(kind) not in lists:
+            lists[id(kind)] = _find_list(kind, objects)
+        if (matching := lists[id(kind)]) is not None:
+            matching.append(candidate)
+    return objects
+
+
+def _find_list(kind: type, objects: TrackedObjects) -> list[Any] | None:
+    if issubclass(kind, torch.Tensor):
+        return objects.tensors
+    if issubclass(kind, torch.optim.Optimizer):
+        return objects.optimizers
+    return objects.modules if issubclass(kind, torch.nn.Module) else None
+
+
+def find_owners(objects: TrackedObjects) -> dict[int, Owner]:
     """Return the owner of the allocation at each address: the first match in the order of Owner.
 
     Excludes allocations without a Python tensor, such as library workspaces.
     """
-    gc.collect()
     owner_by_address: dict[int, Owner] = {}
-    for owner, tensor in _iter_owned_tensors():
+    for owner, tensor in _iter_owned_tensors(objects):
         owner_by_address.setdefault(tensor.untyped_storage().data_ptr(), owner)
     return owner_by_address
 
 
-def _iter_owned_tensors() -> Iterator[tuple[Owner, torch.Tensor]]:
-    # Use type(): reading the class of some objects runs their code.
-    objects = gc.get_objects()
-    tensors = [candidate for candidate in objects if issubclass(type(candidate), torch.Tensor)]
-    on_device = [tensor for tensor in tensors if _is_on_device(tensor)]
+def _iter_owned_tensors(objects: TrackedObjects) -> Iterator[tuple[Owner, torch.Tensor]]:
+    on_device = [tensor for tensor in objects.tensors if _is_on_device(tensor)]
     parameters = [tensor for tensor in on_device if isinstance(tensor, torch.nn.Parameter)]
     gradients = [parameter.grad for parameter in parameters]
     for owner, candidates in (
         (Owner.WEIGHTS, parameters),
         (Owner.GRADIENTS, gradients),
-        (Owner.OPTIMIZER, _iter_optimizer_state(objects)),
-        (Owner.BUFFERS, _iter_buffers(objects)),
+        (Owner.OPTIMIZER, _iter_optimizer_state(objects.optimizers)),
+        (Owner.BUFFERS, _iter_buffers(objects.modules)),
         (Owner.TENSORS, on_device),
     ):
         for candidate in candidates:
@@ -43,23 +73,23 @@ def _iter_owned_tensors() -> Iterator[tuple[Owner, torch.Tensor]]:
                 yield owner, candidate
 
 
-def _iter_optimizer_state(objects: Iterable[Any]) -> Iterator[Any]:
-    for candidate in objects:
-        if issubclass(type(candidate), torch.optim.Optimizer):
-            for state in candidate.state.values():
-                yield from state.values()
+def _iter_optimizer_state(optimizers: Iterable[torch.optim.Optimizer]) -> Iterator[Any]:
+    for optimizer in optimizers:
+        for state in optimizer.state.values():
+            yield from state.values()
 
 
-def _iter_buffers(objects: Iterable[Any]) -> Iterator[torch.Tensor]:
-    for candidate in objects:
-        if issubclass(type(candidate), torch.nn.Module):
-            yield from candidate.buffers(recurse=False)
+def _iter_buffers(modules: Iterable[torch.nn.Module]) -> Iterator[torch.Tensor]:
+    for module in modules:
+        yield from module.buffers(recurse=False)
 
 
 def _is_on_device(tensor: torch.Tensor) -> bool:
     """Check for storage on the GPU. The compiler's fake tensors have none."""
+    # Importing this module would add a second to the start-up of a program without the compiler.
+    fakes = sys.modules.get("torch._subclasses.fake_tensor")
     return (
-        not isinstance(tensor, FakeTensor)
+        not (fakes is not None and isinstance(tensor, fakes.FakeTensor))
         and tensor.layout is torch.strided
         and tensor.is_cuda
         and not torch._is_functional_tensor(tensor)

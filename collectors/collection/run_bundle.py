@@ -39,7 +39,7 @@ from graphviz_dash.model.run import (
 
 _PARTS_BY_PASS: Final[tuple[tuple[Pass, tuple[JsonPart[Any], ...]], ...]] = (
     (Pass.PLAN, (parts.PARALLEL,)),
-    (Pass.MEMORY, (parts.MEMORY_PASS,)),
+    (Pass.MEMORY, (parts.MEMORY_PASS, parts.LEDGER)),
     (Pass.TRACED, (parts.REPLAY_IDS,)),
     (Pass.NODE_IDS, (parts.NODE_IDS,)),
     (Pass.OBSERVERS, (parts.OBSERVERS,)),

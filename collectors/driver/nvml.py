@@ -1,6 +1,7 @@
-"""Read the GPU's clocks through NVML, without a Python package.
+"""Read clocks and memory of GPUs through NVML, without a Python package.
 
-Source: nvml.h of the driver (nvmlClockType_t, nvmlClocksEventReasons).
+Source: nvml.h of the driver (nvmlClockType_t, nvmlClocksEventReasons, nvmlMemory_v2_t,
+nvmlProcessInfo_v2_t).
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from graphviz_dash.model.timings import GpuClocks
 
@@ -42,6 +43,77 @@ def read_gpu_clocks(bus_id: str, load: Callable[[], Any] | None = None) -> GpuCl
         return None
     finally:
         nvml.nvmlShutdown()
+
+
+class DeviceMemory(NamedTuple):
+    """Memory of one GPU, in bytes."""
+
+    used: int
+    """Used by all processes and the driver, without the driver's reserve."""
+    process: int | None
+    """Used by one process. None if the driver does not list it."""
+
+
+class _MemoryInfo(ctypes.Structure):
+    """nvmlMemory_v2_t."""
+
+    _fields_ = [
+        ("version", ctypes.c_uint),
+        ("total", ctypes.c_ulonglong),
+        ("reserved", ctypes.c_ulonglong),
+        ("free", ctypes.c_ulonglong),
+        ("used", ctypes.c_ulonglong),
+    ]
+
+
+class _ProcessInfo(ctypes.Structure):
+    """nvmlProcessInfo_v2_t."""
+
+    _fields_ = [
+        ("pid", ctypes.c_uint),
+        ("used", ctypes.c_ulonglong),
+        ("gpu_instance", ctypes.c_uint),
+        ("compute_instance", ctypes.c_uint),
+    ]
+
+
+_MAX_PROCESSES: Final = 256
+_UNKNOWN_BYTES: Final = (1 << 64) - 1
+_MEMORY_VERSION: Final = ctypes.sizeof(_MemoryInfo) | 2 << 24
+_UUID_BYTES: Final = 96
+
+
+def read_device_memory(pid: int, load: Callable[[], Any] | None = None) -> dict[str, DeviceMemory]:
+    """Return the memory of each GPU by UUID, with the share of process ``pid``. Empty if
+    unavailable."""
+    try:
+        nvml = (load or _load_library)()
+        _call(nvml.nvmlInit_v2)
+    except (OSError, AttributeError, _NvmlError):
+        return {}
+    try:
+        count = ctypes.c_uint()
+        _call(nvml.nvmlDeviceGetCount_v2, ctypes.byref(count))
+        return dict(_read_memory(nvml, index, pid) for index in range(count.value))
+    except (AttributeError, _NvmlError):
+        return {}
+    finally:
+        nvml.nvmlShutdown()
+
+
+def _read_memory(nvml: Any, index: int, pid: int) -> tuple[str, DeviceMemory]:
+    device = ctypes.c_void_p()
+    _call(nvml.nvmlDeviceGetHandleByIndex_v2, index, ctypes.byref(device))
+    uuid = ctypes.create_string_buffer(_UUID_BYTES)
+    _call(nvml.nvmlDeviceGetUUID, device, uuid, _UUID_BYTES)
+    info = _MemoryInfo(_MEMORY_VERSION)
+    _call(nvml.nvmlDeviceGetMemoryInfo_v2, device, ctypes.byref(info))
+    count = ctypes.c_uint(_MAX_PROCESSES)
+    processes = (_ProcessInfo * _MAX_PROCESSES)()
+    _call(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, ctypes.byref(count), processes)
+    shares = [entry.used for entry in processes[: count.value] if entry.pid == pid]
+    share = shares[0] if shares and shares[0] != _UNKNOWN_BYTES else None
+    return uuid.value.decode("ascii", "replace"), DeviceMemory(int(info.used), share)
 
 
 def _load_library() -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -51,8 +52,14 @@ def build_step(request: PassRequest) -> Step:
     return step
 
 
-def warm_up(step: Step, iterations: int, *, compiled: str | None = None) -> int:
-    """Run the warmup iterations and return their time in ns.
+def warm_up(
+    step: Step,
+    iterations: int,
+    *,
+    compiled: str | None = None,
+    first: AbstractContextManager[object] | None = None,
+) -> int:
+    """Run the warmup iterations, the first of them within ``first``, and return their time in ns.
 
     They run on a side stream, as capture requires. With ``compiled``, the step's modules are
     compiled in that torch.compile mode within the same time. The unused cache of that stream is
@@ -63,8 +70,9 @@ def warm_up(step: Step, iterations: int, *, compiled: str | None = None) -> int:
     torch.cuda.synchronize()
     begin = time.perf_counter_ns()
     with torch.cuda.stream(stream):
-        for _ in range(iterations):
-            step()
+        for number in range(iterations):
+            with nullcontext() if number or first is None else first:
+                step()
     if compiled is not None:
         compile_modules(step, compiled)
     torch.cuda.synchronize()

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import torch
 from cuda.bindings import runtime
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from collectors.allocator.extents import (
     Block,
@@ -29,14 +31,17 @@ from collectors.allocator.history import (
     record_history,
     start_recording,
 )
-from collectors.allocator.owners import find_owners
+from collectors.allocator.owners import find_owners, list_tracked_objects
 from collectors.driver.calls import call
+from collectors.guard import Guard
+from collectors.ledger.recorder import LedgerRecorder
 from collectors.passes.capture_listener import record_captures
 from collectors.passes.executor import build_step, warm_up
 from collectors.passes.modes import COMPILED, prepare_mode
 from collectors.process.requests import PassRequest
 from collectors.process.results import write_result
 from graphviz_dash.bundle import parts
+from graphviz_dash.model.ledger import SampleKind, SpanKind
 from graphviz_dash.model.memory import (
     DEFAULT_POOL,
     LiveExtent,
@@ -52,6 +57,14 @@ from graphviz_dash.model.memory import (
 _SETTLE_ITERATIONS: Final = 3
 """Iterations before the recorded one, until the allocator's cache settles."""
 
+_SPANS: Final = {
+    Stage.START: SpanKind.CONTEXT,
+    Stage.BUILD: SpanKind.WEIGHTS,
+    Stage.WARM_UP: SpanKind.WARM_UP,
+    Stage.PREPARE: SpanKind.CAPTURES,
+}
+"""Activity of each stage before the first replay."""
+
 _QUERY: Final = "--query-compute-apps=pid,gpu_uuid,used_memory"
 
 _METHOD: Final = (
@@ -64,14 +77,20 @@ _METHOD: Final = (
 
 def run(request: PassRequest) -> None:
     """Write memory-pass.json to ``request.out``."""
-    stages = _StageRecorder()
+    ledger = LedgerRecorder(Guard())
+    ledger.start()
+    stages = _StageRecorder(ledger)
     step = build_step(request)
     stages.end_stage(Stage.BUILD)
-    warm_up(step, request.warmup, compiled=COMPILED.get(request.mode))
+    compile_mode = COMPILED.get(request.mode)
+    first_use = None if compile_mode else FirstUse(ledger)
+    warm_up(step, request.warmup, compiled=compile_mode, first=first_use)
     stages.end_stage(Stage.WARM_UP)
-    captures = MemoryListener()
-    with record_captures(captures):
+    captures = MemoryListener(ledger)
+    with record_captures(captures) as graphs:
         iterate = prepare_mode(request.mode, step, request.plan)
+    ledger.end_startup()
+    ledger.stop()
     stages.end_stage(Stage.PREPARE)
     # No iteration needs the cache left by warmup and capture (gradients that the captured step set
     # to None, the warmup of make_graphed_callables).
@@ -102,10 +121,31 @@ def run(request: PassRequest) -> None:
         graphs=tuple(capture.to_graph_memory(private) for capture in captures.done),
     )
     write_result(parts.MEMORY_PASS, result, Path(request.out))
+    ledger.record_state(collect=True)
+    if not request.mode.has_graph_trees:
+        _drop_graphs(graphs, ledger)
+    ledger.sample(SampleKind.END)
+    write_result(parts.LEDGER, ledger.build(), Path(request.out))
+
+
+def _drop_graphs(graphs: Mapping[str, torch.cuda.CUDAGraph], ledger: LedgerRecorder) -> None:
+    """Reset the graphs, the last capture first, and sample the memory after each."""
+    torch.cuda.empty_cache()
+    ledger.sample(SampleKind.CACHE_RELEASE)
+    for graph_id, graph in reversed(list(graphs.items())):
+        graph.reset()
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        ledger.record_pools(_sum_private_pools(read_segments()))
+        ledger.sample(SampleKind.GRAPH_DROP, graph_id)
+
+
+def _sum_private_pools(segments: Iterable[Segment]) -> int:
+    return sum(segment.end - segment.start for segment in segments if segment.pool != DEFAULT_POOL)
 
 
 def _list_blocks(segments: Sequence[Segment]) -> dict[int, Block]:
-    owned = find_owners()
+    owned = find_owners(list_tracked_objects())
     return {
         address: Block(address, size, segment.pool, owned.get(address, Owner.UNOWNED))
         for segment in segments
@@ -136,14 +176,20 @@ def _list_live_extents(private: Sequence[Segment], after: dict[int, Block]) -> I
 class _StageRecorder:
     """Reads allocator and device state at the end of each stage and resets the peaks."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: LedgerRecorder) -> None:
         self.rows: list[MemoryStage] = []
+        self._ledger = ledger
+        self._begin = time.perf_counter_ns()
         torch.cuda.init()
         self.end_stage(Stage.START)
 
     def end_stage(self, stage: Stage) -> None:
         """Record the end of a stage."""
         torch.cuda.synchronize()
+        now = time.perf_counter_ns()
+        self._ledger.sample(SampleKind.STAGE, stage.value)
+        if (kind := _SPANS.get(stage)) is not None:
+            self._ledger.add_span(kind, stage.value, self._begin, now)
         self.rows.append(
             MemoryStage(
                 stage=stage,
@@ -156,6 +202,25 @@ class _StageRecorder:
             )
         )
         torch.cuda.reset_peak_memory_stats()
+        self._begin = time.perf_counter_ns()
+        self._ledger.add_span(SpanKind.RECORDER, "reading memory", now, self._begin)
+
+
+class FirstUse(TorchDispatchMode):
+    """Samples memory outside the allocator after each operator: the first use of a kernel or a
+    library loads it."""
+
+    def __init__(self, ledger: LedgerRecorder) -> None:
+        super().__init__()
+        self._ledger = ledger
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        """Run the operator, then take a sample."""
+        result = func(*args, **(kwargs or {}))
+        self._ledger.sample(SampleKind.OPERATOR, str(func))
+        return result
 
 
 def read_process_memory(minimum: int) -> int | None:
@@ -192,27 +257,38 @@ def read_used_memory() -> int:
 class MemoryListener:
     """Records the allocations of each capture and the cost of its instantiation."""
 
-    def __init__(self) -> None:
+    def __init__(self, ledger: LedgerRecorder) -> None:
         self.done: list[Capture] = []
+        self._ledger = ledger
         self._used = 0
 
     def on_capture_start(self, graph_id: str) -> None:
         """Start recording allocations."""
         start_recording()
+        self._ledger.begin_capture(graph_id)
 
     def on_capture_end(self, graph_id: str, handle: int, capture_ns: int) -> None:
         """Read the allocations of the capture."""
+        end = time.perf_counter_ns()
         events = end_recording()
+        segments = read_segments()
+        pool = None
         # torch.compile's CUDA graph trees make an empty capture once to create their memory pool.
         if call(runtime.cudaGraphGetNodes, handle, 0)[1]:
-            self.done.append(summarize_capture(graph_id, events, SegmentIndex(read_segments())))
+            self.done.append(summarize_capture(graph_id, events, SegmentIndex(segments)))
+            pool = self.done[-1].pool
+        self._ledger.end_capture(graph_id, pool, _sum_private_pools(segments), end)
         self._used = read_used_memory()
 
     def on_instantiation(self, graph_id: str, handle: int, instantiate_ns: int) -> None:
         """Measure the driver's memory for the executable."""
+        end = time.perf_counter_ns()
         torch.cuda.synchronize()
         if self.done and self.done[-1].graph == graph_id:
             self.done[-1].instantiate_device_bytes = read_used_memory() - self._used
+        self._ledger.record_instantiation(graph_id, end - instantiate_ns, end)
 
     def on_first_launch(self, graph_id: str, call_ns: int, complete_ns: int) -> None:
-        """Do nothing: other code ran since instantiation, so the launch cannot be isolated."""
+        """Record the time of the launch to its completion."""
+        end = time.perf_counter_ns()
+        self._ledger.record_first_launch(graph_id, end - complete_ns, end)

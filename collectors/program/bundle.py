@@ -24,6 +24,7 @@ from collectors.program.files import (
     FAILURE_FILE,
     GRAPHS_FOLDER,
     IDENTITY_FILE,
+    LEDGER_FILE,
     MEMORY_FILE,
     PROBLEMS_FILE,
     STATE_FILE,
@@ -43,6 +44,7 @@ from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.ledger import Ledger
 from graphviz_dash.model.recording import ProcessOrigin, Recording, StartMethod
 from graphviz_dash.model.run import (
     FORMAT_NAME,
@@ -198,6 +200,8 @@ def write_run(
             if (folder / COMPILATION_FILE).exists():
                 compilation = _read(folder / COMPILATION_FILE, Compilation)
                 writer.add(parts.COMPILATION, _drop_unread_graphs(compilation, graphs))
+            if (folder / LEDGER_FILE).exists():
+                writer.add(parts.LEDGER, _read(folder / LEDGER_FILE, Ledger))
             for graph in graphs:
                 writer.add_graph(graph)
             if (folder / CAPTURE_TRACE_FILE).exists():

@@ -13,14 +13,15 @@ _STOP_S: Final = 2.0
 
 
 class Flusher:
-    """Calls ``write``, which must not raise, every ``interval_s`` seconds in a separate thread.
+    """Calls ``write``, which must not raise, every ``interval_s`` seconds in a separate thread,
+    until it is stopped or ``write`` returns True.
 
     The thread is unknown to ``threading``, so that a program that joins all threads does not wait
     for it. It receives no signals, which a program may have blocked to wait for them. A forked
     child starts its own.
     """
 
-    def __init__(self, write: Callable[[], None], interval_s: float) -> None:
+    def __init__(self, write: Callable[[], bool | None], interval_s: float) -> None:
         self._write = write
         self._interval_s = interval_s
         self._ended = threading.Event()
@@ -51,5 +52,6 @@ class Flusher:
 
     def _run(self) -> None:
         while not self._ended.wait(self._interval_s):
-            self._write()
+            if self._write():
+                break
         self._done.set()

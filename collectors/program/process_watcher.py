@@ -148,11 +148,17 @@ class ProcessWatcher:
             if self._recorder is not None:
                 self._recorder.record_capture(counter, graph, took)
 
-    def record_instantiation(self, counter: ReplayCounter, took: int) -> None:
+    def record_instantiation(self, counter: ReplayCounter, began: int, took: int) -> None:
         """Handle the instantiation of a graph that the program keeps."""
         with self._guard:
             if self._recorder is not None:
-                self._recorder.loop.record_instantiation(counter.number, took)
+                self._recorder.record_instantiation(counter, began, took)
+
+    def record_first_launch(self, counter: ReplayCounter, began: int, end: int) -> None:
+        """Handle the first launch of a graph."""
+        with self._guard:
+            if self._recorder is not None:
+                self._recorder.record_first_launch(counter, began, end)
 
     def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:
         """Create a timer for the next replay on the GPU. None if it is not timed."""

@@ -47,10 +47,12 @@ from collectors.program.process_facts import (
 )
 from collectors.program.profiler_watch import ProfilerWatch
 from collectors.program.progress import FLUSH_S, ProgressFiles
+from collectors.program.startup import StartupLedger
 from collectors.program.steps import StepClock
 from collectors.program.watch import COUNTER, ReplayCounter, attach, read_open_capture
 from collectors.program.window import CaptureSession, TracedWindow
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.ledger import SpanKind
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording, WindowEnd
 
 KEPT: Final = 1_000
@@ -123,6 +125,7 @@ class ProgramRecorder:
         self._folder = folder
         self._guard = guard
         self._clock = StepClock(self._handle_step_end, self._handle_step_start)
+        self._ledger = StartupLedger(folder, guard, self._count_replays)
         self.loop = LoopRecorder(folder, guard, self._handle_scope_end)
         """Records which graphs are replayed, when, and in which step."""
         self._profilers = ProfilerWatch(self._handle_profiler_start, guard)
@@ -172,6 +175,8 @@ class ProgramRecorder:
 
     def start(self, *, forked: bool = False) -> None:
         """Start to count steps. ``forked``: in a child of a recorded process."""
+        with self._guard:
+            self._ledger.start()
         self._identity = read_identity(os.environ, forked)
         self._folder.put(IDENTITY_FILE, self._identity)
         if self._settings.window or self._settings.attribute:
@@ -194,6 +199,7 @@ class ProgramRecorder:
             self._compiled.stop,
             self._forwards.stop,
             self.loop.stop,
+            self._ledger.finish,
             partial(write_environment, self._folder),
             partial(write_memory, self._folder),
             self.loop.rest.count,
@@ -208,6 +214,7 @@ class ProgramRecorder:
     def disable(self) -> None:
         """Stop recording in a forked child, without changes to the parent's files."""
         self._stopped = True
+        self._ledger.stop()
         self.loop.stop_ticking()
         self._compiled.stop()
         self._profilers.disable()
@@ -229,6 +236,7 @@ class ProgramRecorder:
             self._compiled.stop,
             self._forwards.stop,
             self.loop.stop,
+            self._ledger.stop,
             self._stop_noting,
         ):
             with self._guard:
@@ -278,6 +286,8 @@ class ProgramRecorder:
         capture.profiled = self._window.profiling or self._attributing.profiling
         if capture.profiled:
             self.loop.record_profiler()
+        with self._guard:
+            self._ledger.begin_capture(counter.id)
         self._open.append(capture)
         capture.began = time.perf_counter_ns()
         return counter
@@ -296,13 +306,21 @@ class ProgramRecorder:
             capture.nodes = len(capture.graphs[0].nodes)
         with self._guard:
             self.loop.prepare_capture_end(counter.number)
-        capture.reading_ns = time.perf_counter_ns() - begin
+        ledger = self._ledger.recorder
+        with self._guard:
+            ledger.end_body(counter.id)
+        end = time.perf_counter_ns()
+        ledger.add_span(SpanKind.RECORDER, "reading the graph", begin, end)
+        capture.reading_ns = end - begin
 
     def record_capture(self, counter: ReplayCounter, graph: object, took: int) -> None:
         """Write the graph of a finished capture and restart the count of steps."""
         capture = self._close_capture(counter)
+        now = time.perf_counter_ns()
         with self._guard:
-            self.loop.record_capture(counter.number, graph, capture.began, took)
+            pools = self.loop.record_capture(counter.number, graph, capture.began, took)
+            self._ledger.recorder.add_span(SpanKind.DRIVER, counter.id, now - took, now)
+            self._ledger.recorder.end_capture(counter.id, *pools, now)
         self._write_now_and_then()
         for read in capture.graphs:
             # The cudagraph trees capture an empty graph once, to create their memory pool.
@@ -323,6 +341,8 @@ class ProgramRecorder:
         capture.graphs, capture.nodes = (), None
         capture.problem = f"{type(error).__name__}: {first}"
         counter.awake = False
+        with self._guard:
+            self._ledger.recorder.fail_capture(counter.id)
         self.loop.record_capture_failure(counter.number)
         self._write_state()
 
@@ -344,6 +364,18 @@ class ProgramRecorder:
             self._handle_tick(BoundaryKind.REPLAYS, *self._replay_boundary(capture))
         elif not self._window.profiling:
             counter.awake = False
+
+    def record_instantiation(self, counter: ReplayCounter, began: int, took: int) -> None:
+        """Record the instantiation of a graph that the program keeps."""
+        self.loop.record_instantiation(counter.number, took)
+        self._ledger.recorder.record_instantiation(counter.id, began, began + took)
+
+    def record_first_launch(self, counter: ReplayCounter, began: int, end: int) -> None:
+        """Record the first launch of a graph."""
+        self._ledger.recorder.record_first_launch(counter.id, began, end)
+
+    def _count_replays(self) -> int:
+        return sum(capture.counter.replays for capture in tuple(self._captures.values()))
 
     def _check_limit(self, capture: _Capture | None) -> None:
         """Count a replay of ``capture``, and close the window during a step with too many
@@ -506,8 +538,19 @@ class ProgramRecorder:
             capture.window_replays = capture.counter.replays - capture.before_window
         # Step times after a profiler are not recorded: CUPTI may still be attached.
         self._stop_ticking()
+        if self._can_time_again():
+            self.loop.record_detached()
         self._begin_rest()
         self._write_state()
+
+    def _can_time_again(self) -> bool:
+        """Check if no profiler affects the program any longer."""
+        return (
+            self._window.attached is None
+            and self._attributing.attached is None
+            and self._window.ended_by is not WindowEnd.PROFILER
+            and not torch.autograd._profiler_enabled()
+        )
 
     def _close_capture(self, counter: ReplayCounter) -> _Capture:
         capture = self._captures[counter.id]
@@ -597,6 +640,7 @@ class ProgramRecorder:
                 self._written = state
             self._write_compilation()
             self._write_problems()
+            self._ledger.write()
 
     def _write_compilation(self) -> None:
         """Write new results of torch.compile."""

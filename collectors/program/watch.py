@@ -96,14 +96,18 @@ class Watcher(Protocol):
         """Handle a finished capture. ``took``: duration of the call that ends and instantiates it,
         in ns."""
 
-    def record_instantiation(self, counter: ReplayCounter, took: int) -> None:
-        """Handle the instantiation of a graph that the program keeps."""
+    def record_instantiation(self, counter: ReplayCounter, began: int, took: int) -> None:
+        """Handle the instantiation of a graph that the program keeps. ``began``: start by the
+        performance counter; ``took``: duration in ns."""
 
     def record_failure(self, counter: ReplayCounter, error: BaseException) -> None:
         """Handle a capture that could not start or end. The program receives ``error``."""
 
     def record_replay(self, counter: ReplayCounter) -> None:
         """Handle the replay of an awake graph."""
+
+    def record_first_launch(self, counter: ReplayCounter, began: int, end: int) -> None:
+        """Handle the first launch of a graph. Times are of the performance counter."""
 
     def create_timer(self, counter: ReplayCounter) -> ReplayTimer | None:
         """Create a timer for the next replay on the GPU. None if it is not timed."""
@@ -129,6 +133,20 @@ class _Passing:
         if self._counter is not None:
             self._watcher.record_failure(self._counter, error)
         hide_frame(error)
+
+
+class _FirstLaunch:
+    """Reports the first launch of a graph at its end."""
+
+    __slots__ = ("_counter", "_watcher")
+
+    def __init__(self, watcher: Watcher, counter: ReplayCounter) -> None:
+        self._watcher = watcher
+        self._counter = counter
+
+    def end(self, began: int) -> None:
+        """Report the launch, which started at ``began``."""
+        self._watcher.record_first_launch(self._counter, began, perf_counter_ns())
 
 
 def attach(graph: object, counter: ReplayCounter) -> None:
@@ -229,9 +247,11 @@ def _build_replay(
             counter = earlier
         counter.replays += 1
         note = counter.note
+        timer: _FirstLaunch | ReplayTimer | None = None
         if counter.awake:
             watcher.record_replay(counter)
-        timer = None
+            if counter.replays == 1 and note is not None:
+                timer = _FirstLaunch(watcher, counter)
         if note is not None:
             if counter.replays >= counter.timed_at:
                 counter.timed_at = compute_next_timed(counter.replays)
@@ -261,9 +281,10 @@ def _build_instantiate(
         began = perf_counter_ns()
         with HIDDEN_FRAME:
             instantiate(self, *args, **kwargs)
+        took = perf_counter_ns() - began
         counter = getattr(self, COUNTER, earlier)
         if counter is not earlier:
-            watcher.record_instantiation(counter, perf_counter_ns() - began)
+            watcher.record_instantiation(counter, began, took)
 
     return timed_instantiate
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.ledger import Ledger
 from graphviz_dash.model.loop import GraphFamily, LoopSteps, ProgramLoop, StepKind
 from graphviz_dash.model.memory import MemoryPass, Stage
 from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
@@ -158,6 +159,12 @@ def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path
         raise InputError(file, found, "at most one row per step")
     if count < loop.clean_steps:
         raise InputError(file, f"{loop.clean_steps:,} clean steps", f"at most {count:,}")
+    second_range = loop.later_clean_steps
+    if second_range is not None and not (
+        loop.clean_steps <= second_range[0] <= second_range[1] <= count
+    ):
+        text = f"later clean steps {second_range[0]:,} to {second_range[1]:,}"
+        raise InputError(file, text, f"rows from {loop.clean_steps:,} to {count:,}")
     if any(row is not None and row >= count for row in loop.window_steps):
         raise InputError(file, "a step of the window without a row", f"rows below {count:,}")
     _check_steps(loop, file)
@@ -182,6 +189,8 @@ def _check_family(family: GraphFamily, costed: set[str], file: Path) -> None:
 def _check_columns(steps: LoopSteps, file: Path) -> int:
     """Return the number of rows, or reject columns of different lengths."""
     lengths = {name: len(getattr(steps, name)) for name in steps.__struct_fields__}
+    if not steps.requests:
+        del lengths["requests"]
     if len(set(lengths.values())) != 1:
         found = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
         raise InputError(file, f"columns of different lengths ({found})", "columns of equal length")
@@ -248,3 +257,30 @@ def check_parallel(plan: ParallelPlan, _graphs: tuple[CapturedGraph, ...], file:
         raise InputError(
             file, "a storage created by a missing operator", f"one of {count:,} operators"
         )
+
+
+def check_ledger(ledger: Ledger, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
+    """Reject samples out of order, memory that does not add up, and states without samples.
+
+    Graphs without files are allowed: captures may fail.
+    """
+    for before, after in pairwise(ledger.samples):
+        if after.time_ns < before.time_ns:
+            raise InputError(file, f"a sample at {after.time_ns:,} ns", "samples in order")
+    for sample in ledger.samples:
+        if sample.pool_bytes > sample.reserved_bytes:
+            raise InputError(
+                file,
+                f"private pools of {sample.pool_bytes:,} bytes",
+                f"at most the reserved {sample.reserved_bytes:,}",
+            )
+    for span in ledger.spans:
+        if span.end_ns < span.begin_ns:
+            raise InputError(
+                file, f"a span that ends at {span.end_ns:,} ns", "an end after its start"
+            )
+    for state in ledger.states:
+        if state.sample >= len(ledger.samples):
+            raise InputError(
+                file, f"sample {state.sample}", f"one of {len(ledger.samples)} samples"
+            )

@@ -32,6 +32,7 @@ from graphviz_dash.model.run import (
 from graphviz_dash.model.trace import Trace
 
 IMPORTED_FACTORY: Final = "imported"
+_SEPARATION: Final = "the events of one process in a merged trace"
 
 
 def _get_main_part(group: SourceGroup) -> SourcePart | None:
@@ -103,7 +104,7 @@ def iter_sources(group: SourceGroup) -> Iterator[Source]:
             kind.value,
             size,
             compute_sha256(part.source),
-            get_reading_method(kind),
+            get_reading_method(kind) or (_SEPARATION if part.content.label else None),
         )
 
 

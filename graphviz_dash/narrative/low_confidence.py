@@ -2,45 +2,14 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
-from typing import TYPE_CHECKING, Final
+import string
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.metrics.low_confidence import (
-    BusyAboveClean,
-    CaptureProblem,
-    Drift,
-    EnvironmentMismatch,
-    FewIterations,
-    FewRecordedSteps,
-    FewTracedSteps,
-    ForeignSteps,
-    GraphSource,
-    LargeRemainder,
-    LowConfidence,
-    MuchCommunication,
-    NoDifference,
-    NoGpuWork,
-    NoSteps,
-    ParameterMismatch,
-    PassMismatch,
-    SeveralDevices,
-    StrongObserver,
-    TraceDefect,
-    UnevenSteps,
-    UnknownGraphs,
-    UnsupportedClaims,
-    WhileLoops,
-    WideSpread,
-    WorkloadMismatch,
-)
-from graphviz_dash.analysis.metrics.machine_state import (
-    BusyHost,
-    HostMismatch,
-    ProcessVariance,
-    SlowGpu,
-)
+from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode
+from graphviz_dash.analysis.metrics.low_confidence import GraphSource
 from graphviz_dash.analysis.metrics.thresholds import FEW_ITERATIONS, FEW_STEPS
 from graphviz_dash.units import (
     format_count,
@@ -53,6 +22,10 @@ from graphviz_dash.units import (
 if TYPE_CHECKING:
     from graphviz_dash.model.run import WorkloadInfo
 
+Values: TypeAlias = Mapping[str, Any]
+Text: TypeAlias = str | Callable[[Values], str]
+"""A template whose fields are values of the caveat, or a function for texts with cases."""
+
 _COLLECT_AGAIN: Final = "Collect again on an idle machine"
 
 _TITLES: Final = {
@@ -60,6 +33,14 @@ _TITLES: Final = {
     "step_interval": "back-to-back interval",
     "speedup": "speedup",
     "speedup_interval": "back-to-back speedup",
+}
+
+_FORMATS: Final[dict[str, Callable[[Any], str]]] = {
+    "title": _TITLES.__getitem__,
+    "ns": format_ns,
+    "percent": format_percent,
+    "ratio": format_ratio,
+    "count": format_count,
 }
 
 
@@ -81,43 +62,41 @@ class Note(Struct, frozen=True):
         return f"{self.text}. {self.advice}".strip()
 
 
-def describe_low_confidence(reasons: tuple[LowConfidence, ...]) -> list[Note]:
+def describe_low_confidence(reasons: tuple[Caveat, ...]) -> list[Note]:
     """Describe the reasons in their order."""
-    return [Note(*_describe_reason(reason), metrics=reason.metrics) for reason in reasons]
+    return [_describe_reason(reason) for reason in reasons]
 
 
-@singledispatch
-def _describe_reason(reason: LowConfidence) -> tuple[str, str, str]:
-    """Return code, text and advice of a reason."""
-    raise NotImplementedError(type(reason).__name__)
+class _Formatter(string.Formatter):
+    """Formats with the names in _FORMATS; ``plural NOUN`` counts."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        kind, _, noun = format_spec.partition(" ")
+        if kind == "plural":
+            return pluralize(value, noun)
+        return _FORMATS[kind](value) if kind in _FORMATS else str(value)
 
 
-@_describe_reason.register
-def _describe_few_recorded_steps(reason: FewRecordedSteps) -> tuple[str, str, str]:
-    return (
-        "few-recorded-steps",
-        f"recorded step: only {reason.count} steps",
-        f"Collect with --skip {max(FEW_STEPS, 50)}.",
+_FORMATTER: Final = _Formatter()
+
+
+def _describe_reason(reason: Caveat) -> Note:
+    code = reason.code
+    text, advice = (
+        part(reason.values) if callable(part) else _FORMATTER.vformat(part, (), reason.values)
+        for part in _TEXTS[code]
     )
+    name = code.value
+    if code is CaveatCode.TRACE_DEFECT:
+        name = f"trace-{reason.values['problem'].code}"
+    elif code is CaveatCode.PARAMETERS:
+        name = CaveatCode.WORKLOAD.value
+    return Note(name, text, advice, reason.metrics)
 
 
-@_describe_reason.register
-def _describe_uneven_steps(reason: UnevenSteps) -> tuple[str, str, str]:
-    return (
-        "uneven-steps",
-        f"recorded step: a mean, with {format_count(reason.long_count)} of "
-        f"{pluralize(reason.count, 'step')} making up {format_percent(reason.share)}; the "
-        "median is "
-        f"{format_ns(reason.median_ns)}, and {format_ns(reason.traced_ns)} under the profiler",
-        "If the long steps belong to start-up (each new size prepares its kernels), collect "
-        "with a larger --skip.",
-    )
-
-
-@_describe_reason.register
-def _describe_capture_problem(reason: CaptureProblem) -> tuple[str, str, str]:
-    location = f" at {reason.location}" if reason.location else ""
-    return "capture-problem", f"{reason.graph}{location}: {reason.problem}", ""
+def _describe_capture_problem(values: Values) -> str:
+    location = f" at {values['location']}" if values["location"] else ""
+    return f"{values['graph']}{location}: {values['problem']}"
 
 
 _UNSEEN_ORIGINS: Final = {
@@ -133,136 +112,35 @@ _UNSEEN_ADVICE: Final = {
 }
 
 
-@_describe_reason.register
-def _describe_unseen_graphs(reason: UnknownGraphs) -> tuple[str, str, str]:
-    share = reason.time_share
+def _describe_unseen_graphs(values: Values) -> str:
+    share = values["time_share"]
     return (
-        "unseen-graphs",
-        f"{format_count(reason.count)} of {format_count(reason.launches)} graph launches in the "
-        f"trace{'' if share is None else f', {format_percent(share)} of its GPU time,'} belong to "
-        f"graphs {_UNSEEN_ORIGINS[reason.source]}: only their times are known",
-        _UNSEEN_ADVICE.get(reason.source, ""),
+        f"{format_count(values['count'])} of {format_count(values['launches'])} graph launches in "
+        f"the trace{'' if share is None else f', {format_percent(share)} of its GPU time,'} belong "
+        f"to graphs {_UNSEEN_ORIGINS[values['source']]}: only their times are known"
     )
 
 
-@_describe_reason.register
-def _describe_few_iterations(reason: FewIterations) -> tuple[str, str, str]:
-    return (
-        "few-iterations",
-        f"{_TITLES[reason.metric]}: only {reason.count} iterations",
-        f"Collect with --iterations {max(200, FEW_ITERATIONS)}.",
+def _describe_clocks(values: Values) -> str:
+    lowest, highest = format_count(values["lowest"]), format_count(values["highest"])
+    clocks = f"{lowest} MHz" if lowest == highest else f"{lowest} to {highest} MHz"
+    cause = (
+        f"was throttled ({', '.join(values['causes'])})"
+        if values["causes"]
+        else "differed between processes"
     )
+    return f"the GPU clock {cause}: {clocks} of {format_count(values['maximum'])} MHz"
 
 
-@_describe_reason.register
-def _describe_drift(reason: Drift) -> tuple[str, str, str]:
-    return (
-        "drift",
-        f"{_TITLES[reason.metric]}: the first half's median is "
-        f"{format_ns(reason.first_ns)}, the second's {format_ns(reason.second_ns)}",
-        "The machine changed during the measurement or was still warming up: collect "
-        f"again with --warmup {reason.warmup * 4}.",
-    )
-
-
-@_describe_reason.register
-def _describe_busy_host(reason: BusyHost) -> tuple[str, str, str]:
-    loop = reason.loop
-    return (
-        "busy-host",
-        "the host was busy: a fixed Python loop run next to "
-        f"{pluralize(loop.processes, 'process')} "
-        f"took {format_ratio(loop.slowdown)} its fastest time",
-        f"Eager launch times are inflated equally. {_COLLECT_AGAIN}.",
-    )
-
-
-@_describe_reason.register
-def _describe_host_mismatch(reason: HostMismatch) -> tuple[str, str, str]:
-    return (
-        "unlike-hosts",
-        "the host's processor was slower: a fixed Python loop took "
-        f"{format_ns(reason.run_ns)} here and {format_ns(reason.baseline_ns)} next to "
-        f"{reason.baseline}",
-        f"{_COLLECT_AGAIN}, all modes with one command, which interleaves them.",
-    )
-
-
-@_describe_reason.register
-def _describe_process_variance(reason: ProcessVariance) -> tuple[str, str, str]:
-    medians = ", ".join(map(format_ns, reason.medians))
-    return (
-        "unlike-processes",
-        f"{_TITLES[reason.metric]}: its processes have medians of {medians}",
-        f"The interval includes this variation; {_COLLECT_AGAIN.lower()} for a narrower interval.",
-    )
-
-
-@_describe_reason.register
-def _describe_slow_gpu(reason: SlowGpu) -> tuple[str, str, str]:
-    clocks = f"{format_count(reason.lowest_mhz)} MHz"
-    if reason.highest_mhz != reason.lowest_mhz:
-        clocks = f"{format_count(reason.lowest_mhz)} to {format_count(reason.highest_mhz)} MHz"
-    range_text = f"{clocks} of {format_count(reason.maximum_mhz)} MHz"
-    if not reason.causes:
-        text = f"the GPU clock differed between processes: {range_text}"
-        return (
-            "unlike-clocks",
-            text,
-            "Lock the clock (nvidia-smi --lock-gpu-clocks) to compare runs.",
-        )
-    text = f"the GPU clock was throttled ({', '.join(reason.causes)}): {range_text}"
-    return "slow-gpu", text, "Kernels run slower than at this GPU's maximum clock."
-
-
-@_describe_reason.register
-def _describe_wide_spread(reason: WideSpread) -> tuple[str, str, str]:
-    low, high = reason.spread.low, reason.spread.high
-    return (
-        "wide-spread",
-        f"{_TITLES[reason.metric]}: p25 to p75 is {format_percent(reason.relative)} of the "
-        f"median ({format_ns(low)} to {format_ns(high)}, {reason.spread.samples} "
-        "iterations)",
-        f"{_COLLECT_AGAIN}; --iterations {reason.iterations * 4} narrows the interval.",
-    )
-
-
-@_describe_reason.register
-def _describe_no_difference(reason: NoDifference) -> tuple[str, str, str]:
-    figure, spread = reason.figure, reason.figure.spread
-    ends = f"{format_ratio(spread.low)} to {format_ratio(spread.high)}" if spread else ""
-    return (
-        "no-difference",
-        f"{_TITLES[figure.metric.id]}: {figure.text} with a 95% interval of {ends}, which "
-        "includes 1: no significant difference",
-        "More iterations narrow the interval.",
-    )
-
-
-@_describe_reason.register
-def _describe_large_remainder(reason: LargeRemainder) -> tuple[str, str, str]:
-    return (
-        "large-remainder",
-        f"the traced passes do not explain {format_ns(reason.ns)} of the difference, "
-        f"{format_percent(reason.fraction)} of the baseline's step",
-        f"The two passes behaved differently: {_COLLECT_AGAIN.lower()}.",
-    )
-
-
-@_describe_reason.register
-def _describe_no_gpu_work(reason: NoGpuWork) -> tuple[str, str, str]:
-    return "no-gpu-work", reason.missing.reason, ""
-
-
-@_describe_reason.register
-def _describe_no_steps(reason: NoSteps) -> tuple[str, str, str]:
-    totals = reason.full_step
+def _describe_total(values: Values) -> str:
+    totals = values["step"]
+    text = "the trace marks no steps, so there are no per-step figures"
     if not len(totals.gpu_rows):
-        return "no-steps", "the trace marks no steps, so there are no per-step figures", ""
+        return text
     copies = f"{totals.copies:,} {'copy' if totals.copies == 1 else 'copies'}"
-    text = (
-        "the trace marks no steps, so there are no per-step figures. In total: "
-        f"{pluralize(totals.kernels, 'kernel')}, {copies}, {pluralize(totals.sets, 'set')}"
+    text += (
+        f". In total: {pluralize(totals.kernels, 'kernel')}, {copies}, "
+        f"{pluralize(totals.sets, 'set')}"
     )
     if totals.whole_graphs:
         text += f", {pluralize(totals.whole_graphs, 'graph')} traced as a whole"
@@ -274,138 +152,164 @@ def _describe_no_steps(reason: NoSteps) -> tuple[str, str, str]:
             f" in {format_ns(totals.duration_ns)}, with the GPU busy for "
             f"{format_ns(totals.busy_ns)} ({format_percent(totals.busy_ns / totals.duration_ns)})"
         )
-    return "no-steps", text, ""
+    return text
 
 
-@_describe_reason.register
-def _describe_several_devices(reason: SeveralDevices) -> tuple[str, str, str]:
+def _describe_several_devices(values: Values) -> str:
     devices = ", ".join(
         f"{format_count(round(work.kernels))} kernels on GPU {work.device} "
         f"(busy {format_percent(work.busy_share)})"
-        for work in reason.devices
+        for work in values["devices"]
     )
-    text = f"each step runs on {len(reason.devices):,} GPUs, and figures cover all: {devices}"
-    return "several-gpus", text, ""
+    return f"each step runs on {len(values['devices']):,} GPUs, and figures cover all: {devices}"
 
 
-@_describe_reason.register
-def _describe_foreign_steps(reason: ForeignSteps) -> tuple[str, str, str]:
-    text = f"steps are separated by {reason.method.value}, which may end without synchronisation"
-    return "profiler-steps", text, ""
+def _describe_trace_defect(values: Values) -> str:
+    prefix = f"{values['trace']}: " if values["trace"] else ""
+    return f"{prefix}{values['problem'].text.rstrip('.')}"
 
 
-@_describe_reason.register
-def _describe_few_traced_steps(reason: FewTracedSteps) -> tuple[str, str, str]:
-    return (
-        "few-traced-steps",
-        f"traced pass: only {pluralize(reason.count, 'step')}",
-        "" if reason.imported else "Collect with --traced-iterations 20.",
-    )
-
-
-@_describe_reason.register
-def _describe_strong_observer(reason: StrongObserver) -> tuple[str, str, str]:
-    return (
-        "observer",
-        f"a step under the profiler took {format_ratio(reason.ratio)} its clean time",
-        "Read gaps and launch times in the timeline with care; kernel durations are "
-        "less distorted.",
-    )
-
-
-@_describe_reason.register
-def _describe_pass_mismatch(reason: PassMismatch) -> tuple[str, str, str]:
-    return (
-        "passes-unlike",
-        f"a step under the profiler took only {format_ratio(reason.ratio)} its clean time: "
-        "the two passes behaved differently",
-        f"{_COLLECT_AGAIN}; until then, do not compare the two passes.",
-    )
-
-
-@_describe_reason.register
-def _describe_busy_above_clean(reason: BusyAboveClean) -> tuple[str, str, str]:
-    return (
-        "busy-above-clean",
-        f"GPU busy time of the traced pass is {format_percent(reason.fraction)} of the "
-        "clean step time: kernels ran slower under the profiler"
-        + (", or waited longer for other ranks" if reason.is_rank else ""),
-        "",
-    )
-
-
-@_describe_reason.register
-def _describe_trace_defect(reason: TraceDefect) -> tuple[str, str, str]:
-    prefix = f"{reason.trace}: " if reason.trace else ""
-    text = f"{prefix}{reason.problem.text.rstrip('.')}"
-    return f"trace-{reason.problem.code}", text, ""
-
-
-@_describe_reason.register
-def _describe_while_loops(reason: WhileLoops) -> tuple[str, str, str]:
-    return (
-        "loops",
-        f"{pluralize(reason.nodes, 'While node')}: the profiler shows only the last iteration of "
-        "each launch, so counts and times of GPU work exclude the other iterations",
-        "Step times of the clean pass include all iterations.",
-    )
-
-
-@_describe_reason.register
-def _describe_unsupported(reason: UnsupportedClaims) -> tuple[str, str, str]:
-    claims = ", ".join(claim.value for claim in reason.claims)
-    return "trace-integrity", f"{reason.missing.reason}. Not supported: {claims}", ""
-
-
-@_describe_reason.register
-def _describe_much_communication(reason: MuchCommunication) -> tuple[str, str, str]:
-    return (
-        "communication",
-        f"{format_percent(reason.share)} of its GPU busy time is communication, which may "
-        "only be waiting for other ranks",
-        "Comparing all ranks separates waiting from transfer.",
-    )
-
-
-@_describe_reason.register
-def _describe_other_environment(reason: EnvironmentMismatch) -> tuple[str, str, str]:
-    return (
-        "environment",
-        f"{reason.component} is {reason.run_value or 'unknown'} here and "
-        f"{reason.baseline_value or 'unknown'} in {reason.baseline}",
-        "Collect both modes on one machine with one set of software.",
-    )
-
-
-@_describe_reason.register
-def _describe_other_workload(reason: WorkloadMismatch) -> tuple[str, str, str]:
-    return (
-        "workload",
-        (
-            f"this is {_format_workload(reason.run_workload)}, {reason.baseline} is "
-            f"{_format_workload(reason.baseline_workload)}"
-        ),
-        "Compare runs of one workload.",
-    )
-
-
-@_describe_reason.register
-def _describe_other_parameters(reason: ParameterMismatch) -> tuple[str, str, str]:
-    different = [
-        (
-            f"{name} is {_format_parameter(own)} here and {_format_parameter(other)} in "
-            f"{reason.baseline}"
-        )
-        for name, own, other in reason.differing
-    ]
-    advice = "Compare runs with the same parameters (--set)."
-    return "workload", ", ".join(different), advice
-
-
-def _format_parameter(parameter: object) -> str:
-    return "absent" if parameter is None else str(parameter)
+def _describe_other_workload(values: Values) -> str:
+    baseline = f"{values['baseline']} is {_format_workload(values['baseline_work'])}"
+    return f"this is {_format_workload(values['work'])}, {baseline}"
 
 
 def _format_workload(work: WorkloadInfo) -> str:
     seed = "an unrecorded seed" if work.seed is None else f"seed {work.seed}"
     return f"{work.factory} with {seed}"
+
+
+def _describe_other_parameters(values: Values) -> str:
+    return ", ".join(
+        f"{name} is {'absent' if value is None else value} here and "
+        f"{'absent' if other is None else other} in {values['baseline']}"
+        for name, value, other in values["rows"]
+    )
+
+
+_TEXTS: Final[dict[CaveatCode, tuple[Text, Text]]] = {
+    CaveatCode.FEW_RECORDED_STEPS: (
+        "recorded step: only {count} steps",
+        f"Collect with --skip {max(FEW_STEPS, 50)}.",
+    ),
+    CaveatCode.UNEVEN_STEPS: (
+        "recorded step: a mean, with {long_count:count} of {count:plural step} making up "
+        "{share:percent}; the median is {median:ns}, and {traced:ns} under the profiler",
+        "If the long steps belong to start-up (each new size prepares its kernels), collect "
+        "with a larger --skip.",
+    ),
+    CaveatCode.CAPTURE_PROBLEM: (_describe_capture_problem, ""),
+    CaveatCode.UNKNOWN_GRAPHS: (
+        _describe_unseen_graphs,
+        lambda values: _UNSEEN_ADVICE.get(values["source"], ""),
+    ),
+    CaveatCode.FEW_ITERATIONS: (
+        "{metric:title}: only {count} iterations",
+        f"Collect with --iterations {max(200, FEW_ITERATIONS)}.",
+    ),
+    CaveatCode.DRIFT: (
+        "{metric:title}: the first half's median is {first:ns}, the second's {second:ns}",
+        lambda values: (
+            "The machine changed during the measurement or was still warming up: "
+            f"collect again with --warmup {values['warmup'] * 4}."
+        ),
+    ),
+    CaveatCode.BUSY_HOST: (
+        "the host was busy: a fixed Python loop run next to {loop.processes:plural process} took "
+        "{loop.slowdown:ratio} its fastest time",
+        f"Eager launch times are inflated equally. {_COLLECT_AGAIN}.",
+    ),
+    CaveatCode.HOST_MISMATCH: (
+        "the host's processor was slower: a fixed Python loop took {run_ns:ns} here and "
+        "{baseline_ns:ns} next to {baseline}",
+        f"{_COLLECT_AGAIN}, all modes with one command, which interleaves them.",
+    ),
+    CaveatCode.PROCESS_VARIANCE: (
+        lambda values: (
+            f"{_TITLES[values['metric']]}: its processes have medians of "
+            + ", ".join(map(format_ns, values["medians"]))
+        ),
+        f"The interval includes this variation; {_COLLECT_AGAIN.lower()} for a narrower interval.",
+    ),
+    CaveatCode.CLOCK_VARIANCE: (
+        _describe_clocks,
+        "Lock the clock (nvidia-smi --lock-gpu-clocks) to compare runs.",
+    ),
+    CaveatCode.SLOW_GPU: (
+        _describe_clocks,
+        "Kernels run slower than at this GPU's maximum clock.",
+    ),
+    CaveatCode.WIDE_SPREAD: (
+        "{metric:title}: p25 to p75 is {share:percent} of the median ({spread.low:ns} to "
+        "{spread.high:ns}, {spread.samples} iterations)",
+        lambda values: (
+            f"{_COLLECT_AGAIN}; --iterations {values['iterations'] * 4} narrows the interval."
+        ),
+    ),
+    CaveatCode.NO_DIFFERENCE: (
+        "{metric:title}: {value} with a 95% interval of {spread.low:ratio} to {spread.high:ratio}, "
+        "which includes 1: no significant difference",
+        "More iterations narrow the interval.",
+    ),
+    CaveatCode.LARGE_REMAINDER: (
+        "the traced passes do not explain {ns:ns} of the difference, {share:percent} of the "
+        "baseline's step",
+        f"The two passes behaved differently: {_COLLECT_AGAIN.lower()}.",
+    ),
+    CaveatCode.NO_GPU_WORK: ("{reason}", ""),
+    CaveatCode.NO_STEPS: (_describe_total, ""),
+    CaveatCode.SEVERAL_GPUS: (_describe_several_devices, ""),
+    CaveatCode.FOREIGN_STEPS: (
+        "steps are separated by {method}, which may end without synchronisation",
+        "",
+    ),
+    CaveatCode.FEW_TRACED_STEPS: (
+        "traced pass: only {count:plural step}",
+        lambda values: "" if values["imported"] else "Collect with --traced-iterations 20.",
+    ),
+    CaveatCode.OBSERVER: (
+        "a step under the profiler took {ratio:ratio} its clean time",
+        "Read gaps and launch times in the timeline with care; kernel durations are less "
+        "distorted.",
+    ),
+    CaveatCode.PASS_MISMATCH: (
+        "a step under the profiler took only {ratio:ratio} its clean time: the two passes behaved "
+        "differently",
+        f"{_COLLECT_AGAIN}; until then, do not compare the two passes.",
+    ),
+    CaveatCode.BUSY_ABOVE_CLEAN: (
+        lambda values: (
+            f"GPU busy time of the traced pass is {format_percent(values['share'])} of "
+            "the clean step time: kernels ran slower under the profiler"
+            + (", or waited longer for other ranks" if values["is_rank"] else "")
+        ),
+        "",
+    ),
+    CaveatCode.TRACE_DEFECT: (_describe_trace_defect, ""),
+    CaveatCode.WHILE_LOOPS: (
+        "{nodes:plural While node}: the profiler shows only the last iteration of each launch, so "
+        "counts and times of GPU work exclude the other iterations",
+        "Step times of the clean pass include all iterations.",
+    ),
+    CaveatCode.UNSUPPORTED_CLAIMS: (
+        lambda values: f"{values['reason']}. Not supported: {', '.join(values['claims'])}",
+        "",
+    ),
+    CaveatCode.COMMUNICATION: (
+        "{share:percent} of its GPU busy time is communication, which may only be waiting for "
+        "other ranks",
+        "Comparing all ranks separates waiting from transfer.",
+    ),
+    CaveatCode.ENVIRONMENT: (
+        lambda values: (
+            f"{values['component']} is {values['value'] or 'unknown'} here and "
+            f"{values['baseline_value'] or 'unknown'} in {values['baseline']}"
+        ),
+        "Collect both modes on one machine with one set of software.",
+    ),
+    CaveatCode.WORKLOAD: (_describe_other_workload, "Compare runs of one workload."),
+    CaveatCode.PARAMETERS: (
+        _describe_other_parameters,
+        "Compare runs with the same parameters (--set).",
+    ),
+}

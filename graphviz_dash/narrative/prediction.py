@@ -15,6 +15,7 @@ from graphviz_dash.analysis.prediction.capture_blockers import (
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
 from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime
 from graphviz_dash.analysis.prediction.predict import (
+    CAPTURE,
     EagerSide,
     NotChecked,
     Prediction,
@@ -255,7 +256,13 @@ def format_blocker_certainty(blocker: Blocker) -> str:
 def format_one_off_cost(prediction: Prediction) -> str:
     """Format the one-time cost of the graph with its parts."""
     parts = ", ".join(f"{name} {format_ns(round(ns))}" for name, ns in prediction.one_off)
-    return f"about {format_ns(round(prediction.one_off_ns))}: {parts}"
+    total = format_ns(round(prediction.one_off_ns))
+    if all(name != CAPTURE for name, _ in prediction.one_off):
+        return (
+            f"at least {total}: {parts}; the cost of the capture is unknown because the trace "
+            "shows no launches"
+        )
+    return f"about {total}: {parts}"
 
 
 _GAPS: Final = {
@@ -349,6 +356,22 @@ def list_unchecked(prediction: Prediction) -> tuple[str, ...]:
 def list_warnings(prediction: Prediction) -> tuple[str, ...]:
     """List the caveats of the prediction, one line each."""
     return tuple(_format_warning(prediction, warning) for warning in prediction.warnings)
+
+
+_PARTIAL_BASIS: Final = (
+    PredictionWarning.INCOMPLETE_TRACE,
+    PredictionWarning.LOST_RECORDS,
+    PredictionWarning.GRAPHED_SHARE,
+)
+
+
+def list_partial_bases(prediction: Prediction) -> tuple[str, ...]:
+    """List the caveats of a prediction that covers only a part of the trace or of its work."""
+    return tuple(
+        _format_warning(prediction, warning)
+        for warning in prediction.warnings
+        if warning in _PARTIAL_BASIS
+    )
 
 
 def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:

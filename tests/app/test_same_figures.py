@@ -1,35 +1,46 @@
-"""Every fact has one value: figures that several surfaces show, compared for all samples and for
-pairs of runs of different experiments."""
+"""Every fact has one value: figures that several surfaces show, compared for all samples, for pairs
+of runs of different experiments, and for imported traces."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections import defaultdict
-from html import unescape
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click import Command
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.loop.family_report import has_many_graphs
+from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.analysis.metrics.registry import METRICS
-from graphviz_dash.analysis.ranks.ranks import compare_ranks
+from graphviz_dash.analysis.ranks.ranks import ModeRanks, compare_ranks
+from graphviz_dash.app.compare.command import compare_command
 from graphviz_dash.app.compare.documents.comparison import build_comparison_document
-from graphviz_dash.app.compare.page.metrics_table import format_metrics
+from graphviz_dash.app.compare.show_command import show
+from graphviz_dash.app.compare.text.comparison import print_comparison, print_comparison_summary
+from graphviz_dash.app.overview.experiment_card import build_card
 from graphviz_dash.app.report.report import render_report
-from graphviz_dash.features.memory.comparison import compare_memory
-from graphviz_dash.features.memory.document import build_memory_document
-from graphviz_dash.features.memory.narrative import describe_memory_cost
-from graphviz_dash.features.torch_compile.analysis.report import build_compile_report
-from graphviz_dash.ingest.load import load_pair
+from graphviz_dash.features.ladder.command import ladder_command
+from graphviz_dash.features.memory.command import memory_command
+from graphviz_dash.features.prediction.command import predict_command
+from graphviz_dash.features.ranks.fleet_command import fleet_command
+from graphviz_dash.features.torch_compile.analysis.report import has_compile_report
+from graphviz_dash.features.torch_compile.command import compile_command
+from graphviz_dash.importers.bundles import import_files
+from graphviz_dash.ingest.load import load_experiment, load_pair
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.answer import build_run_answer, format_answer, format_parts
+from graphviz_dash.narrative.answer import build_answer, build_run_answer, format_answer
 from graphviz_dash.narrative.headline import describe_run
-from graphviz_dash.narrative.summary import build_summary_tiles
-from graphviz_dash.ui.page.widgets import format_changes, format_hero
+from graphviz_dash.narrative.memory_change import list_memory_changes
+from graphviz_dash.ui.state.catalogue import format_pair_name
+from tests.app.surfaces import SIGNED, Figures, Table, print_tables, read_markup
 from tests.narrative.test_answer_properties import NAMES
 from tests.samples import SAMPLES, compared_sample
+from tests.ui.views.apptests import LookIn, markup, shown
 
 PAIRS = (
     ("mlp-train/graph", "all-nodes/graph"),
@@ -38,31 +49,39 @@ PAIRS = (
     ("compile-mends/mended-0", "compile-mends/mended-3"),
     ("gpt-wide/eager", "gpt-wide/partial"),
 )
-SIGNED = ("peak_reserved_change", "device_memory_change", "iterate_reserved_change")
+TRACES = (
+    "fork-join/eager",
+    "fork-join/graph",
+    "mlp-train/compile",
+    "recorded-resnet/eager",
+    "tp-transformer/graph-rank0",
+)
 SIZE = r"([+-][\d.,]+ [KMG]?i?B|unchanged)"
-
-
-class Figures:
-    """Texts of each fact, by run, fact and surface."""
-
-    def __init__(self) -> None:
-        self.texts: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
-
-    def add(self, run: str, fact: str, surface: str, text: str | None) -> None:
-        if text:
-            self.texts[run, fact][surface] = text
-
-    def find(self, run: str, fact: str, surface: str, pattern: str, text: str) -> None:
-        if match := re.search(pattern, text):
-            self.add(run, fact, surface, match[1])
-
-    @property
-    def compared(self) -> int:
-        return sum(len(texts) for texts in self.texts.values() if len(texts) > 1)
-
-    @property
-    def disagreements(self) -> dict[tuple[str, str], dict[str, str]]:
-        return {key: texts for key, texts in self.texts.items() if len(set(texts.values())) > 1}
+TIME = r"([\d.,]+ [nµm]?s)"
+STEADY = ("device_memory_change", "iterate_reserved_change")
+CAUSES = {
+    "launch gaps": "gaps_removed",
+    "kernels": "kernel_change",
+    "memcpy and memset": "copy_change",
+    "overlap": "overlap_change",
+    "synchronisation": "synchronisation_removed",
+    "waiting for ranks": "rank_wait_removed",
+    "remainder": "remainder",
+}
+MEMORY_ROWS = {
+    MemoryPart.ACTIVATIONS.value: "activation_memory",
+    MemoryPart.EXCLUSIVE.value: "pool_exclusive",
+    MemoryPart.SHARED.value: "pool_shared",
+    MemoryPart.UNUSED.value: "pool_unused",
+    MemoryPart.WORKSPACES.value: "workspace_memory",
+    MemoryPart.OUTSIDE.value: "outside_allocator",
+    "reserved": "iterate_reserved",
+    "device memory": "device_memory",
+    "prepare": "prepare_peak",
+    "after capture": "prepare_peak",
+}
+ALWAYS = {"json", "card", "compare page", "report", "compare", "compare --all"}
+"""Surfaces that each experiment has."""
 
 
 def show_change(value: float | None, metric: str) -> str | None:
@@ -74,159 +93,385 @@ def show_change(value: float | None, metric: str) -> str | None:
     return text
 
 
-def collect_figures(result: Comparison) -> Figures:
-    figures = Figures()
-    kernels = build_kernel_table(result.experiment, result.baseline)
-    ranks = compare_ranks(result.experiment)
-    document = build_comparison_document(result, kernels, ranks)
-    memory = compare_memory(result)
-    report = render_report(result, kernels, {}, ("", "")).decode()
-    for run, written in zip(result.runs, document["runs"], strict=True):
-        for metric, figure in written["metrics"].items():
-            figures.add(run.name, metric, "json", show_change(figure["value"], metric))
-        add_page_metrics(figures, result, run)
-        add_answer(figures, result, run)
-        add_compile_launches(figures, run)
-    add_memory(figures, result)
-    if result.best is not None:
-        add_tiles(figures, result.best.name, "report tiles", read_tiles(report))
-        add_card(figures, result, result.best)
-        answer = build_run_answer(result.best)
-        assert answer is not None
-        assert format_parts(answer.verdict) in unescape(re.sub("<[^>]+>", "", report))
-    assert len(memory.reports) == len(build_memory_document(result.experiment, memory, 1)["runs"])
-    return figures
+class Collector:
+    """Figures of one experiment, from each surface that shows it."""
 
+    def __init__(self, result: Comparison) -> None:
+        self.result = result
+        self.figures = Figures()
+        self.ranks = compare_ranks(result.experiment)
+        self.kernels = build_kernel_table(result.experiment, result.baseline)
+        self.steady = {
+            run.name: next(
+                (item.metric for item in list_memory_changes(run) if item.metric in STEADY), ""
+            )
+            for run in result.runs
+        }
 
-def read_tiles(markup: str) -> dict[str, str]:
-    rows = re.findall(
-        r'<div class="tile"><span>(.*?)</span><b>(.*?)</b><span>.*?</span></div>', markup
-    )
-    return {unescape(label): unescape(re.sub("<[^>]+>", "", value)) for label, value in rows}
+    def find_step(self, run: str | None) -> str:
+        """Return the metric of the step time of ``run``."""
+        recorded = run is not None and self.result[run].run.recording is not None
+        return "recorded_step" if recorded else "step_time"
 
+    def add_comparison(self) -> None:
+        """Add JSON, card, report and the answer of each run."""
+        result, figures = self.result, self.figures
+        document = build_comparison_document(result, self.kernels, self.ranks)
+        for run, written in zip(result.runs, document.runs, strict=True):
+            for metric, figure in written.metrics.items():
+                figures.add(run.name, metric, "json", show_change(figure.value, metric))
+            self.add_answer(run)
+        for mode in document.ranks:
+            for rank in mode.ranks:
+                times = {"step_time": rank.step_time, "launch_cpu_time": rank.launch_cpu_time}
+                for metric, figure in times.items():
+                    value = show_change(figure.value, metric)
+                    figures.add(rank.name, metric, "ranks json", value)
+        report = render_report(result, self.kernels, {}, ("", "")).decode()
+        tables, tiles = read_markup(report)
+        self.add_tables("report", tables)
+        self.add_card()
+        if result.best is not None:
+            self.add_tiles("report tiles", result.best, tiles)
 
-TILES = {
-    "Speedup": "speedup",
-    "Speedup, recorded loop": "recorded_speedup",
-    "Step time, recorded loop": "recorded_step",
-    "Step time": "step_time",
-    "Launch CPU time": "launch_cpu_time",
-    "Break-even replays": "break_even",
-    "Peak memory": "peak_reserved_change",
-}
+    def add_answer(self, run: RunComparison) -> None:
+        answer = build_run_answer(run)
+        if answer is None:
+            return
+        for surface, text in (("answer", format_answer(answer)), ("headline", describe_run(run))):
+            self.add_sentences(surface, run, text)
 
-
-def add_tiles(figures: Figures, run: str, surface: str, tiles: dict[str, str]) -> None:
-    for label, value in tiles.items():
-        if label in TILES:
-            figures.add(run, TILES[label], surface, value)
-        else:
-            assert label == "Steady-state memory"
-            figures.add(run, "steady", surface, value)
-
-
-def add_page_metrics(figures: Figures, result: Comparison, run: RunComparison) -> None:
-    """The tiles and both tables of the Compare page."""
-    tiles = build_summary_tiles(result, run)
-    if run.speedup.value is not None:
-        add_tiles(figures, run.name, "tiles", {tile.label: tile.value for tile in tiles})
-    ids = {metric.title: metric.id for metric in METRICS.values()}
-    tables = re.findall("<table.*?</table>", format_metrics(result, run))
-    for surface, table in zip(("main table", "table"), tables, strict=False):
-        names = re.findall('<th scope="col">(.*?)</th>', table)
-        for title, cells in re.findall(r"<abbr[^>]*>(.*?)</abbr></th>(.*?)</tr>", table):
-            metric = ids[unescape(title).removesuffix(", est.")]
-            texts = [
-                re.search(r'class="num[^"]*"[^>]*>(.*?)<', cell) for cell in cells.split("</td>")
-            ]
-            for name, text in zip(names, texts, strict=False):
-                if text and metric not in SIGNED:
-                    figures.add(unescape(name), metric, surface, unescape(text[1]))
-
-
-def add_answer(figures: Figures, result: Comparison, run: RunComparison) -> None:
-    answer = build_run_answer(run)
-    if answer is None:
-        return
-    recorded = run.run.recording is not None
-    step, speedup = ("recorded_step", "recorded_speedup") if recorded else ("step_time", "speedup")
-    for surface, text in (("answer", format_answer(answer)), ("headline", describe_run(run))):
-        figures.find(run.name, "steady", surface, f"steady-state memory {SIZE}", text)
+    def add_sentences(self, surface: str, run: RunComparison, text: str) -> None:
+        """Add the figures of sentences about ``run``."""
+        figures, step = self.figures, self.find_step(run.name)
+        speedup = "recorded_speedup" if step == "recorded_step" else "speedup"
+        figures.find(run.name, self.steady[run.name], surface, f"steady-state memory {SIZE}", text)
         figures.find(run.name, "peak_reserved_change", surface, f"peak memory {SIZE}", text)
         figures.find(run.name, "break_even", surface, r"paid back after ([\d,]+) replay", text)
         figures.find(run.name, "one_off_cost", surface, r"([\d.,]+ \S+) once", text)
-        figures.find(run.name, step, surface, r"([\d.,]+ [nµm]?s) instead of", text)
+        figures.find(run.name, step, surface, rf"{TIME} instead of", text)
         figures.find(run.name, speedup, surface, r"is ([\d.,]+x) faster", text)
         if run.baseline is not None:
-            pattern = r"instead of ([\d.,]+ [nµm]?s) per step"
+            pattern = rf"instead of {TIME} per step"
             figures.find(run.baseline, step, f"{surface} of {run.name}", pattern, text)
 
+    def add_tables(self, surface: str, tables: list[Table]) -> None:
+        """Add the tables of metrics, causes, ranks and memory among ``tables``."""
+        for table in tables:
+            self.figures.add_metrics(surface, table)
+            if {"rank", "launch CPU"} <= {*table.head}:
+                facts = {"step time": "step_time", "launch CPU": "launch_cpu_time"}
+                self.figures.add_columns(surface, table, facts)
+            if "baseline step" in table.head:
+                self.add_causes(surface, table)
+            if table.head[0] == "run" and {"step", "profiled"} & {*table.head}:
+                self.add_summary(surface, table)
+            if {"reserved", "device memory"} <= {first for first, *_ in table.rows} or [
+                first for first, *_ in table.rows
+            ][-1:] in (["iterations"], ["iterate"]):
+                self.add_memory(surface, table)
 
-def add_memory(figures: Figures, result: Comparison) -> None:
-    memory = compare_memory(result)
-    sentence = describe_memory_cost(memory)
-    document = build_memory_document(result.experiment, memory, 1)
-    for run in document["runs"]:
-        name = run["name"]
-        peak = show_change(run["peak_change"], "peak_reserved_change")
-        figures.add(name, "peak_reserved_change", "memory json", peak)
-        steady = show_change(run["change"], "device_memory_change")
-        figures.add(name, "steady", "memory json", steady)
-    labels = {"Peak memory": "peak_reserved_change", "Steady-state memory": "steady"}
-    for label, fact in labels.items():
-        listed = re.search(rf"{label}: (.*?)\.( [A-Z]|$)", sentence)
-        for entry in listed[1].split(", ") if listed else ():
-            name, text = re.fullmatch(rf"(\S+) {SIZE}( vs .*)?", entry).group(1, 2)  # type: ignore[union-attr]
-            figures.add(name, fact, "memory sentence", text)
+    def add_causes(self, surface: str, table: Table) -> None:
+        """Add an equation: its terms are changes, the metrics savings."""
+        for run, heading, text in table.iterate_cells():
+            if run not in self.steady or not text:
+                continue
+            if heading in CAUSES:
+                saved = text[1:] if text[0] == "-" else f"-{text[1:]}" if text[0] == "+" else text
+                self.figures.add(run, CAUSES[heading], surface, saved)
+            elif heading == "baseline step":
+                self.figures.add(self.result[run].baseline or "", "equation step", surface, text)
+
+    def add_summary(self, surface: str, table: Table) -> None:
+        facts = {
+            "launches": "launches",
+            "in graphs": "graph_time_share",
+            "peak mem.": "peak_reserved_change",
+            "profiled": "traced_step_time",
+        }
+        for run, heading, text in table.iterate_cells():
+            if run not in self.steady:
+                continue
+            step = self.find_step(run)
+            speedup = "recorded_speedup" if step == "recorded_step" else "speedup"
+            metrics = {**facts, "step": step, "speedup": speedup, "steady mem.": self.steady[run]}
+            if heading in metrics:
+                self.figures.add(run, metrics[heading], surface, text)
+
+    def add_memory(self, surface: str, table: Table) -> None:
+        for row in table.rows:
+            name = ""
+            for heading, text in zip(table.head, row, strict=False):
+                name = heading if heading in self.steady else name
+                if heading == name and name:
+                    self.figures.add(name, MEMORY_ROWS.get(row[0], ""), surface, text)
+
+    def add_tiles(self, surface: str, run: RunComparison, tiles: dict[str, str]) -> None:
+        facts = {
+            "Speedup": "speedup",
+            "Speedup, recorded loop": "recorded_speedup",
+            "Step time, recorded loop": "recorded_step",
+            "Step time": "step_time",
+            "Launch CPU time": "launch_cpu_time",
+            "Break-even replays": "break_even",
+            "Peak memory": "peak_reserved_change",
+            "Steady-state memory": self.steady[run.name],
+        }
+        for label, value in tiles.items():
+            if label in facts:
+                self.figures.add(run.name, facts[label], surface, value)
+
+    def add_card(self) -> None:
+        """Add the card of the Overview page: the best run, or the baseline alone."""
+        result = self.result
+        markup = build_card(result, result.experiment, "light").facts_markup
+        facts = dict(re.findall(r'data-fact="(.*?)"><span>.*?</span><b>(.*?)</b>', markup))
+        best = result.best
+        base = best.baseline if best else result.baseline
+        if base is None and len(result.runs) == 1:
+            base = result.runs[0].name
+        for label, fact in (("Launches", "launches"), ("Launch CPU time", "launch_cpu_time")):
+            before, _, after = facts.get(label, "").partition(" → ")
+            self.figures.add(base or "", fact, "card", before)
+            self.figures.add(best.name if best else "", fact, "card", after)
+        big = re.search(r'class="big[^"]*">(.*?)<', markup)
+        times = re.search(rf"{TIME} → {TIME} per step", markup)
+        if best is not None:
+            self.figures.add(best.name, "peak_reserved_change", "card", facts.get("Peak memory"))
+            steady = facts.get("Steady-state memory")
+            self.figures.add(best.name, self.steady[best.name], "card", steady)
+            replays = facts.get("Break-even after", "").removesuffix(" replays")
+            self.figures.add(best.name, "break_even", "card", replays)
+            if big and best.speedup.value and best.speedup.value > 1:
+                self.figures.add(best.name, best.speedup.metric.id, "card", big[1])
+            if times:
+                self.figures.add(best.baseline or "", self.find_step(best.name), "card", times[1])
+                self.figures.add(best.name, self.find_step(best.name), "card", times[2])
+        elif big and result.predicted_run is not None:
+            self.figures.add(result.predicted_run.name, "predicted speedup", "card", big[1])
+        for name, bar in re.findall(rf'aria-label="([^"]+): {TIME} per step', markup):
+            where = result[name].time_by_category
+            is_profiled = not isinstance(where, Missing) and where.profiled
+            fact = "traced_step_time" if is_profiled else self.find_step(name)
+            self.figures.add(name, fact, "card bars", bar)
+        self.figures.surfaces.add("card")
+
+    def add_pages(self, name: str) -> None:
+        """Add the pages of the experiment called ``name`` in the address."""
+        result, figures = self.result, self.figures
+        compare = shown("compare", experiment=name)
+        tables, tiles = read_markup(markup(compare))
+        self.add_tables("compare page", tables)
+        if result.best is not None:
+            self.add_tiles("compare page tiles", result.best, tiles)
+        elif result.predicted_run is not None:
+            figures.add(
+                result.predicted_run.name, "predicted speedup", "compare page", tiles.get("Speedup")
+            )
+        if any(run.run.memory_pass is not None for run in result.runs):
+            page = shown("memory", experiment=name)
+            tables, tiles = read_markup(markup(page))
+            self.add_tables("memory page", tables)
+            for line in re.findall(r'<p class="sentence">(.*?)</p>', markup(page)):
+                self.add_memory_sentence("memory page sentence", line)
+        for mode in self.ranks:
+            tables, _ = read_markup(markup(shown("ranks", experiment=name, mode=mode.name)))
+            self.add_ranks("ranks page", mode, tables)
+        for run in result.runs:
+            if has_compile_report(run.run):
+                page = shown("compile", experiment=name, run=run.name)
+                _, tiles = read_markup(markup(page))
+                self.figures.add(run.name, self.find_step(run.name), "compile page", tiles["Step"])
+                figures.add(run.name, "graph_launches", "compile page", tiles["Graph launches"])
+        if any(run.run.replay_trace is not None for run in result.runs):
+            text = markup(shown("timeline", experiment=name))
+            for run in result.runs:
+                pattern = rf"[:,] {re.escape(run.name)} ([\d.]+x)"
+                figures.find(run.name, "observer_effect", "timeline page", pattern, text)
+
+    def add_memory_sentence(self, surface: str, sentence: str) -> None:
+        labels = (("Peak memory", "peak_reserved_change"), ("Steady-state memory", "steady"))
+        for label, fact in labels:
+            listed = re.search(rf"{label}: (.*?)\.( [A-Z]|$)", sentence)
+            for entry in listed[1].split(", ") if listed else ():
+                found = re.fullmatch(rf"(\S+) {SIZE}( vs .*)?", entry)
+                assert found, entry
+                metric = self.steady[found[1]] if fact == "steady" else fact
+                self.figures.add(found[1], metric, surface, found[2])
+
+    def add_ranks(self, surface: str, mode: ModeRanks, tables: list[Table]) -> None:
+        names = {f"rank {row.rank}": row.name for row in mode.ranks}
+        for table in tables:
+            if "Launch CPU" in table.head:
+                rows = [[names.get(first, first), *cells] for first, *cells in table.rows]
+                facts = {"Step time": "step_time", "Launch CPU": "launch_cpu_time"}
+                self.figures.add_columns(surface, Table(table.head, rows), facts)
+
+    def add_terminal(self) -> None:
+        """Add the output of ``compare``."""
+        arguments = (self.result, self.kernels, self.ranks, (10, 5))
+        output, tables = print_tables(print_comparison, *arguments)
+        self.add_tables("compare --all", tables)
+        self.add_lines("compare --all", output)
+        output, tables = print_tables(print_comparison_summary, self.result)
+        self.add_tables("compare", tables)
+        self.add_lines("compare", output)
+
+    def add_lines(self, surface: str, output: str) -> None:
+        if self.result.best is not None and build_answer(self.result):
+            self.add_sentences(f"{surface} answer", self.result.best, " ".join(output.split()))
+
+    def add_commands(self, folder: Path) -> None:
+        """Add the commands on the experiment in ``folder``."""
+        figures, result = self.figures, self.result
+        _, tables = _invoke(compare_command, str(folder), "--all")
+        self.add_tables("compare --all", tables)
+        for run in result.runs:
+            for options in ((), ("--all",)):
+                _, tables = _invoke(show, str(folder / run.name), *options)
+                surface = " ".join(("show", *options))
+                self.add_tables(surface, tables)
+                figures.surfaces.add(surface)
+            written = json.loads(_invoke(show, str(folder / run.name), "--json")[0])
+            for metric, figure in written["metrics"].items():
+                figures.add(run.name, metric, "show json", show_change(figure["value"], metric))
+            self.add_fleet(folder / run.name, run)
+            if has_compile_report(run.run):
+                self.add_compile_command(folder / run.name, run)
+        if any(run.run.memory_pass is not None for run in result.runs):
+            output, tables = _invoke(memory_command, str(folder))
+            self.add_tables("memory", tables)
+            self.add_memory_sentence("memory sentence", output.splitlines()[0])
+        self.add_prediction(folder)
+        self.add_ladder(folder)
+
+    def add_fleet(self, folder: Path, run: RunComparison) -> None:
+        """Add the step of a fleet of one rank, which is the median of its traced steps."""
+        if run.run.replay_trace is None:
+            return
+        output, _ = _invoke(fleet_command, str(folder))
+        pattern = rf"{TIME} per traced step \(median\)"
+        self.figures.find(run.name, "traced_step_time", "fleet", pattern, output)
+
+    def add_compile_command(self, folder: Path, run: RunComparison) -> None:
+        output, tables = _invoke(compile_command, str(folder), "--all")
+        pattern = r"([\d,]+) graph launch(?:es)? per step"
+        self.figures.find(run.name, "graph_launches", "compile", pattern, output)
+        for table in tables:
+            for first, *cells in table.rows:
+                if first == "step":
+                    is_timed = run[self.find_step(run.name)].value is not None
+                    fact = self.find_step(run.name) if is_timed else "traced_step_time"
+                    self.figures.add(run.name, fact, "compile", cells[0])
+
+    def add_prediction(self, folder: Path) -> None:
+        predicted = self.result.predicted_run
+        if predicted is None or isinstance(predicted.graph_prediction, Missing):
+            return
+        _, tables = _invoke(predict_command, str(folder / predicted.name))
+        cells = {first: second for table in tables for first, second, *_ in table.rows}
+        self.figures.add(predicted.name, "predicted speedup", "predict", cells.get("Speedup"))
+        eager = next((cells[row] for row in cells if row.startswith("Eager step, clean")), None)
+        self.figures.add(predicted.name, "step_time", "predict", eager)
+
+    def add_ladder(self, folder: Path) -> None:
+        """Add both sets of sizes, as the command and the Graphs page show them."""
+        for run in self.result.runs:
+            if not has_many_graphs(run.run.loop):
+                continue
+            output, tables = _invoke(ladder_command, str(folder / run.name))
+            for table in tables:
+                if table.head[:3] == ["", "current", "recommended"]:
+                    for title, heading, text in table.iterate_cells():
+                        fact = f"ladder {title.lower().strip()}, {heading}"
+                        self.figures.add(run.name, fact, "ladder", text)
+            page = markup(shown("graphs", experiment=folder.name, run=run.name))
+            page_tables, tiles = read_markup(page)
+            for table in page_tables:
+                if table.head[:3] == ["", "current", "recommended"]:
+                    for title, heading, text in table.iterate_cells():
+                        fact = f"ladder {title.lower()}, {heading}"
+                        self.figures.add(run.name, fact, "graphs page", text)
+            if len({*re.findall(r"other families: (.*?)\.", output)}) == 0:
+                self.figures.add(run.name, "loop_startup", "graphs page", tiles.get("Startup"))
+            pattern = r"([\d,]+) steps? replayed"
+            for surface, text in (("graphs page", page), ("ladder", output)):
+                self.figures.find(run.name, "steps replayed", surface, pattern, text)
 
 
-def add_card(figures: Figures, result: Comparison, best: RunComparison) -> None:
-    markup = format_changes(result, best)
-    facts = dict(re.findall(r'data-fact="(.*?)"><span>.*?</span><b>(.*?)</b>', markup))
-    figures.add(best.name, "peak_reserved_change", "card", facts.get("Peak memory"))
-    figures.add(best.name, "steady", "card", facts.get("Steady-state memory"))
-    replays = facts.get("Break-even after", "").removesuffix(" replays")
-    figures.add(best.name, "break_even", "card", replays)
-    if "→" in facts.get("Launches", ""):
-        launches = facts["Launches"].split(" → ")
-        figures.add(best.baseline or "", "launches", "card", launches[0].strip("–"))
-        figures.add(best.name, "launches", "card", launches[1].strip("–"))
-    big = re.search(r'class="big[^"]*">(.*?)<', format_hero(best))
-    if big and best.speedup.value and best.speedup.value > 1:
-        figures.add(best.name, best.speedup.metric.id, "card", big[1])
+def _invoke(command: Command, *arguments: str) -> tuple[str, list[Table]]:
+    return print_tables(command.main, [*arguments], standalone_mode=False)
 
 
-def add_compile_launches(figures: Figures, run: RunComparison) -> None:
-    """Compile counts graph launches of the traced steps as Compare does."""
-    report = build_compile_report(run.run)
-    if isinstance(report, Missing) or report.replays is None:
-        return
-    launches = METRICS["graph_launches"].format(report.replays)
-    figures.add(run.name, "graph_launches", "compile", launches)
+def collect_experiment(folder: Path, result: Comparison) -> Figures:
+    """Collect the figures of the experiment in ``folder`` from all surfaces."""
+    collector = Collector(result)
+    collector.add_comparison()
+    collector.add_pages(folder.name)
+    collector.add_terminal()
+    collector.add_commands(folder)
+    return collector.figures
+
+
+@pytest.fixture(scope="module")
+def totals() -> Iterator[dict[str, int]]:
+    """Numbers of compared figures, by experiment; printed at the end."""
+    counts: dict[str, int] = {}
+    yield counts
+    print(f"\n{sum(counts.values())} figures compared: {counts}")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_fact_of_a_sample_has_two_values(name: str) -> None:
-    result = compared_sample(name)
-    figures = collect_figures(result)
+def test_no_fact_of_a_sample_has_two_values(
+    name: str, look_in: LookIn, totals: dict[str, int]
+) -> None:
+    look_in(SAMPLES)
+    figures = collect_experiment(SAMPLES / name, compared_sample(name))
     assert figures.disagreements == {}
-    # A sample without a comparison shows its figures in JSON and tables alone.
-    assert figures.compared >= 10 or result.best is None
+    assert figures.surfaces >= ALWAYS
+    assert figures.compared >= 30
+    totals[name] = figures.compared
 
 
 @pytest.mark.parametrize("paths", PAIRS)
-def test_no_fact_of_a_pair_has_two_values(paths: tuple[str, str]) -> None:
+def test_no_fact_of_a_pair_has_two_values(
+    paths: tuple[str, str], look_in: LookIn, totals: dict[str, int]
+) -> None:
+    look_in(SAMPLES)
     first, second = (Path(SAMPLES / path) for path in paths)
     pair = load_pair((first, second))
-    result = compare_runs(pair, pair.runs[0].name)
-    figures = collect_figures(result)
+    collector = Collector(compare_runs(pair, pair.runs[0].name))
+    collector.add_comparison()
+    collector.add_pages(format_pair_name(*paths))
+    collector.add_terminal()
+    assert collector.figures.disagreements == {}
+    assert collector.figures.surfaces >= ALWAYS
+    assert collector.figures.compared >= 30
+    totals[" and ".join(paths)] = collector.figures.compared
+
+
+@pytest.mark.parametrize("path", TRACES)
+def test_no_fact_of_an_imported_trace_has_two_values(
+    path: str, roots: Path, totals: dict[str, int]
+) -> None:
+    [trace] = [file for file in (SAMPLES / path / "traces").iterdir() if "replay" in file.name]
+    import_files([trace], roots / "imported")
+    result = compare_runs(load_experiment(roots / "imported"))
+    figures = collect_experiment(roots / "imported", result)
     assert figures.disagreements == {}
-    assert figures.compared >= 10 or result.best is None
+    assert figures.surfaces >= ALWAYS
+    assert figures.compared >= 15
+    totals[path] = figures.compared
 
 
-def test_both_memory_changes_stand_together_where_their_signs_differ() -> None:
-    figures = collect_figures(compared_sample("mlp-train"))
-    peak, steady = (figures.texts["compile", fact] for fact in ("peak_reserved_change", "steady"))
+def test_both_memory_changes_stand_together_where_their_signs_differ(look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    collector = Collector(compared_sample("mlp-train"))
+    collector.add_comparison()
+    collector.add_pages("mlp-train")
+    texts = collector.figures.texts
+    peak = texts["compile", "peak_reserved_change"]
+    steady = texts["compile", "device_memory_change"]
     assert set(peak.values()) == {"+36.0 MiB"}
     assert set(steady.values()) == {"-90.0 MiB"}
-    assert peak.keys() & steady.keys() >= {"answer", "headline", "tiles", "memory json"}
+    assert peak.keys() & steady.keys() >= {"answer", "headline", "memory page sentence"}

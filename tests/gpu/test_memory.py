@@ -123,11 +123,13 @@ def test_two_graphs_of_one_pool_share_what_the_first_gave_back() -> None:
     import torch
 
     from collectors.allocator.history import read_segments
+    from collectors.guard import Guard
+    from collectors.ledger.recorder import LedgerRecorder
     from collectors.passes.capture_listener import record_captures
     from collectors.passes.memory import MemoryListener
     from graphviz_dash.model.memory import DEFAULT_POOL
 
-    captures = MemoryListener()
+    captures = MemoryListener(LedgerRecorder(Guard()))
     with record_captures(captures):
         x = torch.zeros(MIB, device="cuda")
         pool = torch.cuda.graph_pool_handle()

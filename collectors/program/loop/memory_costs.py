@@ -8,6 +8,7 @@ import torch
 from cuda.bindings import driver
 
 from collectors.driver.calls import call
+from graphviz_dash.model.memory import DEFAULT_POOL
 
 Pool = tuple[int, int]
 
@@ -19,17 +20,18 @@ class PoolBytes(NamedTuple):
     allocated: int
 
 
-def read_pool_bytes(pool: Pool) -> PoolBytes:
-    """Read the size of ``pool`` from the allocator."""
-    segments = [
-        segment
-        for segment in torch.cuda.memory_snapshot()
-        if tuple(segment.get("segment_pool_id", (0, 0))) == pool
-    ]
-    return PoolBytes(
-        sum(segment["total_size"] for segment in segments),
-        sum(segment["allocated_size"] for segment in segments),
-    )
+def read_pools() -> dict[Pool, PoolBytes]:
+    """Read the sizes of all private pools from the allocator."""
+    pools: dict[Pool, PoolBytes] = {}
+    for segment in torch.cuda.memory_snapshot():
+        pool = convert_pool(segment.get("segment_pool_id"))
+        if pool is not None and pool != DEFAULT_POOL:
+            before = pools.get(pool, PoolBytes(0, 0))
+            pools[pool] = PoolBytes(
+                before.reserved + segment["total_size"],
+                before.allocated + segment["allocated_size"],
+            )
+    return pools
 
 
 def compute_outside_bytes() -> int:

@@ -11,8 +11,8 @@ from msgspec import Struct
 from graphviz_dash.analysis.comparison.break_even import BreakEven
 from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.comparison.verdict import Outcome
+from graphviz_dash.analysis.metrics.caveats import Caveat
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
-from graphviz_dash.analysis.metrics.low_confidence import LowConfidence
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue
 from graphviz_dash.analysis.metrics.run_selection import (
     get_family,
@@ -65,7 +65,7 @@ class RunComparison(Struct, frozen=True, dict=True):
     """Prediction for one graph of the run's eager steps; missing for a run with graphs."""
     integrity: TraceIntegrity | None
     """Completeness of the replay trace; None without a trace."""
-    low_confidence: tuple[LowConfidence, ...]
+    low_confidence: tuple[Caveat, ...]
     """Caveats; those of the headline first."""
 
     @property

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints, get_column
-from graphviz_dash.analysis.metrics.low_confidence import GraphSource, UnknownGraphs
+from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode, make_caveat
+from graphviz_dash.analysis.metrics.low_confidence import GraphSource
 from graphviz_dash.analysis.replays.replays import (
     find_launch_correlations,
     get_identities,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
 
 
-def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> UnknownGraphs | None:
+def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> Caveat | None:
     """Count the traced launches of graphs that are not in ``run``; None if there are none.
 
     For recorded programs, the recorder counted its own launches.
@@ -65,7 +66,13 @@ def find_unseen_graphs(run: Run, match: ReplayMatch | None) -> UnknownGraphs | N
     total_ns = float(durations.sum())
     is_known = count is None or unmatched_count == count
     share = float(durations[unmatched_rows].sum()) / total_ns if is_known and total_ns else None
-    return UnknownGraphs(unmatched_count if count is None else count, launches, share, source)
+    return make_caveat(
+        CaveatCode.UNKNOWN_GRAPHS,
+        count=unmatched_count if count is None else count,
+        launches=launches,
+        time_share=share,
+        source=source,
+    )
 
 
 def _are_whole_graphs(trace: Trace, rows: Ints) -> bool:

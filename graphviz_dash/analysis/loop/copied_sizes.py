@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import link_launches
 from graphviz_dash.model.loop import GraphFamily, ProgramLoop, StepKind
@@ -130,16 +130,19 @@ def _collect_copies(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
     if len({steps.thread[row] for row in rows_by_number.values()}) != 1:
         return {}
     calls, launches, sizes = _collect_calls(trace)
-    called, thread = get_column(trace.runtime, "ts")[calls], get_column(trace.runtime, "tid")[calls]
+    called, thread = get_column(trace.runtime, "ts")[calls], get_threads(trace.runtime)[calls]
     launch_rows = np.flatnonzero(launches)
     copies: dict[int, Ints] = {}
     marks = trace.annotations.filter(trace.annotations["name"].str.starts_with(STEP))
-    for name, start, length, tid in marks.select("name", "ts", "dur", "tid").rows():
+    mark_threads = get_threads(marks).tolist()
+    for (name, start, length), mark_thread in zip(
+        marks.select("name", "ts", "dur").rows(), mark_threads, strict=True
+    ):
         row = rows_by_number.get(int(name.removeprefix(STEP)))
         if row is None:
             continue
         inside = launch_rows[
-            (thread[launch_rows] == tid)
+            (thread[launch_rows] == mark_thread)
             & (called[launch_rows] >= start)
             & (called[launch_rows] <= start + length)
         ]
@@ -150,7 +153,7 @@ def _collect_copies(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
         if len(inside) < segments:
             continue
         first = int(inside[-segments])
-        boundaries = np.flatnonzero((thread[:first] != tid) | launches[:first])
+        boundaries = np.flatnonzero((thread[:first] != mark_thread) | launches[:first])
         copy_range = slice(int(boundaries[-1]) + 1 if len(boundaries) else 0, first)
         copies[row] = sizes[copy_range][sizes[copy_range] != _UNKNOWN]
     return copies
@@ -166,7 +169,7 @@ def _collect_calls(trace: Trace) -> tuple[Ints, Ints, Ints]:
     launching = np.array([call is CallClass.GRAPH_LAUNCH for call in classes], dtype=bool)[codes]
     copying = np.array([call is CallClass.COPY for call in classes], dtype=bool)[codes]
     calls = np.flatnonzero(launching | copying)
-    thread, called = get_column(trace.runtime, "tid")[calls], get_column(trace.runtime, "ts")[calls]
+    thread, called = get_threads(trace.runtime)[calls], get_column(trace.runtime, "ts")[calls]
     calls = calls[np.lexsort((called, thread))]
     sizes = np.full(trace.runtime.height, _UNKNOWN, dtype=np.int64)
     gpu_codes, gpu_names = encode(trace.gpu["name"])

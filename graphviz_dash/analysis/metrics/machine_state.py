@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode, make_caveat
 from graphviz_dash.analysis.metrics.run_metrics import (
     MetricValue,
     get_step_times,
@@ -25,9 +26,6 @@ from graphviz_dash.model.absence import Fact
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
     from graphviz_dash.model.timings import CleanTimings
-
-HOST_METRICS = ("step_time", "launch_cpu_time", "speedup", "step_saving")
-"""Metrics that depend on the host's processors."""
 
 
 class CpuLoop(Struct, frozen=True):
@@ -68,76 +66,28 @@ def compute_machine_metrics(run: Run) -> Iterator[MetricValue]:
         yield make_missing_value("sm_clock", explain_missing(run, fact))
 
 
-class BusyHost(Struct, frozen=True):
-    """The mean time of the fixed CPU loop exceeds its fastest by more than BUSY_HOST.
-
-    Other processes used the host's processors.
-    """
-
-    metrics: ClassVar[tuple[str, ...]] = HOST_METRICS
-    loop: CpuLoop
-
-
-class HostMismatch(Struct, frozen=True):
-    """The CPU loop medians of a run and its baseline differ by more than DRIFT."""
-
-    metrics: ClassVar[tuple[str, ...]] = HOST_METRICS
-    run_ns: float
-    """Median of the run."""
-    baseline_ns: float
-    """Median of the baseline."""
-    baseline: str
-
-
-class ProcessVariance(Struct, frozen=True):
-    """The medians of a run's processes differ by more than DRIFT of the smallest.
-
-    The interval covers this variation; the machine causes it.
-    """
-
-    metric: str
-    medians: tuple[float, ...]
-    """Median of each process in order, in ns."""
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        """The metric of the series."""
-        return (self.metric,)
-
-
-class SlowGpu(Struct, frozen=True):
-    """The GPU clocks were throttled, or differed between processes."""
-
-    metrics: ClassVar[tuple[str, ...]] = ("step_time", "step_interval")
-    causes: tuple[str, ...]
-    """Throttle reasons reported by NVML; empty if only the clocks differ."""
-    lowest_mhz: int
-    """Lowest multiprocessor clock of any process."""
-    highest_mhz: int
-    """Highest multiprocessor clock of any process."""
-    maximum_mhz: int
-
-
-MachineCaveat: TypeAlias = BusyHost | HostMismatch | ProcessVariance | SlowGpu
-
-
-def find_machine_caveats(run: Run, baseline: Run | None) -> Iterator[MachineCaveat]:
+def find_machine_caveats(run: Run, baseline: Run | None) -> Iterator[Caveat]:
     """Find machine effects on the timings of ``run`` that its baseline does not share."""
     if run.clean is None:
         return
     loop = compute_cpu_loop(run)
     other = compute_cpu_loop(baseline) if baseline is not None else None
     if loop is not None and loop.slowdown > BUSY_HOST:
-        yield BusyHost(loop)
+        yield make_caveat(CaveatCode.BUSY_HOST, loop=loop)
     if loop is not None and other is not None and baseline is not None:
         faster, slower = sorted((loop.median_ns, other.median_ns))
         if slower > (1 + DRIFT) * faster:
-            yield HostMismatch(loop.median_ns, other.median_ns, baseline.name)
+            yield make_caveat(
+                CaveatCode.HOST_MISMATCH,
+                run_ns=loop.median_ns,
+                baseline_ns=other.median_ns,
+                baseline=baseline.name,
+            )
     yield from _check_processes(run.clean)
     yield from _check_gpu(run.clean)
 
 
-def _check_processes(clean: CleanTimings) -> Iterator[ProcessVariance]:
+def _check_processes(clean: CleanTimings) -> Iterator[Caveat]:
     if len(clean.processes) < 2:
         return
     series: tuple[tuple[str, Sequence[Sequence[int]]], ...] = (
@@ -147,15 +97,20 @@ def _check_processes(clean: CleanTimings) -> Iterator[ProcessVariance]:
     for metric, processes in series:
         medians = tuple(float(median(times)) for times in processes if times)
         if medians and max(medians) > (1 + DRIFT) * min(medians):
-            yield ProcessVariance(metric, medians)
+            yield make_caveat(CaveatCode.PROCESS_VARIANCE, metric=metric, medians=medians)
 
 
-def _check_gpu(clean: CleanTimings) -> Iterator[SlowGpu]:
+def _check_gpu(clean: CleanTimings) -> Iterator[Caveat]:
     states = [process.gpu for process in clean.processes if process.gpu is not None]
     if not states:
         return
     causes = tuple(dict.fromkeys(cause for state in states for cause in state.slowed_by))
     clocks = [state.sm_mhz for state in states]
     if causes or max(clocks) > MAX_CLOCK_RATIO * min(clocks):
-        maximum = max(state.max_sm_mhz for state in states)
-        yield SlowGpu(causes, min(clocks), max(clocks), maximum)
+        yield make_caveat(
+            CaveatCode.SLOW_GPU if causes else CaveatCode.CLOCK_VARIANCE,
+            causes=causes,
+            lowest=min(clocks),
+            highest=max(clocks),
+            maximum=max(state.max_sm_mhz for state in states),
+        )

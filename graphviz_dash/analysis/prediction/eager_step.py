@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.attribution.captured_launches import find_capture_windows
+from graphviz_dash.analysis.prediction.idle_time import LAUNCHING_NS
 from graphviz_dash.analysis.prediction.stream_order import (
     LaunchedItems,
     StreamCalls,
@@ -101,8 +102,8 @@ class EagerStep(Struct, frozen=True):
     """Median time with at least one running item."""
     work_ns: int
     """Median sum of durations."""
-    launch_cpu_ns: int
-    """Median time from the step's start to the return of its last submitting call."""
+    launch_cpu_ns: int | None
+    """Median CPU time for launching, without longer pauses; None if the trace shows no launches."""
     waits: int
     """Number of stream waits for events."""
     graphed: int
@@ -186,13 +187,23 @@ def _find_matching_steps(
             "records are missing, and no "
             f"{pluralize(integrity.needed_steps, 'complete step')} ran the same work"
         )
-    devices = len(np.unique(get_column(trace.gpu, "device")[matching[0].rows]))
-    if devices > 1:
+    if (devices := _count_step_devices(trace, traced_steps, calls)) > 1:
         return _make_missing_step(
             f"its work runs on {devices:,} GPUs, and a graph is predicted for one: record a step "
             "that uses one GPU, for example with CUDA_VISIBLE_DEVICES"
         )
     return matching
+
+
+def _count_step_devices(trace: Trace, traced_steps: tuple[Step, ...], calls: _Calls) -> int:
+    """Count the GPUs that run work of the steps, including kernels without a launch, whose step is
+    unknown."""
+    device = get_column(trace.gpu, "device")
+    kernels = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
+    in_steps = kernels & (calls.of_row < 0)
+    for step in traced_steps:
+        in_steps[step.gpu_rows] = True
+    return len(np.unique(device[in_steps]))
 
 
 def _make_missing_step(reason: str) -> Missing:
@@ -367,7 +378,7 @@ def _build_typical_step(
         step_ns=int(np.median([read.step.duration_ns for read in reads])),
         busy_ns=int(np.median([read.step.busy_ns for read in reads])),
         work_ns=int(np.median([read.step.work_ns for read in reads])),
-        launch_cpu_ns=int(np.median([_measure_launch_cpu(read, calls) for read in reads])),
+        launch_cpu_ns=_measure_launch_cpu(reads, calls),
         waits=len(between.waits),
         graphed=calls.count_graphed(first),
         integrity=integrity,
@@ -455,9 +466,19 @@ def _measure_overlap(read: _StepWork, counts: Flags) -> Ints:
     return overlap
 
 
-def _measure_launch_cpu(read: _StepWork, calls: _Calls) -> int:
-    linked = read.call[read.call >= 0]
-    return int(calls.end[linked].max()) - read.step.start if len(linked) else read.step.duration_ns
+def _measure_launch_cpu(reads: Sequence[_StepWork], calls: _Calls) -> int | None:
+    """Measure the CPU time until the last launch returns, without pauses before a launch that are
+    longer than launching can be, such as waits for data."""
+    times = []
+    for read in reads:
+        launches = np.unique(read.call[read.call >= 0])
+        if not len(launches):
+            return None
+        begin, end = calls.start[launches], np.maximum.accumulate(calls.end[launches])
+        pauses = np.maximum(begin - np.append(read.step.start, end[:-1]), 0)
+        waited = int(pauses[pauses > LAUNCHING_NS].sum())
+        times.append(int(end[-1]) - read.step.start - waited)
+    return int(np.median(times))
 
 
 def _measure_predecessor_overlap(read: _StepWork) -> Ints:

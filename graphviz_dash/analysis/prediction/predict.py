@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from graphviz_dash.model.timings import CleanTimings
     from graphviz_dash.model.trace import Trace
 
+CAPTURE: Final = "capture"
+"""Name of the capture among the one-off costs."""
 _FEW_STEPS: Final = 3
 
 
@@ -129,7 +131,7 @@ class Prediction(Struct, frozen=True):
     saving_ns: Estimate | Missing
     """Time saved by a replay, with the same interval rules as ``speedup``."""
     one_off: tuple[tuple[str, int], ...]
-    """One-off costs of a graph, by name."""
+    """One-off costs of a graph, by name; without the capture if the trace shows no launches."""
     break_even: Estimate | Missing
     """Break-even number of replays; missing if there is none."""
     recommendation: Recommendation
@@ -246,9 +248,7 @@ def predict_step(
         speedup=speedup if marked else no_steps,
         saving_ns=saving if marked else no_steps,
         one_off=one_off,
-        break_even=_compute_break_even(sum(ns for _, ns in one_off), saving)
-        if marked
-        else no_steps,
+        break_even=_compute_break_even(one_off, saving) if marked else no_steps,
         recommendation=(
             _make_recommendation(eager.value, graphed, blockers)
             if marked
@@ -343,7 +343,8 @@ def _compute_ratio(eager: Estimate, graphed: Estimate) -> Estimate:
 def _estimate_one_off_costs(
     step: EagerStep, calibration: Calibration, clean: CleanTimings | None
 ) -> tuple[tuple[str, int], ...]:
-    """Estimate the one-off costs. A capture runs the step's Python code once without GPU work."""
+    """Estimate the one-off costs. A capture runs the step's Python code once without GPU work; its
+    cost is omitted if the trace does not show the launches."""
     cpu = (
         float(np.median([timing.launch_cpu_ns for timing in clean.steps]))
         if clean is not None and clean.steps
@@ -355,13 +356,19 @@ def _estimate_one_off_costs(
         return round(fit[0] + fit[1] * count)
 
     return (
-        ("capture", line(calibration.capture, cpu)),
+        *([] if cpu is None else [(CAPTURE, line(calibration.capture, cpu))]),
         ("instantiation", line(calibration.instantiate_ns, nodes)),
         ("first launch beyond a step", line(calibration.first_launch_ns, nodes)),
     )
 
 
-def _compute_break_even(cost: float, saving: Estimate) -> Estimate | Missing:
+def _compute_break_even(costs: tuple[tuple[str, int], ...], saving: Estimate) -> Estimate | Missing:
+    if all(name != CAPTURE for name, _ in costs):
+        return Missing(
+            Fact.PREDICTED_BREAK_EVEN,
+            "the trace shows no launches, so the cost of the capture is unknown",
+        )
+    cost = sum(ns for _, ns in costs)
     if saving.value <= 0:
         return Missing(Fact.PREDICTED_BREAK_EVEN, "a replay would save no time")
     replays = max(math.ceil(cost / saving.value), 1)

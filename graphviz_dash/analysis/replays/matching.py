@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -15,11 +16,14 @@ from graphviz_dash.analysis.graph.topology import GraphTopology
 from graphviz_dash.analysis.replays.branches import BranchMatcher
 from graphviz_dash.analysis.sequence_alignment import align
 from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
-from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams
+from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams, NodeKind
 
 BY_ID: Final = "graph node id"
 BY_ORDER: Final = "alignment: order"
 BY_BRANCH: Final = "alignment: branches"
+
+_MAX_PAIR_GAP_NS: Final = 5_000
+"""Maximum gap between the two rows of one copy."""
 
 MAX_GAP_CONFIDENCE: Final = 0.9
 """Maximum confidence of a row in a replay with missing or additional rows."""
@@ -80,6 +84,30 @@ class GraphMatcher:
             unmatched = sum(count - fits[code] for code, count in copies.items())
             common += min(unmatched, seen.get(driver, 0))
         return common / max(rows, self._visible, 1)
+
+    def find_second_rows(self, rows: ReplayRows, end: Ints) -> npt.NDArray[np.bool_]:
+        """Find the second row of each captured copy that the trace shows as two equal rows.
+
+        Executable graphs hold two nodes per captured copy (pytorch issue 191284). None are found
+        unless the graph then has exactly the remaining copies. ``end`` holds the end of each row.
+        """
+        driver = DRIVER_CODES[NodeKind.MEMCPY]
+        node_count = sum(self._copies[driver].values())
+        is_copy = np.isin(rows.code, [*self._copies[driver], driver])
+        second = np.zeros(len(rows.code), dtype=np.bool_)
+        surplus = int(np.count_nonzero(is_copy)) - node_count
+        if not node_count or surplus <= 0:
+            return second
+        order = np.argsort(rows.lane, kind="stable")
+        for row, following in pairwise(order.tolist()):
+            is_pair = (
+                rows.lane[row] == rows.lane[following]
+                and rows.code[row] == rows.code[following]
+                and rows.start[following] - end[row] <= _MAX_PAIR_GAP_NS
+            )
+            if is_pair and is_copy[row] and not second[row]:
+                second[following] = True
+        return second if np.count_nonzero(second) == surplus else np.zeros_like(second)
 
     def match(self, rows: ReplayRows) -> MatchedRows:
         """Match the rows of one replay to nodes.

@@ -193,6 +193,13 @@ def match_replays(
             for rows, step, exec_id in zip(launches, steps, exec_ids, strict=True)
         ]
     )
+    duration = get_column(trace.gpu, "dur").copy()
+    launches = [
+        catalogue.merge_copies(
+            choice, rows, ReplayRows(codes[rows], lane[rows], begin[rows]), duration
+        )
+        for rows, choice in zip(launches, choices, strict=True)
+    ]
     count = sum(map(len, launches))
     row = np.concatenate(launches) if launches else np.zeros(0, dtype=np.int64)
     replay, graph, node = (np.full(count, -1, dtype=np.int32) for _ in range(3))
@@ -221,7 +228,7 @@ def match_replays(
         method=method,
         confidence=confidence,
         start=start,
-        duration=get_column(trace.gpu, "dur")[row],
+        duration=duration[row],
         stream=stream[row],
         stitched=trace.info.has_stitched_replays,
     )
@@ -259,6 +266,25 @@ class _Catalogue:
             graph.id: IdMatcher(graph, by_id, own.get(graph.id), code_of, self.graphs)
             for graph in top
         }
+
+    def merge_copies(
+        self, choice: GraphChoice, rows: Ints, replay: ReplayRows, duration: Ints
+    ) -> Ints:
+        """Return ``rows`` without the second rows of copies, whose time is added to the first ones
+        in ``duration``."""
+        if choice.matcher < 0:
+            return rows
+        is_second = self.matchers[choice.matcher].find_second_rows(
+            replay, replay.start + duration[rows]
+        )
+        if not is_second.any():
+            return rows
+        order = np.argsort(replay.lane, kind="stable")
+        positions = np.flatnonzero(is_second[order])
+        first, second = order[positions - 1], order[positions]
+        end = replay.start[second] + duration[rows[second]]
+        duration[rows[first]] = end - replay.start[first]
+        return rows[~is_second]
 
     def match(
         self, choice: GraphChoice, rows: ReplayRows, ident: Ints, exec_id: int

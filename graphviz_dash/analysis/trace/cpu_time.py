@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from graphviz_dash.analysis.arrays import Ints, get_column
+from graphviz_dash.analysis.arrays import Ints, get_column, get_threads
 from graphviz_dash.analysis.trace.lanes import split_overlaps
 from graphviz_dash.analysis.trace.steps import Step, compute_exclusive_ns
 from graphviz_dash.model.marks import STEP
@@ -40,12 +40,12 @@ def compute_self_cpu_ns(trace: Trace, traced_steps: Sequence[Step]) -> Ints:
     annotations = trace.annotations
     is_step = annotations["name"].str.starts_with(STEP).fill_null(False)
     tables = (trace.ops, annotations.filter(~is_step), trace.runtime)
-    distinct = [get_column(table.select("tid").unique(), "tid") for table in tables]
-    threads = np.unique(np.concatenate(distinct))
     rows = [
-        _Rows(get_column(table, "ts"), get_column(table, "dur"), get_column(table, "tid"))
+        _Rows(get_column(table, "ts"), get_column(table, "dur"), get_threads(table))
         for table in tables
     ]
+    pairs = [table.select("pid", "tid").unique() for table in tables]
+    threads = np.unique(np.concatenate([get_threads(table) for table in pairs]))
     begin = np.array([step.start for step in traced_steps], dtype=np.int64)
     stop = np.array([step.end for step in traced_steps], dtype=np.int64)
     totals = np.zeros(len(traced_steps), dtype=np.int64)

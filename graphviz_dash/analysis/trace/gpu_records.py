@@ -6,14 +6,23 @@ zero.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.arrays import encode
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.units import pluralize
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
+
+
+_SUBMISSION_WORDS: Final = {
+    CallClass.KERNEL_LAUNCH: "kernels",
+    CallClass.GRAPH_LAUNCH: "graphs",
+    CallClass.COPY: "copies and sets",
+}
 
 
 def find_missing_gpu_work(trace: Trace) -> Missing | None:
@@ -21,16 +30,14 @@ def find_missing_gpu_work(trace: Trace) -> Missing | None:
     if len(trace.gpu):
         return None
     codes, names = encode(trace.runtime["name"])
-    submits = [
-        get_call_class(name) in (CallClass.KERNEL_LAUNCH, CallClass.GRAPH_LAUNCH, CallClass.COPY)
-        for name in names
-    ]
-    launches = sum(submits[code] for code in codes.tolist())
+    counts = Counter(get_call_class(names[code]) for code in codes.tolist())
+    parts = [(word, counts[call]) for call, word in _SUBMISSION_WORDS.items() if counts[call]]
+    launches = sum(count for _, count in parts)
     if not launches and len(codes):
         return Missing(
             Fact.GPU_WORK,
-            f"nothing was launched while the trace was recorded: it contains {len(codes):,} other "
-            "calls of the GPU's runtime and no GPU work",
+            "nothing was launched while the trace was recorded: it contains "
+            f"{pluralize(len(codes), 'other call')} of the GPU's runtime and no GPU work",
         )
     if not launches:
         return Missing(
@@ -38,9 +45,11 @@ def find_missing_gpu_work(trace: Trace) -> Missing | None:
             "the trace contains neither GPU work nor calls that launch it, as if only the CPU was "
             "recorded",
         )
+    listing = ", ".join(f"{count:,} of {word}" for word, count in parts)
+    kinds = f" ({listing})" if len(parts) > 1 else ""
     return Missing(
         Fact.GPU_WORK,
-        f"the trace contains {launches:,} launches but none of their GPU work: CUPTI gave the "
-        "profiler no GPU records, for example because another profiler uses it or the process "
-        "lacks permission",
+        f"the trace contains {pluralize(launches, 'launch')}{kinds} but none of their GPU work: "
+        "CUPTI gave the profiler no GPU records, for example because another profiler uses "
+        "it or the process lacks permission",
     )

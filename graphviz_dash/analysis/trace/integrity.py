@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
+from graphviz_dash.analysis.trace.captures import find_captured
 from graphviz_dash.analysis.trace.lanes import Links, link_trace_launches
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, compute_launch_times, find_steps
 from graphviz_dash.model.absence import Fact, Missing
@@ -106,7 +107,8 @@ class TraceIntegrity(Struct, frozen=True):
         if self.processes > 1:
             return (
                 f"it merges the traces of {self.processes:,} processes: use the trace of each "
-                "rank or process instead of the merged file"
+                "rank or process, or `graphviz-dash import`, which writes one run per process if "
+                "the file shows the process of all GPU work"
             )
         if self.shared_ids and not self.complete_steps:
             return (
@@ -272,7 +274,7 @@ class _Launches:
         # cudaLaunchHostFunc runs on the CPU.
         is_launch = [get_call_class(n) in launches and "HostFunc" not in n for n in names]
         self.rows: Ints = _select_rows(codes, is_launch)
-        self.rows = self.rows[~_find_captured(starts[self.rows], codes, names, starts)]
+        self.rows = self.rows[~find_captured(trace.runtime, starts[self.rows])]
         self.start: Ints = starts[self.rows]
         ids = correlation[self.rows]
         self.is_lost: Flags = ~np.isin(ids, work_ids)
@@ -286,21 +288,6 @@ def _select_rows(codes: npt.NDArray[np.int32], wanted: Sequence[bool]) -> Ints:
     if not wanted:
         return np.zeros(0, dtype=np.int64)
     return np.flatnonzero(np.array(wanted, dtype=np.bool_)[codes])
-
-
-def _find_captured(
-    instants: Ints, codes: npt.NDArray[np.int32], names: Sequence[str], starts: Ints
-) -> Flags:
-    """Find the instants within a capture, where launches only add nodes to a graph."""
-    begins, ends = (
-        starts[_select_rows(codes, [word in name for name in names])]
-        for word in ("StreamBeginCapture", "StreamEndCapture")
-    )
-    captured = np.zeros(len(instants), dtype=np.bool_)
-    for begin in begins.tolist():
-        end = ends[np.searchsorted(ends, begin) :]
-        captured |= (instants >= begin) & (instants <= (end[0] if len(end) else starts[-1]))
-    return captured
 
 
 def _find_complete_steps(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Ints, encode, get_column
+from graphviz_dash.analysis.arrays import Ints, combine_threads, encode, get_column
 from graphviz_dash.analysis.trace.lanes import LaneSet, create_empty_lanes, find_distinct_values
 from graphviz_dash.model.marks import SOURCE, STEP
 
@@ -110,7 +110,7 @@ def _build_lanes(ranges: CpuRanges, rows: Ints) -> LaneSet:
     if not len(rows):
         return create_empty_lanes().cpu
     start, end = ranges.start, ranges.end
-    _, places = find_distinct_values(ranges.tid[rows])
+    _, places = find_distinct_values(combine_threads(ranges.pid[rows], ranges.tid[rows]))
     code = np.zeros(int(rows.max()) + 1, dtype=np.int64)
     code[rows] = places
     remaining = rows[np.argsort(places, kind="stable")]

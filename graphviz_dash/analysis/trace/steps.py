@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, encode, get_column
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
+from graphviz_dash.analysis.trace.captures import find_captured
 from graphviz_dash.analysis.trace.lanes import Links, link_trace_launches
 from graphviz_dash.analysis.trace.step_ranges import StepMethod, StepRanges, find_step_ranges
 from graphviz_dash.model.trace import WHOLE_GRAPH_PATTERN
@@ -252,10 +253,12 @@ def _compute_spans(
 
 
 def _find_calls(runtime: pl.DataFrame, start: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return the step (or -1) and the index in _LAUNCHES of each submitting call."""
+    """Return the step (or -1) and the index in _LAUNCHES of each call that submits work."""
     kind = _encode_names(runtime["name"], _get_call_index)
     rows = np.flatnonzero(kind < len(_LAUNCHES))
-    return _locate(get_column(runtime, "ts")[rows], start, end), kind[rows]
+    call_times = get_column(runtime, "ts")[rows]
+    outside = ~find_captured(runtime, call_times)
+    return _locate(call_times[outside], start, end), kind[rows[outside]]
 
 
 def _count_kinds(step: Ints, kind: Ints, steps_count: int, kinds_count: int) -> Ints:

@@ -1,13 +1,20 @@
-"""Build the JSON of an import."""
+"""JSON of an import."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol, TypedDict
+from typing import Protocol
 
 from graphviz_dash.app.compare.documents.run import AbsentFactDocument
-from graphviz_dash.exports.documents.values import Bytes, FilePath, Sentence, display_path
+from graphviz_dash.exports.documents.values import (
+    Bytes,
+    Document,
+    FilePath,
+    Sentence,
+    build,
+    display_path,
+)
 from graphviz_dash.model.run import Absent, Source
 
 
@@ -44,7 +51,7 @@ class RefusedFiles(Protocol):
         ...
 
 
-class SourceDocument(TypedDict):
+class SourceDocument(Document, frozen=True):
     """A foreign file that a bundle was made from."""
 
     name: str
@@ -54,7 +61,7 @@ class SourceDocument(TypedDict):
     method: Sentence | None
 
 
-class BundleDocument(TypedDict):
+class BundleDocument(Document, frozen=True):
     """A bundle that was written."""
 
     path: FilePath
@@ -62,14 +69,14 @@ class BundleDocument(TypedDict):
     absent: list[AbsentFactDocument]
 
 
-class RefusedDocument(TypedDict):
+class RefusedDocument(Document, frozen=True):
     """Files that did not become a bundle."""
 
     files: list[str]
     reason: Sentence
 
 
-class ImportDocument(TypedDict):
+class ImportDocument(Document, frozen=True):
     """Imported bundles and omitted files."""
 
     runs: list[BundleDocument]
@@ -80,24 +87,8 @@ def build_import_document(
     written: Sequence[WrittenBundle], refused: Sequence[RefusedFiles]
 ) -> ImportDocument:
     """Build the document of the written bundles and the refused files."""
-    return {
-        "runs": [_build_bundle_document(bundle) for bundle in written],
-        "not_imported": [{"files": list(group.files), "reason": group.reason} for group in refused],
-    }
-
-
-def _build_bundle_document(bundle: WrittenBundle) -> BundleDocument:
-    return {
-        "path": display_path(bundle.path),
-        "sources": [
-            {
-                "name": source.name,
-                "kind": source.kind,
-                "bytes": source.bytes,
-                "sha256": source.sha256,
-                "method": source.method,
-            }
-            for source in bundle.sources
-        ],
-        "absent": [{"fact": absent.fact, "reason": absent.reason} for absent in bundle.absent],
-    }
+    return build(
+        ImportDocument,
+        runs=[build(BundleDocument, bundle, path=display_path(bundle.path)) for bundle in written],
+        not_imported=refused,
+    )

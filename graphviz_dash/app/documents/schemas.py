@@ -15,7 +15,9 @@ from graphviz_dash.app.compare.documents.run import SingleRunDocument
 from graphviz_dash.app.documents.imports import ImportDocument
 from graphviz_dash.app.documents.listing import ListingDocument
 from graphviz_dash.exports.documents.envelope import VERSIONS
+from graphviz_dash.exports.documents.values import describe_number_type
 from graphviz_dash.features.doctor.document import DoctorDocument
+from graphviz_dash.features.doctor.replay_document import ReplayCheckDocument
 from graphviz_dash.features.efficiency.document import EfficiencyDocument
 from graphviz_dash.features.gate.document import GateDocument
 from graphviz_dash.features.graph.diff_document import GraphPairDocument
@@ -42,6 +44,7 @@ _CONTENTS: Final[dict[str, type]] = {
     "ls": ListingDocument,
     "memory": MemoryDocument,
     "predict": PredictionDocument,
+    "replay-check": ReplayCheckDocument,
     "show": SingleRunDocument,
 }
 
@@ -53,7 +56,9 @@ def build_schema(name: str) -> dict[str, Any]:
         KeyError: the command prints no document.
     """
     (reference,), components = msgspec.json.schema_components(
-        (_CONTENTS[name],), ref_template="#/$defs/{name}"
+        (_CONTENTS[name],),
+        ref_template="#/$defs/{name}",
+        schema_hook=describe_number_type,
     )
     content = components.pop(reference["$ref"].rpartition("/")[2])
     envelope = {

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
+
+import msgspec
 
 VERSIONS: Final = {
     "compare": 2,
@@ -19,6 +20,7 @@ VERSIONS: Final = {
     "ls": 2,
     "memory": 2,
     "predict": 2,
+    "replay-check": 1,
     "show": 2,
 }
 """Version of each document, by the command that prints it. Adding a field keeps the version;
@@ -26,10 +28,11 @@ removing, renaming or redefining one raises it.
 """
 
 
-def add_version(name: str, content: Mapping[str, object]) -> dict[str, object]:
-    """Return a document with its schema and version first.
+def add_version(name: str, content: object) -> dict[str, object]:
+    """Return a document as JSON values, with its schema and version first.
 
     Raises:
         KeyError: no document has this name.
     """
-    return {"schema": f"graphviz-dash/{name}", "version": VERSIONS[name], **content}
+    fields: dict[str, object] = msgspec.to_builtins(content)
+    return {"schema": f"graphviz-dash/{name}", "version": VERSIONS[name], **fields}

@@ -25,22 +25,17 @@ from graphviz_dash.model.baseline import Baseline
 _DEFAULT_LIMIT: Final = "5%"
 
 
-class Share(click.ParamType[float]):
-    """Share given as ``5%`` or ``0.05``."""
+def parse_share(text: str) -> float:
+    """Convert ``5%`` or ``0.05`` to a fraction from 0 to 10 (1000%).
 
-    name = "share"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Convert to a fraction from 0 to 10 (1000%)."""
-        if isinstance(value, float):
-            return value
-        match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", str(value), re.ASCII)
-        share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
-        if not 0 <= share <= 10:
-            self.fail(f"{value!r} is not a share such as 5% or 0.05", param, ctx)
-        return share
+    Raises:
+        click.BadParameter: the text is not a share.
+    """
+    match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*(%?)\s*", text, re.ASCII)
+    share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
+    if not 0 <= share <= 10:
+        raise click.BadParameter(f"{text!r} is not a share such as 5% or 0.05")
+    return share
 
 
 @click.command("gate")
@@ -57,7 +52,8 @@ class Share(click.ParamType[float]):
     "limit",
     default=_DEFAULT_LIMIT,
     show_default=True,
-    type=Share(),
+    metavar="SHARE",
+    type=parse_share,
     help="Maximum regression of a figure.",
 )
 @click.option(

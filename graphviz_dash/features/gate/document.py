@@ -1,38 +1,37 @@
-"""Build the JSON of ``graphviz-dash gate``."""
+"""JSON of ``graphviz-dash gate``."""
 
 from __future__ import annotations
 
-from typing import TypedDict
+from msgspec import field
 
-from graphviz_dash.exports.documents.values import Sentence, simplify_number
+from graphviz_dash.exports.documents.values import Document, Number, Sentence, build
 from graphviz_dash.features.gate.gate import GateResult
-from graphviz_dash.features.gate.gated import MetricChange
 
 
-class GatedMetricDocument(TypedDict):
+class GatedMetricDocument(Document, frozen=True):
     """A metric of a run compared with its baseline."""
 
     run: str
     metric: str
     key: str | None
     unit: str
-    before: float | None
-    current: float | None
+    baseline: Number | None = field(name="before")
+    current: Number | None
     change: float | None
     low: float | None
     high: float | None
-    exact: bool
+    is_exact: bool = field(name="exact")
     verdict: str
 
 
-class BrokenRunDocument(TypedDict):
+class BrokenRunDocument(Document, frozen=True):
     """A run that failed or is missing."""
 
     run: str
     text: Sentence
 
 
-class GateDocument(TypedDict):
+class GateDocument(Document, frozen=True):
     """Regression check of an experiment against its baseline."""
 
     passed: bool
@@ -41,39 +40,19 @@ class GateDocument(TypedDict):
     baseline: str
     recordings: int
     metrics: list[GatedMetricDocument]
-    failed_runs: list[BrokenRunDocument]
+    failures: list[BrokenRunDocument] = field(name="failed_runs")
     differences: list[Sentence]
     notes: list[Sentence]
-    host: Sentence | None
+    host_warning: Sentence | None = field(name="host")
 
 
 def build_gate_document(result: GateResult) -> GateDocument:
     """Build the document of a regression check."""
-    return {
-        "passed": result.passed,
-        "limit": result.limit,
-        "experiment": result.experiment,
-        "baseline": result.baseline,
-        "recordings": result.recordings,
-        "metrics": [_build_gated_metric_document(figure) for figure in result.changes],
-        "failed_runs": [{"run": broken.run, "text": broken.text} for broken in result.failures],
-        "differences": list(result.differences),
-        "notes": list(result.notes),
-        "host": result.host_warning,
-    }
-
-
-def _build_gated_metric_document(figure: MetricChange) -> GatedMetricDocument:
-    return {
-        "run": figure.run,
-        "metric": figure.metric.id,
-        "key": figure.key,
-        "unit": figure.metric.unit.value,
-        "before": simplify_number(figure.baseline),
-        "current": simplify_number(figure.current),
-        "change": figure.change,
-        "low": figure.low,
-        "high": figure.high,
-        "exact": figure.is_exact,
-        "verdict": figure.verdict.value,
-    }
+    return build(
+        GateDocument,
+        result,
+        metrics=[
+            build(GatedMetricDocument, row, metric=row.metric.id, unit=row.metric.unit)
+            for row in result.changes
+        ],
+    )

@@ -1,20 +1,20 @@
-"""Build the JSON of ``graphviz-dash diff``."""
+"""JSON of ``graphviz-dash diff``."""
 
 from __future__ import annotations
 
-from typing import TypedDict
-
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 
 from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.exports.documents.values import (
     Count,
+    Document,
     FilePath,
     Ns,
     Sentence,
+    build,
     display_path,
-    simplify_number,
 )
 from graphviz_dash.features.graph.diff.graph_diff import GraphDiff, NodeDiff
 from graphviz_dash.features.graph.diff.graph_pair import GraphPair
@@ -47,7 +47,7 @@ def read_medians(
     )
 
 
-class GraphSideDocument(TypedDict):
+class GraphSideDocument(Document, frozen=True):
     """One of the two graphs."""
 
     path: FilePath
@@ -57,28 +57,28 @@ class GraphSideDocument(TypedDict):
     edges: Count
 
 
-class FieldChangeDocument(TypedDict):
+class FieldChangeDocument(Document, frozen=True):
     """A changed parameter of a node."""
 
     field: str
-    before: str | None
-    after: str | None
+    old: str | None = msgspec.field(name="before")
+    new: str | None = msgspec.field(name="after")
 
 
-class NodeChangeDocument(TypedDict):
+class NodeChangeDocument(Document, frozen=True):
     """A changed node; ``a`` and ``b`` are its indices."""
 
     change: str
     a: int | None
     b: int | None
     label: str
-    moved: bool
+    is_moved: bool = field(name="moved")
     fields: list[FieldChangeDocument]
     median_a: Ns | None
     median_b: Ns | None
 
 
-class EdgeChangeDocument(TypedDict):
+class EdgeChangeDocument(Document, frozen=True):
     """A changed edge: source and target in each graph."""
 
     change: str
@@ -86,7 +86,7 @@ class EdgeChangeDocument(TypedDict):
     b: list[int] | None
 
 
-class GraphDiffDocument(TypedDict):
+class GraphDiffDocument(Document, frozen=True):
     """Differences of two graphs, or of two bodies in them."""
 
     a: str
@@ -97,10 +97,10 @@ class GraphDiffDocument(TypedDict):
     edges: list[EdgeChangeDocument]
 
 
-class PredictedUpdateDocument(TypedDict):
+class PredictedUpdateDocument(Document, frozen=True):
     """Result of cudaGraphExecUpdate predicted from its documented rules."""
 
-    accepted: bool | None
+    is_accepted: bool | None = field(name="accepted")
     result: str | None
     graph: str | None
     node: int | None
@@ -109,26 +109,26 @@ class PredictedUpdateDocument(TypedDict):
     unknown: list[Sentence]
 
 
-class RecordedUpdateDocument(TypedDict):
+class RecordedUpdateDocument(Document, frozen=True):
     """Result that the driver returned, and the call times in ns."""
 
     result: str
     graph: str | None
     node: int | None
     from_node: int | None
-    update: list[Ns]
-    instantiate: list[Ns]
+    update_ns: list[Ns] = field(name="update")
+    instantiate_ns: list[Ns] = field(name="instantiate")
 
 
-class UpdateDocument(TypedDict):
+class UpdateDocument(Document, frozen=True):
     """Prediction and recording of an update from graph A to B."""
 
     predicted: PredictedUpdateDocument
     recorded: RecordedUpdateDocument | None
-    prediction_correct: bool | None
+    is_prediction_correct: bool | None = field(name="prediction_correct")
 
 
-class GraphPairDocument(TypedDict):
+class GraphPairDocument(Document, frozen=True):
     """Differences of two graphs, and whether one can be updated to the other."""
 
     sentence: Sentence
@@ -143,96 +143,56 @@ def build_graph_pair_document(
     first: DiffSide, second: DiffSide, pair: GraphPair, tables: tuple[NodeTable, NodeTable]
 ) -> GraphPairDocument:
     """Build the document of two graphs."""
-    return {
-        "sentence": summarize_graph_diff(pair.diff),
-        "identical": pair.diff.is_same,
-        "a": _build_side_document(first),
-        "b": _build_side_document(second),
-        "graphs": [
+    return build(
+        GraphPairDocument,
+        sentence=summarize_graph_diff(pair.diff),
+        identical=pair.diff.is_same,
+        a=_build_side_document(first),
+        b=_build_side_document(second),
+        graphs=[
             _build_diff_document(diff, tables if diff is pair.diff else None)
             for diff in pair.diff.levels
         ],
-        "update": _build_update_document(pair),
-    }
+        update=_build_update_document(pair),
+    )
 
 
 def _build_side_document(side: DiffSide) -> GraphSideDocument:
     graph = next(captured for captured in side.run.graphs if captured.id == side.graph)
-    return {
-        "path": display_path(side.run.path),
-        "graph": graph.id,
-        "name": graph.name,
-        "nodes": len(graph.nodes),
-        "edges": len(graph.edges),
-    }
+    return build(
+        GraphSideDocument,
+        graph,
+        path=display_path(side.run.path),
+        graph=graph.id,
+        nodes=len(graph.nodes),
+        edges=len(graph.edges),
+    )
 
 
 def _build_diff_document(
     diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None
 ) -> GraphDiffDocument:
-    nodes: list[NodeChangeDocument] = []
-    for node in diff.nodes:
-        if node.change is Change.SAME:
-            continue
-        before, after = read_medians(node, tables)
-        nodes.append(
-            {
-                "change": node.change.value,
-                "a": node.a,
-                "b": node.b,
-                "label": node.label,
-                "moved": node.is_moved,
-                "fields": [
-                    {
-                        "field": difference.field,
-                        "before": difference.old,
-                        "after": difference.new,
-                    }
-                    for difference in node.fields
-                ],
-                "median_a": simplify_number(before),
-                "median_b": simplify_number(after),
-            }
-        )
-    return {
-        "a": diff.a.id,
-        "b": diff.b.id,
-        "node_counts": {change.value: n for change, n in diff.count_nodes().items()},
-        "edge_counts": {change.value: n for change, n in diff.count_edges().items()},
-        "nodes": nodes,
-        "edges": [
-            {
-                "change": edge.change.value,
-                "a": list(edge.a) if edge.a else None,
-                "b": list(edge.b) if edge.b else None,
-            }
-            for edge in diff.edges
-            if edge.change is not Change.SAME
+    return build(
+        GraphDiffDocument,
+        a=diff.a.id,
+        b=diff.b.id,
+        node_counts=diff.count_nodes(),
+        edge_counts=diff.count_edges(),
+        nodes=[
+            build(NodeChangeDocument, node, median_a=before, median_b=after)
+            for node in diff.nodes
+            if node.change is not Change.SAME
+            for before, after in [read_medians(node, tables)]
         ],
-    }
+        edges=[edge for edge in diff.edges if edge.change is not Change.SAME],
+    )
 
 
 def _build_update_document(pair: GraphPair) -> UpdateDocument:
-    violation, recorded = pair.prediction.violation, pair.recorded_update
-    return {
-        "predicted": {
-            "accepted": pair.prediction.is_accepted,
-            "result": violation.result.value if violation else None,
-            "graph": violation.graph if violation else None,
-            "node": violation.node if violation else None,
-            "from_node": violation.from_node if violation else None,
-            "reason": violation.reason if violation else None,
-            "unknown": list(pair.prediction.unknown),
-        },
-        "recorded": {
-            "result": recorded.answer.result,
-            "graph": recorded.answer.graph,
-            "node": recorded.answer.node,
-            "from_node": recorded.answer.from_node,
-            "update": list(recorded.update_ns),
-            "instantiate": list(recorded.instantiate_ns),
-        }
-        if recorded is not None
-        else None,
-        "prediction_correct": pair.is_prediction_correct,
-    }
+    recorded = pair.recorded_update
+    return build(
+        UpdateDocument,
+        pair,
+        predicted=build(PredictedUpdateDocument, pair.prediction, pair.prediction.violation),
+        recorded=recorded and build(RecordedUpdateDocument, recorded, recorded.answer),
+    )

@@ -1,9 +1,10 @@
-"""Build the JSON of a captured graph."""
+"""JSON of a captured graph."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TypedDict
+
+from msgspec import field
 
 from graphviz_dash.analysis.graph.device_launch import LaunchFinding
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, get_p99_and_slack
@@ -11,12 +12,14 @@ from graphviz_dash.analysis.nodes.node_table import NodeTable, sort_nodes_by_dur
 from graphviz_dash.analysis.replays.alignment_accuracy import measure_agreement
 from graphviz_dash.exports.documents.values import (
     Count,
+    Document,
     Fraction,
     Ns,
     Ratio,
     Sentence,
+    build,
+    drop_missing,
     get_reason,
-    simplify_number,
 )
 from graphviz_dash.features.graph.concurrency import describe_concurrency
 from graphviz_dash.features.graph.device_launch import format_finding
@@ -31,7 +34,7 @@ from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
 
 
-class ConfidenceDocument(TypedDict):
+class ConfidenceDocument(Document, frozen=True):
     """Rows aligned with one confidence, and the number that the node ids confirm."""
 
     confidence: Fraction
@@ -39,7 +42,7 @@ class ConfidenceDocument(TypedDict):
     agreeing: Count
 
 
-class AgreementDocument(TypedDict):
+class AgreementDocument(Document, frozen=True):
     """Agreement of the alignment with the recorded node ids."""
 
     source: str
@@ -54,48 +57,48 @@ class AgreementDocument(TypedDict):
     misses: dict[str, Count]
 
 
-class GraphNodeDocument(TypedDict):
+class GraphNodeDocument(Document, frozen=True):
     """A node, or the parent node of a nested graph."""
 
     graph: str
     node: int
 
 
-class ScheduleDocument(TypedDict):
+class ScheduleDocument(Document, frozen=True):
     """Length of a replay on a number of streams."""
 
     streams: Count
     length: Ns
 
 
-class RedundantEdgesDocument(TypedDict):
+class RedundantEdgesDocument(Document, frozen=True):
     """Redundant edges; ``unknown`` is the number of nodes with unknown memory."""
 
     edges: Count
-    by_operators: Count
-    critical_path: Ns
-    unknown: Count | None
+    operator_only_count: Count = field(name="by_operators")
+    path_ns: Ns = field(name="critical_path")
+    unknown_nodes: Count | None = field(name="unknown")
 
 
-class ConcurrencyDocument(TypedDict):
+class ConcurrencyDocument(Document, frozen=True):
     """Critical path and concurrency over the replays, in ns."""
 
     replays: Count
     critical_path: Ns
     path: list[GraphNodeDocument]
-    work: Ns
-    span: Ns
-    busy: Ns
-    lost_time: Ns
-    available: Ratio
-    achieved: Ratio
+    work_ns: Ns = field(name="work")
+    span_ns: Ns = field(name="span")
+    busy_ns: Ns = field(name="busy")
+    lost_ns: Ns = field(name="lost_time")
+    available_concurrency: Ratio = field(name="available")
+    achieved_concurrency: Ratio = field(name="achieved")
     streams: Count
     schedules: list[ScheduleDocument]
     redundant_edges: RedundantEdgesDocument
     sentences: list[Sentence]
 
 
-class DeviceFindingDocument(TypedDict):
+class DeviceFindingDocument(Document, frozen=True):
     """A requirement of device-side launch that is violated or could not be checked."""
 
     rule: str
@@ -104,7 +107,7 @@ class DeviceFindingDocument(TypedDict):
     node: int | None
 
 
-class DriverResultDocument(TypedDict):
+class DriverResultDocument(Document, frozen=True):
     """Result returned by the driver."""
 
     result: str
@@ -112,7 +115,7 @@ class DriverResultDocument(TypedDict):
     node: int | None
 
 
-class DeviceLaunchDocument(TypedDict):
+class DeviceLaunchDocument(Document, frozen=True):
     """Device-side launch of a graph: requirements and the driver's result."""
 
     verdict: str
@@ -121,35 +124,32 @@ class DeviceLaunchDocument(TypedDict):
     driver: DriverResultDocument | None
 
 
-class AttributionDocument(TypedDict):
+class AttributionDocument(Document, frozen=True):
     """Number of nodes attributed to an operator, from the launches of the capture."""
 
-    attributed: Count
-    launches: Count
+    attributed_nodes: Count = field(name="attributed")
+    capture_launches: Count = field(name="launches")
     methods: dict[str, Count]
 
 
-MatchingDocument = TypedDict(
-    "MatchingDocument",
-    {
-        "replays": Count,
-        "gpu_rows": Count,
-        "matched": Count,
-        "methods": dict[str, Count],
-        "pass": str | None,
-    },
-)
-# Number of GPU rows matched to nodes. Functional syntax because "pass" is a keyword.
+class MatchingDocument(Document, frozen=True):
+    """Number of GPU rows matched to nodes."""
+
+    replays: Count
+    replay_kernels: Count = field(name="gpu_rows")
+    matched_kernels: Count = field(name="matched")
+    methods: dict[str, Count]
+    timed_in: str | None = field(name="pass")
 
 
-class TimedNodeDocument(TypedDict):
+class TimedNodeDocument(Document, frozen=True):
     """A node with its times over the replays and the operator that launched it."""
 
     index: int
     kind: str
-    name: str
+    label: str = field(name="name")
     category: str
-    median: Ns | None
+    median_ns: Ns | None = field(name="median")
     p99: Ns | None
     slack: Ns | None
     samples: Count
@@ -158,7 +158,7 @@ class TimedNodeDocument(TypedDict):
     source: str | None
 
 
-class GraphDocument(TypedDict):
+class GraphDocument(Document, frozen=True):
     """A captured graph, or a body in one."""
 
     id: str
@@ -180,85 +180,54 @@ class GraphDocument(TypedDict):
 
 def build_agreement_document(run: Run) -> AgreementDocument | None:
     """Build the agreement with a run's node ids; None for a run without a node-id pass."""
-    node_ids = run.node_ids
+    node_ids, accuracy = run.node_ids, measure_agreement(run)
     if node_ids is None:
         return None
-    accuracy = measure_agreement(run)
-    return {
-        "source": node_ids.source,
-        "steps": node_ids.steps,
-        "records": len(node_ids.rows),
-        "dropped": node_ids.dropped,
-        "outside": node_ids.outside,
-        "compared": 0 if accuracy is None else accuracy.rows,
-        "agreeing": 0 if accuracy is None else accuracy.agreeing,
-        "unnamed": 0 if accuracy is None else accuracy.unnamed,
-        "by_confidence": [
-            {"confidence": confidence, "rows": rows, "agreeing": agreeing}
-            for confidence, (rows, agreeing) in sorted(
-                ({} if accuracy is None else accuracy.by_confidence).items(), reverse=True
-            )
+    rows = sorted((accuracy.by_confidence if accuracy else {}).items(), reverse=True)
+    return build(
+        AgreementDocument,
+        node_ids,
+        records=len(node_ids.rows),
+        compared=accuracy.rows if accuracy else 0,
+        agreeing=accuracy.agreeing if accuracy else 0,
+        unnamed=accuracy.unnamed if accuracy else 0,
+        by_confidence=[
+            ConfidenceDocument(confidence=confidence, rows=count, agreeing=agreeing)
+            for confidence, (count, agreeing) in rows
         ],
-        "misses": {}
-        if accuracy is None
-        else {k.name.lower(): n for k, n in accuracy.misses.items()},
-    }
+        misses={k.name.lower(): n for k, n in accuracy.misses.items()} if accuracy else {},
+    )
+
+
+def _build_node_document(graph: str, node: int) -> GraphNodeDocument:
+    return GraphNodeDocument(graph=graph, node=node)
 
 
 def _build_concurrency_document(concurrency: Concurrency) -> ConcurrencyDocument:
-    measured, needless = concurrency.measured, concurrency.redundant
-    return {
-        "replays": measured.replays,
-        "critical_path": measured.path.length,
-        "path": [
-            {"graph": measured.nodes[index][0], "node": measured.nodes[index][1]}
-            for index in measured.path.nodes
-        ],
-        "work": measured.work_ns,
-        "span": measured.span_ns,
-        "busy": measured.busy_ns,
-        "lost_time": measured.lost_ns,
-        "available": measured.available_concurrency,
-        "achieved": measured.achieved_concurrency,
-        "streams": measured.streams,
-        "schedules": [
-            {"streams": schedule.streams, "length": schedule.length}
-            for schedule in measured.schedules
-        ],
-        "redundant_edges": {
-            "edges": len(needless.edges),
-            "by_operators": needless.operator_only_count,
-            "critical_path": needless.path_ns,
-            "unknown": needless.unknown_nodes,
-        },
-        "sentences": list(describe_concurrency(concurrency)),
-    }
+    measured, redundant = concurrency.measured, concurrency.redundant
+    return build(
+        ConcurrencyDocument,
+        measured,
+        critical_path=measured.path.length,
+        path=[_build_node_document(*measured.nodes[index]) for index in measured.path.nodes],
+        redundant_edges=build(RedundantEdgesDocument, redundant, edges=len(redundant.edges)),
+        sentences=describe_concurrency(concurrency),
+    )
 
 
 def _build_device_launch_document(run: Run, graph: CapturedGraph) -> DeviceLaunchDocument:
     check = check_device_launch(run, graph.id)
-    driver_result = graph.device_launch
-    return {
-        "verdict": check.verdict.value,
-        "violations": [_build_finding_document(finding) for finding in check.violations],
-        "unknown": [_build_finding_document(finding) for finding in check.unknown],
-        "driver": {
-            "result": driver_result.result,
-            "graph": driver_result.graph,
-            "node": driver_result.node,
-        }
-        if driver_result is not None
-        else None,
-    }
+    return build(
+        DeviceLaunchDocument,
+        check,
+        violations=[_build_finding_document(finding) for finding in check.violations],
+        unknown=[_build_finding_document(finding) for finding in check.unknown],
+        driver=graph.device_launch,
+    )
 
 
 def _build_finding_document(finding: LaunchFinding) -> DeviceFindingDocument:
-    return {
-        "rule": finding.rule,
-        "reason": format_finding(finding),
-        "graph": finding.graph,
-        "node": finding.node,
-    }
+    return build(DeviceFindingDocument, finding, reason=format_finding(finding))
 
 
 def build_graph_document(
@@ -273,54 +242,33 @@ def build_graph_document(
     ``concurrency`` and ``parallel`` are None for a nested graph.
     """
     graph = table.graph
-    return {
-        "id": graph.id,
-        "parent": {"graph": graph.parent[0], "node": graph.parent[1]} if graph.parent else None,
-        "read_by": graph.read_by,
-        "nodes": len(graph.nodes),
-        "edges": len(graph.edges),
-        "kinds": dict(Counter(node.kind.value for node in graph.nodes).most_common()),
-        "disabled": [node.index for node in graph.nodes if node.enabled is False],
-        "device_launch": _build_device_launch_document(run, graph)
-        if graph.parent is None
-        else None,
-        "attribution": {
-            "attributed": table.attributed_nodes,
-            "launches": table.capture_launches,
-            "methods": dict(Counter(row.origin.method for row in table.rows).most_common()),
-        },
-        "matching": {
-            "replays": table.replays,
-            "gpu_rows": table.replay_kernels,
-            "matched": table.matched_kernels,
-            "methods": dict(Counter(row.times.method for row in table.rows).most_common()),
-            "pass": table.timed_in,
-        },
-        "concurrency": None
-        if concurrency is None or isinstance(concurrency, Missing)
-        else _build_concurrency_document(concurrency),
-        "concurrency_reason": concurrency.reason if isinstance(concurrency, Missing) else None,
-        "parallel": None
-        if parallel is None or isinstance(parallel, Missing)
-        else build_parallel_document(parallel),
-        "parallel_reason": get_reason(parallel),
-        "longest_nodes": [
-            {
-                "index": row.node.index,
-                "kind": row.node.kind.value,
-                "name": row.node.label,
-                "category": row.category.value,
-                "median": simplify_number(row.times.median_ns),
-                "p99": spread[0],
-                "slack": spread[1],
-                "samples": row.times.samples,
-                "op": row.origin.op,
-                "module": row.origin.module,
-                "source": row.origin.source,
-            }
-            for row, spread in (
-                (row, get_p99_and_slack(concurrency, table, row))
-                for row in sort_nodes_by_duration(table)[:count]
-            )
+    measured, predicted = drop_missing(concurrency), drop_missing(parallel)
+    return build(
+        GraphDocument,
+        graph,
+        parent=_build_node_document(*graph.parent) if graph.parent else None,
+        nodes=len(graph.nodes),
+        edges=len(graph.edges),
+        kinds=dict(Counter(node.kind for node in graph.nodes).most_common()),
+        disabled=[node.index for node in graph.nodes if node.enabled is False],
+        device_launch=None if graph.parent else _build_device_launch_document(run, graph),
+        attribution=build(
+            AttributionDocument,
+            table,
+            methods=dict(Counter(row.origin.method for row in table.rows).most_common()),
+        ),
+        matching=build(
+            MatchingDocument,
+            table,
+            methods=dict(Counter(row.times.method for row in table.rows).most_common()),
+        ),
+        concurrency=measured and _build_concurrency_document(measured),
+        concurrency_reason=get_reason(concurrency),
+        parallel=predicted and build_parallel_document(predicted),
+        parallel_reason=get_reason(parallel),
+        longest_nodes=[
+            build(TimedNodeDocument, row.node, row, row.times, row.origin, p99=p99, slack=slack)
+            for row in sort_nodes_by_duration(table)[:count]
+            for p99, slack in [get_p99_and_slack(concurrency, table, row)]
         ],
-    }
+    )

@@ -1,26 +1,39 @@
-"""Build the JSON of ``graphviz-dash ladder`` (docs/reference/json.md), in ns and bytes."""
+"""JSON of ``graphviz-dash ladder`` (docs/reference/json.md), in ns and bytes."""
 
 from __future__ import annotations
 
 import math
-from typing import TypedDict
+
+from msgspec import field
 
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
+from graphviz_dash.analysis.sample_statistics import Spread
 from graphviz_dash.exports.documents.values import (
     Bytes,
     Count,
+    Document,
+    Fraction,
     Ns,
     Sentence,
+    WholeNs,
+    build,
+    drop_missing,
     get_reason,
-    simplify_number,
 )
-from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
+from graphviz_dash.features.ladder.analysis.coverage import Coverage
+from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice, LadderPoint
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost
-from graphviz_dash.features.ladder.narrative import describe_advice, describe_ceiling
+from graphviz_dash.features.ladder.narrative import (
+    describe_advice,
+    describe_ceiling,
+    describe_coverage,
+    describe_eager_steps,
+    list_size_options,
+)
 from graphviz_dash.model.absence import Missing
 
 
-class MemberDocument(TypedDict):
+class MemberDocument(Document, frozen=True):
     """A graph of a family, or its segments, and its cost."""
 
     key: list[int] | None
@@ -30,14 +43,14 @@ class MemberDocument(TypedDict):
     steps: Count
     gpu_time: Ns | None
     gpu_samples: Count
-    capture_time: Ns
-    first_launch_time: Ns | None
-    own_memory: Bytes | None
-    pool_growth: Bytes | None
-    executable_memory: Bytes | None
+    capture_ns: Ns = field(name="capture_time")
+    first_launch_ns: Ns | None = field(name="first_launch_time")
+    exclusive_bytes: Bytes | None = field(name="own_memory")
+    pool_added_bytes: Bytes | None = field(name="pool_growth")
+    executable_bytes: Bytes | None = field(name="executable_memory")
 
 
-class SizeLossDocument(TypedDict):
+class SizeLossDocument(Document, frozen=True):
     """Total padding and fallback cost of the requests of one real size; null if no fallback was
     timed.
     """
@@ -45,75 +58,123 @@ class SizeLossDocument(TypedDict):
     size: int
     requests: Count
     fallbacks: Count
-    padding: Ns
-    fallback: Ns | None
+    padding_ns: WholeNs = field(name="padding")
+    fallback_ns: WholeNs | None = field(name="fallback")
 
 
-class LadderUseDocument(TypedDict):
+class LadderUseDocument(Document, frozen=True):
     """A set of sizes and its totals for the requests; null times are unknown."""
 
     sizes: list[int]
-    time: Ns | None
-    padding: Ns
-    fallback: Ns | None
+    time: WholeNs | None
+    padding_ns: WholeNs = field(name="padding")
+    fallback: WholeNs | None
     fallbacks: Count
     memory: Bytes
-    startup: Ns
+    startup_ns: WholeNs = field(name="startup")
     rate: float | None
 
 
-class GainDocument(TypedDict):
-    """Saving of the best ladder in the requests' time, with its 95% interval."""
+class LadderPointDocument(Document, frozen=True):
+    """A set of sizes that no other beats in time, memory and startup time."""
 
-    value: Ns | None
-    low: Ns
-    high: Ns | None
+    sizes: list[int]
+    untimed_count: Count = field(name="untimed")
+    time: WholeNs | None
+    memory: Bytes
+    startup_ns: WholeNs = field(name="startup")
 
 
-class CeilingDocument(TypedDict):
+class GainDocument(Document, frozen=True):
+    """Saving of a set of sizes in the time per request, with its 95% interval."""
+
+    value: WholeNs | None
+    low: WholeNs
+    high: WholeNs | None
+
+
+class CeilingDocument(Document, frozen=True):
     """Largest size of the best ladder, and the requests above it."""
 
     size: int
-    replay_time: Ns | None
-    above_time: Ns | None
+    replay_ns: Ns | None = field(name="replay_time")
+    fallback_ns: Ns | None = field(name="above_time")
     requests_above: Count
     largest_request: int
-    raised_time: Ns | None
-    raised_gain: Ns | None
+    extended_ns: Ns | None = field(name="raised_time")
+    extended_gain_ns: Ns | None = field(name="raised_gain")
 
 
-class AdviceDocument(TypedDict):
-    """The best ladder within the budget, next to the current one."""
+class AdviceDocument(Document, frozen=True):
+    """The fastest set of sizes within the budget, and the smallest set within noise of it, next to
+    the current one."""
 
     graphs: Count | None
-    memory: Bytes | None
-    startup: Ns | None
+    memory_bytes: Bytes | None = field(name="memory")
+    startup_ns: Ns | None = field(name="startup")
     requests: Count
     current: LadderUseDocument
     best: LadderUseDocument
-    lower_bound: Ns
+    smallest: LadderUseDocument
+    untimed_count: Count = field(name="untimed")
+    lower_bound: WholeNs
     interpolated: list[int]
     gain: GainDocument
-    is_significant: bool
+    smallest_gain: GainDocument
+    is_better: bool = field(name="is_significant")
     ceiling: CeilingDocument
     by_count: list[tuple[Count, Ns]]
+    front: list[LadderPointDocument]
     sentence: Sentence
     ceiling_sentence: Sentence
 
 
-class LadderDocument(TypedDict):
+class StepModeDocument(Document, frozen=True):
+    """Steps of one phase that ran in the same way; ``steps_above`` of them exceed the largest graph
+    of their family.
+    """
+
+    phase: str | None
+    kind: str
+    family: str | None
+    steps: Count
+    sizes: tuple[int, int] | None
+    steps_above: Count
+    requests: tuple[int, int] | None
+    time_share: Fraction | None
+
+
+class CoverageDocument(Document, frozen=True):
+    """Sizes that would cover the requests above the largest graph; the gain is per such request."""
+
+    new_sizes: list[int]
+    requests_above: Count
+    gain_ns: Ns | None = field(name="gain")
+    gain_share: Fraction | None
+    memory: Bytes
+    startup_ns: WholeNs = field(name="startup")
+    options: list[str]
+    sentence: Sentence
+
+
+class LadderDocument(Document, frozen=True):
     """A graph family of a recorded program, and the recommended capture sizes."""
 
     run: str
+    engine: str | None
+    modes: list[StepModeDocument]
+    eager_sentences: list[Sentence]
     family: str
     axes: list[str]
     families: list[str]
     members: list[MemberDocument]
     real_sizes: dict[str, Count]
     losses: list[SizeLossDocument]
-    step_time: Ns | None
+    step_ns: Ns | None = field(name="step_time")
     traffic: str | None
     advice: AdviceDocument | None
+    options: list[str]
+    coverage: CoverageDocument | None
     reason: Sentence | None
 
 
@@ -121,108 +182,120 @@ def build_ladder_document(
     report: LoopReport,
     family: FamilyReport,
     advice: LadderAdvice | Missing,
+    coverage: Coverage | None,
     traffic: str | None,
 ) -> LadderDocument:
     """Build the document of a graph family and its best ladder.
 
     ``traffic`` is the file that the requests come from, or None for the program's own requests.
     """
-    return {
-        "run": report.run,
-        "family": family.family.name,
-        "axes": list(family.family.axes),
-        "families": [other.family.name for other in report.families],
-        "members": _build_members(family),
-        "real_sizes": {how.value: count for how, count in family.real_sizes},
-        "losses": _build_losses(family),
-        "step_time": simplify_number(family.step_ns),
-        "traffic": traffic,
-        "advice": None if isinstance(advice, Missing) else _build_advice(advice),
-        "reason": get_reason(advice),
-    }
+    chosen = drop_missing(advice)
+    return build(
+        LadderDocument,
+        family,
+        run=report.run,
+        engine=report.engine,
+        modes=_build_modes(report),
+        eager_sentences=describe_eager_steps(report),
+        family=family.family.name,
+        axes=family.family.axes,
+        families=[other.family.name for other in report.families],
+        members=[
+            build(
+                MemberDocument,
+                member,
+                member.member,
+                gpu_time=member.gpu and member.gpu.median,
+                gpu_samples=len(member.gpu_ns),
+            )
+            for member in family.members
+        ],
+        real_sizes=dict(family.real_sizes),
+        losses=drop_missing(family.losses) or [],
+        traffic=traffic,
+        advice=chosen and _build_advice(chosen),
+        options=[] if chosen is None else list_size_options(report, family, chosen.smallest.sizes),
+        coverage=coverage and _build_coverage(report, family, coverage),
+        reason=get_reason(advice),
+    )
 
 
-def _build_members(family: FamilyReport) -> list[MemberDocument]:
+def _build_modes(report: LoopReport) -> list[StepModeDocument]:
+    names = {family.index: family.family.name for family in report.families}
     return [
-        {
-            "key": None if member.member.key is None else list(member.member.key),
-            "method": member.member.method and member.member.method.value,
-            "size": member.size,
-            "graphs": list(member.member.graphs),
-            "steps": member.steps,
-            "gpu_time": simplify_number(member.gpu.median) if member.gpu else None,
-            "gpu_samples": len(member.gpu_ns),
-            "capture_time": member.capture_ns,
-            "first_launch_time": member.first_launch_ns,
-            "own_memory": member.exclusive_bytes,
-            "pool_growth": member.pool_added_bytes,
-            "executable_memory": member.executable_bytes,
-        }
-        for member in family.members
+        build(
+            StepModeDocument,
+            mode,
+            family=None if mode.family is None else names[mode.family],
+        )
+        for mode in report.modes
     ]
 
 
-def _build_losses(family: FamilyReport) -> list[SizeLossDocument]:
-    if isinstance(family.losses, Missing):
-        return []
-    return [
-        {
-            "size": loss.size,
-            "requests": loss.requests,
-            "fallbacks": loss.fallbacks,
-            "padding": round(loss.padding_ns),
-            "fallback": None if loss.fallback_ns is None else round(loss.fallback_ns),
-        }
-        for loss in family.losses
-    ]
+def _build_coverage(
+    report: LoopReport, family: FamilyReport, coverage: Coverage
+) -> CoverageDocument:
+    member_sizes = {member.size for member in family.members if member.size}
+    sizes = sorted({*member_sizes, *coverage.new_sizes})
+    return build(
+        CoverageDocument,
+        coverage,
+        memory=round(coverage.memory_bytes),
+        options=list_size_options(report, family, sizes),
+        sentence=describe_coverage(family, coverage),
+    )
 
 
 def _build_advice(advice: LadderAdvice) -> AdviceDocument:
-    ceiling = advice.ceiling
-    return {
-        "graphs": advice.budget.graphs,
-        "memory": advice.budget.memory_bytes,
-        "startup": advice.budget.startup_ns,
-        "requests": advice.requests,
-        "current": _build_use(advice, advice.current_sizes, advice.current_use),
-        "best": _build_use(advice, advice.ladder.sizes, advice.use),
-        "lower_bound": round(advice.ladder.bound_ns),
-        "interpolated": list(advice.interpolated),
-        "gain": {
-            "value": _round_finite(advice.gain_ns),
-            "low": round(advice.gain_interval.low),
-            "high": None
-            if advice.gain_interval.high is None
-            else _round_finite(advice.gain_interval.high),
-        },
-        "is_significant": advice.is_better,
-        "ceiling": {
-            "size": ceiling.size,
-            "replay_time": simplify_number(ceiling.replay_ns),
-            "above_time": simplify_number(ceiling.fallback_ns),
-            "requests_above": ceiling.requests_above,
-            "largest_request": ceiling.largest_request,
-            "raised_time": simplify_number(ceiling.extended_ns),
-            "raised_gain": simplify_number(ceiling.extended_gain_ns),
-        },
-        "by_count": [(count, round(time)) for count, time in advice.curve],
-        "sentence": describe_advice(advice),
-        "ceiling_sentence": describe_ceiling(advice),
-    }
+    return build(
+        AdviceDocument,
+        advice,
+        advice.budget,
+        current=_build_use(advice, advice.current_sizes, advice.current_use),
+        best=_build_use(advice, advice.ladder.sizes, advice.use),
+        smallest=_build_use(advice, advice.smallest.sizes, advice.smallest.use),
+        untimed_count=advice.smallest.untimed_count,
+        lower_bound=advice.ladder.bound_ns,
+        gain=_build_gain(advice.gain_ns, advice.gain_interval),
+        smallest_gain=_build_gain(advice.smallest_gain_ns, advice.smallest_interval),
+        by_count=[(count, round(time)) for count, time in advice.curve],
+        front=[_build_point(point) for point in advice.front],
+        sentence=describe_advice(advice),
+        ceiling_sentence=describe_ceiling(advice),
+    )
+
+
+def _build_gain(gain_ns: float, interval: Spread) -> GainDocument:
+    return build(
+        GainDocument,
+        value=_drop_infinite(gain_ns),
+        low=interval.low,
+        high=_drop_infinite(interval.high),
+    )
+
+
+def _build_point(point: LadderPoint) -> LadderPointDocument:
+    return build(
+        LadderPointDocument,
+        point,
+        point.use,
+        time=_drop_infinite(point.use.total_ns),
+        memory=round(point.use.memory_bytes),
+    )
 
 
 def _build_use(advice: LadderAdvice, sizes: tuple[int, ...], use: LadderCost) -> LadderUseDocument:
-    return {
-        "sizes": list(sizes),
-        "time": _round_finite(use.total_ns),
-        "padding": round(use.padding_ns),
-        "fallback": _round_finite(use.fallback_ns),
-        "fallbacks": round(use.fallbacks),
-        "memory": round(use.memory_bytes),
-        "startup": round(use.startup_ns),
-        "rate": advice.compute_throughput(use),
-    }
+    return build(
+        LadderUseDocument,
+        use,
+        sizes=sizes,
+        time=_drop_infinite(use.total_ns),
+        fallback=_drop_infinite(use.fallback_ns),
+        fallbacks=round(use.fallbacks),
+        memory=round(use.memory_bytes),
+        rate=advice.compute_throughput(use),
+    )
 
 
-def _round_finite(value: float) -> int | None:
-    return round(value) if math.isfinite(value) else None
+def _drop_infinite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

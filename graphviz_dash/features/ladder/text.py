@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
@@ -14,28 +16,50 @@ from graphviz_dash.cli.text.output import (
     print_table,
 )
 from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.ladder.analysis.coverage import Coverage
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost
 from graphviz_dash.features.ladder.narrative import (
     describe_advice,
     describe_bound,
     describe_ceiling,
+    describe_coverage,
+    describe_eager_steps,
+    describe_fastest,
     describe_interpolation,
     describe_losses,
     describe_memory_method,
     describe_real_sizes,
+    format_mode,
+    format_size_range,
     format_sizes,
+    list_sets,
+    list_size_options,
     summarize_loop,
 )
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.units import format_bytes, format_count, format_ns, round_significant
+from graphviz_dash.units import (
+    format_bytes,
+    format_count,
+    format_ns,
+    format_percent,
+    round_significant,
+)
 
 
 def print_ladder(
-    report: LoopReport, family: FamilyReport, advice: LadderAdvice | Missing, count: int
+    report: LoopReport,
+    family: FamilyReport,
+    advice: LadderAdvice | Missing,
+    coverage: Coverage | None,
+    count: int,
 ) -> None:
     """Print the advice for ``family``, and ``count`` of its graphs by size."""
+    if not isinstance(advice, Missing):
+        click.echo(describe_advice(advice))
     click.echo(summarize_loop(report))
+    if report.engine is not None:
+        _print_modes(report)
     if len(report.families) > 1:
         others = [other.family.name for other in report.families if other is not family]
         click.echo(
@@ -50,28 +74,53 @@ def print_ladder(
     if isinstance(advice, Missing):
         click.echo(escape_control_characters(f"No recommendation: {advice.reason}."))
     else:
-        _print_advice(advice)
+        _print_advice(report, family, advice, coverage)
         click.echo(describe_memory_method(family.node_bytes))
     if count:
         _print_members(family, count)
 
 
-def _print_advice(advice: LadderAdvice) -> None:
-    click.echo(describe_advice(advice))
+def _print_modes(report: LoopReport) -> None:
+    """Print the steps by phase and mode, and the reasons for steps without a graph."""
+    click.echo()
+    table = create_table("phase", "mode", "steps", "sizes", "time", right=(2, 3, 4))
+    for mode in report.modes:
+        table.add_row(
+            build_cell(mode.phase or ABSENT_TEXT),
+            build_cell(format_mode(report, mode)),
+            build_cell(format_count(mode.steps)),
+            build_cell(format_size_range(mode.sizes)),
+            build_cell(ABSENT_TEXT if mode.time_share is None else format_percent(mode.time_share)),
+        )
+    print_table(table)
+    for sentence in describe_eager_steps(report):
+        click.echo(sentence)
+    click.echo()
+
+
+def _print_options(report: LoopReport, family: FamilyReport, sizes: Sequence[int]) -> None:
+    for option in list_size_options(report, family, sizes):
+        click.echo(f"  {option}")
+
+
+def _print_advice(
+    report: LoopReport, family: FamilyReport, advice: LadderAdvice, coverage: Coverage | None
+) -> None:
     for sentence in (
-        describe_ceiling(advice),
+        describe_fastest(advice),
         describe_interpolation(advice),
+        describe_ceiling(advice),
+        "" if coverage is None else describe_coverage(family, coverage),
         describe_bound(advice),
     ):
         if sentence:
             click.echo(sentence)
     click.echo()
-    table = create_table("", "today", "best", right=(1, 2))
-    uses = (advice.current_use, advice.use)
+    sets = list_sets(advice)
+    table = create_table("", *(name for name, _, _ in sets), right=range(1, 4))
+    uses = [use for _, _, use in sets]
     rows = {
-        "sizes": [
-            format_count(len(sizes)) for sizes in (advice.current_sizes, advice.ladder.sizes)
-        ],
+        "sizes": [format_count(len(sizes)) for _, sizes, _ in sets],
         "GPU time per request": [_format_request_time(advice, use) for use in uses],
         "  of which padding": [format_ns(use.padding_ns / advice.requests) for use in uses],
         "fallbacks": [format_count(round(use.fallbacks)) for use in uses],
@@ -79,11 +128,18 @@ def _print_advice(advice: LadderAdvice) -> None:
         "memory": [format_bytes(use.memory_bytes) for use in uses],
         "startup": [format_ns(use.startup_ns) for use in uses],
     }
-    for name, (before, after) in rows.items():
-        table.add_row(build_cell(name), build_cell(before), build_cell(after, "bold"))
+    for name, values in rows.items():
+        table.add_row(build_cell(name), *map(build_cell, values))
     print_table(table)
     click.echo()
-    click.echo(f"Best sizes: {format_sizes(advice.ladder.sizes)}")
+    click.echo(f"Recommended sizes: {format_sizes(advice.smallest.sizes)}")
+    _print_options(report, family, advice.smallest.sizes)
+    if coverage is not None:
+        options = list_size_options(report, family, (*advice.current_sizes, *coverage.new_sizes))
+        if options:
+            click.echo("To cover all requests:")
+        for option in options:
+            click.echo(f"  {option}")
 
 
 def _format_request_time(advice: LadderAdvice, use: LadderCost) -> str:

@@ -1,27 +1,34 @@
-"""Build the JSON of ``graphviz-dash launch``."""
+"""JSON of ``graphviz-dash launch``."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NotRequired, TypedDict
+
+from msgspec import UNSET, UnsetType, field
 
 from graphviz_dash.analysis.sample_statistics import Spread, Summary
-from graphviz_dash.exports.documents.values import Count, FilePath, Fraction, Ns, Ratio, Sentence
+from graphviz_dash.exports.documents.values import (
+    Count,
+    Document,
+    FilePath,
+    Fraction,
+    Ns,
+    Ratio,
+    Sentence,
+    build,
+)
 from graphviz_dash.features.launch.analysis.launch_comparison import LaunchComparison, PublishedTime
 from graphviz_dash.features.launch.analysis.launch_costs import (
     ChainFamily,
     LaunchCosts,
     Timing,
-    TopologyCosts,
 )
 from graphviz_dash.features.launch.analysis.launch_fit import AddedTime, GrowthFit
 from graphviz_dash.features.launch.analysis.observer_effect import (
     MeasureEffect,
-    ObserverEffect,
     compute_observer_effect,
 )
 from graphviz_dash.features.launch.analysis.own_graphs import (
-    GraphShape,
     ProgramGraph,
     list_program_graphs,
 )
@@ -39,54 +46,54 @@ from graphviz_dash.model.launch import LaunchMeasure, PublishedLaunch
 from graphviz_dash.model.run import Experiment, Run
 
 
-class MedianDocument(TypedDict):
+class MedianDocument(Document, frozen=True):
     """A median with its quartiles, in ns."""
 
     median: Ns
-    p25: Ns
-    p75: Ns | None
+    low: Ns = field(name="p25")
+    high: Ns | None = field(name="p75")
     samples: Count
 
 
-class TimingDocument(MedianDocument):
+class TimingDocument(MedianDocument, frozen=True):
     """A median with quartiles, minimum and outer percentiles, in ns."""
 
-    min: Ns
+    minimum: Ns = field(name="min")
     p5: Ns
     p95: Ns | None
 
 
-class GrowthDocument(TypedDict):
+class GrowthDocument(Document, frozen=True):
     """Growth of a measure: ``base`` up to ``knee`` nodes, ``slope`` per additional node."""
 
-    base: Ns
+    base_ns: Ns = field(name="base")
     base_interval: list[float | None]
-    slope: Ns
+    slope_ns: Ns = field(name="slope")
     slope_interval: list[float | None]
     knee: Count
     knee_interval: list[float | None]
 
 
-class AddedTimeDocument(TypedDict):
+class AddedTimeDocument(Document, frozen=True):
     """Time added by a root or by a node of another kind."""
 
     ns: Ns
     interval: list[float | None]
 
 
-class TopologyDocument(TypedDict):
+class TopologyDocument(Document, frozen=True):
     """A synthetic graph and its measures."""
 
     width: Count
     length: Count
     single_root: bool
-    other_kind: str | None
+    other: str | None = field(name="other_kind")
     nodes: Count
     measures: dict[str, TimingDocument]
     absent: dict[str, Sentence]
 
 
-class RecordingDocument(TypedDict):
+class RecordingDocument(Document, frozen=True):
     """A recording of launch costs."""
 
     path: FilePath
@@ -96,7 +103,7 @@ class RecordingDocument(TypedDict):
     created: str
     trials: Count
     complete: bool
-    constant_time: bool | None
+    is_constant: bool | None = field(name="constant_time")
     process_trials: Count | None
     fits: dict[str, GrowthDocument]
     chain_fits: dict[str, dict[str, GrowthDocument]]
@@ -107,41 +114,41 @@ class RecordingDocument(TypedDict):
     rows: list[TopologyDocument]
 
 
-class LaunchDifferenceDocument(TypedDict):
+class LaunchDifferenceDocument(Document, frozen=True):
     """A measure of one graph in several recordings, relative to the first."""
 
     width: Count
     length: Count
     single_root: bool
-    other_kind: str | None
+    other: str | None = field(name="other_kind")
     measure: str
     medians: list[Ns]
     ratios: list[Ratio]
     largest_gap: Ns
     spread: Ns
-    within_spread: bool
+    is_within_spread: bool = field(name="within_spread")
 
 
-class LaunchComparisonDocument(TypedDict):
+class LaunchComparisonDocument(Document, frozen=True):
     """A comparison of several recordings."""
 
     sentence: Sentence
     differences: list[LaunchDifferenceDocument]
 
 
-class PublishedTimeDocument(TypedDict):
+class PublishedTimeDocument(Document, frozen=True):
     """A published time next to the medians of the recordings."""
 
     measure: str
     chains: Count
     length: Count
-    toolkit_11_8: Ns | None
-    toolkit_12_6: Ns | None
+    older_ns: Ns | None = field(name="toolkit_11_8")
+    newer_ns: Ns | None = field(name="toolkit_12_6")
     source: str
     medians: dict[str, Ns | None]
 
 
-class PublicationDocument(TypedDict):
+class PublicationDocument(Document, frozen=True):
     """Published launch times."""
 
     title: str
@@ -152,7 +159,7 @@ class PublicationDocument(TypedDict):
     rows: list[PublishedTimeDocument]
 
 
-class GraphShapeDocument(TypedDict):
+class GraphShapeDocument(Document, frozen=True):
     """The shape of a captured graph."""
 
     nodes: Count
@@ -162,21 +169,21 @@ class GraphShapeDocument(TypedDict):
     leaves: Count
     depth: Count
     width: Count
-    linear_share: Fraction
+    chained_share: Fraction = field(name="linear_share")
     longest_chain: Count
 
 
-class ExpectedTimeDocument(TypedDict):
+class ExpectedTimeDocument(Document, frozen=True):
     """Time of a chain of the graph's size in a reference recording."""
 
     reference: str
     ns: Ns
     with_roots: Ns | None
-    measured_over_expected: Ratio
-    within_measured_sizes: bool
+    ratio: Ratio = field(name="measured_over_expected")
+    is_in_range: bool = field(name="within_measured_sizes")
 
 
-class CapturedGraphDocument(TypedDict):
+class CapturedGraphDocument(Document, frozen=True):
     """A captured graph of an experiment."""
 
     run: str
@@ -187,42 +194,42 @@ class CapturedGraphDocument(TypedDict):
     shape: GraphShapeDocument | None
     measures: dict[str, TimingDocument]
     absent: dict[str, Sentence]
-    expected: dict[str, ExpectedTimeDocument] | None
-    reason: Sentence | None
+    chain_times: dict[str, ExpectedTimeDocument] | None = field(name="expected")
+    chain_times_reason: Sentence | None = field(name="reason")
 
 
-class MeasureEffectDocument(TypedDict):
+class MeasureEffectDocument(Document, frozen=True):
     """A measure under an observer, relative to no observer."""
 
-    median: Ns
+    value: Ns = field(name="median")
     ratio: Ratio | None
     interval: list[float | None] | None
-    beyond_noise: bool | None
+    is_significant: bool | None = field(name="beyond_noise")
 
 
-class ObserverDocument(TypedDict):
+class ObserverDocument(Document, frozen=True):
     """The steps of a run under one observer."""
 
     observer: str
     source: str | None
     steps: Count
-    records_per_step: float | None
+    records: float | None = field(name="records_per_step")
     effects: dict[str, MeasureEffectDocument]
     absent: dict[str, Sentence]
 
 
-class ObserversDocument(TypedDict):
+class ObserversDocument(Document, frozen=True):
     """Profiler overhead of a run, or only a ``reason`` if unavailable."""
 
     run: str
-    reason: NotRequired[Sentence]
-    sentence: NotRequired[Sentence]
-    noise: NotRequired[dict[str, Ratio]]
-    missing_observers: NotRequired[list[Sentence]]
-    rows: NotRequired[list[ObserverDocument]]
+    reason: Sentence | UnsetType = UNSET
+    sentence: Sentence | UnsetType = UNSET
+    noise: dict[str, Ratio] | UnsetType = UNSET
+    missing_observers: list[Sentence] | UnsetType = UNSET
+    rows: list[ObserverDocument] | UnsetType = UNSET
 
 
-class ExperimentLaunchDocument(TypedDict):
+class ExperimentLaunchDocument(Document, frozen=True):
     """Captured graphs of an experiment, and the profiler overhead of its runs."""
 
     path: FilePath
@@ -230,7 +237,7 @@ class ExperimentLaunchDocument(TypedDict):
     observers: list[ObserversDocument]
 
 
-class LaunchDocument(TypedDict):
+class LaunchDocument(Document, frozen=True):
     """Launch costs of graphs."""
 
     recordings: list[RecordingDocument]
@@ -248,229 +255,134 @@ def build_launch_document(
     rows: Sequence[PublishedTime],
 ) -> LaunchDocument:
     """Build the document of recordings, their comparison, published times and captured graphs."""
-    return {
-        "recordings": [_build_recording(path, costs) for path, costs in recordings.items()],
-        "comparison": None if comparison is None else _build_comparison(comparison),
-        "published": None if publication is None else _build_publication(publication, rows),
-        "experiments": [
-            {
-                "path": path,
-                "graphs": [
+    return build(
+        LaunchDocument,
+        recordings=[_build_recording(path, costs) for path, costs in recordings.items()],
+        comparison=comparison and _build_comparison(comparison),
+        published=publication and build(PublicationDocument, publication, rows=rows),
+        experiments=[
+            ExperimentLaunchDocument(
+                path=path,
+                graphs=[
                     _build_captured_graph(graph)
                     for graph in list_program_graphs(experiment, references)
                 ],
-                "observers": [_build_observers_of_run(run) for run in experiment.runs],
-            }
+                observers=[_build_observers(run) for run in experiment.runs],
+            )
             for path, experiment in experiments.items()
         ],
-    }
-
-
-def _build_observers_of_run(run: Run) -> ObserversDocument:
-    effect = compute_observer_effect(run)
-    if isinstance(effect, Missing):
-        return {"run": run.name, "reason": effect.reason}
-    return _build_observers(effect)
+    )
 
 
 def _build_recording(path: str, costs: LaunchCosts) -> RecordingDocument:
     recording = costs.recording
-    return {
-        "path": path,
-        "sentence": describe_launch_costs(costs),
-        "gpu": recording.environment.gpu_name,
-        "driver": recording.environment.driver,
-        "created": recording.created,
-        "trials": recording.trials,
-        "complete": recording.complete,
-        "constant_time": costs.is_constant,
-        "process_trials": recording.process_trials,
-        "fits": _build_fits(costs.lines),
-        "chain_fits": {
+    return build(
+        RecordingDocument,
+        recording,
+        costs,
+        path=path,
+        sentence=describe_launch_costs(costs),
+        gpu=recording.environment.gpu_name,
+        driver=recording.environment.driver,
+        fits=_build_fits(costs.lines),
+        chain_fits={
             _format_family_key(family): _build_fits(fits) for family, fits in costs.chains.items()
         },
-        "root": _build_added_time(costs.root) if costs.root is not None else None,
-        "other_kinds": {kind: _build_added_time(extra) for kind, extra in costs.others.items()},
-        "call": None if costs.call is None else _build_median(costs.call),
-        "clock": None if costs.clock is None else _build_median(costs.clock),
-        "rows": [_build_topology(row) for row in costs.rows],
-    }
+        root=costs.root and _build_added_time(costs.root),
+        other_kinds={kind: _build_added_time(extra) for kind, extra in costs.others.items()},
+        call=costs.call and _build_median(costs.call),
+        clock=costs.clock and _build_median(costs.clock),
+        rows=[
+            build(TopologyDocument, row.topology, row, measures=_build_timings(row.timings))
+            for row in costs.rows
+        ],
+    )
 
 
 def _format_family_key(family: ChainFamily) -> str:
     return f"{family.width} chains, {'one root' if family.single_root else 'a root each'}"
 
 
-def _build_topology(row: TopologyCosts) -> TopologyDocument:
-    topology = row.topology
-    return {
-        "width": topology.width,
-        "length": topology.length,
-        "single_root": topology.single_root,
-        "other_kind": topology.other,
-        "nodes": topology.nodes,
-        "measures": {
-            measure.value: _build_timing(timing) for measure, timing in row.timings.items()
-        },
-        "absent": {measure.value: reason for measure, reason in row.absent.items()},
-    }
-
-
 def _build_median(summary: Summary) -> MedianDocument:
-    spread = summary.spread
-    return {
-        "median": summary.median,
-        "p25": spread.low,
-        "p75": spread.high,
-        "samples": spread.samples,
-    }
+    return build(MedianDocument, summary, summary.spread)
 
 
 def _build_added_time(extra: AddedTime) -> AddedTimeDocument:
-    return {"ns": extra.ns, "interval": _list_ends(extra.interval)}
+    return build(AddedTimeDocument, extra, interval=_list_ends(extra.interval))
 
 
 def _list_ends(spread: Spread) -> list[float | None]:
     return [spread.low, spread.high]
 
 
-def _build_fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> dict[str, GrowthDocument]:
+def _build_fits(fits: Mapping[LaunchMeasure, GrowthFit]) -> dict[LaunchMeasure, GrowthDocument]:
     return {
-        measure.value: {
-            "base": fit.base_ns,
-            "base_interval": _list_ends(fit.base_interval),
-            "slope": fit.slope_ns,
-            "slope_interval": _list_ends(fit.slope_interval),
-            "knee": fit.knee,
-            "knee_interval": _list_ends(fit.knee_interval),
-        }
+        measure: build(
+            GrowthDocument,
+            fit,
+            base_interval=_list_ends(fit.base_interval),
+            slope_interval=_list_ends(fit.slope_interval),
+            knee_interval=_list_ends(fit.knee_interval),
+        )
         for measure, fit in fits.items()
     }
 
 
-def _build_timing(timing: Timing) -> TimingDocument:
+def _build_timings(
+    timings: Mapping[LaunchMeasure, Timing],
+) -> dict[LaunchMeasure, TimingDocument]:
     return {
-        **_build_median(timing.summary),
-        "min": timing.minimum,
-        "p5": timing.spread.low,
-        "p95": timing.spread.high,
+        measure: build(
+            TimingDocument,
+            timing.summary,
+            timing.summary.spread,
+            timing,
+            p5=timing.spread.low,
+            p95=timing.spread.high,
+        )
+        for measure, timing in timings.items()
     }
 
 
 def _build_comparison(comparison: LaunchComparison) -> LaunchComparisonDocument:
-    return {
-        "sentence": describe_launch_comparison(comparison),
-        "differences": [
-            {
-                "width": difference.topology.width,
-                "length": difference.topology.length,
-                "single_root": difference.topology.single_root,
-                "other_kind": difference.topology.other,
-                "measure": difference.measure.value,
-                "medians": list(difference.medians),
-                "ratios": list(difference.ratios),
-                "largest_gap": difference.largest_gap,
-                "spread": difference.spread,
-                "within_spread": difference.is_within_spread,
-            }
-            for difference in comparison.differences
+    return LaunchComparisonDocument(
+        sentence=describe_launch_comparison(comparison),
+        differences=[
+            build(LaunchDifferenceDocument, row, row.topology) for row in comparison.differences
         ],
-    }
-
-
-def _build_publication(
-    publication: PublishedLaunch, rows: Sequence[PublishedTime]
-) -> PublicationDocument:
-    return {
-        "title": publication.title,
-        "address": publication.address,
-        "gpu": publication.gpu,
-        "cpu": publication.cpu,
-        "statements": list(publication.statements),
-        "rows": [
-            {
-                "measure": row.measure.value,
-                "chains": row.chains,
-                "length": row.length,
-                "toolkit_11_8": row.older_ns,
-                "toolkit_12_6": row.newer_ns,
-                "source": row.source,
-                "medians": dict(row.medians),
-            }
-            for row in rows
-        ],
-    }
+    )
 
 
 def _build_captured_graph(graph: ProgramGraph) -> CapturedGraphDocument:
-    return {
-        "run": graph.run,
-        "graph": graph.graph,
-        "name": graph.name,
-        "nodes": graph.nodes,
-        "sentence": describe_own_graph(graph),
-        "shape": None if graph.shape is None else _build_shape(graph.shape),
-        "measures": {
-            measure.value: _build_timing(timing) for measure, timing in graph.timings.items()
-        },
-        "absent": {measure.value: reason for measure, reason in graph.absent.items()},
-        "expected": None
-        if isinstance(graph.chain_times, Missing)
-        else {
-            measure.value: {
-                "reference": expected.reference,
-                "ns": expected.ns,
-                "with_roots": expected.with_roots,
-                "measured_over_expected": expected.ratio,
-                "within_measured_sizes": expected.is_in_range,
-            }
-            for measure, expected in graph.chain_times.items()
-        },
-        "reason": graph.chain_times.reason if isinstance(graph.chain_times, Missing) else None,
-    }
+    return build(
+        CapturedGraphDocument,
+        graph,
+        sentence=describe_own_graph(graph),
+        measures=_build_timings(graph.timings),
+    )
 
 
-def _build_shape(shape: GraphShape) -> GraphShapeDocument:
-    return {
-        "nodes": shape.nodes,
-        "edges": shape.edges,
-        "kinds": {kind.value: count for kind, count in shape.kinds.items()},
-        "roots": shape.roots,
-        "leaves": shape.leaves,
-        "depth": shape.depth,
-        "width": shape.width,
-        "linear_share": shape.chained_share,
-        "longest_chain": shape.longest_chain,
-    }
-
-
-def _build_observers(effect: ObserverEffect) -> ObserversDocument:
-    return {
-        "run": effect.run,
-        "sentence": describe_observer_effect(effect),
-        "noise": {measure.value: ratio for measure, ratio in effect.noise.items()},
-        "missing_observers": list(list_missing_observers(effect)),
-        "rows": [
-            {
-                "observer": row.observer.value,
-                "source": row.source,
-                "steps": row.steps,
-                "records_per_step": row.records,
-                "effects": {
-                    name: _build_effect(effect_of_row)
-                    for name, effect_of_row in row.effects.items()
-                },
-                "absent": {measure.value: reason for measure, reason in row.absent.items()},
-            }
+def _build_observers(run: Run) -> ObserversDocument:
+    effect = compute_observer_effect(run)
+    if isinstance(effect, Missing):
+        return ObserversDocument(run=run.name, reason=effect.reason)
+    return build(
+        ObserversDocument,
+        effect,
+        sentence=describe_observer_effect(effect),
+        missing_observers=list_missing_observers(effect),
+        rows=[
+            build(
+                ObserverDocument,
+                row,
+                effects={name: _build_effect(change) for name, change in row.effects.items()},
+            )
             for row in effect.rows
         ],
-    }
+    )
 
 
 def _build_effect(effect: MeasureEffect) -> MeasureEffectDocument:
-    return {
-        "median": effect.value,
-        "ratio": effect.ratio,
-        "interval": None if effect.interval is None else _list_ends(effect.interval),
-        "beyond_noise": effect.is_significant,
-    }
+    return build(
+        MeasureEffectDocument, effect, interval=effect.interval and _list_ends(effect.interval)
+    )

@@ -21,6 +21,7 @@ from graphviz_dash.narrative.prediction import (
     format_one_off_cost,
     format_prediction_score,
     format_prediction_verdict,
+    list_partial_bases,
     list_prediction_reasons,
     list_unchecked,
     list_warnings,
@@ -46,6 +47,8 @@ def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> Non
 def print_prediction_summary(prediction: Prediction) -> None:
     """Print verdict, figures and blockers of a prediction."""
     click.echo(escape_control_characters(format_prediction_verdict(prediction)))
+    for text in list_partial_bases(prediction):
+        click.echo(escape_control_characters(f"Partial: {text}."))
     _print_figures(prediction)
     print_blockers(prediction)
 

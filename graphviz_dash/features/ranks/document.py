@@ -1,15 +1,23 @@
-"""Build the JSON of ranks, clocks and collectives."""
+"""JSON of ranks, clocks and collectives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
 
-from graphviz_dash.analysis.ranks.clocks import RankClock
+from msgspec import field
+
 from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.analysis.sample_statistics import Summary
 from graphviz_dash.exports.documents.figures import FigureDocument, build_figure_document
-from graphviz_dash.exports.documents.values import Bytes, Count, Ns, Sentence, simplify_number
+from graphviz_dash.exports.documents.values import (
+    Bytes,
+    Count,
+    Document,
+    Ns,
+    Number,
+    Sentence,
+    build,
+)
 from graphviz_dash.features.ranks.narrative import (
     describe_graph_difference,
     describe_ranks,
@@ -17,17 +25,17 @@ from graphviz_dash.features.ranks.narrative import (
 )
 
 
-class SummaryDocument(TypedDict):
+class SummaryDocument(Document, frozen=True):
     """A median with its spread."""
 
-    median: float
-    low: float | None
-    high: float | None
+    median: Number
+    low: Number | None
+    high: Number | None
     kind: str
     samples: Count
 
 
-class RankClockDocument(TypedDict):
+class RankClockDocument(Document, frozen=True):
     """Clock of a rank relative to the first rank's, in ns."""
 
     rank: int
@@ -37,27 +45,27 @@ class RankClockDocument(TypedDict):
     samples: Count
 
 
-class GraphDifferenceDocument(TypedDict):
+class GraphDifferenceDocument(Document, frozen=True):
     """Difference of a rank's graphs from those of the first rank; null if there is none."""
 
     rank: int
     difference: Sentence | None
 
 
-class ArrivalDelayDocument(TypedDict):
+class ArrivalDelayDocument(Document, frozen=True):
     """Number of late arrivals of a rank at collectives, and the delay of the others."""
 
     count: Count
-    beyond_uncertainty: Count
-    total: Ns
-    due_to_compute: Ns
-    due_to_idle: Ns
+    significant_count: Count = field(name="beyond_uncertainty")
+    total_ns: Ns = field(name="total")
+    work_ns: Ns = field(name="due_to_compute")
+    idle_ns: Ns = field(name="due_to_idle")
 
 
-class RankDocument(TypedDict):
+class RankDocument(Document, frozen=True):
     """A rank; times in ns per step."""
 
-    run: str
+    name: str = field(name="run")
     rank: int
     device: int | None
     step_time: FigureDocument
@@ -71,7 +79,7 @@ class RankDocument(TypedDict):
     arrival_delay: ArrivalDelayDocument | None
 
 
-class CollectiveRankDocument(TypedDict):
+class CollectiveRankDocument(Document, frozen=True):
     """One rank at a collective: arrival after the first, wait, and how often it was last."""
 
     rank: int
@@ -80,7 +88,7 @@ class CollectiveRankDocument(TypedDict):
     times_last: Count
 
 
-class CollectiveDocument(TypedDict):
+class CollectiveDocument(Document, frozen=True):
     """A collective of the step, over all ranks."""
 
     ordinal: int
@@ -92,20 +100,20 @@ class CollectiveDocument(TypedDict):
     source: str | None
     method: str | None
     bytes: Bytes | None
-    bandwidth: float | None
+    bandwidth: Number | None
     skew: SummaryDocument | None
     transfer: SummaryDocument | None
     ranks: list[CollectiveRankDocument]
 
 
-class ModeRanksDocument(TypedDict):
+class ModeRanksDocument(Document, frozen=True):
     """The ranks of one mode."""
 
     name: str
     mode: str
     sentence: Sentence
     reason: Sentence | None
-    missing: list[int]
+    missing_ranks: list[int] = field(name="missing")
     notes: list[Sentence]
     steps: Count
     unmatched: Count
@@ -121,102 +129,54 @@ class ModeRanksDocument(TypedDict):
 def build_ranks_document(modes: Sequence[ModeRanks]) -> list[ModeRanksDocument]:
     """Build the document of the ranks of each mode, described in docs/reference/json.md."""
     return [
-        {
-            "name": mode.name,
-            "mode": mode.mode.value,
-            "sentence": describe_ranks(mode),
-            "reason": mode.reason,
-            "missing": list(mode.missing_ranks),
-            "notes": list(list_rank_caveats(mode)),
-            "steps": mode.steps,
-            "unmatched": mode.unmatched,
-            "kinds": {kind.value: count for kind, count in mode.kinds.items()},
-            "skew": _build_summary(mode.skew),
-            "uncertainty": simplify_number(mode.uncertainty),
-            "clocks": [_build_clock(clock) for clock in mode.clocks],
-            "graphs": [
-                {"rank": other.rank, "difference": describe_graph_difference(other)}
+        build(
+            ModeRanksDocument,
+            mode,
+            sentence=describe_ranks(mode),
+            notes=list_rank_caveats(mode),
+            skew=_build_summary(mode.skew),
+            graphs=[
+                GraphDifferenceDocument(
+                    rank=other.rank, difference=describe_graph_difference(other)
+                )
                 for other in mode.graphs
             ],
-            "ranks": [_build_rank(mode, row) for row in mode.ranks],
-            "collectives": [_build_collective(mode, row) for row in mode.collectives],
-        }
+            ranks=[_build_rank(mode, row) for row in mode.ranks],
+            collectives=[_build_collective(mode, row) for row in mode.collectives],
+        )
         for mode in modes
     ]
 
 
 def _build_rank(mode: ModeRanks, row: RankRow) -> RankDocument:
-    late = next((lateness for lateness in mode.arrival_delays if lateness.rank == row.rank), None)
-    return {
-        "run": row.name,
-        "rank": row.rank,
-        "device": row.device,
-        "step_time": build_figure_document(row.step_time),
-        "launch_cpu_time": build_figure_document(row.launch_cpu_time),
-        "compute": simplify_number(row.compute),
-        "communication": simplify_number(row.communication),
-        "exposed": simplify_number(row.exposed),
-        "busy": simplify_number(row.busy),
-        "wait": simplify_number(row.wait),
-        "transfer": simplify_number(row.transfer),
-        "arrival_delay": {
-            "count": late.count,
-            "beyond_uncertainty": late.significant_count,
-            "total": simplify_number(late.total_ns),
-            "due_to_compute": simplify_number(late.work_ns),
-            "due_to_idle": simplify_number(late.idle_ns),
-        }
-        if late is not None
-        else None,
-    }
+    return build(
+        RankDocument,
+        row,
+        step_time=build_figure_document(row.step_time),
+        launch_cpu_time=build_figure_document(row.launch_cpu_time),
+        arrival_delay=next((late for late in mode.arrival_delays if late.rank == row.rank), None),
+    )
 
 
 def _build_collective(mode: ModeRanks, row: CollectiveRow) -> CollectiveDocument:
-    return {
-        "ordinal": row.ordinal,
-        "kind": row.kind.value,
-        "graph": row.origin.graph,
-        "node": row.origin.node,
-        "op": row.origin.op,
-        "module": row.origin.module,
-        "source": row.origin.source,
-        "method": row.origin.method,
-        "bytes": row.origin.bytes,
-        "bandwidth": simplify_number(row.bandwidth),
-        "skew": _build_summary(row.skew),
-        "transfer": _build_summary(row.transfer),
-        "ranks": [
-            {
-                "rank": rank.rank,
-                "arrival": _build_summary(arrival),
-                "wait": _build_summary(wait),
-                "times_last": last,
-            }
-            for rank, arrival, wait, last in zip(
-                mode.ranks, row.arrival, row.wait, row.last_counts, strict=True
+    ranks = zip(mode.ranks, row.arrival, row.wait, row.last_counts, strict=True)
+    return build(
+        CollectiveDocument,
+        row,
+        row.origin,
+        skew=_build_summary(row.skew),
+        transfer=_build_summary(row.transfer),
+        ranks=[
+            CollectiveRankDocument(
+                rank=rank.rank,
+                arrival=_build_summary(arrival),
+                wait=_build_summary(wait),
+                times_last=last,
             )
+            for rank, arrival, wait, last in ranks
         ],
-    }
-
-
-def _build_clock(clock: RankClock) -> RankClockDocument:
-    return {
-        "rank": clock.rank,
-        "offset": clock.offset,
-        "spread": simplify_number(clock.spread),
-        "bound": simplify_number(clock.bound),
-        "samples": clock.samples,
-    }
+    )
 
 
 def _build_summary(summary: Summary | None) -> SummaryDocument | None:
-    if summary is None:
-        return None
-    spread = summary.spread
-    return {
-        "median": simplify_number(summary.median),
-        "low": simplify_number(spread.low),
-        "high": simplify_number(spread.high),
-        "kind": spread.kind.value,
-        "samples": spread.samples,
-    }
+    return None if summary is None else build(SummaryDocument, summary, summary.spread)

@@ -158,7 +158,7 @@ class FleetFindings(Struct, frozen=True):
     """Job of the ranks; None if unknown."""
     ranks: int
     """Number of ranks, or of traces that name none."""
-    is_compared: bool
+    can_compare: bool
     """True if each trace names a different rank; otherwise none is compared with the others."""
     step_ns: float | None
     """Median step time of the ranks; None without steps."""
@@ -177,11 +177,11 @@ class FleetFindings(Struct, frozen=True):
     """
     launch_bound_worst: str | None
     """Run name with the maximum; None without steps."""
-    unmarked: int
+    ranks_without_steps: int
     """Number of ranks without marked steps, whose values cover the whole trace."""
-    incomplete: int
+    incomplete_ranks: int
     """Number of ranks with an incomplete trace."""
-    without_gpu_work: int
+    ranks_without_gpu_work: int
     """Number of ranks without GPU records, which GPU findings exclude."""
 
 
@@ -376,24 +376,24 @@ def _analyse_group(
         without=(pl.col("busy_ns").is_null() & (pl.col("steps") > 0)).sum(),
     ).collect().row(0, named=True)  # fmt: skip
     odd, count = _find_divergent_graphs(ranks, graphs)
-    is_compared = overall["named"] == overall["count"] > 1
+    can_compare = overall["named"] == overall["count"] > 1
     bound = tuple(overall[key] for key in ("least", "half", "most", "worst"))
     is_timed = len(bound) == 4 and None not in bound
     return FleetFindings(
         mode=mode_and_job[0],
         job=mode_and_job[1],
         ranks=overall["count"],
-        is_compared=is_compared,
+        can_compare=can_compare,
         step_ns=overall["step"],
-        slow=_find_slow_ranks(ranks, kernels) if is_compared else (),
-        straggler=_find_straggler(ranks) if is_compared else None,
+        slow=_find_slow_ranks(ranks, kernels) if can_compare else (),
+        straggler=_find_straggler(ranks) if can_compare else None,
         graph_count=count,
-        divergent=odd if is_compared else (),
+        divergent=odd if can_compare else (),
         launch_bound=(bound[0], bound[1], bound[2], bound[3]) if is_timed else None,
         launch_bound_worst=overall["worst_name"] if is_timed else None,
-        unmarked=overall["unmarked"] or 0,
-        incomplete=overall["incomplete"] or 0,
-        without_gpu_work=overall["without"] or 0,
+        ranks_without_steps=overall["unmarked"] or 0,
+        incomplete_ranks=overall["incomplete"] or 0,
+        ranks_without_gpu_work=overall["without"] or 0,
     )
 
 

@@ -23,9 +23,9 @@ _NAME_LENGTH = 60
 def print_fleet_answer(answer: FleetFindings) -> None:
     """Print the results for the ranks of one mode."""
     subject = ", ".join(filter(None, (answer.mode, answer.job)))
-    is_full_trace = answer.unmarked == answer.ranks
+    is_full_trace = answer.ranks_without_steps == answer.ranks
     period = "trace" if is_full_trace else "step"
-    noun = "rank" if answer.is_compared else "trace"
+    noun = "rank" if answer.can_compare else "trace"
     click.echo(
         escape_control_characters(
             f"{subject}{': ' if subject else ''}{pluralize(answer.ranks, noun)} read, "
@@ -33,18 +33,18 @@ def print_fleet_answer(answer: FleetFindings) -> None:
             "(median)"
         )
     )
-    if answer.unmarked:
+    if answer.ranks_without_steps:
         click.echo(
-            f"  {pluralize(answer.unmarked, noun)}: the trace marks no steps, so the full trace "
-            "counts as one"
+            f"  {pluralize(answer.ranks_without_steps, noun)}: the trace marks no steps, so the "
+            "full trace counts as one"
         )
-    if answer.incomplete:
+    if answer.incomplete_ranks:
         click.echo(
-            f"  {pluralize(answer.incomplete, noun)}: the trace is truncated or damaged and was "
-            "read partially"
+            f"  {pluralize(answer.incomplete_ranks, noun)}: the trace is truncated or damaged and "
+            "was read partially"
         )
-    if answer.without_gpu_work:
-        click.echo(f"  {pluralize(answer.without_gpu_work, noun)}: the trace has no GPU work")
+    if answer.ranks_without_gpu_work:
+        click.echo(f"  {pluralize(answer.ranks_without_gpu_work, noun)}: the trace has no GPU work")
     if answer.launch_bound is not None:
         least, median, most, worst = map(format_percent, answer.launch_bound)
         name = answer.launch_bound_worst
@@ -80,7 +80,7 @@ def print_fleet_answer(answer: FleetFindings) -> None:
             )
         print_table(table)
         print_more(len(answer.slow), _MAX_SHOWN)
-    elif answer.ranks > 1 and not answer.is_compared:
+    elif answer.ranks > 1 and not answer.can_compare:
         click.echo("  not compared: the traces do not name different ranks of one job")
     elif answer.ranks > 1:
         click.echo("  no rank's exclusive work is slower than that of others")
@@ -99,7 +99,7 @@ def print_fleet_answer(answer: FleetFindings) -> None:
             )
         print_table(table)
         print_more(len(answer.divergent), _MAX_SHOWN)
-    elif answer.graph_count and answer.is_compared:
+    elif answer.graph_count and answer.can_compare:
         graphs = (
             "graph" if answer.graph_count == 1 else f"{format_count(answer.graph_count)} graphs"
         )

@@ -31,7 +31,7 @@ def draw_step_parts(report: CompileReport, theme: Theme) -> go.Figure | None:
     time = report.time
     if isinstance(time, Missing):
         return None
-    total_ns = time.traced_ns if isinstance(report.step_ns, Missing) else report.step_ns
+    total_ns = time.select_total_ns(report.step_ns)
     rows = []
     position = 0.0
     for part in StepPart:

@@ -78,7 +78,7 @@ def _print_parts(report: CompileReport, *, method: bool = True) -> None:
             escape_control_characters(f"Step time breakdown is not available: {time.reason}.")
         )
         return
-    total_ns = time.traced_ns if isinstance(step_ns, Missing) else step_ns
+    total_ns = time.select_total_ns(step_ns)
     print_heading("Step time breakdown")
     table = create_table("", "time", "share of step", "GPU busy", right=(1, 2, 3))
     for part in StepPart:

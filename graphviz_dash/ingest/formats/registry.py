@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,7 @@ from graphviz_dash.ingest.formats.debug_dot import read_debug_dot
 from graphviz_dash.ingest.formats.graph_data import convert_graph_data, read_graph_data
 from graphviz_dash.ingest.formats.memory_snapshot import convert_memory_use, read_memory_snapshot
 from graphviz_dash.ingest.formats.nsight import convert_nsight
+from graphviz_dash.ingest.formats.other_tools import detect_other_tool
 from graphviz_dash.ingest.formats.pickles import read_pickle
 from graphviz_dash.ingest.formats.torch_trace import HEAD_PATTERN, read_torch_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
@@ -98,13 +100,18 @@ def detect_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat 
     Raises:
         InputError: An empty or unreadable file.
     """
+    head = _read_head(path, limits)
+    return next((row for row in FORMATS if row.sniff(head)), None)
+
+
+def _read_head(path: Path, limits: Limits) -> bytes:
     with ByteStream(path, limits) as stream:
         head = stream.read(_HEAD_BYTES)
         damage = stream.damage
     if not head:
         found = damage.description if damage else "an empty file"
         raise InputError(path, found, _EXPECTED)
-    return next((row for row in FORMATS if row.sniff(head)), None)
+    return head
 
 
 def require_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat:
@@ -121,6 +128,9 @@ def require_format(path: Path, limits: Limits = DEFAULT_LIMITS) -> ForeignFormat
         elif path.name.endswith(".xplane.pb"):
             advice = "Profiles of JAX and TensorFlow are not supported. Record with nsys instead."
         raise InputError(path, "a file of unknown kind", _EXPECTED, advice)
+    other = row.kind is SourceKind.KINETO and detect_other_tool(_read_head(path, limits))
+    if other:
+        raise InputError(path, other.description, _EXPECTED, other.advice)
     return row
 
 
@@ -149,11 +159,24 @@ def get_reading_method(kind: SourceKind) -> str | None:
     return next(row.method for row in FORMATS if row.kind is kind)
 
 
-def _read_kineto(path: Path, _: Path, limits: Limits) -> tuple[ForeignContent, ...]:
+def _read_kineto(path: Path, scratch: Path, limits: Limits) -> tuple[ForeignContent, ...]:
     # Imports Polars, which other formats do not need.
+    from graphviz_dash.ingest.kineto.merged import InseparableError, separate_processes
     from graphviz_dash.ingest.kineto.reader import read_trace
 
-    return (ForeignContent(SourceKind.KINETO, path, read_trace(path, limits)),)
+    trace = read_trace(path, limits)
+    if trace.runtime["pid"].n_unique() > 1:
+        with suppress(InseparableError):
+            return tuple(
+                ForeignContent(
+                    SourceKind.KINETO,
+                    process.path,
+                    read_trace(process.path, limits),
+                    process.label,
+                )
+                for process in separate_processes(path, scratch, limits)
+            )
+    return (ForeignContent(SourceKind.KINETO, path, trace),)
 
 
 def _read_nsight(path: Path, scratch: Path, limits: Limits) -> tuple[ForeignContent, ...]:

@@ -16,6 +16,7 @@ from graphviz_dash.ingest.byte_stream import Damage
 from graphviz_dash.ingest.kineto.column_blocks import Flags, Ints
 from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, mask_members
 from graphviz_dash.ingest.kineto.events import ABSENT
+from graphviz_dash.ingest.kineto.paired_copies import find_paired_copies
 from graphviz_dash.ingest.kineto.stitched import find_stitched_replays
 from graphviz_dash.ingest.kineto.stray_work import find_stray_work
 from graphviz_dash.model.trace import TraceProblem
@@ -33,6 +34,9 @@ _GRAPH = re.compile(r"(cuda|cu|hip)GraphLaunch")
 _DEVICE_SYNC = re.compile(r"(cuda|hip)DeviceSynchronize|cuCtxSynchronize")
 _STEP = re.compile(r"^ProfilerStep#\d+")
 _MICROSECOND = 1000
+_FIRST_KERNELS_FIXED = 130100
+"""CUPTI version (CUDA 13.1) since which sessions keep their first kernels (pytorch issue 192021).
+"""
 
 
 def find_problems(
@@ -79,7 +83,7 @@ def find_problems(
     if 0 < single_missing.height == missing.height <= unidentified.height:
         problems.append(_build_unidentified_problem(uncaptured, missing, unidentified))
     else:
-        problems.extend(_find_launches_without_work(uncaptured, missing))
+        problems.extend(_find_launches_without_work(uncaptured, missing, cupti_version))
     single = _select_rows(launches, names.find_matching(_SINGLE_LAUNCH)[is_launch])
     problems.extend(_find_shared_correlations(launches, single, gpu))
     stray_work = find_stray_work(gpu, runtime, missing, graphs, cupti_version)
@@ -89,7 +93,9 @@ def find_problems(
         for problem in stray_work
         if problem.code != "work-of-no-call" or "work-without-id" not in known
     )
-    problems.extend(find_stitched_replays(gpu, _select_rows(uncaptured, is_graph)))
+    graph_launches = _select_rows(uncaptured, is_graph)
+    problems.extend(find_stitched_replays(gpu, graph_launches))
+    problems.extend(find_paired_copies(gpu, graph_launches))
     calls = CallIntervals(runtime, gpu)
     problems.extend(_find_early_starts(calls, gpu, slack))
     problems.extend(_find_late_ends(calls, runtime, names, gpu, slack))
@@ -204,14 +210,23 @@ def _has_overlap(gpu: pl.DataFrame, slack: int) -> bool:
 
 
 def _find_launches_without_work(
-    launches: pl.DataFrame, missing: pl.DataFrame
+    launches: pl.DataFrame, missing: pl.DataFrame, cupti_version: int | None
 ) -> Iterator[TraceProblem]:
-    if missing.height:
-        yield TraceProblem(
-            "launch-without-work",
-            f"{missing.height:,} of {pluralize(launches.height, 'kernel and graph launch')} have "
-            "no GPU work in the trace, so GPU time and kernel counts are too low.",
+    if not missing.height:
+        return
+    text = (
+        f"{missing.height:,} of {pluralize(launches.height, 'kernel and graph launch')} have "
+        "no GPU work in the trace, so GPU time and kernel counts are too low."
+    )
+    has_work = launches.height > missing.height
+    keeps_first_kernels = cupti_version is not None and cupti_version >= _FIRST_KERNELS_FIXED
+    if has_work and not keeps_first_kernels and missing.equals(launches.head(missing.height)):
+        text += (
+            " They are the first launches of the recording: CUPTI before CUDA 13.1 loses the first "
+            "kernels of a session if the GPU was idle before. Record more steps and warm up the "
+            "profiler (schedule with warmup)."
         )
+    yield TraceProblem("launch-without-work", text)
 
 
 def _build_unidentified_problem(

@@ -7,7 +7,6 @@ only called for some thousand rows.
 
 from __future__ import annotations
 
-import re
 import struct
 import zlib
 from collections import defaultdict
@@ -32,8 +31,6 @@ MAX_TIME_NS: Final = 1 << 61
 _MAX_TIME_US: Final = MAX_TIME_NS // 1000
 _BLOCK_BYTES: Final = 128 << 10  # of a column: 16,384 rows
 ABSENT_BYTES: Final = struct.pack("q", ABSENT)
-_MERGED_PROCESS: Final = re.compile(r"\[[^\]]*\d\] ?\d+$")
-"""Process of a rank in a trace merged by SGLang."""
 _Unit: TypeAlias = Callable[[Ints], Ints]
 """Function that converts 64-bit numbers to nanoseconds."""
 
@@ -289,11 +286,11 @@ def pack(kind: str, values: Sequence[Any]) -> bytes:
 
 
 def _number_process(process: Any) -> Any:
-    """Number a process of a merged trace, such as ``[TP00] 100``, by a hash below -1.
+    """Number a process that is named by text, such as ``[TP00] 100``, by a hash below -1.
 
-    A hash is the same in each process that reads the trace. Other text stays.
+    A hash is the same in each process that reads the trace.
     """
-    if isinstance(process, str) and _MERGED_PROCESS.match(process):
+    if isinstance(process, str) and _convert_number(process) == ABSENT:
         return -2 - zlib.crc32(process.encode())
     return process
 

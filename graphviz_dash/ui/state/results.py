@@ -22,7 +22,7 @@ from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs, pair_wo
 from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Experiment
-from graphviz_dash.ui.state.store import COMPARISON, STORE
+from graphviz_dash.ui.state.store import COMPARISON, STORE, Extent
 
 
 def get_comparison(key: str) -> Comparison:
@@ -40,7 +40,7 @@ def get_comparison(key: str) -> Comparison:
 
 def get_comparison_without_traces(key: str) -> Comparison:
     """Return the comparison without data from the traces."""
-    return STORE.derive_without_traces(key, COMPARISON, compare_runs)
+    return STORE.derive(key, COMPARISON, compare_runs, Extent.NO_TRACES)
 
 
 def get_traced_slowdowns(key: str) -> dict[str, float]:

@@ -16,16 +16,17 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, TypeVar, cast
 
 from msgspec.structs import replace
 
+from graphviz_dash.ingest.identity import compute_identity
 from graphviz_dash.ingest.load import load_experiment, load_outlines, load_pair
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.process_memory import get_own_memory, release_free_memory
 from graphviz_dash.server_settings import get_memory_limit
-from graphviz_dash.ui.state.identity import compute_identity
 from graphviz_dash.ui.state.scratch import SCRATCH
 
 T = TypeVar("T")
@@ -36,6 +37,15 @@ COMPARISON: Final = "comparison"
 
 _KEY_BYTES: Final = 16
 _FULL_COLLECTION_S: Final = 60.0
+
+
+class Extent(StrEnum):
+    """Part of an experiment that is loaded."""
+
+    FULL = "full"
+    NO_TRACES = "no traces"
+    OUTLINE = "outline"
+    """Only recording and loop of each run, without the graphs. For a pair like NO_TRACES."""
 
 
 class UnknownKeyError(KeyError):
@@ -179,57 +189,38 @@ class Store:
         self._drop((key,))
         SCRATCH.remove_subfolder(key)
 
-    def load_experiment_of_key(self, key: str) -> Experiment:
-        """Return the experiment of ``key``.
+    def load_experiment_of_key(self, key: str, extent: Extent = Extent.FULL) -> Experiment:
+        """Return the experiment of ``key``; a smaller extent loads much faster.
 
         Raises:
             ClosedError: the key is not or no longer registered.
             InputError: its folder has no readable bundles.
         """
-        path = self._get_path(key)
-        return self._build_once((key, "experiment"), lambda: self._load_whole(key, path))
-
-    def load_without_traces(self, key: str) -> Experiment:
-        """Return the experiment without its traces, which loads much faster.
-
-        Raises like :meth:`experiment`.
-        """
-        if self.is_loaded(key):
+        path, pair = self._get_path(key), self._get_pair(key)
+        if pair is not None and extent is Extent.OUTLINE:
+            extent = Extent.NO_TRACES
+        if extent is Extent.NO_TRACES and self.is_loaded(key):
             whole = self.load_experiment_of_key(key)
             runs = [
                 replace(run, capture_trace=None, additional_capture_traces=(), replay_trace=None)
                 for run in whole.runs
             ]
             return replace(whole, runs=tuple(runs))
-        path = self._get_path(key)
-        return self._build_once((key, "bare"), lambda: self._load_without_traces(key, path))
 
-    def load_outlines_of_key(self, key: str) -> tuple[Run, ...]:
-        """Return the runs of ``key`` with only their recording and loop.
+        def load() -> Experiment:
+            if extent is Extent.OUTLINE:
+                return Experiment(path, load_outlines(path))
+            traces = extent is Extent.FULL
+            if pair is None:
+                experiment = load_experiment(path, traces=traces)
+            else:
+                experiment = load_pair(pair, traces=traces)
+            if traces:
+                # The version without traces has a second copy of the graphs.
+                self._drop((key, Extent.NO_TRACES))
+            return experiment
 
-        This loads much faster than thousands of graphs. Raises like :meth:`experiment`.
-        """
-        path = self._get_path(key)
-        if self._get_pair(key) is not None:
-            return self.load_without_traces(key).runs
-        return self._build_once((key, "outlines"), lambda: load_outlines(path))
-
-    def load_loops(self, key: str) -> tuple[Run, ...]:
-        """Return the :meth:`outlines` that have the loop of a program."""
-        return tuple(run for run in self.load_outlines_of_key(key) if run.loop and run.recording)
-
-    def _load_without_traces(self, key: str, path: Path) -> Experiment:
-        pair = self._get_pair(key)
-        if pair is not None:
-            return load_pair(pair, traces=False)
-        return load_experiment(path, traces=False)
-
-    def _load_whole(self, key: str, path: Path) -> Experiment:
-        pair = self._get_pair(key)
-        whole = load_experiment(path) if pair is None else load_pair(pair)
-        # The version without traces has a second copy of the graphs.
-        self._drop((key, "bare"))
-        return whole
+        return self._build_once((key, extent), load)
 
     def _get_pair(self, key: str) -> tuple[Path, Path] | None:
         with self._lock:
@@ -253,37 +244,26 @@ class Store:
                 return run
         raise UnknownKeyError(name)
 
-    def derive(self, key: str, slot: Hashable, build: Callable[[Experiment], T]) -> T:
-        """Return ``build(experiment)``, computed once per ``what`` and cached."""
-        experiment = self.load_experiment_of_key(key)
-        return self._build_once((key, "derived", slot), lambda: build(experiment))
-
-    def derive_without_traces(
-        self, key: str, slot: Hashable, build: Callable[[Experiment], T]
+    def derive(
+        self,
+        key: str,
+        slot: Hashable,
+        build: Callable[[Experiment], T],
+        extent: Extent = Extent.FULL,
     ) -> T:
-        """Like :meth:`derived`, from the experiment without traces, until they are loaded."""
-        experiment = self.load_without_traces(key)
-        return self._build_once((key, "bare", slot), lambda: build(experiment))
+        """Return ``build(experiment)``, computed once per ``slot`` and extent, and cached."""
+        experiment = self.load_experiment_of_key(key, extent)
+        return self._build_once((key, extent, slot), lambda: build(experiment))
 
-    def derive_from_loops(self, key: str, slot: Hashable, build: Callable[[], T]) -> T:
-        """Return ``build()``, computed once per ``what`` from :meth:`loops` and cached."""
-        self._get_path(key)
-        return self._build_once((key, "of loops", slot), build)
-
-    def has(self, key: str, slot: Hashable) -> bool:
-        """Return True if the result of ``derived(key, what, ...)`` is cached."""
+    def has(self, key: str, slot: Hashable, extent: Extent = Extent.FULL) -> bool:
+        """Return True if the result of :meth:`derive` is cached."""
         with self._lock:
-            return (key, "derived", slot) in self._values
-
-    def has_from_loops(self, key: str, slot: Hashable) -> bool:
-        """Return True if the result of ``derived_loops(key, what, ...)`` is cached."""
-        with self._lock:
-            return (key, "of loops", slot) in self._values
+            return (key, extent, slot) in self._values
 
     def is_loaded(self, key: str) -> bool:
         """Return True if the experiment of ``key`` is in memory."""
         with self._lock:
-            return (key, "experiment") in self._values
+            return (key, Extent.FULL) in self._values
 
     def _drop(self, prefix: tuple[str, ...]) -> None:
         with self._lock:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace as replace_tables
 
 import msgspec
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,6 +69,23 @@ def server(
     count = len(requests)
     loop = ProgramLoop((family,), (), steps.columns(), count, 0, tuple(range(count)))
     return loop, scene.trace()
+
+
+def test_copies_of_another_process_are_not_of_the_step() -> None:
+    loop, trace = server(rows_alone)
+    calls = trace.runtime.filter(trace.runtime["name"].cast(str) == "cudaMemcpyAsync")
+    work = trace.gpu.filter(trace.gpu["correlation"].is_in(calls["correlation"].to_list()))
+    padded = [min(size for size in LADDER if size >= real) for real in REQUESTS]
+    sizes = [ROW * REQUESTS[0], 64] + [size for at in padded[1:] for size in (ROW * at, 64)]
+    other = pl.col("correlation") + 10_000
+    mixed = replace_tables(
+        trace,
+        runtime=pl.concat(
+            [trace.runtime, calls.with_columns(other, pid=pl.lit(2, pl.Int64), ts=calls["ts"] + 1)]
+        ).sort("ts"),
+        gpu=pl.concat([trace.gpu, work.with_columns(other, bytes=pl.Series(sizes))]).sort("ts"),
+    )
+    assert infer_copied_sizes(loop, mixed) == infer_copied_sizes(loop, trace) != {}
 
 
 @settings(max_examples=20, deadline=None)

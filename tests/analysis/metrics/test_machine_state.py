@@ -6,11 +6,8 @@ import msgspec
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.metrics.caveats import CaveatCode, make_caveat
 from graphviz_dash.analysis.metrics.machine_state import (
-    BusyHost,
-    HostMismatch,
-    ProcessVariance,
-    SlowGpu,
     compute_cpu_loop,
     compute_machine_metrics,
     find_machine_caveats,
@@ -62,36 +59,45 @@ def test_a_quiet_machine_raises_no_doubt() -> None:
 
 def test_a_busy_host_is_named() -> None:
     (doubt,) = find_machine_caveats(beside(((100, 130), CLOCKS)), None)
-    assert isinstance(doubt, BusyHost)
+    assert doubt.code is CaveatCode.BUSY_HOST
     assert "speedup" in doubt.metrics
 
 
 def test_hosts_that_are_not_as_fast_are_named() -> None:
     run, baseline = beside(((120, 120), CLOCKS)), beside(((100, 100), CLOCKS))
-    assert list(find_machine_caveats(run, baseline)) == [HostMismatch(120, 100, "eager")]
+    assert list(find_machine_caveats(run, baseline)) == [
+        make_caveat(CaveatCode.HOST_MISMATCH, run_ns=120, baseline_ns=100, baseline="eager")
+    ]
 
 
 @pytest.mark.parametrize(
-    ("clocks", "causes"),
+    ("clocks", "causes", "code"),
     [
-        ((CLOCKS, GpuClocks(1_500, 1_980, 3_201, ("power cap",))), ("power cap",)),
-        ((CLOCKS, GpuClocks(1_500, 1_980, 3_201, ())), ()),
+        (
+            (CLOCKS, GpuClocks(1_500, 1_980, 3_201, ("power cap",))),
+            ("power cap",),
+            CaveatCode.SLOW_GPU,
+        ),
+        ((CLOCKS, GpuClocks(1_500, 1_980, 3_201, ())), (), CaveatCode.CLOCK_VARIANCE),
     ],
 )
 def test_a_gpu_whose_clock_is_held_down_is_named(
-    clocks: tuple[GpuClocks, ...], causes: tuple[str, ...]
+    clocks: tuple[GpuClocks, ...], causes: tuple[str, ...], code: CaveatCode
 ) -> None:
     run = beside(*(((100,), state) for state in clocks))
-    assert list(find_machine_caveats(run, None)) == [SlowGpu(causes, 1_500, 1_980, 1_980)]
+    assert list(find_machine_caveats(run, None)) == [
+        make_caveat(code, causes=causes, lowest=1_500, highest=1_980, maximum=1_980)
+    ]
 
 
 def test_processes_that_do_not_agree_are_named() -> None:
     run = eager(clean=in_processes([1_000_000] * 8, [1_200_000] * 8), trace=None)
     (steps, intervals) = find_machine_caveats(run, None)
-    assert steps == ProcessVariance("step_time", (1_000_000, 1_200_000))
+    medians = (1_000_000, 1_200_000)
+    assert steps == make_caveat(CaveatCode.PROCESS_VARIANCE, metric="step_time", medians=medians)
     assert intervals.metrics == ("step_interval",)
 
 
 def test_it_is_among_what_makes_a_run_less_sure() -> None:
     run = compare_runs(make_experiment(beside(((100, 200), CLOCKS)), graphed())).runs[0]
-    assert any(isinstance(doubt, BusyHost) for doubt in run.low_confidence)
+    assert CaveatCode.BUSY_HOST in [caveat.code for caveat in run.low_confidence]

@@ -27,6 +27,16 @@ def test_nested_events_count_once_and_threads_add_up() -> None:
     assert compute_self_cpu_ns(trace, find_steps(trace)).tolist() == [100 + 60 + 2 + 80]
 
 
+def test_equal_thread_numbers_of_two_processes_are_two_threads() -> None:
+    frames = Frames()
+    frames.step(0, 0, 1000)
+    frames.op("aten::linear", 100, 200)
+    frames.op("aten::stack", 120, 180)
+    frames.ops[-1]["pid"] = 2
+    trace = frames.trace()
+    assert compute_self_cpu_ns(trace, find_steps(trace)).tolist() == [100 + 60]
+
+
 def test_events_belong_to_the_step_in_which_they_begin() -> None:
     frames = Frames()
     frames.op("before", 0, 90)

@@ -55,5 +55,16 @@ def test_what_is_too_short_or_elsewhere_is_left_out_and_the_inner_ones_with_it()
     assert len(ranges.find_outermost(6_020, 7_000, 0)) == 0
 
 
+def test_equal_thread_numbers_of_two_processes_are_two_lanes() -> None:
+    scene = Scene()
+    scene.op("aten::mm", 100, 900)
+    scene.op("aten::stack", 150, 200)
+    scene.ops[-1]["pid"] = 2
+    assert [(sub, name) for _, sub, name, *_ in listed(build_cpu_ranges(scene.trace()))] == [
+        (0, "aten::mm"),
+        (0, "aten::stack"),
+    ]
+
+
 def test_a_trace_without_ranges_has_none() -> None:
     assert listed(build_cpu_ranges(Scene().trace())) == []

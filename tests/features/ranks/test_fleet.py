@@ -101,7 +101,7 @@ class TestQuestions:
         for number in range(3):
             rank(tmp_path / "traces", number)
         said = the_answer(fleet_of(tmp_path / "traces"))
-        assert (said.ranks, said.slow, said.divergent, said.unmarked) == (3, (), (), 0)
+        assert (said.ranks, said.slow, said.divergent, said.ranks_without_steps) == (3, (), (), 0)
 
     def test_ranks_of_one_mode_are_not_held_against_those_of_another(self) -> None:
         eager, graph = compute_answers(fleet_of(Path("sample_traces/tp-transformer")))
@@ -135,6 +135,6 @@ def test_of_a_rank_without_records_of_its_gpu_nothing_is_said_of_it(tmp_path: Pa
     trace.annotation("ProfilerStep#0", 0, 999 * US)
     trace.write(tmp_path / "traces" / "rank1.json.gz")
     said = the_answer(fleet_of(tmp_path / "traces"))
-    assert (said.ranks, said.without_gpu_work, said.launch_bound_worst) == (2, 1, "rank0")
+    assert (said.ranks, said.ranks_without_gpu_work, said.launch_bound_worst) == (2, 1, "rank0")
     assert said.launch_bound is not None
     assert min(said.launch_bound) > 0

@@ -58,3 +58,28 @@ def test_what_is_not_known(tmp_path: Path, name: str, content: bytes, said: str)
     with pytest.raises(InputError) as error:
         require_format(tmp_path / name)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "description"),
+    [
+        ('[{"count": 20}, {"name": "conv", "averageMs": 1, "percentage": 5}]', "TensorRT"),
+        ('[{"children": [], "frame": {"name": "ROOT"}, "metrics": {}}]', "Proton"),
+        ('{"$schema": "https://www.speedscope.app/file-format-schema.json", "shared": {}}', "sp"),
+        ('[{"id": 1, "model_name": "m", "timestamps": []}]', "Triton Inference Server"),
+        ('{"session": {}, "root_frame": {}}', "pyinstrument"),
+        ('{"nodes": [{"id": 1, "callFrame": {}}], "startTime": 1}', "Chrome"),
+        ('{"schema": "1.1.1-chakra.0.0.4", "nodes": [{"ctrl_deps": 1}]}', "execution trace"),
+    ],
+)
+def test_profiles_of_other_tools_are_named(tmp_path: Path, text: str, description: str) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=description):
+        require_format(path)
+
+
+def test_a_trace_with_fields_of_other_tools_is_a_trace(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text('{"schema": 1, "nodes": [], "inputs": [], "traceEvents": []}')
+    assert require_format(path).kind is SourceKind.KINETO

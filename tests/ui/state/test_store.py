@@ -11,7 +11,7 @@ import pytest
 from graphviz_dash.ui.state import store as module
 from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.ui.state.scratch import Scratch
-from graphviz_dash.ui.state.store import STORE, ClosedError, Store
+from graphviz_dash.ui.state.store import STORE, ClosedError, Extent, Store
 from tests.builders import make_experiment, make_run
 
 
@@ -80,7 +80,7 @@ def test_an_experiment_that_is_closed_is_known_no_more(tmp_path: Path) -> None:
     store.close(path)
     assert not store.is_loaded(key)
     with pytest.raises(ClosedError):
-        store.load_without_traces(key)
+        store.load_experiment_of_key(key, Extent.NO_TRACES)
 
 
 def test_what_nobody_asked_for_the_longest_makes_room(tmp_path: Path) -> None:

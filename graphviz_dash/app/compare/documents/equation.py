@@ -1,16 +1,16 @@
-"""Build the JSON of the difference between two steps, in ns (docs/reference/json.md)."""
+"""JSON of the difference between two steps, in ns (docs/reference/json.md)."""
 
 from __future__ import annotations
 
-from typing import TypedDict
+from msgspec import field
 
 from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
-from graphviz_dash.analysis.step_comparison.waterfall import CauseTimes, StepShare, Waterfall
-from graphviz_dash.exports.documents.values import Count, Fraction, Ns, Ratio
+from graphviz_dash.analysis.step_comparison.waterfall import StepShare, Waterfall
+from graphviz_dash.exports.documents.values import Count, Document, Fraction, Ns, Ratio, build
 
 
-class CauseTimesDocument(TypedDict):
+class CauseTimesDocument(Document, frozen=True):
     """Times by cause, in ns."""
 
     gaps: Ns
@@ -22,7 +22,7 @@ class CauseTimesDocument(TypedDict):
     remainder: Ns
 
 
-class StepTimesDocument(TypedDict):
+class StepTimesDocument(Document, frozen=True):
     """A step and its parts by cause, in ns."""
 
     step: Ns
@@ -35,7 +35,7 @@ class StepTimesDocument(TypedDict):
     remainder: Ns
 
 
-class SavedTimesDocument(TypedDict):
+class SavedTimesDocument(Document, frozen=True):
     """Savings in total and by cause, in ns."""
 
     total: Ns
@@ -48,21 +48,21 @@ class SavedTimesDocument(TypedDict):
     remainder: Ns
 
 
-class ScalesDocument(TypedDict):
+class ScalesDocument(Document, frozen=True):
     """Factors applied to the CPU timestamps of each side."""
 
     before: Ratio
     after: Ratio
 
 
-class WorkCountsDocument(TypedDict):
+class WorkCountsDocument(Document, frozen=True):
     """Number of work items on each side."""
 
     before: Count
     after: Count
 
 
-class ShareDocument(TypedDict):
+class ShareDocument(Document, frozen=True):
     """Contribution of a module or an operator."""
 
     label: str
@@ -72,7 +72,7 @@ class ShareDocument(TypedDict):
     work: WorkCountsDocument
 
 
-class PairedStepDocument(TypedDict):
+class PairedStepDocument(Document, frozen=True):
     """The typical step of one side and the number of traced steps behind it."""
 
     matching_steps: Count
@@ -80,14 +80,14 @@ class PairedStepDocument(TypedDict):
     work: Count
 
 
-class PairedStepsDocument(TypedDict):
+class PairedStepsDocument(Document, frozen=True):
     """The typical steps of both sides."""
 
     before: PairedStepDocument
     after: PairedStepDocument
 
 
-class PairsDocument(TypedDict):
+class PairsDocument(Document, frozen=True):
     """Pairing of the work of both steps."""
 
     counts: dict[str, Count]
@@ -95,7 +95,7 @@ class PairsDocument(TypedDict):
     steps: PairedStepsDocument
 
 
-class WaterfallDocument(TypedDict):
+class WaterfallDocument(Document, frozen=True):
     """Step time before and after, by cause; ``saved`` is ``before`` minus ``after``.
 
     ``basis`` is ``clean`` for unprofiled steps or ``traced`` for profiled ones.
@@ -113,74 +113,48 @@ class WaterfallDocument(TypedDict):
     pairs: PairsDocument
 
 
-class CompilePartsDocument(TypedDict):
+class CompilePartsDocument(Document, frozen=True):
     """Savings from compiling and from graphs, which add up to the total."""
 
-    without_graphs: str
-    compiling: SavedTimesDocument
+    run_without_graphs: str = field(name="without_graphs")
+    compilation: SavedTimesDocument = field(name="compiling")
     graphs: SavedTimesDocument
 
 
 def build_waterfall_document(waterfall: Waterfall) -> WaterfallDocument:
     """Build the document of a step-time difference, in ns."""
-    return {
-        "baseline": waterfall.baseline,
-        "basis": waterfall.basis.value,
-        "before": {"step": waterfall.before_ns, **_build_cause_times(waterfall.before)},
-        "after": {"step": waterfall.after_ns, **_build_cause_times(waterfall.after)},
-        "saved": {
-            "step": waterfall.before_ns - waterfall.after_ns,
-            **_build_cause_times(waterfall.saved),
-        },
-        "remainder_share": waterfall.remainder_share,
-        "scales": {"before": waterfall.scales[0], "after": waterfall.scales[1]},
-        "modules": [_build_share_document(share) for share in waterfall.modules],
-        "operators": [_build_share_document(share) for share in waterfall.operators],
-        "pairs": {
-            "counts": {kind.value: count for kind, count in waterfall.pairs.counts.items()},
-            "methods": waterfall.pairs.methods,
-            "steps": {
-                "before": _build_paired_step_document(waterfall.pairs.before),
-                "after": _build_paired_step_document(waterfall.pairs.after),
-            },
-        },
-    }
+    before_ns, after_ns, pairs = waterfall.before_ns, waterfall.after_ns, waterfall.pairs
+    before_scale, after_scale = waterfall.scales
+    return build(
+        WaterfallDocument,
+        waterfall,
+        before=build(StepTimesDocument, waterfall.before, step=before_ns),
+        after=build(StepTimesDocument, waterfall.after, step=after_ns),
+        saved=build(StepTimesDocument, waterfall.saved, step=before_ns - after_ns),
+        scales=build(ScalesDocument, before=before_scale, after=after_scale),
+        modules=[_build_share_document(share) for share in waterfall.modules],
+        operators=[_build_share_document(share) for share in waterfall.operators],
+        pairs=build(
+            PairsDocument,
+            pairs,
+            steps=build(
+                PairedStepsDocument,
+                before=_build_paired_step_document(pairs.before),
+                after=_build_paired_step_document(pairs.after),
+            ),
+        ),
+    )
 
 
 def _build_paired_step_document(step: TypicalStep) -> PairedStepDocument:
-    return {
-        "matching_steps": step.matching_steps,
-        "traced_steps": step.traced_steps,
-        "work": len(step.items),
-    }
+    return build(PairedStepDocument, step, work=len(step.items))
 
 
 def _build_share_document(share: StepShare) -> ShareDocument:
-    return {
-        "label": share.label,
-        "saved": {"total": share.saved.total, **_build_cause_times(share.saved)},
-        "before": _build_cause_times(share.before),
-        "after": _build_cause_times(share.after),
-        "work": {"before": share.items[0], "after": share.items[1]},
-    }
-
-
-def _build_cause_times(times: CauseTimes) -> CauseTimesDocument:
-    return {
-        "gaps": times.gaps,
-        "kernels": times.kernels,
-        "copies": times.copies,
-        "overlap": times.overlap,
-        "synchronisation": times.synchronisation,
-        "ranks": times.ranks,
-        "remainder": times.remainder,
-    }
+    before, after = share.items
+    return build(ShareDocument, share, work=build(WorkCountsDocument, before=before, after=after))
 
 
 def build_compile_parts_document(parts: CompileSavings) -> CompilePartsDocument:
     """Build the savings from compiling and from graphs, in ns."""
-    return {
-        "without_graphs": parts.run_without_graphs,
-        "compiling": {"total": parts.compilation.total, **_build_cause_times(parts.compilation)},
-        "graphs": {"total": parts.graphs.total, **_build_cause_times(parts.graphs)},
-    }
+    return build(CompilePartsDocument, parts)

@@ -81,6 +81,14 @@ class BoundedPath(Struct, frozen=True):
     """Lower bound for all paths within the limits, in ns."""
 
 
+def find_priced_path(path: SizePath, limits: Limits, prices: Floats) -> Ints:
+    """Find the path with the least time plus the price of its resources, shape (path sizes,).
+
+    ``prices`` has the price of each resource in ns, shape (resources,).
+    """
+    return _find_priced_path(path, limits, prices).places
+
+
 class _PricedPath(Struct, frozen=True):
     """Lower bound at given prices."""
 

@@ -22,6 +22,7 @@ from graphviz_dash.features.ladder.analysis.ladder_gain import (
     JudgedHalf,
     build_judged_halves,
     compute_gain_interval,
+    is_loss_significant,
 )
 from graphviz_dash.features.ladder.analysis.ladder_problem import (
     Budget,
@@ -35,11 +36,14 @@ from graphviz_dash.features.ladder.analysis.ladder_search import (
     LaddersByCount,
     find_best_ladder,
     find_ladders_by_count,
+    find_tradeoffs,
 )
 from graphviz_dash.model.absence import Fact, Missing
 
 _MAX_COUNT: Final = 128
 """Maximum number of graphs for which the least time is computed."""
+_MAX_LOSS_SHARE: Final = 0.01
+"""Largest loss of the smallest set, relative to the fastest; noise alone may hide a larger one."""
 
 
 class Ceiling(Struct, frozen=True):
@@ -67,8 +71,19 @@ class Ceiling(Struct, frozen=True):
     """
 
 
+class LadderPoint(Struct, frozen=True):
+    """Set of sizes with the least time for its memory and startup time."""
+
+    sizes: tuple[int, ...]
+    """Sizes to capture, ascending."""
+    use: LadderCost
+    """Cost of the sizes."""
+    untimed_count: int
+    """Number of sizes whose times are interpolated."""
+
+
 class LadderAdvice(Struct, frozen=True):
-    """Best ladder for the requests of a family, compared with the captured one."""
+    """Best ladders for the requests of a family, compared with the captured one."""
 
     budget: Budget
     """Applied limits."""
@@ -77,13 +92,19 @@ class LadderAdvice(Struct, frozen=True):
     current_use: LadderCost
     """Cost of the captured sizes."""
     ladder: Ladder
-    """Best sizes."""
+    """Fastest sizes."""
     use: LadderCost
-    """Cost of the best sizes."""
+    """Cost of the fastest sizes."""
     gain_interval: Spread
-    """Cross-fitted 95% interval of the gain per request, in ns; always contains ``gain_ns``."""
+    """95% interval of the gain per request from the fastest sizes, in ns."""
     interpolated: tuple[int, ...]
-    """Best sizes whose times are interpolated between two sampled sizes."""
+    """Fastest sizes whose times are interpolated between two sampled sizes."""
+    smallest: LadderPoint
+    """Fewest sizes within noise of the fastest."""
+    smallest_interval: Spread
+    """95% interval of the gain per request from the fewest sizes, in ns."""
+    front: tuple[LadderPoint, ...]
+    """Pareto front of time, memory and startup time without budgets, fewest sizes first."""
     requests: int
     """Number of requests."""
     size_sum: int
@@ -97,13 +118,29 @@ class LadderAdvice(Struct, frozen=True):
 
     @property
     def gain_ns(self) -> float:
-        """Gain per request from the best sizes, in ns."""
+        """Gain per request from the fastest sizes, in ns."""
         return (self.current_use.total_ns - self.use.total_ns) / self.requests
 
     @property
+    def smallest_gain_ns(self) -> float:
+        """Gain per request from the fewest sizes, in ns."""
+        return (self.current_use.total_ns - self.smallest.use.total_ns) / self.requests
+
+    @property
     def is_better(self) -> bool:
-        """True if the best sizes are significantly better than the current ones."""
+        """True if the fastest sizes are significantly better than the current ones."""
         return self.ladder.sizes != self.current_sizes and self.gain_interval.low > 0
+
+    @property
+    def is_smallest_better(self) -> bool:
+        """True if the fewest sizes are significantly faster than the current ones."""
+        return self.smallest.sizes != self.current_sizes and self.smallest_interval.low > 0
+
+    @property
+    def is_smallest_worse(self) -> bool:
+        """True if the fewest sizes are significantly slower than the current ones."""
+        high = self.smallest_interval.high
+        return high is not None and high < 0
 
     def compute_request_ns(self, use: LadderCost) -> float | None:
         """Compute the total time of a request with a ladder, in ns; None if unknown."""
@@ -132,6 +169,8 @@ class LadderBasis(Struct, frozen=True):
     """Problem over the candidates only."""
     best_by_count: LaddersByCount
     """Best candidate ladders for each number of graphs."""
+    points: tuple[LadderPoint, ...]
+    """Ladders with little time, memory or startup time, fewest sizes first."""
 
 
 def build_ladder_basis(data: LadderData) -> LadderBasis:
@@ -143,14 +182,54 @@ def build_ladder_basis(data: LadderData) -> LadderBasis:
     candidates = select_candidates(sizes, data.requests)
     chosen_from = problem.select(candidates)
     max_count = min(2 * len(data.current_sizes), _MAX_COUNT)
+    best_by_count = find_ladders_by_count(chosen_from, max_count)
     return LadderBasis(
         data=data,
         times=times,
         problem=problem,
         halves=build_judged_halves(data, times, sizes, candidates, max_count),
         candidate_problem=chosen_from,
-        best_by_count=find_ladders_by_count(chosen_from, max_count),
+        best_by_count=best_by_count,
+        points=_build_points(problem, chosen_from, times, best_by_count),
     )
+
+
+def _build_points(
+    problem: LadderProblem,
+    candidates: LadderProblem,
+    times: TimeEstimates,
+    by_count: LaddersByCount,
+) -> tuple[LadderPoint, ...]:
+    """Build the best ladders by number of graphs, and by memory and startup time, of all candidates
+    and of timed ones."""
+    timed_problem = candidates.select(np.flatnonzero(np.isin(candidates.sizes, times.sizes)))
+    ladders: set[tuple[int, ...]] = set()
+    for source, ladder_places in (
+        (candidates, by_count.places),
+        (candidates, find_tradeoffs(candidates)),
+        (
+            timed_problem,
+            find_ladders_by_count(timed_problem, by_count.max_count).places
+            if len(timed_problem.sizes)
+            else (),
+        ),
+        (timed_problem, find_tradeoffs(timed_problem) if len(timed_problem.sizes) else ()),
+    ):
+        ladders |= {tuple(source.sizes[places].tolist()) for places in ladder_places}
+    points = [build_point(problem, times, sizes) for sizes in ladders]
+    return tuple(
+        sorted(
+            points, key=lambda point: (len(point.sizes), point.untimed_count, point.use.total_ns)
+        )
+    )
+
+
+def build_point(
+    problem: LadderProblem, times: TimeEstimates, sizes: tuple[int, ...]
+) -> LadderPoint:
+    """Build the point of ``sizes``, a subset of the sizes of ``problem``."""
+    untimed_count = len(set(sizes) - set(times.sizes.tolist()))
+    return LadderPoint(sizes, compute_ladder_cost(problem, sizes), untimed_count)
 
 
 def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missing:
@@ -177,13 +256,20 @@ def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missi
     )
     gain_ns = (today_use.total_ns - use.total_ns) / len(data.requests)
     sampled = set(times.sizes.tolist())
+    smallest = _find_smallest(basis, limits, build_point(problem, times, ladder.sizes))
+    smallest_gain_ns = (today_use.total_ns - smallest.use.total_ns) / len(data.requests)
     return LadderAdvice(
         budget=limits,
         current_sizes=data.current_sizes,
         current_use=today_use,
         ladder=ladder,
         use=use,
-        gain_interval=compute_gain_interval(basis.halves, limits, gain_ns),
+        gain_interval=compute_gain_interval(basis.halves, limits, ladder.sizes, gain_ns),
+        smallest=smallest,
+        smallest_interval=compute_gain_interval(
+            basis.halves, limits, smallest.sizes, smallest_gain_ns
+        ),
+        front=_select_front(basis.points),
         interpolated=tuple(size for size in ladder.sizes if size not in sampled),
         requests=len(data.requests),
         size_sum=int(data.requests.sum()),
@@ -195,6 +281,35 @@ def recommend_ladder(basis: LadderBasis, budget: Budget) -> LadderAdvice | Missi
                 basis.best_by_count.places, basis.best_by_count.totals_ns, strict=True
             )
         ),
+    )
+
+
+def _find_smallest(basis: LadderBasis, limits: Budget, fastest: LadderPoint) -> LadderPoint:
+    """Find the fewest sizes within ``limits`` that are not measurably slower than ``fastest``."""
+    for point in basis.points:
+        if len(point.sizes) >= len(fastest.sizes):
+            break
+        use = point.use
+        if (
+            use.total_ns <= fastest.use.total_ns * (1 + _MAX_LOSS_SHARE)
+            and (limits.memory_bytes is None or use.memory_bytes <= limits.memory_bytes)
+            and (limits.startup_ns is None or use.startup_ns <= limits.startup_ns)
+            and not is_loss_significant(basis.halves, point.sizes, fastest.sizes)
+        ):
+            return point
+    return fastest
+
+
+def _select_front(points: tuple[LadderPoint, ...]) -> tuple[LadderPoint, ...]:
+    """Select the points that no other point beats in time, memory and startup time."""
+    costs = np.array(
+        [(point.use.total_ns, point.use.memory_bytes, point.use.startup_ns) for point in points]
+    )
+    return tuple(
+        point
+        for point, cost in zip(points, costs, strict=True)
+        if np.isfinite(cost[0])
+        and not ((costs <= cost).all(axis=1) & (costs < cost).any(axis=1)).any()
     )
 
 

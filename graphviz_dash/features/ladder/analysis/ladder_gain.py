@@ -75,24 +75,47 @@ def build_judged_halves(
     )
 
 
-def compute_gain_interval(halves: Sequence[JudgedHalf], budget: Budget, gain_ns: float) -> Spread:
-    """Compute the 95% interval of the gain per request within ``budget``, in ns.
+def compute_gain_interval(
+    halves: Sequence[JudgedHalf], budget: Budget, sizes: Sequence[int], gain_ns: float
+) -> Spread:
+    """Compute the 95% interval of the gain per request from ``sizes``, in ns.
 
-    Cross-fitting avoids selection bias: ladders chosen by one half are judged by resamples of the
-    other half (V. Chernozhukov and others, "Double/debiased machine learning", 2018). The interval
-    always contains ``gain_ns``.
+    ``gain_ns`` is the gain from all samples. Its upper end comes from resamples. The lower end also
+    covers the gain of the fastest ladders within ``budget`` that one half of the requests chooses
+    and the other half judges, because the fastest ladder of the same data looks better than it is
+    (V. Chernozhukov and others, "Double/debiased machine learning", 2018).
     """
-    gains = [np.full(1, gain_ns)]
+    gains, cross_fitted_gains = [np.full(1, gain_ns)], [np.full(1, gain_ns)]
     for half in halves:
-        ladder = find_best_ladder(half.choice_problem, budget, half.best_by_count)
-        if ladder is not None:
-            gains.append((half.current_ns - _compute_totals(half, ladder.sizes)) / half.requests)
-    all_gains = np.concatenate(gains)
-    spread = compute_interval(
-        all_gains[np.isfinite(all_gains)], sum(half.requests for half in halves)
-    )
+        gains.append((half.current_ns - _compute_totals(half, sizes)) / half.requests)
+        half_ladder = find_best_ladder(half.choice_problem, budget, half.best_by_count)
+        if half_ladder is not None:
+            cross_fitted_gains.append(
+                (half.current_ns - _compute_totals(half, half_ladder.sizes)) / half.requests
+            )
+    count = sum(half.requests for half in halves)
+    spread, cross_fitted = (_compute_spread(parts, count) for parts in (gains, cross_fitted_gains))
     high = gain_ns if spread.high is None else max(spread.high, gain_ns)
-    return Spread(min(spread.low, gain_ns), high, spread.kind, spread.samples)
+    return Spread(min(spread.low, cross_fitted.low, gain_ns), high, spread.kind, spread.samples)
+
+
+def is_loss_significant(
+    halves: Sequence[JudgedHalf], sizes: Sequence[int], reference: Sequence[int]
+) -> bool:
+    """Check whether ``sizes`` are significantly slower than ``reference``, at 95%."""
+    losses = [
+        (_compute_totals(half, sizes) - _compute_totals(half, reference)) / half.requests
+        for half in halves
+    ]
+    return _compute_spread(losses, sum(half.requests for half in halves)).low > 0
+
+
+def _compute_spread(parts: Sequence[Floats], count: int) -> Spread:
+    """Compute the 95% interval of resampled values of ``count`` requests; infinite ones are
+    omitted."""
+    values = np.concatenate(parts)
+    finite = values[np.isfinite(values)]
+    return compute_interval(finite if len(finite) else np.zeros(1), count)
 
 
 class _ChoiceInputs(Struct, frozen=True):

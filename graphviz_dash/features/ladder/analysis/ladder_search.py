@@ -6,6 +6,7 @@ A limit on graphs limits the arcs; budget_search handles memory and startup time
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -16,10 +17,13 @@ from graphviz_dash.features.ladder.analysis.budget_search import (
     Limits,
     SizePath,
     find_cheapest_path,
+    find_priced_path,
 )
 from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, Ladder, LadderProblem
 
 _EQUAL: Final = 1 + 1e-12
+_PRICES: Final = (0.0, *np.geomspace(1e-4, 1.0, 8).tolist())
+"""Prices of all memory or all startup time, relative to the total time of the requests."""
 
 
 class LaddersByCount(Struct, frozen=True):
@@ -83,6 +87,26 @@ def find_ladders_by_count(problem: LadderProblem, max_count: int) -> LaddersByCo
     path = _build_path(problem)
     ladders = _search_by_count(path, min(max_count, len(problem.sizes)))
     return LaddersByCount(max_count, tuple(ladders), tuple(map(path.compute_total_ns, ladders)))
+
+
+def find_tradeoffs(problem: LadderProblem) -> tuple[Ints, ...]:
+    """Find ladders that trade time for memory and startup time, as indices of their sizes.
+
+    Each has the least time plus priced memory and startup time, over a grid of prices, so all are
+    Pareto-optimal. Empty if a fallback time is unknown. O(sizes^2) for each price.
+    """
+    path = _build_path(problem)
+    memory = float(problem.exclusive_bytes.sum() + problem.pool_bytes[-1:].sum())
+    startup = float(problem.startup_ns.sum())
+    limits = _build_limits(problem, Budget(None, round(memory), round(startup)))
+    if not np.isfinite(path.remaining_ns[0]):
+        return ()
+    fastest_ns = path.compute_total_ns(find_priced_path(path, limits, np.zeros(2)))
+    ladders = {
+        tuple(find_priced_path(path, limits, fastest_ns * np.array(prices)).tolist())
+        for prices in product(_PRICES, _PRICES)
+    }
+    return tuple(np.array(places, dtype=np.int64) for places in sorted(ladders))
 
 
 def _build_path(problem: LadderProblem) -> SizePath:

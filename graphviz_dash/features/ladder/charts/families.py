@@ -31,6 +31,7 @@ from graphviz_dash.charts.shades import (
 )
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
+from graphviz_dash.features.ladder.narrative import list_sets
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_bytes, format_count, format_ns, pluralize
 
@@ -423,8 +424,17 @@ def _format_stair_notes(sizes: Sequence[int], texts: Sequence[str], name: str) -
     ]
 
 
+_SET_MARKS: Final = {
+    "current": (GREY, "circle"),
+    "recommended": (ACCENT, "diamond"),
+    "fastest": (BLUE, "circle"),
+}
+"""Colour and symbol of a set of sizes."""
+
+
 def draw_ladder(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
-    """Draw the minimum time per request by number of sizes, with today's and the recommended sizes;
+    """Draw the minimum time per request by number of sizes, with the current, recommended and
+    fastest sizes;
     None if there is only one number."""
     curve = [(count, ns) for count, ns in advice.curve if count]
     if len(curve) < 2:
@@ -440,11 +450,8 @@ def draw_ladder(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
         text=[f"<b>{pluralize(count, 'size')}</b><br>{format_ns(ns)}" for count, ns in curve],
         hovertemplate="%{text}<extra></extra>",
     )
-    points = (
-        ("today", len(advice.current_sizes), advice.current_use, GREY, "circle"),
-        ("best within the budget", len(advice.ladder.sizes), advice.use, ACCENT, "diamond"),
-    )
-    for name, count, use, colour, symbol in points:
+    for name, sizes, use in list_sets(advice):
+        count, (colour, symbol) = len(sizes), _SET_MARKS[name]
         time = use.total_ns / advice.requests
         if time == float("inf"):
             continue
@@ -454,14 +461,17 @@ def draw_ladder(advice: LadderAdvice, theme: Theme) -> go.Figure | None:
             y=[time / unit.ns],
             mode="markers",
             marker={"size": 12, "symbol": symbol, "color": get_colour(colour, theme)},
-            text=[f"<b>{name}</b><br>{pluralize(count, 'size')}, {format_ns(time)}"],
+            text=[
+                f"<b>{name}</b><br>{pluralize(count, 'size')}, {format_ns(time)}<br>"
+                f"{format_bytes(use.memory_bytes)}, {format_ns(use.startup_ns)} startup"
+            ],
             hovertemplate="%{text}<extra></extra>",
         )
     apply_theme(figure, theme, 300)
     figure.update_xaxes(title_text="sizes", tickformat=",d", rangemode="tozero")
     values = [ns / unit.ns for _, ns in curve[1:]] + [
         use.total_ns / advice.requests / unit.ns
-        for use in (advice.current_use, advice.use)
+        for _, _, use in list_sets(advice)
         if use.total_ns != float("inf")
     ]
     # Sums of the same numbers in another order differ in the last bit. On an axis with that range,

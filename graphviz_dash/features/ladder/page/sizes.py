@@ -20,9 +20,10 @@ from graphviz_dash.features.ladder.narrative import (
     describe_step_times,
 )
 from graphviz_dash.features.ladder.page.state import get_changes, has_changes, start_changes_job
-from graphviz_dash.ui.page.frame import draw_figure, get_loop_figure
+from graphviz_dash.ui.page.frame import draw_figure, get_figure
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
 from graphviz_dash.ui.state.jobs import Job
+from graphviz_dash.ui.state.store import Extent
 from graphviz_dash.units import format_count
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ def _draw_chart(
     key: str, number: int, family: FamilyReport, marks: tuple[KernelChange, ...]
 ) -> None:
     chart_key = ("family", number, family.index, len(marks))
-    chart = get_loop_figure(key, chart_key, lambda seen: draw_family(family, marks, seen))
+    chart = get_figure(
+        key, chart_key, lambda seen: draw_family(family, marks, seen), Extent.OUTLINE
+    )
     if chart is None:
         show_markup(format_element("p", "No replay of a known size was timed on the GPU", "muted"))
     else:
@@ -145,6 +148,8 @@ def show_costs_panel(key: str, number: int, family: FamilyReport) -> None:
     st.header("Graph costs", anchor=False)
     show_markup(format_element("p", escape_html(describe_family_costs(family)), "said"))
     chart_key = ("stairs", number, family.index)
-    chart = get_loop_figure(key, chart_key, lambda seen: draw_cumulative_costs(family, seen))
+    chart = get_figure(
+        key, chart_key, lambda seen: draw_cumulative_costs(family, seen), Extent.OUTLINE
+    )
     if chart is not None:
         draw_figure(chart, f"stairs-{key}-{family.index}")

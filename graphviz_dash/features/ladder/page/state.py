@@ -7,6 +7,7 @@ from pathlib import Path
 
 from graphviz_dash.analysis.loop.copied_sizes import can_infer_sizes
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report, has_many_graphs
+from graphviz_dash.features.ladder.analysis.coverage import Coverage, build_coverage
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange, find_kernel_changes
 from graphviz_dash.features.ladder.analysis.ladder_advice import (
     LadderAdvice,
@@ -20,9 +21,10 @@ from graphviz_dash.features.ladder.analysis.segments import SegmentedStep, divid
 from graphviz_dash.ingest.load import add_replay_trace
 from graphviz_dash.ingest.node_names import MIN_PROCESS_BYTES, compute_graph_bytes, load_node_names
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.run import Experiment
 from graphviz_dash.ui.state.jobs import JOBS, Job
 from graphviz_dash.ui.state.results import get_replays, get_traced_steps
-from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.state.store import STORE, Extent
 
 
 def get_loop_reports(key: str) -> tuple[LoopReport, ...]:
@@ -30,18 +32,17 @@ def get_loop_reports(key: str) -> tuple[LoopReport, ...]:
 
     Built without reading the graphs. The trace is read only if it may contain real sizes.
     """
-    runs = STORE.load_loops(key)
 
-    def build() -> tuple[LoopReport, ...]:
+    def build(experiment: Experiment) -> tuple[LoopReport, ...]:
         reports = [
             build_loop_report(add_replay_trace(run) if can_infer_sizes(run.loop) else run)
-            for run in runs
-            if has_many_graphs(run.loop)
+            for run in experiment.runs
+            if run.recording and has_many_graphs(run.loop)
         ]
         loops = [report for report in reports if not isinstance(report, Missing)]
         return tuple(sorted(loops, key=lambda report: -report.steps_seen))
 
-    return STORE.derive_from_loops(key, "reports", build)
+    return STORE.derive(key, "reports", build, Extent.OUTLINE)
 
 
 def get_advice(key: str, run: int, family: int, budget: Budget) -> LadderAdvice | Missing:
@@ -49,19 +50,32 @@ def get_advice(key: str, run: int, family: int, budget: Budget) -> LadderAdvice 
     basis = _get_basis(key, run, family)
     if isinstance(basis, Missing):
         return basis
-    return STORE.derive_from_loops(
-        key, ("advice", run, family, budget), lambda: recommend_ladder(basis, budget)
+    return STORE.derive(
+        key,
+        ("advice", run, family, budget),
+        lambda _: recommend_ladder(basis, budget),
+        Extent.OUTLINE,
     )
+
+
+def get_coverage(key: str, run: int, family: int) -> Coverage | None:
+    """Return sizes for the requests above the largest graph of a family, by index of its report
+    and index in it. None without such requests."""
+    basis = _get_basis(key, run, family)
+    if isinstance(basis, Missing):
+        return None
+    slot = ("coverage", run, family)
+    return STORE.derive(key, slot, lambda _: build_coverage(basis), Extent.OUTLINE)
 
 
 def _get_basis(key: str, run: int, family: int) -> LadderBasis | Missing:
     report = get_loop_reports(key)[run]
 
-    def build() -> LadderBasis | Missing:
+    def build(_: Experiment) -> LadderBasis | Missing:
         data = build_ladder_data(report, report.families[family])
         return data if isinstance(data, Missing) else build_ladder_basis(data)
 
-    return STORE.derive_from_loops(key, ("basis", run, family), build)
+    return STORE.derive(key, ("basis", run, family), build, Extent.OUTLINE)
 
 
 def get_changes(key: str, run: int, family: int) -> tuple[KernelChange, ...]:
@@ -75,16 +89,16 @@ def get_changes(key: str, run: int, family: int) -> tuple[KernelChange, ...]:
     report = get_loop_reports(key)[run]
     members = report.families[family].members
 
-    def build() -> tuple[KernelChange, ...]:
+    def build(_: Experiment) -> tuple[KernelChange, ...]:
         graphs = dict.fromkeys(graph for member in members for graph in member.member.graphs)
         return find_kernel_changes(members, load_node_names(_find_folder(key, run), [*graphs]))
 
-    return STORE.derive_from_loops(key, _build_changes_slot(run, family), build)
+    return STORE.derive(key, _build_changes_slot(run, family), build, Extent.OUTLINE)
 
 
 def has_changes(key: str, run: int, family: int) -> bool:
     """Return True if the result of :func:`get_changes` is cached."""
-    return STORE.has_from_loops(key, _build_changes_slot(run, family))
+    return STORE.has(key, _build_changes_slot(run, family), Extent.OUTLINE)
 
 
 def start_changes_job(key: str, run: int, family: int) -> Job | None:
@@ -106,7 +120,8 @@ def _build_changes_slot(run: int, family: int) -> tuple[str, int, int]:
 
 def _find_folder(key: str, run: int) -> Path:
     name = get_loop_reports(key)[run].run
-    return next(loop_run.path for loop_run in STORE.load_loops(key) if loop_run.name == name)
+    runs = STORE.load_experiment_of_key(key, Extent.OUTLINE).runs
+    return next(loop_run.path for loop_run in runs if loop_run.name == name)
 
 
 def get_traced_segments(key: str, run_name: str) -> SegmentedStep | Missing:

@@ -17,7 +17,7 @@ from graphviz_dash.features.launch.analysis.observer_effect import (
 from graphviz_dash.features.launch.charts.observers import draw_observers
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import draw_figure, get_bare_figure
+from graphviz_dash.ui.page.frame import draw_figure, get_figure
 from graphviz_dash.ui.page.markup import (
     escape_html,
     escape_markdown,
@@ -27,15 +27,16 @@ from graphviz_dash.ui.page.markup import (
 )
 from graphviz_dash.ui.state.catalogue import Entry
 from graphviz_dash.ui.state.results import get_comparison_without_traces
-from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.state.store import STORE, Extent
 from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
 
 def _get_effects(key: str) -> dict[str, ObserverEffect | Missing]:
-    return STORE.derive_without_traces(
+    return STORE.derive(
         key,
         "observers",
         lambda experiment: {run.name: compute_observer_effect(run) for run in experiment.runs},
+        Extent.NO_TRACES,
     )
 
 
@@ -70,8 +71,11 @@ def show_observer_panel(entry: Entry) -> None:
     show_markup(
         format_element("p", escape_html(observers.describe_observer_effect(effect)), "sentence")
     )
-    chart = get_bare_figure(
-        entry.key, ("observers", selected), lambda seen: draw_observers(effect, seen)
+    chart = get_figure(
+        entry.key,
+        ("observers", selected),
+        lambda seen: draw_observers(effect, seen),
+        Extent.NO_TRACES,
     )
     draw_figure(chart, "observers")
     _show_observer_table(effect)

@@ -38,7 +38,7 @@ from graphviz_dash.ui.page.frame import (
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.state.catalogue import Entry, list_launches
-from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.ui.state.store import STORE, Extent
 
 
 def render() -> None:
@@ -103,7 +103,11 @@ def render() -> None:
 
 def _describe_machines(costs: LaunchCosts, entry: Entry | None) -> str:
     try:
-        runs = STORE.load_outlines_of_key(entry.key) if entry is not None else ()
+        runs = (
+            STORE.load_experiment_of_key(entry.key, Extent.OUTLINE).runs
+            if entry is not None
+            else ()
+        )
     except InputError:
         runs = ()
     machines = (run.manifest.environment for run in runs)
@@ -124,10 +128,11 @@ def _get_experiment_graphs(
     versions = tuple((name, *_get_version(path)) for name, path in launch_paths.items())
     try:
         # The traces are not needed for launches.
-        return STORE.derive_without_traces(
+        return STORE.derive(
             entry.key,
             ("own graphs", versions, tuple(references)),
             lambda experiment: list_program_graphs(experiment, references),
+            Extent.NO_TRACES,
         )
     except InputError as error:
         show_error_panel("Experiment cannot be read", str(error))

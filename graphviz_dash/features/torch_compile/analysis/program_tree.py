@@ -255,7 +255,7 @@ def _build_partition(frame: str, index: int, part: GraphPartition) -> TreeBox:
 def _sum_by_frame(time: StepTime | Missing, step_ns: float | Missing) -> Mapping[str, float]:
     if isinstance(time, Missing):
         return {}
-    total_ns = time.traced_ns if isinstance(step_ns, Missing) else step_ns
+    total_ns = time.select_total_ns(step_ns)
     sums: dict[str, float] = {}
     for part in time.parts:
         if part.frame is not None and part.part is not StepPart.PYTHON:

@@ -78,6 +78,8 @@ class StepTime(Struct, frozen=True, dict=True):
     """Number of steps."""
     traced_ns: float
     """Mean duration in ns; the sum of ``parts``."""
+    median_ns: float
+    """Median duration of all traced steps in ns, as Compare shows it."""
     parts: tuple[PartTime, ...]
     """Parts, longest first."""
     graph_launches: float
@@ -96,6 +98,10 @@ class StepTime(Struct, frozen=True, dict=True):
     def idle_ns(self) -> float:
         """GPU idle time under the profiler, in ns."""
         return sum(part.idle_ns for part in self.parts)
+
+    def select_total_ns(self, step_ns: float | Missing) -> float:
+        """Return the clean step time ``step_ns``, or the median traced step if it is unknown."""
+        return self.median_ns if isinstance(step_ns, Missing) else step_ns
 
     def compute_idle_scale(self, step_ns: float) -> float:
         """Compute the factor for idle time, except graph launches, in a step of ``step_ns``.
@@ -185,6 +191,7 @@ def compute_step_time(
     return StepTime(
         steps=count,
         traced_ns=sum(step.end - step.start for step in selected) / count,
+        median_ns=float(np.median([step.duration_ns for step in traced_steps])),
         parts=tuple(sorted(parts, key=lambda part: -(part.busy_ns + part.idle_ns))),
         graph_launches=float(np.median([step.graph_launches for step in traced_steps])),
         calls=divider.count_calls(selected),

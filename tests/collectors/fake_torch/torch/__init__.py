@@ -143,6 +143,9 @@ class AnywhereGraph(_CUDAGraph):
 class Tensor:
     """A tensor as far as its shape goes."""
 
+    layout = None
+    is_cuda = False
+
     def __init__(self, *shape: int) -> None:
         self.shape = shape
 
@@ -300,6 +303,11 @@ def compile(model: Any, **_options: Any) -> Any:  # torch's name
     return model
 
 
+def _make_context() -> None:
+    global context_made  # noqa: PLW0603  # the state of a device
+    context_made = True
+
+
 _properties = SimpleNamespace(
     name="Fake GPU", major=9, minor=0, total_memory=1 << 30, multi_processor_count=2
 )
@@ -315,6 +323,9 @@ _cuda = _module(
     device_count=lambda: 1,
     get_device_properties=lambda _device: _properties,
     current_stream=lambda: SimpleNamespace(cuda_stream=1),
+    _lazy_init=_make_context,
+    set_device=lambda _device: None,
+    mem_get_info=lambda: (1 << 29, 1 << 30),
     memory_snapshot=list,
     is_current_stream_capturing=lambda: capturing,
     **{
@@ -328,16 +339,23 @@ _cuda = _module(
     },
 )
 _module("cuda.graphs", CUDAGraph=CUDAGraph)
+_module("cuda.memory", _snapshot=lambda: {"segments": []})
 _module("accelerator", Graph=AnywhereGraph)
 _module("_C", _CUDAGraph=_CUDAGraph, _cuda_getCurrentRawStream=lambda _device: 1)
 _module("_C._cudart", cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
 _module("version", cuda=os.environ.get("FAKE_CUDA", "13.0") or None)
 _module("compiler", is_compiling=lambda: False)
 _module("export", export=lambda model: model)
-_module("nn", Module=Module, Parameter=Parameter)
+_module(
+    "nn",
+    Module=Module,
+    Parameter=Parameter,
+    ModuleList=type("ModuleList", (list,), {}),
+    Sequential=type("Sequential", (list,), {}),
+)
 _module("nn.modules")
 _module("nn.modules.module", Module=Module)
-_module("optim", SGD=SGD)
+_module("optim", SGD=SGD, Optimizer=type("Optimizer", (), {}))
 _module("optim.optimizer", register_optimizer_step_post_hook=_register)
 _profiler_functions = {
     "_prepare_profiler": _prepare_profiler,
@@ -402,6 +420,8 @@ vars(_driver).update(
     cuGraphNodeGetType=lambda _node: (_OK, _EMPTY),
     cuDriverGetVersion=lambda: (_OK, 13000),
     cuMemGetInfo=lambda: (_OK, 1 << 29, 1 << 30),
+    cuDevicePrimaryCtxGetState=lambda _device: (_OK, 0, int(context_made)),
+    cuModuleGetLoadingMode=lambda: (_OK, SimpleNamespace(name="CU_MODULE_LAZY_LOADING")),
     CUevent_flags=SimpleNamespace(CU_EVENT_DEFAULT=0),
     cuEventCreate=lambda _flags: (_OK, 5),
     cuEventRecord=lambda _event, _stream: (_OK,),

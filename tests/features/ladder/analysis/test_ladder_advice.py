@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from operator import le
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +38,11 @@ from graphviz_dash.features.ladder.analysis.ladder_problem import (
     compute_ladder_cost,
 )
 from graphviz_dash.features.ladder.charts.families import draw_family
-from graphviz_dash.features.ladder.narrative import describe_losses, describe_memory_method
+from graphviz_dash.features.ladder.narrative import (
+    describe_advice,
+    describe_losses,
+    describe_memory_method,
+)
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import KeyMethod
@@ -185,6 +190,63 @@ class TestAdvice:
         # What is saved is padding alone.
         saved = advice.current_use.padding_ns - advice.use.padding_ns
         assert advice.gain_ns * advice.requests == pytest.approx(saved)
+
+    def test_the_smallest_set_within_noise_is_recommended(self) -> None:
+        """Times of 16 sizes differ by noise alone below 24, so two graphs suffice."""
+        draw = np.random.default_rng(5)
+        sizes = tuple(range(2, 34, 2))
+        data = LadderData(
+            captured=tuple(SizeCosts(size, 1 << 20, 0, 2_000_000) for size in sizes),
+            samples=tuple(
+                ReplaySamples(s, (), draw.normal(1e6 if s <= 24 else 2e6, 2e3, 20), 20)
+                for s in sizes
+            ),
+            requests=draw.choice([*range(1, 25), 32], 900),
+            fallback_sizes=np.zeros(0, dtype=np.int64),
+            fallback_ns=np.zeros(0),
+            step_ns=None,
+        )
+        advice = advice_of(data)
+        assert advice.smallest.sizes == (24, 32)
+        assert advice.smallest.untimed_count == 0
+        assert len(advice.ladder.sizes) > 2
+        assert describe_advice(advice) == (
+            "16 sizes → 2 sizes without measurable loss: 14.0 MiB and 28.0 ms of startup less."
+        )
+
+    def test_a_set_that_loses_time_is_not_recommended(self) -> None:
+        sizes = (8, 16, 24, 32)
+        data = LadderData(
+            captured=tuple(SizeCosts(size, 1 << 20, 0, 2_000_000) for size in sizes),
+            samples=tuple(ReplaySamples(s, (), np.full(20, s * 1e5), 20) for s in sizes),
+            requests=np.repeat(np.array(sizes), 100),
+            fallback_sizes=np.zeros(0, dtype=np.int64),
+            fallback_ns=np.zeros(0),
+            step_ns=None,
+        )
+        advice = advice_of(data)
+        assert advice.smallest.sizes == sizes
+        assert "No set of sizes is better: the current sizes 8, 16, 24, 32" in describe_advice(
+            advice
+        )
+
+    def test_the_front_has_no_dominated_point(self, report: LoopReport) -> None:
+        advice = advice_of(data_of(report))
+        costs = [(p.use.total_ns, p.use.memory_bytes, p.use.startup_ns) for p in advice.front]
+        assert len(costs) > 2
+        for cost in costs:
+            assert not any(other != cost and all(map(le, other, cost)) for other in costs)
+
+    def test_estimates_are_inside_their_intervals(self) -> None:
+        loop = reported(SAMPLES / "recorded-server" / "vllm-sizes")
+        advice = advice_of(data_of(loop))
+        for gain, spread in (
+            (advice.gain_ns, advice.gain_interval),
+            (advice.smallest_gain_ns, advice.smallest_interval),
+        ):
+            assert spread.high is not None
+            assert spread.low < gain < spread.high
+        assert advice.smallest.sizes == (48, 200, 256)
 
     def test_the_prediction_is_what_the_ladder_then_takes(
         self, report: LoopReport, tmp_path: Path

@@ -156,8 +156,8 @@ def test_report_and_json_have_the_plan(result: Comparison) -> None:
     page = render_report(result, build_kernel_table(result.experiment, None), {}, ("", ""))
     assert sentence in page.decode()
     document = build_plan_document("parallel", PLAN)
-    assert [each["measured"] for each in document["attempts"]] == [None, 800_000]
-    assert document["sentences"][0] == sentence
+    assert [attempt.measured for attempt in document.attempts] == [None, 800_000]
+    assert document.sentences[0] == sentence
 
 
 def test_the_terminal_shows_the_plans_by_streams(

@@ -1,0 +1,332 @@
+"""Record the ledger of this process.
+
+Samples of memory come from the program's own calls around captures, and from a thread that ends
+with the start-up. Later, only captures are recorded.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from threading import get_ident
+from time import perf_counter_ns
+from typing import Final
+
+import torch
+from msgspec.structs import replace
+
+from collectors.driver.calls import DriverError
+from collectors.driver.nvml import DeviceMemory, read_device_memory
+from collectors.guard import Guard
+from collectors.ledger.clock import read_birth, read_process_start
+from collectors.ledger.garbage import time_collections
+from collectors.ledger.imports import time_imports
+from collectors.ledger.phases import PhaseWatch
+from collectors.ledger.samples import (
+    DeviceNumbers,
+    read_module_loading,
+    read_numbers,
+    read_settings,
+    read_state,
+)
+from graphviz_dash.model.ledger import (
+    AllocatorState,
+    GraphStart,
+    Ledger,
+    LedgerSpan,
+    MemorySample,
+    SampleKind,
+    SpanKind,
+)
+
+MAX_SPANS: Final = 20_000
+"""Maximum number of kept spans."""
+MAX_SAMPLES: Final = 20_000
+"""Maximum number of kept samples."""
+
+
+class _Graph:
+    """State of one capture."""
+
+    def __init__(self, graph_id: str, begin: int) -> None:
+        self.id = graph_id
+        self.begin = begin
+        self.pool: tuple[int, int] | None = None
+        self.first_replay: int | None = None
+        self.failure = False
+
+
+class LedgerRecorder:
+    """Records memory and time of this process. Errors go to ``guard``.
+
+    Methods may be called in any thread. All times are of ``time.perf_counter_ns``.
+    ``count_replays`` returns the number of replays of the process so far.
+    """
+
+    def __init__(self, guard: Guard, count_replays: Callable[[], int] = lambda: 0) -> None:
+        self._guard = guard
+        self._count_replays = count_replays
+        self._replays_before = 0
+        self._origin = read_process_start()
+        self._threads = {threading.main_thread().ident: 0}
+        self._samples: list[MemorySample] = []
+        self._spans: list[LedgerSpan] = []
+        self._dropped = 0
+        self._states: list[tuple[MemorySample, AllocatorState]] = []
+        self._graphs: dict[str, _Graph] = {}
+        self._events: Counter[str] = Counter()
+        self._stops: list[Callable[[], None]] = []
+        self._phases = PhaseWatch(self.add_span, self._count_event, guard)
+        self._total: int | None = None
+        self._device: int | None = None
+        self._used_before: dict[str, DeviceMemory] = {}
+        self._memory: DeviceMemory | None = None
+        self._loading: str | None = None
+        self._pool_bytes = 0
+        self._open_captures = 0
+        self._candidate: int | None = None
+        self._ended: int | None = None
+        self._changes = 0
+        self._cost = 0
+
+    @property
+    def has_context(self) -> bool:
+        """True after the first sample."""
+        return self._device is not None
+
+    @property
+    def is_capturing(self) -> bool:
+        """True while a capture is open."""
+        return self._open_captures > 0
+
+    @property
+    def is_startup_done(self) -> bool:
+        """True after the end of the start-up."""
+        return self._ended is not None
+
+    @property
+    def changes(self) -> int:
+        """Number that grows with each new fact."""
+        return self._changes
+
+    def start(self) -> None:
+        """Start to record spans. Reads the device memory in use before there is a context."""
+        begin = perf_counter_ns()
+        birth = read_birth()
+        if birth is not None:
+            self.add_span(SpanKind.INTERPRETER, "Python", self._origin, birth.python)
+            self.add_span(SpanKind.IMPORT, "torch", birth.torch_begin, birth.torch_end)
+            begin = birth.torch_end
+        if not torch.cuda.is_initialized():
+            self._used_before = read_device_memory(os.getpid())
+        self._stops = [
+            time_imports(lambda name, start, end: self.add_span(SpanKind.IMPORT, name, start, end)),
+            time_collections(lambda name, start, end: self.add_span(SpanKind.GC, name, start, end)),
+        ]
+        self._phases.start()
+        self.add_span(SpanKind.RECORDER, "hook", begin, perf_counter_ns())
+
+    def stop(self) -> None:
+        """Stop to record spans and restore the program."""
+        self._phases.stop()
+        while self._stops:
+            self._stops.pop()()
+
+    def add_span(self, kind: SpanKind, name: str, begin: int, end: int) -> None:
+        """Add an activity of the current thread."""
+        # No lock: a fork could copy it while another thread holds it.
+        if len(self._spans) >= MAX_SPANS:
+            self._dropped += 1
+            return
+        thread = self._threads.setdefault(get_ident(), len(self._threads))
+        start = max(0, begin - self._origin)
+        self._spans.append(LedgerSpan(kind, name, thread, start, max(start, end - self._origin)))
+        self._changes += 1
+
+    def _count_event(self, name: str) -> None:
+        if name.endswith(("_hit", "_miss", "_bypass")):
+            self._events[name] += 1
+
+    # Memory.
+
+    def sample(self, kind: SampleKind, name: str | None = None) -> DeviceNumbers | None:
+        """Add a sample of the current device. None without a CUDA context in this thread."""
+        begin = perf_counter_ns()
+        try:
+            numbers = read_numbers()
+        except DriverError:
+            return None
+        if self._device is None:
+            self._record_context(numbers)
+            kind, name = SampleKind.CONTEXT, None
+        if len(self._samples) < MAX_SAMPLES and not self._is_repetition(kind, numbers):
+            self._samples.append(
+                MemorySample(
+                    time_ns=max(0, begin - self._origin),
+                    kind=kind,
+                    device_used_bytes=max(0, numbers.used),
+                    reserved_bytes=numbers.reserved_bytes,
+                    allocated_bytes=numbers.allocated_bytes,
+                    pool_bytes=min(self._pool_bytes, numbers.reserved_bytes),
+                    host_bytes=numbers.host,
+                    name=name,
+                )
+            )
+            self._changes += 1
+        self._cost += perf_counter_ns() - begin
+        return numbers
+
+    def _is_repetition(self, kind: SampleKind, numbers: DeviceNumbers) -> bool:
+        """Check if a frequent sample adds nothing to the previous sample."""
+        if kind not in (SampleKind.PERIODIC, SampleKind.OPERATOR) or not self._samples:
+            return False
+        last = self._samples[-1]
+        reserved_equal = last.reserved_bytes == numbers.reserved_bytes
+        outside_equal = last.outside_bytes == numbers.used - numbers.reserved_bytes
+        return outside_equal and (reserved_equal or kind is SampleKind.OPERATOR)
+
+    def _record_context(self, numbers: DeviceNumbers) -> None:
+        self._device = int(torch.cuda.current_device())
+        self._total = numbers.total
+        with self._guard:
+            self._loading = read_module_loading()
+
+    def record_pools(self, pool_bytes: int) -> None:
+        """Record the total size of the private pools, for later samples."""
+        self._pool_bytes = pool_bytes
+
+    def record_state(self, *, collect: bool) -> None:
+        """Add the content of the allocator, which belongs to the last sample."""
+        begin = perf_counter_ns()
+        if self._samples:
+            self._states.append((self._samples[-1], read_state(collect=collect)))
+        self.add_span(SpanKind.RECORDER, "content of the allocator", begin, perf_counter_ns())
+
+    # Captures.
+
+    def begin_capture(self, graph_id: str) -> None:
+        """Handle the start of a capture."""
+        numbers = self.sample(SampleKind.CAPTURE_BEGIN, graph_id)
+        if numbers is not None and not self._graphs:
+            # Here in the program's own thread and before its steps, where it disturbs no timing.
+            self.record_state(collect=False)
+        self._open_captures += 1
+        self._candidate = None
+        self._replays_before = self._count_replays()
+        self._graphs[graph_id] = _Graph(graph_id, perf_counter_ns())
+
+    def end_body(self, graph_id: str) -> None:
+        """Handle the moment before the call that ends a capture."""
+        self.sample(SampleKind.CAPTURE_END, graph_id)
+
+    def end_capture(
+        self, graph_id: str, pool: tuple[int, int] | None, pool_bytes: int, end: int
+    ) -> None:
+        """Handle a capture into ``pool`` that ended at ``end``; all private pools have
+        ``pool_bytes``."""
+        graph = self._close_capture(graph_id)
+        if graph is not None:
+            graph.pool = pool
+            self._pool_bytes = pool_bytes
+            self.add_span(SpanKind.CAPTURE, graph_id, graph.begin, end)
+            self.add_span(SpanKind.RECORDER, "reading the pools", end, perf_counter_ns())
+            self.sample(SampleKind.INSTANTIATION, graph_id)
+
+    def fail_capture(self, graph_id: str) -> None:
+        """Handle a failed capture."""
+        graph = self._close_capture(graph_id)
+        if graph is not None:
+            graph.failure = True
+            self.add_span(SpanKind.CAPTURE, graph_id, graph.begin, perf_counter_ns())
+            self.sample(SampleKind.INSTANTIATION, graph_id)
+
+    def _close_capture(self, graph_id: str) -> _Graph | None:
+        graph = self._graphs.get(graph_id)
+        if graph is not None:
+            self._open_captures = max(0, self._open_captures - 1)
+        return graph
+
+    def record_instantiation(self, graph_id: str, begin: int, end: int) -> None:
+        """Record a separate instantiation."""
+        self.add_span(SpanKind.INSTANTIATE, graph_id, begin, end)
+        self.sample(SampleKind.INSTANTIATION, graph_id)
+
+    def record_first_launch(self, graph_id: str, begin: int, end: int) -> None:
+        """Record the first replay of a graph."""
+        graph = self._graphs.get(graph_id)
+        if graph is None:
+            return
+        graph.first_replay = end
+        if self._candidate is None:
+            self._candidate = end
+        self.add_span(SpanKind.LAUNCH, graph_id, begin, end)
+
+    # End of the start-up.
+
+    def is_startup_over(self) -> bool:
+        """Check if as many replays as captures followed the last capture."""
+        if self._ended is not None or self._candidate is None or self.is_capturing:
+            return False
+        return self._count_replays() - self._replays_before >= len(self._graphs)
+
+    def end_startup(self) -> None:
+        """End the start-up at the first replay since the last capture, and restore the program.
+        Does nothing without such a replay."""
+        if self._ended is None and self._candidate is not None:
+            self._ended = self._candidate
+            self.stop()
+            self.sample(SampleKind.STARTUP_END)
+            with self._guard:
+                memory = read_device_memory(os.getpid())
+                uuid = self._read_uuid()
+                self._memory = memory.get(uuid) if uuid is not None else None
+
+    def _read_uuid(self) -> str | None:
+        if self._device is None:
+            return None
+        uuid = getattr(torch.cuda.get_device_properties(self._device), "uuid", None)
+        return None if uuid is None else f"GPU-{uuid}"
+
+    def build(self) -> Ledger:
+        """Build the ledger so far."""
+        uuid = None
+        with self._guard:
+            uuid = self._read_uuid()
+        before = self._used_before.get(uuid) if uuid is not None else None
+        # Threads take samples concurrently.
+        samples = sorted(self._samples, key=lambda sample: sample.time_ns)
+        positions = {id(sample): number for number, sample in enumerate(samples)}
+        return Ledger(
+            process_start_ns=self._origin,
+            pid=os.getpid(),
+            parent_pid=os.getppid(),
+            device=self._device,
+            device_total_bytes=self._total,
+            module_loading=self._loading,
+            used_before_bytes=None if before is None else before.used,
+            process_used_bytes=None if self._memory is None else self._memory.process,
+            samples=tuple(samples),
+            spans=tuple(self._spans),
+            graphs=tuple(
+                GraphStart(
+                    graph=graph.id,
+                    pool=graph.pool,
+                    first_replay_ns=self._convert_time(graph.first_replay),
+                    failure=graph.failure,
+                )
+                for graph in tuple(self._graphs.values())
+            ),
+            states=tuple(
+                replace(state, sample=positions[id(sample)]) for sample, state in self._states
+            ),
+            startup_end_ns=self._convert_time(self._ended),
+            recorder_ns=self._cost,
+            compiler_events=dict(self._events),
+            settings=read_settings(dict(os.environ)),
+            dropped_spans=self._dropped,
+        )
+
+    def _convert_time(self, moment: int | None) -> int | None:
+        return None if moment is None else max(0, moment - self._origin)

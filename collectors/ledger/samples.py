@@ -1,0 +1,165 @@
+"""Read the memory of this process: on the device, in torch's allocator, on the host."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import torch
+from cuda.bindings import driver
+
+from collectors.allocator.owners import find_owners, list_tracked_objects
+from collectors.driver.calls import call
+from graphviz_dash.model.ledger import AllocatorBlocks, AllocatorState, LayerGroup, ReservedPool
+from graphviz_dash.model.memory import DEFAULT_POOL, Owner
+
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_MIN_LAYERS: Final = 2
+
+SETTINGS: Final = (
+    "CUDA_MODULE_LOADING",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUBLASLT_WORKSPACE_SIZE",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TORCHINDUCTOR_FX_GRAPH_CACHE",
+    "NCCL_NVLS_ENABLE",
+)
+"""Recorded environment variables."""
+
+
+class DeviceNumbers(NamedTuple):
+    """Memory at one moment, in bytes."""
+
+    used: int
+    """Used on the device."""
+    total: int
+    """Size of the device's memory."""
+    reserved_bytes: int
+    """Reserved by the allocator."""
+    allocated_bytes: int
+    """Allocated by the allocator."""
+    host: int
+    """Resident on the host."""
+
+
+def read_numbers() -> DeviceNumbers:
+    """Read the memory of the current device.
+
+    Raises:
+        DriverError: The thread has no CUDA context, or the driver refused.
+    """
+    free, total = call(driver.cuMemGetInfo)
+    return DeviceNumbers(
+        used=int(total) - int(free),
+        total=int(total),
+        reserved_bytes=int(torch.cuda.memory_reserved()),
+        allocated_bytes=int(torch.cuda.memory_allocated()),
+        host=read_host_bytes(),
+    )
+
+
+def read_host_bytes() -> int:
+    """Read the resident memory of this process, in bytes. 0 if unavailable."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def find_context() -> int | None:
+    """Return the index of the first device with a CUDA context of this process. None without one.
+
+    Raises:
+        DriverError: The driver refused.
+    """
+    for index in range(torch.cuda.device_count()):
+        _, active = call(driver.cuDevicePrimaryCtxGetState, call(driver.cuDeviceGet, index))
+        if active:
+            return index
+    return None
+
+
+def read_module_loading() -> str:
+    """Return how the driver loads kernels: ``lazy`` or ``eager``.
+
+    Raises:
+        DriverError: The driver refused.
+    """
+    return "lazy" if "LAZY" in call(driver.cuModuleGetLoadingMode).name else "eager"
+
+
+def read_settings(environment: dict[str, str]) -> dict[str, str]:
+    """Return the environment variables that affect memory or start-up."""
+    return {name: environment[name] for name in SETTINGS if name in environment}
+
+
+def sum_private_pools(segments: Iterable[Any]) -> int:
+    """Sum the bytes that private pools reserve, from a snapshot of the allocator."""
+    return sum(
+        int(segment["total_size"])
+        for segment in segments
+        if tuple(segment.get("segment_pool_id", DEFAULT_POOL)) != DEFAULT_POOL
+    )
+
+
+def read_state(*, collect: bool) -> AllocatorState:
+    """Read the content of the current device's allocator. The caller sets the sample.
+
+    ``collect``: run the garbage collector first. Otherwise, unreachable tensors have owners too.
+    """
+    device = torch.cuda.current_device()
+    objects = list_tracked_objects(collect=collect)
+    owners = find_owners(objects)
+    pools: dict[tuple[int, int], list[int]] = {}
+    blocks: Counter[tuple[tuple[int, int], int, Owner]] = Counter()
+    sizes: Counter[tuple[tuple[int, int], int, Owner]] = Counter()
+    streams: dict[int, int] = {}
+    for segment in torch.cuda.memory._snapshot()["segments"]:
+        if segment["device"] != device:
+            continue
+        first, second = segment.get("segment_pool_id", DEFAULT_POOL)
+        pool = int(first), int(second)
+        pool_sum = pools.setdefault(pool, [0, 0])
+        pool_sum[0] += 1
+        pool_sum[1] += int(segment["total_size"])
+        stream = streams.setdefault(int(segment.get("stream", 0)), len(streams))
+        address = segment["address"]
+        for block in segment["blocks"]:
+            if block["state"].startswith("active"):
+                key = pool, stream, owners.get(address, Owner.UNOWNED)
+                blocks[key] += 1
+                sizes[key] += int(block["size"])
+            address += block["size"]
+    return AllocatorState(
+        sample=0,
+        pools=tuple(ReservedPool(pool, *pools[pool]) for pool in sorted(pools)),
+        blocks=tuple(AllocatorBlocks(*key, blocks[key], sizes[key]) for key in sorted(blocks)),
+        layers=find_layers(objects.modules),
+    )
+
+
+def find_layers(modules: Iterable[torch.nn.Module]) -> tuple[LayerGroup, ...]:
+    """Find lists of equal layers among ``modules``, largest first."""
+    groups: dict[tuple[int, ...], LayerGroup] = {}
+    for candidate in modules:
+        if not isinstance(candidate, torch.nn.ModuleList | torch.nn.Sequential):
+            continue
+        layers = list(candidate)
+        if len(layers) < _MIN_LAYERS or len({type(layer) for layer in layers}) != 1:
+            continue
+        parameters = {
+            id(parameter): parameter
+            for layer in layers
+            for parameter in layer.parameters()
+            if parameter.is_cuda
+        }
+        size = sum(p.numel() * p.element_size() for p in parameters.values())
+        if size:
+            identity = tuple(sorted(id(layer) for layer in layers))
+            groups[identity] = LayerGroup(type(layers[0]).__name__, len(layers), size)
+    return tuple(sorted(groups.values(), key=lambda group: -group.parameter_bytes)[:8])

@@ -1,0 +1,94 @@
+"""Record the ledger of a program's process, and write it into its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Final
+
+import torch
+
+from collectors.guard import Guard
+from collectors.ledger.context import create_only_context, watch_initialization
+from collectors.ledger.recorder import LedgerRecorder
+from collectors.ledger.samples import find_context
+from collectors.program.files import LEDGER_FILE, ProcessFolder
+from collectors.program.flusher import Flusher
+from graphviz_dash.model.ledger import SampleKind, SpanKind
+
+_INTERVAL_S: Final = 0.05
+"""Time between samples during start-up."""
+
+
+class StartupLedger:
+    """Records the ledger of this process into ``folder``. Errors go to ``guard``.
+
+    A thread takes samples from the initialization of CUDA to the end of the start-up.
+    ``count_replays`` returns the number of replays so far.
+    """
+
+    def __init__(
+        self, folder: ProcessFolder, guard: Guard, count_replays: Callable[[], int]
+    ) -> None:
+        self.recorder = LedgerRecorder(guard, count_replays)
+        self._folder = folder
+        self._guard = guard
+        self._sampler = Flusher(self._tick, _INTERVAL_S)
+        self._stop_watching: Callable[[], None] = lambda: None
+        self._entered = False
+        self._written = -1
+
+    def start(self) -> None:
+        """Start to record."""
+        self.recorder.start()
+        self._stop_watching = watch_initialization(self._handle_initialization)
+
+    def stop(self) -> None:
+        """Restore the program, also in a forked child."""
+        self._stop_watching()
+        self.recorder.stop()
+
+    def finish(self) -> None:
+        """Stop and write the ledger."""
+        self._sampler.stop()
+        self.stop()
+        if self.recorder.has_context:
+            self.recorder.end_startup()
+            self.recorder.sample(SampleKind.END)
+        self.write()
+
+    def write(self) -> None:
+        """Write the ledger if it has changed."""
+        changes = self.recorder.changes
+        if changes != self._written:
+            self._written = changes
+            self._folder.put(LEDGER_FILE, self.recorder.build())
+
+    def begin_capture(self, graph_id: str) -> None:
+        """Handle the start of a capture."""
+        self.recorder.begin_capture(graph_id)
+        if not self._sampler.started:
+            self._sampler.start()
+
+    def _handle_initialization(self, begin: int, end: int) -> None:
+        with self._guard:
+            if create_only_context():
+                self.recorder.sample(SampleKind.CONTEXT)
+            self.recorder.add_span(SpanKind.CONTEXT, "", begin, perf_counter_ns())
+            self._sampler.start()
+
+    def _tick(self) -> bool:
+        """Take a sample, and end the start-up if it is over. Returns True after that."""
+        recorder = self.recorder
+        with self._guard:
+            if not self._entered:
+                device = find_context()
+                if device is None:
+                    return False
+                torch.cuda.set_device(device)
+                self._entered = True
+            if not recorder.is_capturing:
+                recorder.sample(SampleKind.PERIODIC)
+            if recorder.is_startup_over():
+                recorder.end_startup()
+        return recorder.is_startup_done

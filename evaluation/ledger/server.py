@@ -1,0 +1,210 @@
+"""A decoder with one graph per batch size. Options change the cost of the graphs.
+
+Prints ``FACTS {json}``: used device memory at several stages by ``torch.cuda.mem_get_info``, and
+seconds since the start of the process, measured without graphviz-dash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import json
+import os
+import time
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+HEAD = 64
+VOCABULARY = 32_000
+
+
+def read_age_s() -> float:
+    """Return the age of this process in seconds."""
+    with open("/proc/self/stat") as file:
+        ticks = int(file.read().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+class Layer(nn.Module):
+    """Attention with a static cache, and a gated feed-forward network."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.heads = width // HEAD
+        self.first_norm, self.second_norm = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.up = nn.Linear(width, 6 * width, bias=False)
+        self.down = nn.Linear(3 * width, width, bias=False)
+
+    def forward(self, x: torch.Tensor, cache: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        """Compute one token per sequence. ``cache``: (2, batch, heads, length, HEAD)."""
+        batch = x.shape[0]
+        q, k, v = self.qkv(self.first_norm(x)).view(batch, 3, self.heads, 1, HEAD).unbind(1)
+        cache[0, :batch].index_copy_(2, place, k)
+        cache[1, :batch].index_copy_(2, place, v)
+        attention = functional.scaled_dot_product_attention(q, cache[0, :batch], cache[1, :batch])
+        x = x + self.out(attention.reshape(batch, -1))
+        gate, value = self.up(self.second_norm(x)).chunk(2, -1)
+        return x + self.down(functional.silu(gate) * value)
+
+
+class Decoder(nn.Module):
+    """A stack of layers between embedding and head."""
+
+    def __init__(self, layers: int, width: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(VOCABULARY, width)
+        self.layers = nn.ModuleList(Layer(width) for _ in range(layers))
+        self.head = nn.Linear(width, VOCABULARY, bias=False)
+
+    def forward(
+        self, tokens: torch.Tensor, caches: list[torch.Tensor], place: torch.Tensor
+    ) -> torch.Tensor:
+        """Return logits of the next token."""
+        x = self.embedding(tokens)
+        for layer, cache in zip(self.layers, caches, strict=True):
+            x = layer(x, cache, place)
+        return self.head(x).float().softmax(-1)
+
+
+def parse_options() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sizes", default="64,32,16,8,4,2,1")
+    parser.add_argument("--pools", choices=("one", "each"), default="one")
+    parser.add_argument("--streams", choices=("one", "each"), default="one")
+    parser.add_argument("--warm", choices=("each", "all"), default="each")
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--width", type=int, default=1024)
+    parser.add_argument("--length", type=int, default=256)
+    parser.add_argument("--objects", type=int, default=0, help="Python objects on the heap")
+    parser.add_argument("--collect", action="store_true", help="collect before each capture")
+    parser.add_argument("--freeze", action="store_true", help="freeze the collector's objects")
+    parser.add_argument("--share", action="store_true", help="one executable for all sizes")
+    parser.add_argument("--replays", type=int, default=40)
+    return parser.parse_args()
+
+
+class Server:
+    """Captures the decoder for each size."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.sizes = [int(size) for size in options.sizes.split(",")]
+        self.used: dict[str, int] = {}
+        self.seconds: dict[str, float] = {}
+        self.graphs: dict[int, Any] = {}
+        self.pool: Any = None
+
+    def note(self, stage: str) -> None:
+        """Note used memory and age."""
+        torch.cuda.synchronize()
+        free, total = torch.cuda.mem_get_info()
+        self.used[stage] = total - free
+        self.seconds[stage] = read_age_s()
+
+    def build(self) -> None:
+        """Build model, caches and inputs."""
+        torch.set_default_dtype(torch.bfloat16)
+        with torch.device("cuda"):
+            self.net = Decoder(self.options.layers, self.options.width).eval()
+            largest, heads = max(self.sizes), self.options.width // HEAD
+            shape = (2, largest, heads, self.options.length, HEAD)
+            self.caches = [torch.zeros(shape) for _ in range(self.options.layers)]
+            self.tokens = torch.zeros(largest, dtype=torch.long)
+            self.place = torch.zeros(1, dtype=torch.long)
+
+    def decode(self, size: int) -> torch.Tensor:
+        """Compute one step of ``size`` sequences."""
+        with torch.inference_mode():
+            return self.net(self.tokens[:size], self.caches, self.place)
+
+    def warm_up(self, size: int) -> None:
+        """Run eagerly on a side stream."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(2):
+                self.decode(size)
+        torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize()
+
+    def capture(self, size: int) -> None:
+        """Capture one size."""
+        if self.options.collect:
+            gc.collect()
+        graph = torch.cuda.CUDAGraph(keep_graph=self.options.share)
+        pool = self.pool if self.options.pools == "one" else None
+        stream = torch.cuda.Stream() if self.options.streams == "each" else None
+        with torch.cuda.graph(graph, pool=pool, stream=stream):
+            output = self.decode(size)
+        self.pool = self.pool or graph.pool()
+        self.graphs[size] = graph, output
+
+    def start(self) -> None:
+        """Capture all sizes."""
+        self.ballast = [{"number": number} for number in range(self.options.objects)]
+        if self.options.freeze:
+            gc.collect()
+            gc.freeze()
+        if self.options.warm == "all":
+            for size in self.sizes:
+                self.warm_up(size)
+        for size in self.sizes:
+            if self.options.warm == "each":
+                self.warm_up(size)
+            self.capture(size)
+
+    def share(self) -> None:
+        """Use one executable for all sizes, and count the sizes that it serves."""
+        driver = ctypes.CDLL("libcuda.so.1")
+        executable = ctypes.c_void_p()
+        handles = [ctypes.c_void_p(graph.raw_cuda_graph()) for graph, _ in self.graphs.values()]
+        instantiate = driver.cuGraphInstantiateWithFlags
+        assert instantiate(ctypes.byref(executable), handles[0], ctypes.c_ulonglong(0)) == 0
+        info = (ctypes.c_byte * 32)()
+        begin = time.perf_counter()
+        sizes = [
+            size
+            for size, handle in zip(self.graphs, handles, strict=True)
+            if driver.cuGraphExecUpdate_v2(executable, handle, info) == 0
+        ]
+        switch_ms = (time.perf_counter() - begin) / len(handles) * 1e3
+        self.shared = {"sizes": sizes, "switch_ms": switch_ms}
+
+
+def main() -> None:
+    """Start, replay, and print facts."""
+    options = parse_options()
+    server = Server(options)
+    torch.cuda.init()
+    server.note("context")
+    server.build()
+    server.note("built")
+    server.start()
+    server.note("captured")
+    if options.share:
+        server.share()
+    else:
+        server.graphs[server.sizes[0]][0].replay()
+    server.note("first replay")
+    for number in range(0 if options.share else options.replays):
+        server.graphs[server.sizes[number % len(server.sizes)]][0].replay()
+    server.note("end")
+    facts: dict[str, Any] = {
+        "options": vars(options),
+        "used": server.used,
+        "seconds": server.seconds,
+        "reserved": torch.cuda.memory_reserved(),
+        "shared": getattr(server, "shared", None),
+    }
+    print("FACTS", json.dumps(facts), flush=True)
+
+
+if __name__ == "__main__":
+    main()

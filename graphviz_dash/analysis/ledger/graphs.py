@@ -1,0 +1,204 @@
+"""Memory and time that each graph adds, and that its removal returns."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from graphviz_dash.analysis.memory.pools import iter_segment_spans
+from graphviz_dash.model.ledger import SampleKind, SpanKind
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.ledger import Ledger, MemorySample
+    from graphviz_dash.model.memory import MemoryPass
+    from graphviz_dash.model.run import Run
+
+NODE_BYTES: Final = 3_072
+"""Device memory of one node of an executable, in bytes.
+
+Source: evaluation/reports/2026-11-24-ladders.md, measured with torch 2.11 on H100 and H200."""
+
+
+class GraphLedger(Struct, frozen=True):
+    """Memory and time of one graph. Bytes, and ns of CPU time. None if not recorded."""
+
+    graph: str
+    """Id of the graph."""
+    nodes: int | None
+    """Number of nodes."""
+    pool: tuple[int, int] | None
+    """Memory pool."""
+    reserved_bytes: int | None
+    """Growth of the allocator's reserved memory by its capture."""
+    kernel_bytes: int | None
+    """Kernels and libraries that its capture loaded."""
+    executable_bytes: int | None
+    """Executable: its share, by nodes, of the growth of all instantiations."""
+    host_bytes: int | None
+    """Growth of the resident memory on the host by capture and instantiation."""
+    exclusive_bytes: int | None
+    """Memory of the pool that no other graph uses."""
+    shared_bytes: int | None
+    """Memory of the pool that other graphs use too."""
+    shared_with: tuple[str, ...]
+    """Graphs that use the shared memory."""
+    returned_bytes: int | None
+    """Memory returned when it was dropped, after all later captures."""
+    capture_ns: int | None
+    """Duration of the capture."""
+    driver_ns: int | None
+    """Duration of the call that ends the capture, or of the separate instantiation."""
+    collection_ns: int
+    """Garbage collection inside the capture."""
+    first_launch_ns: int | None
+    """Duration of the first launch."""
+
+    @property
+    def added_bytes(self) -> int | None:
+        """Device memory added by the capture."""
+        parts = (self.reserved_bytes, self.kernel_bytes, self.executable_bytes)
+        sizes = [part for part in parts if part is not None]
+        return sum(sizes) if sizes else None
+
+
+def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
+    """Build the ledger of each graph, in capture order; empty without a ledger."""
+    ledger = run.ledger
+    if ledger is None:
+        return ()
+    nodes = {graph.id: len(graph.nodes) for graph in run.graphs}
+    executables = share_executables(ledger, nodes)
+    sharing = find_sharing(run.memory_pass)
+    drops = compute_returned(ledger)
+    begins = _index(ledger, SampleKind.CAPTURE_BEGIN)
+    bodies = _index(ledger, SampleKind.CAPTURE_END)
+    ends = _index(ledger, SampleKind.INSTANTIATION)
+    times = _sum_spans(ledger)
+    result = []
+    for graph in ledger.graphs:
+        begin, body, end = (samples.get(graph.graph) for samples in (begins, bodies, ends))
+        shares = sharing.get(graph.graph)
+        durations = times[graph.graph]
+        after_body = body or end
+        result.append(
+            GraphLedger(
+                graph=graph.graph,
+                nodes=nodes.get(graph.graph),
+                pool=graph.pool,
+                reserved_bytes=_subtract(begin, end, "reserved_bytes"),
+                kernel_bytes=_subtract(begin, after_body, "outside_bytes"),
+                executable_bytes=executables.get(graph.graph),
+                host_bytes=_subtract(begin, end, "host_bytes"),
+                exclusive_bytes=shares.exclusive if shares else None,
+                shared_bytes=shares.shared if shares else None,
+                shared_with=tuple(sorted(shares.others)) if shares else (),
+                returned_bytes=drops.get(graph.graph),
+                capture_ns=durations.get(SpanKind.CAPTURE),
+                driver_ns=durations.get(SpanKind.INSTANTIATE, durations.get(SpanKind.DRIVER)),
+                collection_ns=durations.get(SpanKind.GC, 0),
+                first_launch_ns=durations.get(SpanKind.LAUNCH),
+            )
+        )
+    return tuple(result)
+
+
+def _index(ledger: Ledger, kind: SampleKind) -> dict[str, MemorySample]:
+    """Return the last sample of ``kind`` by name."""
+    return {s.name: s for s in ledger.samples if s.kind is kind and s.name is not None}
+
+
+def _subtract(begin: MemorySample | None, end: MemorySample | None, field: str) -> int | None:
+    if begin is None or end is None:
+        return None
+    return int(getattr(end, field)) - int(getattr(begin, field))
+
+
+def _sum_spans(ledger: Ledger) -> dict[str, dict[SpanKind, int]]:
+    """Sum the activities of each graph; garbage collections inside its capture included."""
+    times: dict[str, dict[SpanKind, int]] = defaultdict(lambda: defaultdict(int))
+    captures = [span for span in ledger.spans if span.kind is SpanKind.CAPTURE]
+    names = {graph.graph for graph in ledger.graphs}
+    for span in ledger.spans:
+        if span.name in names:
+            times[span.name][span.kind] += span.end_ns - span.begin_ns
+        elif span.kind is SpanKind.GC:
+            for capture in captures:
+                if capture.begin_ns <= span.begin_ns and span.end_ns <= capture.end_ns:
+                    times[capture.name][SpanKind.GC] += span.end_ns - span.begin_ns
+    return times
+
+
+def share_executables(ledger: Ledger, nodes: Mapping[str, int]) -> dict[str, int]:
+    """Share the growth of all instantiations among the graphs by nodes; the sum stays exact.
+
+    The driver allocates chunks of MiB, so the growth at a single instantiation says little.
+    """
+    growth = 0
+    bodies: dict[str, MemorySample] = {}
+    graphs = []
+    for sample in ledger.samples:
+        if sample.name is None:
+            continue
+        if sample.kind in (SampleKind.CAPTURE_BEGIN, SampleKind.CAPTURE_END):
+            bodies[sample.name] = sample
+        elif sample.kind is SampleKind.INSTANTIATION and sample.name in bodies:
+            growth += sample.outside_bytes - bodies[sample.name].outside_bytes
+            bodies[sample.name] = sample
+            graphs.append(sample.name)
+    names = [graph for graph in dict.fromkeys(graphs) if nodes.get(graph)]
+    return divide(max(growth, 0), {graph: nodes[graph] for graph in names})
+
+
+def divide(total: int, weights: Mapping[str, int]) -> dict[str, int]:
+    """Divide ``total`` in proportion to ``weights`` into integers that add up to it."""
+    weight_sum = sum(weights.values())
+    if not weight_sum:
+        return {}
+    shares: dict[str, int] = {}
+    share_sum = partial_sum = 0
+    for name, weight in weights.items():
+        partial_sum += weight
+        shares[name] = total * partial_sum // weight_sum - share_sum
+        share_sum += shares[name]
+    return shares
+
+
+class Sharing:
+    """Use of a pool by one graph."""
+
+    def __init__(self) -> None:
+        self.exclusive = 0
+        self.shared = 0
+        self.others: set[str] = set()
+
+
+def find_sharing(memory_pass: MemoryPass | None) -> dict[str, Sharing]:
+    """Find the exclusive and the shared bytes of each graph, and the graphs that share them."""
+    sharing: dict[str, Sharing] = defaultdict(Sharing)
+    for span in iter_segment_spans(memory_pass) if memory_pass is not None else ():
+        for graph in span.graphs:
+            if len(span.graphs) == 1:
+                sharing[graph].exclusive += span.bytes
+            else:
+                sharing[graph].shared += span.bytes
+                sharing[graph].others.update(other for other in span.graphs if other != graph)
+    return sharing
+
+
+def compute_returned(ledger: Ledger) -> dict[str, int]:
+    """Return the decrease of used device memory when each graph was dropped, in bytes."""
+    decrease: dict[str, int] = {}
+    before: MemorySample | None = None
+    for sample in ledger.samples:
+        if sample.kind is SampleKind.GRAPH_DROP and sample.name is not None and before is not None:
+            decrease[sample.name] = before.device_used_bytes - sample.device_used_bytes
+        before = sample
+    return decrease
+
+
+def sum_added(graphs: Sequence[GraphLedger]) -> int:
+    """Sum the device memory that the graphs added."""
+    return sum(graph.added_bytes or 0 for graph in graphs)

@@ -1,0 +1,282 @@
+"""Parts of the device memory over time. At each moment they add up to the used memory.
+
+Memory outside the allocator is assigned by the moment of its growth: to the context, to the first
+use of kernels and libraries, or to the instantiation of a graph.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from graphviz_dash.model.ledger import SampleKind, SpanKind
+from graphviz_dash.model.memory import DEFAULT_POOL, Owner
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.ledger import AllocatorState, Ledger, LedgerSpan, MemorySample
+
+
+class LedgerPart(StrEnum):
+    """Part of the device memory in use."""
+
+    OTHER_PROCESSES = "other processes"
+    CONTEXT = "CUDA context"
+    KERNELS = "kernels and libraries"
+    NCCL = "process group"
+    EXECUTABLES = "executable graphs"
+    WEIGHTS = "weights"
+    GRADIENTS = "gradients"
+    OPTIMIZER = "optimizer state"
+    TENSORS = "other tensors"
+    WORKSPACES = "library workspaces"
+    ALLOCATIONS = "allocations"
+    """Allocations before the recorder read their owners."""
+    FREE = "allocator, free"
+    POOLS = "graph pools"
+    REMAINDER = "remainder"
+    """Growth outside the allocator without a known cause."""
+
+
+OUTSIDE_PARTS: Final = frozenset(
+    {
+        LedgerPart.OTHER_PROCESSES,
+        LedgerPart.CONTEXT,
+        LedgerPart.KERNELS,
+        LedgerPart.NCCL,
+        LedgerPart.EXECUTABLES,
+        LedgerPart.REMAINDER,
+    }
+)
+"""Parts outside the allocator."""
+
+_OWNERS: Final = {
+    Owner.WEIGHTS: LedgerPart.WEIGHTS,
+    Owner.GRADIENTS: LedgerPart.GRADIENTS,
+    Owner.OPTIMIZER: LedgerPart.OPTIMIZER,
+    Owner.BUFFERS: LedgerPart.TENSORS,
+    Owner.TENSORS: LedgerPart.TENSORS,
+    Owner.TRANSIENT: LedgerPart.TENSORS,
+    Owner.UNOWNED: LedgerPart.WORKSPACES,
+}
+
+_KEPT_ORDER: Final = (
+    LedgerPart.WEIGHTS,
+    LedgerPart.OPTIMIZER,
+    LedgerPart.GRADIENTS,
+    LedgerPart.WORKSPACES,
+    LedgerPart.TENSORS,
+)
+"""Order in which allocations of a state are assumed to exist at other moments."""
+
+
+class MemoryMoment(Struct, frozen=True):
+    """Device memory at one moment, in bytes."""
+
+    time_ns: int
+    """Time since the start of the process, in ns."""
+    kind: SampleKind
+    """Moment of the sample."""
+    name: str | None
+    """Graph, stage or operator of the moment. None otherwise."""
+    used: int
+    """Used device memory."""
+    parts: Mapping[LedgerPart, int]
+    """Size of each part that is not 0; they add up to ``used``."""
+    host: int
+    """Resident memory on the host."""
+
+
+class OutsideGrowth(Struct, frozen=True):
+    """Growth of device memory outside the allocator by one cause, in bytes."""
+
+    part: LedgerPart
+    """Part that grew."""
+    cause: str
+    """Operator, graph, module or function that ran. Empty if unknown."""
+    is_graph: bool
+    """True if ``cause`` is the id of a graph."""
+    bytes: int
+    """Growth; negative if memory was limit."""
+
+
+class MemoryLedger(Struct, frozen=True):
+    """Device memory of one process over time."""
+
+    moments: tuple[MemoryMoment, ...]
+    """Moments in order."""
+    growths: tuple[OutsideGrowth, ...]
+    """Growth outside the allocator by cause, largest first."""
+    total: int | None
+    """Total device memory. None if unknown."""
+
+    @property
+    def end_of_startup(self) -> MemoryMoment:
+        """Moment after the first useful replay, otherwise the last one."""
+        ends = [moment for moment in self.moments if moment.kind is SampleKind.STARTUP_END]
+        return ends[0] if ends else self.moments[-1]
+
+    @property
+    def peak(self) -> MemoryMoment:
+        """Moment with the most used memory."""
+        return max(self.moments, key=lambda moment: moment.used)
+
+
+def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
+    """Build the memory ledger; None without samples."""
+    if not ledger.samples:
+        return None
+    outside = _OutsideParts(ledger)
+    states = {state.sample: state for state in ledger.states}
+    state: AllocatorState | None = None
+    moments = []
+    for number, sample in enumerate(ledger.samples):
+        state = states.get(number, state)
+        parts = outside.advance(sample)
+        # Not +=, which drops negative counts.
+        parts.update(_split_allocator(sample, state))
+        moments.append(
+            MemoryMoment(
+                time_ns=sample.time_ns,
+                kind=sample.kind,
+                name=sample.name,
+                used=sample.device_used_bytes,
+                parts={part: parts[part] for part in LedgerPart if parts[part]},
+                host=sample.host_bytes,
+            )
+        )
+    growths = tuple(
+        OutsideGrowth(part, cause, is_graph, size)
+        for (part, cause, is_graph), size in sorted(
+            outside.causes.items(), key=lambda item: (-item[1], item[0][1])
+        )
+        if size
+    )
+    return MemoryLedger(tuple(moments), growths, ledger.device_total_bytes)
+
+
+def _split_allocator(sample: MemorySample, state: AllocatorState | None) -> Counter[LedgerPart]:
+    """Split the reserved memory of ``sample`` with the owners of the last ``state``."""
+    parts: Counter[LedgerPart] = Counter({LedgerPart.POOLS: sample.pool_bytes})
+    left = sample.reserved_bytes - sample.pool_bytes
+    if state is None:
+        parts[LedgerPart.ALLOCATIONS] = min(sample.allocated_bytes, left)
+        left -= parts[LedgerPart.ALLOCATIONS]
+    else:
+        sizes = sum_owners(state)
+        for part in _KEPT_ORDER:
+            parts[part] = min(sizes[part], left)
+            left -= parts[part]
+    parts[LedgerPart.FREE] = left
+    return parts
+
+
+def sum_owners(state: AllocatorState) -> Counter[LedgerPart]:
+    """Sum the live allocations of the default pool by part."""
+    sizes: Counter[LedgerPart] = Counter()
+    for block in state.blocks:
+        if block.pool == DEFAULT_POOL:
+            sizes[_OWNERS[block.owner]] += block.bytes
+    return sizes
+
+
+class _OutsideParts:
+    """Parts outside the allocator, sample by sample."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._parts: Counter[LedgerPart] = Counter()
+        self._last: MemorySample | None = None
+        self._end = find_last_start(ledger)
+        self._spans = sorted(
+            (span for span in ledger.spans if span.kind not in _NO_CAUSES),
+            key=lambda span: span.begin_ns,
+        )
+        self.causes: Counter[tuple[LedgerPart, str, bool]] = Counter()
+
+    def advance(self, sample: MemorySample) -> Counter[LedgerPart]:
+        """Return the parts at the next ``sample``."""
+        if self._last is None:
+            others = min(self._ledger.used_before_bytes or 0, sample.outside_bytes)
+            self._add(LedgerPart.OTHER_PROCESSES, "", False, others)
+            self._add(LedgerPart.CONTEXT, "", False, sample.outside_bytes - others)
+        elif growth := sample.outside_bytes - self._last.outside_bytes:
+            part, cause, is_graph = self._find_cause(self._last, sample)
+            # Nothing can release more than it has.
+            limit = max(growth, -max(self._parts[part], 0)) if growth < 0 else growth
+            self._add(part, cause, is_graph, limit)
+            self._add(LedgerPart.REMAINDER, "", False, growth - limit)
+        self._last = sample
+        return Counter(self._parts)
+
+    def _add(self, part: LedgerPart, cause: str, is_graph: bool, size: int) -> None:
+        if size:
+            self._parts[part] += size
+            self.causes[part, cause, is_graph] += size
+
+    def _find_cause(
+        self, before: MemorySample, sample: MemorySample
+    ) -> tuple[LedgerPart, str, bool]:
+        name = sample.name or ""
+        match sample.kind:
+            case SampleKind.INSTANTIATION | SampleKind.GRAPH_DROP:
+                return LedgerPart.EXECUTABLES, name, True
+            case SampleKind.CAPTURE_END:
+                return LedgerPart.KERNELS, name, True
+            case SampleKind.OPERATOR:
+                return LedgerPart.KERNELS, name, False
+        span = self._find_span(before.time_ns, sample.time_ns)
+        if span is not None and span.kind is SpanKind.NCCL:
+            return LedgerPart.NCCL, span.name, False
+        if sample.time_ns <= self._end:
+            return LedgerPart.KERNELS, span.name if span else "", False
+        return LedgerPart.REMAINDER, "", False
+
+    def _find_span(self, begin: int, end: int) -> LedgerSpan | None:
+        """Return the shortest activity that overlaps most of a period."""
+        best: tuple[int, int] = (0, 0)
+        closest = None
+        for span in self._spans:
+            if span.begin_ns >= end:
+                break
+            overlap = min(end, span.end_ns) - max(begin, span.begin_ns)
+            rank = overlap, span.begin_ns - span.end_ns
+            if overlap > 0 and rank > best:
+                best, closest = rank, span
+        return closest
+
+
+_NO_CAUSES: Final = frozenset({SpanKind.INTERPRETER, SpanKind.GC, SpanKind.RECORDER})
+
+
+def find_last_start(ledger: Ledger) -> int:
+    """Return the end of the start-up or of the last first replay, whichever is later, in ns: until
+    then, kernels and libraries are used for the first time."""
+    ends = [graph.first_replay_ns for graph in ledger.graphs if graph.first_replay_ns is not None]
+    times = [sample.time_ns for sample in ledger.samples if sample.kind is SampleKind.STARTUP_END]
+    if ledger.startup_end_ns is None:
+        return ledger.samples[-1].time_ns if ledger.samples else 0
+    return max([ledger.startup_end_ns, *ends, *times])
+
+
+_LIBRARIES: Final[Sequence[tuple[str, tuple[str, ...]]]] = (
+    ("attention", ("attention", "flash", "sdpa")),
+    ("cuBLAS", ("mm", "linear", "matmul", "addmv", "dot")),
+    ("cuDNN", ("conv", "cudnn", "batch_norm")),
+    ("cuFFT", ("fft",)),
+    ("cuSOLVER", ("linalg",)),
+    ("NCCL", ("c10d", "nccl")),
+)
+
+
+def name_library(operator: str) -> str:
+    """Return the library that an operator uses for the first time: ``aten.mm.default`` uses cuBLAS.
+    Others use kernels of PyTorch."""
+    name = operator.lower()
+    for library, words in _LIBRARIES:
+        if any(word in name for word in words):
+            return library
+    return "PyTorch"

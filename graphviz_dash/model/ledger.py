@@ -1,0 +1,225 @@
+"""Ledger of one process: device memory and wall time from its start to the first useful replay."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from graphviz_dash.model.graph import Count
+from graphviz_dash.model.memory import Owner, PoolId
+
+
+class SampleKind(StrEnum):
+    """Moment of a memory sample."""
+
+    CONTEXT = "context"
+    """Right after the creation of the CUDA context; always the first sample."""
+    PERIODIC = "periodic"
+    """At intervals during start-up."""
+    STAGE = "stage"
+    """End of a stage of the memory pass."""
+    OPERATOR = "operator"
+    """First call of an operator in the memory pass."""
+    CAPTURE_BEGIN = "capture begins"
+    """Right before a capture."""
+    CAPTURE_END = "capture ends"
+    """Right before the call that ends a capture and may instantiate its graph."""
+    INSTANTIATION = "instantiated"
+    """Right after that call, or after a separate instantiation."""
+    STARTUP_END = "started"
+    """After the first useful replay."""
+    CACHE_RELEASE = "cache emptied"
+    """After the allocator released its unused memory."""
+    GRAPH_DROP = "graph dropped"
+    """After a graph was reset and the allocator released its unused memory."""
+    END = "end"
+    """End of the process or of the pass."""
+
+
+class MemorySample(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """Memory at one moment, in bytes."""
+
+    time_ns: Count
+    """Time since the start of the process, in ns."""
+    kind: SampleKind
+    """Moment of the sample."""
+    device_used_bytes: Count
+    """Used device memory (cudaMemGetInfo), including other processes."""
+    reserved_bytes: Count
+    """Memory reserved by the allocator."""
+    allocated_bytes: Count
+    """Live allocations of the allocator."""
+    pool_bytes: Count
+    """Memory reserved by private pools, as of the last capture before the sample."""
+    host_bytes: Count
+    """Resident memory of the process on the host."""
+    name: str | None = None
+    """Id of the graph, name of the stage or of the operator. None otherwise."""
+
+    @property
+    def outside_bytes(self) -> int:
+        """Used device memory outside the allocator."""
+        return self.device_used_bytes - self.reserved_bytes
+
+
+class SpanKind(StrEnum):
+    """Activity of a span."""
+
+    INTERPRETER = "interpreter"
+    """Start of the Python interpreter."""
+    IMPORT = "import"
+    """Import of a Python module."""
+    CONTEXT = "CUDA context"
+    WEIGHTS = "weights"
+    """Creation or loading of the model."""
+    CACHE = "caches"
+    """Allocation of an engine's caches."""
+    WARM_UP = "warm-up"
+    """Steps before the captures, and an engine's profiling of its memory."""
+    NCCL = "process group"
+    """Set-up of torch.distributed."""
+    DYNAMO = "Dynamo"
+    """Tracing of Python code by torch.compile, including its backends."""
+    INDUCTOR = "Inductor"
+    """Compilation of a graph by Inductor."""
+    TRITON = "Triton"
+    """Compilation of Triton kernels."""
+    AUTOTUNE = "autotuning"
+    """Selection of the fastest kernel by measurement."""
+    CAPTURES = "captures"
+    """A program's function that captures graphs, including the work between captures."""
+    CAPTURE = "capture"
+    """One capture, from the call that begins it to the end of the one that ends it."""
+    DRIVER = "driver"
+    """Call of torch that begins or ends a capture. The latter instantiates most graphs."""
+    INSTANTIATE = "instantiation"
+    """Separate call that instantiates a graph."""
+    LAUNCH = "first launch"
+    """First launch of a graph, including its upload."""
+    GC = "garbage collection"
+    """Run of Python's cyclic garbage collector."""
+    RECORDER = "recorder"
+    """Work of graphviz-dash."""
+
+
+class LedgerSpan(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """An activity of one thread. Spans of a thread are nested."""
+
+    kind: SpanKind
+    """Kind of activity."""
+    name: str
+    """Name of the module, function or graph. May be empty."""
+    thread: Count
+    """Number of the thread, in order of appearance. 0 is the main thread."""
+    begin_ns: Count
+    """Start in ns since the start of the process."""
+    end_ns: Count
+    """End in ns since the start of the process."""
+
+
+class AllocatorBlocks(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """Live allocations with the same pool, stream and owner."""
+
+    pool: PoolId
+    """Pool. (0, 0) is the default pool."""
+    stream: Count
+    """Number of the stream that allocated them, in order of appearance."""
+    owner: Owner
+    """Owner."""
+    count: Count
+    """Number of allocations."""
+    bytes: Count
+    """Total size in bytes."""
+
+
+class ReservedPool(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """Memory reserved by one pool."""
+
+    pool: PoolId
+    """Pool. (0, 0) is the default pool."""
+    segments: Count
+    """Number of segments."""
+    bytes: Count
+    """Total size in bytes."""
+
+
+class LayerGroup(Struct, frozen=True, forbid_unknown_fields=True):
+    """Equal layers of a model."""
+
+    name: str
+    """Class of the layers."""
+    layers: Count
+    """Number of layers."""
+    parameter_bytes: Count
+    """Size of their parameters on the device, in bytes."""
+
+
+class AllocatorState(Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of the allocator at one moment."""
+
+    sample: Count
+    """Index of the sample taken at that moment."""
+    pools: tuple[ReservedPool, ...]
+    """Reserved memory by pool."""
+    blocks: tuple[AllocatorBlocks, ...]
+    """Live allocations."""
+    layers: tuple[LayerGroup, ...] = ()
+    """Repeated layers of the models, largest first."""
+
+
+class GraphStart(Struct, frozen=True, forbid_unknown_fields=True):
+    """Start of one graph."""
+
+    graph: str
+    """Id of the graph."""
+    pool: PoolId | None
+    """Memory pool. None if unknown."""
+    first_replay_ns: Count | None
+    """End of its first replay's call, in ns since the start of the process. None if never replayed
+    during start-up."""
+    failure: bool = False
+    """True if the capture failed."""
+
+
+class Ledger(Struct, frozen=True, forbid_unknown_fields=True):
+    """Content of ledger.json.gz."""
+
+    process_start_ns: Count
+    """Start of the process on the monotonic clock of the machine, in ns."""
+    pid: Count
+    """Process id."""
+    parent_pid: Count
+    """Process id of the parent."""
+    device: Count | None
+    """Index of the device. None without a CUDA context."""
+    device_total_bytes: Count | None
+    """Total device memory (cudaMemGetInfo), in bytes. None without a CUDA context."""
+    module_loading: str | None
+    """Loading of kernels by the driver: ``lazy`` or ``eager``. None if unknown."""
+    used_before_bytes: Count | None
+    """Used device memory before the context was created (NVML): other processes and the driver.
+    None if unknown."""
+    process_used_bytes: Count | None
+    """Device memory of this process at the end of start-up (NVML). None if the driver does not list
+    the process."""
+    samples: tuple[MemorySample, ...]
+    """Memory over time, in order."""
+    spans: tuple[LedgerSpan, ...]
+    """Activities, in the order of their ends."""
+    graphs: tuple[GraphStart, ...]
+    """Captures, in the order of their start."""
+    states: tuple[AllocatorState, ...]
+    """Content of the allocator, in order."""
+    startup_end_ns: Count | None
+    """End of the start-up, in ns since the start of the process: the return of the first useful
+    replay, which is the first one followed by as many replays as there were captures, without
+    another capture. None if there was none."""
+    recorder_ns: Count
+    """Time that the recorder of the ledger used in the program's threads, in ns."""
+    compiler_events: dict[str, Count] = {}
+    """Number of events of torch.compile's caches by name, such as ``fx_graph_cache_hit``."""
+    settings: dict[str, str] = {}
+    """Environment variables that affect memory or start-up."""
+    dropped_spans: Count = 0
+    """Number of spans that were not kept."""

@@ -1,0 +1,98 @@
+"""Bytes and times that each graph adds, shares and returns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphviz_dash.analysis.ledger.graphs import (
+    build_graph_ledgers,
+    compute_returned,
+    divide,
+    find_sharing,
+    share_executables,
+    sum_added,
+)
+from graphviz_dash.model.ledger import SampleKind
+from graphviz_dash.model.run import ExecutionMode, Run, WorkloadInfo
+from tests.analysis.memory_passes import GRAPHED
+from tests.experiments import captured_graph, manifest
+from tests.ledgers import GRAPHS, MIB, MS, POOL, SAMPLES, make_ledger, sample
+from tests.loops import layer_work
+
+NODES = {"graph-0": 3, "graph-1": 2, "graph-2": 1}
+
+
+def make_run() -> Run:
+    graphs = tuple(captured_graph(layer_work(NODES[name], 4), name) for name in GRAPHS)
+    workload = WorkloadInfo("server.py", "server.py", None, 0, 0, 0)
+    described = manifest(ExecutionMode.RECORDED, workload)
+    return Run(path=Path("run"), manifest=described, graphs=graphs, ledger=make_ledger())
+
+
+def test_each_graph_adds_pool_kernels_and_its_share_of_the_executables() -> None:
+    first, second, third = build_graph_ledgers(make_run())
+    assert (first.reserved_bytes, first.kernel_bytes, first.executable_bytes) == (
+        100 * MIB,
+        10 * MIB,
+        3 * MIB,
+    )
+    assert (second.reserved_bytes, second.kernel_bytes, second.executable_bytes) == (
+        20 * MIB,
+        0,
+        2 * MIB,
+    )
+    assert (third.reserved_bytes, third.kernel_bytes, third.executable_bytes) == (
+        4 * MIB,
+        0,
+        1 * MIB,
+    )
+    assert first.host_bytes == 4 * MIB
+    assert sum_added([first, second, third]) == 140 * MIB
+
+
+def test_each_graph_has_its_times() -> None:
+    first, second, _ = build_graph_ledgers(make_run())
+    assert (first.capture_ns, first.driver_ns) == (150 * MS, 50 * MS)
+    assert (first.collection_ns, first.first_launch_ns) == (50 * MS, 2 * MS)
+    assert (second.collection_ns, second.first_launch_ns) == (0, None)
+    assert second.pool == POOL
+
+
+def test_dropped_graphs_return_what_was_measured() -> None:
+    samples = (
+        *SAMPLES,
+        sample(9_100, SampleKind.CACHE_RELEASE, 660, 440, 124),
+        sample(9_200, SampleKind.GRAPH_DROP, 658, 440, 124, "graph-2"),
+        sample(9_300, SampleKind.GRAPH_DROP, 654, 316, 0, "graph-1"),
+    )
+    returned = compute_returned(make_ledger(samples=samples))
+    assert returned == {"graph-2": 2 * MIB, "graph-1": 128 * MIB}
+
+
+def test_sharing_comes_from_the_addresses_of_the_memory_pass() -> None:
+    sharing = find_sharing(GRAPHED)
+    assert {name: (one.exclusive // MIB, one.shared // MIB) for name, one in sharing.items()} == {
+        "graph-0": (20, 10),
+        "graph-1": (34, 10),
+    }
+    assert sharing["graph-0"].others == {"graph-1"}
+    assert find_sharing(None) == {}
+
+
+def test_executables_are_shared_by_nodes_and_stay_exact() -> None:
+    assert share_executables(make_ledger(), NODES) == {
+        "graph-0": 3 * MIB,
+        "graph-1": 2 * MIB,
+        "graph-2": 1 * MIB,
+    }
+    assert share_executables(make_ledger(), {}) == {}
+
+
+@given(st.integers(0, 1 << 40), st.lists(st.integers(1, 10_000), max_size=20))
+def test_shares_add_up(total: int, weights: list[int]) -> None:
+    shares = divide(total, {str(number): weight for number, weight in enumerate(weights)})
+    assert sum(shares.values()) == (total if weights else 0)
+    assert all(share >= 0 for share in shares.values())

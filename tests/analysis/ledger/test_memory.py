@@ -1,0 +1,136 @@
+"""Parts of the device memory add up at each moment, and each byte has one part."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphviz_dash.analysis.ledger.memory import (
+    OUTSIDE_PARTS,
+    LedgerPart,
+    build_memory_ledger,
+    name_library,
+)
+from graphviz_dash.model.ledger import SampleKind, SpanKind
+from tests.ledgers import MIB, SAMPLES, make_ledger, sample, span
+
+
+def parts_in_mib(number: int) -> dict[str, int]:
+    built = build_memory_ledger(make_ledger())
+    assert built is not None
+    return {part.value: size // MIB for part, size in built.moments[number].parts.items()}
+
+
+def test_the_first_sample_is_the_context_and_what_was_there_before() -> None:
+    assert parts_in_mib(0) == {"other processes": 10, "CUDA context": 500}
+
+
+def test_growth_before_the_captures_is_kernels_and_libraries() -> None:
+    assert parts_in_mib(1) == {
+        "other processes": 10,
+        "CUDA context": 500,
+        "kernels and libraries": 90,
+        "allocations": 270,
+        "allocator, free": 30,
+    }
+
+
+def test_after_the_start_up_all_parts_are_known() -> None:
+    assert parts_in_mib(11) == {
+        "other processes": 10,
+        "CUDA context": 500,
+        "kernels and libraries": 140,
+        "executable graphs": 6,
+        "weights": 200,
+        "other tensors": 48,
+        "library workspaces": 32,
+        "allocator, free": 40,
+        "graph pools": 124,
+    }
+
+
+def test_later_growth_has_no_known_cause() -> None:
+    assert parts_in_mib(12)["remainder"] == 4
+
+
+def test_growth_is_listed_by_what_ran() -> None:
+    built = build_memory_ledger(make_ledger())
+    assert built is not None
+    rows = {(g.part, g.cause, g.is_graph): g.bytes // MIB for g in built.growths}
+    assert rows == {
+        (LedgerPart.CONTEXT, "", False): 500,
+        (LedgerPart.KERNELS, "load", False): 90,
+        (LedgerPart.KERNELS, "in a thread", False): 40,
+        (LedgerPart.OTHER_PROCESSES, "", False): 10,
+        (LedgerPart.KERNELS, "graph-0", True): 10,
+        (LedgerPart.EXECUTABLES, "graph-2", True): 4,
+        (LedgerPart.REMAINDER, "", False): 4,
+        (LedgerPart.EXECUTABLES, "graph-0", True): 2,
+    }
+
+
+def test_a_process_group_is_its_own_part() -> None:
+    spans = (span(SpanKind.NCCL, 2_050, 2_450, "init_process_group"),)
+    built = build_memory_ledger(make_ledger(spans=spans))
+    assert built is not None
+    assert built.moments[1].parts[LedgerPart.NCCL] == 90 * MIB
+
+
+def test_no_part_releases_more_than_it_has() -> None:
+    samples = (
+        *SAMPLES[:5],
+        sample(3_160, SampleKind.GRAPH_DROP, 640, 320, 0, "graph-0"),
+    )
+    built = build_memory_ledger(make_ledger(samples=samples))
+    assert built is not None
+    last = built.moments[-1].parts
+    assert LedgerPart.EXECUTABLES not in last
+    assert last[LedgerPart.REMAINDER] == -10 * MIB
+
+
+def test_end_and_peak_of_the_start_up() -> None:
+    built = build_memory_ledger(make_ledger())
+    assert built is not None
+    assert built.end_of_startup.kind is SampleKind.STARTUP_END
+    assert built.peak.used == 1_110 * MIB
+    assert build_memory_ledger(make_ledger(samples=(), states=())) is None
+
+
+def test_operators_name_their_libraries() -> None:
+    operators = ("aten.addmm.default", "aten.convolution.default", "aten.add_.Tensor")
+    assert [name_library(each) for each in operators] == ["cuBLAS", "cuDNN", "PyTorch"]
+    assert name_library("aten._scaled_dot_product_flash_attention.default") == "attention"
+
+
+kinds = st.sampled_from([kind for kind in SampleKind if kind is not SampleKind.CONTEXT])
+rows = st.lists(
+    st.tuples(kinds, st.integers(0, 2_000), st.integers(0, 2_000), st.floats(0, 1)), max_size=12
+)
+
+
+@given(rows, st.integers(0, 4_000), st.integers(0, 600))
+def test_parts_add_up_at_every_moment(
+    drawn: list[tuple[SampleKind, int, int, float]], end: int, before: int
+) -> None:
+    samples = [sample(0, SampleKind.CONTEXT, 500)]
+    for number, (kind, outside, reserved, share) in enumerate(drawn):
+        pools = int(reserved * share)
+        samples.append(sample(100 * number, kind, outside, reserved, pools, "graph-1"))
+    states = tuple(state for state in make_ledger().states if state.sample < len(samples))
+    ledger = make_ledger(
+        samples=tuple(samples),
+        states=states,
+        startup_end_ns=end * 1_000_000,
+        used_before_bytes=before * MIB,
+    )
+    built = build_memory_ledger(ledger)
+    assert built is not None
+    for moment, taken in zip(built.moments, samples, strict=True):
+        assert sum(moment.parts.values()) == taken.device_used_bytes == moment.used
+        outside = sum(size for part, size in moment.parts.items() if part in OUTSIDE_PARTS)
+        assert outside == taken.outside_bytes
+        inside = [size for part, size in moment.parts.items() if part not in OUTSIDE_PARTS]
+        assert all(size > 0 for size in inside)
+    last = built.moments[-1]
+    assert sum(growth.bytes for growth in built.growths) == samples[-1].outside_bytes
+    assert last.used == samples[-1].device_used_bytes

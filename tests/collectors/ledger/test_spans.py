@@ -1,0 +1,122 @@
+"""Imports, garbage collections and known functions are timed, and the program is unchanged."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from collectors.ledger import clock, garbage, imports
+
+Span = tuple[str, int, int]
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_slow_imports_are_timed_inner_ones_first(package: Path) -> None:
+    (package / "slow_outer.py").write_text("import slow_inner, quick_inner\n")
+    (package / "slow_inner.py").write_text("import time; time.sleep(0.01)\n")
+    (package / "quick_inner.py").write_text("")
+    spans: list[Span] = []
+    stop = imports.time_imports(lambda *span: spans.append(span))
+    begin = time.perf_counter_ns()
+    importlib.import_module("slow_outer")
+    end = time.perf_counter_ns()
+    stop()
+    (package / "slow_later.py").write_text("import time; time.sleep(0.01)\n")
+    importlib.import_module("slow_later")
+    assert [name for name, _, _ in spans] == ["slow_inner", "slow_outer"]
+    inner, outer = spans
+    assert begin <= outer[1] <= inner[1] < inner[2] <= outer[2] <= end
+
+
+def test_a_failing_import_shows_no_frame_of_the_recorder(package: Path) -> None:
+    (package / "broken_module.py").write_text("1 / 0\n")
+    stop = imports.time_imports(lambda *_: None)
+    try:
+        with pytest.raises(ZeroDivisionError) as raised:
+            import broken_module  # type: ignore[import-not-found]  # noqa: F401
+    finally:
+        stop()
+    files = [Path(frame.filename).name for frame in traceback.extract_tb(raised.tb)]
+    assert files == ["test_spans.py", "broken_module.py"]
+
+
+def test_only_our_own_replacement_is_taken_back() -> None:
+    bootstrap: Any = importlib._bootstrap  # type: ignore[attr-defined]
+    original = bootstrap._load_unlocked
+    stop = imports.time_imports(lambda *_: None)
+    ours = bootstrap._load_unlocked
+
+    def another(spec: Any) -> Any:
+        return ours(spec)
+
+    bootstrap._load_unlocked = another
+    stop()
+    assert bootstrap._load_unlocked is another
+    bootstrap._load_unlocked = original
+
+
+def test_collections_are_timed_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "MIN_COLLECTION_NS", 0)
+    spans: list[Span] = []
+    before = list(gc.callbacks)
+    stop = garbage.time_collections(lambda *span: spans.append(span))
+    gc.collect(1)
+    stop()
+    stop()
+    gc.collect()
+    assert [name for name, _, _ in spans] == ["generation 1"]
+    assert all(begin < end for _, begin, end in spans)
+    assert gc.callbacks == before
+
+
+def test_a_collection_before_a_capture_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "MIN_COLLECTION_NS", 0)
+    spans: list[Span] = []
+    enter: dict[str, Any] = {}
+    code = "import gc\ndef __enter__(): gc.collect()\n"
+    exec(compile(code, "/lib/torch/cuda/graphs.py", "exec"), enter)
+    stop = garbage.time_collections(lambda *span: spans.append(span))
+    enter["__enter__"]()
+    stop()
+    assert [name for name, _, _ in spans] == [garbage.BEFORE_CAPTURE]
+
+
+def test_a_process_knows_its_start() -> None:
+    now = time.perf_counter_ns()
+    start = clock.read_process_start()
+    assert now - start > 0
+    # Linux counts in ticks of 10 ms since the boot; pytest takes longer than a tick to come here.
+    with Path("/proc/uptime").open() as file:
+        assert now - start < float(file.read().split()[0]) * 1e9
+
+
+def test_times_of_another_process_are_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert clock.read_birth() is None
+    monkeypatch.setattr(sys, clock.BIRTH, (os.getpid(), 1, 2, 3), raising=False)
+    assert clock.read_birth() == clock.Birth(os.getpid(), 1, 2, 3)
+    monkeypatch.setattr(sys, clock.BIRTH, (os.getpid() + 1, 1, 2, 3), raising=False)
+    assert clock.read_birth() is None
+
+
+def test_modules_of_no_interest_stay_as_they_are(package: Path) -> None:
+    (package / "plain_module.py").write_text("def function(): return 1\n")
+    stop = imports.time_imports(lambda *_: None)
+    module: ModuleType = importlib.import_module("plain_module")
+    stop()
+    assert module.function() == 1
+    assert module.__spec__ is not None
+    assert module.__spec__.loader is not None
