@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
-
 from graphviz_dash.exports.documents.values import (
     Bytes,
     Count,
+    Document,
     Fraction,
     Ns,
+    Number,
     Sentence,
-    convert_value,
+    build,
     get_reason,
-    simplify_number,
 )
 from graphviz_dash.features.efficiency.analysis.advice import Advice
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import ChosenCeilings
@@ -33,19 +32,19 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.ceilings import Pipe, Traffic
 
 
-class LimitsDocument(TypedDict):
+class LimitsDocument(Document):
     """Measured limits of the GPU; rates per second."""
 
     gpu: str
     origin: str
     measured: str
-    copy_bytes_per_second: float
-    l2_copy_bytes_per_second: float
-    flops_per_second: dict[str, float]
+    copy_bytes_per_second: Number
+    l2_copy_bytes_per_second: Number
+    flops_per_second: dict[str, Number]
     empty_kernel: Ns
 
 
-class CallDocument(TypedDict):
+class CallDocument(Document):
     """Time and limit of one operator call."""
 
     operator: str | None
@@ -66,7 +65,7 @@ class CallDocument(TypedDict):
     unknown: Sentence | None
 
 
-class EfficiencyGroupDocument(TypedDict):
+class EfficiencyGroupDocument(Document):
     """Operator calls with a common operator, module or source line."""
 
     name: str
@@ -77,7 +76,7 @@ class EfficiencyGroupDocument(TypedDict):
     unknown: Ns
 
 
-class AdviceDocument(TypedDict):
+class AdviceDocument(Document):
     """A recommendation with its predicted saving per replay."""
 
     remedy: str
@@ -94,7 +93,7 @@ class AdviceDocument(TypedDict):
     source: str | None
 
 
-class EfficiencyDocument(TypedDict):
+class EfficiencyDocument(Document):
     """Distance of a graph or an eager step from the limits of the GPU."""
 
     run: str
@@ -115,85 +114,86 @@ class EfficiencyDocument(TypedDict):
 
 def build_efficiency_document(run: str, report: EfficiencyReport) -> EfficiencyDocument:
     """Build the document of one graph or step of a run."""
-    groups = {key: list(map(_build_group, group_limits(report, key))) for key in GroupKey}
-    return {
-        "run": run,
-        "graph": report.graph,
-        "sentence": describe_efficiency(report),
-        "time": report.time_ns,
-        "near_limit": report.near_ns,
-        "above_limit": report.above_ns,
-        "unknown": report.time_ns - report.known_ns,
-        "limits": convert_value(report.chosen, _build_limits),
-        "no_limits": get_reason(report.chosen) if isinstance(report.chosen, Missing) else None,
-        "by_operator": groups[GroupKey.OPERATOR],
-        "by_module": groups[GroupKey.MODULE],
-        "by_line": groups[GroupKey.LINE],
-        "advice": [_build_advice(advice) for advice in report.advice],
-        "calls": [_build_call(report, limit) for limit in report.limits],
-    }
+    groups = {key: [_build_group(group) for group in group_limits(report, key)] for key in GroupKey}
+    chosen = report.chosen
+    return build(
+        EfficiencyDocument,
+        report,
+        run=run,
+        sentence=describe_efficiency(report),
+        time=report.time_ns,
+        near_limit=report.near_ns,
+        above_limit=report.above_ns,
+        unknown=report.time_ns - report.known_ns,
+        limits=None if isinstance(chosen, Missing) else _build_limits(chosen),
+        no_limits=get_reason(chosen),
+        by_operator=groups[GroupKey.OPERATOR],
+        by_module=groups[GroupKey.MODULE],
+        by_line=groups[GroupKey.LINE],
+        advice=[_build_advice(advice) for advice in report.advice],
+        calls=[_build_call(report, limit) for limit in report.limits],
+    )
 
 
 def _build_limits(chosen: ChosenCeilings) -> LimitsDocument:
     rates = Rates(chosen.ceilings)
     flops = {pipe.value: rates.get_flop_rate(pipe) for pipe in Pipe}
-    return {
-        "gpu": chosen.ceilings.gpu.name,
-        "origin": chosen.origin.value,
-        "measured": chosen.ceilings.created,
-        "copy_bytes_per_second": rates.compute_bandwidth(Traffic.COPY, cached=False),
-        "l2_copy_bytes_per_second": rates.compute_bandwidth(Traffic.COPY, cached=True),
-        "flops_per_second": {name: rate for name, rate in flops.items() if rate is not None},
-        "empty_kernel": rates.launch_ns,
-    }
+    return build(
+        LimitsDocument,
+        gpu=chosen.ceilings.gpu.name,
+        origin=chosen.origin.value,
+        measured=chosen.ceilings.created,
+        copy_bytes_per_second=rates.compute_bandwidth(Traffic.COPY, cached=False),
+        l2_copy_bytes_per_second=rates.compute_bandwidth(Traffic.COPY, cached=True),
+        flops_per_second={name: rate for name, rate in flops.items() if rate is not None},
+        empty_kernel=rates.launch_ns,
+    )
 
 
 def _build_group(group: EfficiencyGroup) -> EfficiencyGroupDocument:
-    return {
-        "name": group.name,
-        "calls": group.calls,
-        "kernels": group.kernels,
-        "time": group.time_ns,
-        "above": group.above_ns,
-        "unknown": group.unknown_ns,
-    }
+    return build(
+        EfficiencyGroupDocument,
+        group,
+        time=group.time_ns,
+        above=group.above_ns,
+        unknown=group.unknown_ns,
+    )
 
 
 def _build_advice(advice: Advice) -> AdviceDocument:
-    return {
-        "remedy": advice.remedy.value,
-        "title": format_remedy_title(advice.remedy),
-        "instruction": REMEDY_INSTRUCTIONS[advice.remedy],
-        "operators": list(advice.operators),
-        "kernels": advice.kernels,
-        "groups": len(advice.groups),
-        "time": advice.time_ns,
-        "saving": advice.saving_ns,
-        "saving_low": advice.low_ns,
-        "saving_high": advice.high_ns,
-        "module": advice.module,
-        "source": advice.source,
-    }
+    return build(
+        AdviceDocument,
+        advice,
+        remedy=advice.remedy.value,
+        title=format_remedy_title(advice.remedy),
+        instruction=REMEDY_INSTRUCTIONS[advice.remedy],
+        operators=list(advice.operators),
+        groups=len(advice.groups),
+        time=advice.time_ns,
+        saving=advice.saving_ns,
+        saving_low=advice.low_ns,
+        saving_high=advice.high_ns,
+    )
 
 
 def _build_call(report: EfficiencyReport, limit: UnitLimit) -> CallDocument:
     unit, work = limit.unit, limit.unit.work
     origin = report.items[unit.items[0]].origin
-    return {
-        "operator": None if origin is None else origin.call_operator or origin.op,
-        "kernel": limit.name,
-        "module": None if origin is None else origin.module,
-        "source": None if origin is None else origin.source,
-        "nodes": [report.items[position].index for position in unit.items],
-        "time": simplify_number(limit.time_ns),
-        "limit": simplify_number(limit.limit_ns),
-        "share": limit.share,
-        "above": limit.above_ns,
-        "limited_by": None if limit.term is None else limit.term.value,
-        "read": None if work is None else work.read_bytes,
-        "written": None if work is None else work.written_bytes,
-        "bound": None if work is None else work.bound.value,
-        "flops": None if work is None else work.flops,
-        "pipe": None if limit.pipe is None else limit.pipe.value,
-        "unknown": unit.missing,
-    }
+    return build(
+        CallDocument,
+        limit,
+        origin,
+        operator=None if origin is None else origin.call_operator or origin.op,
+        kernel=limit.name,
+        nodes=[report.items[position].index for position in unit.items],
+        time=limit.time_ns,
+        limit=limit.limit_ns,
+        above=limit.above_ns,
+        limited_by=None if limit.term is None else limit.term.value,
+        read=None if work is None else work.read_bytes,
+        written=None if work is None else work.written_bytes,
+        bound=None if work is None else work.bound.value,
+        flops=None if work is None else work.flops,
+        pipe=None if limit.pipe is None else limit.pipe.value,
+        unknown=unit.missing,
+    )
