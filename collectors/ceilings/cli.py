@@ -12,27 +12,27 @@ from graphviz_dash.bundle.ceilings import write_ceilings
 from graphviz_dash.units import format_ns, pluralize
 
 
-@click.command(short_help="Measure bandwidth and arithmetic rates of the GPU.")
+@click.command("limits", short_help="Measure bandwidth and arithmetic rates of the GPU.")
 @click.option(
     "-o",
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
     help="Also write the limits to this file, for efficiency --limits.",
 )
-def limits(output: Path | None) -> None:
+def measure_limits(output: Path | None) -> None:
     """Measure the limits of the GPU: memory bandwidth, matrix rates and an empty kernel.
 
     Later recordings on this GPU contain the result. Without this command, the first recording
-    measures them, unless it is told otherwise.
+    measures them. `collect --no-limits` omits them.
     """
     require("torch", "cuda.bindings")
     ceilings = measure_in_process()
-    kept = keep(ceilings, ceilings.torch)
+    cache_file = keep(ceilings, ceilings.torch)
     if output is not None:
         write_ceilings(output, ceilings)
     points = pluralize(len(ceilings.memory) + len(ceilings.arithmetic), "measurement")
-    shortest = min(ceilings.empty_kernel_ns)
-    click.echo(f"{ceilings.gpu.name}: {points}, an empty kernel lasts {format_ns(shortest)}")
-    for file in (kept, output):
+    launch_ns = min(ceilings.empty_kernel_ns)
+    click.echo(f"{ceilings.gpu.name}: {points}, an empty kernel lasts {format_ns(launch_ns)}")
+    for file in (cache_file, output):
         if file is not None:
             click.echo(file)

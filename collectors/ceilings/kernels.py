@@ -138,25 +138,25 @@ class CeilingKernels:
 
     def copy(self, source: int, target: int, size: int) -> None:
         """Copy ``size`` bytes, a multiple of a block's bytes."""
-        self.launch("copy", _count_blocks(size), _pointer(source), _pointer(target))
+        self.launch("copy", _count_blocks(size), _build_pointer(source), _build_pointer(target))
 
     def read(self, source: int, target: int, size: int) -> None:
         """Read ``size`` bytes of zeros."""
-        self.launch("read", _count_blocks(size), _pointer(source), _pointer(target))
+        self.launch("read", _count_blocks(size), _build_pointer(source), _build_pointer(target))
 
     def write(self, target: int, size: int) -> None:
         """Write ``size`` bytes of zeros."""
-        self.launch("write", _count_blocks(size), _pointer(target))
+        self.launch("write", _count_blocks(size), _build_pointer(target))
 
     def multiply_add(self, pipe: str, target: int, blocks: int) -> None:
         """Run the multiply-adds of ``pipe``: fp32, fp64 or fp16."""
         kind = {"fp32": ctypes.c_float, "fp64": ctypes.c_double, "fp16": ctypes.c_uint}[pipe]
         # 16-bit: 1.0 and 0.0 twice.
         factor, offset = (0x3C003C00, 0) if pipe == "fp16" else (0.999, 0.5)
-        self.launch(f"fma_{pipe}", blocks, _pointer(target), (factor, kind), (offset, kind))
+        self.launch(f"fma_{pipe}", blocks, _build_pointer(target), (factor, kind), (offset, kind))
 
 
-def _pointer(address: int) -> tuple[int, Any]:
+def _build_pointer(address: int) -> tuple[int, Any]:
     return address, ctypes.c_void_p
 
 

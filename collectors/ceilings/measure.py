@@ -94,7 +94,7 @@ def measure() -> Ceilings:
         format=CEILINGS_FORMAT,
         version=CEILINGS_VERSION,
         tool_version=__version__,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
         gpu=environment.gpu,
         driver=environment.driver,
         torch=environment.torch,
@@ -114,9 +114,9 @@ def _measure_own_kernels(
     scratch = torch.zeros(_BLOCK, dtype=torch.uint8, device="cuda").data_ptr()
     runs: list[tuple[tuple[Any, ...], Callable[[], object]]] = []
     runs += [(("empty",), lambda: kernels.launch("empty", 1))] * _EMPTY_LAUNCHES
-    for cached, sizes in ((True, CACHED_SIZES), (False, UNCACHED_SIZES)):
+    for l2_hit, sizes in ((True, CACHED_SIZES), (False, UNCACHED_SIZES)):
         for size in sizes:
-            runs += _plan_memory(kernels, arena, scratch, size, cached=cached)
+            runs += _plan_memory(kernels, arena, scratch, size, l2_hit=l2_hit)
     blocks = multiprocessors * 8
     for pipe in ("fp32", "fp64", "fp16"):
         work = partial(kernels.multiply_add, pipe, scratch, blocks)
@@ -147,13 +147,13 @@ def _measure_own_kernels(
 
 
 def _plan_memory(
-    kernels: CeilingKernels, arena: _Arena, scratch: int, size: int, *, cached: bool
+    kernels: CeilingKernels, arena: _Arena, scratch: int, size: int, *, l2_hit: bool
 ) -> list[tuple[tuple[Any, ...], Callable[[], object]]]:
     """Plan the launches for one size; cached ones use the same memory again."""
     source, target = arena.take(size), arena.take(size)
 
-    def choose(fixed: int) -> int:
-        return fixed if cached else arena.take(size)
+    def choose(address: int) -> int:
+        return address if l2_hit else arena.take(size)
 
     launches = {
         Traffic.COPY: (2 * size, lambda: kernels.copy(choose(source), choose(target), size)),
@@ -161,7 +161,7 @@ def _plan_memory(
         Traffic.WRITE: (size, lambda: kernels.write(choose(target), size)),
     }
     return [
-        (("memory" if number >= _WARM_UP else "discarded", traffic.value, cached, total), launch)
+        (("memory" if number >= _WARM_UP else "discarded", traffic.value, l2_hit, total), launch)
         for traffic, (total, launch) in launches.items()
         for number in range(_WARM_UP + _REPEATS)
     ]
@@ -195,10 +195,10 @@ def _prepare_product(pipe: Pipe, size: int) -> Callable[[], object]:
     left, right = (torch.randn(size, size, device="cuda", dtype=dtype) for _ in range(2))
     if pipe is Pipe.FP8:
         scale = torch.ones((), device="cuda")
-        left8 = left.to(torch.float8_e4m3fn)
-        right8 = right.to(torch.float8_e4m3fn).t()
+        left_fp8 = left.to(torch.float8_e4m3fn)
+        right_fp8 = right.to(torch.float8_e4m3fn).t()
         return lambda: torch._scaled_mm(
-            left8, right8, scale, scale, out_dtype=torch.bfloat16, use_fast_accum=True
+            left_fp8, right_fp8, scale, scale, out_dtype=torch.bfloat16, use_fast_accum=True
         )
     result = torch.empty(size, size, device="cuda", dtype=dtype)
 
@@ -230,8 +230,8 @@ def _trace(
         for event in profiler.profiler.kineto_results.events()
         if event.device_type() == torch.autograd.DeviceType.CUDA and selects(event.name())
     )
-    per_launch, left_over = divmod(len(events), len(launches))
-    if not per_launch or left_over:
+    per_launch, remainder = divmod(len(events), len(launches))
+    if not per_launch or remainder:
         raise GraphvizDashError(
             f"The profiler reported {len(events)} kernels of {len(launches)} launches."
         )

@@ -31,12 +31,12 @@ def load_or_measure(environment: Environment) -> Ceilings:
     Raises:
         GraphvizDashError: Measuring failed; the message gives the cause.
     """
-    kept = load(environment)
-    if kept is not None:
-        return kept
-    measured = measure_in_process()
-    keep(measured, environment.torch)
-    return measured
+    ceilings = load(environment)
+    if ceilings is not None:
+        return ceilings
+    ceilings = measure_in_process()
+    keep(ceilings, environment.torch)
+    return ceilings
 
 
 def load(environment: Environment) -> Ceilings | None:

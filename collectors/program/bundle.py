@@ -248,9 +248,9 @@ def _find_ceilings(environment: Environment, program: Program) -> Ceilings | Abs
     """Load the limits of the GPU, or measure them after the program's end."""
     reason = "they were not measured: graphviz-dash bench limits"
     try:
-        kept = load(environment)
-        if kept is not None:
-            return kept
+        ceilings = load(environment)
+        if ceilings is not None:
+            return ceilings
         if program.measures_limits and program.returncode == 0 and environment.gpu is not None:
             return load_or_measure(environment)
     except GraphvizDashError as error:

@@ -43,7 +43,7 @@ class MemoryTime(Struct, frozen=True, forbid_unknown_fields=True):
 
     traffic: Traffic
     """Access of the kernel."""
-    is_cached: bool
+    l2_hit: bool
     """True if all data was in the L2 cache before."""
     bytes: Count
     """Bytes read and written together."""
@@ -73,7 +73,7 @@ class Ceilings(Struct, frozen=True, forbid_unknown_fields=True):
     """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that measured."""
-    created: str
+    date: str
     """Time of measurement, ISO 8601 in UTC."""
     gpu: Gpu
     """The measured device."""

@@ -1,4 +1,4 @@
-"""No test measures the limits of a GPU, unless it says so."""
+"""Replace the measurement of GPU limits by a failing process."""
 
 from __future__ import annotations
 

@@ -146,10 +146,10 @@ class Ops:
         rows = get_values(self._with_dims, ops)
         with_inputs = np.flatnonzero(rows != NONE)
         inputs = [NO_INPUTS] * len(ops)
-        selected = rows[with_inputs]
-        texts = [column.get_texts(selected) for column in self._inputs]
-        names = self.names.get_texts(selected)
-        rows_with_texts = zip(with_inputs.tolist(), selected.tolist(), names, *texts, strict=True)
+        op_rows = rows[with_inputs]
+        texts = [column.get_texts(op_rows) for column in self._inputs]
+        names = self.names.get_texts(op_rows)
+        rows_with_texts = zip(with_inputs.tolist(), op_rows.tolist(), names, *texts, strict=True)
         for index, call, name, dims, types, strides, values in rows_with_texts:
             inputs[index] = OperatorInputs(
                 dims or None, types or None, strides or None, values or None, name, call

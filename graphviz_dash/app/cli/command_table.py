@@ -76,7 +76,7 @@ COMMANDS_BY_TASK: Final[dict[str, tuple[ListedCommand, ...]]] = {
         ),
         _list_command(
             "efficiency",
-            "features.efficiency.command:efficiency_command",
+            "features.efficiency.command:show_efficiency",
             "Show how far nodes are from the hardware limit.",
         ),
         _list_command(

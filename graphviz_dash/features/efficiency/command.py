@@ -14,14 +14,14 @@ from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
+    CeilingsChoice,
     CeilingsOrigin,
-    ChosenCeilings,
 )
 from graphviz_dash.features.efficiency.analysis.report import (
     EfficiencyReport,
     GroupKey,
-    analyze_run_efficiency,
-    analyze_step_efficiency,
+    measure_run_efficiency,
+    measure_step_efficiency,
 )
 from graphviz_dash.features.efficiency.document import build_efficiency_document
 from graphviz_dash.features.efficiency.narrative import MEASURE_COMMAND
@@ -54,7 +54,7 @@ _NO_LIMITS: Final = "a trace contains no limits of its GPU"
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
 )
-def efficiency_command(
+def show_efficiency(
     run: Path, graph_id: str | None, key: str, file: Path | None, everything: bool, as_json: bool
 ) -> None:
     """Show how far the nodes of a graph are from the limits of the GPU.
@@ -63,8 +63,8 @@ def efficiency_command(
     time above it by operator, module or line, and changes with predicted savings; with --all also
     each operator call.
     """
-    given = None if file is None else read_ceilings(file)
-    report = _analyze(run, graph_id, given)
+    ceilings_override = None if file is None else read_ceilings(file)
+    report = _measure_path(run, graph_id, ceilings_override)
     subject = "The step" if report.graph is None else "The graph"
     if as_json:
         print_json("efficiency", build_efficiency_document(run.name, report))
@@ -73,21 +73,23 @@ def efficiency_command(
         print_efficiency(report, subject, GroupKey(key), everything=everything)
 
 
-def _analyze(path: Path, graph_id: str | None, given: Ceilings | None) -> EfficiencyReport:
+def _measure_path(
+    path: Path, graph_id: str | None, ceilings_override: Ceilings | None
+) -> EfficiencyReport:
     if not path.is_dir():
-        chosen = (
+        choice = (
             Missing(Fact.CEILINGS, _NO_LIMITS)
-            if given is None
-            else ChosenCeilings(given, CeilingsOrigin.FILE)
+            if ceilings_override is None
+            else CeilingsChoice(ceilings_override, CeilingsOrigin.FILE)
         )
-        report = analyze_step_efficiency(open_run_trace(path), chosen)
+        report = measure_step_efficiency(open_run_trace(path), choice)
         remedies: tuple[str, ...] = ()
     else:
         run = open_run(Path(os.path.abspath(path)))
         if graph_id is not None and graph_id not in {graph.id for graph in run.graphs}:
             ids = ", ".join(graph.id for graph in run.graphs) or "no graphs"
             raise InputError(f"--graph {graph_id}", "no such graph", f"one of {ids}")
-        report = analyze_run_efficiency(run, graph_id, given)
+        report = measure_run_efficiency(run, graph_id, ceilings_override)
         remedies = list_remedies((run,))
     if isinstance(report, Missing):
         raise InputError(path, report.reason, "timed kernels with operators", " ".join(remedies))

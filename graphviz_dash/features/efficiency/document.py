@@ -14,7 +14,7 @@ from graphviz_dash.exports.documents.values import (
     get_reason,
 )
 from graphviz_dash.features.efficiency.analysis.advice import Advice
-from graphviz_dash.features.efficiency.analysis.ceilings_choice import ChosenCeilings
+from graphviz_dash.features.efficiency.analysis.ceilings_choice import CeilingsChoice
 from graphviz_dash.features.efficiency.analysis.limits import UnitLimit
 from graphviz_dash.features.efficiency.analysis.rates import Rates
 from graphviz_dash.features.efficiency.analysis.report import (
@@ -32,19 +32,19 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.ceilings import Pipe, Traffic
 
 
-class LimitsDocument(Document):
+class LimitsDocument(Document, frozen=True):
     """Measured limits of the GPU; rates per second."""
 
     gpu: str
     origin: str
-    measured: str
+    date: str
     copy_bytes_per_second: Number
     l2_copy_bytes_per_second: Number
     flops_per_second: dict[str, Number]
     empty_kernel: Ns
 
 
-class CallDocument(Document):
+class CallDocument(Document, frozen=True):
     """Time and limit of one operator call."""
 
     operator: str | None
@@ -55,28 +55,28 @@ class CallDocument(Document):
     time: Ns
     limit: Ns | None
     share: Fraction | None
-    above: Ns
-    limited_by: str | None
-    read: Bytes | None
-    written: Bytes | None
+    excess: Ns
+    limiter: str | None
+    reads: Bytes | None
+    writes: Bytes | None
     bound: str | None
     flops: int | None
     pipe: str | None
     unknown: Sentence | None
 
 
-class EfficiencyGroupDocument(Document):
+class EfficiencyGroupDocument(Document, frozen=True):
     """Operator calls with a common operator, module or source line."""
 
     name: str
     calls: Count
     kernels: Count
     time: Ns
-    above: Ns
+    excess: Ns
     unknown: Ns
 
 
-class AdviceDocument(Document):
+class AdviceDocument(Document, frozen=True):
     """A recommendation with its predicted saving per replay."""
 
     remedy: str
@@ -93,7 +93,7 @@ class AdviceDocument(Document):
     source: str | None
 
 
-class EfficiencyDocument(Document):
+class EfficiencyDocument(Document, frozen=True):
     """Distance of a graph or an eager step from the limits of the GPU."""
 
     run: str
@@ -115,7 +115,7 @@ class EfficiencyDocument(Document):
 def build_efficiency_document(run: str, report: EfficiencyReport) -> EfficiencyDocument:
     """Build the document of one graph or step of a run."""
     groups = {key: [_build_group(group) for group in group_limits(report, key)] for key in GroupKey}
-    chosen = report.chosen
+    choice = report.choice
     return build(
         EfficiencyDocument,
         report,
@@ -125,8 +125,8 @@ def build_efficiency_document(run: str, report: EfficiencyReport) -> EfficiencyD
         near_limit=report.near_ns,
         above_limit=report.above_ns,
         unknown=report.time_ns - report.known_ns,
-        limits=None if isinstance(chosen, Missing) else _build_limits(chosen),
-        no_limits=get_reason(chosen),
+        limits=None if isinstance(choice, Missing) else _build_limits(choice),
+        no_limits=get_reason(choice),
         by_operator=groups[GroupKey.OPERATOR],
         by_module=groups[GroupKey.MODULE],
         by_line=groups[GroupKey.LINE],
@@ -135,16 +135,16 @@ def build_efficiency_document(run: str, report: EfficiencyReport) -> EfficiencyD
     )
 
 
-def _build_limits(chosen: ChosenCeilings) -> LimitsDocument:
-    rates = Rates(chosen.ceilings)
+def _build_limits(choice: CeilingsChoice) -> LimitsDocument:
+    rates = Rates(choice.ceilings)
     flops = {pipe.value: rates.get_flop_rate(pipe) for pipe in Pipe}
     return build(
         LimitsDocument,
-        gpu=chosen.ceilings.gpu.name,
-        origin=chosen.origin.value,
-        measured=chosen.ceilings.created,
-        copy_bytes_per_second=rates.compute_bandwidth(Traffic.COPY, cached=False),
-        l2_copy_bytes_per_second=rates.compute_bandwidth(Traffic.COPY, cached=True),
+        gpu=choice.ceilings.gpu.name,
+        origin=choice.origin.value,
+        date=choice.ceilings.date,
+        copy_bytes_per_second=rates.compute_bandwidth(Traffic.COPY, l2_hit=False),
+        l2_copy_bytes_per_second=rates.compute_bandwidth(Traffic.COPY, l2_hit=True),
         flops_per_second={name: rate for name, rate in flops.items() if rate is not None},
         empty_kernel=rates.launch_ns,
     )
@@ -155,7 +155,7 @@ def _build_group(group: EfficiencyGroup) -> EfficiencyGroupDocument:
         EfficiencyGroupDocument,
         group,
         time=group.time_ns,
-        above=group.above_ns,
+        excess=group.above_ns,
         unknown=group.unknown_ns,
     )
 
@@ -188,10 +188,10 @@ def _build_call(report: EfficiencyReport, limit: UnitLimit) -> CallDocument:
         nodes=[report.items[position].index for position in unit.items],
         time=limit.time_ns,
         limit=limit.limit_ns,
-        above=limit.above_ns,
-        limited_by=None if limit.term is None else limit.term.value,
-        read=None if work is None else work.read_bytes,
-        written=None if work is None else work.written_bytes,
+        excess=limit.above_ns,
+        limiter=None if limit.term is None else limit.term.value,
+        reads=None if work is None else work.read_bytes,
+        writes=None if work is None else work.written_bytes,
         bound=None if work is None else work.bound.value,
         flops=None if work is None else work.flops,
         pipe=None if limit.pipe is None else limit.pipe.value,

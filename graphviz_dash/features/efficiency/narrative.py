@@ -8,8 +8,8 @@ from typing import Final
 
 from graphviz_dash.features.efficiency.analysis.advice import Advice
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
+    CeilingsChoice,
     CeilingsOrigin,
-    ChosenCeilings,
 )
 from graphviz_dash.features.efficiency.analysis.limits import LimitTerm, UnitLimit
 from graphviz_dash.features.efficiency.analysis.rates import Rates
@@ -29,7 +29,7 @@ from graphviz_dash.units import (
 
 MEASURE_COMMAND: Final = "graphviz-dash bench limits"
 
-_LISTED: Final = 3
+_MAX_TEXTS: Final = 3
 """Recommendations that a sentence lists."""
 
 _REMEDY_TITLES: Final[Mapping[Remedy, str]] = {
@@ -82,21 +82,21 @@ BOUND_NOTES: Final[Mapping[Bound, str]] = {
 
 def describe_efficiency(report: EfficiencyReport, subject: str = "The graph") -> str:
     """Describe the share of time near the limit, and the largest predicted savings."""
-    if isinstance(report.chosen, Missing):
-        return f"Limits are unknown: {report.chosen.reason}. Measure them: {MEASURE_COMMAND}."
+    if isinstance(report.choice, Missing):
+        return f"Limits are unknown: {report.choice.reason}. Measure them: {MEASURE_COMMAND}."
     if not report.known_ns:
         return (
             f"No operator of {subject[:1].lower()}{subject[1:]} has a known limit: "
             f"{find_missing_input(report)}."
         )
-    near, total = format_ns(report.near_ns), format_ns(report.time_ns)
-    text = f"{subject} spends {near} of {total} within 20% of the hardware limit"
+    near_text, total = format_ns(report.near_ns), format_ns(report.time_ns)
+    text = f"{subject} spends {near_text} of {total} within 20% of the hardware limit"
     if not report.advice:
         return f"{text}; no change with a predictable saving was found."
-    listed = "; ".join(_format_saving(entry) for entry in report.advice[:_LISTED])
-    remaining = len(report.advice) - _LISTED
-    more = f"; {remaining} more" if remaining > 0 else ""
-    return f"{text}; {format_ns(report.saving_ns)} could go: {listed}{more}."
+    texts = "; ".join(_format_saving(entry) for entry in report.advice[:_MAX_TEXTS])
+    remaining = len(report.advice) - _MAX_TEXTS
+    suffix = f"; {remaining} more" if remaining > 0 else ""
+    return f"{text}; {format_ns(report.saving_ns)} could go: {texts}{suffix}."
 
 
 def _format_saving(advice: Advice) -> str:
@@ -136,23 +136,23 @@ def format_range(advice: Advice) -> str:
     return f"{low.rsplit(' ', 1)[0]} to {high}"
 
 
-def describe_ceilings(chosen: ChosenCeilings) -> str:
+def describe_ceilings(choice: CeilingsChoice) -> str:
     """Describe the limits with their origin."""
-    rates = Rates(chosen.ceilings)
+    rates = Rates(choice.ceilings)
     parts = [
-        f"device memory {format_bandwidth(rates.compute_bandwidth(Traffic.COPY, cached=False))}",
-        f"L2 {format_bandwidth(rates.compute_bandwidth(Traffic.COPY, cached=True))}",
+        f"device memory {format_bandwidth(rates.compute_bandwidth(Traffic.COPY, l2_hit=False))}",
+        f"L2 {format_bandwidth(rates.compute_bandwidth(Traffic.COPY, l2_hit=True))}",
     ]
     for pipe in (Pipe.BF16, Pipe.TF32, Pipe.FP32):
         rate = rates.get_flop_rate(pipe)
         if rate is not None:
             parts.append(f"{pipe.value} {format_flops(rate)}")
     parts.append(f"empty kernel {format_ns(rates.launch_ns)}")
-    name = chosen.ceilings.gpu.name
+    name = choice.ceilings.gpu.name
     origin = (
-        f"{CeilingsOrigin.SAME_MODEL.value} ({chosen.ceilings.created[:10]})"
-        if chosen.origin is CeilingsOrigin.SAME_MODEL
-        else chosen.origin.value
+        f"{CeilingsOrigin.SAME_MODEL.value} ({choice.ceilings.date[:10]})"
+        if choice.origin is CeilingsOrigin.SAME_MODEL
+        else choice.origin.value
     )
     return f"Limits of {name}, {origin}: {', '.join(parts)}."
 
@@ -173,7 +173,7 @@ def find_missing_input(report: EfficiencyReport) -> str:
 def describe_unknown(report: EfficiencyReport) -> str | None:
     """Describe the time without a known limit; None if all limits are known."""
     unknown_ns = report.time_ns - report.known_ns
-    if unknown_ns <= 0 or isinstance(report.chosen, Missing):
+    if unknown_ns <= 0 or isinstance(report.choice, Missing):
         return None
     return f"{format_ns(unknown_ns)} have no known limit: {find_missing_input(report)}."
 
@@ -184,13 +184,13 @@ def describe_limit(limit: UnitLimit) -> str:
     if work is None:
         return f"{format_ns(limit.time_ns)}; limit unknown: {limit.unit.missing}"
     note = BOUND_NOTES[work.bound]
-    moved = f"{note} {format_bytes(work.total_bytes)}".strip()
+    row_bytes = f"{note} {format_bytes(work.total_bytes)}".strip()
     flops = f", {work.flops / 1e9:.3g} GFLOP" if work.flops else ""
     if limit.limit_ns is None or limit.term is None:
-        return f"{format_ns(limit.time_ns)}; {moved}{flops}"
+        return f"{format_ns(limit.time_ns)}; {row_bytes}{flops}"
     return (
         f"{format_ns(limit.time_ns)}, {format_percent(limit.share)} of the limit of "
-        f"{format_ns(limit.limit_ns)} ({format_term(limit)}); {moved}{flops}"
+        f"{format_ns(limit.limit_ns)} ({format_term(limit)}); {row_bytes}{flops}"
     )
 
 

@@ -46,8 +46,8 @@ def print_efficiency(
     unknown = describe_unknown(report)
     if unknown is not None:
         click.echo(escape_control_characters(unknown))
-    if not isinstance(report.chosen, Missing):
-        click.echo(escape_control_characters(describe_ceilings(report.chosen)))
+    if not isinstance(report.choice, Missing):
+        click.echo(escape_control_characters(describe_ceilings(report.choice)))
     _print_groups(report, key, everything=everything)
     _print_advice(report, everything=everything)
     if everything:
@@ -60,32 +60,32 @@ def _print_groups(report: EfficiencyReport, key: GroupKey, *, everything: bool) 
     groups = group_limits(report, key)
     print_heading(f"Time above the limit by {key.value}")
     table = create_table(key.value, "kernels", "time", "above", "share", right=range(1, 5))
-    shown = groups if everything else groups[:_BRIEF_GROUPS]
-    for group in shown:
-        is_known = group.unknown_ns < group.time_ns
+    rows = groups if everything else groups[:_BRIEF_GROUPS]
+    for group in rows:
+        has_limit = group.unknown_ns < group.time_ns
         table.add_row(
             build_cell(group.name if everything else shorten(group.name, _NAME_LENGTH)),
             build_cell(format_count(group.kernels)),
             build_cell(format_ns(group.time_ns)),
-            build_cell(format_ns(group.above_ns if is_known else None)),
+            build_cell(format_ns(group.above_ns if has_limit else None)),
             build_cell(format_percent(group.above_ns / report.above_ns if report.above_ns else 0)),
         )
     print_table(table)
-    print_more(len(groups), len(shown))
+    print_more(len(groups), len(rows))
 
 
 def _print_advice(report: EfficiencyReport, *, everything: bool) -> None:
     if not report.advice:
         return
     print_heading("Predicted savings per replay")
-    shown = report.advice if everything else report.advice[:_BRIEF_ADVICE]
-    for number, advice in enumerate(shown, start=1):
+    rows = report.advice if everything else report.advice[:_BRIEF_ADVICE]
+    for number, advice in enumerate(rows, start=1):
         saving = f"{format_ns(advice.saving_ns)} ({format_range(advice)})"
         head = f"{number}. {saving}: {format_advice_title(advice)}"
         location = f" at {advice.source}" if advice.source else ""
         click.echo(escape_control_characters(head + location))
         click.echo(f"   {REMEDY_INSTRUCTIONS[advice.remedy]}")
-    print_more(len(report.advice), len(shown))
+    print_more(len(report.advice), len(rows))
 
 
 def _print_calls(report: EfficiencyReport) -> None:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from collectors.ceilings import store
-from collectors.ceilings.cli import limits
+from collectors.ceilings.cli import measure_limits
 from graphviz_dash.bundle.ceilings import read_ceilings
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.model.run import Environment
@@ -81,7 +81,7 @@ def test_the_command_writes_a_file(
     let_measure(monkeypatch, tmp_path)
     monkeypatch.setattr("collectors.ceilings.cli.require", lambda *_: None)
     target = tmp_path / "limits.json"
-    result = CliRunner().invoke(limits, ["-o", str(target)])
+    result = CliRunner().invoke(measure_limits, ["-o", str(target)])
     assert result.exit_code == 0, result.output
     assert result.output.startswith("Test GPU: 21 measurements, an empty kernel lasts 1.00 µs\n")
     assert read_ceilings(target) == CEILINGS

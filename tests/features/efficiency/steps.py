@@ -33,8 +33,8 @@ MULTIPROCESSORS = 100
 def make_ceilings(gpu: str = "Test GPU") -> Ceilings:
     sizes = (1 << 20, 1 << 24, 1 << 28)
     memory = [
-        MemoryTime(traffic, cached, size, (LAUNCH_NS + round(size / rate),))
-        for cached, rate in ((True, L2), (False, DRAM))
+        MemoryTime(traffic, l2_hit, size, (LAUNCH_NS + round(size / rate),))
+        for l2_hit, rate in ((True, L2), (False, DRAM))
         for traffic in Traffic
         for size in sizes
     ]
@@ -46,7 +46,7 @@ def make_ceilings(gpu: str = "Test GPU") -> Ceilings:
         format=CEILINGS_FORMAT,
         version=1,
         tool_version="0",
-        created="2026-11-26T00:00:00+00:00",
+        date="2026-11-26T00:00:00+00:00",
         gpu=Gpu(gpu, (9, 0), 1 << 36, MULTIPROCESSORS),
         driver="580",
         torch="2.11.0",
@@ -75,7 +75,7 @@ def encode_inputs(*arguments: Any) -> dict[str, str]:
         kind = argument[0] if isinstance(argument, tuple) else "value"
         if kind == "tensor":
             _, shape, dtype, steps = argument
-            default = [_multiply(shape[place + 1 :]) for place in range(len(shape))]
+            default = [_measure_product(shape[place + 1 :]) for place in range(len(shape))]
             dims.append(shape)
             types.append(dtype)
             strides.append(default if steps is None else steps)
@@ -98,7 +98,7 @@ def encode_inputs(*arguments: Any) -> dict[str, str]:
     }
 
 
-def _multiply(sizes: Sequence[int]) -> int:
+def _measure_product(sizes: Sequence[int]) -> int:
     result = 1
     for size in sizes:
         result *= size

@@ -1,4 +1,4 @@
-"""``graphviz-dash efficiency``: brief text, everything, JSON, and what it refuses."""
+"""``graphviz-dash efficiency``: brief text, everything, JSON, and refusals."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_json_adds_up(invoke: Invoke, limits: str) -> None:
     assert document["schema"] == "graphviz-dash/efficiency"
     assert document["limits"]["origin"] == "read from a file"
     assert sum(call["time"] for call in document["calls"]) == pytest.approx(document["time"])
-    assert sum(group["above"] for group in document["by_line"]) == pytest.approx(
+    assert sum(group["excess"] for group in document["by_line"]) == pytest.approx(
         document["above_limit"]
     )
     assert document["advice"]

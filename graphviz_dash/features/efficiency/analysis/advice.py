@@ -44,7 +44,7 @@ _RULES: Final[tuple[Callable[[Search, set[int]], Iterator[AdviceGroup]], ...]] =
 )
 """The first rule that finds a call keeps it."""
 
-_SUMMARISED: Final = (Remedy.OPTIMIZER, Remedy.DTYPE, Remedy.LAUNCH, Remedy.WAVES)
+_SUMMARY_REMEDIES: Final = (Remedy.OPTIMIZER, Remedy.DTYPE, Remedy.LAUNCH, Remedy.WAVES)
 """Kinds that are reported once, with all their operators."""
 
 
@@ -104,7 +104,7 @@ def _merge_groups(search: Search, groups: Iterable[AdviceGroup]) -> Iterator[Adv
     by_kind: defaultdict[tuple[Remedy, tuple[str, ...]], list[AdviceGroup]] = defaultdict(list)
     for group in groups:
         names = tuple(map(search.get_operator, group.limits))
-        if group.remedy in _SUMMARISED:
+        if group.remedy in _SUMMARY_REMEDIES:
             names = ()
         elif group.remedy is Remedy.FOREACH:
             names = names[:1]
@@ -112,13 +112,13 @@ def _merge_groups(search: Search, groups: Iterable[AdviceGroup]) -> Iterator[Adv
     for (remedy, names), members in by_kind.items():
         indices = [index for group in members for index in group.limits]
         origins = [search.items[search.limits[index].unit.items[0]].origin for index in indices]
-        low, expected, high = (sum(group.savings_ns[end] for group in members) for end in range(3))
+        low, middle, high = (sum(group.savings_ns[end] for group in members) for end in range(3))
         yield Advice(
             remedy,
             names or tuple(dict.fromkeys(map(search.get_operator, indices))),
             tuple(group.limits for group in members),
             sum(search.measure_time(group.limits) for group in members),
-            expected,
+            middle,
             low,
             high,
             sum(map(search.count_kernels, indices)),

@@ -19,14 +19,14 @@ _PACKAGE: Final = "graphviz_dash.features.efficiency.reference"
 
 
 class CeilingsOrigin(StrEnum):
-    """Where limits come from."""
+    """Origin of limits."""
 
     RUN = "measured with this run"
     FILE = "read from a file"
     SAME_MODEL = "measured on another GPU of the same model"
 
 
-class ChosenCeilings(Struct, frozen=True):
+class CeilingsChoice(Struct, frozen=True):
     """Limits and their origin."""
 
     ceilings: Ceilings
@@ -35,17 +35,19 @@ class ChosenCeilings(Struct, frozen=True):
     """Their origin."""
 
 
-def choose_ceilings(run: Run, given: Ceilings | None = None) -> ChosenCeilings | Missing:
+def choose_ceilings(
+    run: Run, ceilings_override: Ceilings | None = None
+) -> CeilingsChoice | Missing:
     """Choose ``given`` limits, those of the run, or shipped ones of the same GPU model."""
-    if given is not None:
-        return ChosenCeilings(given, CeilingsOrigin.FILE)
+    if ceilings_override is not None:
+        return CeilingsChoice(ceilings_override, CeilingsOrigin.FILE)
     if run.ceilings is not None:
-        return ChosenCeilings(run.ceilings, CeilingsOrigin.RUN)
+        return CeilingsChoice(run.ceilings, CeilingsOrigin.RUN)
     gpu = run.manifest.environment.gpu
     name = None if gpu is None else gpu.name
-    for shipped in load_shipped_ceilings():
-        if shipped.gpu.name == name:
-            return ChosenCeilings(shipped, CeilingsOrigin.SAME_MODEL)
+    for entry in load_shipped_ceilings():
+        if entry.gpu.name == name:
+            return CeilingsChoice(entry, CeilingsOrigin.SAME_MODEL)
     if any(absent.fact == Fact.CEILINGS for absent in run.manifest.absent):
         return explain_missing(run, Fact.CEILINGS)
     device = run.manifest.environment.gpu_name

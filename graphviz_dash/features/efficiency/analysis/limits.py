@@ -38,7 +38,7 @@ _FP32_KERNEL: Final = re.compile(r"sgemm|simt|ffma|f32f32_f32f32|gemv|scudnn", r
 
 
 class LimitTerm(StrEnum):
-    """What limits a kernel."""
+    """Term of a limit."""
 
     LAUNCH = "launch"
     L2 = "L2 cache"
@@ -110,21 +110,21 @@ def _compute_limit(
     shares: Sequence[float | None],
     rates: Rates | None,
 ) -> UnitLimit | None:
-    own = [items[position] for position in unit.items]
-    if all(item.duration_ns is None for item in own):
+    unit_items = [items[position] for position in unit.items]
+    if all(item.duration_ns is None for item in unit_items):
         return None
-    runs = max(item.runs for item in own)
-    time_ns = sum((item.duration_ns or 0.0) * item.runs for item in own)
-    longest = max(own, key=lambda item: (item.duration_ns or 0.0) * item.runs)
-    base = UnitLimit(unit, longest.category, longest.name, time_ns, None, None, runs=runs)
+    runs = max(item.runs for item in unit_items)
+    time_ns = sum((item.duration_ns or 0.0) * item.runs for item in unit_items)
+    main_item = max(unit_items, key=lambda item: (item.duration_ns or 0.0) * item.runs)
+    base = UnitLimit(unit, main_item.category, main_item.name, time_ns, None, None, runs=runs)
     work = unit.work
     if work is None or rates is None or not runs:
         return base
-    known = [shares[position] for position in unit.items if shares[position] is not None]
-    cached_share = min((share for share in known if share is not None), default=None)
+    unit_shares = [shares[position] for position in unit.items if shares[position] is not None]
+    cached_share = min((share for share in unit_shares if share is not None), default=None)
     single_ns = time_ns / runs
     memory_ns, term = _compute_memory(work, cached_share, single_ns, rates)
-    pipe = find_pipe(work, [item.name for item in own], single_ns, rates)
+    pipe = find_pipe(work, [item.name for item in unit_items], single_ns, rates)
     rate = None if pipe is None else rates.get_flop_rate(pipe)
     arithmetic_ns = work.flops / rate * 1e9 if rate else 0.0
     limit_ns = max(memory_ns, arithmetic_ns, rates.launch_ns)
@@ -134,8 +134,8 @@ def _compute_limit(
         term = LimitTerm.LAUNCH
     return UnitLimit(
         unit,
-        longest.category,
-        longest.name,
+        main_item.category,
+        main_item.name,
         time_ns,
         limit_ns * runs,
         term,
@@ -155,10 +155,10 @@ def _compute_memory(
     Bytes that are in L2 are limited by its bandwidth. A kernel that is faster than device memory
     allows, or whose operands are unknown, is compared with L2 if device memory cannot be its limit.
     """
-    cached_ns = rates.compute_memory_ns(work.read_bytes, work.written_bytes, cached=True)
+    cached_ns = rates.compute_memory_ns(work.read_bytes, work.written_bytes, l2_hit=True)
     cold = 1.0 if cached_share is None else 1.0 - cached_share
     memory_ns = rates.compute_memory_ns(
-        work.read_bytes * cold, work.written_bytes * cold, cached=False
+        work.read_bytes * cold, work.written_bytes * cold, l2_hit=False
     )
     if memory_ns > cached_ns and memory_ns <= _MODEL_ERROR * time_ns:
         return memory_ns, LimitTerm.MEMORY

@@ -80,11 +80,6 @@ class Tensor(Struct, frozen=True):
         )
 
     @property
-    def is_expanded(self) -> bool:
-        """True if several elements share memory."""
-        return self.distinct_elements < self.elements
-
-    @property
     def element_bytes(self) -> int | None:
         """Bytes per element. None if the data type is unknown."""
         return ELEMENT_BYTES.get(self.dtype or "")
@@ -172,10 +167,10 @@ def _decode(text: str | None) -> list[Any] | None:
     if text is None:
         return None
     try:
-        decoded = msgspec.json.decode(text)
+        content = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return decoded if isinstance(decoded, list) else None
+    return content if isinstance(content, list) else None
 
 
 def _parse_argument(kind: Any, shape: Any, strides: Any, value: Any) -> Argument:
@@ -212,10 +207,10 @@ def _parse_value(text: str) -> Argument:
     if not text:
         return None
     try:
-        decoded = msgspec.json.decode(text.replace("True", "true").replace("False", "false"))
+        content = msgspec.json.decode(text.replace("True", "true").replace("False", "false"))
     except (msgspec.DecodeError, RecursionError):
         return text
-    if isinstance(decoded, list):
+    if isinstance(content, list):
         # Lists of lists do not occur.
-        return tuple(entry for entry in decoded if isinstance(entry, int | float | bool | str))
-    return decoded if isinstance(decoded, int | float | bool) else text
+        return tuple(entry for entry in content if isinstance(entry, int | float | bool | str))
+    return content if isinstance(content, int | float | bool) else text

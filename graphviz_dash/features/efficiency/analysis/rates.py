@@ -21,21 +21,21 @@ class Rates:
         """Duration of an empty kernel, in ns."""
         self.l2_bytes = ceilings.l2_bytes
         self._curves = {
-            (traffic, cached): _build_curve(
+            (traffic, l2_hit): _build_curve(
                 (
                     (point.bytes, min(point.duration_ns))
                     for point in ceilings.memory
-                    if point.traffic is traffic and point.is_cached is cached
+                    if point.traffic is traffic and point.l2_hit is l2_hit
                 ),
                 self.launch_ns,
             )
             for traffic in Traffic
-            for cached in (True, False)
+            for l2_hit in (True, False)
         }
         self._matrix = _find_best_rates(ceilings, is_matrix=True)
         self._vector = _find_best_rates(ceilings, is_matrix=False)
 
-    def compute_memory_ns(self, read: float, written: float, *, cached: bool) -> float:
+    def compute_memory_ns(self, read: float, writes: float, *, l2_hit: bool) -> float:
         """Compute the time to read and write bytes in device memory, or in L2, in ns.
 
         L2 is never slower than device memory.
@@ -43,20 +43,20 @@ class Rates:
         Equal numbers of bytes read and written take as long as a copy; the remaining bytes take as
         long as a kernel that only reads or only writes.
         """
-        total = read + written
+        total = read + writes
         if total <= 0:
             return 0.0
-        paired = 2 * min(read, written)
-        remaining = Traffic.READ if read >= written else Traffic.WRITE
-        copy_ns = self._interpolate(Traffic.COPY, total, cached=cached)
-        if paired == total:
+        copy_bytes = 2 * min(read, writes)
+        remaining = Traffic.READ if read >= writes else Traffic.WRITE
+        copy_ns = self._interpolate(Traffic.COPY, total, l2_hit=l2_hit)
+        if copy_bytes == total:
             return copy_ns
-        remaining_ns = self._interpolate(remaining, total, cached=cached)
-        return (paired * copy_ns + (total - paired) * remaining_ns) / total
+        remaining_ns = self._interpolate(remaining, total, l2_hit=l2_hit)
+        return (copy_bytes * copy_ns + (total - copy_bytes) * remaining_ns) / total
 
-    def _interpolate(self, traffic: Traffic, size: float, *, cached: bool) -> float:
+    def _interpolate(self, traffic: Traffic, size: float, *, l2_hit: bool) -> float:
         uncached_ns = _interpolate(self._curves[traffic, False], size)
-        if not cached:
+        if not l2_hit:
             return uncached_ns
         return min(uncached_ns, _interpolate(self._curves[traffic, True], size))
 
@@ -64,13 +64,13 @@ class Rates:
         """Return operations per second; None if not measured."""
         return (self._matrix if is_matrix else self._vector).get(pipe)
 
-    def compute_bandwidth(self, traffic: Traffic, *, cached: bool) -> float:
+    def compute_bandwidth(self, traffic: Traffic, *, l2_hit: bool) -> float:
         """Compute the highest measured bandwidth, in bytes per second."""
         return max(
             (
                 point.bytes / min(point.duration_ns) * _NS_PER_S
                 for point in self.ceilings.memory
-                if point.traffic is traffic and point.is_cached is cached
+                if point.traffic is traffic and point.l2_hit is l2_hit
             ),
             default=0.0,
         )
@@ -99,8 +99,8 @@ def _interpolate(curve: _Curve, size: float) -> float:
 
 def _find_best_rates(ceilings: Ceilings, *, is_matrix: bool) -> dict[Pipe, float]:
     rates: dict[Pipe, float] = {}
-    for measured in ceilings.arithmetic:
-        if measured.is_matrix is is_matrix and measured.duration_ns:
-            rate = measured.flops / max(1, min(measured.duration_ns)) * _NS_PER_S
-            rates[measured.pipe] = max(rate, rates.get(measured.pipe, 0.0))
+    for entry in ceilings.arithmetic:
+        if entry.is_matrix is is_matrix and entry.duration_ns:
+            rate = entry.flops / max(1, min(entry.duration_ns)) * _NS_PER_S
+            rates[entry.pipe] = max(rate, rates.get(entry.pipe, 0.0))
     return rates

@@ -14,7 +14,7 @@ from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graph
 from graphviz_dash.analysis.prediction.eager_step import build_eager_step
 from graphviz_dash.features.efficiency.analysis.advice import Advice, find_advice
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
-    ChosenCeilings,
+    CeilingsChoice,
     choose_ceilings,
 )
 from graphviz_dash.features.efficiency.analysis.items import (
@@ -69,7 +69,7 @@ class EfficiencyReport(Struct, frozen=True):
     """Kernels, copies and memsets."""
     limits: tuple[UnitLimit, ...]
     """Operator calls in order."""
-    chosen: ChosenCeilings | Missing
+    choice: CeilingsChoice | Missing
     """Limits of the GPU."""
     advice: tuple[Advice, ...]
     """Recommendations, largest saving first."""
@@ -109,50 +109,50 @@ class EfficiencyReport(Struct, frozen=True):
         }
 
 
-def analyze_graph_efficiency(
-    graph: ExpandedGraph, chosen: ChosenCeilings | Missing, multiprocessors: int | None = None
+def measure_graph_efficiency(
+    graph: ExpandedGraph, choice: CeilingsChoice | Missing, multiprocessors: int | None = None
 ) -> EfficiencyReport | Missing:
     """Analyze a graph; Missing if none of its nodes was timed."""
-    return analyze_items(
-        list_graph_items(graph), chosen, graph.table.graph.id, multiprocessors=multiprocessors
+    return measure_items(
+        list_graph_items(graph), choice, graph.table.graph.id, multiprocessors=multiprocessors
     )
 
 
-def analyze_step_efficiency(
-    trace: Trace, chosen: ChosenCeilings | Missing, multiprocessors: int | None = None
+def measure_step_efficiency(
+    trace: Trace, choice: CeilingsChoice | Missing, multiprocessors: int | None = None
 ) -> EfficiencyReport | Missing:
     """Analyze the typical eager step of a trace; Missing if there is none."""
     step = build_eager_step(trace)
     if isinstance(step, Missing):
         return step
-    return analyze_items(list_step_items(trace, step), chosen, multiprocessors=multiprocessors)
+    return measure_items(list_step_items(trace, step), choice, multiprocessors=multiprocessors)
 
 
-def analyze_run_efficiency(
-    run: Run, graph_id: str | None = None, given: Ceilings | None = None
+def measure_run_efficiency(
+    run: Run, graph_id: str | None = None, ceilings_override: Ceilings | None = None
 ) -> EfficiencyReport | Missing:
     """Analyze a graph of a run, by default the one with most GPU time, or else its eager step.
 
     Raises:
         KeyError: The run has no graph with that id.
     """
-    chosen = choose_ceilings(run, given)
+    choice = choose_ceilings(run, ceilings_override)
     gpu = run.manifest.environment.gpu
     multiprocessors = None if gpu is None else gpu.multiprocessors
     outer = [graph.id for graph in run.graphs if graph.parent is None]
     if graph_id is not None or outer:
         ids = [graph_id] if graph_id is not None else outer
         graphs = [expand_graph(run, entry) for entry in ids]
-        longest = max(graphs, key=lambda graph: graph.work_ns * graph.table.replays)
-        return analyze_graph_efficiency(longest, chosen, multiprocessors)
+        main_graph = max(graphs, key=lambda graph: graph.work_ns * graph.table.replays)
+        return measure_graph_efficiency(main_graph, choice, multiprocessors)
     if run.replay_trace is None:
         return explain_missing(run, Fact.TRACED_PASS)
-    return analyze_step_efficiency(run.replay_trace, chosen, multiprocessors)
+    return measure_step_efficiency(run.replay_trace, choice, multiprocessors)
 
 
-def analyze_items(
+def measure_items(
     items: tuple[WorkItem, ...],
-    chosen: ChosenCeilings | Missing,
+    choice: CeilingsChoice | Missing,
     graph: str | None = None,
     *,
     multiprocessors: int | None = None,
@@ -160,10 +160,10 @@ def analyze_items(
     """Analyze kernels, copies and memsets in order of execution; Missing if none was timed."""
     if all(item.duration_ns is None for item in items):
         return Missing(Fact.NODE_TIMES, "no kernel of the graph was timed")
-    rates = None if isinstance(chosen, Missing) else Rates(chosen.ceilings)
+    rates = None if isinstance(choice, Missing) else Rates(choice.ceilings)
     limits = compute_limits(items, group_items(items), rates)
     advice = () if rates is None else find_advice(items, limits, rates, multiprocessors)
-    return EfficiencyReport(graph, items, limits, chosen, advice)
+    return EfficiencyReport(graph, items, limits, choice, advice)
 
 
 def group_limits(report: EfficiencyReport, key: GroupKey) -> tuple[EfficiencyGroup, ...]:

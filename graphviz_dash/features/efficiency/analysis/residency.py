@@ -1,4 +1,4 @@
-"""Which bytes of a kernel are in the L2 cache because an earlier kernel used them."""
+"""Estimate of the bytes in L2 when a kernel starts, because an earlier kernel used them."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _FORMULAS: Final[dict[str, Formula]] = {
 _POINTWISE_KERNEL: Final = re.compile(
     r"elementwise_kernel|distribution_elementwise|fused_dropout|tensor_kernel_scan"
 )
-_COMPILED: Final = "triton_"
+_TRITON_PREFIX: Final = "triton_"
 _PARTIAL_READ: Final = re.compile(r"embedding|index|gather|scatter|slice|select")
 """Fused operators that read only a part of an input."""
 
@@ -115,9 +115,9 @@ def _measure_long_lists(
     traffic = count_list_passes(call)
     if not operands or traffic is None:
         return None
-    lists, read, written = traffic
+    lists, read, writes = traffic
     size = sum(operand.bytes for operand in dict.fromkeys(operands))
-    return Work(size * read // lists, size * written // lists, Bound.UPPER)
+    return Work(size * read // lists, size * writes // lists, Bound.UPPER)
 
 
 def _split_parts(
@@ -130,15 +130,15 @@ def _split_parts(
     groups: list[list[int]] = [[] for _ in parts]
     others: list[int] = []
     for position in positions:
-        matched = _find_part(tuple(part.pattern for part in parts), items[position].name)
-        (others if matched is None else groups[matched]).append(position)
+        part_index = _find_part(tuple(part.pattern for part in parts), items[position].name)
+        (others if part_index is None else groups[part_index]).append(position)
     if not all(groups):
         total = add_work(part.work for part in parts)
         return [WorkUnit(tuple(positions), call, total, WorkMethod.OPERATOR)]
-    # Conversions of layouts and the like belong to the part that starts next.
+    # Conversions of layouts belong to the part that starts next.
     for position in others:
-        later = [group for group in groups if group[0] > position] or [groups[-1]]
-        later[0].append(position)
+        followers = [group for group in groups if group[0] > position] or [groups[-1]]
+        followers[0].append(position)
     return [
         WorkUnit(tuple(sorted(group)), call, part.work, WorkMethod.OPERATOR)
         for group, part in zip(groups, parts, strict=True)
@@ -166,7 +166,7 @@ def compute_call_work(
         return compute_list_work(call, find_element_bytes(names))
     if formula := _FORMULAS.get(call.name):
         return formula(call)
-    if call.name.startswith(_COMPILED):
+    if call.name.startswith(_TRITON_PREFIX):
         return _measure_compiled(call)
     if all(_POINTWISE_KERNEL.search(name) for name in names):
         return compute_pointwise(call)
@@ -185,8 +185,8 @@ def _measure_compiled(call: OperatorCall) -> Work | None:
     largest = max(map(measure_tensor, call.tensors))
     bound = Bound.UPPER if _PARTIAL_READ.search(call.name) else Bound.LOWER
     # The last tensor is a result.
-    written = measure_tensor(call.tensors[-1])
-    return Work(total - written, written, bound) if largest else None
+    writes = measure_tensor(call.tensors[-1])
+    return Work(total - writes, writes, bound) if largest else None
 
 
 def _measure_alone(position: int, item: WorkItem, call: OperatorCall | None = None) -> WorkUnit:

@@ -1,4 +1,4 @@
-"""Recommendations: what each rule finds, what it leaves alone, and the predicted saving."""
+"""Recommendations of each rule, their savings, and cases without one."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 
 from graphviz_dash.features.efficiency.analysis.advice import Advice
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
+    CeilingsChoice,
     CeilingsOrigin,
-    ChosenCeilings,
 )
-from graphviz_dash.features.efficiency.analysis.report import EfficiencyReport, analyze_items
+from graphviz_dash.features.efficiency.analysis.report import EfficiencyReport, measure_items
 from graphviz_dash.features.efficiency.analysis.rules.search import GAP_NS, Remedy
 from tests.features.efficiency.steps import MULTIPROCESSORS, StepBuilder, make_ceilings, tensor
 
@@ -19,8 +19,8 @@ MIB = 1 << 20
 
 
 def advise(step: StepBuilder) -> tuple[Advice, ...]:
-    chosen = ChosenCeilings(make_ceilings(), CeilingsOrigin.FILE)
-    report = analyze_items(tuple(step.items), chosen)
+    choice = CeilingsChoice(make_ceilings(), CeilingsOrigin.FILE)
+    report = measure_items(tuple(step.items), choice)
     assert isinstance(report, EfficiencyReport)
     return report.advice
 
@@ -128,8 +128,8 @@ def test_float32_products_use_tf32() -> None:
     (advice,) = advise(step)
     assert advice.remedy is Remedy.DTYPE
     arithmetic = 2 * 4096**3 / 50e3 / (1024 / 1100)
-    expected = arithmetic * (1 - 50 / (400 * 0.6))
-    assert advice.saving_ns == pytest.approx(min(expected, 3_000_000), rel=0.15)
+    middle = arithmetic * (1 - 50 / (400 * 0.6))
+    assert advice.saving_ns == pytest.approx(min(middle, 3_000_000), rel=0.15)
 
 
 def test_no_advice_on_a_good_product() -> None:

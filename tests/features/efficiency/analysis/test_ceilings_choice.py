@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
+    CeilingsChoice,
     CeilingsOrigin,
-    ChosenCeilings,
     choose_ceilings,
     load_shipped_ceilings,
 )
@@ -29,23 +29,25 @@ def make_run(name: str, ceilings: Ceilings | None = None, *absent: Absent) -> Ru
 
 
 def test_given_limits_come_first() -> None:
-    own, given = make_ceilings("own"), make_ceilings("given")
-    run = make_run("own", own)
-    assert choose_ceilings(run, given) == ChosenCeilings(given, CeilingsOrigin.FILE)
-    assert choose_ceilings(run) == ChosenCeilings(own, CeilingsOrigin.RUN)
+    unit_items, ceilings_override = make_ceilings("own"), make_ceilings("given")
+    run = make_run("own", unit_items)
+    assert choose_ceilings(run, ceilings_override) == CeilingsChoice(
+        ceilings_override, CeilingsOrigin.FILE
+    )
+    assert choose_ceilings(run) == CeilingsChoice(unit_items, CeilingsOrigin.RUN)
 
 
 def test_the_same_model_is_named_as_such() -> None:
-    shipped = load_shipped_ceilings()[0]
-    assert choose_ceilings(make_run(shipped.gpu.name)) == ChosenCeilings(
-        shipped, CeilingsOrigin.SAME_MODEL
+    entry = load_shipped_ceilings()[0]
+    assert choose_ceilings(make_run(entry.gpu.name)) == CeilingsChoice(
+        entry, CeilingsOrigin.SAME_MODEL
     )
 
 
 def test_other_models_have_no_limits() -> None:
-    chosen = choose_ceilings(make_run("Test GPU"))
-    assert isinstance(chosen, Missing)
-    assert "no measured limits of Test GPU" in chosen.reason
+    choice = choose_ceilings(make_run("Test GPU"))
+    assert isinstance(choice, Missing)
+    assert "no measured limits of Test GPU" in choice.reason
     reason = choose_ceilings(make_run("Test GPU", None, Absent(Fact.CEILINGS, "it was busy")))
     assert isinstance(reason, Missing)
     assert reason.reason == "it was busy"
@@ -54,7 +56,7 @@ def test_other_models_have_no_limits() -> None:
 @pytest.mark.parametrize("ceilings", load_shipped_ceilings(), ids=lambda one: one.gpu.name)
 def test_shipped_limits_are_plausible(ceilings: Ceilings) -> None:
     rates = Rates(ceilings)
-    dram, l2 = (rates.compute_bandwidth(Traffic.COPY, cached=cached) for cached in (False, True))
+    dram, l2 = (rates.compute_bandwidth(Traffic.COPY, l2_hit=l2_hit) for l2_hit in (False, True))
     # Copies reach 85 to 95% of the data sheet's 3.35 TB/s (H100), L2 more.
     assert 0.85 * 3.35e12 < dram < l2
     order = [rates.get_flop_rate(pipe) or 0.0 for pipe in (Pipe.FP32, Pipe.TF32, Pipe.BF16)]

@@ -122,10 +122,10 @@ CASES: list[tuple[OperatorCall, str, tuple[int, int, int]]] = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].name)
 def test_the_work_of_an_operator(case: tuple[OperatorCall, str, tuple[int, int, int]]) -> None:
-    operator, kernel, (read, written, flops) = case
+    operator, kernel, (read, writes, flops) = case
     work = compute_call_work(operator, (kernel,))
     assert isinstance(work, Work)
-    assert (work.read_bytes, work.written_bytes, work.flops) == (read, written, flops)
+    assert (work.read_bytes, work.written_bytes, work.flops) == (read, writes, flops)
     assert work.bound is Bound.EXACT
 
 

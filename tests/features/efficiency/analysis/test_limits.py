@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
+    CeilingsChoice,
     CeilingsOrigin,
-    ChosenCeilings,
 )
 from graphviz_dash.features.efficiency.analysis.limits import LimitTerm, UnitLimit
 from graphviz_dash.features.efficiency.analysis.rates import Rates
 from graphviz_dash.features.efficiency.analysis.report import (
     EfficiencyReport,
     GroupKey,
-    analyze_items,
     group_limits,
+    measure_items,
 )
 from graphviz_dash.features.efficiency.analysis.residency import estimate_cached_shares
 from graphviz_dash.features.efficiency.analysis.units import WorkMethod
@@ -30,8 +30,8 @@ MIB = 1 << 20
 
 
 def analyze(step: StepBuilder) -> EfficiencyReport:
-    chosen = ChosenCeilings(make_ceilings(), CeilingsOrigin.FILE)
-    report = analyze_items(tuple(step.items), chosen)
+    choice = CeilingsChoice(make_ceilings(), CeilingsOrigin.FILE)
+    report = measure_items(tuple(step.items), choice)
     assert isinstance(report, EfficiencyReport)
     return report
 
@@ -144,10 +144,10 @@ def test_no_limits_and_no_times() -> None:
     step = StepBuilder()
     step.add(POINTWISE, 1_100, "neg", tensor(16))
     missing = Missing(Fact.CEILINGS, "not measured")
-    report = analyze_items(tuple(step.items), missing)
+    report = measure_items(tuple(step.items), missing)
     assert isinstance(report, EfficiencyReport)
     assert (report.time_ns, report.known_ns, report.advice) == (1_100, 0, ())
-    assert isinstance(analyze_items((), missing), Missing)
+    assert isinstance(measure_items((), missing), Missing)
 
 
 def test_groups_add_up() -> None:
@@ -167,12 +167,12 @@ def test_groups_add_up() -> None:
 
 def test_rates_between_and_beyond_measured_sizes() -> None:
     rates = Rates(make_ceilings())
-    assert rates.compute_memory_ns(0, 0, cached=False) == 0
-    assert rates.compute_memory_ns(1 << 29, 1 << 29, cached=False) == pytest.approx(
+    assert rates.compute_memory_ns(0, 0, l2_hit=False) == 0
+    assert rates.compute_memory_ns(1 << 29, 1 << 29, l2_hit=False) == pytest.approx(
         (1_000 + (1 << 28) / 2_000) * 4, rel=1e-4
     )
     # Three quarters read, one quarter written: half a copy, half a read.
-    mixed = rates.compute_memory_ns(3 * MIB, MIB, cached=False)
+    mixed = rates.compute_memory_ns(3 * MIB, MIB, l2_hit=False)
     assert mixed == pytest.approx(1_000 + 4 * MIB / 2_000, rel=1e-3)
     assert rates.get_flop_rate(Pipe.FP8) is None
 

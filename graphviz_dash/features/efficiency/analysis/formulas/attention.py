@@ -31,7 +31,7 @@ def _count_scores(queries: int, keys: int, *, causal: bool) -> int:
     return square * (square + 1) // 2 + max(0, queries - keys) * keys
 
 
-def _forward(heads_first: bool, causal_index: int, *, mask_type: bool = False) -> Formula:
+def _build_forward(heads_first: bool, causal_index: int, *, mask_type: bool = False) -> Formula:
     def compute(call: OperatorCall) -> Work | None:
         query, key, value = (call.get_tensor(index) for index in range(3))
         sizes = _read_sizes(query, key, value, heads_first=heads_first)
@@ -52,7 +52,7 @@ def _forward(heads_first: bool, causal_index: int, *, mask_type: bool = False) -
     return compute
 
 
-def _backward(heads_first: bool, causal_index: int, *, mask_type: bool = False) -> Formula:
+def _build_backward(heads_first: bool, causal_index: int, *, mask_type: bool = False) -> Formula:
     def compute(call: OperatorCall) -> Work | None:
         gradient, query, key, value = (call.get_tensor(index) for index in range(4))
         sizes = _read_sizes(query, key, value, heads_first=heads_first)
@@ -75,17 +75,17 @@ def _backward(heads_first: bool, causal_index: int, *, mask_type: bool = False) 
 
 
 FORMULAS: Final[dict[str, Formula]] = {
-    "_flash_attention_forward": _forward(False, 8),
-    "_efficient_attention_forward": _forward(False, 9, mask_type=True),
-    "_cudnn_attention_forward": _forward(True, 10),
-    "_scaled_dot_product_flash_attention": _forward(True, 4),
-    "_scaled_dot_product_cudnn_attention": _forward(True, 6),
-    "_scaled_dot_product_efficient_attention": _forward(True, 6),
-    "_flash_attention_backward": _backward(False, 11),
-    "_efficient_attention_backward": _backward(False, 14, mask_type=True),
-    "_cudnn_attention_backward": _backward(True, 14),
-    "_scaled_dot_product_flash_attention_backward": _backward(True, 11),
-    "_scaled_dot_product_cudnn_attention_backward": _backward(True, 14),
-    "_scaled_dot_product_efficient_attention_backward": _backward(True, 11),
+    "_flash_attention_forward": _build_forward(False, 8),
+    "_efficient_attention_forward": _build_forward(False, 9, mask_type=True),
+    "_cudnn_attention_forward": _build_forward(True, 10),
+    "_scaled_dot_product_flash_attention": _build_forward(True, 4),
+    "_scaled_dot_product_cudnn_attention": _build_forward(True, 6),
+    "_scaled_dot_product_efficient_attention": _build_forward(True, 6),
+    "_flash_attention_backward": _build_backward(False, 11),
+    "_efficient_attention_backward": _build_backward(False, 14, mask_type=True),
+    "_cudnn_attention_backward": _build_backward(True, 14),
+    "_scaled_dot_product_flash_attention_backward": _build_backward(True, 11),
+    "_scaled_dot_product_cudnn_attention_backward": _build_backward(True, 14),
+    "_scaled_dot_product_efficient_attention_backward": _build_backward(True, 11),
 }
 """Formulas by operator."""

@@ -51,8 +51,8 @@ def compute_list_work(call: OperatorCall, element_bytes: int | None) -> Work | N
     traffic = _count_traffic(call.name, lists)
     if traffic is None:
         return None
-    read, written = traffic
-    return Work(read * element_bytes, written * element_bytes)
+    read, writes = traffic
+    return Work(read * element_bytes, writes * element_bytes)
 
 
 def count_list_passes(call: OperatorCall) -> tuple[int, int, int] | None:
@@ -84,9 +84,9 @@ def _count_traffic(name: str, lists: list[int]) -> tuple[int, int] | None:
     if name.startswith("_foreach_norm"):
         return first, 0
     if name.startswith("_foreach_"):
-        written = first if name.endswith("_") else max(lists)
-        skipped = {"_foreach_zero_": len(lists), "_foreach_copy_": 1}.get(name, 0)
-        return sum(lists[skipped:]), written
+        writes = first if name.endswith("_") else max(lists)
+        offset = {"_foreach_zero_": len(lists), "_foreach_copy_": 1}.get(name, 0)
+        return sum(lists[offset:]), writes
     return None
 
 

@@ -23,7 +23,9 @@ def measure_tensor(tensor: Tensor) -> int:
     return tensor.distinct_elements * (tensor.element_bytes or 0)
 
 
-def _multiply(call: OperatorCall, left: int, right: int, added: int | None = None) -> Work | None:
+def _measure_product(
+    call: OperatorCall, left: int, right: int, addend: int | None = None
+) -> Work | None:
     a, b = call.get_tensor(left), call.get_tensor(right)
     if a is None or b is None or len(a.shape) < 2 or len(b.shape) < 2:
         return None
@@ -32,13 +34,13 @@ def _multiply(call: OperatorCall, left: int, right: int, added: int | None = Non
     batch = prod(a.shape[:-2])
     if b.shape[-2] != inner:
         return None
-    extra = call.get_tensor(added) if added is not None else None
+    extra = call.get_tensor(addend) if addend is not None else None
     read = measure_tensor(a) + measure_tensor(b) + (measure_tensor(extra) if extra else 0)
-    written = batch * rows * columns * (a.element_bytes or 0)
-    return Work(read, written, flops=2 * batch * rows * columns * inner, dtype=a.dtype)
+    writes = batch * rows * columns * (a.element_bytes or 0)
+    return Work(read, writes, flops=2 * batch * rows * columns * inner, dtype=a.dtype)
 
 
-def _multiply_vector(call: OperatorCall, left: int, right: int) -> Work | None:
+def _measure_vector_product(call: OperatorCall, left: int, right: int) -> Work | None:
     a, x = call.get_tensor(left), call.get_tensor(right)
     if a is None or x is None or not a.shape or len(x.shape) != 1:
         return None
@@ -51,9 +53,9 @@ def _multiply_vector(call: OperatorCall, left: int, right: int) -> Work | None:
     )
 
 
-def _multiply_scaled(call: OperatorCall) -> Work | None:
+def _measure_scaled_product(call: OperatorCall) -> Work | None:
     """``_scaled_mm(a, b, scale_a, scale_b, bias, scale_result, out_dtype)``."""
-    work = _multiply(call, 0, 1)
+    work = _measure_product(call, 0, 1)
     kind = SCALAR_TYPES.get(call.get_integer(6) or -1)
     a, b = call.get_tensor(0), call.get_tensor(1)
     if work is None or a is None or b is None:
@@ -68,7 +70,7 @@ def _multiply_scaled(call: OperatorCall) -> Work | None:
     )
 
 
-def _multiply_grouped(call: OperatorCall) -> Work | None:
+def _measure_grouped_product(call: OperatorCall) -> Work | None:
     """``_grouped_mm(a, b, offsets)`` with rows of ``a`` grouped by matrix of ``b``."""
     a, b = call.get_tensor(0), call.get_tensor(1)
     if a is None or b is None or (len(a.shape), len(b.shape)) != (2, 3):
@@ -83,7 +85,7 @@ def _multiply_grouped(call: OperatorCall) -> Work | None:
     )
 
 
-def _convolve(
+def _build_convolution_formula(
     input_index: int, weight_index: int, stride: int, padding: int, dilation: int
 ) -> Formula:
     def compute(call: OperatorCall) -> Work | None:
@@ -140,20 +142,20 @@ def _build_convolution(image: Tensor, weight: Tensor, output: int) -> Work:
     )
 
 
-def _convolve_generic(call: OperatorCall) -> Work | None:
+def _measure_convolution(call: OperatorCall) -> Work | None:
     """``convolution(input, weight, bias, stride, padding, dilation, transposed, ...)``."""
     if call.get_flag(6):
-        return _convolve_transposed(call, 3, 4, 5, 7, 8)
-    work = _convolve(0, 1, 3, 4, 5)(call)
+        return _measure_transposed(call, 3, 4, 5, 7, 8)
+    work = _build_convolution_formula(0, 1, 3, 4, 5)(call)
     return work if isinstance(work, Work) else None
 
 
-def _convolve_cudnn_transposed(call: OperatorCall) -> Work | None:
+def _measure_cudnn_transposed(call: OperatorCall) -> Work | None:
     """``cudnn_convolution_transpose(self, weight, padding, output_padding, stride, dilation)``."""
-    return _convolve_transposed(call, 4, 2, 5, 3, 6)
+    return _measure_transposed(call, 4, 2, 5, 3, 6)
 
 
-def _convolve_transposed(
+def _measure_transposed(
     call: OperatorCall, stride: int, padding: int, dilation: int, output_padding: int, groups: int
 ) -> Work | None:
     image, weight = call.get_tensor(0), call.get_tensor(1)
@@ -161,13 +163,13 @@ def _convolve_transposed(
         return None
     count = len(image.shape) - 2
     lists = [call.get_integers(index) for index in (stride, padding, dilation, output_padding)]
-    filled = [_repeat(values, count) for values in lists if values is not None]
-    if count < 1 or len(filled) != 4 or any(len(values) != count for values in filled):
+    fill = [_repeat(values, count) for values in lists if values is not None]
+    if count < 1 or len(fill) != 4 or any(len(values) != count for values in fill):
         return None
     sizes = [
         (size - 1) * step - 2 * pad + spread * (kernel - 1) + extra + 1
         for size, kernel, step, pad, spread, extra in zip(
-            image.shape[2:], weight.shape[2:], *filled, strict=True
+            image.shape[2:], weight.shape[2:], *fill, strict=True
         )
     ]
     # Weights: input channels, output channels of a group, filter.
@@ -181,7 +183,7 @@ def _convolve_transposed(
     )
 
 
-def _convolve_backward(call: OperatorCall) -> tuple[WorkPart, ...] | None:
+def _measure_convolution_backward(call: OperatorCall) -> tuple[WorkPart, ...] | None:
     """``convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation,
     transposed, output_padding, groups, output_mask)``."""
     gradient, image, weight = (call.get_tensor(index) for index in range(3))
@@ -204,28 +206,28 @@ def _convolve_backward(call: OperatorCall) -> tuple[WorkPart, ...] | None:
 
 
 FORMULAS: Final[dict[str, Formula]] = {
-    "mm": lambda call: _multiply(call, 0, 1),
-    "bmm": lambda call: _multiply(call, 0, 1),
-    "addmm": lambda call: _multiply(call, 1, 2, 0),
-    "addmm_": lambda call: _multiply(call, 1, 2, 0),
-    "_addmm_activation": lambda call: _multiply(call, 1, 2, 0),
-    "baddbmm": lambda call: _multiply(call, 1, 2, 0),
-    "baddbmm_": lambda call: _multiply(call, 1, 2, 0),
-    "mv": lambda call: _multiply_vector(call, 0, 1),
-    "addmv": lambda call: _multiply_vector(call, 1, 2),
-    "addmv_": lambda call: _multiply_vector(call, 1, 2),
-    "dot": lambda call: _multiply_vector(call, 0, 1),
-    "vdot": lambda call: _multiply_vector(call, 0, 1),
-    "_scaled_mm": _multiply_scaled,
-    "_grouped_mm": _multiply_grouped,
-    "convolution": _convolve_generic,
-    "_convolution": _convolve_generic,
-    "cudnn_convolution": _convolve(0, 1, 3, 2, 4),
-    "cudnn_convolution_relu": _convolve(0, 1, 3, 4, 5),
-    "cudnn_convolution_add_relu": _convolve(0, 1, 5, 6, 7),
-    "cudnn_convolution_transpose": _convolve_cudnn_transposed,
-    "_conv_depthwise2d": _convolve(0, 1, 4, 5, 6),
-    "conv_depthwise3d": _convolve(0, 1, 4, 5, 6),
-    "convolution_backward": _convolve_backward,
+    "mm": lambda call: _measure_product(call, 0, 1),
+    "bmm": lambda call: _measure_product(call, 0, 1),
+    "addmm": lambda call: _measure_product(call, 1, 2, 0),
+    "addmm_": lambda call: _measure_product(call, 1, 2, 0),
+    "_addmm_activation": lambda call: _measure_product(call, 1, 2, 0),
+    "baddbmm": lambda call: _measure_product(call, 1, 2, 0),
+    "baddbmm_": lambda call: _measure_product(call, 1, 2, 0),
+    "mv": lambda call: _measure_vector_product(call, 0, 1),
+    "addmv": lambda call: _measure_vector_product(call, 1, 2),
+    "addmv_": lambda call: _measure_vector_product(call, 1, 2),
+    "dot": lambda call: _measure_vector_product(call, 0, 1),
+    "vdot": lambda call: _measure_vector_product(call, 0, 1),
+    "_scaled_mm": _measure_scaled_product,
+    "_grouped_mm": _measure_grouped_product,
+    "convolution": _measure_convolution,
+    "_convolution": _measure_convolution,
+    "cudnn_convolution": _build_convolution_formula(0, 1, 3, 2, 4),
+    "cudnn_convolution_relu": _build_convolution_formula(0, 1, 3, 4, 5),
+    "cudnn_convolution_add_relu": _build_convolution_formula(0, 1, 5, 6, 7),
+    "cudnn_convolution_transpose": _measure_cudnn_transposed,
+    "_conv_depthwise2d": _build_convolution_formula(0, 1, 4, 5, 6),
+    "conv_depthwise3d": _build_convolution_formula(0, 1, 4, 5, 6),
+    "convolution_backward": _measure_convolution_backward,
 }
 """Formulas by operator."""

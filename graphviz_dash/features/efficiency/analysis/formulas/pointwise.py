@@ -28,7 +28,7 @@ _OPERANDS: Final = {
     "threshold_backward": 2, "gelu_backward": 2, "silu_backward": 2, "tanh_backward": 2,
     "sigmoid_backward": 2, "leaky_relu_backward": 2, "hardswish_backward": 2,
 }  # fmt: skip
-"""Number of operands, from which a result given as an argument is told apart."""
+"""Number of operands. A further tensor is the result."""
 
 
 def compute_pointwise(call: OperatorCall) -> Work | None:
@@ -45,12 +45,12 @@ def compute_pointwise(call: OperatorCall) -> Work | None:
         # An empty result that the operator resizes.
         tensors = tensors[:-1]
     operands = tensors[: _OPERANDS.get(call.name, len(tensors))]
-    shape = _broadcast(operands)
+    shape = _compute_shape(operands)
     if shape is None:
         return None
     if len(operands) < len(tensors):
         return _build(operands, tensors[-1].elements, tensors[-1].dtype)
-    dtype = "bool" if _COMPARISONS.fullmatch(call.name) else _promote(operands)
+    dtype = "bool" if _COMPARISONS.fullmatch(call.name) else _choose_dtype(operands)
     return _build(operands, prod(shape), dtype)
 
 
@@ -61,7 +61,7 @@ def _build(read: tuple[Tensor, ...], elements: int, dtype: str | None) -> Work |
     return Work(sum(map(measure_tensor, read)), elements * size)
 
 
-def _broadcast(tensors: tuple[Tensor, ...]) -> tuple[int, ...] | None:
+def _compute_shape(tensors: tuple[Tensor, ...]) -> tuple[int, ...] | None:
     rank = max(len(tensor.shape) for tensor in tensors)
     shape = [1] * rank
     for tensor in tensors:
@@ -73,26 +73,26 @@ def _broadcast(tensors: tuple[Tensor, ...]) -> tuple[int, ...] | None:
     return tuple(shape)
 
 
-def _promote(tensors: tuple[Tensor, ...]) -> str | None:
+def _choose_dtype(tensors: tuple[Tensor, ...]) -> str | None:
     """Return the data type of a result; tensors without dimensions count like numbers."""
-    ranked = [tensor for tensor in tensors if tensor.shape] or list(tensors)
+    main_tensors = [tensor for tensor in tensors if tensor.shape] or list(tensors)
     floats = [tensor.dtype for tensor in tensors if tensor.dtype in _FLOATS]
-    ranked_floats = [tensor.dtype for tensor in ranked if tensor.dtype in _FLOATS]
-    if ranked_floats:
-        kinds = set(ranked_floats)
+    main_floats = [tensor.dtype for tensor in main_tensors if tensor.dtype in _FLOATS]
+    if main_floats:
+        kinds = set(main_floats)
         if kinds == {"c10::Half", "c10::BFloat16"}:
             return "float"
         return max(kinds, key=lambda kind: ELEMENT_BYTES[kind or ""])
     if floats:
         return "float"
     return max(
-        (tensor.dtype for tensor in ranked if tensor.dtype),
+        (tensor.dtype for tensor in main_tensors if tensor.dtype),
         key=lambda kind: ELEMENT_BYTES[kind],
         default=None,
     )
 
 
-def _copy(call: OperatorCall) -> Work | None:
+def _measure_copy(call: OperatorCall) -> Work | None:
     """``copy_(self, source)``."""
     target, source = call.get_tensor(0), call.get_tensor(1)
     if target is None or source is None:
@@ -100,7 +100,7 @@ def _copy(call: OperatorCall) -> Work | None:
     return Work(measure_tensor(source), measure_tensor(target))
 
 
-def _arange(call: OperatorCall) -> Work | None:
+def _measure_range(call: OperatorCall) -> Work | None:
     """``arange(start, end, step, out)``; a range given by its end has one number less."""
     numbers = [value for value in call.arguments[:3] if isinstance(value, int | float)]
     tensors = call.tensors
@@ -113,7 +113,7 @@ def _arange(call: OperatorCall) -> Work | None:
     return Work(0, max(0, -int((start - end) // step)) * size) if step else None
 
 
-def _reduce(call: OperatorCall, *, dims: int = 1, index_bytes: int = 0) -> Work | None:
+def _measure_reduction(call: OperatorCall, *, dims: int = 1, index_bytes: int = 0) -> Work | None:
     """``sum(self, dim, keepdim)`` and similar; without dimensions, the result is one number.
 
     ``index_bytes``: additional bytes per result, for positions.
@@ -121,66 +121,66 @@ def _reduce(call: OperatorCall, *, dims: int = 1, index_bytes: int = 0) -> Work 
     tensor = call.get_tensor(0)
     if tensor is None or tensor.element_bytes is None:
         return None
-    reduced = call.get_integers(dims)
-    if reduced is None:
+    axes = call.get_integers(dims)
+    if axes is None:
         single = call.get_integer(dims)
-        reduced = () if single is None else (single,)
+        axes = () if single is None else (single,)
     rank = len(tensor.shape)
-    if any(not -rank <= dim < rank for dim in reduced):
+    if any(not -rank <= dim < rank for dim in axes):
         return None
-    kept = {dim % rank for dim in reduced} if reduced else set(range(rank))
-    results = prod(size for index, size in enumerate(tensor.shape) if index not in kept)
+    counted_axes = {dim % rank for dim in axes} if axes else set(range(rank))
+    results = prod(size for index, size in enumerate(tensor.shape) if index not in counted_axes)
     return Work(measure_tensor(tensor), results * (tensor.element_bytes + index_bytes))
 
 
-def _argument_reduce(call: OperatorCall) -> Work | None:
-    work = _reduce(call)
+def _measure_argument(call: OperatorCall) -> Work | None:
+    work = _measure_reduction(call)
     tensor = call.get_tensor(0)
     if work is None or tensor is None or not tensor.element_bytes:
         return None
     return Work(work.read_bytes, work.written_bytes // tensor.element_bytes * 8)
 
 
-def _read_and_write(call: OperatorCall) -> Work | None:
+def _measure_same_size(call: OperatorCall) -> Work | None:
     """Operators that read a tensor and write one of the same size."""
     tensor = call.get_tensor(0)
     return None if tensor is None else _build((tensor,), tensor.elements, tensor.dtype)
 
 
-def _keep_triangle(call: OperatorCall) -> Work | None:
-    """``tril(self, diagonal)`` reads the kept values only."""
+def _measure_triangle(call: OperatorCall) -> Work | None:
+    """``tril(self, diagonal)`` and ``triu`` read one side of the diagonal only."""
     tensor, diagonal = call.get_tensor(0), call.get_integer(1) or 0
     if tensor is None or tensor.element_bytes is None or len(tensor.shape) < 2:
         return None
     rows, columns = tensor.shape[-2:]
-    first = min(max(0, 1 + diagonal), columns)
-    square = min(rows, columns)
-    below = square * (square + 1) // 2 + max(0, rows - square) * columns
-    kept = below if not diagonal else min(rows * columns, max(0, below + rows * (first - 1)))
-    kept = kept if call.name == "tril" else rows * columns - kept + square
+    is_lower = call.name == "tril"
+    first = diagonal + 1 if is_lower else diagonal
+    count = sum(min(max(row + first, 0), columns) for row in range(rows))
+    count = count if is_lower else rows * columns - count
     batch = tensor.elements // max(1, rows * columns)
-    return Work(batch * kept * tensor.element_bytes, tensor.elements * tensor.element_bytes)
+    return Work(batch * count * tensor.element_bytes, tensor.elements * tensor.element_bytes)
 
 
-def _fill(call: OperatorCall) -> Work | None:
+def _measure_fill(call: OperatorCall) -> Work | None:
     tensor = call.get_tensor(0)
     return None if tensor is None else Work(0, measure_tensor(tensor))
 
 
 FORMULAS: Final[dict[str, Formula]] = {
-    "copy_": _copy,
-    "arange": _arange,
-    **dict.fromkeys(("fill_", "zero_"), _fill),
+    "copy_": _measure_copy,
+    "arange": _measure_range,
+    **dict.fromkeys(("fill_", "zero_"), _measure_fill),
     **dict.fromkeys(
-        ("sum", "mean", "amax", "amin", "any", "all", "prod", "nansum", "logsumexp"), _reduce
+        ("sum", "mean", "amax", "amin", "any", "all", "prod", "nansum", "logsumexp"),
+        _measure_reduction,
     ),
-    **dict.fromkeys(("std", "var", "std_mean", "var_mean"), _reduce),
-    **dict.fromkeys(("norm", "linalg_vector_norm"), partial(_reduce, dims=2)),
-    **dict.fromkeys(("argmax", "argmin"), _argument_reduce),
-    **dict.fromkeys(("max", "min"), partial(_reduce, index_bytes=8)),
+    **dict.fromkeys(("std", "var", "std_mean", "var_mean"), _measure_reduction),
+    **dict.fromkeys(("norm", "linalg_vector_norm"), partial(_measure_reduction, dims=2)),
+    **dict.fromkeys(("argmax", "argmin"), _measure_argument),
+    **dict.fromkeys(("max", "min"), partial(_measure_reduction, index_bytes=8)),
     **dict.fromkeys(
-        ("cumsum", "_cumsum", "cumprod", "roll", "flip", "logcumsumexp"), _read_and_write
+        ("cumsum", "_cumsum", "cumprod", "roll", "flip", "logcumsumexp"), _measure_same_size
     ),
-    **dict.fromkeys(("tril", "triu"), _keep_triangle),
+    **dict.fromkeys(("tril", "triu"), _measure_triangle),
 }
-"""Formulas by operator. Other elementwise operators are told by their kernels."""
+"""Formulas by operator. The names of kernels identify other elementwise operators."""

@@ -41,13 +41,13 @@ def find_undone_casts(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
         sides = [_get_copy(search, index) for index in (first, second)]
         if second != first + 1 or sides[0] is None or sides[1] is None:
             continue
-        (wide, source), (result, again) = sides[0], sides[1]
+        (wide, source), (result, wide_source) = sides[0], sides[1]
         if (
             wide.dtype in _WIDER.get(source.dtype or "", ())
-            and again.dtype == wide.dtype
+            and wide_source.dtype == wide.dtype
             and result.dtype == source.dtype
-            and wide.elements == again.elements
-            and search.shares_memory(first, second) is not False
+            and wide.elements == wide_source.elements
+            and search.has_common_memory(first, second) is not False
         ):
             times = [search.limits[index].time_ns + GAP_NS for index in (first, second)]
             yield AdviceGroup(Remedy.CASTS, (first, second), (times[1], sum(times), sum(times)))
@@ -72,13 +72,13 @@ def find_equal_calls(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
             _is_fusible(search, index) for index in indices
         ):
             continue
-        if any(search.shares_memory(*pair) for pair in pairwise(indices)):
+        if any(search.has_common_memory(*pair) for pair in pairwise(indices)):
             continue
         works = [work for index in indices if (work := search.limits[index].unit.work) is not None]
         limit_ns = search.rates.compute_memory_ns(
             sum(work.read_bytes for work in works),
             sum(work.written_bytes for work in works),
-            cached=all(search.limits[index].term is not LimitTerm.MEMORY for index in indices),
+            l2_hit=all(search.limits[index].term is not LimitTerm.MEMORY for index in indices),
         )
         savings = subtract_limit(search.measure_time(indices), limit_ns, search.rates.launch_ns)
         yield AdviceGroup(Remedy.FOREACH, indices, savings)
@@ -89,7 +89,7 @@ def find_chains(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
     chain: list[int] = []
     for index in range(len(search.limits) + 1):
         fits = index in free and _is_fusible(search, index)
-        if fits and chain and _continues(search, chain[-1], index):
+        if fits and chain and _has_input_from(search, chain[-1], index):
             chain.append(index)
             continue
         if len(chain) > 1:
@@ -111,22 +111,22 @@ def _is_fusible(search: Search, index: int) -> bool:
     )
 
 
-def _continues(search: Search, first: int, second: int) -> bool:
+def _has_input_from(search: Search, first: int, second: int) -> bool:
     """Return whether a call uses the result of the previous one."""
     if search.is_same_call(first, second):
         return False
-    shared = search.shares_memory(first, second)
+    shared = search.has_common_memory(first, second)
     if shared is not None:
         return shared
     call = search.get_call(second)
-    written = search.limits[first].unit.work
-    if call is None or written is None:
+    writes = search.limits[first].unit.work
+    if call is None or writes is None:
         return False
     if call.name.endswith("_") and search.get_operator(first) == call.name:
         # Equal operators in place, such as those for each parameter, work on different tensors.
         return False
     return any(
-        tensor.elements * (tensor.element_bytes or 0) == written.written_bytes
+        tensor.elements * (tensor.element_bytes or 0) == writes.written_bytes
         for tensor in call.tensors
         if tensor.elements > 1
     )
@@ -139,13 +139,15 @@ def _build_chain(search: Search, chain: tuple[int, ...]) -> AdviceGroup:
     some of them may still be written for it.
     """
     works = [work for index in chain if (work := search.limits[index].unit.work) is not None]
-    passed = sum(min(first.written_bytes, second.read_bytes) for first, second in pairwise(works))
-    read = max(0, sum(work.read_bytes for work in works) - passed)
-    written = sum(work.written_bytes for work in works)
-    cached = all(search.limits[index].term is not LimitTerm.MEMORY for index in chain)
+    intermediate_bytes = sum(
+        min(first.written_bytes, second.read_bytes) for first, second in pairwise(works)
+    )
+    read = max(0, sum(work.read_bytes for work in works) - intermediate_bytes)
+    writes = sum(work.written_bytes for work in works)
+    l2_hit = all(search.limits[index].term is not LimitTerm.MEMORY for index in chain)
     compute = search.rates.compute_memory_ns
-    kept_ns = compute(read, written, cached=cached)
-    least_ns = compute(read, max(0, written - passed), cached=cached)
+    kept_ns = compute(read, writes, l2_hit=l2_hit)
+    least_ns = compute(read, max(0, writes - intermediate_bytes), l2_hit=l2_hit)
     if not (search.get_phase(chain[0]) == "forward" and search.has_backward):
         kept_ns = least_ns
     savings = subtract_limit(search.measure_time(chain), kept_ns, search.rates.launch_ns, least_ns)

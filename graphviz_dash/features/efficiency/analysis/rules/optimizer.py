@@ -46,7 +46,7 @@ def _compute_savings(search: Search, indices: Sequence[int]) -> Savings | None:
     time_ns = search.measure_time(indices)
     if parameter_bytes:
         limit_ns = search.rates.compute_memory_ns(
-            reads * parameter_bytes, writes * parameter_bytes, cached=False
+            reads * parameter_bytes, writes * parameter_bytes, l2_hit=False
         )
         return subtract_limit(time_ns, limit_ns, search.rates.launch_ns)
     passes = _count_passes(search, indices)

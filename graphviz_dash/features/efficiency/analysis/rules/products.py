@@ -8,8 +8,8 @@ from typing import Final
 
 from graphviz_dash.features.efficiency.analysis.limits import LimitTerm, UnitLimit
 from graphviz_dash.features.efficiency.analysis.rules.search import (
-    ACHIEVED,
     GAP_NS,
+    REACH,
     AdviceGroup,
     Remedy,
     Search,
@@ -22,7 +22,7 @@ GOOD_SHARE: Final = 0.85
 _TILE: Final = 128
 """Rows and columns of the result that a block computes."""
 
-_TF32_ACHIEVED: Final = (0.35, 0.6, 0.9)
+_TF32_REACH: Final = (0.35, 0.6, 0.9)
 """Share of the TF32 rate that a product reaches: low, expected, high."""
 
 _MERGED_RATIO: Final = (1.4, 1.15, 1.0)
@@ -54,13 +54,13 @@ def find_slow_types(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
         name = search.get_operator(index)
         if limit.pipe is not Pipe.FP32 or not (name in _PRODUCTS or name.startswith(_CONVOLUTIONS)):
             continue
-        filled = _estimate_filled_share(search, limit)
-        arithmetic_ns = min(limit.arithmetic_ns / filled, limit.time_ns)
-        low, expected, high = (
-            max(0.0, min(arithmetic_ns * (1 - slow / (fast * achieved)), _get_spare(limit)))
-            for achieved in _TF32_ACHIEVED
+        fill = _estimate_filled_share(search, limit)
+        arithmetic_ns = min(limit.arithmetic_ns / fill, limit.time_ns)
+        low, middle, high = (
+            max(0.0, min(arithmetic_ns * (1 - slow / (fast * reach)), _get_spare(limit)))
+            for reach in _TF32_REACH
         )
-        yield AdviceGroup(Remedy.DTYPE, (index,), (low, expected, high), Pipe.TF32)
+        yield AdviceGroup(Remedy.DTYPE, (index,), (low, middle, high), Pipe.TF32)
 
 
 def _get_spare(limit: UnitLimit) -> float:
@@ -117,13 +117,13 @@ def _is_small(search: Search, index: int) -> bool:
 
 
 def _have_same_input(search: Search, first: int, second: int) -> bool:
-    one, other = search.get_call(first), search.get_call(second)
-    if one is None or other is None or one.name != other.name:
+    left_call, right_call = search.get_call(first), search.get_call(second)
+    if left_call is None or right_call is None or left_call.name != right_call.name:
         return False
-    position = _PRODUCTS[one.name]
-    if one.get_tensor(position) != other.get_tensor(position):
+    position = _PRODUCTS[left_call.name]
+    if left_call.get_tensor(position) != right_call.get_tensor(position):
         return False
-    return bool(search.shares_memory(first, second))
+    return bool(search.has_common_memory(first, second))
 
 
 def _build_merge(search: Search, siblings: tuple[int, ...]) -> AdviceGroup:
@@ -134,13 +134,13 @@ def _build_merge(search: Search, siblings: tuple[int, ...]) -> AdviceGroup:
     memory_ns = search.rates.compute_memory_ns(
         sum(work.read_bytes for work in works),
         sum(work.written_bytes for work in works),
-        cached=all(limit.term is not LimitTerm.MEMORY for limit in limits),
+        l2_hit=all(limit.term is not LimitTerm.MEMORY for limit in limits),
     )
-    low, expected, high = (
-        max(0.0, time_ns - max(longest_ns * ratio, memory_ns / achieved))
-        for ratio, achieved in zip(_MERGED_RATIO, ACHIEVED, strict=True)
+    low, middle, high = (
+        max(0.0, time_ns - max(longest_ns * ratio, memory_ns / reach))
+        for ratio, reach in zip(_MERGED_RATIO, REACH, strict=True)
     )
-    return AdviceGroup(Remedy.MERGE, siblings, (low, expected, high))
+    return AdviceGroup(Remedy.MERGE, siblings, (low, middle, high))
 
 
 def find_partial_waves(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
@@ -151,11 +151,11 @@ def find_partial_waves(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
             continue
         if limit.share is None or limit.share >= GOOD_SHARE:
             continue
-        longest = max(
+        main_item = max(
             (search.items[position] for position in limit.unit.items),
             key=lambda item: item.duration_ns or 0.0,
         )
-        waves = (longest.blocks or 0) / search.multiprocessors
+        waves = (main_item.blocks or 0) / search.multiprocessors
         idle_share = 1 - waves / ceil(waves) if waves else 0.0
         if 1 < waves < _MAX_WAVES and idle_share > _MIN_IDLE_SHARE:
             high_ns = min(limit.time_ns * idle_share, limit.above_ns)

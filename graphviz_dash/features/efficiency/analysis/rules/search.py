@@ -1,4 +1,4 @@
-"""What rules of advice see of a step, and what they find."""
+"""Input and results of the rules that find recommendations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from graphviz_dash.planning.operations import MEASURED_COSTS
 GAP_NS: Final = MEASURED_COSTS.same_stream_gap_ns
 """Time between two kernels of a replay, which one kernel instead of both saves."""
 
-ACHIEVED: Final = (0.7, 0.85, 1.0)
+REACH: Final = (0.7, 0.85, 1.0)
 """Share of the memory limit that a fused kernel reaches: low, expected, high."""
 
 ALREADY_FUSED: Final = ("_fused_", "triton_")
@@ -102,17 +102,17 @@ class Search(Struct, frozen=True):
         kernels = sum(map(self.count_kernels, indices))
         return sum(self.limits[index].time_ns for index in indices) + (kernels - 1) * GAP_NS
 
-    def shares_memory(self, first: int, second: int) -> bool | None:
+    def has_common_memory(self, first: int, second: int) -> bool | None:
         """Return whether two calls have an argument in common; None if unknown."""
-        one, other = self._list_operands(first), self._list_operands(second)
-        if not one or not other:
+        left, right = self._list_operands(first), self._list_operands(second)
+        if not left or not right:
             return None
         return any(
             a.allocation == b.allocation
             and a.offset < b.offset + b.bytes
             and b.offset < a.offset + a.bytes
-            for a in one
-            for b in other
+            for a in left
+            for b in right
         )
 
     def _list_operands(self, index: int) -> list[Operand]:
@@ -132,8 +132,8 @@ def subtract_limit(
     """
     best_ns = limit_ns if lowest_limit_ns is None else lowest_limit_ns
     limits_ns = (limit_ns, (limit_ns + best_ns) / 2, best_ns)
-    low, expected, high = (
-        max(0.0, time_ns - max(limit / achieved, launch_ns))
-        for limit, achieved in zip(limits_ns, ACHIEVED, strict=True)
+    low, middle, high = (
+        max(0.0, time_ns - max(limit / reach, launch_ns))
+        for limit, reach in zip(limits_ns, REACH, strict=True)
     )
-    return low, expected, high
+    return low, middle, high
