@@ -52,9 +52,10 @@ TRIES: Final = {
         from graphviz_dash.app.cli.main import cli
         from graphviz_dash.app.documents.schemas import build_schema
         assert "failures" in build_schema("failures")["properties"]
-        ran = CliRunner().invoke(cli, ["failures", "sample_traces/sync-in-step", "--json"])
-        print(ran.output, CliRunner().invoke(cli, ["failures", "sample_traces/sync-in-step"]).output)
-        assert json.loads(ran.output)["failures"][0]["run"] == "graph"
+        command = ["failures", "sample_traces/sync-in-step"]
+        document = json.loads(CliRunner().invoke(cli, [*command, "--json"]).output)
+        assert document["failures"][0]["run"] == "graph"
+        print(CliRunner().invoke(cli, command).output)
     """,
     "Add a doctor rule": """
         from collectors.doctor.classify import classify_message
