@@ -251,7 +251,7 @@ def find_deferred_frees(watch: StepWatch) -> list[FindingDraft]:
     for event in events:
         if event.spot in drafts:
             continue
-        same = [other for other in events if other.spot == event.spot]
+        calls_of_line = [other for other in events if other.spot == event.spot]
         drafts[event.spot] = FindingDraft(
             rule=RuleId.DEFERRED_FREE,
             severity=Severity.COSTLY,
@@ -260,8 +260,8 @@ def find_deferred_frees(watch: StepWatch) -> list[FindingDraft]:
             op=event.op,
             stream=event.stream,
             thread=event.thread,
-            calls=len(same),
-            evidence=(Evidence("calls in the capture", len(same)),),
+            calls=len(calls_of_line),
+            evidence=(Evidence("calls in the capture", len(calls_of_line)),),
         )
     return list(drafts.values())
 

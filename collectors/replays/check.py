@@ -70,7 +70,7 @@ WARMUP: Final = 3
 """Steps before the check."""
 
 _MAX_ELEMENTS: Final = 10
-_RELAXED: Final = "relaxed"
+_RELAXED_MODE: Final = "relaxed"
 _MAX_NAMES: Final = 5
 _GAP_KINDS: Final = {
     NodeKind.HOST: "a host function may read or write any memory",
@@ -200,11 +200,11 @@ class StepChecker:
         try:
             return self._try_capture(hash_inputs_at, keep, self._mode)
         except RuntimeError as error:
-            if self._mode == _RELAXED or not is_capture_error(error):
+            if self._mode == _RELAXED_MODE or not is_capture_error(error):
                 raise
             torch.cuda.synchronize()
-            result = self._try_capture(hash_inputs_at, keep, _RELAXED)
-            self._mode = _RELAXED
+            result = self._try_capture(hash_inputs_at, keep, _RELAXED_MODE)
+            self._mode = _RELAXED_MODE
             return result
 
     def _try_capture(self, hash_inputs_at: frozenset[int], keep: Any, mode: str) -> _HashedGraph:

@@ -216,7 +216,7 @@ def find_changed_word(first: bytes, second: bytes) -> int | None:
     if len(first) != len(second):
         return None
     words = len(first) // 4
-    ours, theirs = (struct.unpack_from(f"<{words}I", data) for data in (first, second))
+    first_words, second_words = (struct.unpack_from(f"<{words}I", data) for data in (first, second))
     parts = set()
     for data in (first, second):
         # Each parameter begins at a multiple of 8 bytes.
@@ -227,7 +227,7 @@ def find_changed_word(first: bytes, second: bytes) -> int | None:
         (
             position
             for position in range(words)
-            if ours[position] != theirs[position] and position not in parts
+            if first_words[position] != second_words[position] and position not in parts
         ),
         None,
     )

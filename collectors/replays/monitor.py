@@ -105,7 +105,7 @@ class ReplayMonitor:
             ranks = {hang.graph: self._read_ranks(hang.graph) for hang in hangs}
             hangs = [msgspec.structs.replace(hang, ranks=ranks[hang.graph]) for hang in hangs]
             for key, hang in self._hangs.items():
-                match = next((item for item in hangs if _is_same(item, hang)), hang)
+                match = next((item for item in hangs if _match_stops(item, hang)), hang)
                 self._hangs[key] = match
             self._report(hangs)
 
@@ -209,7 +209,7 @@ class ReplayMonitor:
         return hangs
 
 
-def _is_same(first: ReplayStop, second: ReplayStop) -> bool:
+def _match_stops(first: ReplayStop, second: ReplayStop) -> bool:
     return (first.rank, first.graph, first.replay) == (second.rank, second.graph, second.replay)
 
 

@@ -43,7 +43,7 @@ def main() -> None:
     x = torch.randn(32, 256, device="cuda")
     target = random.Random(seed).randrange(LAYERS)
     flag = call(runtime.cudaHostAlloc, 4096, runtime.cudaHostAllocMapped)
-    mapped = int(call(runtime.cudaHostGetDevicePointer, flag, 0))
+    address = int(call(runtime.cudaHostGetDevicePointer, flag, 0))
     word = ctypes.c_uint32.from_address(int(flag))
     word.value = 1
     spin = load_spin()
@@ -53,7 +53,7 @@ def main() -> None:
         for number, weight in enumerate(weights):
             h = torch.tanh(h @ weight)
             if plant and number == target and kind == "spin":
-                launch(spin, mapped)
+                launch(spin, address)
             if not (plant and number == target and kind == "skip"):
                 dist.all_reduce(h)
         return h
@@ -61,10 +61,10 @@ def main() -> None:
     for _ in range(3):
         step(plant=False)
     torch.cuda.synchronize()
-    is_planted = rank == 1
+    has_fault = rank == 1
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        step(plant=is_planted)
+        step(plant=has_fault)
     if kind != "skip":
         for _ in range(2):
             graph.replay()

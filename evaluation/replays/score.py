@@ -283,14 +283,14 @@ def _read_ranks(kind: str, seed: int, folder: Path) -> dict[str, Any]:
             else []
         )
         target = truth.get("collective")
-        expected = {
+        truth_waits = {
             "spin": {0: [target], 1: ["spin"]},
             "skip": {0: [8]},
             "late": {0: [1]},
         }[kind]
         result |= {"waits": waits, "differing": differing}
         result["verdict"] = format_replay_verdict(diagnosis)
-        result["exact"] = waits == expected and differing == [1]
+        result["exact"] = waits == truth_waits and differing == [1]
     click.echo(f"{'RIGHT' if result['exact'] else 'WRONG'} {result}")
     if not result["exact"]:
         click.echo("   " + log[-900:].replace("\n", "\n   "))

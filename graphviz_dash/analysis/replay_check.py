@@ -329,13 +329,15 @@ def find_differing_ranks(stop: ReplayStop) -> tuple[RankProgress, ...]:
     """Return the ranks that keep the others waiting: another number of collectives, or behind."""
     if len(stop.ranks) < 2:
         return ()
-    most = max(item.collectives for item in stop.ranks)
-    shorter = tuple(item for item in stop.ranks if item.collectives < most)
-    if shorter:
-        return shorter
-    least = min((item.replay, item.collectives_passed) for item in stop.ranks)
-    behind = tuple(item for item in stop.ranks if (item.replay, item.collectives_passed) == least)
-    return behind if len(behind) < len(stop.ranks) else _find_outside_collective(stop)
+    maximum = max(item.collectives for item in stop.ranks)
+    short_ranks = tuple(item for item in stop.ranks if item.collectives < maximum)
+    if short_ranks:
+        return short_ranks
+    minimum = min((item.replay, item.collectives_passed) for item in stop.ranks)
+    late_ranks = tuple(
+        item for item in stop.ranks if (item.replay, item.collectives_passed) == minimum
+    )
+    return late_ranks if len(late_ranks) < len(stop.ranks) else _find_outside_collective(stop)
 
 
 def _find_outside_collective(stop: ReplayStop) -> tuple[RankProgress, ...]:
