@@ -16,7 +16,6 @@ from collectors.collection.progress import Event, format_event, is_failure
 from collectors.collection.ranks import RankContext, read_own_rank
 from collectors.collection.requirements import is_installed, require
 from collectors.program.command import RecordingRequest, get_exit_code, record_program
-from collectors.program.files import WINDOW_REPLAYS
 from collectors.program.session import SKIP, STEPS
 from collectors.replays.ask import HANG_SECONDS
 from collectors.replays.command import MarksRequest, mark_program
@@ -27,6 +26,7 @@ from graphviz_dash.errors import (
     MissingRequirementError,
     escape_control_characters,
 )
+from graphviz_dash.model.recording import WINDOW_REPLAYS
 from graphviz_dash.model.run import ExecutionMode, Failure
 
 PROCESSES: Final = 5
