@@ -26,6 +26,7 @@ from graphviz_dash.model import (
     observers,
     parallel,
     recording,
+    replay_check,
     run,
     timings,
 )
@@ -47,6 +48,7 @@ MODULES = (
     parallel,
     recording,
     doctor,
+    replay_check,
     compilation,
 )
 NOT_STORED = {run.RunParts, run.Run, run.Experiment}
