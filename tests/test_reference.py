@@ -17,8 +17,10 @@ from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.model import (
     ceilings,
     compilation,
+    ledger,
     doctor,
     graph,
+    ledger,
     loop,
     marks,
     memory,
@@ -50,6 +52,7 @@ MODULES = (
     doctor,
     replay_check,
     compilation,
+    ledger,
 )
 NOT_STORED = {run.RunParts, run.Run, run.Experiment}
 """Records of a bundle that was read."""
