@@ -25,6 +25,7 @@ from graphviz_dash.model import (
     observers,
     parallel,
     recording,
+    replay_check,
     run,
     timings,
 )
@@ -45,6 +46,7 @@ MODULES = (
     parallel,
     recording,
     doctor,
+    replay_check,
     compilation,
 )
 NOT_STORED = {run.RunParts, run.Run, run.Experiment}

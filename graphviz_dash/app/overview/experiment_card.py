@@ -71,9 +71,12 @@ def _list_kinds(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def _list_pages(runs: Sequence[Run]) -> tuple[str, ...]:
     empty = find_empty_pages(runs)
-    return tuple(
+    names = [
         page.name for page in PAGES.values() if page.is_linked_from_cards and page.name not in empty
-    )
+    ]
+    # A page is reached from its first tab.
+    parents = {PAGES[name].tab_of for name in names}
+    return tuple(name for name in names if name not in parents)
 
 
 def _format_import(runs: Sequence[Run]) -> str:

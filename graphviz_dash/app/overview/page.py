@@ -26,6 +26,7 @@ from graphviz_dash.ui.page.listing import get_listing, toast_arrivals, toast_cha
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import get_title, link_markup, show_link
 from graphviz_dash.ui.page.pair import show_pair_panel
+from graphviz_dash.ui.page.registry import PAGES
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry, format_folder
 from graphviz_dash.ui.state.store import COMPARISON, STORE, Extent
 from graphviz_dash.units import format_count, pluralize
@@ -344,7 +345,9 @@ def _format_card(entry: Entry, card: Card) -> str:
         format_element("h2", link_markup(first, entry.name, query, icon=False))
         + card.location_markup
     )
-    pages = "".join(link_markup(page, get_title(page), query) for page in card.pages)
+    pages = "".join(
+        link_markup(page, get_title(PAGES[page].tab_of or page), query) for page in card.pages
+    )
     parts = (
         format_element("div", title, "card-title"),
         card.facts_markup,

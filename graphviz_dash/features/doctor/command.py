@@ -48,6 +48,7 @@ _MAX_CAUSES: Final = 10
 _OUTCOMES: Final = {
     Severity.ILLEGAL: CaptureOutcome.ILLEGAL,
     Severity.SILENT: CaptureOutcome.SILENT,
+    Severity.COSTLY: CaptureOutcome.HEALTHY,
 }
 _PROGRAM_FAILED: Final = 7
 """Exit code of the examining process if the program itself ended with an error."""
