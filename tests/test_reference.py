@@ -17,7 +17,6 @@ from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.model import (
     ceilings,
     compilation,
-    ledger,
     doctor,
     graph,
     ledger,
