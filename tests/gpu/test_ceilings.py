@@ -21,7 +21,7 @@ def test_limits_of_this_gpu() -> None:
     rates = Rates(ceilings)
     assert 300 < rates.launch_ns < 10_000
     for traffic in Traffic:
-        assert 0 < rates.compute_bandwidth(traffic, l2_hit=False)
+        assert rates.compute_bandwidth(traffic, l2_hit=False) > 0
     # Twice the bytes take longer, in L2 and beyond.
     times = [rates.compute_memory_ns(size, size, l2_hit=False) for size in (1 << 24, 1 << 26)]
     assert times[0] < times[1]
