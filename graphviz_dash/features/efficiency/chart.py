@@ -71,27 +71,37 @@ def _add_roofs(figure: go.Figure, rates: Rates, limits: list[UnitLimit], theme: 
         pipe: rate for pipe in Pipe if pipe in pipes and (rate := rates.get_flop_rate(pipe))
     }
     highest = max(flop_rates.values(), default=1e12)
-    for l2_hit, name, dash in ((False, "device memory", "solid"), (True, "L2 cache", "dot")):
+    for l2_hit, name, dash, side in (
+        (False, "device memory", "solid", "bottom right"),
+        (True, "L2 cache", "dot", "top right"),
+    ):
         bandwidth = rates.compute_bandwidth(Traffic.COPY, l2_hit=l2_hit)
         if bandwidth:
             ridge = highest / bandwidth
             x = [NO_ARITHMETIC / 4, ridge]
-            _add_line(figure, x, [value * bandwidth for value in x], name, dash, colour)
+            y = [value * bandwidth for value in x]
+            _add_line(figure, x, y, [name, ""], dash, colour, side)
     slowest_ridge = highest / max(1.0, rates.compute_bandwidth(Traffic.COPY, l2_hit=False))
     for pipe, rate in flop_rates.items():
         left = rate / highest * slowest_ridge
-        _add_line(figure, [left, _RIGHT], [rate, rate], pipe.value, "dash", colour)
+        _add_line(figure, [left, _RIGHT], [rate, rate], ["", pipe.value], "dash", colour)
 
 
 def _add_line(
-    figure: go.Figure, x: list[float], y: list[float], name: str, dash: str, colour: str
+    figure: go.Figure,
+    x: list[float],
+    y: list[float],
+    labels: list[str],
+    dash: str,
+    colour: str,
+    side: str = "top left",
 ) -> None:
     figure.add_scatter(
         x=x,
         y=y,
         mode="lines+text",
-        text=["", name],
-        textposition="top left",
+        text=labels,
+        textposition=side,
         textfont={"size": 11, "color": colour},
         line={"color": colour, "dash": dash, "width": 1.5},
         hoverinfo="skip",

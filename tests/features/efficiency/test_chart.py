@@ -40,7 +40,7 @@ def test_points_are_under_the_roof() -> None:
     assert copy.x[0] == NO_ARITHMETIC
     assert copy.y[0] == pytest.approx(NO_ARITHMETIC * 128 * MIB / 100e-6)
     assert "model.py:7" in copy.hovertemplate[0]
-    assert [trace.text[1] for trace in figure.data if trace.mode == "lines+text"] == [
+    assert ["".join(trace.text) for trace in figure.data if trace.mode == "lines+text"] == [
         "device memory",
         "L2 cache",
         "bf16",

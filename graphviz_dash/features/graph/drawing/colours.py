@@ -40,11 +40,11 @@ _NO_STREAM_LABEL: Final = "no planned stream"
 _STREAM_SHADES: Final = (*MODULE_SHADES, SAVED)
 _NO_LIMIT_LABEL: Final = "unknown limit"
 _LIMIT_SHARES: Final = (
-    ("80% of the limit and more", 0.8),
-    ("60 to 80% of the limit", 0.6),
-    ("40 to 60% of the limit", 0.4),
-    ("20 to 40% of the limit", 0.2),
-    ("under 20% of the limit", 0.0),
+    ("80% of limit and more", 0.8),
+    ("60 to 80%", 0.6),
+    ("40 to 60%", 0.4),
+    ("20 to 40%", 0.2),
+    ("under 20%", 0.0),
 )
 """Labels with the smallest share of the hardware limit, nearest to the limit first."""
 _TIME_LIMITS: Final = (
