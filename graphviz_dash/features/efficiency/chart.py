@@ -33,7 +33,7 @@ _TERM_SHADES: Final[dict[LimitTerm, Shade]] = {
     LimitTerm.L2: MAGENTA,
     LimitTerm.LAUNCH: ORANGE,
 }
-_RIGHT: Final = 4_096.0
+_MAX_INTENSITY: Final = 4_096.0
 """Largest intensity of the axis, in operations per byte."""
 
 
@@ -84,7 +84,7 @@ def _add_roofs(figure: go.Figure, rates: Rates, limits: list[UnitLimit], theme: 
     slowest_ridge = highest / max(1.0, rates.compute_bandwidth(Traffic.COPY, l2_hit=False))
     for pipe, rate in flop_rates.items():
         left = rate / highest * slowest_ridge
-        _add_line(figure, [left, _RIGHT], [rate, rate], ["", pipe.value], "dash", colour)
+        _add_line(figure, [left, _MAX_INTENSITY], [rate, rate], ["", pipe.value], "dash", colour)
 
 
 def _add_line(
