@@ -109,7 +109,7 @@ class _Capture:
     """Replays in the traced window."""
     graphs: tuple[CapturedGraph, ...] = field(default=())
     """Graphs that were read but not written yet."""
-    released: bool = False
+    eviction: bool = False
     """True if the program released the graph before a later capture."""
 
 
@@ -279,7 +279,7 @@ class ProgramRecorder:
             self._captures[counter.id] = capture
         attach(graph, counter)
         for other in tuple(self._captures.values()):
-            other.released = other.released or not other.counter.alive
+            other.eviction = other.eviction or not other.counter.alive
         if number == 0:
             # multiprocessing completes its setup before this point.
             self._folder.put(IDENTITY_FILE, add_origin(self._identity))
@@ -726,5 +726,5 @@ def _build_graph(capture: _Capture, is_open: bool) -> RecordedGraph:
         profiled=capture.profiled,
         alive=counter.alive,
         problem="the capture had not ended" if is_open else capture.problem,
-        released=capture.released,
+        eviction=capture.eviction,
     )

@@ -89,7 +89,7 @@ class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     """True if the program still held the graph when it ended."""
     problem: str | None = None
     """Reason for a failed capture or an unreadable graph. None without a problem."""
-    released: bool = False
+    eviction: bool = False
     """True if the program released the graph before a later capture, as a cache of graphs does."""
 
 
@@ -151,5 +151,5 @@ def find_released_graphs(recording: Recording) -> frozenset[str]:
     return frozenset(
         graph.graph
         for graph in recording.graphs
-        if graph.nodes and (graph.released or (keeps_others and not graph.alive))
+        if graph.nodes and (graph.eviction or (keeps_others and not graph.alive))
     )

@@ -119,14 +119,16 @@ def _describe_process(recording: Recording) -> str | None:
 
 def _describe_unused_graphs(recording: Recording, loop: ProgramLoop | None) -> str | None:
     """Describe graphs that were captured and never replayed."""
-    unused = [graph for graph in recording.graphs if graph.nodes and not graph.replays]
-    if not unused or len(unused) == len(recording.graphs):
+    idle_graphs = [graph for graph in recording.graphs if graph.nodes and not graph.replays]
+    if not idle_graphs or len(idle_graphs) == len(recording.graphs):
         return None
+    capture_ns = sum(graph.capture_ns for graph in idle_graphs)
+    total = pluralize(len(recording.graphs), "graph")
     text = (
-        f"{format_count(len(unused))} of {pluralize(len(recording.graphs), 'graph')} were never "
-        f"replayed; their captures took {format_ns(sum(graph.capture_ns for graph in unused))}"
+        f"{format_count(len(idle_graphs))} of {total} were never replayed; their captures took "
+        f"{format_ns(capture_ns)}"
     )
-    names = {graph.graph for graph in unused}
+    names = {graph.graph for graph in idle_graphs}
     costs = [cost for cost in (loop.graphs if loop else ()) if cost.graph in names]
     exclusive_bytes = sum(cost.own_bytes or 0 for cost in costs)
     if exclusive_bytes:
@@ -135,11 +137,11 @@ def _describe_unused_graphs(recording: Recording, loop: ProgramLoop | None) -> s
 
 
 def _describe_released_graphs(recording: Recording) -> str | None:
-    released = find_released_graphs(recording)
-    if not released:
+    evictions = find_released_graphs(recording)
+    if not evictions:
         return None
     return (
-        f"The program released {format_count(len(released))} of "
+        f"The program released {format_count(len(evictions))} of "
         f"{pluralize(len(recording.graphs), 'graph')} before its end, as in a cache of graphs."
     )
 

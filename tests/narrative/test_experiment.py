@@ -59,7 +59,7 @@ def test_a_worker_and_its_unused_graphs_are_reported() -> None:
     (graph, *_) = RECORDING.graphs
     used = replace(graph, graph="used", nodes=5, replays=3, alive=True)
     unused = replace(used, graph="unused", replays=0, capture_ns=2_000_000)
-    evicted = replace(used, graph="evicted", released=True)
+    evicted = replace(used, graph="evicted", eviction=True)
     process = ProcessOrigin("Scheduler", StartMethod.SPAWN, 7, 6, "recorded")
     recording = replace(RECORDING, graphs=(used, unused, evicted), process=process)
     worker, never, released = list_recording_notes(recording)

@@ -94,7 +94,7 @@ class MemberReport(Struct, frozen=True):
     """Bytes by which the captures grew the pool; None if not recorded."""
     executable_bytes: int | None
     """Estimated device memory of executables outside the allocator; None if nodes are unknown."""
-    is_released: bool = False
+    is_eviction: bool = False
     """True if the program released its graphs before its end and kept others."""
 
     @property
@@ -181,7 +181,7 @@ class FamilyReport(Struct, frozen=True):
     @property
     def kept_members(self) -> tuple[MemberReport, ...]:
         """Members whose graphs the program kept; all if it released them all."""
-        kept = tuple(member for member in self.members if not member.is_released)
+        kept = tuple(member for member in self.members if not member.is_eviction)
         return kept or self.members
 
     @property
@@ -236,7 +236,7 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
         recorded=recorded,
         uses=uses,
         node_bytes=_estimate_node_bytes(costs, recorded),
-        released=find_released_graphs(recording),
+        evictions=find_released_graphs(recording),
         has_counted_steps=loop.steps_seen > len(columns.kind),
     )
     families = [
@@ -261,7 +261,7 @@ class _GraphFacts(Struct, frozen=True):
     recorded: Mapping[str, RecordedGraph]
     uses: Mapping[str, int]
     node_bytes: NodeBytes
-    released: frozenset[str]
+    evictions: frozenset[str]
     has_counted_steps: bool
     """True if some steps were counted but not recorded."""
 
@@ -355,7 +355,7 @@ def _build_member(
         exclusive_bytes=_sum_known([cost.own_bytes for cost in costs]),
         pool_added_bytes=_sum_known([cost.pool_added_bytes for cost in costs]),
         executable_bytes=None if nodes is None else round(nodes * graphs.node_bytes.bytes),
-        is_released=graphs.released.issuperset(ids),
+        is_eviction=graphs.evictions.issuperset(ids),
     )
 
 

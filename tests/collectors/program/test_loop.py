@@ -605,11 +605,11 @@ def test_graphs_that_a_cache_evicts_are_marked(tmp_path: Path) -> None:
     done = run(tmp_path, CAPTURE + flat(program), "--steps", "0")
     assert done.returncode == 0, done.stderr
     _, recording = seen(tmp_path)
-    assert [graph.released for graph in recording.graphs] == [True, True, False, False]
+    assert [graph.eviction for graph in recording.graphs] == [True, True, False, False]
     report = build_loop_report(load_run(tmp_path / "out" / "recorded", traces=False))
     assert isinstance(report, LoopReport)
     (family,) = report.families
-    assert [member.is_released for member in family.members].count(True) == 2
+    assert [member.is_eviction for member in family.members].count(True) == 2
     assert len(family.kept_members) == 2
 
 
