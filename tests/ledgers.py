@@ -15,6 +15,7 @@ from graphviz_dash.model.ledger import (
     ReservedPool,
     SampleKind,
     SpanKind,
+    TensorGroup,
 )
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner
 
@@ -84,13 +85,20 @@ SPANS = (
 
 STATE = AllocatorState(
     sample=2,
-    pools=(ReservedPool(DEFAULT_POOL, 4, 320 * MIB),),
+    pools=(
+        ReservedPool(DEFAULT_POOL, 0, 4, 288 * MIB, 8 * MIB, 240 * MIB),
+        ReservedPool(DEFAULT_POOL, 1, 1, 32 * MIB, 0, 32 * MIB),
+    ),
     blocks=(
         AllocatorBlocks(DEFAULT_POOL, 0, Owner.WEIGHTS, 20, 200 * MIB),
         AllocatorBlocks(DEFAULT_POOL, 0, Owner.TENSORS, 4, 48 * MIB),
         AllocatorBlocks(DEFAULT_POOL, 1, Owner.UNOWNED, 1, 32 * MIB),
     ),
     layers=(LayerGroup("Layer", 8, 160 * MIB),),
+    tensors=(
+        TensorGroup(Owner.WEIGHTS, (1024, 1024), 2, 20, 200 * MIB),
+        TensorGroup(Owner.TENSORS, (2, 16, 512, 64), 2, 4, 48 * MIB),
+    ),
 )
 
 
@@ -108,7 +116,8 @@ def make_ledger(**changes: Any) -> Ledger:
         "samples": SAMPLES,
         "spans": SPANS,
         "graphs": tuple(
-            GraphStart(graph, POOL, 3_602 * MS if graph == "graph-0" else None) for graph in GRAPHS
+            GraphStart(graph, POOL, 0, 3_602 * MS if graph == "graph-0" else None)
+            for graph in GRAPHS
         ),
         "states": (STATE,),
         "startup_end_ns": 3_602 * MS,

@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.ledger.report import list_ledger_reports
 from graphviz_dash.cli.loading import open_experiment
 from graphviz_dash.cli.text.output import print_json
+from graphviz_dash.features.ledger.text import print_ledgers
 from graphviz_dash.features.memory.comparison import compare_memory
 from graphviz_dash.features.memory.document import build_memory_document
 from graphviz_dash.features.memory.text import print_memory
@@ -30,9 +32,16 @@ from graphviz_dash.features.memory.text import print_memory
     help="Number of graphs to list per run, largest first; 0 for none.",
 )
 @click.option(
+    "--ledger",
+    is_flag=True,
+    help="Show device memory and start-up time by cause, each graph, and possible savings.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
 )
-def memory_command(experiment: Path, baseline: str | None, count: int, as_json: bool) -> None:
+def memory_command(
+    experiment: Path, baseline: str | None, count: int, ledger: bool, as_json: bool
+) -> None:
     """Show the memory cost of CUDA graphs in the runs of EXPERIMENT.
 
     Prints the device memory of each run in parts that add up, the difference to the baseline, and
@@ -40,7 +49,10 @@ def memory_command(experiment: Path, baseline: str | None, count: int, as_json: 
     """
     loaded = open_experiment(experiment)
     result = compare_memory(compare_runs(loaded, baseline))
+    reports = list_ledger_reports(loaded.runs)
     if as_json:
-        print_json("memory", build_memory_document(loaded, result, count))
+        print_json("memory", build_memory_document(loaded, result, reports, count))
+    elif ledger:
+        print_ledgers(reports, count)
     else:
         print_memory(result, count)
