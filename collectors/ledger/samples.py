@@ -144,10 +144,13 @@ class _Content:
         first, second = segment.get("segment_pool_id", DEFAULT_POOL)
         pool = int(first), int(second)
         stream = self._streams.setdefault(int(segment.get("stream", 0)), len(self._streams))
-        pool_sums = self.pools.setdefault((pool, stream), [0, 0, 0, 0])
+        pool_sums = self.pools.setdefault((pool, stream), [0, 0, 0, 0, 0])
         pool_sums[0] += 1
         pool_sums[1] += int(segment["total_size"])
         address = segment["address"]
+        last = segment["blocks"][-1]
+        if segment.get("segment_type") == "large" and not last["state"].startswith("active"):
+            pool_sums[4] += int(last["size"])
         for block in segment["blocks"]:
             size = int(block["size"])
             if block["state"].startswith("active"):

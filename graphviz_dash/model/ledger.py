@@ -149,6 +149,8 @@ class ReservedPool(Struct, frozen=True, forbid_unknown_fields=True, array_like=T
     """Live allocations of at most 1 MiB, in bytes."""
     large_bytes: Count
     """Larger live allocations, in bytes."""
+    tail_bytes: Count
+    """Free memory at the ends of segments of larger allocations, in bytes."""
 
 
 class TensorGroup(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from graphviz_dash.analysis.ledger.graphs import GraphLedger
-from graphviz_dash.analysis.ledger.memory import OUTSIDE_PARTS, LedgerPart, MemoryLedger
-from graphviz_dash.analysis.ledger.startup import StartupLedger, TimePart
+from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
+from graphviz_dash.analysis.ledger.startup import StartupLedger
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.ledger import SpanKind
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner
@@ -30,16 +30,19 @@ LAZY_OUTSIDE_BYTES: Final = 790 << 20
 
 Source: evaluation/reports/2026-11-26-ledger.md, 767 to 853 MiB in six programs on an H100."""
 
-LAZY_CONTEXT_NS: Final = 340_000_000
-"""Initialization of CUDA with lazy loading, from the same report."""
+EAGER_NS_PER_BYTE: Final = 5.63
+"""Time to load kernels eagerly, per byte of device memory that lazy loading saves, from the same
+report."""
 
 SWITCH_NS_PER_NODE: Final = 1_190
 """Update of an executable to another graph, per node, from the same report."""
 
+_COLLECTION_GAP_NS: Final = 50_000_000
+"""Maximum time between a collection and the capture that it prepares."""
+
 _MIB: Final = 1 << 20
 _LARGE_STEP: Final = 20 * _MIB
-_SMALL_STEP: Final = 2 * _MIB
-"""Growth of expandable segments (kLargeBuffer and kSmallBuffer of CUDACachingAllocator)."""
+"""Growth of expandable segments (kLargeBuffer of CUDACachingAllocator)."""
 
 
 class SavingAction(StrEnum):
@@ -98,7 +101,7 @@ def find_savings(
         *_find_order(ledger, graphs),
         *_find_shared(run, graphs),
         *_find_collections(ledger),
-        *_find_loading(ledger, memory, startup),
+        *_find_loading(ledger, memory),
         *_find_fragmentation(ledger),
         *_find_late_kernels(graphs),
     ]
@@ -269,37 +272,32 @@ def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
 
 
 def _find_collections(ledger: Ledger) -> Iterator[Saving]:
-    """Collections between the first and the last capture; one remains."""
+    """Collections from the last one before the captures to the last capture; one remains."""
     captures = [span for span in ledger.spans if span.kind is SpanKind.CAPTURE]
     if not captures:
         return
     end = max(span.end_ns for span in captures)
     runs = [span for span in ledger.spans if span.kind is SpanKind.GC and span.end_ns <= end]
     first = min(span.begin_ns for span in captures)
-    before = [span.begin_ns for span in runs if span.name == "before a capture"]
-    begin = min([first, *before])
-    # A collection by the program right before its first capture is repeated before the others.
+    # A program that collects before each capture also does so before the first one.
+    begin = first - _COLLECTION_GAP_NS
     times = [span.end_ns - span.begin_ns for span in runs if span.end_ns >= begin]
     if times:
         yield Saving(SavingAction.FREEZE, 0, sum(times) - max(times), SavingBasis.MEASURED)
 
 
-def _find_loading(ledger: Ledger, memory: MemoryLedger, startup: StartupLedger) -> Iterator[Saving]:
+def _find_loading(ledger: Ledger, memory: MemoryLedger) -> Iterator[Saving]:
     if ledger.module_loading != "eager":
         return
     parts = memory.end_of_startup.parts
     outside = sum(parts.get(part, 0) for part in (LedgerPart.CONTEXT, LedgerPart.KERNELS))
-    time = startup.parts.get(TimePart.CONTEXT, 0) - LAZY_CONTEXT_NS
-    yield Saving(
-        SavingAction.LAZY_LOADING,
-        outside - LAZY_OUTSIDE_BYTES,
-        max(time, 0),
-        SavingBasis.PREDICTED,
-    )
+    size = outside - LAZY_OUTSIDE_BYTES
+    time = round(max(size, 0) * EAGER_NS_PER_BYTE)
+    yield Saving(SavingAction.LAZY_LOADING, size, time, SavingBasis.PREDICTED)
 
 
 def _find_fragmentation(ledger: Ledger) -> Iterator[Saving]:
-    """Expandable segments reserve live allocations only, in large steps for each stream."""
+    """Expandable segments have no free ends, but one large step for each stream."""
     if any("expandable_segments:True" in value for value in ledger.settings.values()):
         return
     if not ledger.states:
@@ -309,8 +307,7 @@ def _find_fragmentation(ledger: Ledger) -> Iterator[Saving]:
     for pool in state.pools:
         if pool.pool == DEFAULT_POOL:
             before += pool.bytes
-            after += -(-pool.large_bytes // _LARGE_STEP) * _LARGE_STEP
-            after += -(-pool.small_bytes // _SMALL_STEP) * _SMALL_STEP
+            after += -(-(pool.bytes - pool.tail_bytes) // _LARGE_STEP) * _LARGE_STEP
     yield Saving(SavingAction.EXPANDABLE, before - after, 0, SavingBasis.PREDICTED)
 
 
@@ -330,8 +327,3 @@ def _find_late_kernels(graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
             time += max(graph.capture_ns - sorted(others)[len(others) // 2], 0)
     names = tuple(graph.graph for graph in late)
     yield Saving(SavingAction.WARM_UP_FIRST, 0, time, SavingBasis.PREDICTED, names)
-
-
-def sum_outside(memory: MemoryLedger) -> int:
-    """Return the memory outside the allocator at the end of the start-up."""
-    return sum(memory.end_of_startup.parts.get(part, 0) for part in OUTSIDE_PARTS)
