@@ -20,8 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from graphviz_dash.analysis.ledger.fit import FitChange, predict_fit
-from graphviz_dash.analysis.ledger.report import build_ledger_report
+from graphviz_dash.analysis.ledger.fit import FitChange
+from graphviz_dash.analysis.ledger.report import build_ledger_report, predict_report
 from graphviz_dash.analysis.ledger.savings import SavingAction
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.run import Run
@@ -217,7 +217,7 @@ def predict(runner: Runner) -> dict[str, Any]:
     report = build_ledger_report(run) if run is not None else None
     if run is not None and report is not None and report.memory is not None:
         for name, (change, _) in FITS.items():
-            found = predict_fit(run, report.memory, report.startup, report.graphs, change)
+            found = predict_report(run, report, change)
             if found is not None:
                 predictions["fit"][name] = [found.used, found.error, found.startup_ns]
     return predictions

@@ -44,6 +44,8 @@ class FitChange(Struct, frozen=True):
     """Recorded and new number of layers."""
     dimensions: tuple[tuple[int, int], ...] = ()
     """Recorded and new size of dimensions of tensors, such as a batch size or a length."""
+    device_bytes: int | None = None
+    """Memory of the device to fit into. None for the recorded device."""
 
 
 class FitPrediction(Struct, frozen=True):
@@ -117,7 +119,7 @@ def predict_fit(
     return FitPrediction(
         parts={part: parts[part] for part in LedgerPart if parts.get(part)},
         error=error,
-        total=memory.total,
+        total=memory.total if change.device_bytes is None else change.device_bytes,
         startup_ns=time,
         startup_error_ns=time_error,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from graphviz_dash.analysis.ledger.fit import FitChange, FitPrediction, predict_fit
 from graphviz_dash.analysis.ledger.graphs import GraphLedger, build_graph_ledgers
 from graphviz_dash.analysis.ledger.memory import MemoryLedger, MemoryMoment, build_memory_ledger
 from graphviz_dash.analysis.ledger.savings import Saving, find_savings
@@ -72,6 +73,13 @@ def build_ledger_report(run: Run) -> LedgerReport | None:
         graphs=graphs,
         savings=find_savings(run, memory, startup, graphs),
     )
+
+
+def predict_report(run: Run, report: LedgerReport, change: FitChange) -> FitPrediction | None:
+    """Predict another configuration of ``run``; None without samples or allocator content."""
+    if report.memory is None:
+        return None
+    return predict_fit(run, report.memory, report.startup, report.graphs, change)
 
 
 def list_ledger_reports(runs: Iterable[Run]) -> tuple[LedgerReport, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphviz_dash.analysis.ledger.fit import FitPrediction
 from graphviz_dash.analysis.ledger.report import LedgerReport
 from graphviz_dash.exports.documents.values import (
     Bytes,
@@ -12,6 +13,7 @@ from graphviz_dash.exports.documents.values import (
     build,
 )
 from graphviz_dash.features.ledger.narrative import (
+    describe_fit,
     describe_memory,
     describe_saving,
     describe_startup,
@@ -81,8 +83,22 @@ class SavingDocument(Document, frozen=True):
     sentence: Sentence
 
 
+class FitDocument(Document, frozen=True):
+    """Predicted memory and start-up of another configuration. ``error`` and ``startup_error_ns``
+    are half the width of the interval; ``excess`` is negative if it fits."""
+
+    used: Bytes
+    error: Bytes
+    total: Bytes | None
+    excess: Bytes | None
+    parts: dict[str, Bytes]
+    startup_ns: WholeNs
+    startup_error_ns: WholeNs
+    sentence: Sentence
+
+
 class LedgerDocument(Document, frozen=True):
-    """Ledger of one run."""
+    """Ledger of one run. ``fit`` is null without ``--fit``."""
 
     run: str
     device_total: Bytes | None
@@ -92,10 +108,13 @@ class LedgerDocument(Document, frozen=True):
     total_graphs: Count
     startup: StartupDocument
     savings: list[SavingDocument]
+    fit: FitDocument | None
     sentence: Sentence | None
 
 
-def build_ledger_document(report: LedgerReport, count: int) -> LedgerDocument:
+def build_ledger_document(
+    report: LedgerReport, count: int, fit: FitPrediction | None = None
+) -> LedgerDocument:
     """Build the document; ``count`` limits graphs and growths."""
     memory = report.memory
     return build(
@@ -114,5 +133,6 @@ def build_ledger_document(report: LedgerReport, count: int) -> LedgerDocument:
             build(SavingDocument, saving, sentence=describe_saving(saving))
             for saving in report.savings
         ],
+        fit=None if fit is None else build(FitDocument, fit, sentence=describe_fit(fit)),
         sentence=None if memory is None else describe_memory(memory),
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from graphviz_dash.analysis.ledger.fit import FitPrediction
 from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
 from graphviz_dash.analysis.ledger.report import LedgerReport
@@ -20,6 +21,7 @@ from graphviz_dash.cli.text.output import (
 )
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ledger.narrative import (
+    describe_fit,
     describe_memory,
     describe_saving,
     describe_startup,
@@ -30,12 +32,14 @@ from graphviz_dash.units import format_bytes, format_ns, format_percent, format_
 _MIN_GROWTH = 1 << 20
 
 
-def print_ledgers(reports: Sequence[LedgerReport], count: int) -> None:
-    """Print the ledgers of all runs."""
+def print_ledgers(reports: Sequence[tuple[LedgerReport, FitPrediction | None]], count: int) -> None:
+    """Print the ledgers of all runs, each with its prediction for another configuration."""
     if not reports:
         click.echo("No ledger: record the experiment again with this version of graphviz-dash.")
-    for report in reports:
+    for report, fit in reports:
         print_ledger(report, count)
+        if fit is not None:
+            _print_fit(report, fit)
 
 
 def print_ledger(report: LedgerReport, count: int) -> None:
@@ -133,6 +137,23 @@ def _print_startup(startup: StartupLedger) -> None:
     table.add_row(
         build_cell("wall clock", "bold"), build_cell(format_ns(startup.total_ns), "bold"), ""
     )
+    print_table(table)
+
+
+def _print_fit(report: LedgerReport, fit: FitPrediction) -> None:
+    print_heading("Other configuration")
+    click.echo(describe_fit(fit))
+    click.echo()
+    recorded = report.memory.end_of_startup.parts if report.memory is not None else {}
+    table = create_table("", "recorded", "predicted", right=[1, 2])
+    for part in LedgerPart:
+        before, after = recorded.get(part, 0), fit.parts.get(part, 0)
+        if before or after:
+            table.add_row(
+                build_cell(part.value),
+                build_cell(format_bytes(before)),
+                build_cell(format_bytes(after)),
+            )
     print_table(table)
 
 

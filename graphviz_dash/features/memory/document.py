@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import field
 
+from graphviz_dash.analysis.ledger.fit import FitPrediction
 from graphviz_dash.analysis.ledger.report import LedgerReport
 from graphviz_dash.analysis.memory.report import MemoryReport
 from graphviz_dash.exports.documents.figures import ExperimentDocument
@@ -98,7 +99,7 @@ class MemoryDocument(Document, frozen=True):
 def build_memory_document(
     experiment: Experiment,
     result: MemoryComparison,
-    ledgers: Sequence[LedgerReport],
+    ledgers: Sequence[tuple[LedgerReport, FitPrediction | None]],
     count: int,
 ) -> MemoryDocument:
     """Build the memory document; ``count`` limits the graphs per run."""
@@ -106,7 +107,7 @@ def build_memory_document(
         experiment=ExperimentDocument(name=experiment.name, path=display_path(experiment.path)),
         sentence=describe_memory_cost(result),
         runs=[_build_run(result, report, count) for report in result.reports],
-        ledgers=[build_ledger_document(report, count) for report in ledgers],
+        ledgers=[build_ledger_document(report, count, fit) for report, fit in ledgers],
         unavailable={name: missing.reason for name, missing in result.missing.items()},
     )
 

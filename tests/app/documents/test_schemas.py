@@ -114,7 +114,10 @@ def test_documents_of_the_samples_are_valid(sample: str) -> None:
         "launch": [build_launch_document({}, None, {sample: experiment}, {}, None, ())],
         "memory": [
             build_memory_document(
-                experiment, compare_memory(result), list_ledger_reports(experiment.runs), 10
+                experiment,
+                compare_memory(result),
+                [(report, None) for report in list_ledger_reports(experiment.runs)],
+                10,
             )
         ],
         "show": [shown_document(run) for run in result.runs],
