@@ -56,13 +56,13 @@ def find_owners(objects: TrackedObjects) -> dict[int, Owner]:
 
 def find_owned_tensors(objects: TrackedObjects) -> dict[int, tuple[Owner, torch.Tensor]]:
     """Return the owner of the allocation at each address, and its largest tensor."""
-    owned: dict[int, tuple[Owner, torch.Tensor]] = {}
+    entries: dict[int, tuple[Owner, torch.Tensor]] = {}
     for owner, tensor in _iter_owned_tensors(objects):
         address = tensor.untyped_storage().data_ptr()
-        entry = owned.setdefault(address, (owner, tensor))
+        entry = entries.setdefault(address, (owner, tensor))
         if entry[0] is owner and tensor.numel() > entry[1].numel():
-            owned[address] = owner, tensor
-    return owned
+            entries[address] = owner, tensor
+    return entries
 
 
 def _iter_owned_tensors(objects: TrackedObjects) -> Iterator[tuple[Owner, torch.Tensor]]:

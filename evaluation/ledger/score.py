@@ -28,14 +28,14 @@ from graphviz_dash.model.run import Run
 
 SERVER: Final = Path(__file__).with_name("server.py")
 MIB: Final = 1 << 20
-AHEAD: Final = 6
+PROCESS_LIMIT: Final = 6
 """Number of processes that import torch while one uses the GPU."""
 
 SIZES: Final = "96,64,48,32,24,16,12,8,4,2,1"
 LARGER_SIZES: Final = "192,96,48,24,12,6,3,1"
 BASE: Final = ("--width", "1536", "--layers", "16", "--length", "512")
-MANY: Final = ("--width", "512", "--layers", "24", "--length", "128")
-MANY_SIZES: Final = ",".join(str(size) for size in range(32, 0, -1))
+SMALL_MODEL: Final = ("--width", "512", "--layers", "24", "--length", "128")
+ALL_SIZES: Final = ",".join(str(size) for size in range(32, 0, -1))
 HEAP: Final = ("--objects", "2000000", "--collect")
 EAGER: Final = {"CUDA_MODULE_LOADING": "EAGER"}
 EXPANDABLE: Final = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
@@ -49,7 +49,7 @@ WASTEFUL: Final[dict[str, Settings]] = {
     "streams": ((*BASE, "--sizes", SIZES, "--streams", "each"), {}),
     "sides": ((*BASE, "--sizes", SIZES, "--side", "each"), {}),
     "unused": ((*BASE, "--sizes", SIZES, "--side", "each", "--used", "96,24,4"), {}),
-    "many": ((*MANY, "--sizes", MANY_SIZES), {}),
+    "many": ((*SMALL_MODEL, "--sizes", ALL_SIZES), {}),
     "heap": ((*BASE, "--sizes", SIZES, *HEAP), {}),
     "fragmented": ((*BASE, "--sizes", SIZES, "--fragment", "120"), {}),
     "eager": ((*BASE, "--sizes", SIZES), EAGER),
@@ -58,7 +58,7 @@ WASTEFUL: Final[dict[str, Settings]] = {
 
 FRUGAL: Final[dict[str, Settings]] = {
     "used": ((*BASE, "--sizes", "96,24,4", "--side", "each"), {}),
-    "shared": ((*MANY, "--sizes", MANY_SIZES, "--share"), {}),
+    "shared": ((*SMALL_MODEL, "--sizes", ALL_SIZES, "--share"), {}),
     "frozen": ((*BASE, "--sizes", SIZES, *HEAP, "--freeze"), {}),
     "expandable": ((*BASE, "--sizes", SIZES, "--fragment", "120"), EXPANDABLE),
 }
@@ -131,8 +131,8 @@ class Runner:
 
     def run(self, jobs: Sequence[tuple[str, Settings, bool]]) -> None:
         """Run ``jobs``: name, settings, and True to record. Names may repeat."""
-        with self._start(jobs) as started:
-            for name, gate, process in started:
+        with self._start(jobs) as processes:
+            for name, gate, process in processes:
                 if self.remaining_s < 6:
                     process.kill()
                     continue
@@ -158,10 +158,10 @@ class Runner:
             waiting = list(enumerate(jobs))
 
             def launch() -> None:
-                number, (name, (arguments, environment), is_recorded) = waiting.pop(0)
+                number, (name, (arguments, environment), record_program) = waiting.pop(0)
                 gate = Path(folder) / str(number)
                 command = [sys.executable, str(SERVER), *arguments, "--gate", str(gate)]
-                if is_recorded:
+                if record_program:
                     self._recordings += 1
                     target = self.output / f"{name}-{self._recordings:02}"
                     record = [sys.executable, "-m", "collectors", "-o", str(target)]
@@ -177,7 +177,7 @@ class Runner:
 
             def iterate() -> Iterator[tuple[str, Path, subprocess.Popen[str]]]:
                 while waiting or running:
-                    while waiting and len(running) < AHEAD:
+                    while waiting and len(running) < PROCESS_LIMIT:
                         launch()
                     yield running.pop(0)
 
@@ -217,9 +217,13 @@ def predict(runner: Runner) -> dict[str, Any]:
     report = build_ledger_report(run) if run is not None else None
     if run is not None and report is not None and report.memory is not None:
         for name, (change, _) in FITS.items():
-            found = predict_report(run, report, change)
-            if found is not None:
-                predictions["fit"][name] = [found.used, found.error, found.startup_ns]
+            prediction = predict_report(run, report, change)
+            if prediction is not None:
+                predictions["fit"][name] = [
+                    prediction.used,
+                    prediction.error,
+                    prediction.startup_ns,
+                ]
     return predictions
 
 
@@ -249,13 +253,15 @@ def print_advice(runner: Runner, predictions: Mapping[str, Any]) -> None:
     print("\nadvice: case, bytes predicted, measured, error; seconds predicted, measured")
     for name, better, action in ADVICE:
         before, after = runner.measure(name), runner.measure(better)
-        found = predictions["advice"].get(name)
+        prediction = predictions["advice"].get(name)
         if before is None or after is None:
             print(f"  {action.value}: not measured")
             continue
         size, seconds = before[0] - after[0], before[1] - after[1]
         text = (
-            "no advice" if found is None else f"{found[0] / MIB:8.1f} MiB, {found[1] / 1e9:6.3f} s"
+            "no advice"
+            if prediction is None
+            else f"{prediction[0] / MIB:8.1f} MiB, {prediction[1] / 1e9:6.3f} s"
         )
         print(
             f"  {action.value:50s} predicted {text} | "
@@ -267,15 +273,15 @@ def print_fits(runner: Runner, predictions: Mapping[str, Any]) -> None:
     """Compare predicted and measured memory of other configurations."""
     print("\nfit: configuration, used predicted ± interval, measured, error")
     for name in FITS:
-        measured, found = runner.measure(name), predictions["fit"].get(name)
-        if measured is None or found is None:
+        measurement, prediction = runner.measure(name), predictions["fit"].get(name)
+        if measurement is None or prediction is None:
             print(f"  {name}: not measured")
             continue
-        error = found[0] / measured[0] - 1
+        error = prediction[0] / measurement[0] - 1
         print(
-            f"  {name:30s} predicted {found[0] / MIB:9.1f} ± {found[1] / MIB:6.1f} MiB | measured "
-            f"{measured[0] / MIB:9.1f} MiB, error {error:+.2%} | start-up from recording "
-            f"{found[2] / 1e9:.2f} s"
+            f"  {name:30s} predicted {prediction[0] / MIB:9.1f} ± {prediction[1] / MIB:6.1f} MiB | "
+            f"measured {measurement[0] / MIB:9.1f} MiB, error {error:+.2%} | start-up from recording "
+            f"{prediction[2] / 1e9:.2f} s"
         )
 
 
@@ -291,9 +297,9 @@ def main(output: Path, limit_s: float) -> None:
     print_advice(runner, predictions)
     runner.run([(name, (arguments, {}), False) for name, (_, arguments) in FITS.items()])
     print_fits(runner, predictions)
-    again = ("base", "unused", "heap", "eager")
+    repetitions = ("base", "unused", "heap", "eager")
     runner.run(
-        [(name, WASTEFUL[name], True) for name in again]
+        [(name, WASTEFUL[name], True) for name in repetitions]
         + [(name, FRUGAL[name], True) for name in ("used", "frozen")]
     )
     print("\nwith the second runs:")

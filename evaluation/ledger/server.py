@@ -87,7 +87,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--freeze", action="store_true", help="freeze the collector's objects")
     parser.add_argument("--side", choices=("one", "each"), default="one", help="warm-up streams")
     parser.add_argument("--fragment", type=int, default=0, help="tensors of 9 MiB, half freed")
-    parser.add_argument("--used", default="", help="sizes that are replayed")
+    parser.add_argument("--used", default="", help="sizes that are replay_sizes")
     parser.add_argument("--gate", default="", help="wait for this file before using the GPU")
     parser.add_argument("--share", action="store_true", help="one executable for all sizes")
     parser.add_argument("--replays", type=int, default=40)
@@ -204,14 +204,14 @@ def main() -> None:
     server.note("built")
     server.start()
     server.note("captured")
-    replayed = [int(size) for size in options.used.split(",")] if options.used else server.sizes
+    replay_sizes = [int(size) for size in options.used.split(",")] if options.used else server.sizes
     if options.share:
         server.share()
     else:
-        server.graphs[replayed[0]][0].replay()
+        server.graphs[replay_sizes[0]][0].replay()
     server.note("first replay")
     for number in range(0 if options.share else options.replays):
-        server.graphs[replayed[number % len(replayed)]][0].replay()
+        server.graphs[replay_sizes[number % len(replay_sizes)]][0].replay()
     server.note("end")
     facts: dict[str, Any] = {
         "options": vars(options),

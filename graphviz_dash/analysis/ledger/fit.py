@@ -88,7 +88,7 @@ def predict_fit(
     layer_factor = change.layers[1] / change.layers[0] if change.layers else 1.0
     count_factor = _compute_count_factor(change, sizes, graphs)
     parts = dict(memory.end_of_startup.parts)
-    recorded = dict(parts)
+    before = dict(parts)
     tensors = _predict_tensors(ledger.states[0], change)
     for part in (
         LedgerPart.WEIGHTS,
@@ -101,18 +101,19 @@ def predict_fit(
     side = sum_side_streams(ledger)
     if len(side) > 1:
         # One warm-up stream for each size.
-        grown = round(sum(side.values()) * (count_factor - 1))
-        parts[LedgerPart.FREE] = max(parts.get(LedgerPart.FREE, 0) + grown, 0)
+        workspaces = parts.get(LedgerPart.WORKSPACES, 0)
+        extra = round(sum(side.values()) * (count_factor - 1))
+        parts[LedgerPart.WORKSPACES] = max(workspaces + extra, 0)
     parts[LedgerPart.POOLS] = _predict_pools(ledger, change, sizes, parts)
     nodes = sum(graph.nodes or 0 for graph in graphs)
     if nodes and (layer_factor != 1 or count_factor != 1):
         growth = nodes * (layer_factor * count_factor - 1) * NODE_BYTES
-        before = parts.get(LedgerPart.EXECUTABLES, 0)
-        parts[LedgerPart.EXECUTABLES] = max(before + round(growth / _CHUNK) * _CHUNK, 0)
-    changed = sum(abs(parts.get(part, 0) - recorded.get(part, 0)) for part in LedgerPart)
+        current = parts.get(LedgerPart.EXECUTABLES, 0)
+        parts[LedgerPart.EXECUTABLES] = max(current + round(growth / _CHUNK) * _CHUNK, 0)
+    difference = sum(abs(parts.get(part, 0) - before.get(part, 0)) for part in LedgerPart)
     error = round(
         _KERNELS * parts.get(LedgerPart.KERNELS, 0)
-        + 0.02 * changed
+        + 0.02 * difference
         + (_SEGMENT if change.sizes or change.dimensions else _CHUNK)
     )
     time, time_error = _predict_startup(startup, graphs, layer_factor, count_factor)
@@ -141,8 +142,8 @@ def _compute_count_factor(
 ) -> float:
     if not change.sizes or not graphs:
         return 1.0
-    recorded = len(set(sizes.values())) or len(graphs)
-    return len(set(change.sizes)) / recorded
+    count = len(set(sizes.values())) or len(graphs)
+    return len(set(change.sizes)) / count
 
 
 def _predict_tensors(state: AllocatorState, change: FitChange) -> dict[LedgerPart, int]:
@@ -193,10 +194,10 @@ def _predict_pools(
         for block in (state.blocks if state is not None else ())
         if block.pool != DEFAULT_POOL and block.owner is Owner.UNOWNED and block.bytes >= _MIB
     )
-    scaled = max(pools - workspaces, 0) * factor
+    size = max(pools - workspaces, 0) * factor
     # Blocks below 10 MiB come in segments of 20 MiB.
-    unit = _SEGMENT if scaled < _SEGMENT else _CHUNK
-    return workspaces + ceil(scaled / unit) * unit
+    unit = _SEGMENT if size < _SEGMENT else _CHUNK
+    return workspaces + ceil(size / unit) * unit
 
 
 _PER_GRAPH: Final = (
@@ -223,7 +224,7 @@ def _predict_startup(
         captures = sum(startup.parts.get(part, 0) for part in _PER_GRAPH)
     capture_count = max(len(graphs) - 1, 1)
     new_count = max(len(graphs) * count_factor - 1, 0)
-    grown = captures / capture_count * new_count * layer_factor - captures
+    growth = captures / capture_count * new_count * layer_factor - captures
     model = startup.parts.get(TimePart.WEIGHTS, 0) * (layer_factor - 1)
-    total = round(startup.total_ns + grown + model)
-    return max(total, 0), round(0.05 * startup.total_ns + 0.25 * abs(grown + model))
+    total = round(startup.total_ns + growth + model)
+    return max(total, 0), round(0.05 * startup.total_ns + 0.25 * abs(growth + model))

@@ -58,7 +58,7 @@ class GraphLedger(Struct, frozen=True):
     first_launch_ns: int | None
     """Duration of the first launch."""
     total_ns: int | None
-    """Time from the end of the previous capture to the end of its own."""
+    """Time from the end of the previous capture to the end of this one."""
 
     @property
     def added_bytes(self) -> int | None:

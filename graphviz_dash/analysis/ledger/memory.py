@@ -135,15 +135,15 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
     state: AllocatorState | None = None
     # Libraries keep their workspaces, so those of the last state exist since the captures.
     workspaces = sum_owners(ledger.states[-1])[LedgerPart.WORKSPACES] if ledger.states else None
-    is_later = False
+    after_startup = False
     moments = []
     for number, sample in enumerate(ledger.samples):
         state = states.get(number, state)
         if sample.kind is SampleKind.STARTUP_END:
-            is_later = True
+            after_startup = True
         parts = outside.advance(sample)
         # Not +=, which drops negative counts.
-        parts.update(_split_allocator(sample, state, workspaces if is_later else None))
+        parts.update(_split_allocator(sample, state, workspaces if after_startup else None))
         moments.append(
             MemoryMoment(
                 time_ns=sample.time_ns,
@@ -168,7 +168,7 @@ def _split_allocator(
     sample: MemorySample, state: AllocatorState | None, workspaces: int | None
 ) -> Counter[LedgerPart]:
     """Split the reserved memory of ``sample`` with the owners of the last ``state``, and with
-    ``workspaces`` instead of its own if not None."""
+    ``workspaces`` instead of those in the state, if not None."""
     parts: Counter[LedgerPart] = Counter({LedgerPart.POOLS: sample.pool_bytes})
     left = sample.reserved_bytes - sample.pool_bytes
     if state is None:

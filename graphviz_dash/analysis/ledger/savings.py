@@ -63,9 +63,9 @@ class SavingAction(StrEnum):
 class SavingBasis(StrEnum):
     """Source of a saving's size."""
 
-    MEASURED = "measured"
+    MEASUREMENT = "measured"
     """The recording contains the bytes or the time that disappear."""
-    PREDICTED = "predicted"
+    PREDICTION = "predicted"
     """A model of the allocator or the driver."""
 
 
@@ -120,21 +120,23 @@ def sum_without(graphs: Sequence[GraphLedger], names: Iterable[str]) -> tuple[in
 
     The first graph is excluded: another one would load the same kernels in its place.
     """
-    chosen = set(names)
+    selection = set(names)
     size = time = 0
     for graph in graphs[1:]:
-        if graph.graph in chosen:
+        if graph.graph in selection:
             size += (graph.added_bytes or 0) + max(graph.warm_up_bytes or 0, 0)
             time += (graph.total_ns or 0) + (graph.first_launch_ns or 0)
     return size, time
 
 
 def _find_unused(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
-    recorded = run.recording.graphs if run.recording is not None else ()
-    unused = [graph.graph for graph in recorded if graph.nodes and not graph.replays]
-    if unused and len(unused) < len(graphs):
-        size, time = sum_without(graphs, unused)
-        yield Saving(SavingAction.UNUSED_GRAPHS, size, time, SavingBasis.MEASURED, tuple(unused))
+    captures = run.recording.graphs if run.recording is not None else ()
+    idle_graphs = [graph.graph for graph in captures if graph.nodes and not graph.replays]
+    if idle_graphs and len(idle_graphs) < len(graphs):
+        size, time = sum_without(graphs, idle_graphs)
+        yield Saving(
+            SavingAction.UNUSED_GRAPHS, size, time, SavingBasis.MEASUREMENT, tuple(idle_graphs)
+        )
 
 
 def find_last_state(ledger: Ledger) -> AllocatorState | None:
@@ -162,11 +164,11 @@ def _find_pools(ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Savin
     if len(sums) < 2 or len(_list_streams(ledger)) > 1:
         return
     state = find_last_state(ledger)
-    kept: dict[tuple[int, int], int] = defaultdict(int)
+    live: dict[tuple[int, int], int] = defaultdict(int)
     for pool in state.pools if state is not None else ():
-        kept[pool.pool] += pool.small_bytes + pool.large_bytes
-    smallest = max(*sums.values(), sum(kept[pool] for pool in sums))
-    yield Saving(SavingAction.ONE_POOL, sum(sums.values()) - smallest, 0, SavingBasis.PREDICTED)
+        live[pool.pool] += pool.small_bytes + pool.large_bytes
+    smallest = max(*sums.values(), sum(live[pool] for pool in sums))
+    yield Saving(SavingAction.ONE_POOL, sum(sums.values()) - smallest, 0, SavingBasis.PREDICTION)
 
 
 def _list_streams(ledger: Ledger) -> set[int]:
@@ -182,7 +184,7 @@ def _find_streams(ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Sav
             streams[graph.stream] += by_graph.get(graph.graph, 0)
     if len(streams) > 1:
         size = sum(streams.values()) - max(streams.values())
-        yield Saving(SavingAction.ONE_STREAM, size, 0, SavingBasis.PREDICTED)
+        yield Saving(SavingAction.ONE_STREAM, size, 0, SavingBasis.PREDICTION)
 
 
 def sum_side_streams(ledger: Ledger) -> dict[int, int]:
@@ -205,7 +207,7 @@ def _find_warm_up_streams(ledger: Ledger) -> Iterator[Saving]:
     sides = sum_side_streams(ledger)
     if len(sides) > 1:
         size = sum(sides.values()) - max(sides.values())
-        yield Saving(SavingAction.WARM_UP_STREAM, size, 0, SavingBasis.PREDICTED)
+        yield Saving(SavingAction.WARM_UP_STREAM, size, 0, SavingBasis.PREDICTION)
 
 
 def _find_order(ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
@@ -220,13 +222,13 @@ def _find_order(ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Savin
         if graph.pool is not None:
             pools[graph.pool].append(graph)
     for members in pools.values():
-        added = [max(graph.reserved_bytes or 0, 0) for graph in members]
-        if len(members) < 3 or not any(added[1:]):
+        sizes = [max(graph.reserved_bytes or 0, 0) for graph in members]
+        if len(members) < 3 or not any(sizes[1:]):
             continue
-        largest = max(range(1, len(members)), key=lambda number: added[number])
-        size = sum(added[1:largest])
+        largest = max(range(1, len(members)), key=lambda number: sizes[number])
+        size = sum(sizes[1:largest])
         names = tuple(graph.graph for graph in members)
-        yield Saving(SavingAction.ORDER, size, 0, SavingBasis.PREDICTED, names)
+        yield Saving(SavingAction.ORDER, size, 0, SavingBasis.PREDICTION, names)
 
 
 _NOT_UPDATABLE: Final = frozenset(
@@ -265,7 +267,7 @@ def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
             SavingAction.SHARE,
             size,
             time,
-            SavingBasis.PREDICTED,
+            SavingBasis.PREDICTION,
             tuple(names),
             nodes * SWITCH_NS_PER_NODE,
         )
@@ -283,7 +285,7 @@ def _find_collections(ledger: Ledger) -> Iterator[Saving]:
     begin = first - _COLLECTION_GAP_NS
     times = [span.end_ns - span.begin_ns for span in runs if span.end_ns >= begin]
     if times:
-        yield Saving(SavingAction.FREEZE, 0, sum(times) - max(times), SavingBasis.MEASURED)
+        yield Saving(SavingAction.FREEZE, 0, sum(times) - max(times), SavingBasis.MEASUREMENT)
 
 
 def _find_loading(ledger: Ledger, memory: MemoryLedger) -> Iterator[Saving]:
@@ -293,7 +295,7 @@ def _find_loading(ledger: Ledger, memory: MemoryLedger) -> Iterator[Saving]:
     outside = sum(parts.get(part, 0) for part in (LedgerPart.CONTEXT, LedgerPart.KERNELS))
     size = outside - LAZY_OUTSIDE_BYTES
     time = round(max(size, 0) * EAGER_NS_PER_BYTE)
-    yield Saving(SavingAction.LAZY_LOADING, size, time, SavingBasis.PREDICTED)
+    yield Saving(SavingAction.LAZY_LOADING, size, time, SavingBasis.PREDICTION)
 
 
 def _find_fragmentation(ledger: Ledger) -> Iterator[Saving]:
@@ -308,22 +310,22 @@ def _find_fragmentation(ledger: Ledger) -> Iterator[Saving]:
         if pool.pool == DEFAULT_POOL:
             before += pool.bytes
             after += -(-(pool.bytes - pool.tail_bytes) // _LARGE_STEP) * _LARGE_STEP
-    yield Saving(SavingAction.EXPANDABLE, before - after, 0, SavingBasis.PREDICTED)
+    yield Saving(SavingAction.EXPANDABLE, before - after, 0, SavingBasis.PREDICTION)
 
 
 def _find_late_kernels(graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     """Captures that loaded kernels last longer than others with as many nodes."""
-    late = [graph for graph in graphs if (graph.kernel_bytes or 0) >= MIN_BYTES]
-    if not late:
+    slow = [graph for graph in graphs if (graph.kernel_bytes or 0) >= MIN_BYTES]
+    if not slow:
         return
     time = 0
-    for graph in late:
+    for graph in slow:
         others = [
             other.capture_ns
             for other in graphs
-            if other.nodes == graph.nodes and other not in late and other.capture_ns is not None
+            if other.nodes == graph.nodes and other not in slow and other.capture_ns is not None
         ]
         if others and graph.capture_ns is not None:
             time += max(graph.capture_ns - sorted(others)[len(others) // 2], 0)
-    names = tuple(graph.graph for graph in late)
-    yield Saving(SavingAction.WARM_UP_FIRST, 0, time, SavingBasis.PREDICTED, names)
+    names = tuple(graph.graph for graph in slow)
+    yield Saving(SavingAction.WARM_UP_FIRST, 0, time, SavingBasis.PREDICTION, names)

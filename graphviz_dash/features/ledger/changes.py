@@ -12,7 +12,7 @@ from graphviz_dash.errors import InputError
 _PAIR: Final = re.compile(r"(\d{1,9}):(\d{1,9})", re.ASCII)
 _SIZES: Final = re.compile(r"\d{1,9}(?:,\d{1,9})*", re.ASCII)
 _DEVICE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*GiB", re.ASCII)
-_EXPECTED: Final = "layers=16:24, 512=1024, sizes=64,8,1 or device=80GiB"
+_EXAMPLES: Final = "layers=16:24, 512=1024, sizes=64,8,1 or device=80GiB"
 
 
 def parse_changes(texts: Iterable[str]) -> FitChange:
@@ -40,5 +40,5 @@ def parse_changes(texts: Iterable[str]) -> FitChange:
         elif _SIZES.fullmatch(name) and _SIZES.fullmatch(value) and "," not in name + value:
             dimensions[int(name)] = int(value)
         else:
-            raise InputError(f"--fit {text}", "an unknown change", _EXPECTED)
+            raise InputError(f"--fit {text}", "an unknown change", _EXAMPLES)
     return FitChange(sizes, layers, tuple(dimensions.items()), device)

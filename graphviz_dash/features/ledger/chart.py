@@ -20,13 +20,13 @@ _MAX_POINTS: Final = 400
 _MAX_BOXES: Final = 1_200
 """Maximum number of boxes on the chart of activities."""
 
-_HATCHED: Final = {LedgerPart.FREE: "\\", LedgerPart.REMAINDER: "/", LedgerPart.ALLOCATIONS: "."}
+_PATTERNS: Final = {LedgerPart.FREE: "\\", LedgerPart.REMAINDER: "/", LedgerPart.ALLOCATIONS: "."}
 """Hatching of parts without a known purpose."""
 
 
 def draw_memory_ledger(ledger: MemoryLedger, theme: Theme) -> go.Figure:
     """Draw the parts of the device memory over time, as stacked areas."""
-    moments = thin_moments(ledger.moments)
+    moments = select_moments(ledger.moments)
     peak = max(moment.used for moment in moments)
     size, unit = (1 << 30, "GiB") if peak >= 4 << 30 else (1 << 20, "MiB")
     times = [moment.time_ns / 1e9 for moment in moments]
@@ -44,7 +44,7 @@ def draw_memory_ledger(ledger: MemoryLedger, theme: Theme) -> go.Figure:
             stackgroup="memory",
             line={"width": 0.5, "color": colour, "shape": "hv"},
             fillcolor=colour,
-            fillpattern={"shape": _HATCHED.get(part, ""), "fgcolor": colour, "solidity": 0.25},
+            fillpattern={"shape": _PATTERNS.get(part, ""), "fgcolor": colour, "solidity": 0.25},
             hovertemplate=[
                 f"{part.value}<br>{format_bytes(value)}<extra></extra>" for value in values
             ],
@@ -55,7 +55,7 @@ def draw_memory_ledger(ledger: MemoryLedger, theme: Theme) -> go.Figure:
     return figure
 
 
-def thin_moments(moments: tuple[MemoryMoment, ...]) -> list[MemoryMoment]:
+def select_moments(moments: tuple[MemoryMoment, ...]) -> list[MemoryMoment]:
     """Select moments evenly, with the first, the last and the peak."""
     if len(moments) <= _MAX_POINTS:
         return list(moments)
@@ -74,18 +74,18 @@ def draw_startup(ledger: StartupLedger, theme: Theme) -> go.Figure | None:
     labels = {row: _name_row(row, number) for number, row in enumerate(rows)}
     figure = go.Figure()
     for part in dict.fromkeys(box.part for box in boxes):
-        own = [box for box in boxes if box.part is part]
+        group = [box for box in boxes if box.part is part]
         figure.add_bar(
             name=part.value,
-            y=[labels[box.thread, box.depth] for box in own],
-            x=[(box.end_ns - box.begin_ns) / 1e9 for box in own],
-            base=[box.begin_ns / 1e9 for box in own],
+            y=[labels[box.thread, box.depth] for box in group],
+            x=[(box.end_ns - box.begin_ns) / 1e9 for box in group],
+            base=[box.begin_ns / 1e9 for box in group],
             orientation="h",
             marker={"color": get_colour(STARTUP_SHADES[part], theme), "line": {"width": 0.4}},
             hovertemplate=[
                 f"{escape(box.name) or part.value}<br>{part.value}, "
                 f"{format_ns(box.end_ns - box.begin_ns)}<extra></extra>"
-                for box in own
+                for box in group
             ],
         )
     figure.update_layout(barmode="overlay", bargap=0.08, showlegend=True)

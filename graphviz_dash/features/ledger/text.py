@@ -144,10 +144,10 @@ def _print_fit(report: LedgerReport, fit: FitPrediction) -> None:
     print_heading("Other configuration")
     click.echo(describe_fit(fit))
     click.echo()
-    recorded = report.memory.end_of_startup.parts if report.memory is not None else {}
+    now = report.memory.end_of_startup.parts if report.memory is not None else {}
     table = create_table("", "recorded", "predicted", right=[1, 2])
     for part in LedgerPart:
-        before, after = recorded.get(part, 0), fit.parts.get(part, 0)
+        before, after = now.get(part, 0), fit.parts.get(part, 0)
         if before or after:
             table.add_row(
                 build_cell(part.value),

@@ -57,7 +57,7 @@ def with_graphs(**changes: Any) -> Ledger:
 
 def test_one_pool_needs_as_much_as_the_largest() -> None:
     saving = savings_of(with_graphs(pool=(0, 2)))[SavingAction.ONE_POOL]
-    assert (saving.bytes, saving.basis) == (20 * MIB, SavingBasis.PREDICTED)
+    assert (saving.bytes, saving.basis) == (20 * MIB, SavingBasis.PREDICTION)
     assert SavingAction.ONE_POOL not in savings_of(make_ledger())
 
 
@@ -117,7 +117,7 @@ def test_graphs_of_equal_topology_can_share_an_executable() -> None:
 
 def test_all_but_one_collection_can_be_saved() -> None:
     saving = savings_of(make_ledger())[SavingAction.FREEZE]
-    assert (saving.ns, saving.basis) == (40 * MS, SavingBasis.MEASURED)
+    assert (saving.ns, saving.basis) == (40 * MS, SavingBasis.MEASUREMENT)
     # One right before the first capture belongs to the captures, an earlier one does not.
     before = (
         span(SpanKind.GC, 2_900, 2_960, "generation 2"),
