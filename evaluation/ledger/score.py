@@ -280,7 +280,7 @@ def print_fits(runner: Runner, predictions: Mapping[str, Any]) -> None:
         error = prediction[0] / measurement[0] - 1
         print(
             f"  {name:30s} predicted {prediction[0] / MIB:9.1f} ± {prediction[1] / MIB:6.1f} MiB | "
-            f"measured {measurement[0] / MIB:9.1f} MiB, error {error:+.2%} | start-up from recording "
+            f"measured {measurement[0] / MIB:9.1f} MiB, error {error:+.2%} | start-up "
             f"{prediction[2] / 1e9:.2f} s"
         )
 
