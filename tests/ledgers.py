@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from graphviz_dash.bundle import parts
+from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.ledger import (
     AllocatorBlocks,
     AllocatorState,
@@ -18,6 +23,10 @@ from graphviz_dash.model.ledger import (
     TensorGroup,
 )
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner
+from graphviz_dash.model.recording import RecordedGraph, Recording
+from graphviz_dash.model.run import FORMAT_VERSION, ExecutionMode, WorkloadInfo
+from tests.experiments import captured_graph, manifest
+from tests.loops import layer_work
 
 MIB = 1 << 20
 MS = 1_000_000
@@ -124,3 +133,23 @@ def make_ledger(**changes: Any) -> Ledger:
         "recorder_ns": 3 * MS,
     }
     return Ledger(**facts | changes)
+
+
+def write_server(experiment: Path, name: str = "recorded", ledger: Ledger | None = None) -> Path:
+    """Write a run with this ledger, and its graphs of 100 nodes, into ``experiment``."""
+    info = WorkloadInfo("server.py", "server.py", None, 30, 0, 0)
+    recorded = tuple(
+        RecordedGraph(graph, ("server.py:8",), 100 * MS, 0, 100, replays, 0, False, True)
+        for graph, replays in zip(GRAPHS, (40, 3, 0), strict=True)
+    )
+    recording = Recording(
+        None, None, 30, 0, 0, (), None, 0, None, False, 0, recorded, exit_code=0, end_seen=True
+    )
+    with BundleWriter(experiment / name) as writer:
+        writer.add(parts.RECORDING, recording)
+        writer.add(parts.LEDGER, ledger or make_ledger())
+        for graph in GRAPHS:
+            writer.add_graph(captured_graph(layer_work(100, 4), graph))
+        described = manifest(ExecutionMode.RECORDED, info)
+        writer.commit(replace(described, version=FORMAT_VERSION))
+    return experiment / name
