@@ -71,7 +71,7 @@ audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned p
 	@$(IN_VENV) scripts/audit.py
 
 attack: $(VENV)/.dev python-matches ## Attack a dashboard of its own, on this machine alone, and print what came of it (minutes)
-	@$(IN_VENV) -m evaluation.attack
+	@$(IN_VENV) -m tests.attack
 
 format: $(VENV)/.dev ## Format the code and mend what the linter can mend
 	$(IN_VENV) -m ruff check --fix .

@@ -14,8 +14,8 @@ import resource
 import statistics
 import time
 
-from evaluation.attack.server import dashboard
-from evaluation.attack.visitor import Visitor
+from tests.attack.server import dashboard
+from tests.attack.visitor import Visitor
 
 SOFT_LIMIT = 256
 

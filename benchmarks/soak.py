@@ -35,8 +35,8 @@ import psutil
 from playwright.async_api import Browser, ConsoleMessage, Page, Response, async_playwright
 from playwright.async_api import Error as BrowserError
 
-from evaluation.attack.server import ROOT, Dashboard, dashboard
-from evaluation.attack.visitor import Visitor
+from tests.attack.server import ROOT, Dashboard, dashboard
+from tests.attack.visitor import Visitor
 from tests.chromium import system_chromium
 from tests.ingest.hostile import hostile_files
 

@@ -96,6 +96,7 @@ def make_server(
     method: KeyMethod | None = KeyMethod.LABEL,
     first_ns: int = 0,
     profiler: tuple[int, int] | None = None,
+    engine: str | None = None,
 ) -> Path:
     """A run of a server with a graph for each of ``sizes``, the largest captured first.
 
@@ -110,6 +111,7 @@ def make_server(
         first_ns: what the first replay of each graph, and the first eager step of each real size,
             take besides.
         profiler: how many of the last steps are profiled, and how long it takes to start.
+        engine: the engine that tells the steps.
     """
     ladder = sorted(sizes, reverse=True)
     asked = traffic(400, max(sizes)) if requests is None else tuple(requests)
@@ -160,7 +162,7 @@ def make_server(
         for place, size in enumerate(ladder)
     )
     clean = len(steps.rows) - (0 if profiler is None else profiler[0])
-    loop = ProgramLoop((family,), costs, steps.columns(), len(steps.rows), clean, ())
+    loop = ProgramLoop((family,), costs, steps.columns(), len(steps.rows), clean, (), engine)
     works = [layer_work(nodes, size) for size in ladder]
     return write_loop(experiment, name, loop, works, counts)
 

@@ -11,11 +11,11 @@ from typing import Any, cast
 
 import pytest
 
-from evaluation.attack import __main__ as command
-from evaluation.attack import doors
-from evaluation.attack.attacks import Attack, FellError, must
-from evaluation.attack.server import Dashboard
-from evaluation.attack.table import ATTACKS
+from tests.attack import __main__ as command
+from tests.attack import doors
+from tests.attack.attacks import Attack, FellError, must
+from tests.attack.server import Dashboard
+from tests.attack.table import ATTACKS
 
 ROOT = Path(__file__).parents[1]
 

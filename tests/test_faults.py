@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from evaluation.fuzz_readers import DOT, GRAPH, LOGS, SNAPSHOT, database
 from graphviz_dash.bundle.launch import read_launch, write_launch
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.features.perfetto.trace.chrome import export_chrome
@@ -38,6 +37,7 @@ from tests.faults import (
     failing_read,
     files_of_at_most,
 )
+from tests.fuzz.readers import DOT, GRAPH, LOGS, SNAPSHOT, database
 from tests.importers.fleets import fleet_of, rank
 from tests.ui.state.test_uploads import packed
 

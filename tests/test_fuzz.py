@@ -1,5 +1,5 @@
 """Each reader of foreign files takes damaged ones as a value or one clear error, some hundred of
-them for about a second each; ``evaluation/fuzz.py`` tries as many as you like."""
+them for about a second each; ``tests/fuzz`` tries as many as you like."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from evaluation.fuzz_readers import LONGEST, READERS, mutated, seeds
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.formats import debug_dot, graph_data
+from tests.fuzz.readers import LONGEST, READERS, mutated, seeds
 
 INPUTS = 200
 INPUTS_OF = {"kineto": 60}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import pytest
@@ -122,3 +124,13 @@ def test_public_names_are_documented(part: str) -> None:
             if not plain and not marks & {"override", "overload"} and not ast.get_docstring(node):
                 silent.append(f"{module}.{name}")
     assert silent == []
+
+
+def test_no_test_imports_programs_that_measure() -> None:
+    """Programs of evaluation and benchmarks may use the tests' builders, not the reverse."""
+    importers = [
+        path.name
+        for path in Path(__file__).parent.rglob("*.py")
+        if re.search(r"^\s*(?:from|import) (?:benchmarks|evaluation)\b", path.read_text(), re.M)
+    ]
+    assert importers == []

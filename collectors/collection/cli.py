@@ -16,14 +16,17 @@ from collectors.collection.progress import Event, format_event, is_failure
 from collectors.collection.ranks import RankContext, read_own_rank
 from collectors.collection.requirements import is_installed, require
 from collectors.program.command import RecordingRequest, get_exit_code, record_program
-from collectors.program.files import WINDOW_REPLAYS
 from collectors.program.session import SKIP, STEPS
+from collectors.replays.ask import HANG_SECONDS
+from collectors.replays.command import MarksRequest, mark_program
+from collectors.replays.monitor import format_hang
 from collectors.workloads import BUILT_IN
 from graphviz_dash.errors import (
     GraphvizDashError,
     MissingRequirementError,
     escape_control_characters,
 )
+from graphviz_dash.model.recording import WINDOW_REPLAYS
 from graphviz_dash.model.run import ExecutionMode, Failure
 
 PROCESSES: Final = 5
@@ -159,6 +162,14 @@ replays and steps are recorded, and some steps are traced.
     "CUPTI by graph and by node; and without any tool.",
 )
 @click.option(
+    "--limits/--no-limits",
+    "limits",
+    default=True,
+    show_default=True,
+    help="Record the limits of the GPU: measured once per version of driver and torch, in about "
+    "10 s.",
+)
+@click.option(
     "--skip",
     default=SKIP,
     show_default=True,
@@ -191,6 +202,25 @@ replays and steps are recorded, and some steps are traced.
     is_flag=True,
     help="Program only: also profile its captures to map nodes to source lines.",
 )
+@click.option(
+    "--marks",
+    is_flag=True,
+    help="Program only: mark the progress of each replay instead of recording, to name the node "
+    "of a crash or hang, and memory that a replay would use after its end.",
+)
+@click.option(
+    "--hang-seconds",
+    default=HANG_SECONDS,
+    show_default=True,
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    help="With --marks: time without progress after which a replay hangs.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="With --marks: check memory before each replay, not only before every 16th.",
+)
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM ARGS...]")
 def collect(
     workload: str | None,
@@ -206,11 +236,15 @@ def collect(
     timeout: int | None,
     node_ids: bool,
     observers: bool,
+    limits: bool,
     skip: int,
     steps: int,
     window_replays: int,
     window_seconds: float | None,
     attribute: bool,
+    marks: bool,
+    hang_seconds: float,
+    strict: bool,
     program: tuple[str, ...],
 ) -> None:
     """Collect a workload in passes, or record a program."""
@@ -227,6 +261,18 @@ def collect(
     if program:
         if workload is not None:
             raise click.UsageError("Give --workload or a program after --, not both.")
+        if marks:
+            _mark_program(
+                MarksRequest(
+                    program=program,
+                    output=output,
+                    name=name or _RECORDED,
+                    hang_seconds=hang_seconds,
+                    strict=strict,
+                    command_line=_format_command(None),
+                )
+            )
+            return
         _record_program(
             RecordingRequest(
                 program=program,
@@ -237,10 +283,13 @@ def collect(
                 window_replays=window_replays,
                 window_seconds=window_seconds,
                 attribute=attribute,
+                measures_limits=limits,
                 typed=_format_command(None),
             )
         )
         return
+    if marks:
+        raise click.UsageError("--marks needs a program: -- python train.py ...")
     if workload is None:
         raise click.UsageError("Give --workload NAME, or a program: -- python train.py ...")
     _collect_workload(
@@ -259,6 +308,7 @@ def collect(
             node_ids=node_ids,
             observers=observers,
             name=name,
+            measures_limits=limits,
         ),
         context,
     )
@@ -304,6 +354,17 @@ def _record_program(request: RecordingRequest) -> None:
     for path in written:
         click.echo(f"Recorded: {path}", err=True)
     raise click.exceptions.Exit(get_exit_code(returncode, bool(written)))
+
+
+def _mark_program(request: MarksRequest) -> None:
+    def report(line: str) -> None:
+        click.echo(escape_control_characters(line), err=True)
+
+    bundle, returncode = mark_program(request, report, format_hang)
+    if bundle is not None:
+        click.echo(f"Checked: {bundle}", err=True)
+        click.echo(f"View: graphviz-dash doctor --bundle {shlex.quote(str(bundle))}", err=True)
+    raise click.exceptions.Exit(get_exit_code(returncode, bundle is not None))
 
 
 def _raise_for_failures(runs: tuple[CollectedRun, ...]) -> None:

@@ -10,11 +10,14 @@ import msgspec
 
 from collectors.doctor.ask import examine_workload
 from collectors.doctor.diagnose import Examination, examine_program, write_bundle
+from collectors.doctor.requests import DoctorRequest
 from collectors.program.launcher import require_hook
+from collectors.replays.ask import check_workload
 from collectors.workloads import get_factory_path
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.model.doctor import DoctorReport
+from graphviz_dash.model.replay_check import ReplayCheck
 from graphviz_dash.model.run import WorkloadInfo
 
 PROGRAM_FAILED = 7
@@ -28,6 +31,7 @@ PROGRAM_FAILED = 7
 @click.option("--warmup", required=True, type=int)
 @click.option("--steps", required=True, type=int)
 @click.option("--seed", required=True, type=int)
+@click.option("--replays", is_flag=True, help="Check the replays of a workload too.")
 @click.option("--typed", required=True, help="The user's command line as a JSON list.")
 @click.option(
     "--written",
@@ -43,6 +47,7 @@ def examine(
     warmup: int,
     steps: int,
     seed: int,
+    replays: bool,
     typed: str,
     written: Path,
     program: tuple[str, ...],
@@ -51,6 +56,7 @@ def examine(
     output.mkdir(parents=True, exist_ok=True)
     with Staging(output, "doctor") as staging:
         scratch = staging.path
+        check: ReplayCheck | None = None
         if workload is not None:
             factory = get_factory_path(workload)
             outcome = examine_workload(factory, seed, warmup, steps, scratch, settings)
@@ -62,6 +68,9 @@ def examine(
                     f"{escape_control_characters(first)}"
                 )
             examined = Examination((outcome,), None)
+            if replays:
+                request = DoctorRequest(factory, seed, warmup, steps, str(scratch), settings)
+                check = check_workload(request, scratch)
             name = workload
         else:
             require_hook(program, ("torch", "cuda.bindings", "msgspec"))
@@ -73,7 +82,7 @@ def examine(
         for number, report in enumerate(examined.reports):
             target = output / ("doctor" if number == 0 else f"doctor-{number}")
             compilation = examined.get_compilation(number)
-            write_bundle(target, report, info, command, scratch, compilation)
+            write_bundle(target, report, info, command, scratch, compilation, check)
             targets.append(target)
         # The program owns stdout.
         written.write_text("".join(f"{target}\n" for target in targets), encoding="utf-8")

@@ -18,6 +18,7 @@ from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport, Finding, Severity
+from graphviz_dash.model.replay_check import ReplayCheck
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -85,8 +86,9 @@ def write_bundle(
     command: tuple[str, ...],
     scratch: Path,
     compilation: Compilation | None = None,
+    check: ReplayCheck | None = None,
 ) -> None:
-    """Write a report, and the compilation if any, as a run bundle.
+    """Write a report, and the compilation and the check of replays if any, as a run bundle.
 
     Raises:
         InputError: ``target`` already exists.
@@ -111,6 +113,8 @@ def write_bundle(
         writer.add(parts.DOCTOR, report)
         if compilation is not None:
             writer.add(parts.COMPILATION, compilation)
+        if check is not None:
+            writer.add(parts.REPLAY_CHECK, check)
         writer.commit(manifest)
 
 

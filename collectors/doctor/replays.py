@@ -179,10 +179,8 @@ def _name_state(step: Step, outside: Mapping[int, ExternalTensor]) -> list[_Tens
     return tensors
 
 
-def _iter_named_tensors(
-    step: Callable[..., Any], depth: int = 3
-) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield named tensors reachable from a step."""
+def iter_step_values(step: Callable[..., Any], depth: int = 3) -> Iterator[tuple[str, Any]]:
+    """Yield name and value of everything that a step's code refers to."""
     values: dict[str, Any] = {}
     owner = getattr(step, "__self__", None)
     values.update(getattr(owner, "__dict__", {}))
@@ -200,6 +198,14 @@ def _iter_named_tensors(
             if name in function.__globals__:
                 values[name] = function.__globals__[name]
     for name, value in values.items():
+        yield name, value
+        if isinstance(value, types.FunctionType | types.MethodType) and depth > 1:
+            yield from iter_step_values(value, depth - 1)
+
+
+def _iter_named_tensors(step: Callable[..., Any]) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield named tensors reachable from a step."""
+    for name, value in iter_step_values(step):
         if isinstance(value, torch.Tensor):
             yield name, value
         elif isinstance(value, nn.Module):
@@ -207,8 +213,6 @@ def _iter_named_tensors(
             yield from ((f"{name}.{path}", tensor) for path, tensor in tensors)
         elif isinstance(value, torch.optim.Optimizer):
             yield from _iter_optimizer_state(name, value)
-        elif isinstance(value, types.FunctionType | types.MethodType) and depth > 1:
-            yield from _iter_named_tensors(value, depth - 1)
 
 
 def _iter_optimizer_state(

@@ -26,6 +26,8 @@ class DoctorRequest(Struct, frozen=True):
     """Existing folder for the report."""
     settings: tuple[str, ...] = ()
     """Workload parameters as ``name=value``."""
+    marks: str | None = None
+    """Folder for the marks of a check of replays, or None to examine the capture."""
 
 
 class ProgramSettings(Struct, frozen=True):

@@ -66,6 +66,39 @@ class OperandReader:
         }
         return readers[kind](handle) if kind in readers else None
 
+    def read_kernel_arguments(self, handle: Any) -> bytes | None:
+        """Return the concatenated arguments of a kernel node, or None if unreadable.
+
+        Raises:
+            DriverError: The driver refused a query.
+        """
+        return self._read_arguments(call(driver.cuGraphKernelNodeGetParams, handle))
+
+    def read_addresses(self, handle: Any, kind: NodeKind) -> list[int]:
+        """Return the possible addresses among a node's parameters; empty for other kinds.
+
+        Raises:
+            DriverError: The driver refused a query.
+        """
+        match kind:
+            case NodeKind.KERNEL:
+                arguments = self._read_arguments(call(driver.cuGraphKernelNodeGetParams, handle))
+                return [] if arguments is None else find_addresses(arguments)
+            case NodeKind.MEMCPY:
+                params = call(driver.cuGraphMemcpyNodeGetParams, handle)
+                return [
+                    int(host if int(side) == _HOST else device)
+                    for side, host, device in (
+                        (params.srcMemoryType, params.srcHost, params.srcDevice),
+                        (params.dstMemoryType, params.dstHost, params.dstDevice),
+                    )
+                    if int(side) != _ARRAY
+                ]
+            case NodeKind.MEMSET:
+                return [int(call(driver.cuGraphMemsetNodeGetParams, handle).dst)]
+            case _:
+                return []
+
     def _resolve_all(self, *addresses: Any) -> tuple[Operand, ...] | None:
         """Return the memory at ``addresses``, or None if any is unknown."""
         operands = [self._reach.resolve(int(address)) for address in addresses]

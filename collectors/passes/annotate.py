@@ -9,6 +9,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -98,14 +99,20 @@ def find_caller_line(frame: FrameType | None) -> str | None:
 
 def find_caller_lines(frame: FrameType | None, limit: int) -> tuple[str, ...]:
     """Return ``file:line`` of the frames accepted by :func:`find_caller_line`, innermost first."""
-    lines: list[str] = []
-    while frame is not None and len(lines) < limit:
+    return tuple(
+        f"{shorten_path(caller.f_code.co_filename)}:{caller.f_lineno}"
+        for caller in islice(iter_callers(frame), limit)
+    )
+
+
+def iter_callers(frame: FrameType | None) -> Iterator[FrameType]:
+    """Iterate over the frames accepted by :func:`find_caller_line`, innermost first."""
+    while frame is not None:
         file = frame.f_code.co_filename
         is_ours = file.startswith(_OURS) and not file.startswith(_EXAMPLES)
         is_generated = file.startswith((_TORCH, "<frozen", "<eval_with_key>")) or GENERATED.search(
             file
         )
         if not is_ours and not is_generated and "contextlib" not in file:
-            lines.append(f"{shorten_path(file)}:{frame.f_lineno}")
+            yield frame
         frame = frame.f_back
-    return tuple(lines)

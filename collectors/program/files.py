@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from graphviz_dash.model.recording import StartMethod
+from graphviz_dash.model.recording import WINDOW_REPLAYS, StartMethod
 from graphviz_dash.model.run import RankGroup
 
 STATE_FILE: Final = "recording.json"
@@ -27,10 +27,6 @@ PROBLEMS_FILE: Final = "problems.json"
 COMPILATION_FILE: Final = "compilation.json"
 LEDGER_FILE: Final = "ledger.json"
 GRAPHS_FOLDER: Final = "graphs"
-
-
-WINDOW_REPLAYS: Final = 200
-"""Default maximum number of steps in the traced window."""
 
 
 WINDOW_EVENTS: Final = 40_000

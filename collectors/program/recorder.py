@@ -538,8 +538,19 @@ class ProgramRecorder:
             capture.window_replays = capture.counter.replays - capture.before_window
         # Step times after a profiler are not recorded: CUPTI may still be attached.
         self._stop_ticking()
+        if self._can_time_again():
+            self.loop.record_detached()
         self._begin_rest()
         self._write_state()
+
+    def _can_time_again(self) -> bool:
+        """Check if no profiler affects the program any longer."""
+        return (
+            self._window.attached is None
+            and self._attributing.attached is None
+            and self._window.ended_by is not WindowEnd.PROFILER
+            and not torch.autograd._profiler_enabled()
+        )
 
     def _close_capture(self, counter: ReplayCounter) -> _Capture:
         capture = self._captures[counter.id]

@@ -47,7 +47,7 @@ from evaluation.compile.steps import (
     timed,
     wait_until_ready,
 )
-from evaluation.compile.sums import vision
+from evaluation.zoo.compiled_models import vision
 
 GOAL: Final = 0.02
 PROCESSES: Final = 3

@@ -290,16 +290,11 @@ def _told(error: Exception) -> str:
     return f"{type(error).__name__}{where}: {said}"
 
 
-def arguments(
-    about: str, names: Collection[str] = (), suites: Collection[str] = (), **numbers: int
-) -> argparse.Namespace:
-    """What a benchmark is called with: ``names`` of models, one of ``suites``, the ``numbers`` with
-    their defaults, and how long compiling may take at most."""
+def arguments(about: str, names: Collection[str], **numbers: int) -> argparse.Namespace:
+    """Parse the command line: ``names`` of models, ``numbers`` with their defaults, and the limit
+    for compiling."""
     parser = argparse.ArgumentParser(description=about.splitlines()[0])
-    if names:
-        parser.add_argument("models", nargs="*", choices=[[], *names])
-    if suites:
-        parser.add_argument("--suite", choices=suites, default=next(iter(suites)))
+    parser.add_argument("models", nargs="*", choices=[[], *names])
     for name, default in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--seconds", type=float, default=120, help="Most until all are compiled.")

@@ -20,19 +20,16 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
-from graphviz_dash.analysis.prediction.idle_time import LAUNCHING_NS
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import format_ns, format_percent, format_ratio
+from tests.analysis.gap_bound import AT_MOST, compute_gap_bound, measure_longest_stream
 
 _AT_ONCE: Final = 0.001
 """The part of the work that may overlap by the clocks of the trace alone."""
-AT_MOST: Final = 1.01
-"""How far a prediction may be above what gaps allow: work may be a little shorter in a graph."""
 
 
 def least_ns(step: EagerStep) -> int:
@@ -45,31 +42,7 @@ def least_ns(step: EagerStep) -> int:
     gaps = int(np.maximum(begin[order][1:] - reach[:-1], 0).sum())
     work = int(step.duration.sum())
     at_once = work - (union - gaps)
-    return int(alone.sum()) if at_once <= _AT_ONCE * work else longest_stream_ns(step)
-
-
-def longest_stream_ns(step: EagerStep) -> int:
-    """The most that one stream has to do."""
-    alone = step.exclusive_duration - step.overlapped
-    return max(int(alone[step.lane == lane].sum()) for lane in range(step.stream_count))
-
-
-def gaps_allow(trace: Trace, step: EagerStep) -> float:
-    """The speedup of a step from which all gaps of up to a millisecond are gone and no other, and
-    whose streams run at once: that of the step whose gaps allow most, by the intervals of the GPU.
-    """
-    begin = trace.gpu["ts"].to_numpy()
-    end = np.maximum.accumulate(begin + trace.gpu["dur"].to_numpy())
-    most = 1.0
-    for index in step.matching:
-        traced = step.steps[index]
-        first, last = np.searchsorted(begin, [traced.span_start, traced.span_end])
-        before = end[first - 1] if first else traced.span_start
-        idle_from = np.append(max(before, traced.span_start), end[first:last])
-        gaps = np.append(begin[first:last], traced.span_end) - idle_from
-        long = int(gaps[gaps > LAUNCHING_NS].sum())
-        most = max(most, traced.duration_ns / (longest_stream_ns(step) + long))
-    return most
+    return int(alone.sum()) if at_once <= _AT_ONCE * work else measure_longest_stream(step)
 
 
 def row(source: str, prediction: Prediction, least: int, most: float) -> str:
@@ -109,7 +82,7 @@ def main() -> int:
             print(f"{path.name}: {prediction.reason}", file=sys.stderr)
             continue
         least = least_ns(prediction.step)
-        most = gaps_allow(trace, prediction.step)
+        most = compute_gap_bound(trace, prediction.step)
         speedup = prediction.speedup
         below += prediction.replay.total_ns < least
         above += not isinstance(speedup, Missing) and speedup.value > AT_MOST * most

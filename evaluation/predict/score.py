@@ -11,7 +11,7 @@ workload predicted from the others (minutes). ``--calibration FILE`` writes the 
 shipped. Recorded, on a GPU, with::
 
     graphviz-dash bench predict -o runs/predict-calibration
-    graphviz-dash bench predict --suite evaluation.predict.workloads -o runs/predict-test
+    graphviz-dash bench predict --suite evaluation.zoo.workloads -o runs/predict-test
     python -m evaluation.predict.trim_data runs/predict-test evaluation/data/predict/test
 """
 

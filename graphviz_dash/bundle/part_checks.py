@@ -159,6 +159,12 @@ def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path
         raise InputError(file, found, "at most one row per step")
     if count < loop.clean_steps:
         raise InputError(file, f"{loop.clean_steps:,} clean steps", f"at most {count:,}")
+    second_range = loop.later_clean_steps
+    if second_range is not None and not (
+        loop.clean_steps <= second_range[0] <= second_range[1] <= count
+    ):
+        text = f"later clean steps {second_range[0]:,} to {second_range[1]:,}"
+        raise InputError(file, text, f"rows from {loop.clean_steps:,} to {count:,}")
     if any(row is not None and row >= count for row in loop.window_steps):
         raise InputError(file, "a step of the window without a row", f"rows below {count:,}")
     _check_steps(loop, file)
@@ -183,6 +189,8 @@ def _check_family(family: GraphFamily, costed: set[str], file: Path) -> None:
 def _check_columns(steps: LoopSteps, file: Path) -> int:
     """Return the number of rows, or reject columns of different lengths."""
     lengths = {name: len(getattr(steps, name)) for name in steps.__struct_fields__}
+    if not steps.requests:
+        del lengths["requests"]
     if len(set(lengths.values())) != 1:
         found = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
         raise InputError(file, f"columns of different lengths ({found})", "columns of equal length")

@@ -33,6 +33,7 @@ from graphviz_dash.bundle.part_checks import (
 )
 from graphviz_dash.bundle.schema import MAX_PART_BYTES, MAX_TRACE_BYTES
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
@@ -43,6 +44,7 @@ from graphviz_dash.model.node_ids import GraphIds, NodeIdPass
 from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.model.recording import Recording
+from graphviz_dash.model.replay_check import ReplayCheck
 from graphviz_dash.model.run import FileRole, GraphUpdates, MemoryUse
 from graphviz_dash.model.timings import CleanTimings
 
@@ -103,6 +105,7 @@ MEMORY_PASS: Final = JsonPart(
     FileRole.MEMORY_PASS, "memory-pass.json", MemoryPass, check_memory_pass
 )
 DOCTOR: Final = JsonPart(FileRole.DOCTOR, "doctor.json", DoctorReport)
+REPLAY_CHECK: Final = JsonPart(FileRole.REPLAY_CHECK, "replay-check.json", ReplayCheck)
 UPDATES: Final = JsonPart(FileRole.UPDATES, "updates.json", GraphUpdates, check_updates)
 OBSERVERS: Final = JsonPart(FileRole.OBSERVERS, "observers.json", ObserverPass, check_observers)
 REPLAY_IDS: Final = JsonPart(
@@ -119,6 +122,7 @@ LOOP: Final = JsonPart(FileRole.LOOP, "loop.json.gz", ProgramLoop, check_loop, i
 COMPILATION: Final = JsonPart(
     FileRole.COMPILATION, "compilation.json.gz", Compilation, check_compilation, is_compressed=True
 )
+CEILINGS: Final = JsonPart(FileRole.CEILINGS, "ceilings.json", Ceilings)
 LEDGER: Final = JsonPart(
     FileRole.LEDGER, "ledger.json.gz", Ledger, check_ledger, is_compressed=True
 )
@@ -128,6 +132,7 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     MEMORY,
     MEMORY_PASS,
     DOCTOR,
+    REPLAY_CHECK,
     UPDATES,
     OBSERVERS,
     REPLAY_IDS,
@@ -136,6 +141,7 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     LOOP,
     PARALLEL,
     COMPILATION,
+    CEILINGS,
     LEDGER,
 )
 """Parts that occur at most once per bundle."""

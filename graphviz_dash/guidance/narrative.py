@@ -8,6 +8,7 @@ from typing import Final
 
 from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.guidance.engines import find_eager_option
 from graphviz_dash.guidance.gaps import Gap, find_baseline_remedy
 from graphviz_dash.guidance.remedies import MissingInput, Remedy, find_remedies
 from graphviz_dash.model.absence import Fact
@@ -74,6 +75,14 @@ def explain_missing_trace(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def _format_remedy(run: Run, remedy: Remedy) -> tuple[str, str | None]:
     lead = _INSTRUCTIONS[remedy.missing_input]
+    option = None if run.loop is None else find_eager_option(run.loop.engine)
+    if remedy.missing_input is MissingInput.EAGER_RECORDING and option is not None:
+        # The option has two forms: for programs, and for the engine's server.
+        forms = " or ".join(filter(None, (option.python, option.command)))
+        lead = (
+            f"To see the gain from its graphs, set {forms} and record it again, into the same "
+            "experiment"
+        )
     if remedy.extra_steps:
         lead += f", for {pluralize(remedy.extra_steps, 'step')} more"
     if remedy.command is None:

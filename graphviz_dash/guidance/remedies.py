@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from graphviz_dash.guidance.rerun import build_recording_command
-from graphviz_dash.model.recording import BoundaryKind
+from graphviz_dash.guidance.rerun import build_recording_command, get_option
+from graphviz_dash.model.recording import WINDOW_REPLAYS, BoundaryKind
 from graphviz_dash.model.run import FileRole, Run
 
 if TYPE_CHECKING:
@@ -74,9 +74,9 @@ def find_remedies(run: Run, other_runs: Iterable[Run] = ()) -> tuple[Remedy, ...
         found.append(_build_window_remedy(run, recording))
     elif not recording.step_ns:
         found.append(_build_timing_remedy(run, recording))
-    elif _has_untraced_sizes(recording):
+    elif _has_untraced_sizes(recording) and _is_window_full(run, recording):
         # The number of steps after the window is unknown because recording stops there.
-        replay_count = str(_WINDOW_FACTOR * max(1, recording.marked))
+        replay_count = str(_WINDOW_FACTOR * recording.marked)
         found.append(
             Remedy(
                 MissingInput.SIZES, build_recording_command(run, {"--window-replays": replay_count})
@@ -112,6 +112,14 @@ def _has_untraced_sizes(recording: Recording) -> bool:
         graph.replays and not graph.window_replays and graph.captured_at in traced
         for graph in recording.graphs
     )
+
+
+def _is_window_full(run: Run, recording: Recording) -> bool:
+    """Return whether the window ended at its maximum number of steps, so that a larger maximum
+    lengthens it."""
+    option = get_option(run.manifest.command, "--window-replays") or ""
+    limit = int(option) if option.isdecimal() else WINDOW_REPLAYS
+    return recording.marked >= max(limit, recording.window)
 
 
 def _count_steps_after_captures(recording: Recording) -> int:

@@ -28,7 +28,7 @@ def build_recording_command(run: Run, options: Mapping[str, str | None]) -> tupl
     if _PROGRAM_SEPARATOR not in command:
         return None
     if _NAME not in options:
-        options = {**options, _NAME: make_rerun_name(_get_option(command, _NAME) or run.name)}
+        options = {**options, _NAME: make_rerun_name(get_option(command, _NAME) or run.name)}
     split = command.index(_PROGRAM_SEPARATOR)
     unchanged: list[str] = []
     words = iter(command[:split])
@@ -115,14 +115,14 @@ def _get_collector_command(run: Run) -> tuple[str, ...]:
 
 def _get_workload_options(run: Run) -> tuple[str, ...]:
     command = run.manifest.command
-    options = ("--workload", _get_option(command, "--workload") or run.manifest.workload.factory)
+    options = ("--workload", get_option(command, "--workload") or run.manifest.workload.factory)
     sets = (command[index : index + 2] for index, word in enumerate(command) if word == _REPEATED)
     return (*options, *(word for pair in sets for word in pair))
 
 
 def _get_output_folder(run: Run) -> str:
     """Return the experiment's folder as written in the command that made the run."""
-    named = (_get_option(run.manifest.command, name) for name in _OUTPUTS)
+    named = (get_option(run.manifest.command, name) for name in _OUTPUTS)
     return next(
         (_shorten_absolute_path(folder) for folder in named if folder), run.path.parent.name
     )
@@ -136,7 +136,8 @@ def _shorten_absolute_path(folder: str) -> str:
     return folder
 
 
-def _get_option(command: tuple[str, ...], name: str) -> str | None:
+def get_option(command: tuple[str, ...], name: str) -> str | None:
+    """Return the value of an option of a collector's command. None without it."""
     for index, word in enumerate(command):
         if word == _PROGRAM_SEPARATOR:
             return None

@@ -24,6 +24,8 @@ class KeyMethod(StrEnum):
     """Public state of an engine that the recorder supports."""
     SHAPES = "shapes"
     """Shapes of operator inputs during capture."""
+    VARIABLES = "variables"
+    """Integer variable of the capturing function."""
     GRIDS = "grids"
     """Grids of the kernels, which are multiples of the size."""
 
@@ -150,6 +152,8 @@ class LoopSteps(Struct, frozen=True, forbid_unknown_fields=True):
     """Total time of the calls that replay its graphs, in ns. None without a replay."""
     gpu_ns: tuple[Count | None, ...]
     """GPU time of its replays between CUDA events, in ns. None for steps that were not sampled."""
+    requests: tuple[Count | None, ...] = ()
+    """Number of requests of an engine's step. Empty in bundles of older versions."""
 
 
 class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
@@ -171,6 +175,9 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
     active."""
     engine: str | None = None
     """Engine with its version, if its state was read. None without an engine."""
+    later_clean_steps: tuple[Count, Count] | None = None
+    """First row, and row after the last, of the steps after the profiler was detached, whose times
+    are valid too. None if there are none."""
 
 
 SAMPLING_INTERVAL: Final = 16

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
 from graphviz_dash.model.graph import Count
+
+WINDOW_REPLAYS: Final = 200
+"""Default maximum number of steps in the traced window."""
 
 
 class BoundaryKind(StrEnum):

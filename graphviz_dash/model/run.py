@@ -18,6 +18,7 @@ from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.timings import CleanTimings, Nanoseconds
 
 if TYPE_CHECKING:
+    from graphviz_dash.model.ceilings import Ceilings
     from graphviz_dash.model.compilation import Compilation
     from graphviz_dash.model.ledger import Ledger
     from graphviz_dash.model.loop import ProgramLoop
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.observers import ObserverPass
     from graphviz_dash.model.parallel import ParallelPlan
     from graphviz_dash.model.recording import Recording
+    from graphviz_dash.model.replay_check import ReplayCheck
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
@@ -143,11 +145,13 @@ class FileRole(StrEnum):
     NODE_IDS = "node-ids"
     RECORDING = "recording"
     DOCTOR = "doctor"
+    REPLAY_CHECK = "replay-check"
     UPDATES = "updates"
     OBSERVERS = "observers"
     LOOP = "loop"
     PARALLEL = "parallel"
     COMPILATION = "compilation"
+    CEILINGS = "ceilings"
     LEDGER = "ledger"
 
 
@@ -440,12 +444,16 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """Plan of the step on several streams."""
     doctor: DoctorReport | None = None
     """Findings of the doctor about the step."""
+    replay_check: ReplayCheck | None = None
+    """Wrong, crashed and hanging replays."""
     updates: GraphUpdates | None = None
     """Results of updating graphs to each other."""
     observers: ObserverPass | None = None
     """Step times under each observer."""
     compilation: Compilation | None = None
     """Results of torch.compile for the step or the program."""
+    ceilings: Ceilings | None = None
+    """Measured limits of the GPU."""
     ledger: Ledger | None = None
     """Device memory and wall time until the first useful replay."""
 

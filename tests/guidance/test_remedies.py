@@ -65,13 +65,14 @@ def test_the_window_of_a_server_is_to_hold_every_size() -> None:
     (graph,) = run.recording.graphs
     other = msgspec.structs.replace(graph, graph="graph-1", window_replays=0)
     steps = {"steps": 40 + graph.step, "skip": 20}
-    served = _recorded("graphed", traced=True, graphs=(graph, other), **steps)
+    served = _recorded("graphed", traced=True, graphs=(graph, other), marked=200, **steps)
     sizes, *_ = find_remedies(served)
     assert sizes.missing_input is MissingInput.SIZES
     assert sizes.command is not None
-    assert sizes.command[sizes.command.index("--window-replays") + 1] == str(
-        4 * run.recording.marked
-    )
+    assert sizes.command[sizes.command.index("--window-replays") + 1] == "800"
+    # A window that ended before its maximum does not become longer with a larger one.
+    ended = _recorded("graphed", traced=True, graphs=(graph, other), marked=10, **steps)
+    assert all(remedy.missing_input is not MissingInput.SIZES for remedy in find_remedies(ended))
     untraced = _recorded("graphed", graphs=(graph, other), **steps)
     window, *_ = find_remedies(untraced)
     assert window.missing_input is MissingInput.WINDOW

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from evaluation.attack.visitor import Visitor
+from tests.attack.visitor import Visitor
 from tests.importers.test_bundles import capture, replay
 from tests.ui.tabs import Overheard, tab
 from tests.ui.waits import idle

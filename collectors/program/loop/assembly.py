@@ -42,6 +42,10 @@ class StepEvents:
     """Captures."""
     passes: list[Event] = field(default_factory=list)
     """Calls of modules whose forward is captured elsewhere."""
+    size: int | None = None
+    """Requested size from an engine."""
+    requests: int | None = None
+    """Number of requests from an engine."""
 
     def add(self, event: Event) -> None:
         """Add an event by its kind."""
@@ -91,7 +95,12 @@ def assemble_loop(
         ),
         key=lambda event: event.begin,
     )
+    sizes = {(event.thread, event.begin): event for event in by_kind[EventKind.SIZE]}
     scoped, rest = _split_by_scopes(by_kind[EventKind.SCOPE], work, facts)
+    for step in scoped:
+        size = sizes.get((step.thread, step.begin))
+        if size is not None and step.scope is not None and not step.scope.label:
+            step.size, step.requests = size.ref, size.end or None
     if boundary in BOUNDED:
         unscoped = _split_by_ends(by_kind[EventKind.STEP], rest)
     else:
@@ -105,19 +114,62 @@ def assemble_loop(
         if step.replays and not step.captures:
             book.expect(step.graphs, step.scope)
     placed = [(step, *_find_member(step, book)) for step in steps]
-    profiled = min((event.begin for event in by_kind[EventKind.PROFILER]), default=None)
+    clean = _CleanTimes.build(by_kind[EventKind.PROFILER], by_kind[EventKind.CLEAN])
     gpu = {(event.ref, event.begin): event.end for event in by_kind[EventKind.GPU]}
     kept = placed[:MAX_LOOP_STEPS]
+    clean_steps, later_clean_steps = clean.find_rows([step for step, *_ in kept])
     families = book.build_families()
     return ProgramLoop(
         families=families,
-        graphs=_build_costs(by_kind[EventKind.REPLAY], gpu, facts, graphs, profiled),
+        graphs=_build_costs(by_kind[EventKind.REPLAY], gpu, facts, graphs, clean),
         steps=_build_columns(kept, book, families, gpu),
         steps_seen=len(steps) + facts.dropped,
-        clean_steps=sum(profiled is None or step.end <= profiled for step, *_ in kept),
+        clean_steps=clean_steps,
+        later_clean_steps=later_clean_steps,
         window_steps=_find_marked_steps(by_kind[EventKind.MARK], [step for step, *_ in kept]),
         engine=facts.engine,
     )
+
+
+@dataclass(frozen=True)
+class _CleanTimes:
+    """Times that no profiler affects."""
+
+    first_start: int | None
+    """Start of the first profiler. None without one."""
+    detach_time: int | None
+    """Later time when the recorder's profiler was detached. None if it was not."""
+    next_start: int | None
+    """Start of the next profiler after ``detach_time``. None without one."""
+
+    @classmethod
+    def build(cls, starts: Sequence[Event], ends: Sequence[Event]) -> _CleanTimes:
+        """Build from the starts and ends of profilers, in order."""
+        first_start = starts[0].begin if starts else None
+        detach_time = ends[0].begin if first_start is not None and ends else None
+        next_starts = [
+            event.begin
+            for event in starts
+            if detach_time is not None and event.begin >= detach_time
+        ]
+        return cls(first_start, detach_time, next_starts[0] if next_starts else None)
+
+    def include(self, begin: int, end: int) -> bool:
+        """Check if an interval is free of profilers."""
+        if self.first_start is None or end <= self.first_start:
+            return True
+        return (
+            self.detach_time is not None
+            and begin >= self.detach_time
+            and (self.next_start is None or end <= self.next_start)
+        )
+
+    def find_rows(self, steps: Sequence[StepEvents]) -> tuple[int, tuple[int, int] | None]:
+        """Return the number of clean leading steps, and the range of later clean ones, if any."""
+        is_clean = [self.include(step.begin, step.end) for step in steps]
+        first = next((row for row, clean in enumerate(is_clean) if not clean), len(steps))
+        rows = [row for row in range(first, len(steps)) if is_clean[row]]
+        return first, (rows[0], rows[-1] + 1) if rows else None
 
 
 def _split_by_scopes(
@@ -178,28 +230,43 @@ def _split_by_order(work: Sequence[Event], facts: LoopFacts) -> list[StepEvents]
 
         units = replay_units([event.ref for event in replays], may_follow)
         steps += [_build_step(replays[begin:end]) for begin, end in units]
-        steps += _split_captures(events)
+        steps += _split_captures(events, facts)
     return steps
 
 
-def _split_captures(events: Sequence[Event]) -> Iterable[StepEvents]:
-    """Separate captures with their warmup passes from other passes, which are fallbacks."""
+def _split_captures(events: Sequence[Event], facts: LoopFacts) -> Iterable[StepEvents]:
+    """Separate captures with their warmup passes from other passes, which are fallbacks.
+
+    Consecutive captures of segments with the same key belong together.
+    """
     waiting: list[Event] = []
+    segments: list[Event] = []
+    scope: ScopeFacts | None = None
     for event in events:
+        engine = facts.graphs[event.ref].engine if event.kind is EventKind.CAPTURE else None
+        if segments and (engine is None or engine.scope != scope):
+            yield _build_step(segments, scope)
+            segments = []
         if event.kind is EventKind.CAPTURE:
-            yield _build_step([*waiting, event])
+            scope = None if engine is None else engine.scope
+            if engine is not None and engine.is_segment:
+                segments += [*waiting, event]
+            else:
+                yield _build_step([*waiting, event], scope)
             waiting = []
         elif event.kind is EventKind.REPLAY:
             yield from (_build_step([event]) for event in waiting)
             waiting = []
         else:
             waiting.append(event)
+    if segments:
+        yield _build_step(segments, scope)
     yield from (_build_step([event]) for event in waiting)
 
 
-def _build_step(events: Sequence[Event]) -> StepEvents:
+def _build_step(events: Sequence[Event], scope: ScopeFacts | None = None) -> StepEvents:
     first, end = events[0], max(event.end for event in events)
-    step = StepEvents(None, first.thread, first.begin, end)
+    step = StepEvents(scope, first.thread, first.begin, end)
     for event in events:
         step.add(event)
     return step
@@ -228,7 +295,7 @@ def _build_columns(
     rows = []
     for step, family, member in placed:
         scope, kind = step.scope, step.kind
-        real, method = _find_real_size(scope, kind)
+        real, method = _find_real_size(step)
         if real is None and kind is StepKind.FALLBACK and family is not None:
             real = book.find_pass_size(family, _find_first_pass(step))
             method = None if real is None else SizeMethod.SHAPES
@@ -248,6 +315,7 @@ def _build_columns(
                 max(0, step.end),
                 sum(event.end - event.begin for event in step.replays) or None,
                 sum(sampled) if sampled and len(sampled) == len(times) else None,
+                step.requests,
             )
         )
     columns = zip(*rows, strict=True) if rows else [()] * len(LoopSteps.__struct_fields__)
@@ -263,16 +331,17 @@ def _find_padded_size(
     return None if key is None or axis is None else key[axis]
 
 
-def _find_real_size(
-    scope: ScopeFacts | None, kind: StepKind
-) -> tuple[int | None, SizeMethod | None]:
+def _find_real_size(step: StepEvents) -> tuple[int | None, SizeMethod | None]:
+    scope = step.scope
     if scope is None:
         return None, None
+    if step.size is not None:
+        return step.size, SizeMethod.ENGINE
     method = SizeMethod.LABEL if scope.label else SizeMethod.ENGINE
     if scope.real is not None:
         return scope.real, method
     # Eager steps are not padded: their key is the requested size.
-    if kind is StepKind.FALLBACK and scope.key:
+    if step.kind is StepKind.FALLBACK and scope.key:
         return scope.key[0], method
     return None, None
 
@@ -282,15 +351,15 @@ def _build_costs(
     gpu: dict[tuple[int, int], int],
     facts: LoopFacts,
     graphs: Sequence[str],
-    profiled: int | None,
+    clean: _CleanTimes,
 ) -> tuple[GraphCost, ...]:
     calls: defaultdict[int, list[int]] = defaultdict(list)
     for event in replays:
-        if profiled is None or event.end <= profiled or not calls[event.ref]:
+        if not calls[event.ref] or clean.include(event.begin, event.end):
             calls[event.ref].append(event.end - event.begin)
     samples: defaultdict[int, list[int]] = defaultdict(list)
     for (graph, begin), took in gpu.items():
-        if profiled is None or begin < profiled:
+        if clean.include(begin, begin):
             samples[graph].append(took)
     rows = []
     for number, graph_id in enumerate(graphs):

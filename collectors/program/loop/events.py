@@ -48,6 +48,11 @@ class EventKind(IntEnum):
     GPU = 7
     """GPU time of a replay. ``ref``: the number of the graph. ``begin`` is the launch's, ``end``
     the time in ns."""
+    SIZE = 8
+    """Size of an engine's step. ``ref``: the requested size. ``begin`` is the step's, ``end`` the
+    number of requests."""
+    CLEAN = 9
+    """End of a profiler's influence: CUPTI is detached. ``ref``: 0."""
 
 
 class Event(NamedTuple):
@@ -75,6 +80,23 @@ class ScopeFacts(msgspec.Struct, frozen=True):
     """Requested size. None if unknown."""
     phase: Phase | None
     """Phase of the computation. None if unknown."""
+    families: tuple[str, ...] = ()
+    """Families whose graphs an engine would use for the step, best first. Empty if ``name`` is its
+    family. Otherwise the replayed graphs define family and key."""
+
+    @classmethod
+    def build_for_graphs(cls, phase: Phase, families: tuple[str, ...]) -> ScopeFacts:
+        """Build the facts of an engine's step whose family and key are those of its graphs."""
+        return cls(False, "", (), (), None, phase, families)
+
+
+class CaptureFacts(msgspec.Struct, frozen=True):
+    """Facts about a captured graph from an engine."""
+
+    scope: ScopeFacts
+    """Family and key."""
+    is_segment: bool
+    """True if a step replays several graphs with this key."""
 
 
 class GraphFacts(msgspec.Struct):
@@ -88,6 +110,10 @@ class GraphFacts(msgspec.Struct):
     """Number of the first outermost module called in its capture."""
     shapes: tuple[tuple[int, ...], ...] = ()
     """Shapes of the tensors passed to this module, without weights."""
+    engine: CaptureFacts | None = None
+    """Family and key from an engine. None without one."""
+    numbers: dict[str, int] = {}
+    """Integer variables of the capturing functions."""
     instantiate_ns: int | None = None
     pool: tuple[int, int] | None = None
     pool_added_bytes: int | None = None
@@ -123,8 +149,8 @@ class LoopFacts(msgspec.Struct):
     """Engine whose state was read, with its version."""
 
 
-Note: TypeAlias = Callable[[tuple[int, int, int, int, int]], None]
-"""Records an event: kind, ref, thread, begin and end."""
+Note: TypeAlias = Callable[[tuple[int, ...]], None]
+"""Records an event: kind, ref, thread, begin and end. Several events may follow each other."""
 
 
 class LoopLog:
@@ -173,7 +199,7 @@ class LoopLog:
         """Count scopes from now on instead of recording them."""
         self.note_scope = self._drop
 
-    def _drop(self, _event: tuple[int, int, int, int, int]) -> None:
+    def _drop(self, _event: tuple[int, ...]) -> None:
         self.dropped += 1
 
     def drain(self) -> bytes:
@@ -198,5 +224,5 @@ def read_events(file: Path, origin: int) -> Iterator[Event]:
     rows.frombytes(content[: len(content) // width * width])
     for at in range(0, len(rows), _FIELDS):
         kind, ref, thread, begin, end = rows[at : at + _FIELDS]
-        last = end if kind == EventKind.GPU else end - origin
+        last = end if kind in (EventKind.GPU, EventKind.SIZE) else end - origin
         yield Event(EventKind(kind), ref, thread, begin - origin, last)

@@ -34,7 +34,12 @@ class FamilyBook:
         self._graphs = graphs
         self._families: list[_Family] = []
         self._numbers: dict[object, int] = {}
-        self._captured_in: dict[int, ScopeFacts] = {}
+        self._captured_in: dict[int, ScopeFacts] = {
+            number: graph.engine.scope
+            for number, graph in enumerate(facts.graphs)
+            if graph.engine is not None
+        }
+        self._engine_scopes = {scope.name: scope for scope in reversed(self._captured_in.values())}
         self._expected: dict[int, tuple[tuple[int, ...], ScopeFacts | None]] = {}
         self._pieces: set[tuple[str, ...]] = set()
         """Places of captures whose graphs are segments: a graph that is never replayed is not a
@@ -45,8 +50,9 @@ class FamilyBook:
     def note_capture(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> None:
         """Record a step that captures ``graphs``: later replays outside of scopes have their
         key."""
-        if scope is not None:
-            self._captured_in |= dict.fromkeys(graphs, scope)
+        if scope is not None and not scope.families:
+            for graph in graphs:
+                self._captured_in.setdefault(graph, scope)
 
     def expect(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> None:
         """Record a step that replays ``graphs``: their captures belong to its member."""
@@ -72,8 +78,8 @@ class FamilyBook:
     def find_member(self, graphs: tuple[int, ...], scope: ScopeFacts | None) -> tuple[int, int]:
         """Return the numbers of family and member of ``graphs``, replayed or captured in this
         order."""
-        if scope is None and len(set(graphs)) == 1:
-            scope = self._captured_in.get(graphs[0])
+        if scope is None or scope.families:
+            scope = self._find_graph_scope(graphs)
         if scope is not None:
             number = self._find_scope_family(scope)
             key: _Key | None = scope.key or None
@@ -89,9 +95,18 @@ class FamilyBook:
         members = self._families[number].members
         return number, members.setdefault((key, graphs), len(members))
 
+    def _find_graph_scope(self, graphs: tuple[int, ...]) -> ScopeFacts | None:
+        """Return the facts that all of ``graphs`` were captured with. None if they differ."""
+        scopes = {self._captured_in.get(graph) for graph in graphs}
+        return scopes.pop() if len(scopes) == 1 else None
+
     def find_fallback_family(self, scope: ScopeFacts | None, called: int | None) -> int | None:
         """Return the number of the family of a step without graphs whose first pass is ``called``.
         None if unknown."""
+        if scope is not None and scope.families:
+            names = (name for name in scope.families if name in self._engine_scopes)
+            name = next(names, None)
+            return None if name is None else self._find_scope_family(self._engine_scopes[name])
         if scope is not None:
             return self._find_scope_family(scope)
         return None if called is None else self._modules.get(self._facts.passes[called].module)

@@ -11,7 +11,13 @@ import torch
 
 from collectors.guard import Guard
 from collectors.program.files import ProcessFolder
-from collectors.program.loop.engines import EngineWatch, find_graph_name
+from collectors.program.loop.engines.captures import (
+    find_capture_facts,
+    find_graph_name,
+    read_numbers,
+)
+from collectors.program.loop.engines.steps import EngineStep
+from collectors.program.loop.engines.watch import EngineWatch
 from collectors.program.loop.events import (
     EVENTS_FILE,
     FACTS_FILE,
@@ -20,7 +26,6 @@ from collectors.program.loop.events import (
     LoopFacts,
     LoopLog,
     PassFacts,
-    ScopeFacts,
 )
 from collectors.program.loop.gpu_times import GpuTimes, ReplayTimer
 from collectors.program.loop.labels import LabelNotes, LabelScope, Said, Tick, label_facts
@@ -34,6 +39,7 @@ from collectors.program.loop.memory_costs import (
 from collectors.program.rest import Rest
 
 _SCOPE: Final = int(EventKind.SCOPE)
+_SIZE: Final = int(EventKind.SIZE)
 _SHAPES = 4
 """Maximum number of recorded input shapes per module, without weights."""
 _PASSES: Final = 10_000
@@ -67,6 +73,7 @@ class LoopRecorder:
         self._passing: dict[int, int] = {}
         self._naming = Lock()
         self._clean = True
+        self._captures_readable = True
         self._begun = False
         self._written: tuple[object, ...] = ()
         self._changes = 0
@@ -93,6 +100,15 @@ class LoopRecorder:
         facts = GraphFacts(captured_at, place=_place_of(caller, captured_at))
         with self._guard:
             facts.shapes = _list_shapes(get_compiled_inputs(caller))
+        if self._captures_readable:
+            # An unknown version of an engine fails in the same way for each graph.
+            self._captures_readable = False
+            with self._guard:
+                facts.engine = find_capture_facts(caller)
+                self._captures_readable = True
+        if facts.engine is None:
+            with self._guard:
+                facts.numbers = read_numbers(caller)
         return facts
 
     def find_graph_name(self, caller: FrameType) -> str | None:
@@ -212,14 +228,18 @@ class LoopRecorder:
         """Stop reporting ends of steps."""
         self._notes.tick = None
 
-    def _handle_engine_step(self, engine: str, facts: ScopeFacts, begin: int) -> None:
+    def _handle_engine_step(self, engine: str, step: EngineStep, begin: int) -> None:
         with self._guard:
             if self._engine is None:
                 self.rest.end()
             self._engine = engine
             self.serves = True
-            number = self.log.get_scope_number(facts)
-            self.log.note_scope((_SCOPE, number, get_ident(), begin, perf_counter_ns()))
+            number, thread = self.log.get_scope_number(step.scope), get_ident()
+            event: tuple[int, ...] = (_SCOPE, number, thread, begin, perf_counter_ns())
+            if step.size is not None:
+                # Apart from the scope: there may be many sizes.
+                event += (_SIZE, step.size, thread, begin, step.requests or 0)
+            self.log.note_scope(event)
             if self._notes.tick is not None:
                 self._notes.tick(engine)
 
@@ -237,6 +257,13 @@ class LoopRecorder:
             self._clean = False
             now = perf_counter_ns()
             self.log.add(EventKind.PROFILER, 0, now, now)
+
+    def record_detached(self) -> None:
+        """Mark later times as unaffected by the recorder's profiler, which is detached."""
+        if not self._clean:
+            now = perf_counter_ns()
+            self.log.add(EventKind.CLEAN, 0, now, now)
+            self._clean = True
 
     # Output.
 

@@ -27,6 +27,7 @@ from graphviz_dash.analysis.loop.size_times import (
     fit_size_times,
     interpolate_times,
 )
+from graphviz_dash.analysis.loop.step_modes import StepMode, summarize_modes
 from graphviz_dash.analysis.sample_statistics import Summary, compute_percentiles, summarise
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, ProgramLoop
@@ -196,6 +197,8 @@ class LoopReport(Struct, frozen=True):
     """Number of steps without a family."""
     engine: str | None
     """Engine whose state was recorded."""
+    modes: tuple[StepMode, ...]
+    """Steps by phase and mode."""
 
 
 def has_many_graphs(loop: ProgramLoop | None) -> bool:
@@ -232,6 +235,7 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
         steps_seen=loop.steps_seen,
         steps_without_family=int((columns.family == NONE).sum()),
         engine=loop.engine,
+        modes=summarize_modes(columns, loop.families),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.model.loop import ProgramLoop, SizeMethod, StepKind
+from graphviz_dash.model.loop import Phase, ProgramLoop, SizeMethod, StepKind
 
 NONE: Final = -1
 """Marks an unknown value in a column."""
@@ -22,6 +22,9 @@ REPLAY_KINDS: Final = (KINDS.index(StepKind.REPLAY), KINDS.index(StepKind.SEGMEN
 _REPLAY: Final = KINDS.index(StepKind.REPLAY)
 FALLBACK: Final = KINDS.index(StepKind.FALLBACK)
 CAPTURE: Final = KINDS.index(StepKind.CAPTURE)
+
+
+PHASES: Final = tuple(Phase)
 
 
 class SizeSource(StrEnum):
@@ -45,6 +48,8 @@ class LoopColumns(Struct, frozen=True):
 
     kind: Ints
     """Index in ``KINDS``."""
+    phase: Ints
+    """Index in ``PHASES``."""
     family: Ints
     """Index of the family."""
     member: Ints
@@ -55,6 +60,8 @@ class LoopColumns(Struct, frozen=True):
     """Index of the size's source in ``SIZE_SOURCES``."""
     padded: Ints
     """Computed size, including padding."""
+    requests: Ints
+    """Number of requests."""
     begin_ns: Ints
     """Start time in ns."""
     end_ns: Ints
@@ -105,18 +112,23 @@ def build_loop_columns(
     biased = _find_biased(source, kind, family, real, loop.window_steps)
     real[biased] = source[biased] = NONE
     begin, thread = _encode_column(steps.begin_ns), _encode_column(steps.thread)
+    clean = _find_clean_ranges(loop)
     return LoopColumns(
         kind=kind,
+        phase=_encode_column(
+            [None if phase is None else PHASES.index(phase) for phase in steps.phase]
+        ),
         family=family,
         member=_encode_column(steps.member),
         real=real,
         size_source=source,
         padded=_encode_column(steps.padded),
+        requests=_encode_column(steps.requests or [None] * len(kind)),
         begin_ns=begin,
         end_ns=_encode_column(steps.end_ns),
-        gpu_ns=_mask_profiled(_encode_column(steps.gpu_ns), loop.clean_steps),
-        launch_ns=_mask_profiled(_encode_column(steps.launch_ns), loop.clean_steps),
-        period_ns=_compute_periods(begin, thread, loop.clean_steps),
+        gpu_ns=_mask_profiled(_encode_column(steps.gpu_ns), clean),
+        launch_ns=_mask_profiled(_encode_column(steps.launch_ns), clean),
+        period_ns=_compute_periods(begin, thread, clean),
     )
 
 
@@ -152,8 +164,18 @@ def _encode_column(values: Sequence[int | None]) -> Ints:
     return np.array(encoded, dtype=np.int64)
 
 
-def _mask_profiled(times: Ints, clean_count: int) -> Ints:
-    return np.where(np.arange(len(times)) < clean_count, times, NONE)
+def _find_clean_ranges(loop: ProgramLoop) -> Ints:
+    """Return 1 for rows before a profiler, 2 for rows after it was detached, and 0 otherwise."""
+    ranges = np.zeros(len(loop.steps.kind), dtype=np.int64)
+    ranges[: loop.clean_steps] = 1
+    if loop.later_clean_steps is not None:
+        first, last = loop.later_clean_steps
+        ranges[first:last] = 2
+    return ranges
+
+
+def _mask_profiled(times: Ints, clean: Ints) -> Ints:
+    return np.where(clean > 0, times, NONE)
 
 
 def _encode_kinds(values: Sequence[StepKind]) -> Ints:
@@ -161,12 +183,13 @@ def _encode_kinds(values: Sequence[StepKind]) -> Ints:
     return np.array([codes[value] for value in values], dtype=np.int64)
 
 
-def _compute_periods(begin: Ints, thread: Ints, clean_count: int) -> Ints:
+def _compute_periods(begin: Ints, thread: Ints, clean: Ints) -> Ints:
     """Compute the interval to the next clean step of the thread; starting a profiler costs
     seconds."""
     order = np.lexsort((begin, thread))
     periods = np.full(len(begin), NONE, dtype=np.int64)
     if len(order) > 1:
-        is_known = (thread[order][1:] == thread[order][:-1]) & (order[1:] < clean_count)
+        is_same_thread = thread[order][1:] == thread[order][:-1]
+        is_known = is_same_thread & (clean[order][1:] == clean[order][:-1])
         periods[order[:-1]] = np.where(is_known, np.diff(begin[order]), NONE)
-    return _mask_profiled(periods, clean_count)
+    return _mask_profiled(periods, clean)

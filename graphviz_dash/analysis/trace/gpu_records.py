@@ -36,8 +36,8 @@ def find_missing_gpu_work(trace: Trace) -> Missing | None:
     if not launches and len(codes):
         return Missing(
             Fact.GPU_WORK,
-            f"nothing was launched while the trace was recorded: it contains {len(codes):,} other "
-            "calls of the GPU's runtime and no GPU work",
+            "nothing was launched while the trace was recorded: it contains "
+            f"{pluralize(len(codes), 'other call')} of the GPU's runtime and no GPU work",
         )
     if not launches:
         return Missing(

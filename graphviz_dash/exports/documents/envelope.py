@@ -11,6 +11,7 @@ VERSIONS: Final = {
     "compile": 2,
     "diff": 2,
     "doctor": 2,
+    "efficiency": 1,
     "fleet": 2,
     "gate": 2,
     "import": 1,
@@ -19,6 +20,7 @@ VERSIONS: Final = {
     "ls": 2,
     "memory": 2,
     "predict": 2,
+    "replay-check": 1,
     "show": 2,
 }
 """Version of each document, by the command that prints it. Adding a field keeps the version;

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -23,13 +24,16 @@ from graphviz_dash.analysis.metrics.run_selection import may_be_eager
 from graphviz_dash.analysis.prediction.evaluation import predict_run
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
+from graphviz_dash.analysis.replay_check import ReplayDiagnosis, diagnose_replays
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.cli.loading import open_run
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
-from graphviz_dash.cli.text.output import print_json
+from graphviz_dash.cli.text.output import print_heading, print_json
 from graphviz_dash.errors import GraphvizDashError, InputError, MissingRequirementError
 from graphviz_dash.features.doctor.document import build_doctor_document
+from graphviz_dash.features.doctor.replay_document import build_replay_check_document
+from graphviz_dash.features.doctor.replay_text import print_replay_check
 from graphviz_dash.features.doctor.support_report import format_support_report
 from graphviz_dash.features.doctor.text import print_diagnosis, print_trace_blockers
 from graphviz_dash.features.torch_compile.analysis.report import CompileReport, build_compile_report
@@ -44,6 +48,7 @@ _MAX_CAUSES: Final = 10
 _OUTCOMES: Final = {
     Severity.ILLEGAL: CaptureOutcome.ILLEGAL,
     Severity.SILENT: CaptureOutcome.SILENT,
+    Severity.COSTLY: CaptureOutcome.HEALTHY,
 }
 _PROGRAM_FAILED: Final = 7
 """Exit code of the examining process if the program itself ended with an error."""
@@ -85,6 +90,12 @@ _PROGRAM_FAILED: Final = 7
     help="Number of steps to observe and compare.",
 )
 @click.option("--seed", default=0, show_default=True, type=int, help="Seed of torch's generator.")
+@click.option(
+    "--replays",
+    is_flag=True,
+    help="Compare replays of the workload with eager steps, operator by operator; or, with "
+    "--bundle, print only that check.",
+)
 @add_all_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
@@ -104,6 +115,7 @@ def doctor(
     warmup: int,
     steps: int,
     seed: int,
+    replays: bool,
     everything: bool,
     as_json: bool,
     report: bool,
@@ -131,21 +143,32 @@ def doctor(
     subjects = [bool(workload), bundle is not None, bool(program)]
     if sum(subjects) != 1:
         raise click.UsageError("Give one of --workload, --bundle, or a program after --.")
-    if bundle is not None:
-        raise click.exceptions.Exit(
-            _report_bundles(_find_reported_bundles(bundle), as_json, everything)
+    if replays and program:
+        raise click.UsageError(
+            "--replays needs a step that can run again: use --workload, or graphviz-dash collect "
+            "--marks for a program."
         )
+    if bundle is not None:
+        paths = _find_checked_bundles(bundle) if replays else _find_reported_bundles(bundle)
+        raise click.exceptions.Exit(_report_bundles(paths, as_json, everything, replays=replays))
     _require_collectors()
     arguments = [f"--warmup={warmup}", f"--steps={steps}", f"--seed={seed}"]
     arguments += [f"--set={setting}" for setting in settings]
+    arguments += ["--replays"] if replays else []
     arguments += [f"--workload={workload}"] if workload else ["--", *program]
     if output is not None:
-        raise click.exceptions.Exit(_examine(output, arguments, as_json, everything))
+        raise click.exceptions.Exit(
+            _examine(output, arguments, as_json, everything, replays=replays)
+        )
     with create_scratch_folder() as folder:
-        raise click.exceptions.Exit(_examine(folder, arguments, as_json, everything))
+        raise click.exceptions.Exit(
+            _examine(folder, arguments, as_json, everything, replays=replays)
+        )
 
 
-def _examine(output: Path, arguments: list[str], as_json: bool, everything: bool) -> int:
+def _examine(
+    output: Path, arguments: list[str], as_json: bool, everything: bool, *, replays: bool
+) -> int:
     """Run the examination in a separate process and print its result."""
     typed = json.dumps(["graphviz-dash", *sys.argv[1:]])
     with tempfile.NamedTemporaryFile(mode="r", encoding="utf-8", suffix=".bundles") as listing:
@@ -159,18 +182,36 @@ def _examine(output: Path, arguments: list[str], as_json: bool, everything: bool
             # Program output goes to stderr: stdout holds the report.
             stdout=_STDERR,
         )
-        try:
-            process.wait()
-        except BaseException:
+        with ExitStack() as cleanup:
             # An interrupt of this process alone; the other passes it on to the program.
-            process.terminate()
+            cleanup.callback(process.wait)
+            cleanup.callback(process.terminate)
             process.wait()
-            raise
+            cleanup.pop_all()
         bundles = [Path(line) for line in listing.read().splitlines()]
     if process.returncode not in (0, _PROGRAM_FAILED) or not bundles:
         # That process has already reported the error on stderr.
         raise click.exceptions.Exit(process.returncode or GraphvizDashError.exit_code)
-    return _report_bundles(bundles, as_json, everything)
+    return _report_bundles(bundles, as_json, everything, replays=replays)
+
+
+def _find_checked_bundles(path: Path) -> list[Path]:
+    """Return the bundle at ``path``, or those of the experiment whose replays were checked.
+
+    Raises:
+        InputError: No replays were checked.
+    """
+    if is_bundle(path):
+        return [path]
+    runs = load_experiment(path, traces=False).runs
+    paths = [run.path for run in runs if run.replay_check is not None]
+    if not paths:
+        raise InputError(
+            path,
+            "no check of replays",
+            "a bundle written by graphviz-dash doctor --replays or graphviz-dash collect --marks",
+        )
+    return paths
 
 
 def _find_reported_bundles(path: Path) -> list[Path]:
@@ -179,7 +220,7 @@ def _find_reported_bundles(path: Path) -> list[Path]:
     if is_bundle(path):
         return [path]
     runs = load_experiment(path, traces=False).runs
-    reports = [run.path for run in runs if run.doctor is not None]
+    reports = [run.path for run in runs if run.doctor is not None or run.replay_check is not None]
     compilations = [run.path for run in runs if run.compilation is not None]
     baselines = [run.path for run in runs if may_be_eager(run)]
     return reports or compilations or baselines[:1] or [run.path for run in runs[:1]]
@@ -196,6 +237,8 @@ class _Examination(Struct, frozen=True):
     """Compilation report; None if nothing was compiled."""
     prediction: Prediction | None
     """Prediction from eager steps; None if other results are present."""
+    replays: ReplayDiagnosis | None
+    """Check of replays; None if it did not run."""
 
     @property
     def outcomes(self) -> set[CaptureOutcome]:
@@ -206,9 +249,12 @@ class _Examination(Struct, frozen=True):
         return {_OUTCOMES[blocker.rule.severity] for blocker in blockers if blocker.certain}
 
 
-def _report_bundles(bundles: list[Path], as_json: bool, everything: bool) -> int:
+def _report_bundles(bundles: list[Path], as_json: bool, everything: bool, *, replays: bool) -> int:
     examined = [_load_examination(path) for path in bundles]
-    if as_json:
+    diagnoses = [bundle.replays for bundle in examined if bundle.replays is not None]
+    if as_json and replays:
+        print_json("replay-check", build_replay_check_document(diagnoses))
+    elif as_json:
         rows = [(bundle.diagnosis, bundle.compilation, bundle.prediction) for bundle in examined]
         print_json("doctor", build_doctor_document(rows))
     else:
@@ -219,7 +265,7 @@ def _report_bundles(bundles: list[Path], as_json: bool, everything: bool) -> int
     for outcome in (CaptureOutcome.ILLEGAL, CaptureOutcome.SILENT):
         if outcome in outcomes:
             return EXIT_CODES[outcome]
-    return 0
+    return max((diagnosis.exit_code for diagnosis in diagnoses), default=0)
 
 
 def _print_examination(examined: _Examination, *, alone: bool, everything: bool) -> None:
@@ -232,6 +278,10 @@ def _print_examination(examined: _Examination, *, alone: bool, everything: bool)
         print_rules(examined.compilation.rules)
     if examined.prediction is not None:
         print_trace_blockers(examined.prediction)
+    if examined.replays is not None:
+        if examined.diagnosis is not None:
+            print_heading("Replays")
+        print_replay_check(None if alone else examined.name, examined.replays)
 
 
 def _load_examination(path: Path) -> _Examination:
@@ -244,7 +294,8 @@ def _load_examination(path: Path) -> _Examination:
     diagnosis = None if run.doctor is None else diagnose(run.doctor)
     compiled = None if run.compilation is None else build_compile_report(run)
     traced: Prediction | Missing | None = None
-    if diagnosis is None and compiled is None:
+    replays = None if run.replay_check is None else diagnose_replays(run.replay_check)
+    if diagnosis is None and compiled is None and replays is None:
         if may_be_eager(run) and run.replay_trace is not None:
             traced = predict_run(run, load_shipped_calibration())
         if not isinstance(traced, Prediction):
@@ -261,6 +312,7 @@ def _load_examination(path: Path) -> _Examination:
         diagnosis,
         None if isinstance(compiled, Missing) else compiled,
         None if isinstance(traced, Missing) else traced,
+        replays,
     )
 
 

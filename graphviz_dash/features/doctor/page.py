@@ -10,9 +10,12 @@ from graphviz_dash.analysis.doctor import (
     FindingGroup,
     diagnose,
 )
+from graphviz_dash.analysis.replay_check import diagnose_replays
+from graphviz_dash.features.doctor.code_markup import format_code
+from graphviz_dash.features.doctor.replay_markup import format_replay_check
 from graphviz_dash.features.doctor.undiagnosed import show_undiagnosed
 from graphviz_dash.features.torch_compile.page.compile_causes import show_compile_diagnosis
-from graphviz_dash.model.doctor import CodeLocation, DetectionMethod, OutputCheck, Severity
+from graphviz_dash.model.doctor import DetectionMethod, OutputCheck, Severity
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.doctor import (
@@ -48,16 +51,19 @@ def render() -> None:
     runs = [
         run
         for run in chosen.experiment.runs
-        if run.doctor is not None or run.compilation is not None
+        if run.doctor is not None or run.compilation is not None or run.replay_check is not None
     ]
     if not runs:
         show_undiagnosed(chosen)
         return
     default = next((run.name for run in runs if run.manifest.failures), None)
     default = default or next((run.name for run in runs if run.doctor is not None), None)
+    default = default or next((run.name for run in runs if run.replay_check is not None), None)
     run = select_run(runs, default=default) if len(runs) > 1 else runs[0]
     if run.doctor is not None:
         _show_diagnosis(run, diagnose(run.doctor))
+    if run.replay_check is not None:
+        show_markup(format_replay_check(diagnose_replays(run.replay_check)))
     if run.compilation is not None:
         show_compile_diagnosis(chosen, run.name)
 
@@ -67,6 +73,7 @@ def _show_diagnosis(run: Run, diagnosis: Diagnosis) -> None:
     for title, groups in (
         ("Illegal in a capture", diagnosis.illegal_groups),
         ("Silently wrong on replay", diagnosis.silent_groups),
+        ("Memory is lost", diagnosis.costly_groups),
     ):
         if groups:
             count = format_element("span", format_count(len(groups)), "count")
@@ -108,7 +115,7 @@ def _format_group(group: FindingGroup) -> str:
         + format_element("h3", escape_html(rule.title))
         + format_rule_id(rule),
     )
-    details = _format_code(finding.place) if finding.place else ""
+    details = format_code(finding.place) if finding.place else ""
     if finding.message:
         details += format_element("p", escape_html(finding.message), "doctor-error")
     details += _format_facts(group)
@@ -117,31 +124,6 @@ def _format_group(group: FindingGroup) -> str:
     )
     return format_element(
         "article", head + format_element("div", body, "columns"), f"doctor-card {kind}"
-    )
-
-
-def _format_code(location: CodeLocation) -> str:
-    location_markup = format_element("b", escape_html(location.text))
-    if location.function:
-        location_markup += format_element("span", f" in {escape_html(location.function)}")
-    if not location.lines:
-        return format_element("div", location_markup, "where")
-    rows = [
-        format_element(
-            "span",
-            format_element("i", escape_html(number)) + escape_html(line or " "),
-            "hit" if number == location.line else "",
-        )
-        for number, line in enumerate(location.lines, location.first)
-    ]
-    return format_element("div", location_markup, "where") + format_element(
-        # Focusable, because it may scroll horizontally.
-        "pre",
-        "".join(rows),
-        "code",
-        tabindex="0",
-        role="region",
-        **{"aria-label": f"Code at {location.text}"},
     )
 
 

@@ -17,7 +17,9 @@ from graphviz_dash.cli.light import load_light_experiment
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
+from graphviz_dash.features.ladder.analysis.coverage import build_coverage
 from graphviz_dash.features.ladder.analysis.ladder_advice import (
+    LadderAdvice,
     build_ladder_basis,
     recommend_ladder,
 )
@@ -90,15 +92,18 @@ def ladder_command(
     requests = None if traffic is None else read_traffic(traffic)
     budget = Budget(graphs, memory, None if startup is None else round(startup * 1e9))
     data = build_ladder_data(report, chosen, requests)
-    advice = (
-        data if isinstance(data, Missing) else recommend_ladder(build_ladder_basis(data), budget)
-    )
+    advice: LadderAdvice | Missing
+    if isinstance(data, Missing):
+        advice, coverage = data, None
+    else:
+        basis = build_ladder_basis(data)
+        advice, coverage = recommend_ladder(basis, budget), build_coverage(basis)
     if as_json:
         source = None if traffic is None else traffic.name
-        print_json("ladder", build_ladder_document(report, chosen, advice, source))
+        print_json("ladder", build_ladder_document(report, chosen, advice, coverage, source))
     else:
         with limit_output(everything=everything):
-            print_ladder(report, chosen, advice, count)
+            print_ladder(report, chosen, advice, coverage, count)
 
 
 def _load_loop_report(path: Path, name: str | None) -> LoopReport:

@@ -12,6 +12,7 @@ from graphviz_dash.exports.documents.values import (
     Bytes,
     Count,
     Document,
+    Fraction,
     Ns,
     Sentence,
     WholeNs,
@@ -19,9 +20,16 @@ from graphviz_dash.exports.documents.values import (
     drop_missing,
     get_reason,
 )
+from graphviz_dash.features.ladder.analysis.coverage import Coverage
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice, LadderPoint
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost
-from graphviz_dash.features.ladder.narrative import describe_advice, describe_ceiling
+from graphviz_dash.features.ladder.narrative import (
+    describe_advice,
+    describe_ceiling,
+    describe_coverage,
+    describe_eager_steps,
+    list_size_options,
+)
 from graphviz_dash.model.absence import Missing
 
 
@@ -121,10 +129,41 @@ class AdviceDocument(Document, frozen=True):
     ceiling_sentence: Sentence
 
 
+class StepModeDocument(Document, frozen=True):
+    """Steps of one phase that ran in the same way; ``steps_above`` of them exceed the largest graph
+    of their family.
+    """
+
+    phase: str | None
+    kind: str
+    family: str | None
+    steps: Count
+    sizes: tuple[int, int] | None
+    steps_above: Count
+    requests: tuple[int, int] | None
+    time_share: Fraction | None
+
+
+class CoverageDocument(Document, frozen=True):
+    """Sizes that would cover the requests above the largest graph; the gain is per such request."""
+
+    new_sizes: list[int]
+    requests_above: Count
+    gain_ns: Ns | None = field(name="gain")
+    gain_share: Fraction | None
+    memory: Bytes
+    startup_ns: WholeNs = field(name="startup")
+    options: list[str]
+    sentence: Sentence
+
+
 class LadderDocument(Document, frozen=True):
     """A graph family of a recorded program, and the recommended capture sizes."""
 
     run: str
+    engine: str | None
+    modes: list[StepModeDocument]
+    eager_sentences: list[Sentence]
     family: str
     axes: list[str]
     families: list[str]
@@ -134,6 +173,8 @@ class LadderDocument(Document, frozen=True):
     step_ns: Ns | None = field(name="step_time")
     traffic: str | None
     advice: AdviceDocument | None
+    options: list[str]
+    coverage: CoverageDocument | None
     reason: Sentence | None
 
 
@@ -141,6 +182,7 @@ def build_ladder_document(
     report: LoopReport,
     family: FamilyReport,
     advice: LadderAdvice | Missing,
+    coverage: Coverage | None,
     traffic: str | None,
 ) -> LadderDocument:
     """Build the document of a graph family and its best ladder.
@@ -152,6 +194,9 @@ def build_ladder_document(
         LadderDocument,
         family,
         run=report.run,
+        engine=report.engine,
+        modes=_build_modes(report),
+        eager_sentences=describe_eager_steps(report),
         family=family.family.name,
         axes=family.family.axes,
         families=[other.family.name for other in report.families],
@@ -169,7 +214,35 @@ def build_ladder_document(
         losses=drop_missing(family.losses) or [],
         traffic=traffic,
         advice=chosen and _build_advice(chosen),
+        options=[] if chosen is None else list_size_options(report, family, chosen.smallest.sizes),
+        coverage=coverage and _build_coverage(report, family, coverage),
         reason=get_reason(advice),
+    )
+
+
+def _build_modes(report: LoopReport) -> list[StepModeDocument]:
+    names = {family.index: family.family.name for family in report.families}
+    return [
+        build(
+            StepModeDocument,
+            mode,
+            family=None if mode.family is None else names[mode.family],
+        )
+        for mode in report.modes
+    ]
+
+
+def _build_coverage(
+    report: LoopReport, family: FamilyReport, coverage: Coverage
+) -> CoverageDocument:
+    member_sizes = {member.size for member in family.members if member.size}
+    sizes = sorted({*member_sizes, *coverage.new_sizes})
+    return build(
+        CoverageDocument,
+        coverage,
+        memory=round(coverage.memory_bytes),
+        options=list_size_options(report, family, sizes),
+        sentence=describe_coverage(family, coverage),
     )
 
 

@@ -16,14 +16,17 @@ from graphviz_dash.analysis.loop.family_report import (
 from graphviz_dash.analysis.loop.keys import format_key
 from graphviz_dash.analysis.loop.loop_columns import SizeSource
 from graphviz_dash.analysis.loop.padding import PaddingCost, PaddingEffect
+from graphviz_dash.analysis.loop.step_modes import StepMode
 from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.ladder.analysis.coverage import Coverage
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost
 from graphviz_dash.features.ladder.analysis.segments import PieceKind, SegmentedStep
 from graphviz_dash.features.ladder.analysis.size_comparison import SizeComparison
+from graphviz_dash.guidance.engines import build_size_option
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod
+from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod, StepKind
 from graphviz_dash.units import (
     format_bytes,
     format_count,
@@ -37,6 +40,7 @@ KEY_METHODS: Final = {
     KeyMethod.LABEL: "program label (collectors.label)",
     KeyMethod.ENGINE: "engine state",
     KeyMethod.SHAPES: "operator shapes in the capture",
+    KeyMethod.VARIABLES: "variable of the capturing function",
     KeyMethod.GRIDS: "kernel grids (multiples of the size, not the size itself)",
 }
 """Source of a graph's key."""
@@ -93,6 +97,128 @@ def summarize_loop(report: LoopReport) -> str:
     if report.engine:
         text += f"; keys and sizes from {escape_control_characters(report.engine)}"
     return f"{text}."
+
+
+STEP_MODES: Final = {
+    StepKind.REPLAY: "one graph",
+    StepKind.SEGMENTS: "several graphs",
+    StepKind.FALLBACK: "no graph",
+    StepKind.CAPTURE: "capture",
+}
+"""Execution of a step."""
+
+ENGINE_MODES: Final = {
+    "vLLM": {
+        StepKind.REPLAY: "FULL",
+        StepKind.SEGMENTS: "PIECEWISE",
+        StepKind.FALLBACK: "NONE (eager)",
+    },
+    "SGLang": {
+        StepKind.REPLAY: "CUDA graph",
+        StepKind.SEGMENTS: "piecewise CUDA graph",
+        StepKind.FALLBACK: "eager",
+    },
+}
+"""The same in the terms of an engine."""
+
+
+def format_mode(report: LoopReport, mode: StepMode) -> str:
+    """Format the execution of steps in the terms of the engine."""
+    engine = (report.engine or "").partition(" ")[0]
+    return ENGINE_MODES.get(engine, STEP_MODES).get(mode.kind, STEP_MODES[mode.kind])
+
+
+def format_size_range(sizes: tuple[int, int] | None) -> str:
+    """Format the smallest and largest size; a dash if unknown."""
+    if sizes is None:
+        return "–"
+    smallest, largest = sizes
+    if smallest == largest:
+        return format_count(smallest)
+    return f"{format_count(smallest)} to {format_count(largest)}"
+
+
+def describe_eager_steps(report: LoopReport) -> tuple[str, ...]:
+    """Describe the steps without a graph, most time first, one sentence per phase. Empty without
+    engine facts."""
+    modes = sorted(
+        (mode for mode in report.modes if mode.kind is StepKind.FALLBACK and mode.sizes),
+        key=lambda mode: -(mode.time_share or 0.0),
+    )
+    return tuple(_describe_eager_mode(report, mode) for mode in modes)
+
+
+def _describe_eager_mode(report: LoopReport, mode: StepMode) -> str:
+    phase = f"{mode.phase} " if mode.phase is not None else ""
+    total = sum(other.steps for other in report.modes if other.phase is mode.phase)
+    share = ""
+    if mode.time_share is not None:
+        share = f" and took {format_percent(mode.time_share)} of the time"
+    steps = f"{format_count(mode.steps)} of {format_count(total)} {phase}steps ran eagerly{share}"
+    if mode.family is None:
+        return f"{steps}: the program has no graphs for them."
+    family = next(family for family in report.families if family.index == mode.family)
+    largest = max((member.size or 0 for member in family.members), default=0)
+    if not mode.steps_above or not largest:
+        return f"{steps}, although a graph of their size exists: the engine excluded them."
+    sizes = _format_amount(family, format_size_range(mode.sizes_above))
+    reason = f"{sizes} exceeded the largest graph, {format_count(largest)}"
+    if mode.steps_above == mode.steps:
+        return f"{steps} because {reason}."
+    remainder = format_count(mode.steps - mode.steps_above)
+    return f"{steps}: {format_count(mode.steps_above)} because {reason}; {remainder} excluded."
+
+
+def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
+    """Describe the gain and cost of graphs for the requests above the largest one."""
+    amount = _format_amount(family, _join_sizes(coverage.new_sizes))
+    cost = (
+        f"about {format_bytes(coverage.memory_bytes)} and {format_ns(coverage.startup_ns)} of "
+        "startup"
+    )
+    gain_ns = coverage.gain_ns
+    if gain_ns is None:
+        return (
+            f"Graphs for {amount} would cover all requests and cost {cost}; the gain is unknown "
+            "because no step without a graph was timed."
+        )
+    if gain_ns <= 0:
+        return f"Graphs for {amount} would not be faster than eager steps and cost {cost}."
+    share = coverage.gain_share
+    text = (
+        f"Graphs for {amount} would save about {format_ns(gain_ns)} per step above "
+        f"{format_count(coverage.largest_graph)}"
+    )
+    if share is not None:
+        text += f" ({format_percent(share)} of the family's time)"
+    return f"{text} and cost {cost}. Times of new sizes are extrapolated: measure them."
+
+
+def _format_amount(family: FamilyReport, sizes: str) -> str:
+    """Format sizes with the noun of their axis: "40 and 48 requests"."""
+    axis = family.family.axes[family.family.size_axis or 0]
+    if axis in ("tokens", "requests"):
+        return f"{sizes} {axis}"
+    return f"sizes {sizes}" if " " in sizes else f"size {sizes}"
+
+
+def _join_sizes(sizes: Sequence[int]) -> str:
+    *first, last = map(format_count, sizes)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def list_size_options(report: LoopReport, family: FamilyReport, sizes: Sequence[int]) -> list[str]:
+    """List the engine's options that capture ``sizes``, to paste into a program or a command.
+    Empty for an unknown engine."""
+    others = {
+        member.size
+        for other in report.families
+        if other is not family
+        for member in other.members
+        if member.size and member.steps
+    }
+    option = build_size_option(report.engine, family.family.name, sizes, sorted(others))
+    return [] if option is None else [option.python, option.command]
 
 
 def describe_real_sizes(family: FamilyReport) -> str:
@@ -301,12 +427,6 @@ def describe_ceiling(advice: LadderAdvice) -> str:
         f"; {pluralize(ceiling.requests_above, 'request')} of {format_count(advice.requests)} "
         f"{'is' if ceiling.requests_above == 1 else 'are'} above it"
     )
-    if ceiling.extended_ns is not None and (ceiling.extended_gain_ns or 0) > 0:
-        text += (
-            f". A graph for {format_count(ceiling.largest_request)} would take about "
-            f"{format_ns(ceiling.extended_ns)}, extrapolated from the two largest sizes, and "
-            f"save {format_ns(ceiling.extended_gain_ns)} per request: capture it and measure"
-        )
     return f"{text}."
 
 

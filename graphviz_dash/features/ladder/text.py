@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
@@ -14,32 +16,50 @@ from graphviz_dash.cli.text.output import (
     print_table,
 )
 from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.ladder.analysis.coverage import Coverage
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost
 from graphviz_dash.features.ladder.narrative import (
     describe_advice,
     describe_bound,
     describe_ceiling,
+    describe_coverage,
+    describe_eager_steps,
     describe_fastest,
     describe_interpolation,
     describe_losses,
     describe_memory_method,
     describe_real_sizes,
+    format_mode,
+    format_size_range,
     format_sizes,
     list_sets,
+    list_size_options,
     summarize_loop,
 )
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.units import format_bytes, format_count, format_ns, round_significant
+from graphviz_dash.units import (
+    format_bytes,
+    format_count,
+    format_ns,
+    format_percent,
+    round_significant,
+)
 
 
 def print_ladder(
-    report: LoopReport, family: FamilyReport, advice: LadderAdvice | Missing, count: int
+    report: LoopReport,
+    family: FamilyReport,
+    advice: LadderAdvice | Missing,
+    coverage: Coverage | None,
+    count: int,
 ) -> None:
     """Print the advice for ``family``, and ``count`` of its graphs by size."""
     if not isinstance(advice, Missing):
         click.echo(describe_advice(advice))
     click.echo(summarize_loop(report))
+    if report.engine is not None:
+        _print_modes(report)
     if len(report.families) > 1:
         others = [other.family.name for other in report.families if other is not family]
         click.echo(
@@ -54,17 +74,43 @@ def print_ladder(
     if isinstance(advice, Missing):
         click.echo(escape_control_characters(f"No recommendation: {advice.reason}."))
     else:
-        _print_advice(advice)
+        _print_advice(report, family, advice, coverage)
         click.echo(describe_memory_method(family.node_bytes))
     if count:
         _print_members(family, count)
 
 
-def _print_advice(advice: LadderAdvice) -> None:
+def _print_modes(report: LoopReport) -> None:
+    """Print the steps by phase and mode, and the reasons for steps without a graph."""
+    click.echo()
+    table = create_table("phase", "mode", "steps", "sizes", "time", right=(2, 3, 4))
+    for mode in report.modes:
+        table.add_row(
+            build_cell(mode.phase or ABSENT_TEXT),
+            build_cell(format_mode(report, mode)),
+            build_cell(format_count(mode.steps)),
+            build_cell(format_size_range(mode.sizes)),
+            build_cell(ABSENT_TEXT if mode.time_share is None else format_percent(mode.time_share)),
+        )
+    print_table(table)
+    for sentence in describe_eager_steps(report):
+        click.echo(sentence)
+    click.echo()
+
+
+def _print_options(report: LoopReport, family: FamilyReport, sizes: Sequence[int]) -> None:
+    for option in list_size_options(report, family, sizes):
+        click.echo(f"  {option}")
+
+
+def _print_advice(
+    report: LoopReport, family: FamilyReport, advice: LadderAdvice, coverage: Coverage | None
+) -> None:
     for sentence in (
         describe_fastest(advice),
         describe_interpolation(advice),
         describe_ceiling(advice),
+        "" if coverage is None else describe_coverage(family, coverage),
         describe_bound(advice),
     ):
         if sentence:
@@ -87,6 +133,13 @@ def _print_advice(advice: LadderAdvice) -> None:
     print_table(table)
     click.echo()
     click.echo(f"Recommended sizes: {format_sizes(advice.smallest.sizes)}")
+    _print_options(report, family, advice.smallest.sizes)
+    if coverage is not None:
+        options = list_size_options(report, family, (*advice.current_sizes, *coverage.new_sizes))
+        if options:
+            click.echo("To cover all requests:")
+        for option in options:
+            click.echo(f"  {option}")
 
 
 def _format_request_time(advice: LadderAdvice, use: LadderCost) -> str:

@@ -24,6 +24,7 @@ from msgspec import Struct, field
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.units import pluralize
 
 _EXPECTED: Final = "a SQLite export of Nsight Systems (nsys export --type sqlite)"
 _EXPECTED_CUDA: Final = "one recorded with --trace=cuda while the program used a GPU"
@@ -194,10 +195,21 @@ class _ReportReader(Struct):
                 out.file.close()
         traces = [out.trace for out in self.writers.values() if out.trace.events]
         if not traces:
-            raise self._build_no_cuda_error()
+            raise self._build_no_cuda_error(self._count_calls() if _RUNTIME in tables else 0)
         return tuple(sorted(traces, key=lambda one: -1 if one.pid is None else one.pid))
 
-    def _build_no_cuda_error(self) -> InputError:
+    def _count_calls(self) -> int:
+        return sum(1 for _ in self._iter_rows(_RUNTIME, ("start",)))
+
+    def _build_no_cuda_error(self, calls: int = 0) -> InputError:
+        if calls:
+            return InputError(
+                self.path,
+                f"an export of Nsight Systems with {pluralize(calls, 'CUDA call')} that only set "
+                "up a GPU, and without work on it",
+                "one recorded while the program used a GPU",
+                "Check that the recorded process launches the work, and record for longer.",
+            )
         return InputError(
             self.path, "an export of Nsight Systems without any CUDA activity", _EXPECTED_CUDA
         )

@@ -256,6 +256,11 @@ def _describe_container(reader: ArrayReader[Event], columns: EventColumns) -> st
     container = "an array" if reader.is_bare_array else "traceEvents"
     if events and columns.skipped == {"phase ''": events}:
         return f"{container} of objects without a phase (ph), not a trace ({events:,} objects"
+    if slices := columns.skipped["phase 'X'"]:
+        return (
+            f"{container} whose slices have no category (cat), unlike those of a CPU or GPU in a "
+            f"Kineto trace ({pluralize(slices, 'slice')}"
+        )
     return f"{container} without any slice of a CPU or GPU ({pluralize(events, 'event')}"
 
 

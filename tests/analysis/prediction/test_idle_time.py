@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluation.predict.public import AT_MOST, gaps_allow
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
 from graphviz_dash.analysis.prediction.idle_time import IdleCause, IdleTime, analyse_idle_time
 from graphviz_dash.analysis.prediction.predict import Prediction, Recommendation, predict
@@ -18,6 +17,7 @@ from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.narrative.prediction import format_prediction_verdict
+from tests.analysis.gap_bound import AT_MOST, compute_gap_bound
 from tests.analysis.predictions import predicted
 from tests.samples import SAMPLES
 from tests.trace_builder import TraceBuilder
@@ -256,7 +256,7 @@ GAPS = st.sampled_from([20_000, 400_000, 900_000, 1_500_000, 8_000_000])
 
 @settings(max_examples=12, deadline=None)
 @given(steps=st.lists(st.lists(GAPS, min_size=4, max_size=4), min_size=1, max_size=5))
-def test_no_gain_exceeds_what_the_gaps_allow(
+def test_no_gain_exceeds_what_the_compute_gap_bound(
     steps: list[list[int]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Steps of the same work with gaps of any length, some of them in operators that launch."""
@@ -274,7 +274,7 @@ def test_no_gain_exceeds_what_the_gaps_allow(
 
 
 @pytest.mark.parametrize("trace", sorted(SAMPLES.glob("*/eager/traces/replay.json.gz")))
-def test_no_gain_of_a_sample_exceeds_what_its_gaps_allow(trace: Path) -> None:
+def test_no_gain_of_a_sample_exceeds_what_its_compute_gap_bound(trace: Path) -> None:
     read = read_trace(trace)
     check_gain(read, predict(read, load_shipped_calibration()))
 
@@ -282,7 +282,7 @@ def test_no_gain_of_a_sample_exceeds_what_its_gaps_allow(trace: Path) -> None:
 def check_gain(trace: Trace, prediction: Prediction | Missing) -> None:
     if isinstance(prediction, Missing) or isinstance(prediction.speedup, Missing):
         return
-    assert prediction.speedup.value <= AT_MOST * gaps_allow(trace, prediction.step)
+    assert prediction.speedup.value <= AT_MOST * compute_gap_bound(trace, prediction.step)
 
 
 def idle_in(trace: Trace, begin: int, end: int) -> int:

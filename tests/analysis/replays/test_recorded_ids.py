@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evaluation.agreement import HEAD, main
 from graphviz_dash.analysis.replays.alignment_accuracy import (
     GOAL_FORK_JOIN,
     GOAL_LINE,
@@ -73,11 +72,3 @@ def test_branches_run_on_streams_that_rise_with_their_creation() -> None:
     # The streams are the same in every replay.
     for node in np.unique(found.node).tolist():
         assert len(set(found.stream[found.get_node_rows("graph-0", node)].tolist())) == 1
-
-
-def test_the_table_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(CASES.parent)]) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith(HEAD)
-    assert printed.count("100.00%") >= len(NAMES)
-    assert len(printed.splitlines()) == len(HEAD.splitlines()) + len(NAMES)

@@ -19,8 +19,6 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from evaluation.attack.visitor import Visitor
-from evaluation.fuzz_readers import DOT
 from graphviz_dash.app.cli.serve import (
     ServeOptions,
     build_server_command,
@@ -37,6 +35,8 @@ from graphviz_dash.server_settings import (
     get_memory_limit,
     read_settings,
 )
+from tests.attack.visitor import Visitor
+from tests.fuzz.readers import DOT
 
 ROOT = Path(__file__).parents[3]
 

@@ -174,4 +174,5 @@ def test_the_document_of_an_import_is_valid(printed: Printed, tmp_path: Path) ->
 
 
 def test_every_document_of_a_command_has_a_schema() -> None:
-    assert set(VERSIONS) <= COMMANDS_BY_NAME.keys()
+    # graphviz-dash doctor --replays prints a second document.
+    assert set(VERSIONS) - {"replay-check"} <= COMMANDS_BY_NAME.keys()

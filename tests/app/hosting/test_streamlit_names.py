@@ -9,9 +9,9 @@ import pytest
 from streamlit.runtime.app_session import AppSession
 
 import graphviz_dash
-from evaluation.attack.visitor import Visitor
 from graphviz_dash.app.hosting.browser_address import patch_sessions
 from graphviz_dash.app.hosting.switch import apply_patch
+from tests.attack.visitor import Visitor
 from tests.serving import ROOT, served
 
 RENAMING = Path(__file__).with_name("renaming")

@@ -13,19 +13,19 @@ from collectors.parallel.candidates import (
     filter_fitting,
     filter_larger,
 )
-from evaluation.parallel.score import DATA, decoded, recorded_pieces
+from tests.recorded_plans import DATA, read_plan, split_recorded
 
 MIB = 1 << 20
 
 
 def observed(name: str) -> Any:
     """What a collection had observed of a step before it planned it."""
-    recorded = decoded(DATA / f"{name}.json.gz")
+    recorded = read_plan(DATA / f"{name}.json.gz")
     plan = recorded.plan
     return SimpleNamespace(
         operators=plan.operators,
         storages=plan.storages,
-        pieces=recorded_pieces(recorded),
+        pieces=split_recorded(recorded),
         serial_ns=recorded.line_ns,
         fixed_ns=10_000,
         serial_bytes=plan.line.memory_bytes,

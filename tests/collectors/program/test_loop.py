@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from collectors.program.loop.assembly import assemble_loop
+from collectors.program.loop.engines.frames import read_variables
 from collectors.program.loop.events import (
     Event,
     EventKind,
@@ -336,6 +339,269 @@ def flat(program: str) -> str:
     return "\n".join(line[4:] for line in lines) + "\n"
 
 
+VLLM_WRAPPER = """
+import torch
+
+class CUDAGraphWrapper:
+    def __init__(self, mode):
+        self.runtime_mode, self.entries = mode, {}
+
+    def __call__(self, batch_descriptor):
+        key = batch_descriptor.num_tokens
+        if key in self.entries:
+            return self.entries[key].replay()
+        self.entries[key] = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.entries[key]):
+            pass
+"""
+
+VLLM_RUNNER = """
+from types import SimpleNamespace as Some
+from vllm.compilation.cuda_graph import CUDAGraphWrapper
+
+class GPUModelRunner:
+    uniform_decode_query_len = 1
+
+    def __init__(self, decode, mixed):
+        self.decode = CUDAGraphWrapper(Some(name="FULL"))
+        self.pieces = [CUDAGraphWrapper(Some(name="PIECEWISE")) for _ in range(3)]
+        self.sizes = {True: sorted(decode), False: sorted(mixed)}
+        for size in mixed: self._run(size, False)
+        for size in decode: self._run(size, True)
+
+    def _run(self, tokens, uniform):
+        padded = min((size for size in self.sizes[uniform] if size >= tokens), default=None)
+        batch = Some(num_tokens=padded, uniform=uniform, num_active_loras=0)
+        if padded is not None:
+            for wrapper in [self.decode] if uniform else self.pieces:
+                wrapper(batch)
+
+    def execute_model(self, scheduled, intermediate_tensors=None):
+        counts = scheduled.num_scheduled_tokens.values()
+        if counts:
+            self._run(sum(counts), max(counts) == 1)
+"""
+
+SGLANG_RUNNERS = {
+    "cuda_graph_runner": """
+import torch
+
+class CudaGraphRunner:
+    def __init__(self, sizes):
+        self.graphs = {}
+        for bs in sizes: self.capture_one_batch_size(bs)
+
+    def capture_one_batch_size(self, bs):
+        graph = self.graphs[bs] = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            pass
+""",
+    "piecewise_cuda_graph_runner": """
+import torch
+
+class PiecewiseCudaGraphRunner:
+    def __init__(self, sizes):
+        self.graphs = {}
+        for num_tokens in sizes: self.capture_one_batch_size(num_tokens)
+
+    def capture_one_batch_size(self, num_tokens):
+        self.graphs[num_tokens] = [torch.cuda.CUDAGraph() for _ in range(2)]
+        for graph in self.graphs[num_tokens]:
+            with torch.cuda.graph(graph):
+                pass
+""",
+    "model_runner": """
+from sglang.srt.model_executor.cuda_graph_runner import CudaGraphRunner
+from sglang.srt.model_executor.piecewise_cuda_graph_runner import PiecewiseCudaGraphRunner
+
+class ModelRunner:
+    is_draft_worker = False
+
+    def __init__(self, decode, prefill):
+        self.decode, self.prefill = CudaGraphRunner(decode), PiecewiseCudaGraphRunner(prefill)
+
+    def forward(self, forward_batch, pp_proxy_tensors=None):
+        if forward_batch.forward_mode.name == "IDLE":
+            return
+        if forward_batch.forward_mode.name == "DECODE":
+            real, graphs = forward_batch.batch_size, self.decode.graphs
+        else:
+            real, graphs = len(forward_batch.input_ids), self.prefill.graphs
+        padded = min((size for size in graphs if size >= real), default=None)
+        if padded is not None:
+            found = graphs[padded]
+            for graph in found if isinstance(found, list) else [found]:
+                graph.replay()
+""",
+}
+
+
+def write_package(root: Path, version: str, modules: dict[str, str]) -> None:
+    for module, source in modules.items():
+        file = root.joinpath(*module.split(".")).with_suffix(".py")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source)
+    package = root / next(iter(modules)).split(".")[0]
+    (package / "__init__.py").write_text(f"__version__ = {version!r}")
+
+
+def test_vllm_tells_mode_phase_sizes_and_requests(tmp_path: Path) -> None:
+    modules = {
+        "vllm.compilation.cuda_graph": VLLM_WRAPPER,
+        "vllm.v1.worker.gpu_model_runner": VLLM_RUNNER,
+    }
+    write_package(tmp_path, "0.22.0", modules)
+    program = """
+    from types import SimpleNamespace as Some
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+    runner = GPUModelRunner(decode=(4, 2), mixed=(64, 32, 8))
+    def run(*tokens):
+        scheduled = {f"request {number}": count for number, count in enumerate(tokens)}
+        runner.execute_model(Some(
+            total_num_scheduled_tokens=sum(tokens), num_scheduled_tokens=scheduled))
+    for _ in range(40): run(1, 1, 1); run(20, 1); run(100); run(1, 1, 1, 1, 1); run(1, 1)
+    run()
+    """
+    done = run(tmp_path, CAPTURE + flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    loop = loop_of(tmp_path)
+    assert loop.engine == "vLLM 0.22.0"
+    piecewise, decode = loop.families
+    assert (piecewise.name, piecewise.axes, piecewise.size_axis) == ("piecewise", ("tokens",), 0)
+    # Graphs that were never replayed have their key and their segments too.
+    assert [(m.key, len(m.graphs)) for m in piecewise.members] == [
+        ((64,), 3),
+        ((32,), 3),
+        ((8,), 3),
+    ]
+    assert (decode.name, [m.key for m in decode.members]) == ("full decode", [(4,), (2,)])
+    assert {m.method for family in loop.families for m in family.members} == {KeyMethod.ENGINE}
+    steps = loop.steps
+    served = [at for at, kind in enumerate(steps.kind) if kind is not C]
+    assert len(served) == 200
+    rows = [
+        (steps.kind[at], steps.phase[at], steps.real[at], steps.padded[at], steps.requests[at])
+        for at in served
+    ]
+    assert (
+        rows
+        == [
+            (R, Phase.DECODE, 3, 4, 3),
+            (StepKind.SEGMENTS, Phase.MIXED, 21, 32, 2),
+            (F, Phase.PREFILL, 100, None, 1),
+            (F, Phase.DECODE, 5, None, 5),
+            (R, Phase.DECODE, 2, 2, 2),
+        ]
+        * 40
+    )
+    families = {loop.families[steps.family[at] or 0].name for at in served[2::5]}
+    assert families == {"piecewise"}
+    assert {steps.family[at] for at in served[3::5]} == {1}
+
+
+def test_an_unknown_version_of_an_engine_loses_facts_only(tmp_path: Path) -> None:
+    modules = {
+        "vllm.compilation.cuda_graph": VLLM_WRAPPER.replace("runtime_mode", "mode"),
+        "vllm.v1.worker.gpu_model_runner": VLLM_RUNNER,
+    }
+    write_package(tmp_path, "9.0", modules)
+    program = """
+    from types import SimpleNamespace as Some
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+    runner = GPUModelRunner(decode=(4, 2), mixed=(64,))
+    for _ in range(40):
+        runner.execute_model(Some(num_scheduled_tokens={"a": 1, "b": 1}))
+        runner.execute_model(Some(num_scheduled_tokens={"a": 1, "b": 40}))
+    """
+    done = run(tmp_path, CAPTURE + flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    # One error for the captures and one for the steps, not one for each of them.
+    contents = read_bundle(tmp_path / "out" / "recorded")
+    assert any("failed 2 times" in str(part) for part in contents.manifest.absent), (
+        contents.manifest
+    )
+    assert sum(graph.replays for graph in seen(tmp_path)[1].graphs) == 160
+
+
+def test_sglang_tells_sizes_of_decode_and_prefill(tmp_path: Path) -> None:
+    modules = {f"sglang.srt.model_executor.{name}": text for name, text in SGLANG_RUNNERS.items()}
+    write_package(tmp_path, "0.5.12", modules)
+    program = """
+    from types import SimpleNamespace as Some
+    from sglang.srt.model_executor.model_runner import ModelRunner
+    runner = ModelRunner(decode=(32, 16), prefill=(256, 128))
+    def decode(requests):
+        mode = Some(name="DECODE")
+        runner.forward(Some(forward_mode=mode, batch_size=requests, input_ids=[0] * requests))
+    def extend(mode, tokens):
+        runner.forward(Some(forward_mode=Some(name=mode), batch_size=2, input_ids=[0] * tokens))
+    extend("EXTEND", 200)
+    for requests in (10, 20, 40) * 20: decode(requests)
+    extend("MIXED", 300)
+    extend("IDLE", 1)
+    """
+    done = run(tmp_path, CAPTURE + flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    loop = loop_of(tmp_path)
+    assert loop.engine == "SGLang 0.5.12"
+    assert [(f.name, f.axes, [m.key for m in f.members]) for f in loop.families] == [
+        ("decode", ("requests",), [(32,), (16,)]),
+        ("prefill", ("tokens",), [(256,), (128,)]),
+    ]
+    steps = loop.steps
+    served = [at for at, kind in enumerate(steps.kind) if kind is not C]
+    rows = [
+        (steps.kind[at], steps.phase[at], steps.real[at], steps.padded[at], steps.family[at])
+        for at in served
+    ]
+    assert rows == [
+        (StepKind.SEGMENTS, Phase.PREFILL, 200, 256, 1),
+        *[
+            (R, Phase.DECODE, 10, 16, 0),
+            (R, Phase.DECODE, 20, 32, 0),
+            (F, Phase.DECODE, 40, None, 0),
+        ]
+        * 20,
+        (F, Phase.MIXED, 300, None, 1),
+    ]
+
+
+def test_an_integer_of_the_capturing_function_is_the_key(tmp_path: Path) -> None:
+    program = """
+    graphs = {}
+    def capture(bs):
+        count, seed = len(graphs), 7 * bs % 5
+        graphs[bs] = G()
+        with torch.cuda.graph(graphs[bs]):
+            pass
+    for size in (48, 16, 3, 1): capture(size)
+    for _ in range(40):
+        graphs[48].replay(); graphs[3].replay(); graphs[1].replay(); graphs[16].replay()
+        graphs[1].replay(); graphs[48].replay()
+    """
+    done = run(tmp_path, CAPTURE + flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    (family,) = loop_of(tmp_path).families
+    assert (family.axes, family.size_axis) == (("bs",), 0)
+    assert [(m.key, m.method) for m in family.members] == [
+        ((size,), KeyMethod.VARIABLES) for size in (48, 16, 3, 1)
+    ]
+
+
+def test_reading_variables_keeps_no_object_alive() -> None:
+    class Big:
+        pass
+
+    def capture() -> bool:
+        big = Big()
+        alive = weakref.ref(big)
+        assert read_variables(sys._getframe())["big"] is big
+        del big
+        return alive() is None
+
+    assert capture()
+
+
 # Without a program: from events alone.
 
 
@@ -427,6 +693,10 @@ def test_after_a_profiler_times_are_not_clean() -> None:
     assert loop.steps.gpu_ns == (None, 700, None, 900)
     assert (loop.graphs[0].first_launch_ns, loop.graphs[0].launch_ns) == (4, (4,))
     assert loop.graphs[0].gpu_ns == (700,)
+    detached = assembled([*events, Event(EventKind.CLEAN, 0, 1, 25, 25)], facts(1))
+    assert (detached.clean_steps, detached.later_clean_steps) == (2, (3, 4))
+    assert detached.graphs[0].launch_ns == (4, 4)
+    assert detached.graphs[0].gpu_ns == (700, 900)
 
 
 @pytest.mark.parametrize(

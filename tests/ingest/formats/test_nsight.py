@@ -175,6 +175,14 @@ class TestHostile:
         with pytest.raises(InputError, match=r"without any CUDA activity; .* --trace=cuda"):
             convert_nsight(file, tmp_path)
 
+    def test_a_report_of_calls_that_only_set_up_a_gpu(self, tmp_path: Path) -> None:
+        report = Report()
+        report.call("cuInit", 0, 1)
+        report.call("cuStreamCreate", 10_000, 2)
+        file = report.write(tmp_path / "a.sqlite")
+        with pytest.raises(InputError, match="2 CUDA calls that only set up a GPU"):
+            convert_nsight(file, tmp_path)
+
     def test_no_database(self, tmp_path: Path) -> None:
         file = tmp_path / "a.sqlite"
         file.write_bytes(b"SQLite format 3\0" + b"\xff" * 4096)

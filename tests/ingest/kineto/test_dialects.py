@@ -455,6 +455,7 @@ def test_begin_and_end_events_are_slices(
         ([{"count": 100}, {"name": "conv0", "timeMs": 1.0}], "an array of objects without a phase"),
         ({"traceEvents": [{"a": 1}]}, "traceEvents of objects without a phase"),
         ([{"ph": "M", "name": "x"}], "an array without any slice"),
+        ([{"ph": "X", "name": "x", "ts": 1, "dur": 1}], "an array whose slices have no category"),
     ],
 )
 def test_arrays_of_other_programs_are_named(tmp_path: Path, document: Any, words: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.loop.family_report import FamilyReport
+from graphviz_dash.analysis.loop.family_report import LoopReport
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
 from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, LadderCost
 from graphviz_dash.features.ladder.charts.families import draw_ladder
@@ -15,13 +15,15 @@ from graphviz_dash.features.ladder.narrative import (
     describe_advice,
     describe_bound,
     describe_ceiling,
+    describe_coverage,
     describe_fastest,
     describe_interpolation,
     describe_memory_method,
     format_sizes,
     list_sets,
+    list_size_options,
 )
-from graphviz_dash.features.ladder.page.state import get_advice
+from graphviz_dash.features.ladder.page.state import get_advice, get_coverage
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw_figure, get_figure
@@ -33,11 +35,12 @@ _MAX_GRAPHS: Final = 512
 
 
 @st.fragment
-def show_ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> None:
+def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None:
     """Show the advice for a family, given by its indices in the reports of the experiment ``key``.
 
     A fragment: a changed budget redraws only this panel.
     """
+    report = loop.families[family]
     st.header("Recommended capture sizes", anchor=False)
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom", key="budgets"):
         today = len({member.size for member in report.members if member.size})
@@ -62,8 +65,9 @@ def show_ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> 
     with left:
         show_markup(format_element("div", _format_uses(result), "scroll"))
         # Not st.code, which downloads syntax colours for all languages.
-        sizes = format_element("code", escape_html(format_sizes(result.smallest.sizes)))
-        show_markup(format_element("pre", sizes, "sizes", tabindex="0", title="Copy sizes"))
+        _show_sizes(format_sizes(result.smallest.sizes))
+        for option in list_size_options(loop, report, result.smallest.sizes):
+            _show_sizes(option)
     with right:
         chart_key = ("ladder", run, family, budget)
         chart = get_figure(key, chart_key, lambda seen: draw_ladder(result, seen), Extent.OUTLINE)
@@ -71,11 +75,21 @@ def show_ladder_panel(key: str, run: int, family: int, report: FamilyReport) -> 
             draw_figure(chart, f"ladder-{key}-{run}-{family}-{budget}")
     notes = (describe_ceiling(result), describe_bound(result))
     show_markup(*(format_element("p", escape_html(note), "said") for note in notes if note))
+    coverage = get_coverage(key, run, family)
+    if coverage is not None:
+        show_markup(format_element("p", escape_html(describe_coverage(report, coverage)), "said"))
+        for option in list_size_options(loop, report, (*result.current_sizes, *coverage.new_sizes)):
+            _show_sizes(option)
     show_markup(
         format_element("p", escape_html(describe_memory_method(report.node_bytes)), "muted")
     )
     # The end of the page script, which stores the address, does not run after a fragment.
     url_state.remember_address("graphs")
+
+
+def _show_sizes(text: str) -> None:
+    code = format_element("code", escape_html(text))
+    show_markup(format_element("pre", code, "sizes", tabindex="0", title="Copy sizes"))
 
 
 def _read_limit(name: str, label: str, placeholder: str, minimum: int) -> int | None:

@@ -15,6 +15,7 @@ from graphviz_dash.features.ladder.narrative import (
 from graphviz_dash.features.ladder.page.comparison import show_comparison_panel
 from graphviz_dash.features.ladder.page.ladder import show_ladder_panel
 from graphviz_dash.features.ladder.page.members import show_members_table
+from graphviz_dash.features.ladder.page.modes import show_modes_panel
 from graphviz_dash.features.ladder.page.segments import show_segments_panel
 from graphviz_dash.features.ladder.page.sizes import (
     mark_kernel_changes,
@@ -33,6 +34,7 @@ from graphviz_dash.ui.page.frame import (
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.listing import toast_changes
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.navigation import show_tabs
 from graphviz_dash.ui.page.widgets import format_tiles
 from graphviz_dash.ui.state.catalogue import Entry
 
@@ -54,6 +56,7 @@ def render() -> None:
         return
     toast_changes([entry])
     dim_empty_pages(entry)
+    show_tabs("graphs")
     with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
         number = _select_run(reports)
@@ -66,9 +69,11 @@ def render() -> None:
             format_element("p", escape_html(summarize_loop(report)), "sentence"),
         )
     show_markup(format_tiles(build_family_tiles(family)))
+    if report.engine is not None:
+        show_modes_panel(report)
     slots = None
     if family.has_sizes:
-        show_ladder_panel(entry.key, number, family_index, family)
+        show_ladder_panel(entry.key, number, family_index, report)
         slots = show_size_panel(entry.key, number, family_index, family)
         show_costs_panel(entry.key, number, family)
     show_comparison_panel(entry.key, reports, family.family.name)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from graphviz_dash.analysis.loop.copied_sizes import can_infer_sizes
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report, has_many_graphs
+from graphviz_dash.features.ladder.analysis.coverage import Coverage, build_coverage
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange, find_kernel_changes
 from graphviz_dash.features.ladder.analysis.ladder_advice import (
     LadderAdvice,
@@ -55,6 +56,16 @@ def get_advice(key: str, run: int, family: int, budget: Budget) -> LadderAdvice 
         lambda _: recommend_ladder(basis, budget),
         Extent.OUTLINE,
     )
+
+
+def get_coverage(key: str, run: int, family: int) -> Coverage | None:
+    """Return sizes for the requests above the largest graph of a family, by index of its report
+    and index in it. None without such requests."""
+    basis = _get_basis(key, run, family)
+    if isinstance(basis, Missing):
+        return None
+    slot = ("coverage", run, family)
+    return STORE.derive(key, slot, lambda _: build_coverage(basis), Extent.OUTLINE)
 
 
 def _get_basis(key: str, run: int, family: int) -> LadderBasis | Missing:

@@ -38,10 +38,25 @@ def test_a_server(service: Path) -> None:
     assert "Padding cost" in said
     assert "Kernel selection changes at 8 to 16." in said
     assert "small_gemm" in said
-    assert "instead of 1, 2, 4, 8, 16, 32 save" in said
+    assert "6 sizes \N{RIGHTWARDS ARROW} " in said
     assert "A request of 33, one above the largest graph, takes 4.00 ms without a graph" in said
     charts = [chart.proto.id for chart in page.get("plotly_chart")]
     assert len(charts) == 3
+
+
+def test_the_steps_of_an_engine_by_mode(roots: Path) -> None:
+    requests = [*traffic(100, 32), *[40] * 20]
+    make_server(roots / "service", requests=requests, engine="SGLang 0.5.12")
+    said = markup(shown("graphs", experiment="service"))
+    assert "CUDA graph" in said
+    assert re.search(
+        r"20 of 120 decode steps ran eagerly and took [\d.]+% of the time because size 40 "
+        r"exceeded the largest graph, 32\.",
+        said,
+    )
+    assert "Graphs for size 48 would save about" in said
+    # The options can be copied.
+    assert "--cuda-graph-bs 1 2 4 8 16 32 48 --cuda-graph-max-bs 48" in said
 
 
 def test_large_graphs_are_read_beside_the_page(

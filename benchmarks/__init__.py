@@ -1,0 +1,1 @@
+"""Programs that measure speed, with their tests."""

@@ -1,0 +1,1 @@
+"""Readers of inference engines: steps, sizes and graph keys from their public state."""

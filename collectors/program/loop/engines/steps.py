@@ -1,0 +1,68 @@
+"""Wrap the method of an engine that runs a step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple, TypeAlias
+
+from collectors.guard import HIDDEN_FRAME, Guard
+from collectors.program.loop.events import ScopeFacts
+
+
+class EngineStep(NamedTuple):
+    """Facts about a step from an engine."""
+
+    scope: ScopeFacts
+    """Family, key and phase."""
+    size: int | None
+    """Requested size, in units of the padded axis. None if unknown."""
+    requests: int | None
+    """Number of requests. None if unknown."""
+
+
+ReportStep: TypeAlias = Callable[[str, EngineStep, int], None]
+"""Receives the engine with its version, its facts about a step, and the start of the step."""
+
+ReadStep: TypeAlias = Callable[..., "EngineStep | None"]
+"""Reads the facts of a step from the arguments of the wrapped method. None for calls that are no
+steps."""
+
+
+def follow_steps(
+    owner: Any, name: str, engine: str, read: ReadStep, report: ReportStep, guard: Guard
+) -> Callable[[], None]:
+    """Report each call of the method ``name`` of the class ``owner`` to ``report``.
+
+    Returns a function that restores the method. An error of ``read``, such as one from an unknown
+    version of the engine, ends reading.
+    """
+    original = getattr(owner, name)
+    is_readable = True
+
+    @wraps(original)
+    def run_step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        nonlocal is_readable
+        step = None
+        if is_readable:
+            is_readable = False
+            with guard:
+                step = read(self, *args, **kwargs)
+                is_readable = True
+        begin = time.perf_counter_ns()
+        try:
+            with HIDDEN_FRAME:
+                return original(self, *args, **kwargs)
+        finally:
+            if step is not None:
+                report(engine, step, begin)
+
+    setattr(owner, name, run_step)
+
+    def restore() -> None:
+        # A replacement by the program stays and calls this one, which passes the call on.
+        if getattr(owner, name) is run_step:
+            setattr(owner, name, original)
+
+    return restore

@@ -1,0 +1,43 @@
+"""Read continuous batching of transformers: its model runner computes one batch per step."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+from collectors.guard import Guard
+from collectors.program.loop.engines.steps import EngineStep, ReportStep, follow_steps
+from collectors.program.loop.labels import label_facts
+from graphviz_dash.model.loop import Phase
+
+
+def _follow_runner(module: ModuleType, report: ReportStep, guard: Guard) -> Callable[[], None]:
+    engine = f"transformers {sys.modules['transformers'].__version__}"
+    return follow_steps(module.ModelRunner, "compute_batch", engine, _read_step, report, guard)
+
+
+def _read_step(runner: Any, *_args: Any, **_kwargs: Any) -> EngineStep:
+    """Read facts of the next batch. Asynchronous batches alternate between two sets of graphs."""
+    batch = requests = runner.inputs_and_outputs
+    if hasattr(batch, "io_pairs"):
+        pair = batch.io_pairs[batch.current_pair]
+        batch, requests = pair.device_io, pair.host_io
+    key = batch._get_graph_key()
+    count = batch.num_request_in_batch
+    if batch.total_seqlen_q == count:
+        phase = Phase.DECODE
+    else:
+        has_decode = any(future.query_length == 1 for future in requests.requests_in_batch)
+        phase = Phase.MIXED if has_decode else Phase.PREFILL
+    name = "decode" if batch.use_block_table else "varlen"
+    kinds = [f"longest {kind}" for kind in batch.max_seqlen_k]
+    axes = ("tokens",) if batch.use_block_table else ("tokens", "cache", *kinds)
+    numbers = dict(zip(axes, key, strict=True))
+    scope = label_facts(name, None, phase, numbers, label=False)
+    return EngineStep(scope, batch.total_seqlen_q, count)
+
+
+RUNNERS: Final = {"transformers.generation.continuous_batching.model_runner": _follow_runner}
+"""Module of the runner, and the function that follows it."""

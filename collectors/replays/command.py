@@ -1,0 +1,123 @@
+"""Mark the graphs of a program for ``graphviz-dash collect --marks -- python train.py``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from collectors.collection.machine import read_machine_environment
+from collectors.program.bundle import resolve_target
+from collectors.program.command import get_program_name
+from collectors.program.launcher import explain_unwatched, require_hook, run_program
+from collectors.replays.ask import create_marks_folder
+from collectors.replays.monitor import ReplayMonitor
+from collectors.replays.notes import MarksSettings
+from graphviz_dash import __version__
+from graphviz_dash.bundle import parts
+from graphviz_dash.bundle.staging import Staging
+from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.model.replay_check import ReplayCheck, ReplayStop
+from graphviz_dash.model.run import (
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    Absent,
+    ExecutionMode,
+    Manifest,
+    Pass,
+    WorkloadInfo,
+)
+
+HOOK: Final = "collectors.replays.program:hook"
+NEEDS: Final = ("graphviz_dash", "collectors", "msgspec", "torch", "cuda")
+NO_TIMES: Final = "a check of replays measures no times"
+
+
+@dataclass(frozen=True)
+class MarksRequest:
+    """Program to run with marks."""
+
+    program: tuple[str, ...]
+    """Command line of the program."""
+    output: Path
+    """Folder of the experiment."""
+    name: str
+    """Name of the run."""
+    hang_seconds: float
+    """Time without progress after which a replay hangs."""
+    strict: bool
+    """Check memory before each replay."""
+    command_line: tuple[str, ...]
+    """Complete command line, for the manifest."""
+
+
+def mark_program(
+    request: MarksRequest, report: Callable[[str], None], describe: Callable[[ReplayStop], str]
+) -> tuple[Path | None, int]:
+    """Run the program once with marked graphs; return the bundle and the exit code.
+
+    Args:
+        request: Program and settings.
+        report: Receives lines: hangs while they last, the rest at the end.
+        describe: Describes a hanging replay in one line.
+
+    Raises:
+        InputError: The program is missing, or a run of that name exists.
+        MissingRequirementError: The program's Python lacks a module that the hook needs.
+    """
+    target = resolve_target(request.output, request.name)
+    require_hook(request.program, NEEDS)
+    request.output.mkdir(parents=True, exist_ok=True)
+
+    def report_hangs(hangs: Sequence[ReplayStop]) -> None:
+        for hang in hangs:
+            report(describe(hang))
+
+    with (
+        Staging(request.output, "replays") as staging,
+        create_marks_folder(staging.path) as folder,
+    ):
+        settings = MarksSettings(folder=str(folder), strict=request.strict)
+        monitor = ReplayMonitor(staging.path, request.hang_seconds, report_hangs)
+        monitor.start()
+        try:
+            text = msgspec.json.encode(settings).decode()
+            program_end = run_program(request.program, HOOK, text, staging.path)
+        finally:
+            monitor.stop()
+        check = monitor.collect(program_end.returncode)
+        reason = explain_unwatched(program_end)
+        if reason is not None:
+            report(f"Nothing was checked: {reason}.")
+            return None, program_end.returncode
+        if not check.graphs:
+            report("Nothing was checked: the program captured no graph.")
+            return None, program_end.returncode
+        _write(target, check, request, staging.path)
+    return target, program_end.returncode
+
+
+def _write(target: Path, check: ReplayCheck, request: MarksRequest, scratch: Path) -> None:
+    name = get_program_name(request.program)
+    manifest = Manifest(
+        format=FORMAT_NAME,
+        version=FORMAT_VERSION,
+        tool_version=__version__,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=request.command_line,
+        workload=WorkloadInfo(name, " ".join(request.program), 0, 0, 0, 0),
+        mode=ExecutionMode.RECORDED,
+        rank=None,
+        status="complete",
+        failures=(),
+        absent=tuple(Absent(kind.fact, NO_TIMES) for kind in Pass),
+        environment=read_machine_environment(scratch),
+        files=(),
+    )
+    with BundleWriter(target) as writer:
+        writer.add(parts.REPLAY_CHECK, check)
+        writer.commit(manifest)

@@ -1,0 +1,442 @@
+"""Follow the memory that captured graphs read and write, for the life of the process.
+
+A graph keeps addresses, not tensors. Every address among the parameters of its nodes is assigned to
+an owner at the end of the capture: a tensor, pinned memory, another graph's pool, or a block of the
+allocator without a tensor, such as a library's workspace. Before a replay the owners are checked:
+after the death of a tensor or graph, otherwise every 16th replay. Blocks without a tensor are
+compared with the allocator as often as 2% of the time allows.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import Any, Final, Literal, TypeAlias
+
+import torch
+from cuda.bindings import driver
+from torch.multiprocessing.reductions import StorageWeakRef
+
+from collectors.allocator.extents import Segment
+from collectors.allocator.history import read_segments
+from collectors.doctor.places import SourceLocation, find_user_location
+from collectors.driver.calls import call
+from collectors.driver.node_operands import OperandReader
+from collectors.driver.operands import AllocationResolver
+from collectors.replays.operators import (
+    ExternalMemory,
+    StepRecord,
+    format_dtype,
+    get_storage_id,
+)
+from graphviz_dash.model.graph import CapturedGraph, KernelParams
+from graphviz_dash.model.memory import DEFAULT_POOL
+from graphviz_dash.model.replay_check import MemoryFate, NodeOwner
+
+INTERVAL: Final = 16
+"""Replays of a graph between two checks of its tensors."""
+
+_BUDGET: Final = 50
+"""Time between two comparisons with the allocator, relative to their duration."""
+
+Owner: TypeAlias = Literal["tensor", "pinned", "graph-pool", "workspace"]
+
+
+@dataclass(frozen=True)
+class WatchedMemory:
+    """Memory of one owner that a graph uses."""
+
+    owner: Owner
+    description: str
+    begin: int
+    end: int
+    node: NodeOwner
+    """First node that uses it."""
+    storage: StorageWeakRef | None
+    """Storage of a tensor, or None."""
+    identity: int | None = None
+    """Identity of the storage, or None."""
+    pool: tuple[int, int] | None = None
+    """Pool of another graph, or None."""
+
+
+@dataclass
+class _WatchedGraph:
+    memory: list[WatchedMemory]
+    own_pool: tuple[int, int]
+    is_suspect: bool = False
+    """An owner may have died since the last check."""
+    reports: set[int] = field(default_factory=set)
+    """Positions in ``memory`` that were reported."""
+    outputs: dict[int, NodeOwner] = field(default_factory=dict)
+    """Nodes of a graphed backward pass by the addresses that they use; empty for other graphs."""
+
+
+class LifetimeWatch:
+    """Reports memory that a replay would use after its end.
+
+    Args:
+        report: Receives each report, before the replay.
+        strict: Check before each replay.
+    """
+
+    def __init__(self, report: Callable[[MemoryFate], None], *, strict: bool = False) -> None:
+        self._report = report
+        self._strict = strict
+        self._graphs: dict[str, _WatchedGraph] = {}
+        self._lines: dict[int, SourceLocation | None] = {}
+        """Line at which the last Python object of a storage died."""
+        self._pool_lines: dict[tuple[int, int], SourceLocation | None] = {}
+        self._pools: dict[tuple[int, int], weakref.WeakSet[Any]] = {}
+        self._references: list[weakref.ref[Any]] = []
+        self._workspace_line: SourceLocation | None = None
+        self._parameters: list[weakref.ref[torch.Tensor]] = []
+        """Parameters of graphed callables."""
+        self._is_comparison_due = False
+        self._last_comparison = 0
+        self._comparison_ns = 0
+
+    def install(self) -> None:
+        """Watch the calls that free workspaces of libraries."""
+        clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
+        if clear is None:
+            return
+
+        def clear_workspaces() -> None:
+            self._workspace_line = find_user_location(sys._getframe(1))
+            self._mark_suspects()
+            self._is_comparison_due = True
+            clear()
+
+        torch._C._cuda_clearCublasWorkspaces = clear_workspaces
+
+    def add_graph(
+        self,
+        graph_id: str,
+        graph: Any,
+        handle: int,
+        record: StepRecord,
+        read: CapturedGraph,
+        *,
+        is_callable: bool = False,
+    ) -> None:
+        """Assign the addresses of a captured graph to their owners.
+
+        ``is_callable``: ``make_graphed_callables`` captures the graph as a part of a step.
+        """
+        pool = tuple(graph.pool())
+        own_pool = (int(pool[0]), int(pool[1]))
+        self._pools.setdefault(own_pool, weakref.WeakSet()).add(graph)
+        weakref.finalize(graph, self._handle_graph_end, own_pool, None).atexit = False
+        nodes = _list_node_addresses(handle, read)
+        owners = _find_operators(record)
+        memory = self._assign(graph_id, own_pool, nodes, owners, record, read)
+        entry = self._graphs[graph_id] = _WatchedGraph(memory, own_pool)
+        if is_callable and any(operator.in_backward for operator in record.operators):
+            for index, addresses in nodes:
+                for address in addresses:
+                    if address not in entry.outputs:
+                        entry.outputs[address] = _describe_node(
+                            graph_id, index, owners, record, read
+                        )
+        elif is_callable:
+            sources = (external.source() for external in record.externals.values())
+            self._parameters += [
+                weakref.ref(source)
+                for source in sources
+                if isinstance(source, torch.nn.Parameter) and source.requires_grad
+            ]
+        self._watch_deaths(record, memory)
+
+    def record_reset(self, graph: Any, spot: SourceLocation | None) -> None:
+        """Handle the reset of a graph."""
+        for pool, graphs in self._pools.items():
+            if graph in graphs:
+                graphs.discard(graph)
+                self._handle_graph_end(pool, spot)
+                return
+
+    def check(self, graph_id: str, replay: int) -> None:
+        """Check the memory of a graph before its replay number ``replay``."""
+        entry = self._graphs.get(graph_id)
+        if entry is None:
+            return
+        if entry.outputs:
+            self._check_gradients(entry, graph_id, replay)
+        if entry.is_suspect or self._strict or replay % INTERVAL == 0:
+            entry.is_suspect = False
+            self._check_owners(entry, graph_id, replay)
+            if self._check_budget():
+                self._compare(entry, graph_id, replay)
+
+    def _check_gradients(self, entry: _WatchedGraph, graph_id: str, replay: int) -> None:
+        """Report a gradient in the graph's own memory, which its next replay overwrites.
+
+        The first gradient of a graphed callable is not copied but taken over by the parameter.
+        """
+        for reference in self._parameters:
+            parameter = reference()
+            gradient = None if parameter is None else parameter.grad
+            if gradient is None or gradient.layout != torch.strided:
+                continue
+            node = entry.outputs.get(gradient.data_ptr())
+            if node is None:
+                continue
+            self._report(
+                MemoryFate(
+                    graph=graph_id,
+                    node=node,
+                    owner="gradient",
+                    description=(
+                        f"gradient {format_dtype(gradient)} {list(gradient.shape)} in the graph's "
+                        "memory"
+                    ),
+                    fate="reused",
+                    free_place=None,
+                    after_replay=replay - 1,
+                    reported_before_replay=replay,
+                )
+            )
+            entry.outputs.clear()
+            return
+
+    def _assign(
+        self,
+        graph_id: str,
+        own_pool: tuple[int, int],
+        nodes: Sequence[tuple[int, Sequence[int]]],
+        owners: dict[int, int],
+        record: StepRecord,
+        read: CapturedGraph,
+    ) -> list[WatchedMemory]:
+        extents = _sort_extents(record)
+        begins = [begin for begin, _, _ in extents]
+        segments = read_segments()
+        starts = [segment.start for segment in segments]
+        memory_by_key: dict[tuple[str, int], WatchedMemory] = {}
+        for index, addresses in nodes:
+            for address in addresses:
+                number = bisect_right(starts, address) - 1
+                segment = segments[number] if number >= 0 else None
+                if segment is not None and address >= segment.end:
+                    segment = None
+                pool = segment.pool if segment is not None else DEFAULT_POOL
+                position = bisect_right(begins, address) - 1
+                begin, size, identity = extents[position] if position >= 0 else (0, 0, 0)
+                if pool == own_pool:
+                    continue
+                if pool != DEFAULT_POOL and segment is not None:
+                    # The pool, not the tensor, keeps this memory.
+                    key, begin, size = (
+                        ("pool", hash(pool)),
+                        segment.start,
+                        segment.end - segment.start,
+                    )
+                elif position >= 0 and address < begin + max(1, size):
+                    key = ("tensor", identity)
+                elif segment is not None and (block := _find_block(segment, address)) is not None:
+                    key, begin, size = ("block", block[0]), *block
+                else:
+                    continue
+                if key in memory_by_key:
+                    continue
+                node = _describe_node(graph_id, index, owners, record, read)
+                extent = (begin, begin + size)
+                if key[0] == "tensor":
+                    memory_by_key[key] = _watch_tensor(
+                        record.externals[identity], identity, extent, node
+                    )
+                elif key[0] == "pool":
+                    memory_by_key[key] = _watch_pool(pool, extent, node)
+                else:
+                    memory_by_key[key] = _watch_block(extent, node)
+        return list(memory_by_key.values())
+
+    def _watch_deaths(self, record: StepRecord, memory: Sequence[WatchedMemory]) -> None:
+        for item in memory:
+            if item.identity is None:
+                continue
+            source = record.externals[item.identity].source()
+            if source is None:
+                continue
+            self._references.append(
+                weakref.ref(source, _DeathHandler(self, get_storage_id(source)))
+            )
+
+    def handle_death(self, identity: int, spot: SourceLocation | None) -> None:
+        """Handle the death of a tensor that a graph used."""
+        self._lines[identity] = spot
+        self._mark_suspects()
+
+    def _handle_graph_end(self, pool: tuple[int, int], spot: SourceLocation | None) -> None:
+        self._pool_lines[pool] = spot or find_user_location(sys._getframe(1))
+        self._mark_suspects()
+
+    def _mark_suspects(self) -> None:
+        for entry in self._graphs.values():
+            entry.is_suspect = True
+
+    def _check_owners(self, entry: _WatchedGraph, graph_id: str, replay: int) -> None:
+        for position, item in enumerate(entry.memory):
+            if position in entry.reports:
+                continue
+            if item.storage is not None and item.storage.expired():
+                spot = self._lines.get(item.identity or 0)
+                self._add(entry, position, graph_id, replay, "freed", spot)
+            elif item.pool is not None and not self._pools.get(item.pool, True):
+                self._add(
+                    entry, position, graph_id, replay, "freed", self._pool_lines.get(item.pool)
+                )
+
+    def _check_budget(self) -> bool:
+        if self._strict or self._is_comparison_due:
+            return True
+        return perf_counter_ns() - self._last_comparison > _BUDGET * self._comparison_ns
+
+    def _compare(self, entry: _WatchedGraph, graph_id: str, replay: int) -> None:
+        """Compare addresses of tensors and blocks with those of the capture."""
+        began = perf_counter_ns()
+        has_blocks = any(item.owner == "workspace" for item in entry.memory)
+        segments = read_segments() if has_blocks else []
+        live = {begin for segment in segments for begin, _ in segment.live}
+        for position, item in enumerate(entry.memory):
+            if position in entry.reports:
+                continue
+            if item.owner == "workspace" and item.begin not in live:
+                self._add(entry, position, graph_id, replay, "freed", self._workspace_line)
+            elif item.storage is not None and _detect_move(item.storage, item.begin):
+                self._add(entry, position, graph_id, replay, "moved", None)
+        self._last_comparison = perf_counter_ns()
+        self._comparison_ns = self._last_comparison - began
+        self._is_comparison_due = False
+
+    def _add(
+        self,
+        entry: _WatchedGraph,
+        position: int,
+        graph_id: str,
+        replay: int,
+        fate: Literal["freed", "moved", "reused"],
+        spot: SourceLocation | None,
+    ) -> None:
+        entry.reports.add(position)
+        item = entry.memory[position]
+        self._report(
+            MemoryFate(
+                graph=graph_id,
+                node=item.node,
+                owner=item.owner,
+                description=item.description,
+                fate=fate,
+                free_place=spot.to_code_place() if spot else None,
+                after_replay=replay - 1,
+                reported_before_replay=replay,
+            )
+        )
+
+
+def _detect_move(reference: StorageWeakRef, address: int) -> bool:
+    """Check if a live storage has another address now."""
+    storage = torch.UntypedStorage._new_with_weak_ptr(reference.cdata)
+    return storage is not None and storage.data_ptr() != address
+
+
+class _DeathHandler:
+    """Callback of a weak reference. Holds no tensor."""
+
+    __slots__ = ("_identity", "_watch")
+
+    def __init__(self, watch: LifetimeWatch, identity: int) -> None:
+        self._watch = watch
+        self._identity = identity
+
+    def __call__(self, _reference: object) -> None:
+        """Handle the death of the tensor."""
+        self._watch.handle_death(self._identity, find_user_location(sys._getframe(1)))
+
+
+def _sort_extents(record: StepRecord) -> list[tuple[int, int, int]]:
+    """Return address, size and identity of all external storages, by address."""
+    return sorted(
+        (storage.data_ptr(), storage.nbytes(), identity)
+        for identity, memory in record.externals.items()
+        if (storage := memory.tensor.untyped_storage()).nbytes()
+    )
+
+
+def _find_block(segment: Segment, address: int) -> tuple[int, int] | None:
+    """Return address and size of the live block that contains an address, or None."""
+    for begin, size in segment.live:
+        if begin <= address < begin + size:
+            return begin, size
+    return None
+
+
+def _watch_tensor(
+    memory: ExternalMemory, identity: int, extent: tuple[int, int], node: NodeOwner
+) -> WatchedMemory:
+    tensor = memory.tensor
+    return WatchedMemory(
+        "tensor" if tensor.is_cuda else "pinned",
+        f"{format_dtype(tensor)} {list(tensor.shape)}",
+        *extent,
+        node,
+        StorageWeakRef(tensor.untyped_storage()),
+        identity,
+    )
+
+
+def _watch_pool(pool: tuple[int, int], extent: tuple[int, int], node: NodeOwner) -> WatchedMemory:
+    description = f"memory of the graph pool ({pool[0]}, {pool[1]})"
+    return WatchedMemory("graph-pool", description, *extent, node, None, pool=pool)
+
+
+def _watch_block(extent: tuple[int, int], node: NodeOwner) -> WatchedMemory:
+    description = f"{extent[1] - extent[0]:,} bytes without a tensor, such as a workspace"
+    return WatchedMemory("workspace", description, *extent, node, None)
+
+
+def _list_node_addresses(handle: int, read: CapturedGraph) -> list[tuple[int, list[int]]]:
+    """Return the possible addresses among the parameters of each node."""
+    reader = OperandReader(AllocationResolver((), (), lambda _: None))
+    graph = driver.CUgraph(handle)
+    _, count = call(driver.cuGraphGetNodes, graph, 0)
+    handles = call(driver.cuGraphGetNodes, graph, count)[0]
+    return [
+        (index, reader.read_addresses(node, read.nodes[index].kind))
+        for index, node in enumerate(handles)
+    ]
+
+
+def _find_operators(record: StepRecord) -> dict[int, int]:
+    """Return the operator of each node."""
+    return {
+        node: number
+        for number, operator in enumerate(record.operators)
+        if operator.first_node is not None
+        for node in range(operator.first_node, operator.first_node + operator.node_count)
+    }
+
+
+def _describe_node(
+    graph_id: str,
+    index: int,
+    owners: dict[int, int],
+    record: StepRecord,
+    read: CapturedGraph,
+) -> NodeOwner:
+    operator = record.operators[owners[index]] if index in owners else None
+    node = read.nodes[index]
+    return NodeOwner(
+        graph=graph_id,
+        index=index,
+        kind=node.kind.value,
+        name=node.params.demangled if isinstance(node.params, KernelParams) else None,
+        op=operator.name if operator else None,
+        place=operator.spot.to_code_place() if operator and operator.spot else None,
+        module=operator.module if operator else None,
+    )

@@ -1,0 +1,130 @@
+"""The file in which a marked program shows how far its replays are.
+
+The GPU writes into it and the launching process reads it, also after the program's context or the
+program itself is gone. All numbers are unsigned 32-bit words in the machine's order::
+
+    header     magic, version, number of graphs, words in use
+    graphs     one row each: launches, started replays, first word, number of nodes
+    words      one per node: the last replay in which the node ended
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MAGIC: Final = 0x4752_4D4B
+VERSION: Final = 1
+MAX_GRAPHS: Final = 4096
+BYTES: Final = 8 << 20
+"""Size of the file: graphs with about two million nodes in total."""
+
+_HEADER: Final = 4
+_ROW: Final = 4
+_FIRST_WORD: Final = _HEADER + _ROW * MAX_GRAPHS
+_WORDS: Final = BYTES // 4
+
+
+class MarksFullError(Exception):
+    """No room for another graph."""
+
+
+@dataclass(frozen=True)
+class GraphProgress:
+    """Progress of one graph."""
+
+    launches: int
+    """Replays that the program requested."""
+    current: int
+    """Replays that the GPU began."""
+    node_replays: tuple[int, ...]
+    """Last replay in which each node ended."""
+
+    @property
+    def is_busy(self) -> bool:
+        """A replay was requested and has not ended."""
+        return self.launches != self.current or any(
+            word != self.current for word in self.node_replays
+        )
+
+    @property
+    def completions(self) -> tuple[bool, ...]:
+        """For each node: True if it ended in the replay that the GPU began last."""
+        return tuple(word == self.current for word in self.node_replays)
+
+
+class MarksFile:
+    """The file, mapped into this process."""
+
+    def __init__(self, path: Path, *, create: bool = False) -> None:
+        self.path = path
+        flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
+        descriptor = os.open(path, flags, 0o600)
+        try:
+            if create:
+                os.ftruncate(descriptor, BYTES)
+            self.map = mmap.mmap(descriptor, BYTES)
+        finally:
+            os.close(descriptor)
+        self._view = memoryview(self.map).cast("I")
+        if create:
+            self._view[0], self._view[1], self._view[2], self._view[3] = (
+                MAGIC,
+                VERSION,
+                0,
+                _FIRST_WORD,
+            )
+
+    @property
+    def is_valid(self) -> bool:
+        """The file has this module's format."""
+        return self._view[0] == MAGIC and self._view[1] == VERSION
+
+    @property
+    def graphs(self) -> int:
+        """Number of graphs."""
+        return int(self._view[2])
+
+    def add_graph(self, nodes: int) -> int:
+        """Add a graph and return its number.
+
+        Raises:
+            MarksFullError: The file is full.
+        """
+        number, first = self.graphs, int(self._view[3])
+        if number >= MAX_GRAPHS or first + nodes > _WORDS:
+            raise MarksFullError(f"no room for a graph of {nodes:,} nodes")
+        row = _HEADER + _ROW * number
+        self._view[row : row + 4] = memoryview(
+            b"".join(value.to_bytes(4, "little") for value in (0, 0, first, nodes))
+        ).cast("I")
+        self._view[3] = first + nodes
+        self._view[2] = number + 1
+        return number
+
+    def count_launch(self, number: int) -> None:
+        """Count a requested replay of a graph."""
+        row = _HEADER + _ROW * number
+        self._view[row] = (self._view[row] + 1) & 0xFFFFFFFF
+
+    def get_started_offset(self, number: int) -> int:
+        """Return the offset in bytes of the word that counts the replays that the GPU began."""
+        return 4 * (_HEADER + _ROW * number + 1)
+
+    def get_node_offset(self, number: int, node: int) -> int:
+        """Return the offset in bytes of a node's word."""
+        return 4 * (int(self._view[_HEADER + _ROW * number + 2]) + node)
+
+    def read(self, number: int) -> GraphProgress:
+        """Read the progress of a graph."""
+        row = _HEADER + _ROW * number
+        launches, current, first, nodes = self._view[row : row + 4].tolist()
+        return GraphProgress(launches, current, tuple(self._view[first : first + nodes].tolist()))
+
+    def close(self) -> None:
+        """Unmap the file. The GPU must not write into this process's mapping any more."""
+        self._view.release()
+        self.map.close()

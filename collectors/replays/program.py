@@ -1,0 +1,282 @@
+"""Mark the graphs of a program and watch their memory: the hook of ``collect --marks``.
+
+torch keeps each captured graph until the marks are in it; it is then instantiated as always.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+import torch
+from cuda.bindings import driver
+
+from collectors.doctor.places import SourceLocation, find_user_location
+from collectors.driver.calls import DriverError
+from collectors.driver.topology import read_graph
+from collectors.guard import HIDDEN_FRAME, Guard
+from collectors.program.launcher import get_scratch_folder, get_settings
+from collectors.replays.lifetimes import LifetimeWatch
+from collectors.replays.marks import MarkedGraph, Marker, UnmarkedError
+from collectors.replays.notes import (
+    MARKS_NAME,
+    GraphNote,
+    MarksSettings,
+    NodeNote,
+    NoteFolder,
+    ProcessNote,
+)
+from collectors.replays.operators import OperatorRecorder, StepRecord
+from graphviz_dash.model.graph import CapturedGraph, HostParams, KernelParams, NodeKind
+
+_STATE = "_graphviz_dash_marks"
+_PARTIAL = {
+    NodeKind.CHILD_GRAPH: "nodes inside a child graph have no marks",
+    NodeKind.CONDITIONAL: "nodes inside a conditional body have no marks",
+}
+
+
+def install_hook() -> None:
+    """Install the marks; called in each process of the program right after ``import torch``."""
+    settings = msgspec.json.decode(get_settings(), type=MarksSettings)
+    name = f"{os.getpid()}-{time.time_ns()}"
+    program = MarkedProgram(settings, NoteFolder(get_scratch_folder() / "replays" / name), name)
+    program.install()
+    atexit.register(program.finish)
+
+
+class _GraphState:
+    """State of one graph, attached to it."""
+
+    __slots__ = ("id", "is_callable", "keeps_graph", "number", "recorder", "replays", "spot")
+
+    def __init__(self, graph_id: str, *, keeps_graph: bool) -> None:
+        self.id = graph_id
+        self.keeps_graph = keeps_graph
+        self.number: int | None = None
+        self.recorder: OperatorRecorder | None = None
+        self.spot: SourceLocation | None = None
+        self.replays = 0
+        self.is_callable = False
+
+
+class MarkedProgram:
+    """Marks the graphs of this process."""
+
+    def __init__(self, settings: MarksSettings, folder: NoteFolder, name: str) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._name = name
+        self._pid = os.getpid()
+        self._guard = Guard()
+        self._marker: Marker | None = None
+        self._lifetimes = LifetimeWatch(folder.write_fate, strict=settings.strict)
+        self._graphs = 0
+
+    def install(self) -> None:
+        """Replace the methods of torch's graphs, for the life of the process."""
+        graph_class: Any = torch.cuda.CUDAGraph
+        program = self
+        initialize, begin, end = (
+            graph_class.__init__,
+            graph_class.capture_begin,
+            graph_class.capture_end,
+        )
+        replay, reset = graph_class.replay, graph_class.reset
+
+        def initialize_kept(graph: Any, keep_graph: bool = False) -> None:
+            initialize(graph, True)
+            object.__setattr__(graph, _STATE, _GraphState("", keeps_graph=keep_graph))
+
+        def capture_begin(graph: Any, *args: Any, **kwargs: Any) -> None:
+            with HIDDEN_FRAME:
+                begin(graph, *args, **kwargs)
+            with program._guard:
+                program.begin_capture(graph)
+
+        def capture_end(graph: Any) -> None:
+            record = None
+            with program._guard:
+                record = program.stop_recording(graph)
+            with HIDDEN_FRAME:
+                end(graph)
+            with program._guard:
+                program.mark(graph, record)
+            state = getattr(graph, _STATE, None)
+            if state is not None and not state.keeps_graph:
+                graph.instantiate()
+
+        def replay_marked_graph(graph: Any) -> None:
+            state = getattr(graph, _STATE, None)
+            if state is not None:
+                with program._guard:
+                    program.count_replay(state)
+            with HIDDEN_FRAME:
+                replay(graph)
+
+        def reset_graph(graph: Any) -> None:
+            with program._guard:
+                program._lifetimes.record_reset(graph, find_user_location(sys._getframe(1)))
+            reset(graph)
+
+        graph_class.__init__ = initialize_kept
+        graph_class.capture_begin = capture_begin
+        graph_class.capture_end = capture_end
+        graph_class.replay = replay_marked_graph
+        graph_class.reset = reset_graph
+        self._lifetimes.install()
+        self._write_process()
+
+    def stop_marking(self) -> None:
+        """Leave later graphs without marks."""
+        self._settings = msgspec.structs.replace(self._settings, marks=False)
+
+    def begin_capture(self, graph: Any) -> None:
+        """Start to record the operators of a capture."""
+        state = getattr(graph, _STATE, None)
+        if state is None:
+            return
+        state.id = f"graph-{self._graphs}"
+        self._graphs += 1
+        state.spot = find_user_location(sys._getframe(2))
+        state.is_callable = _is_callable_capture(sys._getframe(2))
+        state.recorder = OperatorRecorder(None, capture=True, guard=self._guard)
+        state.recorder.__enter__()
+
+    def stop_recording(self, graph: Any) -> StepRecord | None:
+        """Stop to record operators; the capture is still open."""
+        state = getattr(graph, _STATE, None)
+        if state is None or state.recorder is None:
+            return None
+        recorder, state.recorder = state.recorder, None
+        recorder.__exit__(None, None, None)
+        return recorder.record
+
+    def mark(self, graph: Any, record: StepRecord | None) -> None:
+        """Mark a captured graph and write its note."""
+        state = getattr(graph, _STATE, None)
+        if state is None or record is None:
+            return
+        handle = int(graph.raw_cuda_graph())
+        try:
+            read = read_graph(handle, state.id)[0]
+        except DriverError as error:
+            self._folder.write_graph(
+                GraphNote(state.id, None, None, (), (), (), reason=f"not read: {error}")
+            )
+            return
+        if not read.nodes:
+            # The cudagraph trees capture an empty graph once, to create their memory pool.
+            return
+        self._lifetimes.add_graph(
+            state.id, graph, handle, record, read, is_callable=state.is_callable
+        )
+        marking: MarkedGraph | None = None
+        reason = None
+        try:
+            if self._settings.marks:
+                marking = self._get_marker().mark(handle)
+        except UnmarkedError as error:
+            reason = str(error)
+        state.number = marking.number if marking else None
+        self._folder.write_graph(_build_note(state, record, read, reason))
+        record.externals.clear()
+
+    def _get_marker(self) -> Marker:
+        if self._marker is None:
+            path = Path(self._settings.folder) / f"{MARKS_NAME}-{self._name}"
+            self._marker = Marker(path)
+            self._write_process()
+        return self._marker
+
+    def count_replay(self, state: _GraphState) -> None:
+        """Count a replay that is about to start, after a check of its memory."""
+        state.replays += 1
+        if state.id:
+            self._lifetimes.check(state.id, state.replays)
+        if state.number is not None and self._marker is not None:
+            self._marker.file.count_launch(state.number)
+
+    def finish(self) -> None:
+        """Write the end of the process."""
+        if os.getpid() != self._pid:
+            return
+        with self._guard:
+            error = None
+            if torch.cuda.is_initialized():
+                status, *_ = driver.cuStreamQuery(0)
+                if status.name not in ("CUDA_SUCCESS", "CUDA_ERROR_NOT_READY"):
+                    error = status.name
+            self._write_process(error=error, is_complete=True)
+
+    def _write_process(self, *, error: str | None = None, is_complete: bool = False) -> None:
+        rank = os.environ.get("RANK")
+        self._folder.write_process(
+            ProcessNote(
+                pid=self._pid,
+                rank=int(rank) if rank and rank.isdigit() else None,
+                marks=str(self._marker.file.path) if self._marker else None,
+                error=error,
+                is_complete=is_complete,
+            )
+        )
+
+
+def _build_note(
+    state: _GraphState, record: StepRecord, read: CapturedGraph, reason: str | None
+) -> GraphNote:
+    places: dict[SourceLocation, int] = {}
+    owners: dict[int, int] = {}
+    for number, operator in enumerate(record.operators):
+        if operator.first_node is not None:
+            last = operator.first_node + operator.node_count
+            owners.update(dict.fromkeys(range(operator.first_node, last), number))
+    nodes = []
+    for index, node in enumerate(read.nodes):
+        owner = record.operators[owners[index]] if index in owners else None
+        place = None
+        if owner is not None and owner.spot is not None:
+            place = places.setdefault(owner.spot, len(places))
+        nodes.append(
+            NodeNote(
+                node.kind.value,
+                _get_name(node.params),
+                owner.name if owner else None,
+                place,
+                owner.module if owner else None,
+            )
+        )
+    kinds = {node.kind for node in read.nodes}
+    return GraphNote(
+        id=state.id,
+        number=state.number,
+        capture_place=state.spot.to_code_place() if state.spot else None,
+        nodes=tuple(nodes),
+        edges=tuple((edge.source, edge.target) for edge in read.edges),
+        places=tuple(spot.to_code_place() for spot in places),
+        reason=reason,
+        partial=tuple(text for kind, text in _PARTIAL.items() if kind in kinds),
+    )
+
+
+def _is_callable_capture(frame: FrameType | None) -> bool:
+    """Check if ``make_graphed_callables`` makes a capture."""
+    while frame is not None:
+        if frame.f_code.co_name == "make_graphed_callables":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _get_name(params: object) -> str | None:
+    if isinstance(params, KernelParams):
+        return params.demangled
+    if isinstance(params, HostParams):
+        return params.function
+    return None

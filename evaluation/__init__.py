@@ -1,0 +1,1 @@
+"""Programs that measure accuracy and safety, with their tests."""

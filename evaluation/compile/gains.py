@@ -1,0 +1,303 @@
+"""Score the predicted gain from fixing the first cause, on models of the zoo.
+
+Needs a GPU with torch, torchvision, transformers and torch-geometric::
+
+    python -m evaluation.compile.gains [--steps 160] [--processes 3] [--seconds 120] [MODEL...]
+
+Each model of :mod:`evaluation.zoo.defects` is compiled as written and fixed, each in several
+processes, because two compilations of one step may differ by a tenth. Then the models are measured
+one after another. The processes of a model are timed interleaved, without a profiler, on two cores
+that nothing else uses. Those that run it as written are then traced and predict the gain.
+
+Prints a line per model: the first cause with its line, the predicted gain of each process and their
+median, and the measured gain with its standard error, or the reason for a failure. ``--seconds`` is
+the limit for compiling five models. COMPILE_BENCHMARK_FOLDER keeps traces, times, accounts and the
+printed lines.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+from evaluation.compile.steps import (
+    MOST_TO_COMPILE,
+    WARM_UP,
+    Apart,
+    ObservedStep,
+    Step,
+    arguments,
+    error_of_median,
+    folder_of,
+    observed,
+    settled_times,
+    timed,
+    wait_until_ready,
+)
+from evaluation.zoo.defects import MODELS
+from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.compilation import UserLine
+from graphviz_dash.model.compile_rules import CompileRuleId
+
+Build = Callable[[bool], Step]
+
+STEPS: Final = 160
+PROCESSES: Final = 3
+_TURNS: Final = 2
+_WITHIN: Final = 0.2
+_AT_A_TIME: Final = 5
+"""Models that have all their processes at the same time: each process takes a GiB."""
+
+
+class Place(NamedTuple):
+    """What a cause is known by in each process."""
+
+    rule: CompileRuleId
+    lines: tuple[UserLine, ...]
+
+    @property
+    def text(self) -> str:
+        """Its line, where one is known."""
+        return self.lines[0].text if self.lines else ""
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What is told of the step as written."""
+
+    place: Place
+    """The first cause: the one that saves most, by the median over the processes."""
+    each_ns: tuple[float, ...]
+    """What fixing it would save by each process, in ns; 0 where a process does not tell it."""
+
+    @property
+    def ns(self) -> float:
+        """The promise that is scored."""
+        return statistics.median(self.each_ns)
+
+
+Told = ObservedStep | list[int]
+
+
+def promise(seen: Sequence[ObservedStep]) -> Promise | str:
+    """What is promised by the processes that ran the step as written, or which causes without a
+    saving there are."""
+    account = seen[0].compilation
+    told: list[dict[Place, float]] = []
+    named: dict[CompileRuleId, None] = {}
+    for each in seen:
+        # Graphs from the first one's cache do not say why they are split: the account is its.
+        causes = find_compile_causes(account, each.time, each.step_ns) if account else ()
+        named.update((cause.rule, None) for cause in causes)
+        told.append({})
+        for cause in causes:
+            if not isinstance(cause.gain_ns, Missing):
+                told[-1].setdefault(Place(cause.rule, cause.lines[:1]), cause.gain_ns)
+    places = dict.fromkeys(place for causes_told in told for place in causes_told)
+    promises = [Promise(at, tuple(own.get(at, 0.0) for own in told)) for at in places]
+    first = max(promises, key=lambda each: each.ns, default=None)
+    return first or ", ".join(rule.value for rule in named) or "no cause"
+
+
+def as_written(
+    name: str, build: Build, count: int, caches: Path, number: int
+) -> Iterator[Told | None]:
+    """Times of the step, in ns, whenever they are asked for, and then what is seen of it."""
+    # A graph from an earlier cache does not say why it is split.
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(caches)
+    with folder_of(f"{name}/{number}") as folder:
+        seen = yield from observed(lambda: build(False), count // _TURNS, folder, _TURNS)
+    yield seen
+
+
+def timed_alone(
+    _: str, build: Callable[[], Step], count: int, caches: Path
+) -> Iterator[Told | None]:
+    """Times of a step, in ns, as often as they are asked for."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(caches)
+    step = build()
+    timed(step, WARM_UP)
+    yield None
+    while True:
+        yield settled_times(step, count // _TURNS)
+
+
+class Model:
+    """The processes of a model: at first one that compiles it as written and one fixed."""
+
+    def __init__(self, name: str, build: Build, count: int, caches: Path) -> None:
+        self.name = name
+        self._build, self._count, self._caches = build, count, caches / name
+        self.written: list[Apart[Told]] = []
+        """Those that run it as written."""
+        self.fixed: list[Apart[Told]] = []
+        """Those that run it fixed."""
+        self._start_pair()
+
+    @property
+    def processes(self) -> list[Apart[Told]]:
+        """All of them, in the order in which they are timed."""
+        return [each for pair in zip(self.written, self.fixed, strict=True) for each in pair]
+
+    def start_others(self, processes: int) -> None:
+        """Starts the other processes, unless one of the first two has failed to compile; what is
+        compiled or given up in one process changes nothing in another."""
+        ready = [process.is_ready(MOST_TO_COMPILE) for process in self.processes]
+        for _ in range(processes - 1 if all(ready) else 0):
+            self._start_pair()
+
+    def _start_pair(self) -> None:
+        written = partial(
+            as_written,
+            build=self._build,
+            count=self._count,
+            caches=self._caches / "written",
+            number=len(self.written),
+        )
+        fixed = partial(
+            timed_alone,
+            build=partial(self._build, True),
+            count=self._count,
+            caches=self._caches / "fixed",
+        )
+        self.written.append(Apart(self.name, written))
+        self.fixed.append(Apart(self.name, fixed))
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What was promised and measured of a model."""
+
+    name: str
+    promise: Promise | str
+    written_ns: tuple[float, ...]
+    """The time of the step as written in each process: of the turns' medians the least, for what
+    disturbs a turn makes it longer."""
+    fixed_ns: tuple[float, ...]
+    """The same, fixed."""
+
+    @property
+    def saved_ns(self) -> float:
+        """The difference of the medians over the processes."""
+        return statistics.median(self.written_ns) - statistics.median(self.fixed_ns)
+
+    @property
+    def off(self) -> float:
+        """What was promised, over what was saved, less 1."""
+        if isinstance(self.promise, str) or self.saved_ns <= 0:
+            return float("inf")
+        return self.promise.ns / self.saved_ns - 1
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the promise was kept."""
+        return abs(self.off) <= _WITHIN
+
+    @property
+    def line(self) -> str:
+        """Its line of the table."""
+        error = math.hypot(error_of_median(self.written_ns), error_of_median(self.fixed_ns))
+        cells = [self.name]
+        if isinstance(self.promise, str):
+            cells += [f"none with a saving ({self.promise})", ""]
+        else:
+            cells += [self.promise.place.rule.value, self.promise.place.text]
+        cells.append(f"{statistics.median(self.written_ns) / 1e3:.0f}")
+        off = ""
+        if isinstance(self.promise, str):
+            cells += ["", ""]
+        else:
+            off = f"{self.off:+.0%}"
+            each = ", ".join(f"{ns / 1e3:.0f}" for ns in self.promise.each_ns)
+            cells += [f"{self.promise.ns / 1e3:.0f}", each]
+        cells += [f"{self.saved_ns / 1e3:.0f} ± {error / 1e3:.0f}", off]
+        cells.append(f"{len(self.written_ns)}+{len(self.fixed_ns)}")
+        return f"| {' | '.join(cells)} |"
+
+
+def tried(model: Model) -> Tried | str:
+    """Measures a model; why nothing could be measured, where it has failed."""
+    medians: dict[Apart[Told], list[float]] = {process: [] for process in model.processes}
+    for _ in range(_TURNS):
+        for process, own in medians.items():
+            result = process.measured().result
+            if isinstance(result, list):
+                own.append(statistics.median(result))
+    for process in model.written:
+        process.measured()
+        process.ask()  # it reads its trace while the next is traced
+    outcomes = [process.measured() for process in model.written]
+    seen = [each.result for each in outcomes if isinstance(each.result, ObservedStep)]
+    written, fixed = (
+        tuple(min(medians[process]) for process in side if medians[process])
+        for side in (model.written, model.fixed)
+    )
+    if seen and written and fixed:
+        return Tried(model.name, promise(seen), written, fixed)
+    outcomes += [process.measured() for process in model.fixed]
+    return next((each.failure for each in outcomes if each.failure), "nothing was traced")
+
+
+def report(models: Iterable[Model], kept_in: str | None = None) -> tuple[int, int]:
+    """Prints the lines of models, one measured after another; how many promises were kept, and of
+    how many."""
+    kept = count = 0
+    for model in models:
+        result = tried(model)
+        for process in model.processes:
+            process.end()
+        count += 1
+        kept += isinstance(result, Tried) and result.is_kept
+        failed = f"| {model.name} | failed: {result} | | | | | | | |"
+        line = result.line if isinstance(result, Tried) else failed
+        print(line, flush=True)
+        if kept_in is not None:
+            with Path(kept_in, "lines.md").open("a") as file:
+                file.write(f"{line}\n")
+    return kept, count
+
+
+def print_head() -> None:
+    """Prints the head of the table."""
+    print(
+        "| model | first cause | line | before, µs | promised | by each process | saved | off "
+        "| processes |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Prints the table."""
+    chosen = arguments(__doc__, tuple(MODELS), steps=STEPS, processes=PROCESSES)
+    begun = time.monotonic()
+    kept = count = 0
+    with TemporaryDirectory() as caches:
+        waiting = [
+            Model(name, MODELS[name], chosen.steps, Path(caches))
+            for name in chosen.models or MODELS
+        ]
+        print_head()
+        while waiting:
+            together, waiting = waiting[:_AT_A_TIME], waiting[_AT_A_TIME:]
+            for model in together:
+                model.start_others(chosen.processes)
+            every = chain.from_iterable(model.processes for model in together)
+            wait_until_ready(every, chosen.seconds)
+            own, of = report(together, os.environ.get("COMPILE_BENCHMARK_FOLDER"))
+            kept, count = kept + own, count + of
+    print(f"{kept} of {count} within {_WITHIN:.0%}", flush=True)
+    print(f"in {time.monotonic() - begun:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

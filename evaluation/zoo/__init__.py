@@ -1,0 +1,1 @@
+"""Models that programs of evaluation run on a GPU."""

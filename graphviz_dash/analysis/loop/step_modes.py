@@ -1,0 +1,116 @@
+"""Steps of a program by phase and execution mode, with their share of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+
+from graphviz_dash.analysis.arrays import Floats, Ints
+from graphviz_dash.analysis.loop.loop_columns import (
+    CAPTURE,
+    FALLBACK,
+    KINDS,
+    NONE,
+    PHASES,
+    LoopColumns,
+)
+from graphviz_dash.model.loop import GraphFamily, Phase, StepKind
+
+_MAX_REAL: Final = 1 << 62
+
+
+class StepMode(Struct, frozen=True):
+    """Steps of one phase that ran in the same way."""
+
+    phase: Phase | None
+    """Phase; None if unknown."""
+    kind: StepKind
+    """Execution: one graph, several segments, or none."""
+    family: int | None
+    """Index of the family whose graphs ran, or, for steps without a graph, would have to fit. None
+    if the program has no such graphs."""
+    steps: int
+    """Number of steps."""
+    sizes: tuple[int, int] | None
+    """Smallest and largest real size; None if unknown."""
+    steps_above: int
+    """Number of steps without a graph that exceed the family's largest graph."""
+    sizes_above: tuple[int, int] | None
+    """Their smallest and largest real size; None without any."""
+    requests: tuple[int, int] | None
+    """Smallest and largest number of requests; None if unknown."""
+    time_share: float | None
+    """Share of the time of all steps, 0 to 1: median intervals to the next step, by size. None if
+    no interval was recorded."""
+
+
+def summarize_modes(columns: LoopColumns, families: Sequence[GraphFamily]) -> tuple[StepMode, ...]:
+    """Summarize the steps by phase and mode, in the order of phases; captures are excluded."""
+    rows = np.flatnonzero(columns.kind != CAPTURE)
+    if not len(rows):
+        return ()
+    times = _estimate_times(columns, rows)
+    total_ns = float(np.nansum(times))
+    groups = np.stack((columns.phase[rows], columns.kind[rows], columns.family[rows]))
+    keys, places = np.unique(groups, axis=1, return_inverse=True)
+    modes = []
+    for number, (phase, kind, family) in enumerate(keys.T.tolist()):
+        mask = places.ravel() == number
+        mode_rows = rows[mask]
+        largest = _find_largest_size(families[family]) if family != NONE else None
+        exceeds_graphs = columns.real[mode_rows] > (_MAX_REAL if largest is None else largest)
+        rows_above = mode_rows[exceeds_graphs] if kind == FALLBACK else mode_rows[:0]
+        mode_ns = float(np.nansum(times[mask]))
+        modes.append(
+            StepMode(
+                phase=None if phase == NONE else PHASES[phase],
+                kind=KINDS[kind],
+                family=None if family == NONE else family,
+                steps=len(mode_rows),
+                sizes=_find_range(columns.real[mode_rows]),
+                steps_above=len(rows_above),
+                sizes_above=_find_range(columns.real[rows_above]),
+                requests=_find_range(columns.requests[mode_rows]),
+                time_share=mode_ns / total_ns if total_ns > 0 else None,
+            )
+        )
+    return tuple(modes)
+
+
+def _find_largest_size(family: GraphFamily) -> int | None:
+    if family.size_axis is None:
+        return None
+    keys = [member.key for member in family.members if member.key is not None]
+    return max((key[family.size_axis] for key in keys), default=None)
+
+
+def _find_range(values: Ints) -> tuple[int, int] | None:
+    sizes = values[values != NONE]
+    return (int(sizes.min()), int(sizes.max())) if len(sizes) else None
+
+
+def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
+    """Estimate the time of each step: the median interval to the next step among similar ones.
+
+    Single intervals include the time in which a server waits for requests.
+    """
+    bucket = np.ceil(4 * np.log2(np.maximum(columns.real[rows], 1))).astype(np.int64)
+    keys = (columns.kind, columns.family, columns.phase, columns.member)
+    groups = np.stack((*(column[rows] for column in keys), bucket))
+    _, places = np.unique(groups, axis=1, return_inverse=True)
+    places = places.ravel()
+    period = columns.period_ns[rows].astype(np.float64)
+    period[period == NONE] = np.nan
+    medians = np.full(int(places.max()) + 1, np.nan)
+    timed_rows = np.flatnonzero(np.isfinite(period))
+    timed_rows = timed_rows[np.argsort(places[timed_rows], kind="stable")]
+    groups_with_times, starts = np.unique(places[timed_rows], return_index=True)
+    for group, values in zip(
+        groups_with_times.tolist(), np.split(period[timed_rows], starts[1:]), strict=True
+    ):
+        medians[group] = np.median(values)
+    times: Floats = medians[places]
+    return times

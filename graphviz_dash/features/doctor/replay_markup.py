@@ -1,0 +1,181 @@
+"""A check of replays on the Doctor page: the verdict, then each fault with node and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from graphviz_dash.analysis.replay_check import (
+    MemoryFault,
+    ReplayCause,
+    ReplayDiagnosis,
+    StopFault,
+    WrongOperator,
+)
+from graphviz_dash.features.doctor.code_markup import format_code
+from graphviz_dash.model.doctor import CodeLocation
+from graphviz_dash.model.replay_check import WrongElements
+from graphviz_dash.narrative.replay_check import (
+    CAUSE_ADVICE,
+    CAUSE_TITLES,
+    format_gap,
+    format_memory_fault,
+    format_node,
+    format_replay_verdict,
+    format_stop,
+    format_wrong_operator,
+)
+from graphviz_dash.ui.page.markup import escape_html, format_element
+from graphviz_dash.ui.page.widgets import format_facts
+from graphviz_dash.units import format_count
+
+
+def format_replay_check(diagnosis: ReplayDiagnosis) -> str:
+    """Format the section of a check of replays."""
+    return (
+        _format_verdict(diagnosis)
+        + "".join(map(_format_stop, diagnosis.stops))
+        + "".join(map(_format_wrong, diagnosis.wrong))
+        + "".join(map(_format_memory, diagnosis.memory))
+        + _format_gaps(diagnosis)
+    )
+
+
+def _format_verdict(diagnosis: ReplayDiagnosis) -> str:
+    check = diagnosis.check
+    values = check.values[0] if check.values else None
+    pairs = [("Graphs", format_count(check.graphs))]
+    if values is not None:
+        pairs += [
+            ("Graph nodes", format_count(values.nodes)),
+            ("Operators per step", format_count(len(values.operators))),
+            ("Tensors hashed per step", format_count(values.hash_count)),
+            ("Replays compared", format_count(values.rounds * values.replays)),
+        ]
+    kind = "illegal" if diagnosis.stops else "silent" if diagnosis.fault_count else "sound"
+    if not diagnosis.fault_count and not check.values and not check.graphs:
+        kind = "unseen"
+    label = {
+        "illegal": "Replay stopped",
+        "silent": "Replays are wrong",
+        "sound": "Replays agree",
+        "unseen": "Not checked",
+    }[kind]
+    return format_element(
+        "section",
+        format_element("span", label, f"badge {kind}")
+        + format_element("p", escape_html(format_replay_verdict(diagnosis)), "doctor-verdict")
+        + format_facts(pairs),
+        f"doctor-hero {kind}",
+    )
+
+
+def _format_card(
+    cause: ReplayCause,
+    kind: str,
+    sentence: str,
+    place: CodeLocation | None,
+    facts: Iterable[tuple[str, str | None]],
+    extra: str = "",
+) -> str:
+    head = format_element(
+        "header",
+        format_element("span", escape_html(kind), f"badge {kind}")
+        + format_element("h3", escape_html(CAUSE_TITLES[cause]))
+        + format_element("code", escape_html(cause.value), "rule-id"),
+    )
+    cells = "".join(
+        format_element("dt", escape_html(name)) + format_element("dd", escape_html(value))
+        for name, value in facts
+        if value is not None
+    )
+    details = format_element("p", escape_html(sentence))
+    details += format_code(place) if place else ""
+    details += format_element("dl", cells) + extra
+    advice = format_element("h4", "Fix") + format_element("p", escape_html(CAUSE_ADVICE[cause]))
+    body = format_element("div", details, "found") + format_element("div", advice, "advice")
+    return format_element(
+        "article", head + format_element("div", body, "columns"), f"doctor-card {kind}"
+    )
+
+
+def _format_stop(fault: StopFault) -> str:
+    stop = fault.stop
+    suspect = stop.suspects[0] if stop.suspects else None
+    place = suspect.place if suspect else None
+    facts = [
+        ("Graph", stop.graph),
+        ("Captured at", stop.capture_place.text if stop.capture_place else None),
+        ("Replay", format_count(stop.replay)),
+        ("Rank", None if stop.rank is None else str(stop.rank)),
+        (
+            "Nodes that ended",
+            f"{format_count(stop.completions)} of {format_count(stop.nodes)}",
+        ),
+        ("Last nodes", "; ".join(map(format_node, stop.last)) or None),
+        ("Error", stop.error),
+    ]
+    return _format_card(fault.cause, "illegal", format_stop(fault), place, facts)
+
+
+def _format_wrong(wrong: WrongOperator) -> str:
+    operator, difference = wrong.operator, wrong.difference
+    facts = [
+        ("Operator", operator.name),
+        ("Module", operator.module),
+        ("Graph node", None if operator.first_node is None else str(operator.first_node)),
+        ("Value in the capture", wrong.fact.capture_value if wrong.fact else None),
+        ("Value in eager steps", ", ".join(wrong.fact.eager) if wrong.fact else None),
+        ("Replay", format_count(difference.replay) if difference else None),
+        (
+            "Relative difference",
+            f"{difference.relative:.3g}" if difference and difference.relative else None,
+        ),
+        (
+            "Two eager steps",
+            f"{difference.noise:.3g}" if difference and difference.noise is not None else None,
+        ),
+    ]
+    extra = _format_elements(wrong.elements) if wrong.elements else ""
+    return _format_card(
+        wrong.cause, "silent", format_wrong_operator(wrong), operator.place, facts, extra
+    )
+
+
+def _format_elements(elements: WrongElements) -> str:
+    caption = (
+        f"{format_count(elements.differing)} of {format_count(elements.elements)} elements differ"
+    )
+    head = "".join(
+        format_element("th", name, scope="col") for name in ("Element", "Eager", "Replay")
+    )
+    rows = "".join(
+        format_element(
+            "tr",
+            "".join(
+                format_element("td", escape_html(cell))
+                for cell in (str(list(item.index)), f"{item.eager:.6g}", f"{item.replay:.6g}")
+            ),
+        )
+        for item in elements.first
+    )
+    table = format_element("table", format_element("tr", head) + rows, "doctor-table")
+    return format_element("p", caption, "muted") + format_element("div", table, "scroll")
+
+
+def _format_memory(fault: MemoryFault) -> str:
+    memory = fault.memory
+    facts = [
+        ("Graph", memory.graph),
+        ("Memory", memory.description),
+        ("Reported before replay", format_count(memory.reported_before_replay)),
+        ("Used by", format_node(memory.node) if memory.node else None),
+    ]
+    place = memory.free_place or (memory.node.place if memory.node else None)
+    return _format_card(fault.cause, "silent", format_memory_fault(fault), place, facts)
+
+
+def _format_gaps(diagnosis: ReplayDiagnosis) -> str:
+    if not diagnosis.gaps:
+        return ""
+    items = "".join(format_element("li", escape_html(format_gap(item))) for item in diagnosis.gaps)
+    return format_element("h2", "Not checked", "doctor-part") + format_element("ul", items)

@@ -1,0 +1,77 @@
+"""Checks of replays on the terminal."""
+
+from __future__ import annotations
+
+import click
+
+from graphviz_dash.analysis.replay_check import ReplayDiagnosis, WrongOperator
+from graphviz_dash.cli.text.output import print_heading
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.model.doctor import CodeLocation
+from graphviz_dash.narrative.replay_check import (
+    CAUSE_ADVICE,
+    CAUSE_TITLES,
+    format_element_difference,
+    format_gap,
+    format_memory_fault,
+    format_node,
+    format_replay_verdict,
+    format_stop,
+    format_wrong_operator,
+)
+
+
+def print_replay_check(name: str | None, diagnosis: ReplayDiagnosis) -> None:
+    """Print the faults of one check, under its ``name`` if there are several."""
+    if name is not None:
+        print_heading(name)
+    _print(format_replay_verdict(diagnosis))
+    number = 0
+    for fault in diagnosis.stops:
+        number += 1
+        print_heading(f"{number}. {CAUSE_TITLES[fault.cause]} [{fault.cause.value}]")
+        _print(f"   {format_stop(fault)}")
+        for node in fault.stop.suspects:
+            _print_place(node.place)
+        for node in fault.stop.last:
+            _print(f"   after {format_node(node)}")
+        _print(f"   fix: {CAUSE_ADVICE[fault.cause]}")
+    for wrong in diagnosis.wrong:
+        number += 1
+        print_heading(f"{number}. {CAUSE_TITLES[wrong.cause]} [{wrong.cause.value}]")
+        _print_wrong(wrong)
+    for memory in diagnosis.memory:
+        number += 1
+        print_heading(f"{number}. {CAUSE_TITLES[memory.cause]} [{memory.cause.value}]")
+        _print(f"   {format_memory_fault(memory)}")
+        _print_place(memory.memory.free_place)
+        _print(f"   fix: {CAUSE_ADVICE[memory.cause]}")
+    if diagnosis.gaps:
+        print_heading("Not checked")
+        for item in diagnosis.gaps:
+            _print(f"   {format_gap(item)}")
+
+
+def _print_wrong(wrong: WrongOperator) -> None:
+    _print(f"   {format_wrong_operator(wrong)}")
+    _print_place(wrong.operator.place)
+    if wrong.operator.first_node is not None:
+        _print(f"   first node {wrong.operator.first_node} of the checked graph")
+    if wrong.elements is not None:
+        _print(f"   {wrong.elements.differing:,} of {wrong.elements.elements:,} elements differ")
+        for element in wrong.elements.first[:3]:
+            _print(f"     {format_element_difference(element)}")
+    _print(f"   fix: {CAUSE_ADVICE[wrong.cause]}")
+
+
+def _print_place(place: CodeLocation | None) -> None:
+    if place is None:
+        return
+    _print(f"   {place.text}" + (f" in {place.function}" if place.function else ""))
+    for number, line in enumerate(place.lines, place.first):
+        mark = ">" if number == place.line else " "
+        _print(f"   {mark} {number:>5}  {line}".rstrip())
+
+
+def _print(text: str) -> None:
+    click.echo(escape_control_characters(text))

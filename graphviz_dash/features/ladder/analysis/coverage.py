@@ -1,0 +1,106 @@
+"""Additional sizes for requests above the largest graph, with their gain and cost."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from graphviz_dash.analysis.arrays import Floats, Ints
+from graphviz_dash.features.ladder.analysis.ladder_advice import LadderBasis
+from graphviz_dash.features.ladder.analysis.ladder_data import build_problem
+from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost, compute_ladder_cost
+
+_MAX_ADDED: Final = 4
+"""Maximum number of additional sizes."""
+
+
+class Coverage(Struct, frozen=True):
+    """Additional sizes that cover all requests of a family."""
+
+    largest_graph: int
+    """Largest captured size."""
+    requests: int
+    """Number of requests of the family."""
+    requests_above: int
+    """Number of requests above the largest graph."""
+    new_sizes: tuple[int, ...]
+    """Additional sizes, ascending. Their times are extrapolated."""
+    current_use: LadderCost
+    """Cost of the captured sizes."""
+    use: LadderCost
+    """Cost with the additional sizes."""
+    step_ns: float | None
+    """Time per request outside graphs, in ns; None if unknown."""
+
+    @property
+    def gain_ns(self) -> float | None:
+        """Gain per request above the largest graph, in ns. None if no step without a graph was
+        timed."""
+        if not math.isfinite(self.current_use.total_ns):
+            return None
+        return (self.current_use.total_ns - self.use.total_ns) / self.requests_above
+
+    @property
+    def gain_share(self) -> float | None:
+        """Gain as a share of the time of all requests, 0 to 1. None if unknown."""
+        if self.step_ns is None or self.gain_ns is None:
+            return None
+        total_ns = self.step_ns * self.requests + self.current_use.total_ns
+        return self.gain_ns * self.requests_above / total_ns if total_ns > 0 else None
+
+    @property
+    def memory_bytes(self) -> float:
+        """Additional device memory, in bytes."""
+        return self.use.memory_bytes - self.current_use.memory_bytes
+
+    @property
+    def startup_ns(self) -> float:
+        """Additional startup time, in ns."""
+        return self.use.startup_ns - self.current_use.startup_ns
+
+
+def build_coverage(basis: LadderBasis) -> Coverage | None:
+    """Build the sizes that cover the requests above the largest graph. None without any."""
+    data, times = basis.data, basis.times
+    current = data.current_sizes
+    requests_above = data.requests[data.requests > current[-1]]
+    if not len(requests_above):
+        return None
+    new_sizes = _choose_sizes(current, int(requests_above.max()))
+    requests, counts = np.unique(data.requests, return_counts=True)
+    sizes = np.array([*current, *new_sizes], dtype=np.int64)
+    problem = build_problem(data, times, sizes, requests, counts.astype(float))
+    problem = replace(problem, pool_bytes=_estimate_pool_bytes(problem.pool_bytes, sizes, current))
+    return Coverage(
+        largest_graph=current[-1],
+        requests=len(data.requests),
+        requests_above=len(requests_above),
+        new_sizes=new_sizes,
+        current_use=compute_ladder_cost(problem, current),
+        use=compute_ladder_cost(problem, sizes.tolist()),
+        step_ns=data.step_ns,
+    )
+
+
+def _estimate_pool_bytes(pool_bytes: Floats, sizes: Ints, current: tuple[int, ...]) -> Floats:
+    """Let the pool of the added sizes grow as between the two largest present sizes."""
+    count = len(current)
+    if count < 2:
+        proportional: Floats = pool_bytes * (sizes / sizes[0])
+        return proportional
+    slope = (pool_bytes[count - 1] - pool_bytes[count - 2]) / (current[-1] - current[-2])
+    growth: Floats = pool_bytes + np.maximum(sizes - current[-1], 0) * max(float(slope), 0.0)
+    return growth
+
+
+def _choose_sizes(current: tuple[int, ...], largest: int) -> tuple[int, ...]:
+    """Choose evenly spaced sizes up to ``largest``, in multiples of the present spacing."""
+    top = current[-1]
+    spacing = top - current[-2] if len(current) > 1 else top
+    steps = -(-(largest - top) // spacing)
+    count = min(_MAX_ADDED, steps)
+    return tuple(top + spacing * (steps * number // count) for number in range(1, count + 1))

@@ -1,0 +1,53 @@
+"""Steps of an engine by phase and mode."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.loop import StepKind
+from tests.loops import EAGER_NS, make_server, replay_ns
+
+
+def load_report(folder: Path) -> LoopReport:
+    report = build_loop_report(load_run(folder, traces=False))
+    assert isinstance(report, LoopReport)
+    return report
+
+
+def test_steps_above_the_largest_graph_are_counted_with_their_time(tmp_path: Path) -> None:
+    requests = (32, 40, 48, 20) * 30
+    report = load_report(make_server(tmp_path / "service", sizes=(16, 32), requests=requests))
+    replayed, eager = report.modes
+    assert (replayed.kind, replayed.steps, replayed.sizes) == (StepKind.REPLAY, 60, (20, 32))
+    assert (replayed.steps_above, replayed.sizes_above) == (0, None)
+    assert (eager.kind, eager.steps, eager.steps_above, eager.sizes_above) == (
+        StepKind.FALLBACK,
+        60,
+        60,
+        (40, 48),
+    )
+    # Both request sizes replay the graph for 32; an interval is the call plus the wait.
+    replay, fallback = replay_ns(32) + 50_000, EAGER_NS + 50_000
+    assert eager.time_share is not None
+    assert abs(eager.time_share - fallback / (fallback + replay)) < 0.001
+
+
+def test_a_wait_for_requests_is_no_time_of_a_step(tmp_path: Path) -> None:
+    folder = make_server(tmp_path / "service", sizes=(16, 32), requests=(32, 40) * 30)
+    run = load_run(folder, traces=False)
+    assert run.loop is not None
+    steps = run.loop.steps
+    # One pause of ten seconds in the middle.
+    middle = len(steps.kind) // 2
+    later = tuple(
+        begin + (10_000_000_000 if row >= middle else 0) for row, begin in enumerate(steps.begin_ns)
+    )
+    paused = replace(run.loop, steps=replace(steps, begin_ns=later))
+    before, after = build_loop_report(run), build_loop_report(replace(run, loop=paused))
+    assert isinstance(before, LoopReport)
+    assert isinstance(after, LoopReport)
+    assert [mode.time_share for mode in after.modes] == [mode.time_share for mode in before.modes]

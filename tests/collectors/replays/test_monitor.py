@@ -1,0 +1,210 @@
+"""The monitor names nodes by the marks alone: the GPU's part is written by the test."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from msgspec.structs import astuple
+
+from collectors.replays.marks_file import MarksFile, MarksFullError
+from collectors.replays.monitor import ReplayMonitor, find_frontier, format_hang
+from collectors.replays.notes import GraphNote, NodeNote, NoteFolder, ProcessNote
+from graphviz_dash.model.doctor import CodeLocation
+from graphviz_dash.model.replay_check import MemoryFate, ReplayStop
+
+PLACE = CodeLocation("train.py", 12, "step", 11, ("a = 1", "b = a @ a"))
+NAMES = ("gemm", "ncclDevKernel_AllReduce", "tanh", "ncclDevKernel_AllReduce", "tail")
+
+
+class Program:
+    """A marked process that replays on no GPU."""
+
+    def __init__(self, scratch: Path, name: str = "1-1", rank: int | None = None) -> None:
+        self.folder = NoteFolder(scratch / "replays" / name)
+        self.marks = MarksFile(scratch / f"marks-{name}", create=True)
+        self.rank = rank
+        self.end(None, is_complete=False)
+
+    def end(self, error: str | None, *, is_complete: bool = True) -> None:
+        path = str(self.marks.path)
+        self.folder.write_process(ProcessNote(7, self.rank, path, error, is_complete))
+
+    def capture(self, edges: tuple[tuple[int, int], ...] | None = None) -> int:
+        number = self.marks.add_graph(len(NAMES))
+        nodes = tuple(NodeNote("kernel", name, "aten::mm", 0, "net.1") for name in NAMES)
+        chain = tuple((node, node + 1) for node in range(len(NAMES) - 1))
+        self.folder.write_graph(
+            GraphNote(
+                f"graph-{number}", number, PLACE, nodes, chain if edges is None else edges, (PLACE,)
+            )
+        )
+        return number
+
+    def begin(self, number: int, replay: int) -> None:
+        self.marks.count_launch(number)
+        self._write(self.marks.get_started_offset(number), replay)
+
+    def mark(self, number: int, node: int, replay: int) -> None:
+        self._write(self.marks.get_node_offset(number, node), replay)
+
+    def replay(self, number: int, replay: int, nodes: int = len(NAMES)) -> None:
+        self.begin(number, replay)
+        for node in range(nodes):
+            self.mark(number, node, replay)
+
+    def _write(self, offset: int, value: int) -> None:
+        self.marks.map[offset : offset + 4] = struct.pack("=I", value)
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def watch(scratch: Path) -> tuple[ReplayMonitor, list[ReplayStop], Clock]:
+    clock, hangs = Clock(), list[ReplayStop]()
+    return ReplayMonitor(scratch, 5.0, hangs.extend, clock), hangs, clock
+
+
+def test_a_crash_is_named_by_the_first_node_without_a_mark(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    number = program.capture()
+    program.replay(number, 1)
+    program.replay(number, 2, nodes=2)
+    program.end("CUDA_ERROR_ILLEGAL_ADDRESS")
+    (crash,) = watch(tmp_path)[0].collect(1).stops
+    assert (crash.kind, crash.replay, crash.completions, crash.nodes) == ("crash", 2, 2, 5)
+    (suspect,) = crash.suspects
+    assert (suspect.index, suspect.name, suspect.op) == (2, "tanh", "aten::mm")
+    assert suspect.place == PLACE
+    assert [node.index for node in crash.last] == [1]
+    assert crash.error == "CUDA_ERROR_ILLEGAL_ADDRESS"
+
+
+def test_the_first_replay_may_crash_in_its_first_node(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.replay(program.capture(), 1, nodes=0)
+    program.end("CUDA_ERROR_ASSERT")
+    (crash,) = watch(tmp_path)[0].collect(1).stops
+    assert [node.index for node in crash.suspects] == [0]
+    assert crash.last == ()
+
+
+def test_a_replay_that_the_gpu_never_began_did_not_crash(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    first, second = program.capture(), program.capture()
+    program.replay(first, 1, nodes=3)
+    program.marks.count_launch(second)
+    program.end("CUDA_ERROR_ILLEGAL_ADDRESS")
+    assert [crash.graph for crash in watch(tmp_path)[0].collect(1).stops] == ["graph-0"]
+
+
+def test_a_program_that_ends_with_a_replay_under_way_did_not_crash(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.replay(program.capture(), 1, nodes=3)
+    program.end(None)
+    assert watch(tmp_path)[0].collect(0).stops == ()
+
+
+def test_a_killed_process_leaves_its_marks(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    program.replay(program.capture(), 1, nodes=3)
+    (crash,) = watch(tmp_path)[0].collect(-6).stops
+    assert [node.index for node in crash.suspects] == [3]
+
+
+def test_each_branch_has_a_suspect(tmp_path: Path) -> None:
+    # 0 -> 1 -> 3 -> 4, 0 -> 2 -> 3
+    edges = ((0, 1), (0, 2), (1, 3), (2, 3), (3, 4))
+    assert find_frontier(edges, (True, False, False, False, False)) == ([1, 2], [0])
+    assert find_frontier(edges, (True, True, False, False, False)) == ([2], [0])
+    assert find_frontier(edges, (True, True, True, False, False)) == ([3], [1, 2])
+
+
+def test_a_hang_is_reported_once_while_it_lasts(tmp_path: Path) -> None:
+    program = Program(tmp_path, rank=1)
+    number = program.capture()
+    monitor, hangs, clock = watch(tmp_path)
+    program.replay(number, 1)
+    program.replay(number, 2, nodes=3)
+    for clock.now in (0.0, 4.0, 4.9):
+        monitor.poll()
+    assert hangs == []
+    for clock.now in (5.1, 6.0, 20.0):
+        monitor.poll()
+    (hang,) = hangs
+    assert (hang.rank, hang.replay, hang.collectives_passed, hang.collectives) == (1, 2, 1, 2)
+    assert hang.suspects[0].collective == 2
+    assert hang.waited_ns == pytest.approx(5.1e9)
+    assert "rank 1, graph-0, replay 2" in format_hang(hang)
+    assert "collective 2" in format_hang(hang)
+    assert monitor.collect(0).stops == (hang,)
+
+
+def test_a_graph_that_makes_progress_does_not_hang(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    number = program.capture()
+    monitor, hangs, clock = watch(tmp_path)
+    program.begin(number, 1)
+    for node in range(len(NAMES)):
+        clock.now += 4.0
+        program.mark(number, node, 1)
+        monitor.poll()
+    clock.now += 60.0
+    monitor.poll()
+    assert hangs == []
+
+
+def test_a_replay_that_waits_for_its_stream_is_said_to_wait(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    number = program.capture()
+    program.replay(number, 1)
+    program.marks.count_launch(number)
+    monitor, hangs, clock = watch(tmp_path)
+    for clock.now in (0.0, 6.0):
+        monitor.poll()
+    (hang,) = hangs
+    assert (hang.is_running, hang.replay, hang.suspects) == (False, 2, ())
+    assert "waits for earlier work" in format_hang(hang)
+
+
+def test_ranks_share_a_folder(tmp_path: Path) -> None:
+    ranks = [Program(tmp_path, f"{rank}-1", rank) for rank in range(2)]
+    monitor, hangs, clock = watch(tmp_path)
+    for rank, nodes in zip(ranks, (1, 3), strict=True):
+        rank.replay(rank.capture(), 1, nodes=nodes)
+    for clock.now in (0.0, 6.0):
+        monitor.poll()
+    assert [(hang.rank, hang.collectives_passed) for hang in hangs] == [(0, 0), (1, 1)]
+    expected = [(0, 1, True, 2, 0), (1, 1, True, 2, 1)]
+    for hang in hangs:
+        assert [astuple(item) for item in hang.ranks] == expected
+    assert list(monitor.collect(0).stops) == hangs
+
+
+def test_reports_on_memory_and_reasons_are_collected(tmp_path: Path) -> None:
+    program = Program(tmp_path)
+    fate = MemoryFate("graph-0", None, "tensor", "float32 [4]", "freed", PLACE, 20, 21)
+    program.folder.write_fate(fate)
+    program.folder.write_graph(
+        GraphNote("graph-0", None, PLACE, (), (), (), reason="the graph allocates memory")
+    )
+    check = watch(tmp_path)[0].collect(0)
+    assert check.memory == (fate,)
+    assert [(item.subject, item.reason) for item in check.gaps] == [
+        ("graphs", "the graph allocates memory")
+    ]
+
+
+def test_the_file_of_marks_is_limited(tmp_path: Path) -> None:
+    marks = MarksFile(tmp_path / "marks", create=True)
+    assert marks.add_graph(1_000_000) == 0
+    with pytest.raises(MarksFullError, match="1,500,000"):
+        marks.add_graph(1_500_000)
+    assert MarksFile(tmp_path / "marks").graphs == 1

@@ -1,0 +1,176 @@
+"""Checks of replays on the terminal, in JSON and on the Doctor page."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from graphviz_dash.analysis.replay_check import diagnose_replays
+from graphviz_dash.bundle import parts
+from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.features.doctor.command import doctor
+from graphviz_dash.features.doctor.replay_document import build_replay_check_document
+from graphviz_dash.model.replay_check import (
+    CheckedTensor,
+    CheckGap,
+    ElementDifference,
+    FactKind,
+    ReplayCheck,
+    WrongElements,
+)
+from graphviz_dash.model.run import ExecutionMode, WorkloadInfo
+from graphviz_dash.ui.state import catalogue
+from tests.analysis.test_replay_check import (
+    FATE,
+    make_check,
+    make_difference,
+    make_fact,
+    make_replay_check,
+    make_stop,
+)
+from tests.experiments import manifest
+from tests.ui.views.apptests import HARM, markup, shown
+
+ELEMENTS = WrongElements(
+    1,
+    CheckedTensor("output", 0, "float32", (4, 8)),
+    32,
+    32,
+    (ElementDifference((0, 1), 1.5, 1.25),),
+)
+HASHED = CheckGap("host nodes", f"a host function {HARM} may write any memory")
+
+
+def make_wrong_check() -> ReplayCheck:
+    from msgspec.structs import replace
+
+    values = make_check(make_difference(), facts=(make_fact(FactKind.SCALAR),))
+    return ReplayCheck("workload", (replace(values, elements=ELEMENTS),), (), (FATE,), 1, (HASHED,))
+
+
+def write(folder: Path, check: ReplayCheck) -> Path:
+    info = WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)
+    with BundleWriter(folder) as writer:
+        writer.add(parts.REPLAY_CHECK, check)
+        writer.commit(manifest(ExecutionMode.GRAPH, info))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def roots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """The folder that the page looks in."""
+    monkeypatch.setattr(sys, "argv", ["app.py", str(tmp_path)])
+    catalogue.get_roots.cache_clear()
+    yield tmp_path
+    catalogue.get_roots.cache_clear()
+
+
+def test_a_bundle_keeps_the_raw_facts(tmp_path: Path) -> None:
+    check = make_wrong_check()
+    assert read_bundle(write(tmp_path / "toy" / "doctor", check)).replay_check == check
+
+
+@pytest.mark.parametrize("option", [["--replays"], []])
+def test_the_terminal_names_operator_line_and_fix(tmp_path: Path, option: list[str]) -> None:
+    bundle = write(tmp_path / "toy" / "doctor", make_wrong_check())
+    result = CliRunner().invoke(doctor, ["--bundle", str(bundle), *option])
+    assert result.exit_code == 3
+    # Long lines are wrapped.
+    assert " ".join(result.output.split()).startswith(
+        "Replay 1 is wrong from aten::mul at model.py:7 (net.3) on: a number keeps its value of "
+        "the capture (1.5, eager 1.25). 1 further fault found."
+    )
+    assert ">     7  y = x * factor" in result.output
+    assert "[0, 1]: eager 1.5, replay 1.25" in result.output
+    assert "Keep the number in a GPU tensor" in result.output
+    assert "freed by model.py:7" in result.output
+    assert "Not checked" in result.output
+
+
+def test_the_exit_code_is_for_ci(tmp_path: Path) -> None:
+    sound = write(
+        tmp_path / "toy" / "sound", ReplayCheck("workload", (make_check(),), (), (), 1, ())
+    )
+    assert CliRunner().invoke(doctor, ["--bundle", str(sound)]).exit_code == 0
+    crashed = write(tmp_path / "toy" / "crashed", make_replay_check(make_stop()))
+    result = CliRunner().invoke(doctor, ["--bundle", str(crashed)])
+    assert result.exit_code == 3
+    assert "crashed in node 5, gather (aten::index at model.py:7)" in result.output
+
+
+def test_json_has_its_own_document(tmp_path: Path) -> None:
+    bundle = write(tmp_path / "toy" / "doctor", make_wrong_check())
+    result = CliRunner().invoke(doctor, ["--bundle", str(bundle), "--replays", "--json"])
+    document = json.loads(result.output)
+    assert (document["schema"], document["version"]) == ("graphviz-dash/replay-check", 1)
+    (check,) = document["checks"]
+    (wrong,) = check["wrong"]
+    assert (wrong["cause"], wrong["location"]) == ("scalar-frozen", "model.py:7")
+    assert (wrong["capture_value"], wrong["eager"]) == ("1.5", ["1.25", "1.0"])
+    assert wrong["elements"] == [{"index": [0, 1], "eager": 1.5, "replay": 1.25}]
+    assert check["memory"][0]["before_replay"] == 21
+
+
+def test_a_hang_has_its_nodes_in_json() -> None:
+    hang = make_stop(kind="hang", waited_ns=5_000_000_000, error=None)
+    document = build_replay_check_document([diagnose_replays(make_replay_check(hang))])
+    (stops,) = document["checks"][0]["stops"]
+    assert (stops["kind"], stops["wait"]) == ("hang", 5_000_000_000)
+    assert stops["suspects"][0]["node"] == 5
+
+
+def test_a_program_has_to_be_marked_instead() -> None:
+    result = CliRunner().invoke(doctor, ["--replays", "--", "python", "train.py"])
+    assert result.exit_code == 2
+    assert "collect --marks" in result.output
+
+
+def test_an_experiment_without_a_check_says_how_to_make_one(tmp_path: Path) -> None:
+    from graphviz_dash.errors import InputError
+
+    write_sound = tmp_path / "toy" / "eager"
+    info = WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)
+    with BundleWriter(write_sound) as writer:
+        writer.commit(manifest(ExecutionMode.GRAPH, info))
+    result = CliRunner().invoke(doctor, ["--bundle", str(tmp_path / "toy"), "--replays"])
+    assert isinstance(result.exception, InputError)
+    assert "doctor --replays" in str(result.exception)
+
+
+def test_the_page_begins_with_the_verdict(roots: Path) -> None:
+    write(roots / "toy" / "doctor", make_wrong_check())
+    page = markup(shown("doctor", experiment="toy"))
+    assert ">Replays are wrong<" in page
+    assert page.index("Replay 1 is wrong from aten::mul") < page.index("<article")
+    assert page.count("<article") == 2
+    assert '<span class="hit"><i>7</i>y = x * factor</span>' in page
+    assert "<dt>Value in the capture</dt><dd>1.5</dd>" in page
+    assert "<td>[0, 1]</td><td>1.5</td><td>1.25</td>" in page
+    assert HARM not in page
+    assert escape(HARM.partition("\x1b")[0]) in page
+
+
+def test_the_page_shows_where_a_replay_stopped(roots: Path) -> None:
+    write(roots / "toy" / "recorded", make_replay_check(make_stop()))
+    page = markup(shown("doctor", experiment="toy"))
+    assert ">Replay stopped<" in page
+    assert "<dt>Nodes that ended</dt><dd>5 of 9</dd>" in page
+
+
+def test_compare_and_report_show_a_fault(tmp_path: Path) -> None:
+    from graphviz_dash.analysis.comparison.compare import compare_runs
+    from graphviz_dash.ingest.load import load_experiment
+    from graphviz_dash.narrative.doctor import list_verdicts
+
+    write(tmp_path / "toy" / "recorded", make_replay_check(make_stop()))
+    comparison = compare_runs(load_experiment(tmp_path / "toy", traces=False))
+    ((name, verdict),) = list_verdicts(comparison)
+    assert name == "recorded"
+    assert verdict.startswith("Replay 21 of graph-0 crashed in node 5")

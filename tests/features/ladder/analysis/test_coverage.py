@@ -1,0 +1,88 @@
+"""Sizes for the requests above the largest graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
+from graphviz_dash.features.ladder.analysis.coverage import Coverage, build_coverage
+from graphviz_dash.features.ladder.analysis.ladder_advice import build_ladder_basis
+from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
+from graphviz_dash.features.ladder.narrative import (
+    describe_coverage,
+    describe_eager_steps,
+    list_size_options,
+)
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.absence import Missing
+from tests.loops import EAGER_NS, make_server, replay_ns
+
+SIZES = (1, 2, 4, 8, 12, 16, 24, 32)
+
+
+def cover(folder: Path, engine: str | None = None) -> tuple[LoopReport, Coverage | None]:
+    run = load_run(folder, traces=False)
+    assert run.loop is not None
+    family = replace(run.loop.families[0], axes=("requests",))
+    loop = replace(run.loop, engine=engine, families=(family,))
+    report = build_loop_report(replace(run, loop=loop))
+    assert isinstance(report, LoopReport)
+    data = build_ladder_data(report, report.families[0])
+    assert not isinstance(data, Missing)
+    return report, build_coverage(build_ladder_basis(data))
+
+
+def test_sglang_is_told_which_sizes_to_capture(tmp_path: Path) -> None:
+    # 57 steps within the graphs and 116 above the largest, as in a recorded SGLang.
+    requests = [1 + number % 32 for number in range(57)] + [33 + n % 16 for n in range(116)]
+    folder = make_server(tmp_path / "service", sizes=SIZES, requests=requests)
+    report, coverage = cover(folder, "SGLang 0.5.12")
+    (sentence,) = describe_eager_steps(report)
+    assert sentence.startswith("116 of 173 decode steps ran eagerly and took ")
+    assert sentence.endswith("because 33 to 48 requests exceeded the largest graph, 32.")
+    assert coverage is not None
+    assert (coverage.new_sizes, coverage.requests_above, coverage.largest_graph) == (
+        (40, 48),
+        116,
+        32,
+    )
+    # 58 requests are padded to each size; eager steps cost the time beyond a step's own.
+    replays = (replay_ns(40) + replay_ns(48)) / 2
+    assert coverage.gain_ns is not None
+    assert abs(coverage.gain_ns - (EAGER_NS - replays)) < 0.02 * EAGER_NS
+    assert coverage.memory_bytes > 0
+    assert coverage.startup_ns > 40_000_000
+    text = describe_coverage(report.families[0], coverage)
+    assert text.startswith("Graphs for 40 and 48 requests would save about ")
+    assert list_size_options(report, report.families[0], (*SIZES, *coverage.new_sizes)) == [
+        "cuda_graph_bs=[1, 2, 4, 8, 12, 16, 24, 32, 40, 48], cuda_graph_max_bs=48",
+        "--cuda-graph-bs 1 2 4 8 12 16 24 32 40 48 --cuda-graph-max-bs 48",
+    ]
+
+
+def test_vllm_has_one_list_of_sizes_for_all_families(tmp_path: Path) -> None:
+    folder = make_server(tmp_path / "service", sizes=(8, 16), requests=(5, 20) * 40)
+    report, _ = cover(folder, "vLLM 0.22.0")
+    (family,) = report.families
+    other = replace(family, members=tuple(replace(m, size=64, steps=1) for m in family.members))
+    both = replace(report, families=(family, other))
+    python, command = list_size_options(both, family, (8, 16, 20))
+    assert python == 'compilation_config={"cudagraph_capture_sizes": [8, 16, 20, 64]}'
+    assert command == "--cudagraph-capture-sizes 8 16 20 64"
+
+
+def test_requests_within_the_graphs_need_no_further_sizes(tmp_path: Path) -> None:
+    folder = make_server(tmp_path / "service", sizes=(8, 16), requests=(8, 16) * 40)
+    report, coverage = cover(folder)
+    assert coverage is None
+    assert describe_eager_steps(report) == ()
+    assert list_size_options(report, report.families[0], (8, 16)) == []
+
+
+def test_a_large_gap_gets_at_most_four_sizes(tmp_path: Path) -> None:
+    folder = make_server(tmp_path / "service", sizes=(32, 64), requests=(64, 30, 1000) * 30)
+    _, coverage = cover(folder)
+    assert coverage is not None
+    assert coverage.new_sizes == (288, 544, 768, 1024)

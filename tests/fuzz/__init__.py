@@ -1,0 +1,1 @@
+"""Damaged inputs for all readers of foreign files."""
