@@ -28,7 +28,7 @@ _GROWTH_ROWS: Final = 12
 """Maximum number of causes in the table."""
 
 
-def show_ledgers(chosen: SelectedExperiment, reports: Sequence[LedgerReport]) -> None:
+def show_ledgers(selection: SelectedExperiment, reports: Sequence[LedgerReport]) -> None:
     """Show the ledger of the selected run; nothing without ledgers."""
     if not reports:
         return
@@ -37,20 +37,20 @@ def show_ledgers(chosen: SelectedExperiment, reports: Sequence[LedgerReport]) ->
     if len(names) > 1:
         name = url_state.select_option("ledger", "Ledger of", names, default=names[-1])
     report = reports[names.index(name)]
-    _show_memory(chosen, report)
+    _show_memory(selection, report)
     _show_graphs(report)
-    _show_startup(chosen, report)
+    _show_startup(selection, report)
     _show_savings(report)
 
 
-def _show_memory(chosen: SelectedExperiment, report: LedgerReport) -> None:
+def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
     memory = report.memory
     if memory is None:
         return
     st.header("Device memory over time", anchor=False)
     show_markup(format_element("p", escape_html(describe_memory(memory)), "sentence"))
     chart = get_figure(
-        chosen.key, ("ledger-memory", report.run), lambda seen: draw_memory_ledger(memory, seen)
+        selection.key, ("ledger-memory", report.run), lambda seen: draw_memory_ledger(memory, seen)
     )
     if chart is not None:
         draw_figure(chart, "ledger-memory")
@@ -108,16 +108,18 @@ def _show_graphs(report: LedgerReport) -> None:
         "Instantiation (ms)": [_convert(graph.driver_ns, 1e6) for graph in graphs],
         "First launch (ms)": [_convert(graph.first_launch_ns, 1e6) for graph in graphs],
     }
-    shown = {
+    values_by_column = {
         name: values
         for name, values in columns.items()
         if any(value is not None for value in values)
     }
     config: dict[str, Any] = {
-        name: st.column_config.NumberColumn(format="%.2f") for name in shown if name != "Graph"
+        name: st.column_config.NumberColumn(format="%.2f")
+        for name in values_by_column
+        if name != "Graph"
     }
     st.dataframe(
-        shown,
+        values_by_column,
         column_config=config,
         hide_index=True,
         height="content" if len(graphs) <= 12 else 420,
@@ -134,12 +136,12 @@ def _convert(value: int | None, unit: float = _MIB) -> float | None:
     return None if value is None else value / unit
 
 
-def _show_startup(chosen: SelectedExperiment, report: LedgerReport) -> None:
+def _show_startup(selection: SelectedExperiment, report: LedgerReport) -> None:
     startup = report.startup
     st.header("Start-up", anchor=False)
     show_markup(format_element("p", escape_html(describe_startup(startup)), "sentence"))
     chart = get_figure(
-        chosen.key, ("ledger-startup", report.run), lambda seen: draw_startup(startup, seen)
+        selection.key, ("ledger-startup", report.run), lambda seen: draw_startup(startup, seen)
     )
     if chart is not None:
         draw_figure(chart, "ledger-startup")
