@@ -90,7 +90,7 @@ class FamilyBook:
             first, last = self._facts.graphs[graphs[0]], self._facts.graphs[graphs[-1]]
             identity: object = first.captured_at, len(graphs)
             if self._has_bounds and len(graphs) > 1:
-                # All steps end alike, and their first graphs may be optional.
+                # All steps end with the same graph, and their first graphs may be optional.
                 identity = "end", last.captured_at
             number = self._find_family(identity, first.place or "graphs", (), None)
             key = None

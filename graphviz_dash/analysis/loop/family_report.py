@@ -269,15 +269,15 @@ class _GraphFacts(Struct, frozen=True):
 def _estimate_node_bytes(
     costs: Mapping[str, GraphCost], recorded: Mapping[str, RecordedGraph]
 ) -> NodeBytes:
-    measured = [
+    measurements = [
         (cost.outside_bytes, nodes)
         for graph, cost in costs.items()
         if cost.outside_bytes is not None and graph in recorded and (nodes := recorded[graph].nodes)
     ]
-    total_bytes = sum(total_bytes for total_bytes, _ in measured)
+    total_bytes = sum(total_bytes for total_bytes, _ in measurements)
     if total_bytes < _MIN_MEASURED_BYTES:
         return NodeBytes(_DEFAULT_NODE_BYTES, 0)
-    return NodeBytes(total_bytes / sum(nodes for _, nodes in measured), len(measured))
+    return NodeBytes(total_bytes / sum(nodes for _, nodes in measurements), len(measurements))
 
 
 def _build_family(
@@ -395,8 +395,8 @@ def _compute_step_ns(
     for member in members:
         if member.gpu is not None:
             medians[member.index] = member.gpu.median
-    timed = columns.select_settled(served)
-    other_ns = columns.period_ns[timed] - medians[columns.member[timed]]
+    settled_rows = columns.select_settled(served)
+    other_ns = columns.period_ns[settled_rows] - medians[columns.member[settled_rows]]
     other_ns = other_ns[np.isfinite(other_ns)]
     return max(compute_percentiles(other_ns, (50,))[0], 0.0) if len(other_ns) else None
 
