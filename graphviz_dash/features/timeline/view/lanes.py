@@ -301,16 +301,16 @@ def build_busy_lane(
     )
 
 
-def _encode_categories(chosen: ChosenRun, lane: int, frame: ViewFrame, bins: int) -> str:
+def _encode_categories(view_run: ChosenRun, lane: int, frame: ViewFrame, bins: int) -> str:
     """Encode the category with the longest slices that start in each bin, in base64.
 
     A bin without a start continues the previous slice.
     """
-    lanes, labels = chosen.timeline.lanes.gpu, chosen.timeline.gpu_labels
-    begin, stop = chosen.origin + frame.loaded[0], chosen.origin + frame.loaded[1]
+    lanes, labels = view_run.timeline.lanes.gpu, view_run.timeline.gpu_labels
+    begin, stop = view_run.origin + frame.loaded[0], view_run.origin + frame.loaded[1]
     inside = lanes.get_window(lane, begin, stop)
     start, end = lanes.start[inside], lanes.end[inside]
-    edges = compute_bin_edges(frame.loaded, bins) + chosen.origin
+    edges = compute_bin_edges(frame.loaded, bins) + view_run.origin
     bin_index = np.clip(np.searchsorted(edges, start, side="right") - 1, 0, bins - 1)
     categories = np.array([category for _, category in labels.texts], dtype=np.int64)
     codes = categories[labels.codes[lanes.row[inside]]]
@@ -321,8 +321,8 @@ def _encode_categories(chosen: ChosenRun, lane: int, frame: ViewFrame, bins: int
     ).reshape(bins, len(CATEGORIES))
     dominant = totals.argmax(axis=1)
     starts = np.where(totals.any(axis=1), np.arange(bins), 0)
-    filled = dominant[np.maximum.accumulate(starts)]
-    return base64.b64encode(filled.astype(np.uint8).tobytes()).decode("ascii")
+    bin_categories = dominant[np.maximum.accumulate(starts)]
+    return base64.b64encode(bin_categories.astype(np.uint8).tobytes()).decode("ascii")
 
 
 def _encode_device_busy(chosen: ChosenRun, frame: ViewFrame, bins: int) -> dict[int, str]:

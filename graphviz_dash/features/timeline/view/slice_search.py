@@ -27,20 +27,20 @@ def find_slices(runs: Sequence[ChosenRun], text: str) -> SliceHits:
     """Find the GPU slices of ``runs`` whose name contains ``text``, in any case."""
     hits: list[str] = []
     count = 0
-    for chosen in runs:
-        labels, lanes = chosen.timeline.gpu_labels, chosen.timeline.lanes.gpu
+    for view_run in runs:
+        labels, lanes = view_run.timeline.gpu_labels, view_run.timeline.lanes.gpu
         matches = np.array([text.lower() in name.lower() for name, _ in labels.texts], dtype=bool)
         if not matches.any() or not len(labels.codes):
             continue
         places = np.flatnonzero(matches[labels.codes[lanes.row]])
         count += len(places)
-        step = chosen.step
-        is_outside = (
+        step = view_run.step
+        outside_step = (
             (lanes.start[places] < step.span_start) | (lanes.start[places] > step.span_end)
             if step
             else np.zeros(len(places), dtype=bool)
         )
-        order = np.lexsort((lanes.start[places], is_outside))[: MAX_HITS - len(hits)]
-        run = chosen.timeline.run
+        order = np.lexsort((lanes.start[places], outside_step))[: MAX_HITS - len(hits)]
+        run = view_run.timeline.run
         hits += [f"{run}/g{row}" for row in lanes.row[places[order]].tolist()]
     return SliceHits(hits, count)
