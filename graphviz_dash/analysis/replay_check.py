@@ -17,6 +17,7 @@ from graphviz_dash.model.replay_check import (
     FactDifference,
     FactKind,
     MemoryFate,
+    RankProgress,
     ReplayCheck,
     ReplayStop,
     TensorDifference,
@@ -42,6 +43,7 @@ class ReplayCause(StrEnum):
     MISSING_JOIN = "missing-join"
     RANDOM_NUMBERS = "random-numbers"
     OTHER_GRAPH = "other-graph"
+    GRADIENT_OVERWRITTEN = "gradient-overwritten"
     MEMORY_CHANGE = "changed-between"
     ESCAPED_WORK = "escaped-work"
     FOREIGN_KERNEL = "foreign-kernel"
@@ -121,6 +123,10 @@ _VIEWS: Final = 4
 """Operators before another among which its views are."""
 
 _FATES: Final = {"moved": ReplayCause.MEMORY_MOVED}
+_OWNERS: Final = {
+    "graph-pool": ReplayCause.OTHER_GRAPH,
+    "gradient": ReplayCause.GRADIENT_OVERWRITTEN,
+}
 _BY_FACT: Final = (
     (FactKind.SCALAR, ReplayCause.SCALAR_FROZEN),
     (FactKind.SHAPE, ReplayCause.CHANGING_SHAPE),
@@ -267,11 +273,20 @@ def _explain_by_input(values: ValueCheck, first: TensorDifference) -> WrongOpera
         return None
     for foreign in values.foreign:
         if foreign.before == first.operator:
+            fact = next(
+                (
+                    item
+                    for item in values.facts
+                    if item.operator == first.operator and item.kind is FactKind.PARAMETER
+                ),
+                None,
+            )
             return _build(
                 values,
                 first,
                 first.operator,
                 ReplayCause.FOREIGN_KERNEL,
+                fact,
                 kernels=foreign.names,
             )
     if first.operator in values.overwritten:
@@ -283,8 +298,8 @@ def _explain_by_input(values: ValueCheck, first: TensorDifference) -> WrongOpera
 
 
 def _get_fate_cause(memory: MemoryFate) -> ReplayCause:
-    if memory.owner == "graph-pool":
-        return ReplayCause.OTHER_GRAPH
+    if memory.owner in _OWNERS:
+        return _OWNERS[memory.owner]
     return _FATES.get(memory.fate, ReplayCause.MEMORY_FREED)
 
 
@@ -310,6 +325,28 @@ def _is_same_hang(first: ReplayStop, second: ReplayStop) -> bool:
     )
 
 
+def find_differing_ranks(stop: ReplayStop) -> tuple[RankProgress, ...]:
+    """Return the ranks that keep the others waiting: another number of collectives, or behind."""
+    if len(stop.ranks) < 2:
+        return ()
+    maximum = max(item.collectives for item in stop.ranks)
+    short_ranks = tuple(item for item in stop.ranks if item.collectives < maximum)
+    if short_ranks:
+        return short_ranks
+    minimum = min((item.replay, item.collectives_passed) for item in stop.ranks)
+    late_ranks = tuple(
+        item for item in stop.ranks if (item.replay, item.collectives_passed) == minimum
+    )
+    return late_ranks if len(late_ranks) < len(stop.ranks) else _find_outside_collective(stop)
+
+
+def _find_outside_collective(stop: ReplayStop) -> tuple[RankProgress, ...]:
+    """Return the hanging rank if it hangs outside a collective while all are equally far."""
+    if any(node.collective is not None for node in stop.suspects):
+        return ()
+    return tuple(item for item in stop.ranks if item.rank == stop.rank)
+
+
 def _explain_stop(check: ReplayCheck, stop: ReplayStop) -> StopFault:
     suspects = {(node.graph, node.index) for node in stop.suspects}
     memory = next(
@@ -324,7 +361,9 @@ def _explain_stop(check: ReplayCheck, stop: ReplayStop) -> StopFault:
     if stop.kind == "crash":
         cause = ReplayCause.CRASH if memory is None else _get_fate_cause(memory)
         return StopFault(cause, stop, memory, ())
-    is_collective = any(node.collective is not None for node in stop.suspects)
+    is_collective = any(
+        node.collective is not None for item in (stop, *ranks) for node in item.suspects
+    )
     return StopFault(
         ReplayCause.COLLECTIVE if is_collective else ReplayCause.HANG, stop, memory, ranks
     )

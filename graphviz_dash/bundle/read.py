@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -74,12 +75,9 @@ class _Envelope(msgspec.Struct):
     version: int
 
 
-def is_bundle(path: Path) -> bool:
+def is_bundle(path: Path | str) -> bool:
     """Return True if ``path`` is a readable folder with a manifest, which may be damaged."""
-    try:
-        return (path / MANIFEST_FILE).is_file()
-    except OSError:
-        return False
+    return os.path.isfile(os.path.join(path, MANIFEST_FILE))
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from graphviz_dash.bundle.staging import create_scratch_folder
+from graphviz_dash.cli.progress_bar import show_progress
 from graphviz_dash.errors import InputError, escape_control_characters
 from graphviz_dash.importers.locations import (
     FILE_SCHEME,
@@ -28,13 +25,9 @@ from graphviz_dash.ingest.cache import get_default_cache, open_trace
 from graphviz_dash.ingest.load import find_experiments, load_experiment, load_run
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.model.trace import Trace
-from graphviz_dash.progress import watch
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_QUIET_SECONDS: Final = 0.5
-"""Seconds of loading before progress appears."""
 
 
 def open_experiment(path: Path) -> Experiment:
@@ -108,55 +101,6 @@ def open_run_trace(path: Path) -> Trace:
     for problem in trace.info.completeness_problems:
         click.echo(escape_control_characters(f"Warning: {path.name}: {problem.text}"), err=True)
     return trace
-
-
-@contextmanager
-def show_progress(name: str) -> Iterator[None]:
-    """Show the reading progress of ``what`` as a bar on stderr; nothing if stderr is no
-    terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    bar = _ProgressBar(escape_control_characters(name))
-    try:
-        with watch(bar.update):
-            yield
-    finally:
-        bar.close()
-
-
-class _ProgressBar:
-    """Progress bar that appears only during long reads and disappears at the end."""
-
-    def __init__(self, what: str) -> None:
-        self._name = what
-        self._start_s = time.monotonic()
-        self._progress: Progress | None = None
-
-    def update(self, share: float) -> None:
-        if self._progress is None:
-            if time.monotonic() - self._start_s < _QUIET_SECONDS:
-                return
-            self._progress = self._build_progress()
-            self._task = self._progress.add_task(self._name, total=1.0)
-        self._progress.update(self._task, completed=share)
-
-    def close(self) -> None:
-        if self._progress is not None:
-            self._progress.stop()
-
-    @staticmethod
-    def _build_progress() -> Progress:
-        progress = Progress(
-            TextColumn("Reading {task.description}", markup=False),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-        )
-        progress.start()
-        return progress
 
 
 def _warn_incomplete(run: Run) -> None:

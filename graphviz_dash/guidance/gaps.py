@@ -12,6 +12,7 @@ from graphviz_dash.analysis.loop.family_report import has_many_graphs
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager, select_baseline
 from graphviz_dash.analysis.ranks.ranks import is_rank_of_several
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
+from graphviz_dash.analysis.trace.compiled_code import has_compiled_code
 from graphviz_dash.guidance.remedies import MissingInput, Remedy, find_remedies, has_trace
 from graphviz_dash.guidance.rerun import (
     build_any_recording_command,
@@ -66,7 +67,7 @@ class _Rule(NamedTuple):
 def find_gaps(runs: Sequence[Run]) -> dict[Part, Gap]:
     """Find the parts that ``runs`` (at least one) lack.
 
-    Uses only manifests, recordings and loops, so traces and graphs need not be loaded.
+    Uses manifests, recordings and loops, and traces if they are loaded.
     """
     return {
         part: Gap(part, rule.missing, rule.command(runs), _get_precondition(part, rule, runs))
@@ -120,6 +121,20 @@ def _has_graph_replays(run: Run) -> bool:
 def _has_file(runs: Sequence[Run], *roles: FileRole) -> bool:
     """Return whether any bundle has a file with one of ``roles``, loaded or not."""
     return any(file.role in roles for run in runs for file in run.manifest.files)
+
+
+def _has_compiled_code(run: Run) -> bool:
+    """Return whether the trace of ``run`` shows compiled code, or may show it if not loaded."""
+    if run.replay_trace is not None:
+        return has_compiled_code(run.replay_trace)
+    return run.mode.is_compiled and (has_trace(run) or bool(run.manifest.failures))
+
+
+def _has_prediction(runs: Sequence[Run]) -> bool:
+    """Return whether an eager trace predicts the gain from a graph and shows capture blockers: no
+    run with graphs has a trace."""
+    runs_with_trace = [run for run in runs if has_trace(run)]
+    return bool(runs_with_trace) and all(map(may_be_eager, runs_with_trace))
 
 
 def _get_no_command(_: Sequence[Run]) -> None:
@@ -181,7 +196,7 @@ _RULES: Final = {
         _build_trace_command,
     ),
     Part.COMPILATION: _Rule(
-        lambda runs: _has_file(runs, FileRole.COMPILATION) or any(r.mode.is_compiled for r in runs),
+        lambda runs: _has_file(runs, FileRole.COMPILATION) or any(map(_has_compiled_code, runs)),
         Missing(Fact.COMPILATION, "nothing here was compiled by torch.compile"),
         _build_compile_command,
         "call torch.compile in the program",
@@ -196,10 +211,9 @@ _RULES: Final = {
         Missing(Fact.OTHER_RANKS, "each run here has only one process"),
         _get_no_command,
     ),
-    # If all runs are eager, the trace shows capture blockers.
     Part.DOCTOR: _Rule(
         lambda runs: (
-            _has_file(runs, FileRole.DOCTOR, FileRole.COMPILATION) or all(map(may_be_eager, runs))
+            _has_file(runs, FileRole.DOCTOR, FileRole.COMPILATION) or _has_prediction(runs)
         ),
         Missing(Fact.CAPTURE_PASS, "no doctor examined these runs"),
         lambda runs: build_doctor_command(runs[0]),

@@ -32,6 +32,7 @@ from graphviz_dash.ingest.cache_entry import (
     read_entry_info,
     write_entry,
 )
+from graphviz_dash.ingest.cache_folder import find_cache_folder
 from graphviz_dash.ingest.kineto.columns import SCHEMAS
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
@@ -39,9 +40,6 @@ from graphviz_dash.ingest.parquet import PARQUET_ERRORS
 from graphviz_dash.model.trace import Trace
 
 _LOG: Final = logging.getLogger(__name__)
-
-CACHE_VARIABLE: Final = "GRAPHVIZ_DASH_CACHE"
-"""Environment variable: folder of the cache, or ``off``."""
 
 MAX_CACHE_BYTES: Final = 4 << 30
 """Maximum total size of the entries. The least recently used ones are removed first."""
@@ -201,18 +199,9 @@ class TraceCache:
 
 
 def get_default_cache() -> TraceCache | None:
-    """Return the user's cache: :data:`CACHE_VARIABLE` or XDG base directories. None if disabled."""
-    setting = os.environ.get(CACHE_VARIABLE, "")
-    if setting.lower() == "off":
-        return None
-    if setting:
-        return TraceCache(Path(setting).expanduser())
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        base_folder = Path(base) if os.path.isabs(base) else Path.home() / ".cache"
-    except RuntimeError:  # no home folder
-        return None
-    return TraceCache(base_folder / "graphviz-dash" / "traces")
+    """Return the user's cache; None if disabled."""
+    folder = find_cache_folder()
+    return None if folder is None else TraceCache(folder)
 
 
 def open_trace(

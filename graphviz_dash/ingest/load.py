@@ -253,7 +253,8 @@ def search_experiments(root: Path, depth: int = 3, *, links: bool = True) -> Fou
     """
     folder = _resolve_folder(root)
     search = _Search(folder, links, {folder}, [], [])
-    experiments = tuple(sorted(search.find_below(folder, depth)))
+    paths = sorted(search.find_below(str(folder), depth), key=lambda path: path.split(os.sep))
+    experiments = tuple(map(Path, paths))
     return FoundExperiments(experiments, tuple(search.skipped_links), tuple(search.non_utf8))
 
 
@@ -271,28 +272,29 @@ class _Search(Struct, frozen=True):
     non_utf8: list[Path]
     """Folders whose name is not UTF-8."""
 
-    def find_below(self, folder: Path, depth: int) -> Iterator[Path]:
+    def find_below(self, folder: str, depth: int) -> Iterator[str]:
         """Yield the experiments at or below ``folder``."""
         # Each child is tested once, because every page lists all and a folder may be on a slow
-        # disk.
+        # disk. Strings, because a Path costs more than the test.
         children = []
-        for child in _list_folders(folder):
-            if not is_utf8(child.name):
-                self.non_utf8.append(child)
-            elif (bundle := is_bundle(child)) and is_foreign_link(child):
-                self.skipped_links.append(child)
+        for name, is_link in _list_folders(folder):
+            child = os.path.join(folder, name)
+            if not is_utf8(name):
+                self.non_utf8.append(Path(child))
+            elif (bundle := is_bundle(child)) and is_link and is_foreign_link(Path(child)):
+                self.skipped_links.append(Path(child))
             else:
-                children.append((child, bundle))
-        if any(bundle for _, bundle in children):
+                children.append((child, is_link, bundle))
+        if any(bundle for _, _, bundle in children):
             yield folder
         if depth <= 0:
             return
-        for child, bundle in children:
+        for child, is_link, bundle in children:
             if bundle:
                 continue
-            if not child.is_symlink():
+            if not is_link:
                 yield from self.find_below(child, depth - 1)
-            elif self.links and self._follow_link(child):
+            elif self.links and self._follow_link(Path(child)):
                 yield from self.find_below(child, min(depth - 1, 1))
 
     def _follow_link(self, link: Path) -> bool:
@@ -320,18 +322,28 @@ def list_run_folders(experiment: Path) -> list[Path]:
 
 def list_bundles(folder: Path) -> list[Path]:
     """List the bundles directly in ``folder`` by name, also those that no page can name."""
-    children = _list_folders(folder)
-    return [child for child in children if is_bundle(child) and not is_foreign_link(child)]
+    return [
+        folder / name
+        for name, is_link in _list_folders(folder)
+        if is_bundle(os.path.join(folder, name))
+        and not (is_link and is_foreign_link(folder / name))
+    ]
 
 
-def _list_folders(folder: Path) -> list[Path]:
-    """List visible folders by name. Staging folders of collectors start with a dot."""
+def _list_folders(folder: Path | str) -> list[tuple[str, bool]]:
+    """List the visible subfolders of ``folder`` by name; True for links.
+
+    Staging folders of collectors start with a dot.
+    """
     try:
         with os.scandir(folder) as entries:
-            names = sorted(e.name for e in entries if not e.name.startswith(".") and _is_folder(e))
+            return sorted(
+                (entry.name, entry.is_symlink())
+                for entry in entries
+                if not entry.name.startswith(".") and _is_folder(entry)
+            )
     except OSError:
         return []
-    return [folder / name for name in names]
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -28,6 +28,8 @@ class FactKind(StrEnum):
     """Content of a CPU tensor that it reads."""
     SHAPE = "shape"
     """Shape of a tensor argument."""
+    PARAMETER = "parameter"
+    """Number among the arguments of a kernel that is no operator; the operator is the next one."""
     PATH = "path"
     """The step runs another operator at this position."""
 
@@ -229,7 +231,7 @@ class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
     node: NodeOwner | None
     """First node that uses it. None if unknown."""
     owner: str
-    """Kind of memory: ``tensor``, ``pinned``, ``graph-pool`` or ``workspace``."""
+    """Kind of memory: ``tensor``, ``pinned``, ``graph-pool``, ``gradient`` or ``workspace``."""
     description: str
     """Tensor with shape and type, pool or library."""
     fate: Literal["freed", "moved", "reused"]
@@ -240,6 +242,21 @@ class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
     """Replays of the graph before."""
     reported_before_replay: Count
     """Replay that would use the memory, from 1."""
+
+
+class RankProgress(Struct, frozen=True, forbid_unknown_fields=True):
+    """Progress of a rank in the graph of the same id while another rank hangs."""
+
+    rank: Count
+    """Number of the rank."""
+    replay: Count
+    """Replays that its GPU began."""
+    is_busy: bool
+    """A replay was requested and has not ended."""
+    collectives: Count
+    """Collectives in its graph."""
+    collectives_passed: Count
+    """Collectives that ended in the replay that its GPU began last."""
 
 
 class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
@@ -274,6 +291,8 @@ class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
     """Error of the driver. None if unknown."""
     key: str | None = None
     """Label of the graph, such as a batch size. None if unknown."""
+    ranks: tuple[RankProgress, ...] = ()
+    """All ranks at that time, by number. Empty outside a distributed program."""
 
 
 class ReplayCheck(Struct, frozen=True, forbid_unknown_fields=True):

@@ -100,10 +100,14 @@ def format_doctor_verdict(diagnosis: Diagnosis) -> str:
             )
         case CaptureOutcome.HEALTHY:
             nodes = "" if report.nodes is None else f" into {format_count(report.nodes)} nodes"
-            return (
-                f"The {subject} is captured{nodes} without a rule "
-                f"violation{_describe_equal_outputs(report)}."
-            )
+            equal = _describe_equal_outputs(report)
+            if diagnosis.costly_groups:
+                first = findings[0]
+                return (
+                    f"The {subject} is captured{nodes}{equal}, but memory is lost: "
+                    f"{_format_title(first)}{_format_location(first)}."
+                )
+            return f"The {subject} is captured{nodes} without a rule violation{equal}."
     return (
         f"The {subject} captured nothing, and the {format_count(report.steps)} observed steps "
         "break no rule."

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.app.cli.main import main
-from graphviz_dash.cli import loading
+from graphviz_dash.cli import loading, progress_bar
 from tests.builders import make_experiment
 
 TRACE = Path(__file__).parents[2] / "sample_traces/mlp-train/eager/traces/replay.json.gz"
@@ -23,7 +23,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "_QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(progress_bar, "_QUIET_SECONDS", 0.0)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
 

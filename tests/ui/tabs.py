@@ -12,9 +12,6 @@ Theme = Literal["light", "dark"]
 
 THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
 
-# A deep link makes Streamlit's front end look for two files below the page's path first.
-_DEEP_LINK: Final = "Failed to load resource: the server responded with a status of 404"
-
 
 @contextmanager
 def tab(
@@ -51,7 +48,7 @@ class Overheard:
                 self.foreign.append(request.url)
 
         def log(message: ConsoleMessage) -> None:
-            if message.type == "error" and not message.text.startswith(_DEEP_LINK):
+            if message.type == "error":
                 self.errors.append(message.text)
 
         page.on("request", ask)

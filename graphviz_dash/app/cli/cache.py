@@ -1,4 +1,4 @@
-"""``graphviz-dash cache``: cache of parsed traces."""
+"""``graphviz-dash cache``: caches of parsed traces and of the catalogue."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from graphviz_dash.cli.text.output import build_cell, create_table, print_table
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.exports.documents.values import display_path
 from graphviz_dash.ingest.cache import get_default_cache
+from graphviz_dash.ingest.summaries import get_default_summaries
 from graphviz_dash.units import format_bytes, format_count
 
 
@@ -18,17 +19,19 @@ from graphviz_dash.units import format_bytes, format_count
 def cache_command(clear: bool) -> None:
     """Show or clear the cache of parsed traces.
 
-    Tables of larger traces are stored outside the bundles, so that they open without parsing.
-    GRAPHVIZ_DASH_CACHE sets another folder, or "off".
+    Tables of larger traces are stored outside the bundles, so that they open without parsing. The
+    folder also contains the catalogue of experiments. GRAPHVIZ_DASH_CACHE sets another folder, or
+    "off".
     """
-    cache = get_default_cache()
-    if cache is None:
+    cache, catalogue = get_default_cache(), get_default_summaries()
+    if cache is None or catalogue is None:
         click.echo("The cache is off")
         return
     if clear:
+        size = cache.clear() + catalogue.clear()
         click.echo(
             escape_control_characters(
-                f"{format_bytes(cache.clear())} removed from {display_path(cache.folder)}"
+                f"{format_bytes(size)} removed from {display_path(cache.folder)}"
             )
         )
         return
@@ -48,6 +51,7 @@ def cache_command(clear: bool) -> None:
     click.echo(
         escape_control_characters(f"{total} of at most {limit} in {display_path(cache.folder)}")
     )
+    click.echo(f"{format_bytes(catalogue.measure_size())} in the catalogue of experiments")
 
 
 def _format_time(time: float) -> str:

@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from graphviz_dash.app.documents.imports import build_import_document
-from graphviz_dash.cli.loading import add_executor_options, show_progress
+from graphviz_dash.cli.loading import add_executor_options
+from graphviz_dash.cli.progress_bar import show_progress
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.exports.documents.values import display_path

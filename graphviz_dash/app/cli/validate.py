@@ -10,7 +10,7 @@ import click
 from graphviz_dash.bundle.launch import find_launches, read_launch
 from graphviz_dash.bundle.parts import parse_capture_number, parse_graph_id
 from graphviz_dash.bundle.read import is_bundle
-from graphviz_dash.cli.loading import show_progress
+from graphviz_dash.cli.progress_bar import show_progress
 from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
 from graphviz_dash.exports.documents.values import display_path
 from graphviz_dash.ingest.load import list_bundles, load_run, search_experiments

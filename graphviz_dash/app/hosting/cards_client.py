@@ -1,8 +1,12 @@
-"""Compute the overview's first cards, before traces are read, in a separate process.
+"""Compute the overview's cards in a separate process, and keep those of all experiments.
 
 The cards need the analysis package, whose import and work use half a second of CPU time. A server
 thread would delay the answers to the first page. A separate process finishes while the browser
 still loads the page's scripts; the server imports the analysis after the page is sent.
+
+The process takes cards from a cache on disk if it can, and stores new ones there. For up to
+:data:`MAX_OPENED` experiments it ends after the last first card, and the server opens all
+experiments. For more, the process stays, and the server opens only those that a visitor opens.
 """
 
 from __future__ import annotations
@@ -11,20 +15,25 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
 import msgspec
 
-from graphviz_dash.ui.state.identity import compute_identity
+from graphviz_dash.charts.shades import Theme
+from graphviz_dash.ingest.identity import compute_identity
 
 _PROGRAM: Final = "graphviz_dash.app.hosting.cards_process"
 _PACKAGES: Final = Path(__file__).parents[3]
 """Folder that contains the package, which need not be installed."""
 _NICENESS: Final = 10
-
+_REFRESH_S: Final = 30.0
+"""Seconds between two looks at all experiments."""
+MAX_OPENED: Final = 50
+"""Maximum number of experiments that the server opens for the overview."""
 
 KINDS: Final = ("Collected", "Recorded", "Imported", "With failures", "Several ranks")
 """Filters for experiments."""
@@ -49,25 +58,50 @@ class Card(msgspec.Struct, frozen=True):
     """Matching values of KINDS."""
 
 
-class CardMessage(msgspec.Struct, frozen=True):
+class CardMessage(msgspec.Struct, frozen=True, tag="card"):
     """The card of the experiment at ``path``, for its ``identity``.
 
-    See :func:`~graphviz_dash.ui.state.identity.compute_identity`. The card is None if the
-    experiment could not be read.
+    See :func:`~graphviz_dash.ingest.identity.compute_identity`. The card is None if the experiment
+    could not be read.
     """
 
     path: str
     identity: bytes
     card: Card | None
+    theme: Theme | None = None
+    """Theme of a card with the figures of the traces; None without them."""
+
+
+class PassMessage(msgspec.Struct, frozen=True, tag="pass"):
+    """Cards of all experiments are current."""
+
+
+Message = CardMessage | PassMessage
+
+
+class CardRequest(msgspec.Struct, frozen=True):
+    """Request for the card of the experiment at ``path``, before others."""
+
+    path: str | None
+    """Folder; None to look at all experiments again."""
+    theme: Theme | None = None
+    """Theme of the full card; None for the card without traces."""
 
 
 class FirstCards:
-    """Cards that the process has computed so far. Thread-safe."""
+    """Cards that the process has computed so far. Thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        clock: current time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._changed = threading.Condition()
-        self._cards: dict[str, CardMessage] = {}
+        self._cards: dict[tuple[str, Theme | None], CardMessage] = {}
         self._process: subprocess.Popen[bytes] | None = None
+        self._arguments: Sequence[str] | None = None
+        self._clock = clock
+        self._last_pass_s: float | None = None
 
     def start(self, arguments: Sequence[str]) -> None:
         """Start the process on the experiments selected by the server's ``arguments``."""
@@ -76,7 +110,8 @@ class FirstCards:
             # -P: never import modules from the user's working folder.
             [sys.executable, "-P", "-m", _PROGRAM, *arguments],
             env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
-            stdin=subprocess.DEVNULL,
+            # The process ends when the server does.
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             # The server retries what fails here and reports the error.
             stderr=subprocess.DEVNULL,
@@ -85,6 +120,8 @@ class FirstCards:
         )
         with self._changed:
             self._process = process
+            self._arguments = arguments
+            self._last_pass_s = None
         assert process.stdout is not None
         threading.Thread(
             target=self._read_messages,
@@ -93,18 +130,61 @@ class FirstCards:
             daemon=True,
         ).start()
 
-    def get_card(self, path: Path) -> Card | None:
+    def get_card(self, path: Path, theme: Theme | None = None) -> Card | None:
         """Wait for and return the card of the experiment at ``path``.
 
         None if the experiment could not be read or has changed, or if the process ended without a
         card for it.
         """
+        identity = compute_identity(path)
+        key = (str(path), theme)
         with self._changed:
-            self._changed.wait_for(lambda: str(path) in self._cards or self._process is None)
-            message = self._cards.get(str(path))
-        if message is None or message.identity != compute_identity(path):
-            return None
-        return message.card
+            message = self._cards.get(key)
+            if message is None or message.identity != identity:
+                self._request(CardRequest(str(path), theme))
+                self._changed.wait_for(
+                    lambda: self._cards.get(key) is not message or self._process is None
+                )
+                message = self._cards.get(key)
+        return message.card if message is not None and message.identity == identity else None
+
+    def find_current_card(self, path: Path, theme: Theme | None) -> Card | None:
+        """Return the card of the experiment at ``path`` if it is known and current."""
+        with self._changed:
+            message = self._cards.get((str(path), theme))
+        return (
+            message.card
+            if message is not None and message.identity == compute_identity(path)
+            else None
+        )
+
+    def find_card(self, path: Path) -> Card | None:
+        """Return the last known card of the experiment at ``path``, which may have changed."""
+        with self._changed:
+            message = self._cards.get((str(path), None))
+        return None if message is None else message.card
+
+    def count_unknown(self, paths: Iterable[Path]) -> int:
+        """Count the experiments whose card is not known yet; 0 if no process computes them."""
+        with self._changed:
+            if self._process is None:
+                return 0
+            return sum((str(path), None) not in self._cards for path in paths)
+
+    def refresh(self) -> None:
+        """Look for changed experiments, unless that happened recently."""
+        with self._changed:
+            now_s, last_s = self._clock(), self._last_pass_s
+            if self._process is not None:
+                if last_s is not None and now_s - last_s > _REFRESH_S:
+                    self._last_pass_s = None
+                    self._request(CardRequest(None))
+                return
+            arguments = self._arguments
+            if arguments is None or (last_s is not None and now_s - last_s <= _REFRESH_S):
+                return
+            self._last_pass_s = now_s
+        self.start(arguments)
 
     def lower_priority(self) -> None:
         """Lower the process priority while the browser loads a page other than the overview."""
@@ -118,23 +198,37 @@ class FirstCards:
         """Stop the process if it still runs."""
         with self._changed:
             process = self._process
+            self._arguments = None
         if process is not None:
             process.kill()
 
+    def _request(self, request: CardRequest) -> None:
+        """Send a request to the process; the caller holds the lock."""
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError):  # it has ended
+                self._process.stdin.write(msgspec.json.encode(request) + b"\n")
+                self._process.stdin.flush()
+
     def _read_messages(self, process: subprocess.Popen[bytes], lines: IO[bytes]) -> None:
-        decoder = msgspec.json.Decoder(CardMessage)
+        decoder = msgspec.json.Decoder(Message)
         try:
             # An undecodable line ends the process, like any other failure.
             with lines, suppress(msgspec.DecodeError):
                 for line in lines:
                     message = decoder.decode(line)
                     with self._changed:
-                        self._cards[message.path] = message
+                        if isinstance(message, PassMessage):
+                            self._last_pass_s = self._clock()
+                        else:
+                            self._cards[message.path, message.theme] = message
                         self._changed.notify_all()
         finally:
             process.kill()
             process.wait()
             with self._changed:
+                if process.stdin is not None:
+                    with suppress(OSError):
+                        process.stdin.close()
                 self._process = None
                 self._changed.notify_all()
 

@@ -25,6 +25,8 @@ from graphviz_dash.ui.page.navigation import NAMES
 from graphviz_dash.ui.page.registry import PAGES
 
 STYLE: Final = Path(__file__).parents[2] / "ui" / "assets" / "style.css"
+_PALETTE: Final = STYLE.with_name("palette.js")
+"""Script of the palette and of the Share button."""
 SCRIPTS: Final = Path(streamlit.__file__).parent / "static" / "static" / "js"
 OVERVIEW_ELEMENTS: Final = ("Html", "DynamicIcon", "StreamlitMarkdown")
 PAGE_ELEMENTS: Final = (
@@ -170,6 +172,13 @@ _SCROLL_SCRIPT: Final = """<script>
 Browsers do this only if the document itself scrolls. Streamlit scrolls an element and starts each
 page at its top.
 """
+_BACKEND_SCRIPT: Final = """<script>
+window.__streamlit = {BACKEND_BASE_URL: `${location.origin}/`}
+</script>"""
+"""Tells Streamlit's front end where its server is.
+
+It would also probe a server below the path of the page, which answers 404.
+"""
 _COLOUR_SCHEME_SCRIPT: Final = """<script>
 {
   const ready = '[data-testid="stApp"][data-test-script-state="notRunning"]'
@@ -252,9 +261,11 @@ def complete_document(document: bytes, page: str) -> bytes:
         + (_FIRST_PAGE_SCRIPT + _build_idle_imports()).encode()
     )
     head = (
-        _HISTORY_SCRIPT
+        _BACKEND_SCRIPT
+        + _HISTORY_SCRIPT
         + _SCROLL_SCRIPT
         + _COLOUR_SCHEME_SCRIPT
+        + f"<script>{_PALETTE.read_text(encoding='utf-8')}</script>"
         + build_preload_links(PAGE_ELEMENTS if page else OVERVIEW_ELEMENTS)
     )
     if page in PAGES and PAGES[page].starts_with_chart:

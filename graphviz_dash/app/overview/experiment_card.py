@@ -10,7 +10,8 @@ from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.app.hosting.cards_client import KINDS, Card, CardMessage
 from graphviz_dash.charts.shades import Theme
-from graphviz_dash.errors import InputError
+from graphviz_dash.errors import InputError, WorkerError
+from graphviz_dash.ingest.identity import compute_identity
 from graphviz_dash.ingest.load import load_experiment, load_without_graphs
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.narrative.experiment import describe_experiment
@@ -26,7 +27,6 @@ from graphviz_dash.ui.page.widgets import (
     format_incomplete_traces,
     format_uncompared,
 )
-from graphviz_dash.ui.state.identity import compute_identity
 from graphviz_dash.units import format_count, pluralize
 
 
@@ -71,9 +71,12 @@ def _list_kinds(runs: Sequence[Run]) -> tuple[str, ...]:
 
 def _list_pages(runs: Sequence[Run]) -> tuple[str, ...]:
     empty = find_empty_pages(runs)
-    return tuple(
+    names = [
         page.name for page in PAGES.values() if page.is_linked_from_cards and page.name not in empty
-    )
+    ]
+    # A page is reached from its first tab.
+    parents = {PAGES[name].tab_of for name in names}
+    return tuple(name for name in names if name not in parents)
 
 
 def _format_import(runs: Sequence[Run]) -> str:
@@ -94,15 +97,18 @@ def _format_import(runs: Sequence[Run]) -> str:
     return format_element("p", escape_html("; ".join(facts) + "."), "muted")
 
 
-def build_first_card_message(path: Path) -> CardMessage:
-    """Build the card of the experiment at ``path`` before its traces are loaded."""
+def build_card_message(path: Path, theme: Theme | None = None) -> CardMessage:
+    """Build the card of the experiment at ``path``; without ``theme``, without its traces."""
     identity = compute_identity(path)
     try:
-        experiment = load_without_graphs(path)
-        if any(run.manifest.sources for run in experiment.runs):
-            # The card of an import shows its number of nodes.
-            experiment = load_experiment(path, traces=False)
-        card = build_card(compare_runs(experiment), experiment, None)
-    except InputError:
+        if theme is not None:
+            experiment = load_experiment(path)
+        else:
+            experiment = load_without_graphs(path)
+            if any(run.manifest.sources for run in experiment.runs):
+                # The card of an import shows its number of nodes.
+                experiment = load_experiment(path, traces=False)
+        card = build_card(compare_runs(experiment), experiment, theme)
+    except (InputError, WorkerError):
         card = None  # the page reports the error, if it persists
-    return CardMessage(str(path), identity, card)
+    return CardMessage(str(path), identity, card, theme)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
-from graphviz_dash.app.hosting.cards_client import FIRST_CARDS, KINDS, Card
+from graphviz_dash.app.hosting.cards_client import FIRST_CARDS, KINDS, MAX_OPENED, Card
 from graphviz_dash.app.hosting.preload import preload_all
 from graphviz_dash.app.overview.uploads import show_remove_button, show_upload_panel
 from graphviz_dash.errors import InputError
@@ -26,8 +26,10 @@ from graphviz_dash.ui.page.listing import get_listing, toast_arrivals, toast_cha
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import get_title, link_markup, show_link
 from graphviz_dash.ui.page.pair import show_pair_panel
+from graphviz_dash.ui.page.registry import PAGES
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry, format_folder
 from graphviz_dash.ui.state.store import COMPARISON, STORE, Extent
+from graphviz_dash.units import format_count, pluralize
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -37,6 +39,8 @@ _DRAWING_S: Final = 0.7
 _SAMPLE: Final = "mlp-train"
 """Sample that answers most questions on its first page."""
 _TABLE, _CARDS = "Table", "Cards"
+_PAGE: Final = "page"
+"""Parameter: number of the page, from 1."""
 _MAX_CARDS: Final = 8
 """Number of experiments above which the default is a table."""
 _FIRST_CARDS: Final = 4
@@ -56,26 +60,23 @@ def render() -> None:
     several = len(listed.entries) > 1
     if several:
         row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="arrange")
-    entries = _arrange_entries(list(listed.entries.values()))
-    if not entries:
+    is_large = len(listed.entries) > MAX_OPENED
+    if is_large:
+        FIRST_CARDS.refresh()
+    matching = _arrange_entries(list(listed.entries.values()), is_large=is_large)
+    if not matching:
         show_empty_state("No experiment matches", "Change the search text or select all kinds.")
-    unread: list[tuple[Entry, DeltaGenerator]] = []
-    # The style sheet lays the cards out as a responsive grid, or each as a row of a table.
-    with st.container(key="card-table" if is_table else "cards", gap=None if is_table else "small"):
-        if is_table:
-            show_markup(_format_table_head())
-        for number, entry in enumerate(entries):
-            if number == _FIRST_CARDS:
-                flush_to_browser()
-            slot = _show_card(entry)
-            if slot is not None:
-                unread.append((entry, slot))
-        if not is_table:
-            show_markup(_format_own_workload())
+    first = _get_first_row(len(matching))
+    entries = matching[first : first + MAX_OPENED]
+    unread = _show_cards(entries, is_table=is_table, is_large=is_large)
+    if len(matching) > MAX_OPENED:
+        show_markup(_format_pager(first, len(matching)))
+    if is_large:
+        _show_unknown(listed)
     # After the cards, which must not wait for the list of runs, for changes or for the scripts of
     # input fields: the first screen is drawn while the rest is still sent.
     toast_arrivals(listed)
-    toast_changes(list(listed.entries.values()))
+    toast_changes(entries)
     with pair_slot:
         show_pair_panel(listed)
     if several:
@@ -86,7 +87,64 @@ def render() -> None:
         preload_all()
     for entry, slot in unread:
         with slot:
-            _load_card(entry)
+            _load_card(entry, is_large=is_large)
+
+
+def _show_cards(
+    entries: list[Entry], *, is_table: bool, is_large: bool
+) -> list[tuple[Entry, DeltaGenerator]]:
+    """Show the cards; return those whose traces are not loaded yet, with their placeholders."""
+    unread: list[tuple[Entry, DeltaGenerator]] = []
+    # The style sheet lays the cards out as a responsive grid, or each as a row of a table.
+    with st.container(key="card-table" if is_table else "cards", gap=None if is_table else "small"):
+        if is_table:
+            show_markup(_format_table_head())
+        for number, entry in enumerate(entries):
+            if number == _FIRST_CARDS:
+                flush_to_browser()
+            slot = _show_card(entry, is_large=is_large)
+            if slot is not None:
+                unread.append((entry, slot))
+        if not is_table:
+            show_markup(_format_own_workload())
+    return unread
+
+
+def _get_first_row(count: int) -> int:
+    """Return the index of the first experiment on the page in the address."""
+    text = url_state.get_value(_PAGE) or ""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 1
+    last = max(count - 1, 0) // MAX_OPENED
+    return min(max(number - 1, 0), last) * MAX_OPENED
+
+
+def _format_pager(first: int, count: int) -> str:
+    """Format the position in a list of several pages, with links to its neighbours and ends."""
+    page, last = first // MAX_OPENED + 1, (count - 1) // MAX_OPENED + 1
+    parameters = url_state.get_parameters()
+    links = "".join(
+        link_markup("overview", label, parameters | {_PAGE: [str(number)]}, icon=False)
+        for label, number in (
+            ("First", 1),
+            ("Previous", page - 1),
+            ("Next", page + 1),
+            ("Last", last),
+        )
+        if number != page and 1 <= number <= last
+    )
+    text = f"{first + 1} to {min(first + MAX_OPENED, count)} of {format_count(count)}"
+    return format_element("div", format_element("span", text) + links, "pager")
+
+
+def _show_unknown(catalogue: Catalogue) -> None:
+    """Report the experiments without a known card."""
+    count = FIRST_CARDS.count_unknown(entry.path for entry in catalogue.entries.values())
+    if count:
+        text = (
+            f"{pluralize(count, 'experiment')} not read yet: search and filters find "
+            f"{'it' if count == 1 else 'them'} by name only."
+        )
+        show_markup(format_element("p", escape_html(text), "muted", role="status"))
 
 
 def _show_head(catalogue: Catalogue, *, is_table: bool) -> DeltaGenerator:
@@ -120,27 +178,39 @@ def _format_table_head() -> str:
     for heading, fact, order in _COLUMNS:
         content = escape_html(heading)
         if order is not None:
-            content = link_markup("overview", heading, {"sort": order}, icon=False)
+            content = link_markup("overview", heading, _add_parameter("sort", order), icon=False)
         cells.append(format_element("span", content, **{"data-fact": fact}))
     return format_element("div", "".join(cells), "card-head")
 
 
+def _add_parameter(name: str, value: str) -> url_state.Parameters:
+    """Return the address with another order, on its first page."""
+    parameters = {key: old for key, old in url_state.get_parameters().items() if key != _PAGE}
+    return parameters | {name: [value]}
+
+
 def _show_filters(catalogue: Catalogue) -> None:
-    url_state.show_search_field("find", "Search experiments", "Search name or description")
-    bare: dict[str, Any] = {"label_visibility": "collapsed", "width": 180}
+    url_state.show_search_field(
+        "find", "Search experiments", "Search name or description", clears=(_PAGE,)
+    )
+    bare: dict[str, Any] = {"label_visibility": "collapsed", "width": 180, "clears": (_PAGE,)}
     url_state.select_option("kind", "Show", _KINDS, **bare)
     url_state.select_option("sort", "Sort by", tuple(_ORDERS), **bare)
     url_state.select_option("view", "View", _list_views(catalogue), **bare)
 
 
-def _arrange_entries(entries: list[Entry]) -> list[Entry]:
-    """Filter and sort ``entries``; reads cards only if a filter or order is set."""
+def _arrange_entries(entries: list[Entry], *, is_large: bool) -> list[Entry]:
+    """Filter and sort ``entries``; reads cards only if a filter or order is set.
+
+    For many experiments, uses only cards that are known already.
+    """
     query = (url_state.get_value("find") or "").strip().lower()
     kind = url_state.get_option("kind", _KINDS)
     order = url_state.get_option("sort", tuple(_ORDERS))
     if not query and kind == _ALL and order == _AS_LISTED:
         return entries
-    cards = [(entry, _get_card_to_sort(entry)) for entry in entries]
+    get_card = _find_card_to_sort if is_large else _get_card_to_sort
+    cards = [(entry, get_card(entry)) for entry in entries]
     matching = [
         (entry, card)
         for entry, card in cards
@@ -151,6 +221,10 @@ def _arrange_entries(entries: list[Entry]) -> list[Entry]:
     if key is not None:
         matching.sort(key=lambda pair: (pair[1] is None, key(pair[1]) if pair[1] else ()))
     return [entry for entry, _ in matching]
+
+
+def _find_card_to_sort(entry: Entry) -> Card | None:
+    return FIRST_CARDS.find_card(entry.path)
 
 
 def _get_card_to_sort(entry: Entry) -> Card | None:
@@ -236,20 +310,23 @@ def _format_title(listed: Catalogue) -> str:
     )
 
 
-def _show_card(entry: Entry) -> DeltaGenerator | None:
+def _show_card(entry: Entry, *, is_large: bool) -> DeltaGenerator | None:
     """Show a card; return its placeholder if its traces are not loaded yet."""
     if not entry.is_upload:
-        return _show_card_or_slot(entry)
+        return _show_card_or_slot(entry, is_large=is_large)
     with st.container(key=f"upload-{entry.key}"):
-        slot = _show_card_or_slot(entry)
+        slot = _show_card_or_slot(entry, is_large=is_large)
         show_remove_button(entry)
     return slot
 
 
-def _show_card_or_slot(entry: Entry) -> DeltaGenerator | None:
+def _show_card_or_slot(entry: Entry, *, is_large: bool) -> DeltaGenerator | None:
     try:
         if STORE.has(entry.key, COMPARISON):
             show_markup(_format_card(entry, _get_full_card(entry)))
+            return None
+        if is_large and (card := FIRST_CARDS.find_current_card(entry.path, get_theme())):
+            show_markup(_format_card(entry, card))
             return None
         markup = _format_card(entry, _get_first_card(entry))
     except InputError as error:
@@ -268,7 +345,9 @@ def _format_card(entry: Entry, card: Card) -> str:
         format_element("h2", link_markup(first, entry.name, query, icon=False))
         + card.location_markup
     )
-    pages = "".join(link_markup(page, get_title(page), query) for page in card.pages)
+    pages = "".join(
+        link_markup(page, get_title(PAGES[page].tab_of or page), query) for page in card.pages
+    )
     parts = (
         format_element("div", title, "card-title"),
         card.facts_markup,
@@ -303,9 +382,10 @@ def _get_full_card(entry: Entry) -> Card:
     )
 
 
-def _load_card(entry: Entry) -> None:
+def _load_card(entry: Entry, *, is_large: bool = False) -> None:
+    card = FIRST_CARDS.get_card(entry.path, get_theme()) if is_large else None
     try:
-        show_markup(_format_card(entry, _get_full_card(entry)))
+        show_markup(_format_card(entry, card or _get_full_card(entry)))
     except InputError as error:
         _show_unreadable(entry, str(error))
 

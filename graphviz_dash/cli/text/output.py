@@ -9,11 +9,12 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal
 
 import click
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -29,6 +30,9 @@ ABSENT_TEXT: Final = format_count(None)
 
 _UNBROKEN_WIDTH: Final = 10_000
 """Width in columns of a table for a file or pipe, where nothing should fold."""
+
+_MAX_RICH_ROWS: Final = 500
+"""Maximum number of rows that rich formats; longer tables have neither folds nor colours."""
 
 
 def build_cell(text: object, style: str = "") -> Text:
@@ -73,9 +77,15 @@ def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> No
         for number, part in enumerate(parts):
             if number:
                 click.echo()
-            terminal.print(part)
+            if _has_many_rows(part):
+                click.echo("\n".join(_format_lines(part)))
+            else:
+                terminal.print(part)
         if omitted:
             click.echo(f"Columns omitted to fit the window: {', '.join(omitted)}.")
+        return
+    elif _has_many_rows(table):
+        click.echo("\n".join(_format_lines(table)))
         return
     target = io.StringIO()
     # color_system=None: FORCE_COLOR must not write escapes into a pipe.
@@ -92,6 +102,32 @@ def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> No
     # rich pads every line to the width of the table.
     for line in target.getvalue().splitlines():
         click.echo(line.rstrip())
+
+
+def _has_many_rows(table: Table) -> bool:
+    return len(table.rows) > _MAX_RICH_ROWS and not any(row.end_section for row in table.rows)
+
+
+def _format_lines(table: Table) -> Iterator[str]:
+    """Format a table without folding, as rich does in 3 ms per row, but a hundred times as fast."""
+    columns = []
+    for column in table.columns:
+        texts = [str(column.header), *map(str, column.cells)]
+        lengths = [len(text) if text.isascii() else cell_len(text) for text in texts]
+        width = max(lengths)
+        right = column.justify == "right"
+        columns.append(
+            [
+                " " * (width - length) + text if right else text + " " * (width - length)
+                for text, length in zip(texts, lengths, strict=True)
+            ]
+        )
+    rows = zip(*columns, strict=True)
+    head = "  ".join(next(rows))
+    yield head.rstrip()
+    yield "─" * cell_len(head)
+    for row in rows:
+        yield "  ".join(row).rstrip()
 
 
 def print_more(count: int, shown: int) -> None:

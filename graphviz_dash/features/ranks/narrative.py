@@ -15,6 +15,9 @@ from graphviz_dash.units import format_count, format_ns, format_percent, plurali
 _EQUAL_TOLERANCE: Final = 0.02
 """Relative difference below which clean step times of ranks count as equal."""
 
+_BALANCED_SHARE: Final = 0.01
+"""Share of a step up to which the delay of a rank counts as noise."""
+
 _SOLE_DELAY_SHARE: Final = 0.95
 """Share of a rank's delay after all others from which the full delay counts as cost."""
 
@@ -49,6 +52,29 @@ def _describe_step_times(mode: ModeRanks) -> str:
     return f"rank {slowest.rank} is the slowest: {second} per step instead of {first}"
 
 
+def has_balanced_ranks(mode: ModeRanks) -> bool:
+    """Check whether no rank is late by more than clock error or noise."""
+    latest_rank = find_latest_rank(mode)
+    if latest_rank is None or mode.skew is None:
+        return mode.skew is not None
+    clock_error_ns = (mode.uncertainty or 0.0) * len(mode.collectives)
+    steps = [row.step or row.step_time.value for row in mode.ranks]
+    noise_ns = _BALANCED_SHARE * max((step for step in steps if step), default=0.0)
+    return latest_rank.total_ns <= max(clock_error_ns, noise_ns)
+
+
+def _describe_balance(mode: ModeRanks) -> str:
+    latest_rank = find_latest_rank(mode)
+    if latest_rank is None:
+        return "balanced"
+    delay = format_ns(round(latest_rank.total_ns))
+    uncertainty = format_uncertainty(mode.uncertainty or 0.0)
+    return (
+        f"balanced: no rank delays the others by more than {delay} per traced step "
+        f"(clock error {uncertainty} per collective)"
+    )
+
+
 def _describe_skew(mode: ModeRanks) -> str:
     uncertainty = mode.uncertainty or 0.0
     worst = find_widest_collective(mode)
@@ -56,9 +82,11 @@ def _describe_skew(mode: ModeRanks) -> str:
     if worst is None or latest_rank is None or worst.skew.median <= uncertainty:
         skew = format_ns(round(worst.skew.median if worst is not None else 0.0))
         return (
-            "all ranks reach every collective at the same time within the clock uncertainty "
-            f"({format_uncertainty(uncertainty)}): at most {skew} apart (median)"
+            "balanced: all ranks reach every collective at the same time within the clock "
+            f"uncertainty ({format_uncertainty(uncertainty)}), at most {skew} apart (median)"
         )
+    if has_balanced_ranks(mode):
+        return _describe_balance(mode)
     maximum = (
         f"largest at number {worst.ordinal + 1} of {len(mode.collectives)}, by "
         f"{format_ns(round(worst.skew.median))} (median)"

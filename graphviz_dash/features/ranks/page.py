@@ -20,6 +20,7 @@ from graphviz_dash.features.ranks.narrative import (
     find_latest_rank,
     find_widest_collective,
     format_uncertainty,
+    has_balanced_ranks,
     list_rank_caveats,
 )
 from graphviz_dash.narrative.numbers import format_spread
@@ -158,8 +159,10 @@ def _format_tiles(mode: ModeRanks) -> str:
         cells.append(
             (
                 "Delay of the last rank",
-                format_ns(round(late.total_ns)),
-                f"per step, rank {late.rank}",
+                "balanced" if has_balanced_ranks(mode) else format_ns(round(late.total_ns)),
+                f"rank {late.rank}: {format_ns(round(late.total_ns))} per step, within noise"
+                if has_balanced_ranks(mode)
+                else f"per step, rank {late.rank}",
             )
         )
     if mode.uncertainty is not None:

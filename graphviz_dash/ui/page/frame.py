@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, TypeVar
@@ -11,6 +12,7 @@ from msgspec import Struct
 
 from graphviz_dash.charts.shades import ACCENT, IDLE, PAGE, WARNING, Theme, get_colour
 from graphviz_dash.errors import InputError, WorkerError, escape_control_characters
+from graphviz_dash.ingest.load import list_run_folders
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.guide import show_help_panel
@@ -20,6 +22,7 @@ from graphviz_dash.ui.page.markup import escape_html, format_element, format_leg
 from graphviz_dash.ui.page.navigation import dim_links, draw_links, get_title
 from graphviz_dash.ui.page.registry import PAGES
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
+from graphviz_dash.ui.state.scratch import SCRATCH
 from graphviz_dash.ui.state.store import STORE, Extent
 
 T = TypeVar("T")
@@ -108,7 +111,36 @@ def draw_top_bar(page: str) -> None:
             _draw_experiment_picker()
         else:
             st.space("stretch")
+        st.html(_format_bar_buttons(page), width="content")
         show_help_panel(page)
+
+
+def _format_bar_buttons(page: str) -> str:
+    """Format the buttons for the palette and for sharing, with the entries of the palette."""
+    entry = find_selected_entry() if PAGES[page].shows_experiment else None
+    folders = list_run_folders(entry.path) if entry and entry.pair is None else []
+    data = {
+        "experiment": entry and entry.name,
+        "key": entry and entry.key,
+        "experiments": list(get_listing().entries),
+        "runs": [folder.name for folder in folders],
+        "pages": [(name, row.title) for name, row in PAGES.items()],
+    }
+    return format_element(
+        "div",
+        _format_button(
+            "open-palette", "search", "Go to", "Go to an experiment, run or node (Ctrl+K)"
+        )
+        + _format_button("share-link", "link", "Share", "Copy the link of this view"),
+        "bar-buttons",
+        **{"data-palette": json.dumps(data)},
+    )
+
+
+def _format_button(kind: str, icon: str, label: str, help_text: str) -> str:
+    symbol = format_element("i", "", **{"data-icon": icon, "aria-hidden": "true"})
+    content = symbol + format_element("span", escape_html(label), role="status")
+    return format_element("button", content, kind, type="button", title=help_text)
 
 
 def _format_css_variables(seen: Theme) -> str:
@@ -217,7 +249,8 @@ def dim_empty_pages(entry: Entry) -> None:
     from graphviz_dash.ui.page.contents import find_empty_pages
 
     try:
-        dim_links(find_empty_pages(STORE.load_experiment_of_key(entry.key, Extent.OUTLINE).runs))
+        extent = Extent.FULL if STORE.is_loaded(entry.key) else Extent.OUTLINE
+        dim_links(find_empty_pages(STORE.load_experiment_of_key(entry.key, extent).runs))
     except InputError:
         # The affected pages report the error.
         return
@@ -287,7 +320,7 @@ def show_error_panel(title: str, message: str) -> None:
         format_element(
             "div",
             format_element("h2", escape_html(title))
-            + format_element("p", escape_html(message), "trouble-text"),
+            + format_element("p", escape_html(SCRATCH.hide_paths(message)), "trouble-text"),
             "empty trouble",
             role="alert",
         )

@@ -31,8 +31,8 @@ class _Bar(Struct):
     slot: DeltaGenerator
     current: str
     """Page that shows the links."""
-    reasons: Mapping[str, str]
-    """Reasons for missing content, by page name."""
+    reasons: Mapping[str, str] | None
+    """Reasons for missing content, by page name; None before they are known."""
 
     def draw(self) -> None:
         """Draw the links with the current page states."""
@@ -42,16 +42,9 @@ class _Bar(Struct):
     def _format_group(self, group: str) -> str:
         """Format the links of a group below its name."""
         links = "".join(
-            link_markup(
-                name,
-                page.title,
-                url_state.get_link_parameters(name) if name != "overview" else {},
-                kind="dim" if name in self.reasons else "",
-                reason=self.reasons.get(name, ""),
-                is_current=name == self.current,
-            )
+            self._format_link(name)
             for name, page in PAGES.items()
-            if page.group == group
+            if page.group == group and not page.tab_of
         )
         name_markup = format_element("small", escape_html(group), **{"aria-hidden": "true"})
         return format_element(
@@ -61,6 +54,49 @@ class _Bar(Struct):
             role="group",
             **{"aria-label": group or "Start"},
         )
+
+    def _format_link(self, name: str) -> str:
+        """Format the link to the page ``name``, or to its first tab with content."""
+        tabs = list_tabs(name)
+        target = next((tab for tab in tabs if self.has_content(tab)), name)
+        reason = "" if self.reasons is None else self.reasons.get(target, "")
+        return link_markup(
+            target,
+            PAGES[name].title,
+            url_state.get_link_parameters(target) if target != "overview" else {},
+            kind="dim" if reason else "",
+            reason=reason,
+            is_current=self.current in (name, *tabs),
+        )
+
+    def has_content(self, name: str) -> bool:
+        """Check whether the page ``name`` is known to have content."""
+        return self.reasons is not None and name not in self.reasons
+
+
+def list_tabs(name: str) -> tuple[str, ...]:
+    """List the pages that are tabs of the page ``name``, without itself."""
+    return tuple(tab for tab, page in PAGES.items() if page.tab_of == name)
+
+
+def show_tabs(current: str) -> None:
+    """Show the tabs of the page ``current``; nothing if only one of them has content."""
+    bar: _Bar | None = st.session_state.get(_BAR)
+    parent = PAGES[current].tab_of or current
+    tabs = [name for name in (*list_tabs(parent), parent) if bar and bar.has_content(name)]
+    if len(tabs) < 2:
+        return
+    links = "".join(
+        link_markup(
+            name,
+            PAGES[name].tab,
+            url_state.get_link_parameters(name),
+            icon=False,
+            is_current=name == current,
+        )
+        for name in tabs
+    )
+    st.html(format_element("nav", links, "tabs", **{"aria-label": get_title(parent)}))
 
 
 def get_page(name: str) -> Any:
@@ -101,7 +137,7 @@ def draw_links(current: str) -> None:
     Unlike Streamlit's navigation they keep the state: Streamlit drops the address's parameters and
     adds several history entries.
     """
-    bar = _Bar(st.empty(), current, {})
+    bar = _Bar(st.empty(), current, None)
     st.session_state[_BAR] = bar
     bar.draw()
 
@@ -120,7 +156,7 @@ def carry_parameters(name: str, values: Mapping[str, str | None]) -> None:
 def dim_links(reasons: Mapping[str, str]) -> None:
     """Dim the navigation links to pages without content, by name, with the reason."""
     bar: _Bar | None = st.session_state.get(_BAR)
-    if bar is not None and reasons:
+    if bar is not None:
         bar.reasons = reasons
         bar.draw()
 

@@ -37,6 +37,10 @@ class Page(Struct, frozen=True):
     """Whether the page shows a single experiment."""
     group: str = ""
     """Navigation group of GROUPS."""
+    tab_of: str = ""
+    """Page whose first tab this page is if it has content; empty for a page with its own link."""
+    tab: str = ""
+    """Label as a tab."""
 
 
 GROUPS: Final = ("", "Results", "Diagnosis", "Cost", "Share")
@@ -74,6 +78,8 @@ _ROWS: Final = (
         "explanation/padding-and-ladders.md#cost-of-padding-and-fallbacks",
         starts_with_chart=True,
         group="Results",
+        tab_of="graph",
+        tab="All graphs",
     ),
     Page(
         "graph",
@@ -84,6 +90,7 @@ _ROWS: Final = (
         "reference/dashboard.md#graph-page",
         shows_title=False,
         group="Results",
+        tab="One graph",
     ),
     Page(
         "timeline",

@@ -257,11 +257,16 @@ def select_several(
     return selected
 
 
-def show_search_field(name: str, label: str, placeholder: str) -> str:
-    """Show a search field and return its text in lower case."""
+def show_search_field(
+    name: str, label: str, placeholder: str, *, clears: Sequence[str] = ()
+) -> str:
+    """Show a search field and return its text in lower case.
+
+    A change removes the dependent parameters ``clears``.
+    """
 
     def pick(new: Any) -> None:
-        set_parameters({name: new or None})
+        set_parameters({name: new or None} | dict.fromkeys(clears))
 
     typed: str = st.text_input(
         label,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
@@ -24,6 +25,11 @@ PATHS_VARIABLE: Final = "GRAPHVIZ_DASH_PATHS"
 _VERSUS: Final = " vs "
 
 _SAMPLES: Final = "sample_traces"
+
+_MAX_SEARCHED: Final = 500
+"""Number of experiments above which a search costs more than drawing a page."""
+_REUSE_S: Final = 3.0
+"""Seconds that the search of such a folder is reused."""
 
 
 class Entry(Struct, frozen=True, dict=True):
@@ -100,6 +106,10 @@ def format_pair_name(first: str, second: str) -> str:
     return f"{first}{_VERSUS}{second}"
 
 
+_SEARCHES: Final[dict[Path, _Search]] = {}
+"""Recent searches of large folders."""
+
+
 @cache
 def get_roots() -> tuple[Path, ...]:
     """Return the folders to search.
@@ -124,15 +134,56 @@ def list_experiments(visitor: str) -> Catalogue:
     for root in (*([] if uploads is None else [uploads]), *get_roots()):
         try:
             # Uploads contain no links.
-            found = search_experiments(root, links=root != uploads)
+            result = _search(root) if root != uploads else _name(root, links=False)
         except InputError as error:
             problems.append(str(error))
             continue
-        problems += found.problems
-        for path in found.experiments:
-            name = _build_unique_name(path, root, entries)
-            entries[name] = Entry(name, path, is_upload=root == uploads)
+        problems += result.problems
+        for name, path in result.experiments:
+            unique = _build_unique_name(name, entries)
+            entries[unique] = Entry(unique, path, is_upload=root == uploads)
     return Catalogue(entries, get_roots(), tuple(problems))
+
+
+class _NamedExperiments(Struct, frozen=True):
+    """Experiments found under a folder, with their names."""
+
+    experiments: tuple[tuple[str, Path], ...]
+    """Name and folder of each."""
+    problems: tuple[str, ...]
+    """Reason for each folder that was skipped."""
+
+
+class _Search(Struct, frozen=True):
+    """A recent search of a large folder."""
+
+    experiments: _NamedExperiments
+    end_s: float
+    """Time of its end, in seconds of the monotonic clock."""
+
+
+def _search(root: Path) -> _NamedExperiments:
+    """Search a folder, or return a recent result if it contains many experiments."""
+    recent = _SEARCHES.get(root)
+    if recent is not None and time.monotonic() - recent.end_s < _REUSE_S:
+        return recent.experiments
+    result = _name(root, links=True)
+    if len(result.experiments) > _MAX_SEARCHED:
+        _SEARCHES[root] = _Search(result, time.monotonic())
+    else:
+        _SEARCHES.pop(root, None)
+    return result
+
+
+def _name(root: Path, *, links: bool) -> _NamedExperiments:
+    result = search_experiments(root, links=links)
+    return _NamedExperiments(
+        tuple(
+            (path.relative_to(root).as_posix() if path != root else path.name, path)
+            for path in result.experiments
+        ),
+        result.problems,
+    )
 
 
 def list_launches() -> dict[str, Path]:
@@ -147,9 +198,8 @@ def list_launches() -> dict[str, Path]:
     return recordings | {name: path for name, path in shipped.items() if path.resolve() not in seen}
 
 
-def _build_unique_name(path: Path, root: Path, entries: dict[str, Entry]) -> str:
+def _build_unique_name(name: str, entries: dict[str, Entry]) -> str:
     """Return the path below the root, with a number if two roots contain the same."""
-    name = path.relative_to(root).as_posix() if path != root else path.name
     number = 2
     unique = name
     while unique in entries:

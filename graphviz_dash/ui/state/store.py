@@ -22,11 +22,11 @@ from typing import Final, TypeVar, cast
 
 from msgspec.structs import replace
 
+from graphviz_dash.ingest.identity import compute_identity
 from graphviz_dash.ingest.load import load_experiment, load_outlines, load_pair
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.process_memory import get_own_memory, release_free_memory
 from graphviz_dash.server_settings import get_memory_limit
-from graphviz_dash.ui.state.identity import compute_identity
 from graphviz_dash.ui.state.scratch import SCRATCH
 
 T = TypeVar("T")

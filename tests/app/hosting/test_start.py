@@ -6,7 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,17 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.app.hosting import cards_client
-from graphviz_dash.app.hosting.cards_client import FirstCards
+from graphviz_dash.app.hosting import cards_client, cards_process
+from graphviz_dash.app.hosting.cards_client import MAX_OPENED, CardMessage, FirstCards
 from graphviz_dash.app.hosting.server import ASSETS, list_routes
+from graphviz_dash.app.overview import experiment_card
 from graphviz_dash.app.overview import page as overview
-from graphviz_dash.app.overview.experiment_card import build_card, build_first_card_message
+from graphviz_dash.app.overview.experiment_card import build_card, build_card_message
 from graphviz_dash.bundle import read
 from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.ingest.summaries import get_default_summaries
 from graphviz_dash.ui.page.time_bars import format_placeholder_bars, format_time_bars
 from graphviz_dash.ui.page.widgets import format_changes, format_hero
 from graphviz_dash.ui.state import catalogue
@@ -62,7 +66,7 @@ def test_a_first_card_is_the_same_without_reading_graphs(
         raise AssertionError("a graph was read")
 
     monkeypatch.setattr(read, "_read_graphs", refuse)
-    assert build_first_card_message(SAMPLES / sample).card == expected
+    assert build_card_message(SAMPLES / sample).card == expected
 
 
 def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: FirstCards) -> None:
@@ -82,7 +86,97 @@ def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: FirstC
     assert not STORE.is_loaded(key)
     assert cards.get_card(broken) is None
     make_run(path, "compile")
-    assert cards.get_card(path) is None
+    assert cards.get_card(path) != told
+
+
+def test_a_process_stays_for_many_experiments(
+    tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = tmp_path / "served"
+    for number in range(MAX_OPENED + 1):
+        make_run(served / f"toy-{number:02d}", "eager")
+    path = make_experiment(served / "toy-99", work=STEP)
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    cards.start([str(served)])
+    # The last experiment does not wait for the others, nor does an upload.
+    full = cards.get_card(path, "light")
+    result = compare_runs(load_experiment(path))
+    assert full == build_card(result, result.experiment, "light")
+    assert cards.find_current_card(path, "light") == full
+    assert cards.find_current_card(path, "dark") is None
+    assert cards.get_card(make_experiment(tmp_path / "uploaded")) is not None
+    make_run(path, "compile")
+    assert cards.find_current_card(path, "light") is None
+    assert cards.get_card(path) == build_card_message(path).card
+    assert cards.get_card(served / "toy-00") is not None
+    process = cards._process
+    assert process is not None
+    assert process.stdin is not None
+    process.stdin.close()  # the server was killed
+    assert process.wait(60) == 0
+
+
+def test_changed_experiments_are_found_again(tmp_path: Path) -> None:
+    now_s = [0.0]
+    cards = FirstCards(lambda: now_s[0])
+    served = tmp_path / "served"
+    for number in range(MAX_OPENED + 1):
+        make_run(served / f"toy-{number:02d}", "eager")
+    folders = [served / f"toy-{number:02d}" for number in range(MAX_OPENED + 2)]
+    cards.start([str(served)])
+    try:
+        _wait(lambda: cards.count_unknown(folders) == 1 and cards._last_pass_s is not None)
+        make_run(folders[-1], "eager")
+        cards.refresh()
+        now_s[0] = 60.0
+        assert cards.find_card(folders[-1]) is None
+        cards.refresh()
+        _wait(lambda: cards.count_unknown(folders) == 0)
+        assert cards.find_card(folders[-1]) == build_card_message(folders[-1]).card
+    finally:
+        cards.stop()
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    end_s = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.02)
+
+
+def test_cards_from_the_catalogue_are_those_of_a_fresh_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = tmp_path / "served"
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    paths = [make_experiment(served / f"toy-{number}") for number in range(2)]
+    settled = time.time_ns() + 60_000_000_000
+    monkeypatch.setattr(time, "time_ns", lambda: settled)
+    written: list[CardMessage] = []
+
+    def patch_process(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(cards_process._Cards, "_write", lambda _, message: written.append(message))
+        patch.setattr(cards_process._Cards, "_read_requests", lambda _: None)
+
+    patch_process(monkeypatch)
+
+    def write_all() -> list[CardMessage]:
+        written.clear()
+        cards_process._Cards((served,), get_default_summaries()).run()
+        return [message for message in written if isinstance(message, CardMessage)]
+
+    fresh = write_all()
+    assert fresh == [build_card_message(path) for path in paths]
+    monkeypatch.setattr(experiment_card, "build_card", None)
+    assert write_all() == fresh
+    monkeypatch.undo()
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    patch_process(monkeypatch)
+    (paths[0] / "about.txt").write_text("changed", encoding="utf-8")
+    shutil.rmtree(paths[1])
+    (changed,) = write_all()
+    assert changed == build_card_message(paths[0]) != fresh[0]
+    assert get_default_summaries().load("card", served).keys() <= {str(paths[0])}
 
 
 def test_what_could_not_be_read_at_the_start_is_looked_at_anew(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.app.hosting import server
+from graphviz_dash.app.hosting.cards_client import FirstCards
 from graphviz_dash.app.overview import page as overview
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.ui.state.catalogue import Entry
@@ -73,7 +76,7 @@ def test_the_cards_of_the_first_screen_are_sent_before_the_others(
     sent: list[str] = []
     pauses: list[int] = []
 
-    def send(entry: Entry) -> None:
+    def send(entry: Entry, *, is_large: bool) -> None:
         sent.append(entry.name)
 
     def pause() -> None:
@@ -124,8 +127,8 @@ def test_a_card_is_one_element_of_the_page(roots: Path) -> None:
     page = shown("overview")
     pieces = [str(piece.value) for piece in page.get("html")]
     assert sum('class="card"' in piece for piece in pieces) == 3
-    # Colours, brand, bar, title, the choice of a pair, and what a workload of one's own needs.
-    assert len(pieces) == 3 + 6
+    # Colors, brand, bar, its buttons, title, choice of a pair, and advice for a new workload.
+    assert len(pieces) == 3 + 7
     assert not page.get("page_link")
 
 
@@ -143,3 +146,47 @@ def test_the_overview_is_searched_filtered_and_sorted(roots: Path) -> None:
         get_comparison(STORE.register(roots / name))
     order = sorted(gains, key=lambda name: (gains[name] is None, -(gains[name] or 0.0)))
     assert _titles(shown("overview", sort="Largest speedup")) == order
+
+
+@pytest.fixture
+def many(roots: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FirstCards]:
+    """Seven experiments, where three are too many to open all."""
+    for number in range(7):
+        path = make_run(roots / f"toy-{number}", "eager", wall_ns=100_000 * (number + 1)).parent
+        (path / "about.txt").write_text(f"trial {number}", encoding="utf-8")
+    cards = FirstCards()
+    monkeypatch.setattr(overview, "MAX_OPENED", 3)
+    monkeypatch.setattr(overview, "FIRST_CARDS", cards)
+    yield cards
+    cards.stop()
+
+
+def test_many_experiments_are_shown_in_pages(roots: Path, many: FirstCards) -> None:
+    page = shown("overview")
+    assert _titles(page) == ["toy-0", "toy-1", "toy-2"]
+    assert "1 to 3 of 7" in markup(page)
+    turns = [
+        link for link in page_links(page) if link.label in ("First", "Previous", "Next", "Last")
+    ]
+    assert [(link.label, link.query) for link in turns] == [("Next", "page=2"), ("Last", "page=3")]
+    assert _titles(shown("overview", page="3")) == ["toy-6"]
+    for odd in ("99999999999", "99", "-1", "0", "x", "²"):
+        assert _titles(shown("overview", page=odd)) in (["toy-6"], ["toy-0", "toy-1", "toy-2"])
+    assert "page=" not in str(
+        [link for link in page_links(shown("overview", page="2")) if link.label == "Speedup"]
+    )
+    make_run(roots / "toy-9", "eager")
+    shutil.rmtree(roots / "toy-6")
+    assert _titles(shown("overview", page="3")) == ["toy-9"]
+
+
+def test_many_experiments_are_searched_by_the_cards_that_are_known(
+    roots: Path, many: FirstCards
+) -> None:
+    many.start([str(roots)])
+    assert many.get_card(roots / "toy-5") is not None
+    assert _titles(shown("overview", find="trial 5")) == ["toy-5"]
+    assert _titles(shown("overview", find="TOY-6")) == ["toy-6"]
+    assert _titles(shown("overview", find="nothing")) == []
+    # Nothing but the shown experiments is opened.
+    assert not any(STORE.is_loaded(STORE.register(roots / f"toy-{n}")) for n in (0, 1, 2))

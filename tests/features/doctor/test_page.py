@@ -20,7 +20,7 @@ from graphviz_dash.narrative.doctor import format_report_verdict
 from graphviz_dash.ui.state import catalogue
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, failing_at_once, report
 from tests.experiments import make_run, manifest
-from tests.ui.views.apptests import FAILURE, HARM, markup, page_links, shown
+from tests.ui.views.apptests import FAILURE, HARM, NAVIGATION, markup, page_links, shown
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +162,7 @@ def test_an_examination_beside_measured_runs_is_no_run_to_compare(roots: Path) -
     assert "as timed, but replays of graph compute a different result" in markup(page)
     assert "graph is faster than eager" not in markup(page)
     assert '<span class="big doubted">' in markup(page)
-    assert "Doctor" in [link.label for link in page_links(page)][11:]
+    assert "Doctor" in [link.label for link in page_links(page)][NAVIGATION:]
 
 
 @pytest.mark.parametrize("page", ["overview", "compare", "graph", "timeline", "memory", "export"])

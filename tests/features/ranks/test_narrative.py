@@ -6,9 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.features.ranks.narrative import describe_ranks
+from graphviz_dash.analysis.ranks.ranks import compare_ranks
+from graphviz_dash.features.ranks.narrative import describe_ranks, has_balanced_ranks
 from tests.analysis.ranks.compared import measured
 from tests.ranks import SLOW_RANK_1, Truth
+from tests.samples import compared_sample
+
+
+def test_delays_within_noise_are_balanced() -> None:
+    eager, graph = compare_ranks(compared_sample("tp-transformer").experiment)
+    assert not has_balanced_ranks(eager)
+    assert "rank 1 arrives last at 100% of the collectives" in describe_ranks(eager)
+    assert has_balanced_ranks(graph)
+    assert describe_ranks(graph) == (
+        "graph: both ranks take 1.31 ms per step; balanced: no rank delays the others by more than "
+        "3.00 µs per traced step (clock error ±481 ns per collective)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.model.run import Failure, Pass
 from graphviz_dash.narrative.answer import Answer
+from graphviz_dash.ui.page.registry import PAGES as PAGE_ROWS
 
 LookIn = Callable[[Path], Path]
 """What the fixture look_in is."""
@@ -120,9 +121,13 @@ _LINK = re.compile(
 )
 
 
+NAVIGATION = sum(not page.tab_of for page in PAGE_ROWS.values())
+"""Number of links in the bar; a tab is reached from its page."""
+
+
 def links(page: AppTest) -> dict[str, str]:
     """Query strings of the bar's links, by label."""
-    return {link.label: link.query for link in page_links(page)[:11]}
+    return {link.label: link.query for link in page_links(page)[:NAVIGATION]}
 
 
 def chosen(page: AppTest, key: str) -> Any:

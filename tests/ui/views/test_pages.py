@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.guidance.gaps import Part
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.narrative.answer import build_answer
@@ -22,14 +23,17 @@ from graphviz_dash.narrative.prediction import (
     format_short_verdict,
 )
 from graphviz_dash.server_settings import STARTED_IN_VARIABLE
+from graphviz_dash.ui.page.contents import find_empty_pages
 from graphviz_dash.units import format_ratio
 from tests.builders import STEP, Work, make_experiment, make_run, replay_trace
 from tests.ingest.test_load import replace_trace
+from tests.narrative.test_answer_properties import NAMES
 from tests.ranks import make_ranks
 from tests.samples import SAMPLES, compared_sample
 from tests.ui.views.apptests import (
     FAILURE,
     HARM,
+    NAVIGATION,
     PAGES,
     LookIn,
     assert_answers,
@@ -267,7 +271,7 @@ def test_pages_without_anything_to_show_are_dimmed_with_the_reason(
 ) -> None:
     look_in(alone.parent)
     page = shown("compare", experiment="alone")
-    helps = {link.label: link.reason for link in page_links(page)[:11]}
+    helps = {link.label: link.reason for link in page_links(page)[:NAVIGATION]}
     assert helps["Graph"] == "No run here holds a captured graph"
     assert helps["Ranks"] == "Each run here has only one process"
     assert not helps["Timeline"]
@@ -275,7 +279,30 @@ def test_pages_without_anything_to_show_are_dimmed_with_the_reason(
     (bar,) = [piece.value for piece in page.get("html") if str(piece.value).startswith("<nav")]
     assert bar.count('class="to-page dim"') == sum(map(bool, helps.values()))
     on_launch = page_links(shown("launch", experiment="alone"))
-    assert {link.label: link.reason for link in on_launch[:11]} == helps
+    assert {link.label: link.reason for link in on_launch[:NAVIGATION]} == helps
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_is_dim_exactly_when_it_has_nothing_to_say(name: str, look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    empty = find_empty_pages(load_experiment(SAMPLES / name).runs)
+    for part in Part:
+        shows = markup(shown(part.value, experiment=name))
+        is_empty = 'class="empty"' in shows and "Capture blockers in" not in shows
+        assert is_empty == (part.value in empty), part
+
+
+def test_graphs_are_the_first_tab_of_a_program_with_many(look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    for page in ("graphs", "graph"):
+        program = shown(page, experiment="recorded-server")
+        [tabs] = [str(one.value) for one in program.get("html") if 'class="tabs"' in str(one.value)]
+        assert re.findall(r"<span>(.*?)</span>", tabs) == ["All graphs", "One graph"]
+        bar = {link.label: link.page for link in page_links(program)[:NAVIGATION]}
+        assert bar["Graph"] == "graphs"
+    one = shown("graph", experiment="fork-join")
+    assert not any('class="tabs"' in str(piece.value) for piece in one.get("html"))
+    assert {link.label: link.page for link in page_links(one)[:NAVIGATION]}["Graph"] == "graph"
 
 
 def test_the_tab_and_the_hidden_title_name_experiment_and_page(look_in: LookIn, toy: Path) -> None:

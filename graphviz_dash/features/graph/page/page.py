@@ -43,6 +43,7 @@ from graphviz_dash.ui.page.frame import (
     show_missing_content,
 )
 from graphviz_dash.ui.page.markup import format_element, show_markup
+from graphviz_dash.ui.page.navigation import show_tabs
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import pluralize
 
@@ -70,6 +71,7 @@ def render() -> None:
             )
         show_missing_content("graph", all_runs, "No captured graph in this experiment", *reasons)
         return
+    show_tabs("graph")
     _show_graph(chosen, select_graph(chosen, runs))
 
 

@@ -34,6 +34,7 @@ from graphviz_dash.ui.page.frame import (
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.listing import toast_changes
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.navigation import show_tabs
 from graphviz_dash.ui.page.widgets import format_tiles
 from graphviz_dash.ui.state.catalogue import Entry
 
@@ -55,6 +56,7 @@ def render() -> None:
         return
     toast_changes([entry])
     dim_empty_pages(entry)
+    show_tabs("graphs")
     with st.container(horizontal=True, vertical_alignment="bottom", key="page-head"):
         title = st.container()
         number = _select_run(reports)

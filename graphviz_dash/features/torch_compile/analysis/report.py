@@ -11,6 +11,7 @@ from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns, get_step_times
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
+from graphviz_dash.analysis.trace.compiled_code import has_compiled_code
 from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
@@ -23,7 +24,6 @@ from graphviz_dash.features.torch_compile.analysis.rule_outcomes import (
     CompileRuleOutcome,
     build_rule_outcomes,
 )
-from graphviz_dash.features.torch_compile.analysis.slices import has_compiled_code
 from graphviz_dash.features.torch_compile.analysis.step_time import StepTime, compute_step_time
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.compilation import Compilation

@@ -86,15 +86,6 @@ def parse_region_frame(name: str) -> str | None:
     return None if match is None else match["frame"]
 
 
-def has_compiled_code(trace: Trace) -> bool:
-    """Check whether ``trace`` contains calls of compiled functions."""
-    for table in (trace.ops, trace.annotations):
-        names = table["name"].unique().drop_nulls().cast(str).to_list()
-        if any(name.startswith("Torch-Compiled Region") for name in names):
-            return True
-    return False
-
-
 def build_cpu_slices(trace: Trace) -> CpuSlices:
     """Build the slices of ``trace``; near-linear in its rows."""
     tables = (trace.ops, trace.annotations, trace.runtime)

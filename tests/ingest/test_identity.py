@@ -1,4 +1,4 @@
-"""What gives the folder of an experiment another identity, and what does not."""
+"""Changes of an experiment's folder that change its identity."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.ui.state.identity import compute_identity
+from graphviz_dash.ingest.identity import compute_identity, measure_identity
 from tests.builders import make_experiment, make_run
 
 
@@ -54,3 +54,24 @@ def test_a_trace_that_grows_gives_another(path: Path) -> None:
         file.write(b" ")
     os.utime(trace, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert compute_identity(path) != before
+
+
+def test_a_description_or_a_file_that_changes_gives_another(path: Path) -> None:
+    digests = [compute_identity(path)]
+    (path / "about.txt").write_text("mine", encoding="utf-8")
+    digests.append(compute_identity(path))
+    clean = path / "graph" / "clean.json"
+    status = clean.stat()
+    content = clean.read_bytes()
+    clean.write_bytes(content[:-2] + b" }")
+    os.utime(clean, ns=(status.st_atime_ns, status.st_mtime_ns))
+    digests.append(compute_identity(path))
+    assert len(set(digests)) == 3
+
+
+def test_a_folder_is_settled_some_time_after_its_last_change(path: Path) -> None:
+    identity = measure_identity(path)
+    newest = max(file.stat().st_ctime_ns for file in path.glob("*/*") if file.is_file())
+    assert identity.last_change_ns >= newest
+    assert not identity.is_stable(newest + 1_000_000)
+    assert identity.is_stable(newest + 60_000_000_000)

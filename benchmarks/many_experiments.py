@@ -1,0 +1,255 @@
+"""Thousands of experiments: time to the first cards, to a search and to a listing, and memory.
+
+    python -m benchmarks.many_experiments FOLDER [--count 5000] [--parts ls overview] [--repeats 3]
+
+Fills FOLDER, unless it exists, with copies of small samples. Each copy has its own name, date,
+description and step times; traces and graphs are hard links. Then measures:
+
+- ``ls``: the listing of all experiments, first with an empty catalogue
+- ``overview``: a new server each time, from its start to the first cards in headless Chromium, a
+  search, another page, and the memory of the server and its helper process. The first visit has no
+  cards in the catalogue.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import psutil
+from playwright.sync_api import Browser, expect, sync_playwright
+
+from tests.chromium import CHROMIUM_OPTIONS, system_chromium
+
+SAMPLES: Final = Path(__file__).parents[1] / "sample_traces"
+SMALL: Final = ("superset", "fork-join", "moved-inputs", "creation-order")
+_SUBJECTS: Final = ("attention", "encoder", "decoder", "optimizer", "sampler", "embedding")
+
+
+def make_experiments(folder: Path, count: int) -> None:
+    """Fill ``folder`` with ``count`` experiments in a hundred groups."""
+    for number in range(count):
+        target = folder / f"group-{number % 100:02d}" / f"experiment-{number:05d}"
+        make_experiment(target, SAMPLES / SMALL[number % len(SMALL)], number)
+
+
+def make_experiment(target: Path, sample: Path, number: int) -> None:
+    """Copy ``sample`` to ``target`` with its own step times, dates and description."""
+    noise = random.Random(number)
+    factor = noise.uniform(0.5, 2.0)
+    for manifest_file in sample.glob("*/manifest.json"):
+        run = manifest_file.parent
+        copy = target / run.name
+        copy.mkdir(parents=True)
+        manifest = msgspec.json.decode(manifest_file.read_bytes())
+        for entry in manifest["files"]:
+            source, file = run / entry["path"], copy / entry["path"]
+            file.parent.mkdir(exist_ok=True)
+            if entry["role"] != "clean":
+                os.link(source, file)
+                continue
+            content = _scale_steps(source.read_bytes(), factor * noise.uniform(0.9, 1.1))
+            file.write_bytes(content)
+            entry["bytes"] = len(content)
+            entry["sha256"] = hashlib.sha256(content).hexdigest()
+        manifest["created"] = f"2026-{number % 12 + 1:02d}-{number % 28 + 1:02d}T08:00:00+00:00"
+        (copy / "manifest.json").write_bytes(msgspec.json.encode(manifest))
+    subject = _SUBJECTS[number % len(_SUBJECTS)]
+    (target / "about.txt").write_text(f"Trial {number} of the {subject}\n", encoding="utf-8")
+
+
+def _scale_steps(content: bytes, factor: float) -> bytes:
+    clean = msgspec.json.decode(content)
+    clean["steps"] = [[round(time_ns * factor) for time_ns in step] for step in clean["steps"]]
+    return msgspec.json.encode(clean)
+
+
+def list_all(folder: Path, cache: Path) -> float:
+    """Return the seconds of one ``graphviz-dash ls``."""
+    start_s = time.monotonic()
+    subprocess.run(
+        [sys.executable, "-m", "graphviz_dash.app.cli.main", "ls", str(folder)],
+        env=os.environ | {"GRAPHVIZ_DASH_CACHE": str(cache)},
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return time.monotonic() - start_s
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """A visit of the overview with a new server, in seconds and bytes."""
+
+    first_cards_s: float
+    """From the start of the server to the first four cards."""
+    all_rows_s: float
+    """To all rows of the first page, without data of the traces."""
+    search_s: float
+    """From Enter in the search field to its result; infinite if nothing was found."""
+    next_page_s: float
+    """From the click on Next to its first row."""
+    server_bytes: int
+    """Resident memory of the server."""
+    helper_bytes: int
+    """Resident memory of its processes."""
+
+
+def visit(browser: Browser, folder: Path, cache: Path, *, find: str) -> Visit:
+    """Open the overview of ``folder`` in a tab, search for ``find`` and turn the page."""
+    port = find_port()
+    page = browser.new_page(viewport={"width": 1280, "height": 860})
+    start_s = time.monotonic()
+    command = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "graphviz_dash.app.cli.main",
+            "serve",
+            str(folder),
+            "--port",
+            str(port),
+        ],
+        env=os.environ | {"GRAPHVIZ_DASH_CACHE": str(cache)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        address = f"http://127.0.0.1:{port}"
+        while not is_ready(f"{address}/_stcore/health"):
+            time.sleep(0.02)
+        page.goto(address, wait_until="commit")
+        cards = page.locator("article.card")
+        cards.nth(3).wait_for(timeout=600_000)
+        first_cards_s = time.monotonic() - start_s
+        page.locator(".pager").wait_for(timeout=600_000)
+        all_rows_s = time.monotonic() - start_s
+        page.get_by_role("link", name="Next", exact=True).click()
+        turned_s = time.monotonic()
+        page.get_by_text("51 to 100 of").wait_for(timeout=60_000)
+        next_page_s = time.monotonic() - turned_s
+        # Cards of the traces are read meanwhile.
+        page.wait_for_timeout(5_000)
+        field = page.get_by_label("Search experiments")
+        field.fill(find)
+        searched_s = time.monotonic()
+        field.press("Enter")
+        expect(cards).to_have_count(1, timeout=60_000)
+        search_s = time.monotonic() - searched_s
+        (server, *_) = psutil.Process(command.pid).children()
+        return Visit(
+            first_cards_s,
+            all_rows_s,
+            search_s,
+            next_page_s,
+            server.memory_info().rss,
+            sum(child.memory_info().rss for child in server.children(recursive=True)),
+        )
+    finally:
+        page.close()
+        command.terminate()
+        command.wait()
+
+
+def find_port() -> int:
+    """Return a free port."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def is_ready(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _format_row(name: str, values: Sequence[float], goal: str) -> str:
+    median, maximum = statistics.median(values), max(values)
+    return f"| {name} | {median:.2f} s ({maximum:.2f}) | {goal} |"
+
+
+def main() -> None:
+    """Print a table of medians and longest times."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--count", type=int, default=5000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--cache", type=Path, help="folder of the catalogue; default: a new one")
+    parser.add_argument(
+        "--parts", nargs="+", choices=("ls", "overview"), default=("ls", "overview")
+    )
+    options = parser.parse_args()
+    if not options.folder.exists():
+        make_experiments(options.folder, options.count)
+    with tempfile.TemporaryDirectory() as scratch:
+        cache = options.cache or Path(scratch)
+        print(f"| {options.count:,} experiments | median (longest) | goal |\n| --- | --- | --- |")
+        if "ls" in options.parts:
+            first_s = list_all(options.folder, cache)
+            print(_format_row("ls, first time", [first_s], ""), flush=True)
+            times = [list_all(options.folder, cache) for _ in range(options.repeats)]
+            print(_format_row("ls", times, "2 s"), flush=True)
+        if "overview" in options.parts:
+            _measure_overview(options.folder, cache, options.count, options.repeats)
+
+
+def _measure_overview(folder: Path, cache: Path, count: int, repeats: int) -> None:
+    # A search of the first visit finds only names, because most experiments are not read yet.
+    name, description = f"experiment-{count // 2:05d}", f"trial {count // 2} of"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=system_chromium(), args=list(CHROMIUM_OPTIONS)
+        )
+        _print_visits("first visit: ", [visit(browser, folder, cache, find=name)])
+        _complete_catalogue(folder, cache)
+        visits = [visit(browser, folder, cache, find=description) for _ in range(repeats)]
+        _print_visits("", visits)
+        browser.close()
+
+
+def _complete_catalogue(folder: Path, cache: Path) -> None:
+    """Let the helper process read all experiments."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "graphviz_dash.app.hosting.cards_process", str(folder)],
+        env=os.environ | {"GRAPHVIZ_DASH_CACHE": str(cache)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    for line in process.stdout:
+        if b'"type":"pass"' in line:
+            break
+    process.kill()
+    process.wait()
+
+
+def _print_visits(prefix: str, visits: Sequence[Visit]) -> None:
+    rows = {
+        "first cards": ([visit_result.first_cards_s for visit_result in visits], "2 s"),
+        "all rows of the page": ([visit_result.all_rows_s for visit_result in visits], ""),
+        "search": ([visit_result.search_s for visit_result in visits], "0.3 s"),
+        "next page": ([visit_result.next_page_s for visit_result in visits], ""),
+    }
+    for name, (values, goal) in rows.items():
+        print(_format_row(prefix + name, values, goal))
+    server = max(visit_result.server_bytes for visit_result in visits) / 1e6
+    helper = max(visit_result.helper_bytes for visit_result in visits) / 1e6
+    print(f"| {prefix}server, its helper | {server:.0f} MB, {helper:.0f} MB | 600 MB |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""Identify the version of an experiment folder without reading a bundle."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from msgspec import Struct
+
+from graphviz_dash.bundle.schema import DESCRIPTION_FILE, MANIFEST_FILE
+
+_TRACES: Final = "traces"
+_DIGEST_BYTES: Final = 16
+_SETTLING_NS: Final = 2_000_000_000
+"""Time after which a change gets another time stamp, also on file systems with coarse clocks."""
+
+
+class Identity(Struct, frozen=True):
+    """Version of an experiment folder."""
+
+    digest: bytes
+    """Digest of names, inodes, sizes and times."""
+    last_change_ns: int
+    """Time of the last change, in ns since 1970; 0 for a folder without runs."""
+
+    def is_stable(self, now_ns: int) -> bool:
+        """Return True if any later change gives another digest.
+
+        A file that changes again within one tick of the clock keeps its time stamp.
+        """
+        return self.last_change_ns + _SETTLING_NS <= now_ns
+
+
+def compute_identity(experiment: Path) -> bytes:
+    """Compute the digest of :func:`measure_identity`."""
+    return measure_identity(experiment).digest
+
+
+def measure_identity(experiment: Path) -> Identity:
+    """Identify the version of an experiment by the files of its runs, traces and description.
+
+    The digest changes when a run is added, removed or rewritten, a file of a run changes, a trace
+    grows, or graphs are added or removed. A missing folder has a digest, too.
+    """
+    folder = os.fspath(experiment)
+    facts: list[_Facts] = []
+    for name in sorted(_list_names(folder)):
+        if name == DESCRIPTION_FILE:
+            with suppress(OSError):
+                facts.append(_get_facts(name, os.lstat(f"{folder}/{name}")))
+            continue
+        files = _list_facts(f"{folder}/{name}", f"{name}/")
+        if any(file[0].endswith(f"/{MANIFEST_FILE}") for file in files):
+            facts += files
+            facts += _list_facts(f"{folder}/{name}/{_TRACES}", f"{name}/{_TRACES}/")
+    digest = hashlib.blake2b(repr(facts).encode(), digest_size=_DIGEST_BYTES).digest()
+    return Identity(digest, max((file[-1] for file in facts), default=0))
+
+
+_Facts: TypeAlias = tuple[str, int, int, int, int]
+"""Path, inode, size, modification and change time of a file."""
+
+
+def _list_facts(folder: str, prefix: str) -> list[_Facts]:
+    """List the facts of the visible files in ``folder`` by name."""
+    facts = []
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if not entry.name.startswith("."):
+                    with suppress(OSError):
+                        facts.append(_get_facts(prefix + entry.name, entry.stat()))
+    except OSError:
+        return []
+    facts.sort()
+    return facts
+
+
+def _get_facts(path: str, status: os.stat_result) -> _Facts:
+    return (path, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _list_names(folder: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(folder) if not name.startswith(".")]
+    except OSError:
+        return []

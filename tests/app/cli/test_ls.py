@@ -1,0 +1,84 @@
+"""``ls`` with its catalogue: always equal to a fresh read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from graphviz_dash.analysis.comparison import compare
+from graphviz_dash.app.cli.main import cli
+from graphviz_dash.cli.text import output
+from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
+from tests.builders import make_experiment, make_run
+
+Listing = Callable[..., str]
+
+
+@pytest.fixture
+def listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Listing:
+    """The output of ``ls``, equal with and without the catalogue."""
+
+    def get_listing(*options: str) -> str:
+        outputs = []
+        for cache in (str(tmp_path / "cache"), "off"):
+            monkeypatch.setenv(CACHE_VARIABLE, cache)
+            result = CliRunner().invoke(cli, ["ls", str(tmp_path / "served"), *options])
+            outputs.append((result.exit_code, result.stdout, result.stderr))
+        assert outputs[0] == outputs[1]
+        return outputs[0][1]
+
+    # Files of this test are seconds old.
+    monkeypatch.setattr(time, "time_ns", lambda: 1 << 62)
+    return get_listing
+
+
+def test_the_catalogue_follows_changed_added_and_removed_experiments(
+    tmp_path: Path, listing: Listing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = tmp_path / "served"
+    make_experiment(served / "a")
+    make_experiment(served / "b")
+    first = listing()
+    reads: list[str] = []
+    original = compare.compare_runs
+    monkeypatch.setattr(compare, "compare_runs", lambda e: (reads.append(e.name), original(e))[1])
+    assert listing() == first
+    assert reads == ["a", "b"]  # without the catalogue
+    reads.clear()
+    make_run(served / "b", "compile")
+    make_experiment(served / "c")
+    shutil.rmtree(served / "a")
+    changed = listing()
+    assert reads == ["b", "c", "b", "c"]
+    assert "served/b/compile" in changed
+    assert "served/a/" not in changed
+    clean = served / "b" / "graph" / "clean.json"
+    clean.write_bytes(clean.read_bytes()[:-9])
+    assert "unreadable" in listing()
+    document = json.loads(listing("--json"))
+    assert [experiment["name"] for experiment in document["experiments"]] == ["b", "c"]
+
+
+def test_a_moved_experiment_keeps_no_old_path(tmp_path: Path, listing: Listing) -> None:
+    make_experiment(tmp_path / "served" / "a")
+    listing()
+    (tmp_path / "served" / "a").rename(tmp_path / "served" / "z")
+    (experiment,) = json.loads(listing("--json"))["experiments"]
+    assert experiment["path"].endswith("served/z")
+    assert all(run["path"].startswith(experiment["path"]) for run in experiment["runs"])
+
+
+def test_a_long_table_is_laid_out_like_a_short_one(
+    tmp_path: Path, listing: Listing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        make_experiment(tmp_path / "served" / f"größe-{number}-実験")
+    short = listing()
+    monkeypatch.setattr(output, "_MAX_RICH_ROWS", 0)
+    assert listing() == short

@@ -1,0 +1,36 @@
+"""Ctrl+K jumps to experiments, runs, pages, nodes and kernels; Share copies the address."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import BrowserContext, expect
+
+from tests.ui.tabs import tab
+
+pytestmark = pytest.mark.ui
+
+
+def test_ctrl_k_jumps_and_share_copies(visitor: BrowserContext, dashboard: str) -> None:
+    with tab(visitor) as page:
+        page.goto(f"{dashboard}/compare?experiment=fork-join")
+        expect(page.locator("[data-palette]")).to_be_attached()
+        page.keyboard.press("Control+k")
+        field = page.get_by_role("combobox", name="Go to")
+        expect(field).to_be_focused()
+        field.fill("page memory")
+        field.press("Enter")
+        page.wait_for_url("**/memory?experiment=fork-join")
+        page.keyboard.press("Control+k")
+        field.fill("tanh")
+        node = page.get_by_role("option").filter(has_text="node").first
+        expect(node).to_be_visible()
+        node.click()
+        page.wait_for_url("**/graph?experiment=fork-join&run=graph&graph=graph-0&node=*")
+        page.keyboard.press("Control+k")
+        field.fill("experiment decode")
+        field.press("Enter")
+        page.wait_for_url("**/compare?experiment=decode")
+        page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text }")
+        page.locator(".share-link").click()
+        expect(page.locator(".share-link")).to_have_text("Link copied")
+        assert page.evaluate("window.copied") == page.url
