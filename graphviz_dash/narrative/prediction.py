@@ -359,6 +359,7 @@ def list_warnings(prediction: Prediction) -> tuple[str, ...]:
 
 
 _PARTIAL_BASIS: Final = (
+    PredictionWarning.UNLIKE_STEPS,
     PredictionWarning.INCOMPLETE_TRACE,
     PredictionWarning.LOST_RECORDS,
     PredictionWarning.GRAPHED_SHARE,
@@ -392,6 +393,11 @@ def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:
         case PredictionWarning.FEW_STEPS:
             steps = pluralize(len(prediction.step.matching), "traced step")
             return f"only {steps} ran the same work; 3 or more would be more reliable"
+        case PredictionWarning.UNLIKE_STEPS:
+            return (
+                f"only {len(prediction.step.matching):,} of {len(prediction.step.steps):,} traced "
+                "steps ran this work, so the prediction is for such a step and not for the loop"
+            )
         case PredictionWarning.INCOMPLETE_TRACE:
             return f"the trace is incomplete: {prediction.incomplete}"
         case PredictionWarning.LOST_RECORDS | PredictionWarning.GRAPHED_SHARE:
