@@ -19,6 +19,7 @@ from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver, select_near
 from graphviz_dash.analysis.prediction.eager_step import (
     EagerStep,
+    WorkSignature,
     find_differing_steps,
     get_work_signature,
 )
@@ -359,8 +360,8 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     )
 
 
-def _run_same_operators(trace: Trace, usual: WorkSignature, other: WorkSignature) -> bool:
-    sequences = [_list_operators(trace, signature.launches) for signature in (usual, other)]
+def _run_same_operators(trace: Trace, typical: WorkSignature, other: WorkSignature) -> bool:
+    sequences = [_list_operators(trace, signature.launches) for signature in (typical, other)]
     return bool(sequences[0]) and sequences[0] == sequences[1]
 
 
@@ -369,8 +370,12 @@ def _list_operators(trace: Trace, launches: Ints) -> list[str]:
     if not len(launches) or (launches < 0).any():
         return []
     ids = trace.runtime["external_id"].gather(launches)
-    wanted = trace.ops.select("external_id", "name").unique("external_id", keep="first")
-    names = dict(wanted.filter(wanted["external_id"].is_in(ids.drop_nulls().implode())).rows())
+    operators_by_id = trace.ops.select("external_id", "name").unique("external_id", keep="first")
+    names = dict(
+        operators_by_id.filter(
+            operators_by_id["external_id"].is_in(ids.drop_nulls().implode())
+        ).rows()
+    )
     operators = [names.get(ident) for ident in ids.to_list()]
     if None in operators:
         return []

@@ -311,8 +311,8 @@ def _select_eager_side(
     """Return the eager step and its source, never a mixture.
 
     Clean timings have quartiles. A loop was timed as a whole and has none. It counts only if most
-    of its traced steps are alike. A profiled step has no interval because the profiler overhead
-    is unknown.
+    of its traced steps run the same work. A profiled step has no interval because the profiler
+    overhead is unknown.
     """
     if clean is not None and clean.steps:
         summary = summarise([timing.wall_ns for timing in clean.steps])
