@@ -46,6 +46,23 @@ TRIES: Final = {
         assert not test.exception, test.exception
         print(*(piece.value for piece in test.get("html")))
     """,
+    "Add a command": """
+        import json
+        from click.testing import CliRunner
+        from graphviz_dash.app.cli.main import cli
+        from graphviz_dash.app.documents.schemas import build_schema
+        assert "failures" in build_schema("failures")["properties"]
+        command = ["failures", "sample_traces/sync-in-step"]
+        document = json.loads(CliRunner().invoke(cli, [*command, "--json"]).output)
+        assert document["failures"][0]["run"] == "graph"
+        print(CliRunner().invoke(cli, command).output)
+    """,
+    "Add a doctor rule": """
+        from collectors.doctor.classify import classify_message
+        from graphviz_dash.model.rules import RULES
+        message = "operation would make the legacy stream depend on a capturing blocking stream"
+        print(RULES[classify_message(message)].advice)
+    """,
     "Add an execution mode": """
         from collectors.passes.modes import prepare_mode
         from graphviz_dash.model.run import ExecutionMode
@@ -77,6 +94,8 @@ SAYS: Final = {
     "Add a metric": "Root nodes",
     "Add a workload": "y += 2 x",
     "Add a page": "graph failed in its clean pass",
+    "Add a command": "graph failed in its clean pass",
+    "Add a doctor rule": "create its stream as non-blocking",
     "Add an execution mode": "2 runs",
     "Add a foreign format": "3 nodes",
     "Add a part to the bundle": "looked at by a person",

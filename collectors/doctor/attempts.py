@@ -31,6 +31,7 @@ from collectors.workloads import Step
 from graphviz_dash.model.doctor import DetectionMethod, Evidence, RuleId, Severity
 
 _MAX_ATTEMPTS: Final = 40
+_RECORD_STREAM: Final = "aten::record_stream"
 
 
 @dataclass
@@ -241,6 +242,28 @@ class LineTracer:
         code = frame.f_code
         self._before = SourceLocation(code.co_filename, frame.f_lineno, code.co_qualname)
         return self._trace_line
+
+
+def find_deferred_frees(watch: StepWatch) -> list[FindingDraft]:
+    """Return captured calls of ``record_stream``, whose memory the capture does not reuse."""
+    drafts: dict[SourceLocation | None, FindingDraft] = {}
+    events = [event for event in watch.log.events if event.op == _RECORD_STREAM and event.captured]
+    for event in events:
+        if event.spot in drafts:
+            continue
+        calls_of_line = [other for other in events if other.spot == event.spot]
+        drafts[event.spot] = FindingDraft(
+            rule=RuleId.DEFERRED_FREE,
+            severity=Severity.COSTLY,
+            seen=DetectionMethod.CAPTURE,
+            spot=event.spot,
+            op=event.op,
+            stream=event.stream,
+            thread=event.thread,
+            calls=len(calls_of_line),
+            evidence=(Evidence("calls in the capture", len(calls_of_line)),),
+        )
+    return list(drafts.values())
 
 
 def find_escaped_work(watch: StepWatch) -> list[FindingDraft]:

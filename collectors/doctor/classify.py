@@ -31,6 +31,7 @@ _MESSAGES: Final = (
     ("capturable is false", RuleId.OPTIMIZER_CAPTURABLE),
     ("non-default stream", RuleId.DEFAULT_STREAM),
     ("register the state during capturing", RuleId.TWO_CAPTURES),
+    ("out of memory", RuleId.OUT_OF_MEMORY),
     ("unjoined work", RuleId.UNJOINED_STREAM),
     ("dependency created on uncaptured work", RuleId.ESCAPED_WORK),
     ("previous error during capture", RuleId.FORBIDDEN_CALL),

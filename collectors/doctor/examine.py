@@ -12,6 +12,7 @@ from cuda.bindings import runtime
 from collectors.doctor.attempts import (
     CaptureOutcome,
     capture_step,
+    find_deferred_frees,
     find_escaped_work,
     run_eager_step,
 )
@@ -46,7 +47,9 @@ _NEEDS_CAPTURE: Final = (
     RuleId.EMPTY_CAPTURE,
     RuleId.FORBIDDEN_CALL,
     RuleId.REPLAY_DIFFERS,
+    RuleId.DEFERRED_FREE,
 )
+_NEEDS_PROGRAM: Final = (RuleId.COLLECTED_GRAPH, RuleId.FAILED_CAPTURE_POOL)
 _TOLERANCE: Final = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 2e-2}
 """Largest relative difference that another cuBLAS workspace explains."""
 
@@ -96,6 +99,8 @@ def examine_step(step: Step, warmup: int, steps: int) -> DoctorReport:
         if not silent and not captures.findings:
             silent += _find_unexplained(comparison.outputs)
     findings = _merge_illegal(captures, eager) + silent
+    if captures.finished and captures.watch is not None:
+        findings += find_deferred_frees(captures.watch)
     return DoctorReport(
         subject="workload",
         captured=captures.finished and not captures.findings,
@@ -244,6 +249,9 @@ def _build_checks(
             checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
         elif rule is RuleId.NO_WARMUP:
             reason = "the doctor warms up the step itself"
+            checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
+        elif rule in _NEEDS_PROGRAM:
+            reason = "the doctor makes each capture of a workload itself; pass a program"
             checks.append(RuleCheck(rule, CheckStatus.NOT_CHECKED, reason))
         elif rule in _NEEDS_CAPTURE and not captures.finished:
             reason = "no capture reached the end of the step"

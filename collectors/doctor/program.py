@@ -11,6 +11,7 @@ import atexit
 import os
 import sys
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,8 +23,14 @@ import torch
 from cuda.bindings import runtime
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from collectors.allocator.history import read_segments
 from collectors.compiled.account import CompileRecorder
-from collectors.doctor.attempts import LineTracer, find_cause, find_escaped_work
+from collectors.doctor.attempts import (
+    LineTracer,
+    find_cause,
+    find_deferred_frees,
+    find_escaped_work,
+)
 from collectors.doctor.calls import observe
 from collectors.doctor.drafts import (
     FindingDraft,
@@ -31,7 +38,7 @@ from collectors.doctor.drafts import (
     find_differences,
     find_illegal_calls,
 )
-from collectors.doctor.events import Event, StepLog
+from collectors.doctor.events import Event, StepLog, Violation
 from collectors.doctor.places import SourceLocation, find_user_location
 from collectors.doctor.requests import COMPILATION_FILE, REPORT_FILE, ProgramSettings
 from collectors.doctor.watch import StepWatch, relax_capture_mode
@@ -47,6 +54,7 @@ from graphviz_dash.model.doctor import (
     RuleId,
     Severity,
 )
+from graphviz_dash.model.memory import DEFAULT_POOL
 
 _MAX_REPLAYS: Final = 16
 """Replays of each graph for which input memory is checked."""
@@ -81,6 +89,9 @@ class _ProgramDoctor:
         self._nodes: list[int | None] = []
         self._steps = _StepObserver(settings)
         self._compiled = CompileRecorder(self._guard)
+        self._graph_ends: list[SourceLocation | None] = []
+        self._pools: set[tuple[int, ...]] = set()
+        self._failed_pools: dict[tuple[int, ...], SourceLocation | None] = {}
 
     def install(self) -> None:
         """Replace torch's methods with observed ones, for the life of the process."""
@@ -119,6 +130,7 @@ class _ProgramDoctor:
             original(this, *args, **kwargs)
             return
         self._captures += 1
+        self._graph_ends.clear()
         stream = torch.cuda.current_stream()
         watch = StepWatch(stream.cuda_stream, capture=True, registered_generators=self._registered)
         try:
@@ -155,6 +167,9 @@ class _ProgramDoctor:
             self._record_failure(watch, raised, lines)
             return
         self._add_findings(find_escaped_work(watch))
+        self._add_findings(find_deferred_frees(watch))
+        weakref.finalize(this, self._handle_graph_end).atexit = False
+        self._pools.add(tuple(this.pool()))
         self._add_findings(find_cpu_work(watch.log))
         # torch.compile's CUDA graph trees make an empty capture once to create their pool.
         if nodes == 0 and watch.log.events:
@@ -164,11 +179,41 @@ class _ProgramDoctor:
 
     def _record_failure(self, watch: StepWatch, error: BaseException, lines: LineTracer) -> None:
         self._failed += 1
-        self._add_findings(
-            find_illegal_calls(
-                StepLog([find_cause(watch, error, lines.culprit)]), DetectionMethod.CAPTURE
+        cause = find_cause(watch, error, lines.culprit)
+        if self._graph_ends:
+            spot = self._graph_ends[0]
+            violation = Violation(
+                RuleId.COLLECTED_GRAPH,
+                (Evidence("graphs destroyed during the capture", len(self._graph_ends)),),
+                cause.violation.message if cause.violation else None,
             )
-        )
+            cause = replace(cause, op="", spot=spot or cause.spot, violation=violation)
+        self._add_findings(find_illegal_calls(StepLog([cause]), DetectionMethod.CAPTURE))
+        with self._guard:
+            for pool, _ in _read_private_pools():
+                if pool not in self._pools:
+                    self._failed_pools.setdefault(pool, cause.spot)
+
+    def _handle_graph_end(self) -> None:
+        """Note the end of a graph during a capture."""
+        if self._current is not None:
+            self._graph_ends.append(find_user_location(sys._getframe(1)))
+
+    def _find_lost_pools(self) -> list[FindingDraft]:
+        """Return the pools of failed captures that still hold memory."""
+        return [
+            FindingDraft(
+                rule=RuleId.FAILED_CAPTURE_POOL,
+                severity=Severity.COSTLY,
+                seen=DetectionMethod.CAPTURE,
+                spot=self._failed_pools[pool],
+                op=None,
+                stream=None,
+                evidence=(Evidence("memory reserved at the end", size, "B"),),
+            )
+            for pool, size in _read_private_pools()
+            if pool in self._failed_pools
+        ]
 
     def _track_inputs(self, graph: Any, watch: StepWatch) -> None:
         """Track the graph's input memory by weak references; replays need it alive."""
@@ -230,6 +275,9 @@ class _ProgramDoctor:
                 *find_differences(logs),
                 *find_cpu_work(logs[-1]),
             ]
+        if self._failed_pools:
+            with self._guard:
+                findings += self._find_lost_pools()
         report = self._build_report(_mark_first(findings), logs)
         with open(file, "wb") as out:
             out.write(msgspec.json.encode(report))
@@ -287,6 +335,10 @@ class _ProgramDoctor:
             RuleId.FORBIDDEN_CALL,
             RuleId.ESCAPED_WORK,
             RuleId.EMPTY_CAPTURE,
+            RuleId.OUT_OF_MEMORY,
+            RuleId.COLLECTED_GRAPH,
+            RuleId.DEFERRED_FREE,
+            RuleId.FAILED_CAPTURE_POOL,
         )
         return "the program captured no graph" if rule in capture_rules else None
 
@@ -355,6 +407,15 @@ class _StepObserver:
         watch.external_tensors.clear()
         if keep:
             self.logs.append(watch.log)
+
+
+def _read_private_pools() -> list[tuple[tuple[int, ...], int]]:
+    """Return the private pools of the allocator with their bytes."""
+    sizes: dict[tuple[int, ...], int] = {}
+    for segment in read_segments():
+        if segment.pool != DEFAULT_POOL:
+            sizes[segment.pool] = sizes.get(segment.pool, 0) + segment.end - segment.start
+    return list(sizes.items())
 
 
 def _count_captured_nodes(stream: int) -> int | None:

@@ -66,6 +66,14 @@ class OperandReader:
         }
         return readers[kind](handle) if kind in readers else None
 
+    def read_kernel_arguments(self, handle: Any) -> bytes | None:
+        """Return the concatenated arguments of a kernel node, or None if unreadable.
+
+        Raises:
+            DriverError: The driver refused a query.
+        """
+        return self._read_arguments(call(driver.cuGraphKernelNodeGetParams, handle))
+
     def read_addresses(self, handle: Any, kind: NodeKind) -> list[int]:
         """Return the possible addresses among a node's parameters; empty for other kinds.
 

@@ -14,21 +14,28 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
+from cuda.bindings import driver
 from msgspec.structs import replace
 from torch import nn
 
 from collectors.doctor.places import SourceLocation
 from collectors.doctor.replays import iter_step_values
+from collectors.driver.node_operands import OperandReader
+from collectors.driver.operands import AllocationResolver
 from collectors.driver.topology import read_graph
+from collectors.replays.arguments import GraphMismatchError, find_stale_arguments
 from collectors.replays.compare import (
     MAX_LISTED,
+    ForeignKernel,
     Run,
     align_operators,
     find_fact_differences,
     find_missing_orders,
+    find_parameter_differences,
     find_tensor_differences,
 )
 from collectors.replays.facts import OperatorFacts
+from collectors.replays.marks import read_topology
 from collectors.replays.operators import (
     ExternalMemory,
     HashLog,
@@ -64,6 +71,7 @@ WARMUP: Final = 3
 """Steps before the check."""
 
 _MAX_ELEMENTS: Final = 10
+_RELAXED_MODE: Final = "relaxed"
 _MAX_NAMES: Final = 5
 _GAP_KINDS: Final = {
     NodeKind.HOST: "a host function may read or write any memory",
@@ -118,6 +126,7 @@ class StepChecker:
         *,
         replays: int = REPLAYS,
         other_work: Callable[[], object] | None = None,
+        graph: Any = None,
     ) -> None:
         self._step = step
         self._replays = replays
@@ -125,6 +134,9 @@ class StepChecker:
         self._stream = torch.cuda.Stream()
         self._names, self._fixed = _name_modules(step)
         self._log = HashLog()
+        self._graph = graph
+        self._mode = "global"
+        self._gaps: list[CheckGap] = []
 
     def check(self, warmup: int = WARMUP) -> ReplayCheck:
         """Run the check and restore the state of the step's memory."""
@@ -150,6 +162,8 @@ class StepChecker:
         inputs = find_inputs(externals, self._fixed)
         rounds = self._run_rounds(hash_graph, state, inputs)
         check = self._build(hash_graph, rounds)
+        check = self._add_parameters(check, hash_graph, state)
+        check = self._add_arguments(check, state)
         check = self._add_elements(check, hash_graph, state, inputs)
         state.restore()
         duration = time.perf_counter_ns() - began
@@ -159,7 +173,7 @@ class StepChecker:
             stops=(),
             memory=(),
             graphs=1,
-            gaps=tuple(_list_gaps(hash_graph)),
+            gaps=(*_list_gaps(hash_graph), *self._gaps),
         )
 
     def _record_step(self) -> dict[int, ExternalMemory]:
@@ -187,9 +201,21 @@ class StepChecker:
     def _capture(
         self, hash_inputs_at: frozenset[int] = frozenset(), keep: Any = None
     ) -> _HashedGraph:
+        """Capture the step, in relaxed mode if the strict mode refuses a call."""
+        try:
+            return self._try_capture(hash_inputs_at, keep, self._mode)
+        except RuntimeError as error:
+            if self._mode == _RELAXED_MODE or not is_capture_error(error):
+                raise
+            torch.cuda.synchronize()
+            result = self._try_capture(hash_inputs_at, keep, _RELAXED_MODE)
+            self._mode = _RELAXED_MODE
+            return result
+
+    def _try_capture(self, hash_inputs_at: frozenset[int], keep: Any, mode: str) -> _HashedGraph:
         gc.collect()
         graph = torch.cuda.CUDAGraph(keep_graph=True)
-        with torch.cuda.graph(graph, stream=self._stream):
+        with torch.cuda.graph(graph, stream=self._stream, capture_error_mode=mode):
             recorder = OperatorRecorder(
                 self._log,
                 capture=True,
@@ -271,6 +297,43 @@ class StepChecker:
             ),
         )
 
+    def _add_arguments(self, check: ValueCheck, state: SavedState) -> ValueCheck:
+        """Compare the program's graph with a new capture, node by node."""
+        if self._graph is None:
+            return check
+        state.restore()
+        graph = torch.cuda.CUDAGraph(keep_graph=True)
+        with torch.cuda.graph(graph, stream=self._stream, capture_error_mode=self._mode):
+            recorder = OperatorRecorder(None, capture=True)
+            with recorder:
+                # The result keeps its memory until the comparison ends.
+                result = self._step()
+        try:
+            arguments = find_stale_arguments(self._graph, graph, recorder.record)
+        except GraphMismatchError as error:
+            self._gaps.append(CheckGap("the program's graph", str(error)))
+            return check
+        del result
+        return replace(check, arguments=tuple(arguments))
+
+    def _add_parameters(
+        self, check: ValueCheck, hash_graph: _HashedGraph, state: SavedState
+    ) -> ValueCheck:
+        """Capture again and compare the arguments of kernels outside operators."""
+        if not hash_graph.foreign:
+            return check
+        state.restore()
+        try:
+            second = self._capture()
+        except RuntimeError:
+            return check
+        facts = find_parameter_differences(
+            _read_foreign_kernels(hash_graph), _read_foreign_kernels(second)
+        )
+        return replace(
+            check, facts=tuple(sorted((*check.facts, *facts), key=lambda item: item.operator))
+        )
+
     def _add_elements(
         self,
         check: ValueCheck,
@@ -318,9 +381,11 @@ def check_step(
     replays: int = REPLAYS,
     warmup: int = WARMUP,
     other_work: Callable[[], object] | None = None,
+    graph: Any = None,
 ) -> ReplayCheck:
     """Compare replays of ``step`` with eager steps; see :class:`StepChecker`."""
-    return StepChecker(step, replays=replays, other_work=other_work).check(warmup)
+    checker = StepChecker(step, replays=replays, other_work=other_work, graph=graph)
+    return checker.check(warmup)
 
 
 def read_elements(
@@ -413,6 +478,19 @@ def _name_kernels(graph: CapturedGraph, first: int, count: int) -> tuple[str, ..
         for node in graph.nodes[first : first + count]
     ]
     return tuple(dict.fromkeys(names))[:_MAX_NAMES]
+
+
+def _read_foreign_kernels(hash_graph: _HashedGraph) -> list[ForeignKernel]:
+    reader = OperandReader(AllocationResolver((), (), lambda _: None))
+    nodes, _ = read_topology(driver.CUgraph(int(hash_graph.graph.raw_cuda_graph())))
+    kernels = []
+    for before, first, count in hash_graph.foreign:
+        for index in range(first, first + count):
+            params = hash_graph.read.nodes[index].params
+            if isinstance(params, KernelParams):
+                arguments = reader.read_kernel_arguments(nodes[index]) or b""
+                kernels.append(ForeignKernel(before, params.demangled, arguments))
+    return kernels
 
 
 def _list_gaps(hash_graph: _HashedGraph) -> list[CheckGap]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Final, TypeAlias
 
+from collectors.driver.operands import find_addresses
 from collectors.replays.facts import OperatorFacts, Slot, TensorFacts
 from graphviz_dash.model.replay_check import (
     CheckedTensor,
@@ -23,6 +25,10 @@ Row: TypeAlias = tuple[int, float, float, int]
 MAX_LISTED: Final = 200
 """Most differing tensors that are stored."""
 
+_SMALLEST: Final = 1e-20
+_LARGEST: Final = 1e20
+"""Sizes of a word that is read as a floating-point number; small integers are below."""
+
 _EMPTY: Final = 0
 """Hash of a slot that nothing wrote."""
 
@@ -31,6 +37,18 @@ _QUIET: Final = frozenset(
     | {"aten::lift_fresh", "aten::_local_scalar_dense", "aten::is_pinned"}
 )
 """Operators that a step may run in another number without another result."""
+
+
+@dataclass(frozen=True)
+class ForeignKernel:
+    """A kernel that no operator launched."""
+
+    before: int
+    """Operator before which it was captured."""
+    name: str
+    """Name of the kernel."""
+    arguments: bytes
+    """Arguments of its launch; empty if unreadable."""
 
 
 @dataclass(frozen=True)
@@ -166,6 +184,61 @@ def _is_other_memory(base: TensorFacts, eager: TensorFacts) -> bool:
         and eager.shape == base.shape
         and eager.address != base.address
     )
+
+
+def find_parameter_differences(
+    first: Sequence[ForeignKernel], second: Sequence[ForeignKernel]
+) -> list[FactDifference]:
+    """Find numbers that kernels outside operators receive differently in a second capture.
+
+    Addresses may differ, since each capture has its own memory.
+    """
+    differences = []
+    for kernel, other in zip(first, second, strict=False):
+        if (kernel.name, kernel.before) != (other.name, other.before):
+            break
+        position = find_changed_word(kernel.arguments, other.arguments)
+        if position is not None:
+            differences.append(
+                FactDifference(
+                    kernel.before,
+                    FactKind.PARAMETER,
+                    position,
+                    format_word(kernel.arguments, position),
+                    (format_word(other.arguments, position),),
+                )
+            )
+    return differences
+
+
+def find_changed_word(first: bytes, second: bytes) -> int | None:
+    """Return the first 32-bit word that differs and is not part of an address, or None."""
+    if len(first) != len(second):
+        return None
+    words = len(first) // 4
+    first_words, second_words = (struct.unpack_from(f"<{words}I", data) for data in (first, second))
+    parts = set()
+    for data in (first, second):
+        # Each parameter begins at a multiple of 8 bytes.
+        for position in range(0, words - 1, 2):
+            if find_addresses(data[4 * position : 4 * position + 8]):
+                parts |= {position, position + 1}
+    return next(
+        (
+            position
+            for position in range(words)
+            if first_words[position] != second_words[position] and position not in parts
+        ),
+        None,
+    )
+
+
+def format_word(arguments: bytes, position: int) -> str:
+    """Format a 32-bit word of a kernel's arguments as the number that it probably is."""
+    (integer,) = struct.unpack_from("<i", arguments, 4 * position)
+    (number,) = struct.unpack_from("<f", arguments, 4 * position)
+    is_float = math.isfinite(number) and _SMALLEST < abs(number) < _LARGEST
+    return f"{number:.7g}" if is_float else str(integer)
 
 
 def find_tensor_differences(

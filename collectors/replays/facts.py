@@ -63,3 +63,5 @@ class OperatorFacts:
     first_node: int | None = None
     """Index of its first node in the captured graph, or None if it added none."""
     node_count: int = 0
+    in_backward: bool = False
+    """It ran in a backward pass."""

@@ -72,6 +72,8 @@ class _WatchedGraph:
     """An owner may have died since the last check."""
     reports: set[int] = field(default_factory=set)
     """Positions in ``memory`` that were reported."""
+    outputs: dict[int, NodeOwner] = field(default_factory=dict)
+    """Nodes of a graphed backward pass by the addresses that they use; empty for other graphs."""
 
 
 class LifetimeWatch:
@@ -92,6 +94,8 @@ class LifetimeWatch:
         self._pools: dict[tuple[int, int], weakref.WeakSet[Any]] = {}
         self._references: list[weakref.ref[Any]] = []
         self._workspace_line: SourceLocation | None = None
+        self._parameters: list[weakref.ref[torch.Tensor]] = []
+        """Parameters of graphed callables."""
         self._is_comparison_due = False
         self._last_comparison = 0
         self._comparison_ns = 0
@@ -111,9 +115,19 @@ class LifetimeWatch:
         torch._C._cuda_clearCublasWorkspaces = clear_workspaces
 
     def add_graph(
-        self, graph_id: str, graph: Any, handle: int, record: StepRecord, read: CapturedGraph
+        self,
+        graph_id: str,
+        graph: Any,
+        handle: int,
+        record: StepRecord,
+        read: CapturedGraph,
+        *,
+        is_callable: bool = False,
     ) -> None:
-        """Assign the addresses of a captured graph to their owners."""
+        """Assign the addresses of a captured graph to their owners.
+
+        ``is_callable``: ``make_graphed_callables`` captures the graph as a part of a step.
+        """
         pool = tuple(graph.pool())
         own_pool = (int(pool[0]), int(pool[1]))
         self._pools.setdefault(own_pool, weakref.WeakSet()).add(graph)
@@ -121,7 +135,21 @@ class LifetimeWatch:
         nodes = _list_node_addresses(handle, read)
         owners = _find_operators(record)
         memory = self._assign(graph_id, own_pool, nodes, owners, record, read)
-        self._graphs[graph_id] = _WatchedGraph(memory, own_pool)
+        entry = self._graphs[graph_id] = _WatchedGraph(memory, own_pool)
+        if is_callable and any(operator.in_backward for operator in record.operators):
+            for index, addresses in nodes:
+                for address in addresses:
+                    if address not in entry.outputs:
+                        entry.outputs[address] = _describe_node(
+                            graph_id, index, owners, record, read
+                        )
+        elif is_callable:
+            sources = (external.source() for external in record.externals.values())
+            self._parameters += [
+                weakref.ref(source)
+                for source in sources
+                if isinstance(source, torch.nn.Parameter) and source.requires_grad
+            ]
         self._watch_deaths(record, memory)
 
     def record_reset(self, graph: Any, spot: SourceLocation | None) -> None:
@@ -137,11 +165,44 @@ class LifetimeWatch:
         entry = self._graphs.get(graph_id)
         if entry is None:
             return
+        if entry.outputs:
+            self._check_gradients(entry, graph_id, replay)
         if entry.is_suspect or self._strict or replay % INTERVAL == 0:
             entry.is_suspect = False
             self._check_owners(entry, graph_id, replay)
             if self._check_budget():
                 self._compare(entry, graph_id, replay)
+
+    def _check_gradients(self, entry: _WatchedGraph, graph_id: str, replay: int) -> None:
+        """Report a gradient in the graph's own memory, which its next replay overwrites.
+
+        The first gradient of a graphed callable is not copied but taken over by the parameter.
+        """
+        for reference in self._parameters:
+            parameter = reference()
+            gradient = None if parameter is None else parameter.grad
+            if gradient is None or gradient.layout != torch.strided:
+                continue
+            node = entry.outputs.get(gradient.data_ptr())
+            if node is None:
+                continue
+            self._report(
+                MemoryFate(
+                    graph=graph_id,
+                    node=node,
+                    owner="gradient",
+                    description=(
+                        f"gradient {format_dtype(gradient)} {list(gradient.shape)} in the graph's "
+                        "memory"
+                    ),
+                    fate="reused",
+                    free_place=None,
+                    after_replay=replay - 1,
+                    reported_before_replay=replay,
+                )
+            )
+            entry.outputs.clear()
+            return
 
     def _assign(
         self,

@@ -21,6 +21,7 @@ from graphviz_dash.model.replay_check import (
     CheckGap,
     MemoryFate,
     NodeOwner,
+    RankProgress,
     ReplayCheck,
     ReplayStop,
 )
@@ -101,7 +102,35 @@ class ReplayMonitor:
         for name, process in self._processes.items():
             hangs += self._find_hangs(name, process)
         if hangs:
+            ranks = {hang.graph: self._read_ranks(hang.graph) for hang in hangs}
+            hangs = [msgspec.structs.replace(hang, ranks=ranks[hang.graph]) for hang in hangs]
+            for key, hang in self._hangs.items():
+                match = next((item for item in hangs if _match_stops(item, hang)), hang)
+                self._hangs[key] = match
             self._report(hangs)
+
+    def _read_ranks(self, graph_id: str) -> tuple[RankProgress, ...]:
+        """Read the progress of all ranks in the graph of one id."""
+        ranks = []
+        for process in self._processes.values():
+            if process.file is None or process.note.rank is None:
+                continue
+            self._load_graphs(process, process.folder.read_graphs())
+            for number, graph in process.graphs.items():
+                if graph.id == graph_id:
+                    progress = process.file.read(number)
+                    collectives = graph.list_collectives()
+                    completions = progress.completions
+                    ranks.append(
+                        RankProgress(
+                            process.note.rank,
+                            progress.current,
+                            progress.is_busy,
+                            len(collectives),
+                            sum(completions[index] for index in collectives),
+                        )
+                    )
+        return tuple(sorted(ranks, key=lambda item: item.rank))
 
     def collect(self, returncode: int) -> ReplayCheck:
         """Read everything after the program's end.
@@ -178,6 +207,10 @@ class ReplayMonitor:
                 self._hangs[key] = hang
                 hangs.append(hang)
         return hangs
+
+
+def _match_stops(first: ReplayStop, second: ReplayStop) -> bool:
+    return (first.rank, first.graph, first.replay) == (second.rank, second.graph, second.replay)
 
 
 def describe_stop(

@@ -287,6 +287,7 @@ class OperatorRecorder(TorchDispatchMode):
             random=torch.Tag.nondeterministic_seeded in func.tags,
             writes_cpu=False,
             in_capture=not self._capture or is_capturing(stream),
+            in_backward=node is not None,
         )
 
     def _get_module(self) -> str | None:

@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import msgspec
@@ -53,7 +54,7 @@ def install_hook() -> None:
 class _GraphState:
     """State of one graph, attached to it."""
 
-    __slots__ = ("id", "keeps_graph", "number", "recorder", "replays", "spot")
+    __slots__ = ("id", "is_callable", "keeps_graph", "number", "recorder", "replays", "spot")
 
     def __init__(self, graph_id: str, *, keeps_graph: bool) -> None:
         self.id = graph_id
@@ -62,6 +63,7 @@ class _GraphState:
         self.recorder: OperatorRecorder | None = None
         self.spot: SourceLocation | None = None
         self.replays = 0
+        self.is_callable = False
 
 
 class MarkedProgram:
@@ -143,6 +145,7 @@ class MarkedProgram:
         state.id = f"graph-{self._graphs}"
         self._graphs += 1
         state.spot = find_user_location(sys._getframe(2))
+        state.is_callable = _is_callable_capture(sys._getframe(2))
         state.recorder = OperatorRecorder(None, capture=True, guard=self._guard)
         state.recorder.__enter__()
 
@@ -171,7 +174,9 @@ class MarkedProgram:
         if not read.nodes:
             # The cudagraph trees capture an empty graph once, to create their memory pool.
             return
-        self._lifetimes.add_graph(state.id, graph, handle, record, read)
+        self._lifetimes.add_graph(
+            state.id, graph, handle, record, read, is_callable=state.is_callable
+        )
         marking: MarkedGraph | None = None
         reason = None
         try:
@@ -258,6 +263,15 @@ def _build_note(
         reason=reason,
         partial=tuple(text for kind, text in _PARTIAL.items() if kind in kinds),
     )
+
+
+def _is_callable_capture(frame: FrameType | None) -> bool:
+    """Check if ``make_graphed_callables`` makes a capture."""
+    while frame is not None:
+        if frame.f_code.co_name == "make_graphed_callables":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _get_name(params: object) -> str | None:

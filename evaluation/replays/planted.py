@@ -32,6 +32,8 @@ class Truth:
     """Operator that first computes something else."""
     cause: str
     """Cause as the check calls it."""
+    submodule: str = ""
+    """Module of that operator inside the block, with a dot."""
 
 
 @dataclass
@@ -65,11 +67,13 @@ class Block(nn.Module):
 FAULTS: Final[dict[str, tuple[Fault, Truth]]] = {}
 
 
-def register_fault(name: str, operator: str, cause: str) -> Callable[[Fault], Fault]:
+def register_fault(
+    name: str, operator: str, cause: str, submodule: str = ""
+) -> Callable[[Fault], Fault]:
     """Register a fault."""
 
     def add(fault: Fault) -> Fault:
-        FAULTS[name] = (fault, Truth(operator, cause))
+        FAULTS[name] = (fault, Truth(operator, cause, submodule))
         return fault
 
     return add
@@ -113,7 +117,7 @@ def scale_by_random(state: State, x: torch.Tensor) -> torch.Tensor:
     return x * (1 + 0.01 * random.random())
 
 
-@register_fault("replaced", "aten::add", "input-replaced")
+@register_fault("replaced", "aten::mul", "input-replaced")
 def add_replaced(state: State, x: torch.Tensor) -> torch.Tensor:
     """The program puts another tensor in the place of an input."""
     bias = _get(state, "bias", _make_row)
@@ -175,7 +179,7 @@ def choose_branch(state: State, x: torch.Tensor) -> torch.Tensor:
     return torch.relu(x) if state.count % 2 else torch.sigmoid(x)
 
 
-@register_fault("loop", "aten::native_layer_norm", "control-flow")
+@register_fault("loop", "aten::native_layer_norm", "control-flow", ".norm")
 def extend_loop(state: State, x: torch.Tensor) -> torch.Tensor:
     """Each step runs one operator more."""
     state.count += 1
@@ -288,7 +292,7 @@ def build(name: str, blocks: int, seed: int, *, train: bool) -> FaultyStep:
     net = nn.Sequential(*(Block() for _ in range(blocks))).cuda()
     at = random.Random(seed).randrange(blocks)
     net[at].fault = fault
-    return FaultyStep(_build_step(net, train=train), truth, f"net.{at}")
+    return FaultyStep(_build_step(net, train=train), truth, f"net.{at}{truth.submodule}")
 
 
 def build_clean(blocks: int, *, train: bool) -> Callable[[], object]:

@@ -45,11 +45,12 @@ def score() -> None:
 @click.option("--seconds", type=float, default=120)
 @click.option("--seeds", default=2)
 @click.option("--largest", default=400)
-def score_values(path: Path, seconds: float, seeds: int, largest: int) -> None:
+@click.option("--shard", default="0/1", help="Number of this shard and of all.")
+def score_values(path: Path, seconds: float, seeds: int, largest: int, shard: str) -> None:
     """Check steps with a planted fault."""
     deadline = time.monotonic() + seconds
     results = []
-    for result in _check_planted(seeds, largest, deadline):
+    for result in _check_planted(seeds, largest, deadline, shard):
         results.append(result)
         path.write_text(json.dumps(results, indent=1))
         click.echo(
@@ -65,15 +66,18 @@ def score_values(path: Path, seconds: float, seeds: int, largest: int) -> None:
     click.echo(f"TOTAL {len(results)}: exact {exact}, cause {causes}")
 
 
-def _check_planted(seeds: int, largest: int, deadline: float) -> Iterator[dict[str, Any]]:
-    from evaluation.replays.case import FAULTS, build
+def _check_planted(
+    seeds: int, largest: int, deadline: float, shard: str
+) -> Iterator[dict[str, Any]]:
+    from evaluation.replays.planted import FAULTS, build
 
     cases = [
         (name, SIZES[(seed + number) % len(SIZES)], seed)
         for seed in range(seeds)
         for number, name in enumerate(FAULTS)
     ]
-    for name, blocks, seed in cases:
+    number, count = map(int, shard.split("/"))
+    for name, blocks, seed in cases[number::count]:
         if time.monotonic() > deadline:
             return
         case = build(name, min(blocks, largest), seed, train=False)
@@ -139,7 +143,7 @@ def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict
 def score_clean(path: Path, workloads: str) -> None:
     """Check steps without a fault: nothing may be found."""
     from collectors.workloads import get_factory_path, load_factory
-    from evaluation.replays.case import build_clean
+    from evaluation.replays.planted import build_clean
 
     results = []
     steps: list[tuple[str, Any]] = [
@@ -204,6 +208,93 @@ def score_stops(path: Path, seconds: float, parallel: int, blocks: str) -> None:
     click.echo(
         f"TOTAL {len(results)}: exact {exact}, cause {sum(r['right_cause'] for r in results)}"
     )
+
+
+@score.command("ranks")
+@click.option("--out", "path", type=click.Path(path_type=Path), required=True)
+@click.option("--seconds", type=float, default=60)
+@click.option("--parallel", default=4)
+@click.option("--cases", default="spin:5,skip:3,late:2")
+def score_ranks(path: Path, seconds: float, parallel: int, cases: str) -> None:
+    """Run programs on two GPUs whose ranks wait for each other."""
+    deadline = time.monotonic() + seconds
+    pending = [
+        (kind, seed)
+        for part in cases.split(",")
+        for kind, _, count in [part.partition(":")]
+        for seed in range(int(count))
+    ]
+    running: list[tuple[str, int, Any, Path]] = []
+    results: list[dict[str, Any]] = []
+    while (pending or running) and time.monotonic() < deadline:
+        while pending and len(running) < parallel:
+            kind, seed = pending.pop(0)
+            folder = Path(tempfile.mkdtemp())
+            log = (folder / "log").open("wb")
+            port = str(29500 + len(results) + len(pending))
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-P", "-c", _MAIN, "collect", "--marks"),
+                    *("--hang-seconds", "3", "-o", str(folder / "out"), "--"),
+                    *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
+                    *("--master-port", port, "-m", "evaluation.replays.hanging_ranks"),
+                    *(kind, str(seed)),
+                ],
+                stdout=log,
+                stderr=log,
+            )
+            running.append((kind, seed, process, folder))
+        for item in list(running):
+            if item[2].poll() is not None:
+                running.remove(item)
+                results.append(_read_ranks(item[0], item[1], item[3]))
+                path.write_text(json.dumps(results, indent=1))
+        time.sleep(0.2)
+    for kind, seed, process, folder in running:
+        process.kill()
+        results.append(_read_ranks(kind, seed, folder) | {"timeout": True})
+    path.write_text(json.dumps(results, indent=1))
+    click.echo(f"TOTAL {len(results)}: right {sum(result['exact'] for result in results)}")
+
+
+def _read_ranks(kind: str, seed: int, folder: Path) -> dict[str, Any]:
+    """Compare the report of a hang with the planted collective and rank."""
+    from graphviz_dash.analysis.replay_check import diagnose_replays, find_differing_ranks
+    from graphviz_dash.bundle.read import read_bundle
+    from graphviz_dash.narrative.replay_check import format_replay_verdict
+
+    log = (folder / "log").read_text(errors="replace")
+    truth = next(
+        (json.loads(line[6:]) for line in log.splitlines() if line.startswith("TRUTH ")), {}
+    )
+    result: dict[str, Any] = {"name": kind, "seed": seed, "truth": truth, "exact": False}
+    bundles = sorted((folder / "out").glob("*/manifest.json"))
+    if bundles:
+        check = read_bundle(bundles[0].parent).replay_check
+        assert check is not None
+        diagnosis = diagnose_replays(check)
+        waits = {
+            stop.rank: [node.collective or node.name for node in stop.suspects]
+            for stop in check.stops
+        }
+        differing = (
+            [item.rank for item in find_differing_ranks(diagnosis.stops[0].stop)]
+            if diagnosis.stops
+            else []
+        )
+        target = truth.get("collective")
+        truth_waits = {
+            "spin": {0: [target], 1: ["spin"]},
+            "skip": {0: [8]},
+            "late": {0: [1]},
+        }[kind]
+        result |= {"waits": waits, "differing": differing}
+        result["verdict"] = format_replay_verdict(diagnosis)
+        result["exact"] = waits == truth_waits and differing == [1]
+    click.echo(f"{'RIGHT' if result['exact'] else 'WRONG'} {result}")
+    if not result["exact"]:
+        click.echo("   " + log[-900:].replace("\n", "\n   "))
+    return result
 
 
 _MAIN: Final = (

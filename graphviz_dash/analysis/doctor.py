@@ -39,6 +39,7 @@ EXIT_CODES: Final = {
 """Exit codes of the command line; 2 is reserved for invalid input."""
 
 
+_SEVERITIES: Final = (Severity.ILLEGAL, Severity.SILENT, Severity.COSTLY)
 _ORDER: Final = (CheckStatus.FOUND, CheckStatus.PASSED, CheckStatus.NOT_CHECKED)
 
 
@@ -76,7 +77,8 @@ class Diagnosis(Struct, frozen=True):
     report: DoctorReport
     outcome: CaptureOutcome
     findings: tuple[Finding, ...]
-    """The first illegal finding, other illegal findings in step order, then silent ones."""
+    """The first illegal finding, other illegal findings in step order, then silent and costly
+    ones."""
     rules: tuple[RuleOutcome, ...]
     """Broken rules, then passed, then unchecked; each group in registry order."""
 
@@ -116,11 +118,16 @@ class Diagnosis(Struct, frozen=True):
         """Groups of findings that a capture does not detect."""
         return tuple(group for group in self.groups if group.first.severity is Severity.SILENT)
 
+    @property
+    def costly_groups(self) -> tuple[FindingGroup, ...]:
+        """Groups of findings that lose memory."""
+        return tuple(group for group in self.groups if group.first.severity is Severity.COSTLY)
+
 
 def diagnose(report: DoctorReport) -> Diagnosis:
     """Interpret a report."""
     findings = tuple(
-        sorted(report.findings, key=lambda f: (not f.first, f.severity is Severity.SILENT))
+        sorted(report.findings, key=lambda f: (not f.first, _SEVERITIES.index(f.severity)))
     )
     return Diagnosis(
         report=report,

@@ -17,8 +17,10 @@ from graphviz_dash.model.replay_check import (
     FactDifference,
     FactKind,
     MemoryFate,
+    RankProgress,
     ReplayCheck,
     ReplayStop,
+    StaleArgument,
     TensorDifference,
     ValueCheck,
     WrongElements,
@@ -42,6 +44,7 @@ class ReplayCause(StrEnum):
     MISSING_JOIN = "missing-join"
     RANDOM_NUMBERS = "random-numbers"
     OTHER_GRAPH = "other-graph"
+    GRADIENT_OVERWRITTEN = "gradient-overwritten"
     MEMORY_CHANGE = "changed-between"
     ESCAPED_WORK = "escaped-work"
     FOREIGN_KERNEL = "foreign-kernel"
@@ -121,6 +124,10 @@ _VIEWS: Final = 4
 """Operators before another among which its views are."""
 
 _FATES: Final = {"moved": ReplayCause.MEMORY_MOVED}
+_OWNERS: Final = {
+    "graph-pool": ReplayCause.OTHER_GRAPH,
+    "gradient": ReplayCause.GRADIENT_OVERWRITTEN,
+}
 _BY_FACT: Final = (
     (FactKind.SCALAR, ReplayCause.SCALAR_FROZEN),
     (FactKind.SHAPE, ReplayCause.CHANGING_SHAPE),
@@ -150,7 +157,22 @@ def find_wrong_operator(values: ValueCheck) -> WrongOperator | None:
         # Whether the read comes too early in this check is chance; the missing order is not.
         order = values.orders[0]
         return _build(values, None, order.reader, ReplayCause.MISSING_JOIN, writer=order.writer)
-    return None
+    argument = next((item for item in values.arguments if item.operator is not None), None)
+    return None if argument is None else _explain_argument(values, argument)
+
+
+def _explain_argument(values: ValueCheck, argument: StaleArgument) -> WrongOperator:
+    """Explain an outdated argument in the program's graph."""
+    cause = (
+        ReplayCause.SCALAR_FROZEN
+        if argument.kind is FactKind.SCALAR
+        else ReplayCause.INPUT_REPLACED
+    )
+    index = argument.operator or 0
+    fact = FactDifference(
+        index, argument.kind, argument.node, argument.capture_value, (argument.value,)
+    )
+    return _build(values, None, index, cause, fact)
 
 
 def _build(
@@ -267,11 +289,20 @@ def _explain_by_input(values: ValueCheck, first: TensorDifference) -> WrongOpera
         return None
     for foreign in values.foreign:
         if foreign.before == first.operator:
+            fact = next(
+                (
+                    item
+                    for item in values.facts
+                    if item.operator == first.operator and item.kind is FactKind.PARAMETER
+                ),
+                None,
+            )
             return _build(
                 values,
                 first,
                 first.operator,
                 ReplayCause.FOREIGN_KERNEL,
+                fact,
                 kernels=foreign.names,
             )
     if first.operator in values.overwritten:
@@ -283,8 +314,8 @@ def _explain_by_input(values: ValueCheck, first: TensorDifference) -> WrongOpera
 
 
 def _get_fate_cause(memory: MemoryFate) -> ReplayCause:
-    if memory.owner == "graph-pool":
-        return ReplayCause.OTHER_GRAPH
+    if memory.owner in _OWNERS:
+        return _OWNERS[memory.owner]
     return _FATES.get(memory.fate, ReplayCause.MEMORY_FREED)
 
 
@@ -310,6 +341,28 @@ def _is_same_hang(first: ReplayStop, second: ReplayStop) -> bool:
     )
 
 
+def find_differing_ranks(stop: ReplayStop) -> tuple[RankProgress, ...]:
+    """Return the ranks that keep the others waiting: another number of collectives, or behind."""
+    if len(stop.ranks) < 2:
+        return ()
+    maximum = max(item.collectives for item in stop.ranks)
+    short_ranks = tuple(item for item in stop.ranks if item.collectives < maximum)
+    if short_ranks:
+        return short_ranks
+    minimum = min((item.replay, item.collectives_passed) for item in stop.ranks)
+    late_ranks = tuple(
+        item for item in stop.ranks if (item.replay, item.collectives_passed) == minimum
+    )
+    return late_ranks if len(late_ranks) < len(stop.ranks) else _find_outside_collective(stop)
+
+
+def _find_outside_collective(stop: ReplayStop) -> tuple[RankProgress, ...]:
+    """Return the hanging rank if it hangs outside a collective while all are equally far."""
+    if any(node.collective is not None for node in stop.suspects):
+        return ()
+    return tuple(item for item in stop.ranks if item.rank == stop.rank)
+
+
 def _explain_stop(check: ReplayCheck, stop: ReplayStop) -> StopFault:
     suspects = {(node.graph, node.index) for node in stop.suspects}
     memory = next(
@@ -324,7 +377,9 @@ def _explain_stop(check: ReplayCheck, stop: ReplayStop) -> StopFault:
     if stop.kind == "crash":
         cause = ReplayCause.CRASH if memory is None else _get_fate_cause(memory)
         return StopFault(cause, stop, memory, ())
-    is_collective = any(node.collective is not None for node in stop.suspects)
+    is_collective = any(
+        node.collective is not None for item in (stop, *ranks) for node in item.suspects
+    )
     return StopFault(
         ReplayCause.COLLECTIVE if is_collective else ReplayCause.HANG, stop, memory, ranks
     )

@@ -30,6 +30,8 @@ class RuleId(StrEnum):
     UNJOINED_STREAM = "unjoined-stream"
     OPTIMIZER_CAPTURABLE = "optimizer-capturable"
     NO_WARMUP = "no-warmup"
+    OUT_OF_MEMORY = "out-of-memory"
+    COLLECTED_GRAPH = "collected-graph"
     FORBIDDEN_CALL = "forbidden-call"
     MOVED_INPUT = "moved-input"
     CHANGING_SHAPE = "changing-shape"
@@ -38,13 +40,17 @@ class RuleId(StrEnum):
     ESCAPED_WORK = "escaped-work"
     EMPTY_CAPTURE = "empty-capture"
     REPLAY_DIFFERS = "replay-differs"
+    DEFERRED_FREE = "deferred-free"
+    FAILED_CAPTURE_POOL = "failed-capture-pool"
 
 
 class Severity(StrEnum):
-    """``illegal``: the capture fails. ``silent``: it succeeds, but replays do different work."""
+    """``illegal``: the capture fails. ``silent``: it succeeds, but replays do different work.
+    ``costly``: replays are right, but memory is lost."""
 
     ILLEGAL = "illegal"
     SILENT = "silent"
+    COSTLY = "costly"
 
 
 class DetectionMethod(StrEnum):
@@ -101,7 +107,7 @@ class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     rule: RuleId
     """The violated rule."""
     severity: Severity
-    """Effect of the violation: a failed capture or incorrect replays."""
+    """Effect of the violation: a failed capture, incorrect replays or lost memory."""
     seen: DetectionMethod
     """Detection method."""
     first: bool

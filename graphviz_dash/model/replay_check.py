@@ -28,6 +28,8 @@ class FactKind(StrEnum):
     """Content of a CPU tensor that it reads."""
     SHAPE = "shape"
     """Shape of a tensor argument."""
+    PARAMETER = "parameter"
+    """Number among the arguments of a kernel that is no operator; the operator is the next one."""
     PATH = "path"
     """The step runs another operator at this position."""
 
@@ -158,6 +160,23 @@ class ForeignNodes(Struct, frozen=True, forbid_unknown_fields=True):
     """Kernels, without repetition."""
 
 
+class StaleArgument(Struct, frozen=True, forbid_unknown_fields=True):
+    """An argument of a node in the program's graph that a new capture of the step would replace."""
+
+    node: Count
+    """Index of the node."""
+    operator: Count | None
+    """Index of the operator that launches it. None for nodes outside operators."""
+    name: str | None
+    """Kernel. None for copies and sets."""
+    kind: FactKind
+    """``scalar`` or ``address``."""
+    capture_value: str
+    """Value in the program's graph."""
+    value: str
+    """Value in a new capture."""
+
+
 class CheckGap(Struct, frozen=True, forbid_unknown_fields=True):
     """Something that the check does not cover."""
 
@@ -194,6 +213,8 @@ class ValueCheck(Struct, frozen=True, forbid_unknown_fields=True):
     """Nodes outside operators."""
     overwritten: tuple[Count, ...] = ()
     """Operators whose external memory changed between a replay and the next without the step."""
+    arguments: tuple[StaleArgument, ...] = ()
+    """Arguments of the program's graph that are out of date. Empty without such a graph."""
     elements: WrongElements | None = None
     """Elements of the first wrong tensor. None if nothing is wrong or it was not read."""
     duration_ns: Count | None = None
@@ -229,7 +250,7 @@ class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
     node: NodeOwner | None
     """First node that uses it. None if unknown."""
     owner: str
-    """Kind of memory: ``tensor``, ``pinned``, ``graph-pool`` or ``workspace``."""
+    """Kind of memory: ``tensor``, ``pinned``, ``graph-pool``, ``gradient`` or ``workspace``."""
     description: str
     """Tensor with shape and type, pool or library."""
     fate: Literal["freed", "moved", "reused"]
@@ -240,6 +261,21 @@ class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
     """Replays of the graph before."""
     reported_before_replay: Count
     """Replay that would use the memory, from 1."""
+
+
+class RankProgress(Struct, frozen=True, forbid_unknown_fields=True):
+    """Progress of a rank in the graph of the same id while another rank hangs."""
+
+    rank: Count
+    """Number of the rank."""
+    replay: Count
+    """Replays that its GPU began."""
+    is_busy: bool
+    """A replay was requested and has not ended."""
+    collectives: Count
+    """Collectives in its graph."""
+    collectives_passed: Count
+    """Collectives that ended in the replay that its GPU began last."""
 
 
 class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
@@ -274,6 +310,8 @@ class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
     """Error of the driver. None if unknown."""
     key: str | None = None
     """Label of the graph, such as a batch size. None if unknown."""
+    ranks: tuple[RankProgress, ...] = ()
+    """All ranks at that time, by number. Empty outside a distributed program."""
 
 
 class ReplayCheck(Struct, frozen=True, forbid_unknown_fields=True):

@@ -22,7 +22,7 @@ class Rule(Struct, frozen=True):
     title: str
     """Title of a few words."""
     severity: Severity
-    """Effect of a violation: a failed capture or incorrect replays."""
+    """Effect of a violation: a failed capture, incorrect replays or lost memory."""
     text: str
     """Explanation of the rule."""
     advice: str
@@ -185,6 +185,29 @@ _ALL: Final = (
         "        model(x)\nwith torch.cuda.graph(g):\n    y = model(x)",
     ),
     Rule(
+        RuleId.OUT_OF_MEMORY,
+        "Out of memory during a capture",
+        Severity.ILLEGAL,
+        "A capture allocates from a separate pool and cannot use cached memory of the default "
+        "pool. The failed allocation invalidates the capture, so later errors look like illegal "
+        "calls.",
+        "Call `torch.cuda.empty_cache()` before the capture, share one pool between graphs, or "
+        "capture the largest graph first.",
+        "with torch.cuda.graph(g):",
+        "torch.cuda.empty_cache()\nwith torch.cuda.graph(g, pool=pool):",
+    ),
+    Rule(
+        RuleId.COLLECTED_GRAPH,
+        "A graph is destroyed during a capture",
+        Severity.ILLEGAL,
+        "The garbage collector or a dropped reference destroyed another graph. Its destruction "
+        "frees memory, which a capture forbids.",
+        "Drop old graphs before the capture, call `gc.collect()`, and disable the collector until "
+        "the capture ends.",
+        "holder.graph, holder.self = g, holder  # a cycle\nwith torch.cuda.graph(other):",
+        "gc.collect()\nwith torch.cuda.graph(other):",
+    ),
+    Rule(
         RuleId.FORBIDDEN_CALL,
         "A call forbidden in captures",
         Severity.ILLEGAL,
@@ -268,6 +291,26 @@ _ALL: Final = (
         "read pointers or numbers from the CPU, and for memory freed between replays.",
         "library.run(x.data_ptr(), counter)",
         "library.run(static_x.data_ptr(), counter_tensor.data_ptr())",
+    ),
+    Rule(
+        RuleId.DEFERRED_FREE,
+        "Memory used on another stream is not reused",
+        Severity.COSTLY,
+        "After `record_stream`, the allocator waits for an event before it reuses a freed block. "
+        "A captured event does not complete, so the pool grows by each such block.",
+        "Join the side stream before the tensor is freed, and omit `record_stream` in the capture.",
+        "x.record_stream(side)\ndel x",
+        "main.wait_stream(side)\ndel x",
+    ),
+    Rule(
+        RuleId.FAILED_CAPTURE_POOL,
+        "A failed capture keeps its memory",
+        Severity.COSTLY,
+        "Memory that a failed capture allocated stays reserved until the process ends.",
+        "Remove the illegal call before you capture at full size, or try the capture in a separate "
+        "process.",
+        "try:\n    capture()\nexcept RuntimeError:\n    run_eagerly()",
+        "graphviz-dash doctor --workload mine:factory  # a separate process",
     ),
 )
 

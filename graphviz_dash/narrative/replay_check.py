@@ -10,6 +10,7 @@ from graphviz_dash.analysis.replay_check import (
     ReplayDiagnosis,
     StopFault,
     WrongOperator,
+    find_differing_ranks,
 )
 from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.model.replay_check import (
@@ -18,11 +19,13 @@ from graphviz_dash.model.replay_check import (
     ElementDifference,
     FactKind,
     NodeOwner,
+    RankProgress,
     ReplayStop,
 )
 from graphviz_dash.units import format_count, format_ns, pluralize
 
 _MAX_KERNELS: Final = 3
+_SHOWN_FACTS: Final = (FactKind.SCALAR, FactKind.SHAPE, FactKind.PARAMETER)
 
 CAUSE_TITLES: Final = {
     ReplayCause.INPUT_REPLACED: "Input replaced",
@@ -35,6 +38,7 @@ CAUSE_TITLES: Final = {
     ReplayCause.MISSING_JOIN: "Missing wait between streams",
     ReplayCause.RANDOM_NUMBERS: "Random numbers of the capture",
     ReplayCause.OTHER_GRAPH: "Memory of another graph",
+    ReplayCause.GRADIENT_OVERWRITTEN: "Gradient overwritten",
     ReplayCause.MEMORY_CHANGE: "Memory changed between replays",
     ReplayCause.ESCAPED_WORK: "Work missing from the graph",
     ReplayCause.FOREIGN_KERNEL: "Kernel outside operators",
@@ -61,6 +65,9 @@ CAUSE_ADVICE: Final = {
     ReplayCause.RANDOM_NUMBERS: "Draw random numbers on the GPU with the default generator.",
     ReplayCause.OTHER_GRAPH: (
         "Keep the other graph alive and unreset, or copy its result into memory of your own."
+    ),
+    ReplayCause.GRADIENT_OVERWRITTEN: (
+        "Allocate each `.grad` before the first step and keep it: zero_grad(set_to_none=False)."
     ),
     ReplayCause.MEMORY_CHANGE: "Write the memory only before a replay, on the same stream.",
     ReplayCause.ESCAPED_WORK: (
@@ -113,6 +120,8 @@ def list_fault_sentences(diagnosis: ReplayDiagnosis) -> list[str]:
 def format_wrong_operator(wrong: WrongOperator) -> str:
     """Describe the first wrong operator and its cause in one sentence."""
     place_text = format_operator(wrong.operator)
+    if wrong.difference is None and wrong.cause is not ReplayCause.MISSING_JOIN:
+        return f"The program's graph is out of date at {place_text}: {_explain_cause(wrong)}."
     if wrong.difference is None:
         return f"{place_text}: {_explain_cause(wrong)}. Values agreed in this check."
     number = wrong.difference.replay
@@ -149,7 +158,7 @@ def _explain_cause(wrong: WrongOperator) -> str:
         ),
         ReplayCause.ESCAPED_WORK: ("its stream is not part of the capture, so the graph lacks it"),
         ReplayCause.FOREIGN_KERNEL: (
-            f"its input was written by a kernel that is no operator: {names}"
+            f"its input was written by a kernel that is no operator: {names}{fact}"
         ),
         ReplayCause.MEMORY_CHANGE: "its input changed between two replays",
         ReplayCause.SECOND_REPLAY: "earlier replays are right",
@@ -159,7 +168,7 @@ def _explain_cause(wrong: WrongOperator) -> str:
 
 def _format_fact(wrong: WrongOperator) -> str:
     fact = wrong.fact
-    if fact is None or fact.kind not in (FactKind.SCALAR, FactKind.SHAPE) or not fact.eager:
+    if fact is None or fact.kind not in _SHOWN_FACTS or not fact.eager:
         return ""
     return f" ({fact.capture_value}, eager {fact.eager[0]})"
 
@@ -189,15 +198,22 @@ def _describe_memory(fault: StopFault) -> str:
 
 
 def _format_ranks(fault: StopFault) -> str:
-    ranks = [stop for stop in (fault.stop, *fault.lagging) if stop.rank is not None]
-    if len(ranks) < 2:
-        stop = fault.stop
+    stop = fault.stop
+    if len(stop.ranks) < 2:
         return f"; {_format_passed(stop)} passed" if stop.collectives else ""
-    parts = [f"rank {stop.rank} passed {_format_passed(stop)}" for stop in ranks]
-    return "; " + ", ".join(parts)
+    parts = [f"rank {item.rank} passed {_format_passed(item)}" for item in stop.ranks]
+    others = [item for item in fault.lagging if item.rank != stop.rank]
+    nodes = [
+        f"rank {item.rank} is in {format_node(item.suspects[0])}"
+        for item in others
+        if item.suspects
+    ]
+    differing = ", ".join(f"rank {item.rank}" for item in find_differing_ranks(stop))
+    verdict = [f"{differing} differs"] if differing else []
+    return "; " + "; ".join([", ".join(parts), *nodes, *verdict])
 
 
-def _format_passed(stop: ReplayStop) -> str:
+def _format_passed(stop: ReplayStop | RankProgress) -> str:
     return f"{stop.collectives_passed} of {stop.collectives} collectives"
 
 
@@ -214,6 +230,11 @@ def format_node(node: NodeOwner) -> str:
 def format_memory_fault(fault: MemoryFault) -> str:
     """Describe memory that a replay would use after its end in one sentence."""
     memory = fault.memory
+    if fault.cause is ReplayCause.GRADIENT_OVERWRITTEN:
+        return (
+            f"Replay {format_count(memory.reported_before_replay)} of {memory.graph} would "
+            f"overwrite a parameter's gradient that is not used yet: {memory.description}."
+        )
     user = f", used by {format_node(memory.node)}" if memory.node else ""
     return (
         f"Replay {format_count(memory.reported_before_replay)} of {memory.graph} would use "

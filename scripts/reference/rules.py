@@ -11,6 +11,7 @@ from graphviz_dash.model.rules import RULES, Rule
 _SEVERITY: Final = {
     Severity.ILLEGAL: "Illegal: the capture fails.",
     Severity.SILENT: "Silent: the capture succeeds, but replays do other work.",
+    Severity.COSTLY: "Costly: replays are right, but memory is lost.",
 }
 
 

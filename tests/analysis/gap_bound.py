@@ -6,8 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from graphviz_dash.analysis.prediction.eager_step import EagerStep
-from graphviz_dash.analysis.prediction.idle_time import LAUNCHING_NS
+from graphviz_dash.analysis.prediction.eager_step import LAUNCHING_NS, EagerStep
 from graphviz_dash.model.trace import Trace
 
 AT_MOST: Final = 1.01

@@ -95,7 +95,7 @@ def test_a_difference_that_other_rules_explain_is_not_denied() -> None:
 
 
 def test_severity_words_are_those_of_the_format() -> None:
-    assert {severity.value for severity in Severity} == {"illegal", "silent"}
+    assert {severity.value for severity in Severity} == {"illegal", "silent", "costly"}
 
 
 def test_what_was_broken_leads_and_what_was_left_unchecked_is_together() -> None:

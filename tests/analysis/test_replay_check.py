@@ -9,6 +9,7 @@ from graphviz_dash.analysis.replay_check import (
     ReplayCause,
     WrongOperator,
     diagnose_replays,
+    find_differing_ranks,
     find_wrong_operator,
 )
 from graphviz_dash.model.doctor import CodeLocation
@@ -22,6 +23,7 @@ from graphviz_dash.model.replay_check import (
     MemoryFate,
     MissingOrder,
     NodeOwner,
+    RankProgress,
     ReplayCheck,
     ReplayStop,
     TensorDifference,
@@ -286,8 +288,10 @@ def test_memory_that_ended_is_a_fault(owner: str, fate: str, cause: ReplayCause)
 
 
 def test_ranks_that_wait_for_one_collective_are_one_fault() -> None:
+    progress = (RankProgress(0, 21, True, 6, 5), RankProgress(1, 21, True, 6, 4))
     ranks = [
         make_stop(
+            ranks=progress,
             kind="hang",
             rank=rank,
             suspects=(make_node(3, collective=completions + 1),),
@@ -303,6 +307,32 @@ def test_ranks_that_wait_for_one_collective_are_one_fault() -> None:
     assert fault.cause is ReplayCause.COLLECTIVE
     sentence = format_replay_verdict(diagnosis)
     assert "rank 0 passed 5 of 6 collectives, rank 1 passed 4 of 6 collectives" in sentence
+    assert sentence.endswith("rank 1 differs.")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "differing"),
+    [
+        ([(0, 3, 6, 5), (1, 3, 5, 5)], [1]),
+        ([(0, 3, 6, 0), (1, 2, 6, 6)], [1]),
+        ([(0, 3, 6, 2), (1, 3, 6, 2), (2, 3, 6, 1)], [2]),
+        ([(0, 3, 6, 2), (1, 3, 6, 2)], []),
+        ([(0, 3, 6, 2)], []),
+    ],
+)
+def test_the_rank_that_keeps_others_waiting(
+    ranks: list[tuple[int, int, int, int]], differing: list[int]
+) -> None:
+    progress = tuple(
+        RankProgress(rank, replay_number, True, total, passes)
+        for rank, replay_number, total, passes in ranks
+    )
+    stop = make_stop(kind="hang", rank=0, ranks=progress, suspects=(make_node(3, collective=1),))
+    assert [item.rank for item in find_differing_ranks(stop)] == differing
+    # A rank that hangs outside a collective keeps the others waiting although all are equally far.
+    alone = replace(stop, suspects=(make_node(3),))
+    equal = len({item[1:] for item in ranks}) == 1 and len(ranks) > 1
+    assert [item.rank for item in find_differing_ranks(alone)] == ([0] if equal else differing)
 
 
 def test_every_cause_has_a_title_and_advice() -> None:

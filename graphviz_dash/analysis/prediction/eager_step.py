@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.attribution.captured_launches import find_capture_windows
-from graphviz_dash.analysis.prediction.idle_time import LAUNCHING_NS
 from graphviz_dash.analysis.prediction.stream_order import (
     LaunchedItems,
     StreamCalls,
@@ -41,6 +40,13 @@ from graphviz_dash.units import format_count, format_percent, pluralize
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
+
+LAUNCHING_NS: Final = 1_000_000
+"""Time between launches within which everything counts as launching.
+
+No launch or launching operator needs longer, unless it loads or compiles code or the profiler
+delays it.
+"""
 
 _SHAPE_COLUMNS: Final = ("grid_x", "grid_y", "grid_z", "block_x", "block_y", "block_z")
 _DEFAULT_STREAM: Final = 7
@@ -118,6 +124,12 @@ class EagerStep(Struct, frozen=True):
     def stream_count(self) -> int:
         """Number of streams with work."""
         return int(self.lane.max()) + 1 if len(self.lane) else 0
+
+    @property
+    def has_unlike_steps(self) -> bool:
+        """True if most complete steps run other work, such as batches of many sizes."""
+        complete = [at for at in self.integrity.complete_steps if len(self.steps[at].gpu_rows)]
+        return 2 * len(self.matching) < len(complete)
 
     @property
     def waits_for_ranks(self) -> bool:

@@ -22,22 +22,15 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Floats, Ints, encode, get_column, get_threads
+from graphviz_dash.analysis.prediction.eager_step import LAUNCHING_NS, EagerStep
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.lanes import link_launches, merge_busy
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from graphviz_dash.analysis.prediction.eager_step import EagerStep
     from graphviz_dash.analysis.trace.steps import Step
     from graphviz_dash.model.trace import Trace
-
-LAUNCHING_NS: Final = 1_000_000
-"""Time between launches within which everything counts as launching.
-
-No launch or launching operator needs longer, unless it loads or compiles code or the profiler
-delays it.
-"""
 
 _MAX_CALL_OVERHEAD_NS: Final = 30_000
 """Maximum overhead of a call that waits or copies; longer calls wait for something."""

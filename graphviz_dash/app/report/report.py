@@ -23,7 +23,7 @@ from graphviz_dash.exports.files import replace_file
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import AnswerPart, build_answer
 from graphviz_dash.narrative.break_even import format_break_even
-from graphviz_dash.narrative.doctor import format_report_verdict
+from graphviz_dash.narrative.doctor import list_verdicts
 from graphviz_dash.narrative.equation import describe_compile_savings, describe_waterfall_method
 from graphviz_dash.narrative.headline import build_headline
 from graphviz_dash.narrative.prediction import format_prediction_score
@@ -167,8 +167,8 @@ def _generate_failures(comparison: Comparison) -> Iterator[str]:
             message = format_failure(run.name, failure)
             if message != build_headline(comparison):
                 yield f'<p class="failed">{escape_html(message)}</p>'
-    for name, report in comparison.examinations:
-        yield f'<p class="failed">{escape_html(f"{name}: {format_report_verdict(report)}")}</p>'
+    for name, verdict in list_verdicts(comparison):
+        yield f'<p class="failed">{escape_html(f"{name}: {verdict}")}</p>'
 
 
 def _format_tiles(comparison: Comparison, run: RunComparison) -> str:

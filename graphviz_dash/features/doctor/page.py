@@ -73,6 +73,7 @@ def _show_diagnosis(run: Run, diagnosis: Diagnosis) -> None:
     for title, groups in (
         ("Illegal in a capture", diagnosis.illegal_groups),
         ("Silently wrong on replay", diagnosis.silent_groups),
+        ("Memory is lost", diagnosis.costly_groups),
     ):
         if groups:
             count = format_element("span", format_count(len(groups)), "count")

@@ -10,6 +10,7 @@ from graphviz_dash.analysis.replay_check import (
     ReplayDiagnosis,
     StopFault,
     WrongOperator,
+    find_differing_ranks,
 )
 from graphviz_dash.exports.documents.values import Count, Ns, Sentence
 from graphviz_dash.model.doctor import CodeLocation
@@ -69,6 +70,16 @@ class WrongOperatorDocument(TypedDict):
     elements: list[ElementDocument]
 
 
+class RankProgressDocument(TypedDict):
+    """Progress of a rank while another rank hangs."""
+
+    rank: Count
+    replay: Count
+    busy: bool
+    collectives: Count
+    collectives_passed: Count
+
+
 class ReplayStopDocument(TypedDict):
     """A replay that crashed or hangs."""
 
@@ -90,6 +101,8 @@ class ReplayStopDocument(TypedDict):
     collectives_passed: Count
     wait: Ns | None
     error: str | None
+    ranks: list[RankProgressDocument]
+    differing_ranks: list[Count]
 
 
 class MemoryFaultDocument(TypedDict):
@@ -214,6 +227,17 @@ def _build_stop(fault: StopFault) -> ReplayStopDocument:
         "collectives_passed": stop.collectives_passed,
         "wait": stop.waited_ns,
         "error": stop.error,
+        "ranks": [
+            {
+                "rank": item.rank,
+                "replay": item.replay,
+                "busy": item.is_busy,
+                "collectives": item.collectives,
+                "collectives_passed": item.collectives_passed,
+            }
+            for item in stop.ranks
+        ],
+        "differing_ranks": [item.rank for item in find_differing_ranks(stop)],
     }
 
 

@@ -22,6 +22,13 @@ _STATUS: Final = {
 }
 
 
+_EFFECTS: Final = {
+    Severity.ILLEGAL: "capture fails",
+    Severity.SILENT: "wrong without an error",
+    Severity.COSTLY: "memory is lost",
+}
+
+
 def format_rule_row(
     rule: Rule | CompileRule, status: CheckStatus, note: str | None, kind: str
 ) -> str:
@@ -114,8 +121,6 @@ def _format_unchecked_rules(group: UncheckedRules) -> str:
 
 
 def _format_rule(outcome: RuleOutcome) -> str:
-    kind = (
-        "capture fails" if outcome.rule.severity is Severity.ILLEGAL else "wrong without an error"
-    )
+    kind = _EFFECTS[outcome.rule.severity]
     note = outcome.reason or (f"{outcome.findings} found" if outcome.findings else None)
     return format_rule_row(outcome.rule, outcome.status, note, kind)

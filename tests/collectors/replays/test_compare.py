@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from collectors.replays.compare import (
+    ForeignKernel,
     align_operators,
     find_fact_differences,
     find_missing_orders,
+    find_parameter_differences,
     find_tensor_differences,
 )
 from graphviz_dash.model.replay_check import FactKind, MissingOrder
@@ -107,6 +111,35 @@ def test_the_content_of_cpu_tensors_is_compared() -> None:
 
     (fact,) = find_fact_differences(step(1), [step(2)])
     assert fact.kind is FactKind.HOST_VALUE
+
+
+def make_kernel(*parameters: bytes, name: str = "scale(float*)") -> ForeignKernel:
+    return ForeignKernel(3, name, b"".join(item.ljust(8, b"\0") for item in parameters))
+
+
+def test_a_number_among_a_kernels_arguments_is_compared() -> None:
+    def capture(address: int, factor: float) -> ForeignKernel:
+        return make_kernel(
+            struct.pack("<Q", address), struct.pack("<i", 8192), struct.pack("<f", factor)
+        )
+
+    first = capture(0x7F00_0000_1000, 1.25)
+    assert find_parameter_differences([first], [capture(0x7F00_0000_2000, 1.25)]) == []
+    (fact,) = find_parameter_differences([first], [capture(0x7F00_0000_2000, 1.5)])
+    assert (fact.operator, fact.kind, fact.position) == (3, FactKind.PARAMETER, 4)
+    assert (fact.capture_value, fact.eager) == ("1.25", ("1.5",))
+
+
+def test_integers_among_arguments_are_shown_as_such() -> None:
+    first, second = (make_kernel(struct.pack("<i", value)) for value in (16, 17))
+    (fact,) = find_parameter_differences([first], [second])
+    assert (fact.capture_value, fact.eager) == ("16", ("17",))
+
+
+def test_other_kernels_are_not_compared() -> None:
+    first = make_kernel(struct.pack("<i", 1))
+    second = make_kernel(struct.pack("<i", 2), name="other(float*)")
+    assert find_parameter_differences([first], [second]) == []
 
 
 def test_a_read_that_does_not_wait_is_found_by_the_graph() -> None:

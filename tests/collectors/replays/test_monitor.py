@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from msgspec.structs import astuple
 
 from collectors.replays.marks_file import MarksFile, MarksFullError
 from collectors.replays.monitor import ReplayMonitor, find_frontier, format_hang
@@ -181,6 +182,10 @@ def test_ranks_share_a_folder(tmp_path: Path) -> None:
     for clock.now in (0.0, 6.0):
         monitor.poll()
     assert [(hang.rank, hang.collectives_passed) for hang in hangs] == [(0, 0), (1, 1)]
+    expected = [(0, 1, True, 2, 0), (1, 1, True, 2, 1)]
+    for hang in hangs:
+        assert [astuple(item) for item in hang.ranks] == expected
+    assert list(monitor.collect(0).stops) == hangs
 
 
 def test_reports_on_memory_and_reasons_are_collected(tmp_path: Path) -> None:

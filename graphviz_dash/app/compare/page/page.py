@@ -52,7 +52,10 @@ def render() -> None:
     if notes := format_failures(result) + format_doctor_verdicts(result):
         show_markup(format_element("div", notes, id=Evidence.FAILURES.value))
     runs = chosen.experiment.runs
-    examined = [entry for entry in runs if entry.doctor and entry.doctor.findings]
+    faulty = {name for name, _ in result.replay_diagnoses}
+    examined = [
+        entry for entry in runs if (entry.doctor and entry.doctor.findings) or entry.name in faulty
+    ]
     for examined_run in examined:
         suffix = f" in {examined_run.name}" if len(examined) > 1 else ""
         examined_query = {url_state.EXPERIMENT: chosen.entry.name, "run": examined_run.name}

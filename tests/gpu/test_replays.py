@@ -1,0 +1,257 @@
+"""Checks of replays on the GPU: planted faults are named by operator or node, sound steps pass."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.replay_check import (
+    ReplayCause,
+    ReplayDiagnosis,
+    diagnose_replays,
+)
+from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.model.doctor import RuleId, Severity
+from tests.gpu.test_doctor import doctor, found
+
+HERE = Path(__file__).parent / "programs_replays"
+STEPS = "tests.gpu.programs_replays.steps"
+PLANTED = (
+    *("scalar", "scalar-add", "cpu-scalar", "random-scalar", "replaced", "batches", "window"),
+    *("pinned", "pinned-back", "cpu-noise", "branch", "loop", "shape", "no-join", "escaped"),
+    *("foreign", "dropout-list"),
+)
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def marked_line(file: str, word: str) -> int:
+    lines = (HERE / file).read_text().splitlines()
+    return next(n for n, line in enumerate(lines, 1) if line.endswith(f"# {word}"))
+
+
+def collect_marks(folder: Path, *program: str) -> tuple[ReplayDiagnosis, str]:
+    command = (
+        "import sys; from graphviz_dash.app.cli.main import main; sys.exit(main(sys.argv[1:]))",
+        *("collect", "--marks", "--hang-seconds", "3", "-o", str(folder), "--"),
+        *(sys.executable, *program),
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", *command], capture_output=True, text=True, check=False, timeout=170
+    )
+    check = read_bundle(folder / "recorded").replay_check
+    assert check is not None, done.stderr
+    return diagnose_replays(check), done.stderr
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_the_first_wrong_operator_of_a_planted_fault(name: str) -> None:
+    from collectors import check_replays
+    from evaluation.replays.planted import FAULTS, build
+
+    assert set(PLANTED) == set(FAULTS)
+    planted = build(name, 12, seed=3, train=False)
+    (wrong,) = diagnose_replays(check_replays(planted.step)).wrong
+    assert (wrong.operator.name, wrong.cause.value) == (planted.truth.operator, planted.truth.cause)
+    assert wrong.operator.module == planted.module
+    assert wrong.operator.place is not None
+    if not planted.truth.submodule:
+        assert wrong.operator.place.file.endswith("planted.py")
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_a_sound_step_agrees_bit_by_bit(train: bool) -> None:
+    from collectors import check_replays
+    from evaluation.replays.planted import build_clean
+
+    check = check_replays(build_clean(6, train=train))
+    assert diagnose_replays(check).fault_count == 0
+    (values,) = check.values
+    assert values.hash_count > len(values.operators) / 4
+    assert values.differing == 0
+    assert values.duration_ns is not None
+
+
+def test_the_state_of_the_step_is_restored() -> None:
+    import torch
+
+    from collectors import check_replays
+
+    total = torch.zeros(4, device="cuda")
+    check_replays(lambda: total.add_(1), warmup=2)
+    # Two steps of warm-up and one that observes; replays and compared steps are taken back.
+    assert total.tolist() == [3.0] * 4
+
+
+def test_a_graph_of_the_program_that_reads_a_replaced_tensor() -> None:
+    import torch
+
+    from collectors import check_replays
+
+    x = torch.ones(256, device="cuda")
+    state = {"bias": torch.ones(256, device="cuda"), "factor": 2.0}
+
+    def step() -> torch.Tensor:
+        y = x * state["factor"]
+        return torch.tanh(y) + state["bias"]
+
+    for _ in range(3):
+        step()
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        step()
+    assert diagnose_replays(check_replays(step, graph)).fault_count == 0
+    old = state["bias"]
+    state["bias"] = torch.zeros(256, device="cuda")
+    (wrong,) = diagnose_replays(check_replays(step, graph)).wrong
+    assert (wrong.cause, wrong.operator.name) == (ReplayCause.INPUT_REPLACED, "aten::add")
+    state["bias"], state["factor"] = old, 3.0
+    (wrong,) = diagnose_replays(check_replays(step, graph)).wrong
+    assert (wrong.cause, wrong.operator.name) == (ReplayCause.SCALAR_FROZEN, "aten::mul")
+    assert wrong.fact is not None
+    assert (wrong.fact.capture_value, wrong.fact.eager) == ("2", ("3",))
+
+
+def test_a_graph_that_torch_does_not_keep_is_reported() -> None:
+    import torch
+
+    from collectors import check_replays
+
+    x = torch.ones(8, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x * 2
+    check = check_replays(lambda: x * 2, graph)
+    assert any("keep_graph=True" in gap.reason for gap in check.gaps)
+
+
+def test_elements_of_a_wrong_tensor_are_read() -> None:
+    import torch
+
+    from collectors import check_replays
+
+    x, state = torch.ones(4, device="cuda"), {"count": 0.0}
+
+    def step() -> torch.Tensor:
+        state["count"] += 1
+        return x * state["count"]
+
+    (wrong,) = diagnose_replays(check_replays(step)).wrong
+    assert wrong.elements is not None
+    assert (wrong.elements.differing, wrong.elements.elements) == (4, 4)
+    first = wrong.elements.first[0]
+    assert first.index == (0,)
+    assert first.eager == first.replay + 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel", "cause"),
+    [
+        ("bad-store", "bad_store", ReplayCause.CRASH),
+        ("assert", "gather", ReplayCause.CRASH),
+        ("unmapped", "elementwise", ReplayCause.MEMORY_FREED),
+        ("spin", "spin", ReplayCause.HANG),
+    ],
+)
+def test_the_node_of_a_crash_or_hang(
+    kind: str, kernel: str, cause: ReplayCause, tmp_path: Path
+) -> None:
+    program = ("-m", "evaluation.replays.stopping", kind, "10", "5")
+    diagnosis, stderr = collect_marks(tmp_path, *program)
+    (fault,) = diagnosis.stops
+    assert fault.cause is cause
+    (suspect,) = fault.stop.suspects
+    assert suspect.name is not None
+    assert kernel in suspect.name
+    assert ("Hang: graph-" in stderr) == (cause is ReplayCause.HANG)
+
+
+def test_an_arena_that_grows_late(tmp_path: Path) -> None:
+    """R8."""
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "arena.py"))
+    (fault,) = diagnosis.memory
+    assert (fault.cause, fault.memory.reported_before_replay) == (ReplayCause.MEMORY_FREED, 21)
+    assert fault.memory.free_place is not None
+    assert fault.memory.free_place.line == marked_line("arena.py", "FREES")
+    assert fault.memory.node is not None
+    assert fault.memory.node.place is not None
+    assert fault.memory.node.place.line == marked_line("arena.py", "READS")
+
+
+def test_an_evicted_graph_takes_others_along(tmp_path: Path) -> None:
+    """R9: the workspace of the matrix product is in the first graph's pool."""
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "eviction.py"))
+    assert diagnosis.check.graphs == 8
+    causes = {fault.cause for fault in diagnosis.memory}
+    assert causes == {ReplayCause.OTHER_GRAPH}
+    assert len(diagnosis.memory) == 7
+    place = diagnosis.memory[0].memory.free_place
+    assert place is not None
+    assert place.line == marked_line("eviction.py", "FREES")
+
+
+def test_gradients_of_a_graphed_callable(tmp_path: Path) -> None:
+    """R3."""
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "accumulation.py"))
+    (fault,) = diagnosis.memory
+    assert fault.cause is ReplayCause.GRADIENT_OVERWRITTEN
+    assert fault.memory.reported_before_replay == 2
+
+
+def test_a_kernel_on_the_default_stream() -> None:
+    """R14."""
+    from collectors import check_replays
+    from tests.gpu.programs_replays.steps import stray_kernel
+
+    (wrong,) = diagnose_replays(check_replays(stray_kernel())).wrong
+    assert wrong.cause is ReplayCause.ESCAPED_WORK
+    assert wrong.operator.place is not None
+    assert wrong.operator.place.line == marked_line("steps.py", "STRAY")
+
+
+def test_memory_that_a_capture_does_not_reuse(tmp_path: Path) -> None:
+    """R4."""
+    examined = doctor(tmp_path, "--workload", f"{STEPS}:deferred_free")
+    assert examined.code == 0, examined.out
+    finding = found(examined.report, RuleId.DEFERRED_FREE)
+    assert (finding.severity, finding.calls) == (Severity.COSTLY, 8)
+    assert finding.place is not None
+    assert finding.place.line == marked_line("steps.py", "DEFERRED")
+
+
+def test_memory_of_failed_captures(tmp_path: Path) -> None:
+    """R5."""
+    examined = doctor(tmp_path, "--", sys.executable, str(HERE / "failed_captures.py"))
+    finding = found(examined.report, RuleId.FAILED_CAPTURE_POOL)
+    (size,) = [fact.value for fact in finding.evidence if fact.unit == "B"]
+    assert isinstance(size, int)
+    assert size >= 256 << 20
+
+
+def test_a_graph_collected_in_a_capture(tmp_path: Path) -> None:
+    """R15."""
+    examined = doctor(tmp_path, "--", sys.executable, str(HERE / "collected.py"))
+    finding = examined.report.findings[0]
+    assert finding.rule is RuleId.COLLECTED_GRAPH
+    assert finding.place is not None
+    assert finding.place.line == marked_line("collected.py", "COLLECTS")
+
+
+def test_a_capture_out_of_memory(tmp_path: Path) -> None:
+    examined = doctor(tmp_path, "--", sys.executable, str(HERE / "memory.py"))
+    finding = examined.report.findings[0]
+    assert finding.rule is RuleId.OUT_OF_MEMORY
+    assert finding.place is not None
+    assert finding.place.line == marked_line("memory.py", "FAILS")
+
+
+def test_doctor_replays_of_a_sound_workload(tmp_path: Path) -> None:
+    examined = doctor(tmp_path, "--replays", "--workload", "mlp-train")
+    assert examined.code == 0, examined.out
+    check = read_bundle(tmp_path / "doctor").replay_check
+    assert check is not None
+    assert check.values[0].differing == 0
+    assert "agree with eager steps" in examined.out
