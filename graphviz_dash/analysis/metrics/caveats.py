@@ -30,6 +30,8 @@ class CaveatCode(StrEnum):
     median, by ``share``."""
     NO_DIFFERENCE = "no-difference"
     """The 95% interval of the speedup ``value`` contains 1."""
+    EXTENDED_SPREAD = "extended-spread"
+    """The 95% interval of the samples misses the ``value`` of the metric and was extended."""
     LARGE_REMAINDER = "large-remainder"
     """The equation leaves ``ns`` unexplained, ``share`` of the baseline's step."""
     WHILE_LOOPS = "loops"

@@ -68,6 +68,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "memory": (
         "graphviz-dash memory sample_traces/mlp-train",
         "graphviz-dash memory sample_traces/mlp-train --graphs 3 --json > memory.json",
+        "graphviz-dash memory --ledger runs/server --fit layers=16:24 --fit device=40GiB",
     ),
     "predict": ("graphviz-dash predict sample_traces/mlp-train",),
     "serve": ("graphviz-dash serve sample_traces --port 8600",),

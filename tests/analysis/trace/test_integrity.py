@@ -315,6 +315,12 @@ DAMAGE = st.fixed_dictionaries(
 )
 
 
+def get_launch(event: Event) -> tuple[str, int]:
+    """Rank, if labelled, and id of a kernel or its launch."""
+    label = event["pid"][:6] if isinstance(event["pid"], str) else ""
+    return label, event["args"]["correlation"]
+
+
 def damage_events(how: dict[str, object]) -> list[Event]:
     """The events of a trace that was damaged or merged."""
     draw = random.Random(str(how["seed"]))
@@ -344,12 +350,12 @@ def damage_events(how: dict[str, object]) -> list[Event]:
             events, lambda e: e["cat"] == "kernel" and first <= e["ts"] < begin + length
         )
     # Without its kernel and its launch, a piece of work leaves no trace.
-    launched = {e["args"]["correlation"] for e in events if e["cat"] == "kernel"}
+    launched = {get_launch(e) for e in events if e["cat"] == "kernel"}
     events = remove(
         events,
         lambda e: (
             e["name"] == "cudaLaunchKernel"
-            and e["args"]["correlation"] in launched
+            and get_launch(e) in launched
             and draw.random() < lost_calls
         ),
     )
