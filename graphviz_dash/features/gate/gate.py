@@ -15,14 +15,18 @@ from msgspec import Struct
 from graphviz_dash import __version__
 from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.failures import format_failure
-from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.analysis.metrics.run_metrics import compute_memory_metrics, count_graph_objects
 from graphviz_dash.analysis.metrics.run_metrics import compute_traced_metrics as of_traces
 from graphviz_dash.analysis.metrics.run_selection import exclude_examinations
 from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.errors import InputError
+from graphviz_dash.features.efficiency.analysis.excess import (
+    EXCESS_METRIC,
+    compute_excess_series,
+)
 from graphviz_dash.features.gate.gate_sizes import compare_keys, record_keys
 from graphviz_dash.features.gate.gated import (
+    GATED_METRICS,
     MetricChange,
     TimeSeries,
     Verdict,
@@ -44,6 +48,9 @@ if TYPE_CHECKING:
 
 TIME_METRICS: Final = ("step_time", "step_interval", "launch_cpu_time")
 """Gated times: medians of series."""
+
+TRACED_METRICS: Final = (EXCESS_METRIC.id,)
+"""Gated times of the traced pass: series over its replays."""
 
 COUNT_METRICS: Final = ("peak_reserved", "launches", "graph_nodes")
 """Gated metrics without spread."""
@@ -206,6 +213,11 @@ def _record_run(run: Run) -> BaselineRun:
     series = {metric: readers[metric](run.clean) if run.clean else () for metric in TIME_METRICS}
     reason = explain_missing(run, Fact.STEP_TIMES).reason
     absent = {metric: reason for metric, values in series.items() if not values}
+    excess = compute_excess_series(run)
+    if isinstance(excess, Missing):
+        absent[EXCESS_METRIC.id] = excess.reason
+    else:
+        series[EXCESS_METRIC.id] = excess
     counts: dict[str, int | float] = {}
     traced_steps = find_steps(run.replay_trace) if run.replay_trace is not None else ()
     for figure in (
@@ -303,12 +315,12 @@ def _compare_run(
     run: BaselineRun, baselines: Sequence[BaselineRun], limit: float
 ) -> tuple[list[GateFailure], list[MetricChange], list[str]]:
     missing, compared, skipped = [], [], []
-    for metric in (*TIME_METRICS, *COUNT_METRICS):
+    for metric in (*TIME_METRICS, *TRACED_METRICS, *COUNT_METRICS):
         earlier_runs = [
             before for before in baselines if metric in before.series or metric in before.counts
         ]
         is_recorded = metric in run.series or metric in run.counts
-        title = METRICS[metric].title
+        title = GATED_METRICS[metric].title
         if not earlier_runs:
             if is_recorded:
                 skipped.append(f"{run.name}: {title}: not in the baseline")
