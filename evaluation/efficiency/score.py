@@ -95,20 +95,20 @@ def read_counters(program: str) -> tuple[int, list[CallCounters]]:
     counters = match_kernels(items, rows)
     calls = []
     for unit in group_items(items):
-        own = [counters[place] for place in unit.items if place in counters]
+        entries = [counters[place] for place in unit.items if place in counters]
         kernels = [place for place in unit.items if items[place].kind is NodeKind.KERNEL]
-        if unit.work is None or not own or len(own) < len(kernels):
+        if unit.work is None or not entries or len(entries) < len(kernels):
             continue
         calls.append(
             CallCounters(
                 program,
                 unit.call.name if unit.call is not None else items[unit.items[0]].name,
-                len(own),
+                len(entries),
                 unit.work.bound,
                 unit.work.total_bytes,
-                sum(map(_count_bytes, own)),
+                sum(map(_count_bytes, entries)),
                 unit.work.flops,
-                sum(map(_count_flops, own)),
+                sum(map(_count_flops, entries)),
             )
         )
     return len(counters), calls
@@ -142,8 +142,10 @@ def _read(row: Mapping[str, str], name: str) -> float:
 
 def _count_bytes(row: Mapping[str, str]) -> float:
     from_tex = _read(row, "lts__t_sectors_srcunit_tex_op_write.sum") * 32
-    written = from_tex or _read(row, "lts__t_sectors_op_write.sum") * 32 / _WRITE_RATIO
-    return _read(row, "dram__bytes_read.sum") + max(written, _read(row, "dram__bytes_write.sum"))
+    write_bytes = from_tex or _read(row, "lts__t_sectors_op_write.sum") * 32 / _WRITE_RATIO
+    return _read(row, "dram__bytes_read.sum") + max(
+        write_bytes, _read(row, "dram__bytes_write.sum")
+    )
 
 
 def _count_flops(row: Mapping[str, str]) -> float:
@@ -172,20 +174,20 @@ def generate_counter_lines() -> Iterator[str]:
     for program in list_programs():
         kernels, calls = read_counters(program)
         large = [call for call in calls if call.bytes >= MIN_BYTES]
-        near = [call for call in large if abs(call.bytes_ratio - 1) <= MAX_BYTES_ERROR]
-        outliers += [call for call in large if call not in near]
+        hits = [call for call in large if abs(call.bytes_ratio - 1) <= MAX_BYTES_ERROR]
+        outliers += [call for call in large if call not in hits]
         flops = [ratio for call in calls if (ratio := call.flops_ratio) is not None]
         good = [ratio for ratio in flops if abs(ratio - 1) <= MAX_FLOPS_ERROR]
-        own = [call.bytes_ratio for call in large]
-        ratios += own
-        for place, count in enumerate((kernels, len(large), len(near), len(flops), len(good))):
+        entries = [call.bytes_ratio for call in large]
+        ratios += entries
+        for place, count in enumerate((kernels, len(large), len(hits), len(flops), len(good))):
             totals[place] += count
         yield (
-            f"| {program} | {kernels} | {len(large)} | {_median(own)} | {len(near)} | "
-            f"{_median(flops)} | {len(good)} of {len(flops)} |"
+            f"| {program} | {kernels} | {len(large)} | {_format_median(entries)} | {len(hits)} | "
+            f"{_format_median(flops)} | {len(good)} of {len(flops)} |"
         )
     yield (
-        f"| all | {totals[0]} | {totals[1]} | {_median(ratios)} | {totals[2]} | | "
+        f"| all | {totals[0]} | {totals[1]} | {_format_median(ratios)} | {totals[2]} | | "
         f"{totals[4]} of {totals[3]} |"
     )
     yield ""
@@ -202,7 +204,7 @@ def generate_counter_lines() -> Iterator[str]:
         yield f"| {operator} | {len(calls)} | {span} | {calls[0].bound.value} | {reason} |"
 
 
-def _median(values: Sequence[float]) -> str:
+def _format_median(values: Sequence[float]) -> str:
     return f"{statistics.median(values):.3f}" if values else ""
 
 
@@ -211,7 +213,7 @@ def generate_saving_lines() -> Iterator[str]:
     choice = CeilingsChoice(read_ceilings(DATA / "ceilings.json"), CeilingsOrigin.FILE)
     yield "| case | change | kernels | measured | predicted | interval | predicted / measured |"
     yield "| --- | --- | --- | --- | --- | --- | --- |"
-    near = 0
+    hits = 0
     rows = [json.loads(line) for line in (DATA / "cases.jsonl").read_text().splitlines()]
     for row in rows:
         trace = open_run_trace(DATA / f"case-{row['case']}.json.gz")
@@ -224,7 +226,7 @@ def generate_saving_lines() -> Iterator[str]:
             for end in ("low_ns", "high_ns")
         )
         ratio = predicted_us / measured_us
-        near += abs(ratio - 1) <= MAX_SAVING_ERROR
+        hits += abs(ratio - 1) <= MAX_SAVING_ERROR
         remedies = ", ".join(dict.fromkeys(advice.remedy.value for advice in report.advice))
         yield (
             f"| {row['case']} | {remedies or 'none'} | {row['base'][2]:.0f} to "
@@ -232,7 +234,7 @@ def generate_saving_lines() -> Iterator[str]:
             f"{low:.0f} to {high:.0f} µs | {ratio:.2f} |"
         )
     yield ""
-    yield f"{near} of {len(rows)} predictions are within 25%."
+    yield f"{hits} of {len(rows)} predictions are within 25%."
 
 
 def main() -> None:

@@ -37,10 +37,10 @@ def compute_excess_series(run: Run) -> tuple[int, ...] | Missing:
         return Missing(Fact.GRAPHS, "the run has no graph, or several")
     full_graph = expand_graph(run, outer[0])
     report = measure_graph_efficiency(full_graph, choice)
-    matched = find_timing_replays(run)
+    replay_match = find_timing_replays(run)
     if isinstance(report, Missing):
         return report
-    if matched is None or not report.known_ns:
+    if replay_match is None or not report.known_ns:
         return Missing(Fact.NODE_TIMES, "no operator has times and a known limit")
     replays = full_graph.table.replays
     excess = np.zeros(replays)
@@ -48,7 +48,7 @@ def compute_excess_series(run: Run) -> tuple[int, ...] | Missing:
         if limit.limit_ns is None:
             continue
         owners = [full_graph.owners[report.items[place].index] for place in limit.unit.items]
-        samples = [matched.get_samples(graph, node) for graph, node in owners]
+        samples = [replay_match.get_samples(graph, node) for graph, node in owners]
         if all(len(durations) == replays for durations in samples):
             excess += np.maximum(np.sum(samples, axis=0) - limit.limit_ns, 0.0)
     return tuple(np.rint(excess).astype(int).tolist())

@@ -31,8 +31,8 @@ class ProgrammaticEdges(Struct, frozen=True):
     """Gaps of these edges, which programmatic launch could hide at most, in ns."""
 
 
-def audit_programmatic_edges(
-    graph: CapturedGraph, measured: MeasuredGraph
+def measure_programmatic_edges(
+    graph: CapturedGraph, timed_graph: MeasuredGraph
 ) -> ProgrammaticEdges | None:
     """Compare programmatic edges with replays. None for a graph without edges between kernels."""
     kernels = {node.index for node in graph.nodes if node.kind is NodeKind.KERNEL}
@@ -43,10 +43,10 @@ def audit_programmatic_edges(
         (edge.source, edge.target) for edge in inner if edge.type is EdgeType.PROGRAMMATIC
     }
     gaps = []
-    for edge in measured.edges:
+    for edge in timed_graph.edges:
         (first_graph, first), (second_graph, second) = (
-            measured.nodes[edge.source],
-            measured.nodes[edge.target],
+            timed_graph.nodes[edge.source],
+            timed_graph.nodes[edge.target],
         )
         if first_graph == second_graph == graph.id and (first, second) in programmatic:
             gaps.append(edge.gap_ns)

@@ -31,7 +31,7 @@ from graphviz_dash.features.efficiency.analysis.items import (
 from graphviz_dash.features.efficiency.analysis.limits import UnitLimit, compute_limits
 from graphviz_dash.features.efficiency.analysis.programmatic import (
     ProgrammaticEdges,
-    audit_programmatic_edges,
+    measure_programmatic_edges,
 )
 from graphviz_dash.features.efficiency.analysis.rates import Rates
 from graphviz_dash.features.efficiency.analysis.units import group_items
@@ -125,18 +125,18 @@ def measure_graph_efficiency(
     graph: ExpandedGraph,
     choice: CeilingsChoice | Missing,
     multiprocessors: int | None = None,
-    measured: MeasuredGraph | Missing | None = None,
+    timed_graph: MeasuredGraph | Missing | None = None,
 ) -> EfficiencyReport | Missing:
     """Measure a graph; Missing if none of its nodes was timed.
 
-    ``measured`` has the gaps between its nodes.
+    ``timed_graph`` has the gaps between its nodes.
     """
     report = measure_items(
         list_graph_items(graph), choice, graph.table.graph.id, multiprocessors=multiprocessors
     )
-    if isinstance(report, Missing) or not isinstance(measured, MeasuredGraph):
+    if isinstance(report, Missing) or not isinstance(timed_graph, MeasuredGraph):
         return report
-    audit = audit_programmatic_edges(graph.table.graph, measured)
+    audit = measure_programmatic_edges(graph.table.graph, timed_graph)
     return replace(report, programmatic=audit)
 
 
@@ -167,8 +167,8 @@ def measure_run_efficiency(
         graphs = [expand_graph(run, entry) for entry in ids]
         main_graph = max(graphs, key=lambda graph: graph.work_ns * graph.table.replays)
         captured = main_graph.table.graph
-        measured = measure_graph(captured, run.graphs, find_timing_replays(run))
-        return measure_graph_efficiency(main_graph, choice, multiprocessors, measured)
+        timed_graph = measure_graph(captured, run.graphs, find_timing_replays(run))
+        return measure_graph_efficiency(main_graph, choice, multiprocessors, timed_graph)
     if run.replay_trace is None:
         return explain_missing(run, Fact.TRACED_PASS)
     return measure_step_efficiency(run.replay_trace, choice, multiprocessors)

@@ -9,7 +9,7 @@ from graphviz_dash.analysis.nodes.measured_graph import (
 )
 from graphviz_dash.features.efficiency.analysis.programmatic import (
     GAP_NS,
-    audit_programmatic_edges,
+    measure_programmatic_edges,
 )
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.graph import CapturedGraph
@@ -20,9 +20,9 @@ from tests.samples import SAMPLES
 def test_edges_without_overlap() -> None:
     run = load_run(SAMPLES / "decode" / "graph")
     (graph,) = run.graphs
-    measured = measure_graph(graph, run.graphs, find_timing_replays(run))
-    assert isinstance(measured, MeasuredGraph)
-    audit = audit_programmatic_edges(graph, measured)
+    timed_graph = measure_graph(graph, run.graphs, find_timing_replays(run))
+    assert isinstance(timed_graph, MeasuredGraph)
+    audit = measure_programmatic_edges(graph, timed_graph)
     assert audit is not None
     # Reductions of split products start 193 to 320 ns after the products end.
     assert (audit.edges, audit.overlaps) == (12, 0)
@@ -32,10 +32,10 @@ def test_edges_without_overlap() -> None:
 
 def test_a_graph_without_kernels() -> None:
     run = load_run(SAMPLES / "decode" / "graph")
-    measured = measure_graph(run.graphs[0], run.graphs, find_timing_replays(run))
-    assert isinstance(measured, MeasuredGraph)
+    timed_graph = measure_graph(run.graphs[0], run.graphs, find_timing_replays(run))
+    assert isinstance(timed_graph, MeasuredGraph)
     empty = CapturedGraph("graph-0", (), (), "driver")
-    assert audit_programmatic_edges(empty, measured) is None
-    line = audit_programmatic_edges(captured_graph(), measured)
+    assert measure_programmatic_edges(empty, timed_graph) is None
+    line = measure_programmatic_edges(captured_graph(), timed_graph)
     assert line is not None
     assert (line.edges, line.gap_ns) == (0, None)
