@@ -1,4 +1,4 @@
-"""Ledgers of a recorded program and of a memory pass, against what the driver and the program say."""
+"""Ledgers of a recorded program and of a memory pass, against the driver and the program."""
 
 from __future__ import annotations
 
