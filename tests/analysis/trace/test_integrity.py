@@ -23,6 +23,7 @@ from graphviz_dash.ingest.formats.registry import read_foreign
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.trace import Trace
+from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.narrative.prediction import list_warnings
 from tests.analysis.frames import make_experiment, make_run
 from tests.analysis.predictions import CALIBRATION
@@ -198,6 +199,35 @@ def test_one_graph_launch_leaves_the_prediction_for_the_rest(tmp_path: Path) -> 
     prediction = predict(read_events(events, tmp_path / "t.json"), CALIBRATION)
     assert isinstance(prediction, Prediction)
     assert any("1 of 10 kernels" in text for text in list_warnings(prediction))
+
+
+def make_replays(lost: tuple[int, ...]) -> list[Event]:
+    """Steps of one graph launch with ten kernels, without the kernels ``lost``."""
+    events = remove(make_events(), lambda e: e["cat"] in ("cuda_runtime", "cpu_op"))
+    events = remove(events, lambda e: e["args"].get("correlation") in lost)
+    for event in events:
+        if event["cat"] == "kernel":
+            event["args"]["correlation"] = 7 + get_step(event)
+    calls = [
+        make_slice("cuda_runtime", "cudaGraphLaunch", e["ts"] + 5, 9, 100, correlation=7 + at)
+        for at, e in enumerate(e for e in events if e["cat"] == "user_annotation")
+    ]
+    return events + calls
+
+
+def test_a_replay_that_lacks_kernels_is_reported_and_its_step_excluded(tmp_path: Path) -> None:
+    trace = read_events(make_replays((1023, 1027)), tmp_path / "t.json")
+    integrity = assess_integrity(trace)
+    assert (integrity.partial_replays, integrity.lost_work) == (1, 0)
+    assert integrity.complete_steps == (0, 1, 3, 4, 5)
+    assert not integrity.is_complete
+    (run,) = compare_runs(make_experiment(make_run("graph", trace=trace))).runs
+    texts = {note.code: note.text for note in describe_low_confidence(run.low_confidence)}
+    assert texts["partial-replays"].startswith("1 graph launch without kernels")
+
+
+def test_complete_replays_are_no_partial_ones(tmp_path: Path) -> None:
+    assert assess_integrity(read_events(make_replays(()), tmp_path / "t.json")).is_complete
 
 
 def test_one_step_of_a_cut_file_gives_no_verdict(tmp_path: Path) -> None:

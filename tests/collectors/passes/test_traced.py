@@ -1,4 +1,4 @@
-"""The traced pass runs the plan that the collection made, and makes none of its own."""
+"""The traced pass runs the plan of the collection without planning again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def provide(value: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
-    """What the pass asks of its neighbours, which stand in for torch."""
+    """Calls of the pass to stubs that replace modules which need torch."""
     made: dict[str, list[Any]] = {"prepare_mode": [], "trace_steps": []}
     torch = ModuleType("torch")
     torch.cuda = SimpleNamespace(CUDAGraph=type("CUDAGraph", (), {}))  # type: ignore[attr-defined]
