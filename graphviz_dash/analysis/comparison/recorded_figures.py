@@ -57,6 +57,12 @@ def compute_relative_recorded_metrics(run: Run, baseline: Run | Missing) -> Iter
             return
 
 
+def get_recorded_step_ns(run: Run) -> float | None:
+    """Return the step time of the program's loop in ns; None if unknown."""
+    step_ns = _get_step_ns(run)
+    return None if isinstance(step_ns, Missing) else step_ns
+
+
 def _get_step_ns(run: Run) -> float | Missing:
     """Return the step time of the program's loop in ns.
 
