@@ -145,14 +145,15 @@ class ProfilerWatch:
                     self.discard_left()
                 if self._left and name == _PREPARE:
                     substitute = _start_substitute()
+            has_result = False
             try:
                 with HIDDEN_FRAME:
-                    return original(*args, **kwargs)
-            except BaseException:
-                if not was_running:
-                    self._threads.discard(get_ident())
-                raise
+                    result = original(*args, **kwargs)
+                has_result = True
+                return result
             finally:
+                if not has_result and not was_running:
+                    self._threads.discard(get_ident())
                 if substitute:
                     with self._guard:
                         _stop_substitute()

@@ -7,7 +7,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Final
 
@@ -70,14 +70,14 @@ def open_regular_file(path: Path, *, follow_links: bool = True) -> IO[bytes]:
             ``follow_links``.
     """
     flags = os.O_RDONLY | _NONBLOCK | _BINARY | (0 if follow_links else _NOFOLLOW)
-    handle = os.open(path, flags)
-    try:
+    with ExitStack() as cleanup:
+        handle = os.open(path, flags)
+        cleanup.callback(os.close, handle)
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return os.fdopen(handle, "rb")
-    except BaseException:
-        os.close(handle)
-        raise
+        file = os.fdopen(handle, "rb")
+        cleanup.pop_all()
+        return file
 
 
 def read_regular_file(path: Path, max_bytes: int, *, follow_links: bool = True) -> bytes:

@@ -12,7 +12,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from queue import Empty, SimpleQueue
@@ -38,6 +38,13 @@ PROCESS_DIED: Final = "the reading process died each time (out of memory?)"
 _OUT_OF_MEMORY: Final = "not enough memory"
 
 
+def _kill_workers() -> None:
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()
+    remove_abandoned_scratch()
+
+
 @contextmanager
 def create_executor(scheduler: str | None, workers: int | None = None) -> Iterator[Executor]:
     """Provide an executor: ``workers`` local processes (default: one per CPU), or the Dask cluster
@@ -54,16 +61,12 @@ def create_executor(scheduler: str | None, workers: int | None = None) -> Iterat
             ProcessPoolExecutor(
                 count, mp_context=_Context(), initializer=_start_worker, initargs=(os.getpid(),)
             ) as pool,
+            ExitStack() as cleanup,
         ):
-            try:
-                yield pool
-            except BaseException:
-                # Otherwise the pool waits for all tasks.
-                for process in multiprocessing.active_children():
-                    process.kill()
-                    process.join()
-                remove_abandoned_scratch()
-                raise
+            # Otherwise the pool waits for all tasks.
+            cleanup.callback(_kill_workers)
+            yield pool
+            cleanup.pop_all()
         return
     try:
         from distributed import Client

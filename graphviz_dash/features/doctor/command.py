@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -181,13 +182,12 @@ def _examine(
             # Program output goes to stderr: stdout holds the report.
             stdout=_STDERR,
         )
-        try:
-            process.wait()
-        except BaseException:
+        with ExitStack() as cleanup:
             # An interrupt of this process alone; the other passes it on to the program.
-            process.terminate()
+            cleanup.callback(process.wait)
+            cleanup.callback(process.terminate)
             process.wait()
-            raise
+            cleanup.pop_all()
         bundles = [Path(line) for line in listing.read().splitlines()]
     if process.returncode not in (0, _PROGRAM_FAILED) or not bundles:
         # That process has already reported the error on stderr.

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from graphviz_dash.errors import InputError, escape_control_characters
+from graphviz_dash.ui.state.scratch import SCRATCH
 from graphviz_dash.ui.state.store import UnknownKeyError
 
 _KEY: Final = re.compile(r"[0-9a-f]{32}")
@@ -44,7 +45,7 @@ def wrap_handler(
         except UnknownKeyError as problem:
             return _make_error_response(404, "not-found", str(problem.args[0]))
         except InputError as problem:
-            return _make_error_response(422, "unreadable", str(problem))
+            return _make_error_response(422, "unreadable", SCRATCH.hide_paths(str(problem)))
 
     return endpoint
 

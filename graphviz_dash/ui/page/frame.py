@@ -22,6 +22,7 @@ from graphviz_dash.ui.page.markup import escape_html, format_element, format_leg
 from graphviz_dash.ui.page.navigation import dim_links, draw_links, get_title
 from graphviz_dash.ui.page.registry import PAGES
 from graphviz_dash.ui.state.catalogue import Catalogue, Entry
+from graphviz_dash.ui.state.scratch import SCRATCH
 from graphviz_dash.ui.state.store import STORE, Extent
 
 T = TypeVar("T")
@@ -319,7 +320,7 @@ def show_error_panel(title: str, message: str) -> None:
         format_element(
             "div",
             format_element("h2", escape_html(title))
-            + format_element("p", escape_html(message), "trouble-text"),
+            + format_element("p", escape_html(SCRATCH.hide_paths(message)), "trouble-text"),
             "empty trouble",
             role="alert",
         )

@@ -15,6 +15,7 @@ import msgspec
 
 from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.progress import CancelledError, report_subtask, watch
+from graphviz_dash.ui.state.scratch import SCRATCH
 
 Task = tuple[str, Callable[[], object]]
 """Description for the user, and the function to call."""
@@ -90,7 +91,7 @@ class Job:
         except CancelledError:
             self._status = msgspec.structs.replace(self._status, state=State.CANCELLED)
         except (GraphvizDashError, KeyError) as error:
-            problem = escape_control_characters(str(error))[:600]
+            problem = SCRATCH.hide_paths(escape_control_characters(str(error)))[:600]
             self._status = msgspec.structs.replace(
                 self._status, state=State.FAILED, problem=problem
             )

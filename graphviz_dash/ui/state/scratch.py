@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import threading
@@ -35,6 +36,19 @@ class Scratch:
         folder = self.folder / name
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
+
+    def hide_paths(self, text: str) -> str:
+        """Remove the folders of the server from paths of uploads, which a visitor does not know."""
+        if self._staging is None:
+            return text
+        bases = {self._staging.path, self._staging.path.resolve()}
+        pattern = "|".join(re.escape(str(base)) for base in bases)
+        return re.sub(
+            rf"(?:{pattern})(?![\w-])(?:/uploads)?(?:/[0-9a-f]{{32}})?(?:/\.reading-[^/\s]+)?"
+            r"(?:/files|/experiment)?(/?)",
+            lambda match: "" if match[1] else "the upload",
+            text,
+        )
 
     def remove_subfolder(self, name: str) -> None:
         """Delete the subfolder ``name`` if it exists."""

@@ -50,3 +50,21 @@ def test_what_a_killed_server_left_is_removed_by_the_next(temporary: Path) -> No
     assert (living.folder / "mine").is_dir()
     assert other.is_dir()
     living.remove()
+
+
+def test_paths_of_uploads_are_shown_as_their_visitor_knows_them() -> None:
+    scratch = Scratch()
+    assert scratch.hide_paths("/tmp/a: missing") == "/tmp/a: missing"
+    visitor = scratch.create_subfolder("uploads") / ("0f" * 16)
+    cases = {
+        f"{visitor}/toy/graph/clean.json: 7 bytes": "toy/graph/clean.json: 7 bytes",
+        f"{visitor}/.reading-x_1/files/a.json: no": "a.json: no",
+        f"Use {visitor}/.reading-x_1/experiment instead.": "Use the upload instead.",
+        f"Use {visitor}/.reading-x_1 instead.": "Use the upload instead.",
+        f"in {visitor} and {visitor}/toy": "in the upload and toy",
+        f"{scratch.folder}x/a": f"{scratch.folder}x/a",
+    }
+    try:
+        assert {text: scratch.hide_paths(text) for text in cases} == cases
+    finally:
+        scratch.remove()

@@ -113,8 +113,8 @@ def test_another_row_leads_to_its_graph_in_the_bar_too(tab_of_rare: Page) -> Non
         # What takes the click is a layer above the canvas.
         table.click(position={"x": 60, "y": 35 * 2 + 17}, force=True)
         expect(page.get_by_role("link", name="Show decode, batch 8")).to_be_visible()
-        bar = page.locator(".pages").get_by_role("link", name="Graph", exact=True)
-        expect(bar).to_have_attribute("href", re.compile("graph=graph-0$"))
+        tab = page.locator(".tabs").get_by_role("link", name="One graph", exact=True)
+        expect(tab).to_have_attribute("href", re.compile("graph=graph-0$"))
         expect(page.locator("[data-testid=stException]")).to_have_count(0)
 
 
