@@ -434,12 +434,28 @@ def check_damage(how: dict[str, object], folder: Path) -> None:
     bound = BOUND
     assert isinstance(speedup, str) or speedup <= bound, speedup
     check_separated(how, folder)
+    check_sums(trace)
     (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
     for figure in run.metrics:
         if figure.spread is not None and figure.value is not None:
             high = figure.spread.high
             assert figure.spread.low <= figure.value, figure
             assert high is None or figure.value <= high, figure
+
+
+def check_sums(trace: Trace) -> None:
+    """Each row is in one step at most, and parts of a step are no longer than it."""
+    steps = find_steps(trace)
+    rows = [row for step in steps for row in step.gpu_rows.tolist()]
+    assert len(rows) == len(set(rows)) <= len(trace.gpu)
+    for step in steps:
+        counted = step.kernels + step.copies + step.sets + step.whole_graphs
+        assert counted == len(step.gpu_rows)
+        assert 0 <= step.busy_ns <= min(step.duration_ns, step.work_ns)
+    integrity = assess_integrity(trace, steps)
+    assert 0 <= integrity.launches_with_work <= integrity.launches
+    assert 0 <= integrity.kernels_with_launch <= integrity.kernels
+    assert set(integrity.complete_steps) <= set(range(integrity.steps))
 
 
 def check_separated(how: dict[str, object], folder: Path) -> None:
