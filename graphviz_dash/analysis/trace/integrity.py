@@ -207,7 +207,7 @@ def assess_integrity(
     links = links or link_trace_launches(trace)
     steps = find_steps(trace, links) if steps is None else steps
     calls = _Launches(trace)
-    partial = find_partial_replays(trace, links)
+    partial = find_partial_replays(trace, links, steps)
     kernel = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
     correlation = get_column(trace.gpu, "correlation")
     launched, linked = compute_launch_times(trace, links.launch)
