@@ -497,7 +497,7 @@ def describe_kernel_changes(changes: Sequence[KernelChange]) -> str:
 
 def describe_family_costs(family: FamilyReport) -> str:
     """Describe the one-time and memory cost of a family's graphs."""
-    members = family.members
+    members = family.kept_members
     private = sum(
         (member.exclusive_bytes or 0) + (member.executable_bytes or 0) for member in members
     )
@@ -542,8 +542,8 @@ def build_family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
         )
     startup = sum(member.startup_ns for member in members)
     cells.append(("Startup", format_ns(startup), "captures and first launches"))
-    added = sum(member.pool_added_bytes or 0 for member in members)
-    executables = sum(member.executable_bytes or 0 for member in members)
+    added = sum(member.pool_added_bytes or 0 for member in family.kept_members)
+    executables = sum(member.executable_bytes or 0 for member in family.kept_members)
     cells.append(
         ("Memory", format_bytes(added + executables), f"{format_bytes(executables)} executables")
     )

@@ -57,6 +57,8 @@ def print_ladder(
     count: int,
 ) -> None:
     """Print the advice for ``family``, and ``count`` of its graphs by size."""
+    if coverage is not None and coverage.is_worthwhile:
+        click.echo(describe_coverage(family, coverage))
     if not isinstance(advice, Missing):
         click.echo(describe_advice(advice))
     click.echo(summarize_loop(report))
@@ -115,7 +117,7 @@ def _print_advice(
         describe_fastest(advice),
         describe_interpolation(advice),
         describe_ceiling(advice),
-        "" if coverage is None else describe_coverage(family, coverage),
+        "" if coverage is None or coverage.is_worthwhile else describe_coverage(family, coverage),
         describe_bound(advice),
     ):
         if sentence:

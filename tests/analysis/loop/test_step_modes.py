@@ -56,3 +56,20 @@ def test_a_wait_for_requests_is_no_time_of_a_step(tmp_path: Path) -> None:
     assert isinstance(before, LoopReport)
     assert isinstance(after, LoopReport)
     assert [mode.time_share for mode in after.modes] == [mode.time_share for mode in before.modes]
+
+
+def test_steps_that_were_only_counted_belong_to_their_size(tmp_path: Path) -> None:
+    folder = make_server(tmp_path / "service", sizes=(16, 32), requests=(16,) * 90 + (32,) * 40)
+    run = load_run(folder, traces=False)
+    assert run.loop is not None
+    steps = run.loop.steps
+    # After 30 steps, recording rests while the same graph is replayed.
+    kept = [row for row in range(len(steps.kind)) if not 32 <= row < 92]
+    names = steps.__struct_fields__
+    columns = [tuple(getattr(steps, name)[row] for row in kept) for name in names]
+    rested = replace(run.loop, steps=type(steps)(*columns), clean_steps=len(kept))
+    report = build_loop_report(replace(run, loop=rested))
+    assert isinstance(report, LoopReport)
+    (family,) = report.families
+    assert {member.size: member.steps for member in family.members} == {16: 90, 32: 40}
+    assert family.replays == 130
