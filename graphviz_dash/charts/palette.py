@@ -47,18 +47,25 @@ RUN: Final = Shade("#232b3a", "#eceff5")
 """Runs have no hues, which are reserved for kinds of work. Runs without graphs are lighter than
 runs with graphs; names, outlines and marker shapes distinguish runs."""
 
+_TAUPES: Final = (
+    Shade("#5a4a3c", "#d9c6b2"),
+    Shade("#8b7765", "#b09a84"),
+    Shade("#b9aa9b", "#84725f"),
+    Shade("#ded6cd", "#584b3e"),
+)
 STEP_PART_SHADES: Final = {
-    StepPart.REPLAY: BLUE,
-    StepPart.COPIES: YELLOW,
-    StepPart.COMPILED: CYAN,
-    StepPart.EAGER: ORANGE,
-    StepPart.GUARDS: MAGENTA,
-    StepPart.DISPATCH: GREEN,
-    StepPart.LAUNCH: VIOLET,
-    StepPart.PYTHON: GREY,
-    StepPart.WAIT: GREY,
+    StepPart.REPLAY: _TAUPES[0],
+    StepPart.COPIES: _TAUPES[1],
+    StepPart.COMPILED: _TAUPES[1],
+    StepPart.EAGER: _TAUPES[1],
+    StepPart.GUARDS: _TAUPES[2],
+    StepPart.DISPATCH: _TAUPES[2],
+    StepPart.LAUNCH: _TAUPES[2],
+    StepPart.PYTHON: _TAUPES[2],
+    StepPart.WAIT: _TAUPES[3],
 }
-"""Colours of the parts of a compiled step."""
+"""Colours of the parts of a compiled step: replays, other GPU work, CPU work and waits, none of
+them the colour of a kernel. Each part has its name."""
 
 GRAPH_LAUNCH: Final = VIOLET
 """Colour of a call that launches a graph."""
