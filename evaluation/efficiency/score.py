@@ -142,10 +142,9 @@ def _read(row: Mapping[str, str], name: str) -> float:
 
 def _count_bytes(row: Mapping[str, str]) -> float:
     from_tex = _read(row, "lts__t_sectors_srcunit_tex_op_write.sum") * 32
-    write_bytes = from_tex or _read(row, "lts__t_sectors_op_write.sum") * 32 / _WRITE_RATIO
-    return _read(row, "dram__bytes_read.sum") + max(
-        write_bytes, _read(row, "dram__bytes_write.sum")
-    )
+    sectors = _read(row, "lts__t_sectors_op_write.sum") * 32 / _WRITE_RATIO
+    write_bytes = max(from_tex or sectors, _read(row, "dram__bytes_write.sum"))
+    return _read(row, "dram__bytes_read.sum") + write_bytes
 
 
 def _count_flops(row: Mapping[str, str]) -> float:

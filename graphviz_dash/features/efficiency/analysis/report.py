@@ -166,8 +166,7 @@ def measure_run_efficiency(
         ids = [graph_id] if graph_id is not None else outer
         graphs = [expand_graph(run, entry) for entry in ids]
         main_graph = max(graphs, key=lambda graph: graph.work_ns * graph.table.replays)
-        captured = main_graph.table.graph
-        timed_graph = measure_graph(captured, run.graphs, find_timing_replays(run))
+        timed_graph = measure_graph(main_graph.table.graph, run.graphs, find_timing_replays(run))
         return measure_graph_efficiency(main_graph, choice, multiprocessors, timed_graph)
     if run.replay_trace is None:
         return explain_missing(run, Fact.TRACED_PASS)
