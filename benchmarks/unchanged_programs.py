@@ -117,8 +117,7 @@ _FILES: Final = {
 _STATEMENTS: Final = {
     "depth": "n = 0\ndef f():\n global n\n n += 1\n f()\ntry: f()\nexcept RecursionError: print(n)",
     "stack": "import inspect; print([frame.function for frame in inspect.stack()])",
-    "frames": "import sys; frame = sys._getframe()\nwhile frame: print(frame.f_code.co_name); frame = "
-    "frame.f_back",
+    "frames": "import sys; f = sys._getframe()\nwhile f: print(f.f_code.co_name); f = f.f_back",
     "main": "print(sorted(globals()), __file__ if '__file__' in globals() else '', __spec__)",
     "loader": "print(type(__loader__), __builtins__.__name__)",
     "finders": "import sys; print([getattr(f, '__name__', one) for f in sys.meta_path])",
@@ -209,7 +208,7 @@ _STATEMENTS: Final = {
     "tracemalloc": "import tracemalloc; print(tracemalloc.is_tracing())",
     "faulthandler": "import faulthandler; print(faulthandler.is_enabled())",
 }
-_DOCUMENTED: Final = {
+_DIFFERENCES: Final = {
     "finders": "the recorder waits for the import of torch",
     "environment": "variables of the recorder and its folder on PYTHONPATH",
     "modules": "modules of the recorder",
@@ -350,7 +349,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         counts = {"equal": 0, "unstable": 0, "documented": 0, "different": 0}
         for name, difference in results:
             kind = "equal" if difference is None else difference
-            if name.rpartition(", ")[2] in _DOCUMENTED and difference is not None:
+            if name.rpartition(", ")[2] in _DIFFERENCES and difference is not None:
                 kind = "documented"
             counts[kind if kind in counts else "different"] += 1
             if difference is not None:

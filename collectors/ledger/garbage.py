@@ -18,25 +18,9 @@ BEFORE_CAPTURE: Final = "before a capture"
 """Name of a run that ``torch.cuda.graph`` started before its capture."""
 
 
+_SIGNAL_NAMES: Final = "ALRM VTALRM PROF TERM HUP QUIT USR1 USR2 CHLD PIPE IO WINCH XCPU BREAK"
 _SIGNALS: Final = tuple(
-    getattr(signal, f"SIG{name}")
-    for name in [
-        "ALRM",
-        "VTALRM",
-        "PROF",
-        "TERM",
-        "HUP",
-        "QUIT",
-        "USR1",
-        "USR2",
-        "CHLD",
-        "PIPE",
-        "IO",
-        "WINCH",
-        "XCPU",
-        "BREAK",
-    ]
-    if hasattr(signal, f"SIG{name}")
+    number for number in signal.Signals if number.name[3:] in _SIGNAL_NAMES.split()
 )
 """Signals whose handlers programs usually replace. The default of SIGINT is a handler, too."""
 
