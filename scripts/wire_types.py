@@ -26,6 +26,7 @@ from graphviz_dash.features.graph.page.component.api import Drawing, Hits
 from graphviz_dash.features.timeline.view.model import TimelineView
 from graphviz_dash.features.timeline.view.ruler import SpanSummary
 from graphviz_dash.features.timeline.view.slice_card import SliceCard
+from graphviz_dash.features.timeline.view.slice_search import SliceHits
 from graphviz_dash.ui.components.component_data import (
     DagData,
     Palette,
@@ -39,7 +40,13 @@ ROOT: Final = Path(__file__).parents[1] / "graphviz_dash"
 COMMON: Final = "ui/components/common"
 RESPONSES: Final[dict[str, tuple[type[msgspec.Struct], ...]]] = {
     "features/graph/page/component": (DagView, EdgeList, RepeatCard, Hits, Drawing, DagData),
-    "features/timeline/page/component": (TimelineView, SliceCard, SpanSummary, TimelineData),
+    "features/timeline/page/component": (
+        TimelineView,
+        SliceCard,
+        SliceHits,
+        SpanSummary,
+        TimelineData,
+    ),
     "features/perfetto/page/component": (PerfettoData,),
     "features/torch_compile/page/program": (ProgramData,),
     COMMON: (JobStatus, Palette),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from graphviz_dash.bundle import parts
+from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.ledger import (
     AllocatorBlocks,
     AllocatorState,
@@ -15,8 +20,13 @@ from graphviz_dash.model.ledger import (
     ReservedPool,
     SampleKind,
     SpanKind,
+    TensorGroup,
 )
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner
+from graphviz_dash.model.recording import RecordedGraph, Recording
+from graphviz_dash.model.run import FORMAT_VERSION, ExecutionMode, WorkloadInfo
+from tests.experiments import captured_graph, manifest
+from tests.loops import layer_work
 
 MIB = 1 << 20
 MS = 1_000_000
@@ -84,13 +94,20 @@ SPANS = (
 
 STATE = AllocatorState(
     sample=2,
-    pools=(ReservedPool(DEFAULT_POOL, 4, 320 * MIB),),
+    pools=(
+        ReservedPool(DEFAULT_POOL, 0, 4, 288 * MIB, 8 * MIB, 240 * MIB, 30 * MIB),
+        ReservedPool(DEFAULT_POOL, 1, 1, 32 * MIB, 0, 32 * MIB, 0),
+    ),
     blocks=(
         AllocatorBlocks(DEFAULT_POOL, 0, Owner.WEIGHTS, 20, 200 * MIB),
         AllocatorBlocks(DEFAULT_POOL, 0, Owner.TENSORS, 4, 48 * MIB),
         AllocatorBlocks(DEFAULT_POOL, 1, Owner.UNOWNED, 1, 32 * MIB),
     ),
     layers=(LayerGroup("Layer", 8, 160 * MIB),),
+    tensors=(
+        TensorGroup(Owner.WEIGHTS, (1024, 1024), 2, 20, 200 * MIB),
+        TensorGroup(Owner.TENSORS, (2, 16, 512, 64), 2, 4, 48 * MIB),
+    ),
 )
 
 
@@ -108,10 +125,31 @@ def make_ledger(**changes: Any) -> Ledger:
         "samples": SAMPLES,
         "spans": SPANS,
         "graphs": tuple(
-            GraphStart(graph, POOL, 3_602 * MS if graph == "graph-0" else None) for graph in GRAPHS
+            GraphStart(graph, POOL, 0, 3_602 * MS if graph == "graph-0" else None)
+            for graph in GRAPHS
         ),
         "states": (STATE,),
         "startup_end_ns": 3_602 * MS,
         "recorder_ns": 3 * MS,
     }
     return Ledger(**facts | changes)
+
+
+def write_server(experiment: Path, name: str = "recorded", ledger: Ledger | None = None) -> Path:
+    """Write a run with this ledger, and its graphs of 100 nodes, into ``experiment``."""
+    info = WorkloadInfo("server.py", "server.py", None, 30, 0, 0)
+    recorded = tuple(
+        RecordedGraph(graph, ("server.py:8",), 100 * MS, 0, 100, replays, 0, False, True)
+        for graph, replays in zip(GRAPHS, (40, 3, 0), strict=True)
+    )
+    recording = Recording(
+        None, None, 30, 0, 0, (), None, 0, None, False, 0, recorded, exit_code=0, end_seen=True
+    )
+    with BundleWriter(experiment / name) as writer:
+        writer.add(parts.RECORDING, recording)
+        writer.add(parts.LEDGER, ledger or make_ledger())
+        for graph in GRAPHS:
+            writer.add_graph(captured_graph(layer_work(100, 4), graph))
+        described = manifest(ExecutionMode.RECORDED, info)
+        writer.commit(replace(described, version=FORMAT_VERSION))
+    return experiment / name

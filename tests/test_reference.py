@@ -15,9 +15,11 @@ from graphviz_dash.app.cli.examples import EXAMPLES
 from graphviz_dash.bundle.parts import PATHS_BY_ROLE, format_graph_path
 from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.model import (
+    ceilings,
     compilation,
     doctor,
     graph,
+    ledger,
     loop,
     marks,
     memory,
@@ -36,6 +38,7 @@ from scripts.reference.commands import list_commands
 from scripts.reference.pages import FOLDER, format_page, list_pages
 
 MODULES = (
+    ceilings,
     run,
     timings,
     graph,
@@ -48,6 +51,7 @@ MODULES = (
     doctor,
     replay_check,
     compilation,
+    ledger,
 )
 NOT_STORED = {run.RunParts, run.Run, run.Experiment}
 """Records of a bundle that was read."""

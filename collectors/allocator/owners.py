@@ -51,10 +51,18 @@ def find_owners(objects: TrackedObjects) -> dict[int, Owner]:
 
     Excludes allocations without a Python tensor, such as library workspaces.
     """
-    owner_by_address: dict[int, Owner] = {}
+    return {address: owner for address, (owner, _) in find_owned_tensors(objects).items()}
+
+
+def find_owned_tensors(objects: TrackedObjects) -> dict[int, tuple[Owner, torch.Tensor]]:
+    """Return the owner of the allocation at each address, and its largest tensor."""
+    entries: dict[int, tuple[Owner, torch.Tensor]] = {}
     for owner, tensor in _iter_owned_tensors(objects):
-        owner_by_address.setdefault(tensor.untyped_storage().data_ptr(), owner)
-    return owner_by_address
+        address = tensor.untyped_storage().data_ptr()
+        entry = entries.setdefault(address, (owner, tensor))
+        if entry[0] is owner and tensor.numel() > entry[1].numel():
+            entries[address] = owner, tensor
+    return entries
 
 
 def _iter_owned_tensors(objects: TrackedObjects) -> Iterator[tuple[Owner, torch.Tensor]]:

@@ -162,6 +162,14 @@ replays and steps are recorded, and some steps are traced.
     "CUPTI by graph and by node; and without any tool.",
 )
 @click.option(
+    "--limits/--no-limits",
+    "limits",
+    default=True,
+    show_default=True,
+    help="Record the limits of the GPU: measured once per version of driver and torch, in about "
+    "10 s.",
+)
+@click.option(
     "--skip",
     default=SKIP,
     show_default=True,
@@ -228,6 +236,7 @@ def collect(
     timeout: int | None,
     node_ids: bool,
     observers: bool,
+    limits: bool,
     skip: int,
     steps: int,
     window_replays: int,
@@ -274,6 +283,7 @@ def collect(
                 window_replays=window_replays,
                 window_seconds=window_seconds,
                 attribute=attribute,
+                measures_limits=limits,
                 typed=_format_command(None),
             )
         )
@@ -298,6 +308,7 @@ def collect(
             node_ids=node_ids,
             observers=observers,
             name=name,
+            measures_limits=limits,
         ),
         context,
     )

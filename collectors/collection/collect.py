@@ -10,10 +10,14 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
+from collectors.ceilings.store import load, load_or_measure
 from collectors.collection.collection import CollectedRun, Collection
 from collectors.collection.machine import read_machine_environment, start_fork_server
 from collectors.collection.pass_runs import PassRunner
 from collectors.collection.progress import (
+    CeilingsFailed,
     Interrupted,
     LeftoverRemoved,
     MachineRead,
@@ -36,8 +40,10 @@ from collectors.doctor.ask import STEPS, examine_workload
 from collectors.workloads import get_factory_path
 from graphviz_dash.bundle.staging import Staging, remove_abandoned_folders
 from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
+from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.doctor import DoctorReport
-from graphviz_dash.model.run import Environment, ExecutionMode, Failure, Pass
+from graphviz_dash.model.run import Absent, Environment, ExecutionMode, Failure, Pass
 
 
 def collect(
@@ -76,6 +82,7 @@ def collect(
                 run = _CollectionRun(request, factory, environment, staging.path, runner, report)
                 run.plan_modes()
                 run.time_modes()
+                run.find_ceilings()
                 for mode in request.modes:
                     runs.append(run.collect(mode))
     except KeyboardInterrupt:
@@ -133,6 +140,10 @@ class _CollectionRun:
     """First failure of a mode's clean or plan pass, which ends its clean pass."""
     started: int = 0
     """Passes started or skipped, counting each clean process."""
+    ceilings: Ceilings | None = None
+    """Limits of the GPU, None if unknown."""
+    no_ceilings: str = "--no-limits was given"
+    """Reason for unknown limits."""
 
     def plan_modes(self) -> None:
         """Run the plan pass of each planned mode; its other passes follow that plan."""
@@ -158,6 +169,25 @@ class _CollectionRun:
         for folders in self.timed.values():
             join_processes(folders)
 
+    def find_ceilings(self) -> None:
+        """Load the limits of the GPU, or measure them now, after all clean passes.
+
+        Ranks only load them: the other ranks use the GPUs meanwhile.
+        """
+        if not self.request.measures_limits:
+            return
+        self.ceilings = load(self.environment)
+        if self.ceilings is not None:
+            return
+        if self.runner.peers is not None:
+            self.no_ceilings = "they are measured by graphviz-dash bench limits, not with ranks"
+            return
+        try:
+            self.ceilings = load_or_measure(self.environment)
+        except GraphvizDashError as error:
+            self.no_ceilings = str(error)
+            self.report(CeilingsFailed(str(error)))
+
     def collect(self, mode: ExecutionMode) -> CollectedRun:
         """Run the other passes of one mode and write its bundle."""
         folders, failures, skipped = self._run_passes(mode)
@@ -177,8 +207,11 @@ class _CollectionRun:
             list_absent_facts(mode, folders, failures, skipped),
         )
         target = self.request.get_target(mode, manifest.rank)
+        if self.ceilings is None:
+            absent = (*manifest.absent, Absent(Fact.CEILINGS, self.no_ceilings))
+            manifest = msgspec.structs.replace(manifest, absent=absent)
         compiled = self._pass_folder(mode, Pass.TRACED) if mode.is_compiled else None
-        write_run(target, folders, manifest, doctor, compiled)
+        write_run(target, folders, manifest, doctor, compiled, self.ceilings)
         return CollectedRun(target, failures)
 
     def _run_passes(

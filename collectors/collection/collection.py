@@ -43,6 +43,8 @@ class Collection:
     """Run the observers pass."""
     processes: int = 1
     """Processes of each mode's clean pass, interleaved with other modes."""
+    measures_limits: bool = True
+    """Measure the limits of the GPU, unless they are kept from an earlier recording."""
 
     def get_passes(self, mode: ExecutionMode) -> tuple[Pass, ...]:
         """Return the passes of a mode in order."""

@@ -77,6 +77,13 @@ class ObserverFailed:
 
 
 @dataclass(frozen=True)
+class CeilingsFailed:
+    """The limits of the GPU could not be measured; the runs lack them."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class StepExamined:
     """The doctor examined a failed capture."""
 
@@ -102,6 +109,7 @@ Event: TypeAlias = (
     | PassDone
     | PassFailed
     | ObserverFailed
+    | CeilingsFailed
     | StepExamined
     | Interrupted
 )
@@ -134,6 +142,8 @@ def format_event(event: Event) -> str:
             line = f"{_format_pass(numbered)} failed{location}: {get_first_line(failure)}"
         case ObserverFailed(mode, observer, failure):
             line = f"{mode.value}: {OBSERVER_LABELS[observer]} failed: {get_first_line(failure)}"
+        case CeilingsFailed(reason):
+            line = f"The limits of the GPU were not measured: {reason}"
         case StepExamined(report):
             lines = [finding.place.text for finding in report.findings if finding.place]
             line = f"doctor: {len(report.findings)} findings, first at {', '.join(lines[:1])}"

@@ -20,6 +20,7 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.parts import JsonPart
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
@@ -133,6 +134,7 @@ def write_run(
     manifest: Manifest,
     doctor: DoctorReport | None,
     compiled: Path | None,
+    ceilings: Ceilings | None = None,
 ) -> None:
     """Write the bundle ``target`` from the pass results in ``folders``.
 
@@ -161,6 +163,8 @@ def write_run(
         account = None if compiled is None else read_result(parts.COMPILATION, compiled)
         if account is not None:
             writer.add(parts.COMPILATION, account if captured else _remove_graph_ids(account))
+        if ceilings is not None:
+            writer.add(parts.CEILINGS, ceilings)
         if doctor is not None:
             writer.add(parts.DOCTOR, doctor)
         writer.commit(manifest)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from collectors.ceilings.cli import measure_limits
 from collectors.collection.machine import read_machine_environment
 from collectors.collection.requirements import require
 from collectors.launch import processes as running
@@ -47,6 +48,7 @@ def bench() -> None:
 
 
 bench.add_command(predict)
+bench.add_command(measure_limits)
 
 
 @bench.command(short_help="Time the life cycle of synthetic graphs.")

@@ -10,8 +10,11 @@ import torch
 from collectors.guard import HIDDEN_FRAME
 
 
-def watch_initialization(handle: Callable[[int, int], None]) -> Callable[[], None]:
-    """Call ``handle`` with begin and end of torch's CUDA initialization, once and in its thread.
+def watch_initialization(
+    prepare: Callable[[], None], handle: Callable[[int, int], None]
+) -> Callable[[], None]:
+    """Call ``prepare`` before torch's CUDA initialization, and ``handle`` with its begin and end,
+    once and in its thread.
 
     Returns a function that stops this. Does nothing if CUDA is initialized already.
     """
@@ -20,6 +23,8 @@ def watch_initialization(handle: Callable[[int, int], None]) -> Callable[[], Non
     original = torch.cuda._lazy_init
 
     def initialize() -> None:
+        if torch.cuda._lazy_init is initialize:
+            prepare()
         begin = perf_counter_ns()
         with HIDDEN_FRAME:
             original()

@@ -11,7 +11,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from threading import get_ident
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import Final
 
 import torch
@@ -54,6 +54,7 @@ class _Graph:
         self.id = graph_id
         self.begin = begin
         self.pool: tuple[int, int] | None = None
+        self.stream: int | None = None
         self.first_replay: int | None = None
         self.failure = False
 
@@ -86,6 +87,7 @@ class LedgerRecorder:
         self._loading: str | None = None
         self._pool_bytes = 0
         self._open_captures = 0
+        self._streams: dict[int, int] = {}
         self._candidate: int | None = None
         self._ended: int | None = None
         self._changes = 0
@@ -112,21 +114,25 @@ class LedgerRecorder:
         return self._changes
 
     def start(self) -> None:
-        """Start to record spans. Reads the device memory in use before there is a context."""
+        """Start to record spans."""
         begin = perf_counter_ns()
         birth = read_birth()
         if birth is not None:
             self.add_span(SpanKind.INTERPRETER, "Python", self._origin, birth.python)
             self.add_span(SpanKind.IMPORT, "torch", birth.torch_begin, birth.torch_end)
             begin = birth.torch_end
-        if not torch.cuda.is_initialized():
-            self._used_before = read_device_memory(os.getpid())
         self._stops = [
             time_imports(lambda name, start, end: self.add_span(SpanKind.IMPORT, name, start, end)),
             time_collections(lambda name, start, end: self.add_span(SpanKind.GC, name, start, end)),
         ]
         self._phases.start()
         self.add_span(SpanKind.RECORDER, "hook", begin, perf_counter_ns())
+
+    def record_used_before(self) -> None:
+        """Read the device memory in use right before this process has a context."""
+        begin = perf_counter_ns()
+        self._used_before = read_device_memory(os.getpid())
+        self.add_span(SpanKind.RECORDER, "reading NVML", begin, perf_counter_ns())
 
     def stop(self) -> None:
         """Stop to record spans and restore the program."""
@@ -154,6 +160,9 @@ class LedgerRecorder:
     def sample(self, kind: SampleKind, name: str | None = None) -> DeviceNumbers | None:
         """Add a sample of the current device. None without a CUDA context in this thread."""
         begin = perf_counter_ns()
+        # The thread of periodic samples only delays the program by its CPU time.
+        clock = thread_time_ns if kind is SampleKind.PERIODIC else perf_counter_ns
+        cost_begin = clock()
         try:
             numbers = read_numbers()
         except DriverError:
@@ -175,7 +184,7 @@ class LedgerRecorder:
                 )
             )
             self._changes += 1
-        self._cost += perf_counter_ns() - begin
+        self._cost += clock() - cost_begin
         return numbers
 
     def _is_repetition(self, kind: SampleKind, numbers: DeviceNumbers) -> bool:
@@ -215,7 +224,10 @@ class LedgerRecorder:
         self._open_captures += 1
         self._candidate = None
         self._replays_before = self._count_replays()
-        self._graphs[graph_id] = _Graph(graph_id, perf_counter_ns())
+        graph = self._graphs[graph_id] = _Graph(graph_id, perf_counter_ns())
+        with self._guard:
+            handle = int(torch.cuda.current_stream().cuda_stream)
+            graph.stream = self._streams.setdefault(handle, len(self._streams))
 
     def end_body(self, graph_id: str) -> None:
         """Handle the moment before the call that ends a capture."""
@@ -313,6 +325,7 @@ class LedgerRecorder:
                 GraphStart(
                     graph=graph.id,
                     pool=graph.pool,
+                    stream=graph.stream,
                     first_replay_ns=self._convert_time(graph.first_replay),
                     failure=graph.failure,
                 )

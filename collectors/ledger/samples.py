@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import torch
 from cuda.bindings import driver
 
-from collectors.allocator.owners import find_owners, list_tracked_objects
+from collectors.allocator.owners import find_owned_tensors, list_tracked_objects
 from collectors.driver.calls import call
-from graphviz_dash.model.ledger import AllocatorBlocks, AllocatorState, LayerGroup, ReservedPool
+from graphviz_dash.model.ledger import (
+    TENSOR_GROUPS,
+    AllocatorBlocks,
+    AllocatorState,
+    LayerGroup,
+    ReservedPool,
+    TensorGroup,
+)
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _MIN_LAYERS: Final = 2
+_SMALL: Final = 1 << 20
+"""Largest allocation that the allocator serves from its small pool (kSmallSize)."""
+
+Pool: TypeAlias = tuple[int, int]
+Key = TypeVar("Key", bound=Hashable)
 
 SETTINGS: Final = (
     "CUDA_MODULE_LOADING",
@@ -98,15 +109,6 @@ def read_settings(environment: dict[str, str]) -> dict[str, str]:
     return {name: environment[name] for name in SETTINGS if name in environment}
 
 
-def sum_private_pools(segments: Iterable[Any]) -> int:
-    """Sum the bytes that private pools reserve, from a snapshot of the allocator."""
-    return sum(
-        int(segment["total_size"])
-        for segment in segments
-        if tuple(segment.get("segment_pool_id", DEFAULT_POOL)) != DEFAULT_POOL
-    )
-
-
 def read_state(*, collect: bool) -> AllocatorState:
     """Read the content of the current device's allocator. The caller sets the sample.
 
@@ -114,33 +116,68 @@ def read_state(*, collect: bool) -> AllocatorState:
     """
     device = torch.cuda.current_device()
     objects = list_tracked_objects(collect=collect)
-    owners = find_owners(objects)
-    pools: dict[tuple[int, int], list[int]] = {}
-    blocks: Counter[tuple[tuple[int, int], int, Owner]] = Counter()
-    sizes: Counter[tuple[tuple[int, int], int, Owner]] = Counter()
-    streams: dict[int, int] = {}
+    tensors = find_owned_tensors(objects)
+    content = _Content()
     for segment in torch.cuda.memory._snapshot()["segments"]:
-        if segment["device"] != device:
-            continue
-        first, second = segment.get("segment_pool_id", DEFAULT_POOL)
-        pool = int(first), int(second)
-        pool_sum = pools.setdefault(pool, [0, 0])
-        pool_sum[0] += 1
-        pool_sum[1] += int(segment["total_size"])
-        stream = streams.setdefault(int(segment.get("stream", 0)), len(streams))
-        address = segment["address"]
-        for block in segment["blocks"]:
-            if block["state"].startswith("active"):
-                key = pool, stream, owners.get(address, Owner.UNOWNED)
-                blocks[key] += 1
-                sizes[key] += int(block["size"])
-            address += block["size"]
+        if segment["device"] == device:
+            content.add_segment(segment, tensors)
     return AllocatorState(
         sample=0,
-        pools=tuple(ReservedPool(pool, *pools[pool]) for pool in sorted(pools)),
-        blocks=tuple(AllocatorBlocks(*key, blocks[key], sizes[key]) for key in sorted(blocks)),
+        pools=tuple(ReservedPool(*key, *content.pools[key]) for key in sorted(content.pools)),
+        blocks=tuple(AllocatorBlocks(*key, *content.blocks[key]) for key in sorted(content.blocks)),
         layers=find_layers(objects.modules),
+        tensors=content.list_tensors(),
     )
+
+
+class _Content:
+    """Sums over the segments of the allocator."""
+
+    def __init__(self) -> None:
+        self.pools: dict[tuple[Pool, int], list[int]] = {}
+        self.blocks: dict[tuple[Pool, int, Owner], list[int]] = {}
+        self._tensors: dict[tuple[Owner, tuple[int, ...], int], list[int]] = {}
+        self._streams: dict[int, int] = {}
+
+    def add_segment(self, segment: Any, tensors: Mapping[int, tuple[Owner, torch.Tensor]]) -> None:
+        """Add a segment and its live blocks."""
+        first, second = segment.get("segment_pool_id", DEFAULT_POOL)
+        pool = int(first), int(second)
+        stream = self._streams.setdefault(int(segment.get("stream", 0)), len(self._streams))
+        pool_sums = self.pools.setdefault((pool, stream), [0, 0, 0, 0, 0])
+        pool_sums[0] += 1
+        pool_sums[1] += int(segment["total_size"])
+        address = segment["address"]
+        if segment.get("segment_type") == "large":
+            pool_sums[4] += _find_tail(segment["blocks"])
+        for block in segment["blocks"]:
+            size = int(block["size"])
+            if block["state"].startswith("active"):
+                pool_sums[2 if size <= _SMALL else 3] += size
+                owner, tensor = tensors.get(address, (Owner.UNOWNED, None))
+                _count(self.blocks, (pool, stream, owner), size)
+                if tensor is not None and pool == DEFAULT_POOL:
+                    shape = tuple(int(dimension) for dimension in tensor.shape)
+                    _count(self._tensors, (owner, shape, tensor.element_size()), size)
+            address += size
+
+    def list_tensors(self) -> tuple[TensorGroup, ...]:
+        """List the largest groups of tensors."""
+        order = sorted(self._tensors, key=lambda key: (-self._tensors[key][1], key))
+        return tuple(TensorGroup(*key, *self._tensors[key]) for key in order[:TENSOR_GROUPS])
+
+
+def _find_tail(blocks: Sequence[Any]) -> int:
+    """Return the bytes at the end of a segment that no block of its largest size could use."""
+    largest = max((int(b["size"]) for b in blocks if b["state"].startswith("active")), default=0)
+    last = blocks[-1]
+    return int(last["size"]) % largest if largest and last["state"] == "inactive" else 0
+
+
+def _count(sums: dict[Key, list[int]], key: Key, size: int) -> None:
+    entry = sums.setdefault(key, [0, 0])
+    entry[0] += 1
+    entry[1] += size
 
 
 def find_layers(modules: Iterable[torch.nn.Module]) -> tuple[LayerGroup, ...]:

@@ -79,6 +79,7 @@ def run(request: PassRequest) -> None:
     """Write memory-pass.json to ``request.out``."""
     ledger = LedgerRecorder(Guard())
     ledger.start()
+    ledger.record_used_before()
     stages = _StageRecorder(ledger)
     step = build_step(request)
     stages.end_stage(Stage.BUILD)
@@ -213,6 +214,11 @@ class FirstUse(TorchDispatchMode):
     def __init__(self, ledger: LedgerRecorder) -> None:
         super().__init__()
         self._ledger = ledger
+
+    def __enter__(self) -> Any:
+        """Take a sample before the first operator."""
+        self._ledger.sample(SampleKind.OPERATOR, "streams")
+        return super().__enter__()
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

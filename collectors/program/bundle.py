@@ -14,6 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from collectors.ceilings.store import load, load_or_measure
 from collectors.collection.machine import WORKER
 from collectors.collection.nvidia_smi import read_driver_version
 from collectors.program.files import (
@@ -40,6 +41,7 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
 from graphviz_dash.model.absence import Fact
+from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.ledger import Ledger
@@ -85,6 +87,8 @@ class Program:
     """Ids of the program's Python processes."""
     pid: int | None = None
     """Process id of the command. None if the program continues."""
+    measures_limits: bool = False
+    """Measure the limits of the GPU, unless they are kept from an earlier recording."""
 
 
 def resolve_target(output: Path, name: str) -> Path:
@@ -180,6 +184,8 @@ def write_run(
     state = msgspec.structs.replace(_read_state(folder, graphs, returncode), process=origin)
     loop = read_loop(folder, state, graphs)
     is_killed = _is_killed(state, identity, program)
+    environment = _read_environment(folder, identity)
+    ceilings = _find_ceilings(environment, program)
     failures = _list_failures(folder, returncode, is_killed)
     trace = folder / TRACE_FILE
     try:
@@ -189,6 +195,8 @@ def write_run(
                 writer.add(parts.LOOP, loop)
             if (folder / MEMORY_FILE).exists():
                 writer.add(parts.MEMORY, _read(folder / MEMORY_FILE, MemoryUse))
+            if isinstance(ceilings, Ceilings):
+                writer.add(parts.CEILINGS, ceilings)
             if (folder / COMPILATION_FILE).exists():
                 compilation = _read(folder / COMPILATION_FILE, Compilation)
                 writer.add(parts.COMPILATION, _drop_unread_graphs(compilation, graphs))
@@ -221,8 +229,11 @@ def write_run(
                     group=identity.group,
                     status="killed" if is_killed else "failed" if failures else "complete",
                     failures=failures,
-                    absent=_list_absent(state, folder, has_trace, program.unhooked),
-                    environment=_read_environment(folder, identity),
+                    absent=(
+                        *_list_absent(state, folder, has_trace, program.unhooked),
+                        *(() if isinstance(ceilings, Ceilings) else (ceilings,)),
+                    ),
+                    environment=environment,
                     files=(),
                 )
             )
@@ -231,6 +242,20 @@ def write_run(
             f"{target}: could not be written ({error.strerror or error}); nothing of it was kept."
         ) from error
     return _list_warnings(state, is_killed)
+
+
+def _find_ceilings(environment: Environment, program: Program) -> Ceilings | Absent:
+    """Load the limits of the GPU, or measure them after the program's end."""
+    reason = "they were not measured: graphviz-dash bench limits"
+    try:
+        ceilings = load(environment)
+        if ceilings is not None:
+            return ceilings
+        if program.measures_limits and program.returncode == 0 and environment.gpu is not None:
+            return load_or_measure(environment)
+    except GraphvizDashError as error:
+        reason = f"they could not be measured: {error}"
+    return Absent(Fact.CEILINGS, reason)
 
 
 def _list_warnings(state: Recording, is_killed: bool) -> tuple[str, ...]:

@@ -55,6 +55,8 @@ class RecordingRequest:
     """True to profile captures too."""
     typed: tuple[str, ...]
     """Complete command line, for the manifest."""
+    measures_limits: bool = True
+    """Measure the limits of the GPU, unless they are kept from an earlier recording."""
 
 
 def record_program(
@@ -88,7 +90,15 @@ def record_program(
         refusal = _explain_refusal(staging.path)
         refused = describe_unhooked(ended)
         pythons = frozenset(process.pid for process in ended.processes)
-        program = Program(request.typed, name, ended.returncode, refused, pythons, ended.pid)
+        program = Program(
+            request.typed,
+            name,
+            ended.returncode,
+            refused,
+            pythons,
+            ended.pid,
+            request.measures_limits,
+        )
         try:
             written = write_runs(staging.path, request.output, request.name, program, report)
         except GraphvizDashError as error:

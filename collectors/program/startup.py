@@ -41,7 +41,9 @@ class StartupLedger:
     def start(self) -> None:
         """Start to record."""
         self.recorder.start()
-        self._stop_watching = watch_initialization(self._handle_initialization)
+        self._stop_watching = watch_initialization(
+            self._prepare_initialization, self._handle_initialization
+        )
 
     def stop(self) -> None:
         """Restore the program, also in a forked child."""
@@ -55,6 +57,8 @@ class StartupLedger:
         if self.recorder.has_context:
             self.recorder.end_startup()
             self.recorder.sample(SampleKind.END)
+            with self._guard:
+                self.recorder.record_state(collect=False)
         self.write()
 
     def write(self) -> None:
@@ -69,6 +73,10 @@ class StartupLedger:
         self.recorder.begin_capture(graph_id)
         if not self._sampler.started:
             self._sampler.start()
+
+    def _prepare_initialization(self) -> None:
+        with self._guard:
+            self.recorder.record_used_before()
 
     def _handle_initialization(self, begin: int, end: int) -> None:
         with self._guard:

@@ -23,6 +23,7 @@ from collectors.doctor.replays import iter_step_values
 from collectors.driver.node_operands import OperandReader
 from collectors.driver.operands import AllocationResolver
 from collectors.driver.topology import read_graph
+from collectors.replays.arguments import GraphMismatchError, find_stale_arguments
 from collectors.replays.compare import (
     MAX_LISTED,
     ForeignKernel,
@@ -125,6 +126,7 @@ class StepChecker:
         *,
         replays: int = REPLAYS,
         other_work: Callable[[], object] | None = None,
+        graph: Any = None,
     ) -> None:
         self._step = step
         self._replays = replays
@@ -132,7 +134,9 @@ class StepChecker:
         self._stream = torch.cuda.Stream()
         self._names, self._fixed = _name_modules(step)
         self._log = HashLog()
+        self._graph = graph
         self._mode = "global"
+        self._gaps: list[CheckGap] = []
 
     def check(self, warmup: int = WARMUP) -> ReplayCheck:
         """Run the check and restore the state of the step's memory."""
@@ -159,6 +163,7 @@ class StepChecker:
         rounds = self._run_rounds(hash_graph, state, inputs)
         check = self._build(hash_graph, rounds)
         check = self._add_parameters(check, hash_graph, state)
+        check = self._add_arguments(check, state)
         check = self._add_elements(check, hash_graph, state, inputs)
         state.restore()
         duration = time.perf_counter_ns() - began
@@ -168,7 +173,7 @@ class StepChecker:
             stops=(),
             memory=(),
             graphs=1,
-            gaps=tuple(_list_gaps(hash_graph)),
+            gaps=(*_list_gaps(hash_graph), *self._gaps),
         )
 
     def _record_step(self) -> dict[int, ExternalMemory]:
@@ -292,6 +297,25 @@ class StepChecker:
             ),
         )
 
+    def _add_arguments(self, check: ValueCheck, state: SavedState) -> ValueCheck:
+        """Compare the program's graph with a new capture, node by node."""
+        if self._graph is None:
+            return check
+        state.restore()
+        graph = torch.cuda.CUDAGraph(keep_graph=True)
+        with torch.cuda.graph(graph, stream=self._stream, capture_error_mode=self._mode):
+            recorder = OperatorRecorder(None, capture=True)
+            with recorder:
+                # The result keeps its memory until the comparison ends.
+                result = self._step()
+        try:
+            arguments = find_stale_arguments(self._graph, graph, recorder.record)
+        except GraphMismatchError as error:
+            self._gaps.append(CheckGap("the program's graph", str(error)))
+            return check
+        del result
+        return replace(check, arguments=tuple(arguments))
+
     def _add_parameters(
         self, check: ValueCheck, hash_graph: _HashedGraph, state: SavedState
     ) -> ValueCheck:
@@ -357,9 +381,11 @@ def check_step(
     replays: int = REPLAYS,
     warmup: int = WARMUP,
     other_work: Callable[[], object] | None = None,
+    graph: Any = None,
 ) -> ReplayCheck:
     """Compare replays of ``step`` with eager steps; see :class:`StepChecker`."""
-    return StepChecker(step, replays=replays, other_work=other_work).check(warmup)
+    checker = StepChecker(step, replays=replays, other_work=other_work, graph=graph)
+    return checker.check(warmup)
 
 
 def read_elements(

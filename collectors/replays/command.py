@@ -32,7 +32,7 @@ from graphviz_dash.model.run import (
     WorkloadInfo,
 )
 
-HOOK: Final = "collectors.replays.program:hook"
+HOOK: Final = "collectors.replays.program:install_hook"
 NEEDS: Final = ("graphviz_dash", "collectors", "msgspec", "torch", "cuda")
 NO_TIMES: Final = "a check of replays measures no times"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphviz_dash.model.replay_check import ReplayCheck
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 def check_replays(
     step: Callable[[], object],
+    graph: Any = None,
     *,
     replays: int = 3,
     warmup: int = 3,
@@ -23,10 +24,12 @@ def check_replays(
 
     Args:
         step: Function without arguments that can run again.
+        graph: The program's graph of the step, captured with ``keep_graph=True``. Its nodes are
+            compared with those of a new capture, which finds outdated addresses and numbers.
         replays: Replays from the same memory, per round of inputs.
         warmup: Eager steps before the capture.
         between: Called before each replay and each eager step, such as the replay of another graph.
     """
     from collectors.replays.check import check_step
 
-    return check_step(step, replays=replays, warmup=warmup, other_work=other_work)
+    return check_step(step, replays=replays, warmup=warmup, other_work=other_work, graph=graph)

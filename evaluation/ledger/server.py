@@ -85,6 +85,10 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--objects", type=int, default=0, help="Python objects on the heap")
     parser.add_argument("--collect", action="store_true", help="collect before each capture")
     parser.add_argument("--freeze", action="store_true", help="freeze the collector's objects")
+    parser.add_argument("--side", choices=("one", "each"), default="one", help="warm-up streams")
+    parser.add_argument("--fragment", type=int, default=0, help="tensors of 9 MiB, half freed")
+    parser.add_argument("--used", default="", help="sizes that are replay_sizes")
+    parser.add_argument("--gate", default="", help="wait for this file before using the GPU")
     parser.add_argument("--share", action="store_true", help="one executable for all sizes")
     parser.add_argument("--replays", type=int, default=40)
     return parser.parse_args()
@@ -100,6 +104,7 @@ class Server:
         self.seconds: dict[str, float] = {}
         self.graphs: dict[int, Any] = {}
         self.pool: Any = None
+        self.side: Any = None
 
     def note(self, stage: str) -> None:
         """Note used memory and age."""
@@ -110,6 +115,12 @@ class Server:
 
     def build(self) -> None:
         """Build model, caches and inputs."""
+        holes = [
+            torch.empty(9 << 20, dtype=torch.uint8, device="cuda")
+            for _ in range(self.options.fragment)
+        ]
+        self.kept = holes[::2]
+        del holes
         torch.set_default_dtype(torch.bfloat16)
         with torch.device("cuda"):
             self.net = Decoder(self.options.layers, self.options.width).eval()
@@ -126,7 +137,9 @@ class Server:
 
     def warm_up(self, size: int) -> None:
         """Run eagerly on a side stream."""
-        side = torch.cuda.Stream()
+        side = self.side
+        if side is None or self.options.side == "each":
+            side = self.side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(2):
@@ -182,19 +195,23 @@ def main() -> None:
     """Start, replay, and print facts."""
     options = parse_options()
     server = Server(options)
+    while options.gate and not os.path.exists(options.gate):
+        time.sleep(0.01)
+    server.seconds["begin"] = read_age_s()
     torch.cuda.init()
     server.note("context")
     server.build()
     server.note("built")
     server.start()
     server.note("captured")
+    replay_sizes = [int(size) for size in options.used.split(",")] if options.used else server.sizes
     if options.share:
         server.share()
     else:
-        server.graphs[server.sizes[0]][0].replay()
+        server.graphs[replay_sizes[0]][0].replay()
     server.note("first replay")
     for number in range(0 if options.share else options.replays):
-        server.graphs[server.sizes[number % len(server.sizes)]][0].replay()
+        server.graphs[replay_sizes[number % len(replay_sizes)]][0].replay()
     server.note("end")
     facts: dict[str, Any] = {
         "options": vars(options),

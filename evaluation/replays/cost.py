@@ -1,92 +1,65 @@
-"""Cost of the watch of memory and of marks in a launch-bound loop.
+"""Cost of the watch of memory per replay: ``python -m evaluation.replays.cost``.
 
-``python -m evaluation.replays.cost --out FILE`` needs a GPU. Each mode runs in separate processes,
-interleaved with the other modes.
+Needs a GPU. Watched and plain replays of one graph alternate in blocks in one process. Differences
+of their medians are the cost; the GPU is never the bottleneck.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import click
+import torch
 
-MODES: Final = ("plain", "watch", "strict", "marks")
-_REPLAYS: Final = 20_000
-_PARTS: Final = 40
+from collectors.replays.notes import MarksSettings, NoteFolder
+from collectors.replays.program import MarkedProgram
+
+_BLOCKS: Final = 400
+_REPLAYS: Final = 64
 
 
 @click.command()
 @click.option("--out", "path", type=click.Path(path_type=Path), required=True)
-@click.option("--processes", default=3)
-@click.option("--mode", type=click.Choice(MODES))
-def measure_cost(path: Path, processes: int, mode: str | None) -> None:
-    """Measure the time per replay in each mode."""
-    if mode is not None:
-        click.echo(json.dumps(_measure_mode(mode)))
-        return
-    times: dict[str, list[float]] = {name: [] for name in MODES}
-    for _ in range(processes):
-        for name in MODES:
-            process = subprocess.run(
-                [*(sys.executable, "-m", "evaluation.replays.cost"), "--out", path, "--mode", name],
-                capture_output=True,
-                text=True,
-                check=False,
-                env=os.environ,
-            )
-            lines = process.stdout.splitlines()
-            if process.returncode or not lines:
-                click.echo(process.stderr[-400:])
-                continue
-            times[name].append(json.loads(lines[-1]))
-            path.write_text(json.dumps(times))
-    plain = statistics.median(times["plain"]) if times["plain"] else 0.0
-    for name, values in times.items():
-        if values and plain:
-            value = statistics.median(values)
-            click.echo(f"{name}: {value:.2f} us per step, {100 * (value / plain - 1):+.1f}%")
-
-
-def _measure_mode(mode: str) -> float:
-    """Return the median time of a step in microseconds."""
-    import torch
-
-    from collectors.replays.notes import MarksSettings, NoteFolder
-    from collectors.replays.program import MarkedProgram
-
+@click.option("--strict", is_flag=True, help="Check memory before each replay.")
+@click.option("--tensors", default=200, help="Tensors from outside that the graph reads.")
+def measure_cost(path: Path, strict: bool, tensors: int) -> None:
+    """Measure the CPU time of a replay with and without the watch."""
+    plain_replay: Callable[[object], None] = torch.cuda.CUDAGraph.replay
     folder = Path(tempfile.mkdtemp())
-    if mode != "plain":
-        settings = MarksSettings(str(folder), strict=mode == "strict", marks=mode == "marks")
-        MarkedProgram(settings, NoteFolder(folder / "notes"), "cost").install()
-    net = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(16))).cuda()
-    x = torch.randn(8, 64, device="cuda")
-    batches = [torch.randn(8, 64, device="cuda") for _ in range(8)]
-    with torch.no_grad():
-        for _ in range(3):
-            net(x)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            net(x)
-    times = []
-    for part in range(_PARTS + 5):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        for number in range(_REPLAYS // _PARTS):
-            x.copy_(batches[number % 8])
-            graph.replay()
-        torch.cuda.synchronize()
-        if part >= 5:
-            times.append((time.perf_counter() - began) / (_REPLAYS // _PARTS) * 1e6)
-    return statistics.median(times)
+    settings = MarksSettings(str(folder), strict=strict, marks=False)
+    MarkedProgram(settings, NoteFolder(folder / "notes"), "cost").install()
+    inputs = [torch.ones(1, device="cuda") for _ in range(tensors)]
+    total = torch.zeros(1, device="cuda")
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for tensor in inputs:
+            total.add_(tensor)
+    times: dict[str, list[float]] = {"plain": [], "watch": []}
+    replays = {"plain": lambda: plain_replay(graph), "watch": graph.replay}
+    for block in range(_BLOCKS):
+        for name, replay in replays.items():
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            for _ in range(_REPLAYS):
+                replay()
+            took = (time.perf_counter() - began) / _REPLAYS * 1e6
+            if block >= _BLOCKS // 10:
+                times[name].append(took)
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    cost = medians["watch"] - medians["plain"]
+    result = {"strict": strict, "tensors": tensors, "cost_us": cost, **medians}
+    path.write_text(json.dumps(result))
+    click.echo(
+        f"{'strict' if strict else 'default'}, {tensors} tensors: {medians['plain']:.2f} us per "
+        f"replay, {cost:+.2f} us watched"
+    )
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from graphviz_dash.model.replay_check import (
     RankProgress,
     ReplayCheck,
     ReplayStop,
+    StaleArgument,
     TensorDifference,
     ValueCheck,
     WrongElements,
@@ -156,7 +157,22 @@ def find_wrong_operator(values: ValueCheck) -> WrongOperator | None:
         # Whether the read comes too early in this check is chance; the missing order is not.
         order = values.orders[0]
         return _build(values, None, order.reader, ReplayCause.MISSING_JOIN, writer=order.writer)
-    return None
+    argument = next((item for item in values.arguments if item.operator is not None), None)
+    return None if argument is None else _explain_argument(values, argument)
+
+
+def _explain_argument(values: ValueCheck, argument: StaleArgument) -> WrongOperator:
+    """Explain an outdated argument in the program's graph."""
+    cause = (
+        ReplayCause.SCALAR_FROZEN
+        if argument.kind is FactKind.SCALAR
+        else ReplayCause.INPUT_REPLACED
+    )
+    index = argument.operator or 0
+    fact = FactDifference(
+        index, argument.kind, argument.node, argument.capture_value, (argument.value,)
+    )
+    return _build(values, None, index, cause, fact)
 
 
 def _build(

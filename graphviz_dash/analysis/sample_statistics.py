@@ -44,14 +44,18 @@ class Spread(Struct, frozen=True):
     """Number of samples; of the shorter series if there are two."""
     processes: int = 1
     """Number of processes. With one, the interval omits variation between processes."""
+    has_extension: bool = False
+    """True if the interval of the samples misses the value and was extended to it."""
 
     def include(self, value: float) -> Spread:
-        """Return the spread, widened to contain ``value``.
+        """Return the spread, extended to contain ``value``.
 
         An interval of resampled medians may miss the median of a series with few distinct values.
         """
+        if self.low <= value and (self.high is None or value <= self.high):
+            return self
         high = None if self.high is None else max(self.high, value)
-        return replace(self, low=min(self.low, value), high=high)
+        return replace(self, low=min(self.low, value), high=high, has_extension=True)
 
 
 class Summary(Struct, frozen=True):

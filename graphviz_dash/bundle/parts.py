@@ -33,6 +33,7 @@ from graphviz_dash.bundle.part_checks import (
 )
 from graphviz_dash.bundle.schema import MAX_PART_BYTES, MAX_TRACE_BYTES
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.graph import CapturedGraph
@@ -121,6 +122,7 @@ LOOP: Final = JsonPart(FileRole.LOOP, "loop.json.gz", ProgramLoop, check_loop, i
 COMPILATION: Final = JsonPart(
     FileRole.COMPILATION, "compilation.json.gz", Compilation, check_compilation, is_compressed=True
 )
+CEILINGS: Final = JsonPart(FileRole.CEILINGS, "ceilings.json", Ceilings)
 LEDGER: Final = JsonPart(
     FileRole.LEDGER, "ledger.json.gz", Ledger, check_ledger, is_compressed=True
 )
@@ -139,6 +141,7 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     LOOP,
     PARALLEL,
     COMPILATION,
+    CEILINGS,
     LEDGER,
 )
 """Parts that occur at most once per bundle."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from graphviz_dash.analysis.graph.change import Change
+from graphviz_dash.analysis.ledger.memory import LedgerPart
+from graphviz_dash.analysis.ledger.startup import TimePart
 from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.analysis.metrics.run_selection import is_eager_recording
 from graphviz_dash.analysis.step_comparison.eager_change import EagerChange
@@ -45,18 +47,25 @@ RUN: Final = Shade("#232b3a", "#eceff5")
 """Runs have no hues, which are reserved for kinds of work. Runs without graphs are lighter than
 runs with graphs; names, outlines and marker shapes distinguish runs."""
 
+_TAUPES: Final = (
+    Shade("#5a4a3c", "#d9c6b2"),
+    Shade("#8b7765", "#b09a84"),
+    Shade("#b9aa9b", "#84725f"),
+    Shade("#ded6cd", "#584b3e"),
+)
 STEP_PART_SHADES: Final = {
-    StepPart.REPLAY: BLUE,
-    StepPart.COPIES: YELLOW,
-    StepPart.COMPILED: CYAN,
-    StepPart.EAGER: ORANGE,
-    StepPart.GUARDS: MAGENTA,
-    StepPart.DISPATCH: GREEN,
-    StepPart.LAUNCH: VIOLET,
-    StepPart.PYTHON: GREY,
-    StepPart.WAIT: GREY,
+    StepPart.REPLAY: _TAUPES[0],
+    StepPart.COPIES: _TAUPES[1],
+    StepPart.COMPILED: _TAUPES[1],
+    StepPart.EAGER: _TAUPES[1],
+    StepPart.GUARDS: _TAUPES[2],
+    StepPart.DISPATCH: _TAUPES[2],
+    StepPart.LAUNCH: _TAUPES[2],
+    StepPart.PYTHON: _TAUPES[2],
+    StepPart.WAIT: _TAUPES[3],
 }
-"""Colours of the parts of a compiled step."""
+"""Colours of the parts of a compiled step: replays, other GPU work, CPU work and waits, none of
+them the colour of a kernel. Each part has its name."""
 
 GRAPH_LAUNCH: Final = VIOLET
 """Colour of a call that launches a graph."""
@@ -104,6 +113,48 @@ MEMORY_SHADES: Final = {
     MemoryPart.OUTSIDE: GREY,
 }
 """Colours of memory parts. Reserved but unused memory is hatched in the colour of its purpose."""
+
+LEDGER_SHADES: Final = {
+    LedgerPart.OTHER_PROCESSES: GREY,
+    LedgerPart.CONTEXT: RUN,
+    LedgerPart.KERNELS: ORANGE,
+    LedgerPart.NCCL: GREEN,
+    LedgerPart.EXECUTABLES: MAGENTA,
+    LedgerPart.WEIGHTS: BLUE,
+    LedgerPart.GRADIENTS: CYAN,
+    LedgerPart.OPTIMIZER: GREEN,
+    LedgerPart.TENSORS: YELLOW,
+    LedgerPart.WORKSPACES: ORANGE,
+    LedgerPart.ALLOCATIONS: BLUE,
+    LedgerPart.FREE: GREY,
+    LedgerPart.POOLS: VIOLET,
+    LedgerPart.REMAINDER: GREY,
+}
+"""Colours of the parts of the device memory. Parts without a known purpose are hatched."""
+
+STARTUP_SHADES: Final = {
+    TimePart.INTERPRETER: GREY,
+    TimePart.IMPORT: GREY,
+    TimePart.BEFORE_CONTEXT: GREY,
+    TimePart.CONTEXT: RUN,
+    TimePart.WEIGHTS: BLUE,
+    TimePart.NCCL: GREEN,
+    TimePart.CACHE: YELLOW,
+    TimePart.BEFORE_CAPTURES: GREY,
+    TimePart.WARM_UP: YELLOW,
+    TimePart.DYNAMO: CYAN,
+    TimePart.INDUCTOR: GREEN,
+    TimePart.TRITON: ORANGE,
+    TimePart.AUTOTUNE: YELLOW,
+    TimePart.CAPTURE: VIOLET,
+    TimePart.DRIVER: MAGENTA,
+    TimePart.BETWEEN_CAPTURES: GREY,
+    TimePart.GC: ORANGE,
+    TimePart.LAUNCH: GRAPH_LAUNCH,
+    TimePart.BEFORE_REPLAY: GREY,
+    TimePart.RECORDER: GREY,
+}
+"""Colours of the parts of the start-up. Labels distinguish parts of equal colour."""
 
 CHANGE_SHADES: Final = {
     Change.ADDED: GREEN,

@@ -55,6 +55,10 @@ class Fact(StrEnum):
     """Statistics of the caching allocator."""
     ENVIRONMENT = "environment"
     LAUNCH_COSTS = "launch costs"
+    CEILINGS = "limits of the GPU"
+    """Measured bandwidth and arithmetic rates."""
+    OPERATOR_WORK = "work of operators"
+    """Bytes and operations from the shapes of a step's operators."""
     COMPLETE_RECORDING = "whole recording"
     """Parts of a program missing because of recorder errors, which do not reach the program."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from msgspec import Struct
 
@@ -134,14 +135,38 @@ class AllocatorBlocks(Struct, frozen=True, forbid_unknown_fields=True, array_lik
 
 
 class ReservedPool(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Memory reserved by one pool."""
+    """Memory reserved by one pool for one stream. Streams do not share blocks."""
 
     pool: PoolId
     """Pool. (0, 0) is the default pool."""
+    stream: Count
+    """Number of the stream, in order of appearance."""
     segments: Count
     """Number of segments."""
     bytes: Count
     """Total size in bytes."""
+    small_bytes: Count
+    """Live allocations of at most 1 MiB, in bytes."""
+    large_bytes: Count
+    """Larger live allocations, in bytes."""
+    tail_bytes: Count
+    """Free memory at the ends of segments of larger allocations that is too small for another
+    allocation of the largest size in the segment, in bytes."""
+
+
+class TensorGroup(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
+    """Tensors of the default pool with the same owner, shape and item size."""
+
+    owner: Owner
+    """Owner."""
+    shape: tuple[Count, ...]
+    """Sizes of the dimensions."""
+    item_bytes: Count
+    """Size of one element, in bytes."""
+    count: Count
+    """Number of storages."""
+    bytes: Count
+    """Total size of the storages, in bytes."""
 
 
 class LayerGroup(Struct, frozen=True, forbid_unknown_fields=True):
@@ -155,6 +180,10 @@ class LayerGroup(Struct, frozen=True, forbid_unknown_fields=True):
     """Size of their parameters on the device, in bytes."""
 
 
+TENSOR_GROUPS: Final = 200
+"""Maximum number of recorded tensor groups."""
+
+
 class AllocatorState(Struct, frozen=True, forbid_unknown_fields=True):
     """Content of the allocator at one moment."""
 
@@ -166,6 +195,8 @@ class AllocatorState(Struct, frozen=True, forbid_unknown_fields=True):
     """Live allocations."""
     layers: tuple[LayerGroup, ...] = ()
     """Repeated layers of the models, largest first."""
+    tensors: tuple[TensorGroup, ...] = ()
+    """Tensors by shape, largest groups first, at most TENSOR_GROUPS."""
 
 
 class GraphStart(Struct, frozen=True, forbid_unknown_fields=True):
@@ -175,6 +206,8 @@ class GraphStart(Struct, frozen=True, forbid_unknown_fields=True):
     """Id of the graph."""
     pool: PoolId | None
     """Memory pool. None if unknown."""
+    stream: Count | None
+    """Number of the capturing stream, in order of appearance. None if unknown."""
     first_replay_ns: Count | None
     """End of its first replay's call, in ns since the start of the process. None if never replayed
     during start-up."""

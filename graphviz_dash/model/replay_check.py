@@ -160,6 +160,23 @@ class ForeignNodes(Struct, frozen=True, forbid_unknown_fields=True):
     """Kernels, without repetition."""
 
 
+class StaleArgument(Struct, frozen=True, forbid_unknown_fields=True):
+    """An argument of a node in the program's graph that a new capture of the step would replace."""
+
+    node: Count
+    """Index of the node."""
+    operator: Count | None
+    """Index of the operator that launches it. None for nodes outside operators."""
+    name: str | None
+    """Kernel. None for copies and sets."""
+    kind: FactKind
+    """``scalar`` or ``address``."""
+    capture_value: str
+    """Value in the program's graph."""
+    value: str
+    """Value in a new capture."""
+
+
 class CheckGap(Struct, frozen=True, forbid_unknown_fields=True):
     """Something that the check does not cover."""
 
@@ -196,6 +213,8 @@ class ValueCheck(Struct, frozen=True, forbid_unknown_fields=True):
     """Nodes outside operators."""
     overwritten: tuple[Count, ...] = ()
     """Operators whose external memory changed between a replay and the next without the step."""
+    arguments: tuple[StaleArgument, ...] = ()
+    """Arguments of the program's graph that are out of date. Empty without such a graph."""
     elements: WrongElements | None = None
     """Elements of the first wrong tensor. None if nothing is wrong or it was not read."""
     duration_ns: Count | None = None

@@ -18,6 +18,7 @@ from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.timings import CleanTimings, Nanoseconds
 
 if TYPE_CHECKING:
+    from graphviz_dash.model.ceilings import Ceilings
     from graphviz_dash.model.compilation import Compilation
     from graphviz_dash.model.ledger import Ledger
     from graphviz_dash.model.loop import ProgramLoop
@@ -150,6 +151,7 @@ class FileRole(StrEnum):
     LOOP = "loop"
     PARALLEL = "parallel"
     COMPILATION = "compilation"
+    CEILINGS = "ceilings"
     LEDGER = "ledger"
 
 
@@ -450,6 +452,8 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """Step times under each observer."""
     compilation: Compilation | None = None
     """Results of torch.compile for the step or the program."""
+    ceilings: Ceilings | None = None
+    """Measured limits of the GPU."""
     ledger: Ledger | None = None
     """Device memory and wall time until the first useful replay."""
 

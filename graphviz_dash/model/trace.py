@@ -62,6 +62,8 @@ OP_COLUMNS = {
     "forward_tid": "int64",  # "Fwd thread id" of a backward op; 0 or null for forward ops
     "input_dims": "categorical",  # JSON text as recorded, "[[512,256],[256]]"; null: not recorded
     "input_types": "categorical",  # JSON text as recorded
+    "input_strides": "categorical",  # JSON text as recorded, in elements; null: not recorded
+    "input_values": "categorical",  # JSON text of values that are not tensors; null: not recorded
 }
 """Operators on the CPU (category cpu_op), sorted by ts, longer first at equal ts."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
+from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.doctor import (
     CaptureOutcome,
     Diagnosis,
@@ -17,6 +18,7 @@ from graphviz_dash.guidance.rerun import build_doctor_command
 from graphviz_dash.model.doctor import DoctorReport, Evidence, Finding, OutputCheck
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.replay_check import format_replay_verdict
 from graphviz_dash.units import format_bytes, format_count, format_ns
 
 
@@ -65,6 +67,15 @@ def format_unsound_warning(runs: Iterable[Run]) -> str:
         "doctor "
         f"in {', '.join(names)}): their times and speedups are not valid."
     )
+
+
+def list_verdicts(comparison: Comparison) -> tuple[tuple[str, str], ...]:
+    """Return name and verdict of each doctor report with findings and each check with faults."""
+    reports = ((name, format_report_verdict(report)) for name, report in comparison.examinations)
+    checks = (
+        (name, format_replay_verdict(diagnosis)) for name, diagnosis in comparison.replay_diagnoses
+    )
+    return (*reports, *checks)
 
 
 def format_report_verdict(report: DoctorReport) -> str:

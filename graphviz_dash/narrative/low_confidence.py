@@ -251,6 +251,11 @@ _TEXTS: Final[dict[CaveatCode, tuple[Text, Text]]] = {
         "which includes 1: no significant difference",
         "More iterations narrow the interval.",
     ),
+    CaveatCode.EXTENDED_SPREAD: (
+        "{metric:title}: the interval of its samples misses {value} and was extended to it, so it "
+        "is less certain than it looks",
+        "More iterations make the interval reliable.",
+    ),
     CaveatCode.LARGE_REMAINDER: (
         "the traced passes do not explain {ns:ns} of the difference, {share:percent} of the "
         "baseline's step",
@@ -293,6 +298,11 @@ _TEXTS: Final[dict[CaveatCode, tuple[Text, Text]]] = {
     ),
     CaveatCode.UNSUPPORTED_CLAIMS: (
         lambda values: f"{values['reason']}. Not supported: {', '.join(values['claims'])}",
+        "",
+    ),
+    CaveatCode.PARTIAL_REPLAYS: (
+        "{count:plural graph launch} without kernels that other launches of the same graph have: "
+        "records were lost",
         "",
     ),
     CaveatCode.COMMUNICATION: (

@@ -359,6 +359,7 @@ def list_warnings(prediction: Prediction) -> tuple[str, ...]:
 
 
 _PARTIAL_BASIS: Final = (
+    PredictionWarning.UNLIKE_STEPS,
     PredictionWarning.INCOMPLETE_TRACE,
     PredictionWarning.LOST_RECORDS,
     PredictionWarning.GRAPHED_SHARE,
@@ -389,9 +390,8 @@ def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:
                 "`graphviz-dash bench "
                 "predict`"
             )
-        case PredictionWarning.FEW_STEPS:
-            steps = pluralize(len(prediction.step.matching), "traced step")
-            return f"only {steps} ran the same work; 3 or more would be more reliable"
+        case PredictionWarning.FEW_STEPS | PredictionWarning.UNLIKE_STEPS:
+            return _format_few_steps(prediction.step, warning)
         case PredictionWarning.INCOMPLETE_TRACE:
             return f"the trace is incomplete: {prediction.incomplete}"
         case PredictionWarning.LOST_RECORDS | PredictionWarning.GRAPHED_SHARE:
@@ -399,6 +399,16 @@ def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:
             step = prediction.step
             return _format_lost_records(step.integrity) if is_lost else _format_graphed_share(step)
     return _WARNINGS[warning]
+
+
+def _format_few_steps(step: EagerStep, warning: PredictionWarning) -> str:
+    if warning is PredictionWarning.FEW_STEPS:
+        steps = pluralize(len(step.matching), "traced step")
+        return f"only {steps} ran the same work; 3 or more would be more reliable"
+    return (
+        f"only {len(step.matching):,} of {len(step.steps):,} traced steps ran this work, so the "
+        "prediction is for such a step and not for the loop"
+    )
 
 
 def _format_graphed_share(step: EagerStep) -> str:

@@ -120,6 +120,8 @@ def list_fault_sentences(diagnosis: ReplayDiagnosis) -> list[str]:
 def format_wrong_operator(wrong: WrongOperator) -> str:
     """Describe the first wrong operator and its cause in one sentence."""
     place_text = format_operator(wrong.operator)
+    if wrong.difference is None and wrong.cause is not ReplayCause.MISSING_JOIN:
+        return f"The program's graph is out of date at {place_text}: {_explain_cause(wrong)}."
     if wrong.difference is None:
         return f"{place_text}: {_explain_cause(wrong)}. Values agreed in this check."
     number = wrong.difference.replay

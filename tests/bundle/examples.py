@@ -55,7 +55,7 @@ from graphviz_dash.model.timings import (
 
 MANIFEST = Manifest(
     format="graphviz-dash-run",
-    version=6,
+    version=7,
     tool_version="0.1.0",
     created="2026-11-20T10:00:00+00:00",
     command=("graphviz-dash", "collect", "--workload", "mlp-train"),

@@ -140,7 +140,7 @@ def test_ctrl_c_keeps_whole_runs_says_so_and_leaves_nothing_else(tmp_path: Path)
 
     with start(output, preexec_fn=heeded) as collector:
         # The eager run is whole by the time that a pass of the graph begins.
-        read_lines(collector, 10)
+        read_lines(collector, 11)
         os.killpg(collector.pid, signal.SIGINT)
         _, errors = collector.communicate(timeout=300)
     assert collector.returncode == 130

@@ -86,6 +86,48 @@ def test_the_state_of_the_step_is_restored() -> None:
     assert total.tolist() == [3.0] * 4
 
 
+def test_a_graph_of_the_program_that_reads_a_replaced_tensor() -> None:
+    import torch
+
+    from collectors import check_replays
+
+    x = torch.ones(256, device="cuda")
+    state = {"bias": torch.ones(256, device="cuda"), "factor": 2.0}
+
+    def step() -> torch.Tensor:
+        y = x * state["factor"]
+        return torch.tanh(y) + state["bias"]
+
+    for _ in range(3):
+        step()
+    graph = torch.cuda.CUDAGraph(keep_graph=True)
+    with torch.cuda.graph(graph):
+        step()
+    assert diagnose_replays(check_replays(step, graph)).fault_count == 0
+    old = state["bias"]
+    state["bias"] = torch.zeros(256, device="cuda")
+    (wrong,) = diagnose_replays(check_replays(step, graph)).wrong
+    assert (wrong.cause, wrong.operator.name) == (ReplayCause.INPUT_REPLACED, "aten::add")
+    state["bias"], state["factor"] = old, 3.0
+    (wrong,) = diagnose_replays(check_replays(step, graph)).wrong
+    assert (wrong.cause, wrong.operator.name) == (ReplayCause.SCALAR_FROZEN, "aten::mul")
+    assert wrong.fact is not None
+    assert (wrong.fact.capture_value, wrong.fact.eager) == ("2", ("3",))
+
+
+def test_a_graph_that_torch_does_not_keep_is_reported() -> None:
+    import torch
+
+    from collectors import check_replays
+
+    x = torch.ones(8, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x * 2
+    check = check_replays(lambda: x * 2, graph)
+    assert any("keep_graph=True" in gap.reason for gap in check.gaps)
+
+
 def test_elements_of_a_wrong_tensor_are_read() -> None:
     import torch
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,26 @@ _MODULE: Final = "nn.Module: "
 _MODULE_FRAME: Final = re.compile(f"^{_MODULE}")
 _FORWARD: Final = re.compile(r"\): forward\w*$")
 _FRAME: Final = re.compile(r"(.+)\((\d+)\): ")
+
+
+class OperatorInputs(NamedTuple):
+    """Recorded inputs of one operator call, as JSON text of the trace. None if not recorded."""
+
+    dims: str | None
+    """Shapes."""
+    types: str | None
+    """Data types of tensors, kinds of other inputs."""
+    strides: str | None
+    """Strides, in elements."""
+    values: str | None
+    """Values of inputs that are not tensors."""
+    operator: str | None
+    """Name of the operator. None without inputs."""
+    call: int | None
+    """Number of the call in its trace. None without inputs."""
+
+
+NO_INPUTS: Final = OperatorInputs(None, None, None, None, None, None)
 
 
 class TextColumn:
@@ -103,7 +123,9 @@ class Ops:
         engine = self.names.match_rows(re.compile("^" + _ENGINE))
         self.backward_ops = SelectedIntervals(self.nesting, engine | self.linked)
         self.numbered_ops = SelectedIntervals(self.nesting, self.sequence >= 0)
-        self._dims, self._types = TextColumn(ops["input_dims"]), TextColumn(ops["input_types"])
+        self._inputs = [
+            TextColumn(ops[f"input_{name}"]) for name in ("dims", "types", "strides", "values")
+        ]
         self._with_dims = self.nesting.find_nearest(ops["input_dims"].is_not_null().to_numpy())
         self._paths: dict[int, tuple[str, ...]] = {NONE: ()}
 
@@ -119,14 +141,19 @@ class Ops:
             self._paths[inner] = path
         return path
 
-    def get_inputs(self, ops: Ints) -> list[tuple[str | None, str | None]]:
-        """Return shapes and types of the inputs of the innermost operator that has them."""
+    def get_inputs(self, ops: Ints) -> list[OperatorInputs]:
+        """Return the inputs of the innermost operator that has recorded ones."""
         rows = get_values(self._with_dims, ops)
         with_inputs = np.flatnonzero(rows != NONE)
-        inputs: list[tuple[str | None, str | None]] = [(None, None)] * len(ops)
-        dims, types = (names.get_texts(rows[with_inputs]) for names in (self._dims, self._types))
-        for index, shape, kind in zip(with_inputs.tolist(), dims, types, strict=True):
-            inputs[index] = (shape or None, kind or None)
+        inputs = [NO_INPUTS] * len(ops)
+        op_rows = rows[with_inputs]
+        texts = [column.get_texts(op_rows) for column in self._inputs]
+        names = self.names.get_texts(op_rows)
+        rows_with_texts = zip(with_inputs.tolist(), op_rows.tolist(), names, *texts, strict=True)
+        for index, call, name, dims, types, strides, values in rows_with_texts:
+            inputs[index] = OperatorInputs(
+                dims or None, types or None, strides or None, values or None, name, call
+            )
         return inputs
 
     @cached_property

@@ -40,6 +40,14 @@ class NodeOrigin(msgspec.Struct, frozen=True, gc=False):
     """Input shapes of the innermost operator that has them, as JSON text of the trace."""
     input_types: str | None = None
     """Types of the same inputs, as JSON text of the trace."""
+    input_strides: str | None = None
+    """Strides of the same inputs in elements, as JSON text of the trace."""
+    input_values: str | None = None
+    """Values of the same inputs that are not tensors, as JSON text of the trace."""
+    call_operator: str | None = None
+    """Operator with these inputs; it may enclose ``op``."""
+    call: int | None = None
+    """Number of the call of that operator in its trace, shared by all nodes of the call."""
     phase: str = "other"
     """First match of these rules.
 
@@ -125,7 +133,7 @@ class OriginResolver:
         # Skip the record of a collective's parameters inside the calling operator.
         if path and path[-1] == _RECORD and len(path) > 1:
             path = path[:-1]
-        dims, types = self._inputs[launch]
+        inputs = self._inputs[launch]
         module = self._module_of[launch]
         return NodeOrigin(
             method=method,
@@ -133,8 +141,12 @@ class OriginResolver:
             launch_call=self._call_of[launch],
             op=path[-1] if path else None,
             op_path=path,
-            input_dims=dims,
-            input_types=types,
+            input_dims=inputs.dims,
+            input_types=inputs.types,
+            input_strides=inputs.strides,
+            input_values=inputs.values,
+            call_operator=inputs.operator,
+            call=inputs.call,
             phase=self._phase[launch],
             module=self._get_module_name(module, int(self._module_frame[launch])),
             source=source,

@@ -24,6 +24,7 @@ from graphviz_dash.analysis.doctor import has_differing_replays
 from graphviz_dash.analysis.metrics import run_selection
 from graphviz_dash.analysis.metrics.low_confidence import find_caveats
 from graphviz_dash.analysis.prediction.evaluation import EagerPredictions, predict_from_baseline
+from graphviz_dash.analysis.replay_check import diagnose_replays
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Experiment, Run
@@ -50,7 +51,15 @@ def compare_runs(
         InputError: no run has the name or the mode ``baseline``.
     """
     examined = [(run.name, run.doctor) for run in experiment.runs if run.doctor]
-    replays_match = not any(has_differing_replays(report) for _, report in examined)
+    diagnoses = [
+        (run.name, diagnose_replays(run.replay_check))
+        for run in experiment.runs
+        if run.replay_check
+    ]
+    replays_match = not (
+        any(has_differing_replays(report) for _, report in examined)
+        or any(diagnosis.wrong for _, diagnosis in diagnoses)
+    )
     experiment = run_selection.exclude_examinations(experiment)
     baseline_run = _find_baseline(experiment, baseline or experiment.baseline)
     work = collect_traced_work(experiment, replays, traced_steps, compared=baseline_run is not None)
@@ -75,6 +84,9 @@ def compare_runs(
         baseline=baseline_run.name if baseline_run else None,
         runs=tuple(runs),
         examinations=tuple((name, report) for name, report in examined if report.findings),
+        replay_diagnoses=tuple(
+            (name, diagnosis) for name, diagnosis in diagnoses if diagnosis.fault_count
+        ),
     )
 
 

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.loop.loop_step import compute_loop_step_ns
-from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns, make_untimed
+from graphviz_dash.analysis.metrics.recorded_step import (
+    compute_recorded_step,
+    compute_recorded_step_ns,
+    make_untimed,
+)
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
 from graphviz_dash.model.absence import Missing
 
@@ -21,14 +25,20 @@ def compute_recorded_metrics(run: Run) -> Iterator[MetricValue]:
     """Compute the step time in the program's loop and the number of graph launches."""
     recording = run.recording
     if recording is None:
-        for metric in ("recorded_step", "recorded_replays"):
+        for metric in ("recorded_step", "recorded_pauses", "recorded_replays"):
             yield make_missing_value(metric, _explain_not_recorded(run))
         return
+    step = compute_recorded_step(recording)
     step_ns = _get_step_ns(run)
     if isinstance(step_ns, Missing):
         yield make_missing_value("recorded_step", step_ns)
     else:
-        yield make_value("recorded_step", step_ns)
+        spread = None if isinstance(step, Missing) else step.spread
+        yield make_value("recorded_step", step_ns, spread)
+    if isinstance(step, Missing):
+        yield make_missing_value("recorded_pauses", step)
+    else:
+        yield make_value("recorded_pauses", step.pause_ns)
     replays = sum(graph.replays for graph in recording.graphs) + recording.earlier_replays
     yield make_value("recorded_replays", replays)
 
@@ -45,6 +55,12 @@ def compute_relative_recorded_metrics(run: Run, baseline: Run | Missing) -> Iter
         if isinstance(side, Missing):
             yield from (make_missing_value(metric, side) for metric in RELATIVE_RECORDED_METRICS)
             return
+
+
+def get_recorded_step_ns(run: Run) -> float | None:
+    """Return the step time of the program's loop in ns; None if unknown."""
+    step_ns = _get_step_ns(run)
+    return None if isinstance(step_ns, Missing) else step_ns
 
 
 def _get_step_ns(run: Run) -> float | Missing:

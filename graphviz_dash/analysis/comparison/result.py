@@ -26,6 +26,7 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode, Failure
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.replay_check import ReplayDiagnosis
     from graphviz_dash.analysis.trace.integrity import TraceIntegrity
     from graphviz_dash.model.doctor import DoctorReport
     from graphviz_dash.model.run import Experiment, Run
@@ -128,6 +129,8 @@ class Comparison(Struct, frozen=True):
     """Runs, starting with the baseline (with several ranks, those of its mode)."""
     examinations: tuple[tuple[str, DoctorReport], ...]
     """Doctor reports with findings, with the names of their runs."""
+    replay_diagnoses: tuple[tuple[str, ReplayDiagnosis], ...] = ()
+    """Checks of replays with faults, with the names of their runs."""
 
     def __getitem__(self, name: str) -> RunComparison:
         """Return the run called ``name`` (KeyError if there is none)."""

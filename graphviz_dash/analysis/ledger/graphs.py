@@ -37,6 +37,8 @@ class GraphLedger(Struct, frozen=True):
     """Kernels and libraries that its capture loaded."""
     executable_bytes: int | None
     """Executable: its share, by nodes, of the growth of all instantiations."""
+    warm_up_bytes: int | None
+    """Growth of used memory since the previous capture: warm-up and preparation."""
     host_bytes: int | None
     """Growth of the resident memory on the host by capture and instantiation."""
     exclusive_bytes: int | None
@@ -55,6 +57,8 @@ class GraphLedger(Struct, frozen=True):
     """Garbage collection inside the capture."""
     first_launch_ns: int | None
     """Duration of the first launch."""
+    total_ns: int | None
+    """Time from the end of the previous capture to the end of this one."""
 
     @property
     def added_bytes(self) -> int | None:
@@ -78,6 +82,7 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
     ends = _index(ledger, SampleKind.INSTANTIATION)
     times = _sum_spans(ledger)
     result = []
+    previous: MemorySample | None = None
     for graph in ledger.graphs:
         begin, body, end = (samples.get(graph.graph) for samples in (begins, bodies, ends))
         shares = sharing.get(graph.graph)
@@ -91,6 +96,7 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                 reserved_bytes=_subtract(begin, end, "reserved_bytes"),
                 kernel_bytes=_subtract(begin, after_body, "outside_bytes"),
                 executable_bytes=executables.get(graph.graph),
+                warm_up_bytes=_subtract(previous, begin, "device_used_bytes"),
                 host_bytes=_subtract(begin, end, "host_bytes"),
                 exclusive_bytes=shares.exclusive if shares else None,
                 shared_bytes=shares.shared if shares else None,
@@ -100,8 +106,10 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                 driver_ns=durations.get(SpanKind.INSTANTIATE, durations.get(SpanKind.DRIVER)),
                 collection_ns=durations.get(SpanKind.GC, 0),
                 first_launch_ns=durations.get(SpanKind.LAUNCH),
+                total_ns=_subtract(previous, end, "time_ns"),
             )
         )
+        previous = end or previous
     return tuple(result)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from graphviz_dash.analysis.ledger.startup import TimePart
 from graphviz_dash.model.ledger import SampleKind, SpanKind
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner
 
@@ -132,12 +133,17 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
     outside = _OutsideParts(ledger)
     states = {state.sample: state for state in ledger.states}
     state: AllocatorState | None = None
+    # Libraries keep their workspaces, so those of the last state exist since the captures.
+    workspaces = sum_owners(ledger.states[-1])[LedgerPart.WORKSPACES] if ledger.states else None
+    after_startup = False
     moments = []
     for number, sample in enumerate(ledger.samples):
         state = states.get(number, state)
+        if sample.kind is SampleKind.STARTUP_END:
+            after_startup = True
         parts = outside.advance(sample)
         # Not +=, which drops negative counts.
-        parts.update(_split_allocator(sample, state))
+        parts.update(_split_allocator(sample, state, workspaces if after_startup else None))
         moments.append(
             MemoryMoment(
                 time_ns=sample.time_ns,
@@ -158,8 +164,11 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
     return MemoryLedger(tuple(moments), growths, ledger.device_total_bytes)
 
 
-def _split_allocator(sample: MemorySample, state: AllocatorState | None) -> Counter[LedgerPart]:
-    """Split the reserved memory of ``sample`` with the owners of the last ``state``."""
+def _split_allocator(
+    sample: MemorySample, state: AllocatorState | None, workspaces: int | None
+) -> Counter[LedgerPart]:
+    """Split the reserved memory of ``sample`` with the owners of the last ``state``, and with
+    ``workspaces`` instead of those in the state, if not None."""
     parts: Counter[LedgerPart] = Counter({LedgerPart.POOLS: sample.pool_bytes})
     left = sample.reserved_bytes - sample.pool_bytes
     if state is None:
@@ -167,6 +176,8 @@ def _split_allocator(sample: MemorySample, state: AllocatorState | None) -> Coun
         left -= parts[LedgerPart.ALLOCATIONS]
     else:
         sizes = sum_owners(state)
+        if workspaces is not None:
+            sizes[LedgerPart.WORKSPACES] = workspaces
         for part in _KEPT_ORDER:
             parts[part] = min(sizes[part], left)
             left -= parts[part]
@@ -195,6 +206,8 @@ class _OutsideParts:
             (span for span in ledger.spans if span.kind not in _NO_CAUSES),
             key=lambda span: span.begin_ns,
         )
+        captures = [span.begin_ns for span in ledger.spans if span.kind is SpanKind.CAPTURE]
+        self._first_capture = min(captures, default=self._end)
         self.causes: Counter[tuple[LedgerPart, str, bool]] = Counter()
 
     def advance(self, sample: MemorySample) -> Counter[LedgerPart]:
@@ -232,8 +245,14 @@ class _OutsideParts:
         if span is not None and span.kind is SpanKind.NCCL:
             return LedgerPart.NCCL, span.name, False
         if sample.time_ns <= self._end:
-            return LedgerPart.KERNELS, span.name if span else "", False
+            return LedgerPart.KERNELS, span.name if span else self._name_program(sample), False
         return LedgerPart.REMAINDER, "", False
+
+    def _name_program(self, sample: MemorySample) -> str:
+        """Name the program's own code by its place."""
+        if sample.time_ns <= self._first_capture:
+            return TimePart.BEFORE_CAPTURES.value
+        return TimePart.BETWEEN_CAPTURES.value
 
     def _find_span(self, begin: int, end: int) -> LedgerSpan | None:
         """Return the shortest activity that overlaps most of a period."""

@@ -30,6 +30,8 @@ class CaveatCode(StrEnum):
     median, by ``share``."""
     NO_DIFFERENCE = "no-difference"
     """The 95% interval of the speedup ``value`` contains 1."""
+    EXTENDED_SPREAD = "extended-spread"
+    """The 95% interval of the samples misses the ``value`` of the metric and was extended."""
     LARGE_REMAINDER = "large-remainder"
     """The equation leaves ``ns`` unexplained, ``share`` of the baseline's step."""
     WHILE_LOOPS = "loops"
@@ -58,6 +60,8 @@ class CaveatCode(StrEnum):
     UNSUPPORTED_CLAIMS = "trace-integrity"
     """Conclusions (``claims``) that the traced pass does not support, with their common
     ``reason``."""
+    PARTIAL_REPLAYS = "partial-replays"
+    """``count`` graph launches lack work of other launches of the same graph."""
     COMMUNICATION = "communication"
     """Communication is ``share`` of a rank's GPU busy time, above MUCH_COMMUNICATION."""
     ENVIRONMENT = "environment"

@@ -68,6 +68,7 @@ def find_caveats(
         *_check_series(run),
         *find_machine_caveats(run, baseline),
         *_check_speedup(figures),
+        *_check_extended_spreads(figures),
         *_check_equation(figures),
         *_check_steps(run, traced_steps),
         *_check_observer(run, figures),
@@ -136,6 +137,12 @@ def _check_speedup(figures: Mapping[str, MetricValue]) -> Iterator[Caveat]:
             yield make_caveat(
                 CaveatCode.NO_DIFFERENCE, metric=metric, value=figure.text, spread=figure.spread
             )
+
+
+def _check_extended_spreads(figures: Mapping[str, MetricValue]) -> Iterator[Caveat]:
+    for metric, figure in figures.items():
+        if figure.spread is not None and figure.spread.has_extension:
+            yield make_caveat(CaveatCode.EXTENDED_SPREAD, metric=metric, value=figure.text)
 
 
 def _check_equation(figures: Mapping[str, MetricValue]) -> Iterator[Caveat]:
@@ -212,6 +219,8 @@ def _check_integrity(integrity: TraceIntegrity | None) -> Iterator[Caveat]:
     """Group the unsupported claims by reason. Unmarked steps are a caveat of their own."""
     if integrity is None or not integrity.kernels:
         return  # without any GPU work, NoGpuWork holds the reason
+    if integrity.partial_replays:
+        yield make_caveat(CaveatCode.PARTIAL_REPLAYS, count=integrity.partial_replays)
     claims: dict[Missing, list[Claim]] = {}
     for claim in Claim:
         if claim is Claim.STEPS and not integrity.steps:

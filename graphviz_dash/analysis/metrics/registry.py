@@ -213,16 +213,21 @@ _THROUGHPUT = (
 _PROGRAM = (
     Metric(
         "recorded_step", "Step time in program loop", _NS, _RECORDED, _LOW,
-        "For a recorded program: wall time of the steps between its last capture and the traced "
-        "window, divided by their number. The recorder synchronises before the first and after "
+        "For a recorded program: mean wall time of the steps between its last capture and the "
+        "traced window, without pauses. The recorder synchronises before the first and after "
         "the last of these steps but not in between. This is therefore the time per step in the "
         "program's loop, with data loading and logging. The recording defines a step (an "
         "explicit call, an optimizer step, a cycle of graph replays, a forward call). If the "
         "program ended before the final synchronisation, the value is the mean interval between "
         "steps of its graph families, from at least 32 steps and only if it is not shorter than "
-        "the GPU time of their replays. Not available if a profiler ran earlier. It is one "
-        "total divided by a count, so it has no spread, and it is never compared with a clean "
-        "pass.",
+        "the GPU time of their replays. Not available if a profiler ran earlier. The interval "
+        "comes from blocks of steps; there is none if the CPU runs ahead of the GPU. Never "
+        "compared with a clean pass.",
+    ),
+    Metric(
+        "recorded_pauses", "Pauses in program loop", _NS, _RECORDED, _LOW,
+        "For a recorded program: total time of single steps beyond the mean of the others, if at "
+        "most 5% of the steps (or one) last more than two medians, such as a garbage collection.",
     ),
     Metric(
         "recorded_speedup", "Speedup in program loop", _X, _RECORDED, _HIGH,

@@ -54,7 +54,7 @@ class MetricValue(Struct, frozen=True):
 
 
 def make_value(metric: str, value: float, spread: Spread | None = None) -> MetricValue:
-    """Return a metric value. A spread without it is widened to contain it."""
+    """Return a metric value. A spread without it is extended to it, which is a caveat."""
     return MetricValue(METRICS[metric], value, None if spread is None else spread.include(value))
 
 

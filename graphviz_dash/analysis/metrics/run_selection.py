@@ -118,12 +118,13 @@ def is_untimed(experiment: Experiment) -> bool:
 
 
 def is_examination(run: Run) -> bool:
-    """Return whether a run holds only a doctor's report, as `graphviz-dash doctor` writes it.
+    """Return whether a run holds only a doctor's report or a check of replays.
 
     False if a collection added the report to a failed mode, so that the failure stays visible.
     """
     tried = any(failure.during is Pass.CLEAN for failure in run.manifest.failures)
-    return run.doctor is not None and run.clean is None and not tried
+    has_report = run.doctor is not None or run.replay_check is not None
+    return has_report and run.clean is None and not tried
 
 
 def exclude_examinations(experiment: Experiment) -> Experiment:

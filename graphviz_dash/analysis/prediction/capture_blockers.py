@@ -19,6 +19,7 @@ from graphviz_dash.analysis.arrays import Ints, encode, get_column, get_threads
 from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver, select_near
 from graphviz_dash.analysis.prediction.eager_step import (
     EagerStep,
+    WorkSignature,
     find_differing_steps,
     get_work_signature,
 )
@@ -335,6 +336,8 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
             select_near(trace, shown_step.start, shown_step.end), launch
         ).get_origin(0, _METHOD, 1.0)
     same_work = [look[:2] for look in usual.appearances] == [look[:2] for look in other.appearances]
+    # Libraries choose another kernel for another size of the same operator.
+    same_work = same_work or _run_same_operators(trace, usual, other)
     only_first = differing == (0,)
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
@@ -355,6 +358,28 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         cpu_ns=0,
         steps=len(differing),
     )
+
+
+def _run_same_operators(trace: Trace, typical: WorkSignature, other: WorkSignature) -> bool:
+    sequences = [_list_operators(trace, signature.launches) for signature in (typical, other)]
+    return bool(sequences[0]) and sequences[0] == sequences[1]
+
+
+def _list_operators(trace: Trace, launches: Ints) -> list[str]:
+    """List the operators of launches, without consecutive repetitions. Empty if any is unknown."""
+    if not len(launches) or (launches < 0).any():
+        return []
+    ids = trace.runtime["external_id"].gather(launches)
+    operators_by_id = trace.ops.select("external_id", "name").unique("external_id", keep="first")
+    names = dict(
+        operators_by_id.filter(
+            operators_by_id["external_id"].is_in(ids.drop_nulls().implode())
+        ).rows()
+    )
+    operators = [names.get(ident) for ident in ids.to_list()]
+    if None in operators:
+        return []
+    return [str(name) for name, _ in groupby(operators)]
 
 
 def _get_name(appearances: list[tuple[object, ...]], index: int) -> str | None:

@@ -126,6 +126,12 @@ class EagerStep(Struct, frozen=True):
         return int(self.lane.max()) + 1 if len(self.lane) else 0
 
     @property
+    def has_unlike_steps(self) -> bool:
+        """True if most complete steps run other work, such as batches of many sizes."""
+        complete = [at for at in self.integrity.complete_steps if len(self.steps[at].gpu_rows)]
+        return 2 * len(self.matching) < len(complete)
+
+    @property
     def waits_for_ranks(self) -> bool:
         """True if it has collectives, whose traced time depends on other ranks."""
         return any(get_collective_kind(name) for name in dict.fromkeys(self.name))

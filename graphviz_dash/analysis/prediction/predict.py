@@ -75,6 +75,8 @@ class PredictionWarning(StrEnum):
     """The trace marks no steps, so all of it counts as one."""
     FEW_STEPS = "few steps"
     """Fewer than three traced steps ran the same work."""
+    UNLIKE_STEPS = "unlike steps"
+    """Most traced steps ran other work, so the program's loop has no typical step."""
     COLLECTIVES = "collectives"
     """Collective durations include waits for other ranks."""
     INCOMPLETE_TRACE = "incomplete trace"
@@ -122,7 +124,8 @@ class Prediction(Struct, frozen=True):
     All traced steps count if the eager side is a loop that was timed as a whole.
     """
     remaining_idle_ns: float
-    """Idle time of the eager step that a graph does not remove, by its traced share."""
+    """Idle time of the eager step that a graph does not remove, by its traced share; 0 with clean
+    timings."""
     speedup: Estimate | Missing
     """Eager step divided by the graphed step with the remaining idle time.
 
@@ -227,7 +230,9 @@ def predict_step(
     eager, side = _select_eager_side(step, clean, loop_ns)
     # A loop was timed as a whole, so its mean includes occasional other work.
     idle = analyse_idle_time(trace, step, mean=side is EagerSide.RECORDED)
-    remaining_ns = idle.remaining_share * max(eager.value - step.busy_ns, 0.0)
+    # Clean timings call the step as a function, and a graph of it runs none of its Python code.
+    remaining_share = 0.0 if side is EagerSide.CLEAN else idle.remaining_share
+    remaining_ns = remaining_share * max(eager.value - step.busy_ns, 0.0)
     graphed = _shift_estimate(interval_ns if _is_looped(side, step) else step_ns, remaining_ns)
     speedup, saving = _compute_ratio(eager, graphed), _compute_saving(eager, graphed)
     blockers = find_capture_blockers(trace, step)
@@ -305,15 +310,16 @@ def _select_eager_side(
 ) -> tuple[Estimate, EagerSide]:
     """Return the eager step and its source, never a mixture.
 
-    Clean timings have quartiles. A loop was timed as a whole and has none. A profiled step has
-    no interval because the profiler overhead is unknown.
+    Clean timings have quartiles. A loop was timed as a whole and has none. It counts only if most
+    of its traced steps run the same work. A profiled step has no interval because the profiler
+    overhead is unknown.
     """
     if clean is not None and clean.steps:
         summary = summarise([timing.wall_ns for timing in clean.steps])
         assert summary is not None
         low, high = summary.spread.low, summary.spread.high or summary.median
         return Estimate(summary.median, low, high), EagerSide.CLEAN
-    if loop_ns is not None:
+    if loop_ns is not None and not step.has_unlike_steps:
         return Estimate(loop_ns, loop_ns, loop_ns), EagerSide.RECORDED
     traced = [step.steps[index].duration_ns for index in step.matching]
     return Estimate(float(np.median(traced))), EagerSide.TRACED
@@ -410,6 +416,7 @@ def _find_warnings(
         PredictionWarning.OTHER_GPU: gpu is not None and gpu != calibration.gpu.name,
         PredictionWarning.UNMARKED_STEPS: not marked,
         PredictionWarning.FEW_STEPS: marked and len(step.matching) < _FEW_STEPS,
+        PredictionWarning.UNLIKE_STEPS: marked and step.has_unlike_steps,
         PredictionWarning.COLLECTIVES: step.waits_for_ranks,
         PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.completeness_problems),
         PredictionWarning.LOST_RECORDS: step.integrity.lost_work > 0,

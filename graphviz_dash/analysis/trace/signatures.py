@@ -32,7 +32,8 @@ NO_NODE: Final = -1
 
 DRIVER_MEMCPY: Final = -2
 DRIVER_MEMSET: Final = -3
-"""Codes of driver kernels for small copy and set nodes, whose size the trace does not show."""
+"""Codes of copies and sets whose size the trace does not show: driver kernels for small ones, and
+rows with the size of another graph's copy, as CUPTI 13.0 reports."""
 
 DRIVER_CODES: Final = {NodeKind.MEMCPY: DRIVER_MEMCPY, NodeKind.MEMSET: DRIVER_MEMSET}
 
@@ -137,7 +138,8 @@ class Signatures:
 
     def _encode_row(self, kind: str, name: str, shape: Shape, size: int) -> int:
         if kind != "kernel":
-            return self._exact.get((kind, "", (size,)), NO_NODE)
+            unknown_size = DRIVER_MEMCPY if kind == "memcpy" else DRIVER_MEMSET
+            return self._exact.get((kind, "", (size,)), unknown_size)
         driver = get_driver_kind(name)
         for which, used in (("kernel", shape), ("kernel~", shape[:6]), ("kernel?", ())):
             code = self._exact.get((which, normalise_name(name), used))

@@ -75,6 +75,11 @@ COMMANDS_BY_TASK: Final[dict[str, tuple[ListedCommand, ...]]] = {
             "Compare two captured graphs, node by node.",
         ),
         _list_command(
+            "efficiency",
+            "features.efficiency.command:show_efficiency",
+            "Show how far nodes are from the hardware limit.",
+        ),
+        _list_command(
             "memory",
             "features.memory.command:memory_command",
             "Show what CUDA graphs cost in memory.",

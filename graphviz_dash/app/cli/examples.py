@@ -7,6 +7,7 @@ from typing import Final
 
 EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "bench launch": ("graphviz-dash bench launch -o experiments/launch",),
+    "bench limits": ("graphviz-dash bench limits -o limits.json",),
     "bench predict": ("graphviz-dash bench predict -o runs/calibration",),
     "cache": ("graphviz-dash cache",),
     "calibrate": ("graphviz-dash calibrate runs/calibration -o calibration.json",),
@@ -36,6 +37,10 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "graphviz-dash doctor --bundle runs/mine/doctor --json",
         "graphviz-dash doctor --report --bundle sample_traces/mlp-train --redact",
     ),
+    "efficiency": (
+        "graphviz-dash efficiency sample_traces/transformer-train/graph",
+        "graphviz-dash efficiency sample_traces/gpt-train/graph --by line --json > limits.json",
+    ),
     "export dot": ("graphviz-dash export dot sample_traces/mlp-train/graph -o mlp-train.dot",),
     "export equation": ("graphviz-dash export equation sample_traces/mlp-train -o equation.csv",),
     "export html": ("graphviz-dash export html sample_traces/mlp-train -o report.html",),
@@ -63,6 +68,7 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "memory": (
         "graphviz-dash memory sample_traces/mlp-train",
         "graphviz-dash memory sample_traces/mlp-train --graphs 3 --json > memory.json",
+        "graphviz-dash memory --ledger runs/server --fit layers=16:24 --fit device=40GiB",
     ),
     "predict": ("graphviz-dash predict sample_traces/mlp-train",),
     "serve": ("graphviz-dash serve sample_traces --port 8600",),

@@ -18,6 +18,7 @@ from graphviz_dash.exports.documents.envelope import VERSIONS
 from graphviz_dash.exports.documents.values import describe_number_type
 from graphviz_dash.features.doctor.document import DoctorDocument
 from graphviz_dash.features.doctor.replay_document import ReplayCheckDocument
+from graphviz_dash.features.efficiency.document import EfficiencyDocument
 from graphviz_dash.features.gate.document import GateDocument
 from graphviz_dash.features.graph.diff_document import GraphPairDocument
 from graphviz_dash.features.ladder.document import LadderDocument
@@ -34,6 +35,7 @@ _CONTENTS: Final[dict[str, type]] = {
     "compile": CompileDocument,
     "diff": GraphPairDocument,
     "doctor": DoctorDocument,
+    "efficiency": EfficiencyDocument,
     "fleet": FleetDocument,
     "gate": GateDocument,
     "import": ImportDocument,

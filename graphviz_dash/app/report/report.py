@@ -11,6 +11,7 @@ from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import format_failure
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.app.report.compiled import generate_compile_sections
+from graphviz_dash.app.report.efficiency import generate_efficiency_section
 from graphviz_dash.app.report.report_tables import (
     escape_html,
     format_kernels_section,
@@ -23,7 +24,7 @@ from graphviz_dash.exports.files import replace_file
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import AnswerPart, build_answer
 from graphviz_dash.narrative.break_even import format_break_even
-from graphviz_dash.narrative.doctor import format_report_verdict
+from graphviz_dash.narrative.doctor import list_verdicts
 from graphviz_dash.narrative.equation import describe_compile_savings, describe_waterfall_method
 from graphviz_dash.narrative.headline import build_headline
 from graphviz_dash.narrative.prediction import format_prediction_score
@@ -130,6 +131,8 @@ def _generate_sections(
         "Times are medians over the traced replays.",
         "graph",
     )
+    if best is not None:
+        yield from generate_efficiency_section(best.run)
     yield from generate_compile_sections(comparison.experiment.runs)
     yield format_kernels_section(kernels)
     yield from generate_notes_sections(comparison)
@@ -167,8 +170,8 @@ def _generate_failures(comparison: Comparison) -> Iterator[str]:
             message = format_failure(run.name, failure)
             if message != build_headline(comparison):
                 yield f'<p class="failed">{escape_html(message)}</p>'
-    for name, report in comparison.examinations:
-        yield f'<p class="failed">{escape_html(f"{name}: {format_report_verdict(report)}")}</p>'
+    for name, verdict in list_verdicts(comparison):
+        yield f'<p class="failed">{escape_html(f"{name}: {verdict}")}</p>'
 
 
 def _format_tiles(comparison: Comparison, run: RunComparison) -> str:

@@ -11,6 +11,7 @@ VERSIONS: Final = {
     "compile": 2,
     "diff": 2,
     "doctor": 2,
+    "efficiency": 1,
     "fleet": 2,
     "gate": 2,
     "import": 1,

@@ -7,8 +7,11 @@ from pathlib import Path
 import click
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.ledger.report import build_ledger_report, predict_report
 from graphviz_dash.cli.loading import open_experiment
 from graphviz_dash.cli.text.output import print_json
+from graphviz_dash.features.ledger.changes import parse_changes
+from graphviz_dash.features.ledger.text import print_ledgers
 from graphviz_dash.features.memory.comparison import compare_memory
 from graphviz_dash.features.memory.document import build_memory_document
 from graphviz_dash.features.memory.text import print_memory
@@ -30,17 +33,46 @@ from graphviz_dash.features.memory.text import print_memory
     help="Number of graphs to list per run, largest first; 0 for none.",
 )
 @click.option(
+    "--ledger",
+    is_flag=True,
+    help="Show device memory and start-up time by cause, each graph, and possible savings.",
+)
+@click.option(
+    "--fit",
+    "changes",
+    metavar="CHANGE",
+    multiple=True,
+    help="Predict memory and start-up of another configuration, with --ledger or --json: "
+    "layers=16:24, sizes=64,8,1, a dimension of tensors such as 512=1024, or device=80GiB. "
+    "Repeatable.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
 )
-def memory_command(experiment: Path, baseline: str | None, count: int, as_json: bool) -> None:
+def memory_command(
+    experiment: Path,
+    baseline: str | None,
+    count: int,
+    ledger: bool,
+    changes: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Show the memory cost of CUDA graphs in the runs of EXPERIMENT.
 
     Prints the device memory of each run in parts that add up, the difference to the baseline, and
     the exclusive and shared parts of each graph's private pool.
     """
+    change = parse_changes(changes)
     loaded = open_experiment(experiment)
     result = compare_memory(compare_runs(loaded, baseline))
+    reports = [
+        (report, predict_report(run, report, change) if changes else None)
+        for run in loaded.runs
+        if (report := build_ledger_report(run)) is not None
+    ]
     if as_json:
-        print_json("memory", build_memory_document(loaded, result, count))
+        print_json("memory", build_memory_document(loaded, result, reports, count))
+    elif ledger:
+        print_ledgers(reports, count)
     else:
         print_memory(result, count)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import field
 
+from graphviz_dash.analysis.ledger.fit import FitPrediction
+from graphviz_dash.analysis.ledger.report import LedgerReport
 from graphviz_dash.analysis.memory.report import MemoryReport
 from graphviz_dash.exports.documents.figures import ExperimentDocument
 from graphviz_dash.exports.documents.values import (
@@ -15,6 +19,7 @@ from graphviz_dash.exports.documents.values import (
     build,
     display_path,
 )
+from graphviz_dash.features.ledger.document import LedgerDocument, build_ledger_document
 from graphviz_dash.features.memory.comparison import MemoryComparison
 from graphviz_dash.features.memory.narrative import describe_memory_cost
 from graphviz_dash.model.run import Experiment
@@ -87,17 +92,22 @@ class MemoryDocument(Document, frozen=True):
     experiment: ExperimentDocument
     sentence: Sentence
     runs: list[RunMemoryDocument]
+    ledgers: list[LedgerDocument]
     unavailable: dict[str, Sentence]
 
 
 def build_memory_document(
-    experiment: Experiment, result: MemoryComparison, count: int
+    experiment: Experiment,
+    result: MemoryComparison,
+    ledgers: Sequence[tuple[LedgerReport, FitPrediction | None]],
+    count: int,
 ) -> MemoryDocument:
     """Build the memory document; ``count`` limits the graphs per run."""
     return MemoryDocument(
         experiment=ExperimentDocument(name=experiment.name, path=display_path(experiment.path)),
         sentence=describe_memory_cost(result),
         runs=[_build_run(result, report, count) for report in result.reports],
+        ledgers=[build_ledger_document(report, count, fit) for report, fit in ledgers],
         unavailable={name: missing.reason for name, missing in result.missing.items()},
     )
 

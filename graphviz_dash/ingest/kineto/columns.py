@@ -85,7 +85,7 @@ _FAR_FROM_ZERO_NS: Final = 86_400_000_000_000
 """Minimum time of all other events, a day, from which a start of 0 is no time."""
 _MAX_DEVICE: Final = (1 << 31) - 1
 _NO_TABLE: Final = len(SCHEMAS)
-_TEXT_COLUMNS: Final = ("input_dims", "input_types")
+_TEXT_COLUMNS: Final = ("input_dims", "input_types", "input_strides", "input_values")
 _NO_SHAPE: Final = (ABSENT, ABSENT, ABSENT)
 
 
@@ -338,6 +338,10 @@ def _fill_ops(table: TableColumns, events: list[Event], exact: bool) -> None:
         dims = _replace_values(dims, missing, np.frombuffer(older, np.int64))
     table.stage_column("input_dims", dims)
     table.stage_column("input_types", table.encode_raw_values([arg.input_types for arg in args]))
+    table.stage_column(
+        "input_strides", table.encode_raw_values([arg.input_strides for arg in args])
+    )
+    table.stage_column("input_values", table.encode_raw_values([arg.input_values for arg in args]))
 
 
 def _fill_annotations(table: TableColumns, events: list[Event], exact: bool) -> None:

@@ -86,6 +86,10 @@ class Args(Struct, frozen=True, gc=False):
     """The same in older torch."""
     input_types: Raw = field(default=NO_RAW, name="Input type")
     """Types of an operator's inputs, as JSON."""
+    input_strides: Raw = field(default=NO_RAW, name="Input Strides")
+    """Strides of an operator's inputs, as JSON."""
+    input_values: Raw = field(default=NO_RAW, name="Concrete Inputs")
+    """Values of an operator's inputs that are not tensors, as JSON."""
     python_id: int = field(default=ABSENT, name="Python id")
     """Id of a Python function call."""
     python_parent_id: int | None = field(default=ABSENT, name="Python parent id")

@@ -1,12 +1,15 @@
-"""Detection of captured copies that the trace shows as two rows each.
+"""Detection of captured copies with wrong rows or sizes.
 
 An executable graph holds two nodes per captured copy, and newer drivers show both with the full
-number of bytes (pytorch issue 191284). Eager copies have one row each.
+number of bytes (pytorch issue 191284). Eager copies have one row each. CUPTI 13.0 reports the size
+of the last captured graph's copy for the copies of other graphs: on an H100, ten graphs of one
+copy each, from 512 bytes on, all reported 512 MiB.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -15,7 +18,24 @@ from graphviz_dash.ingest.kineto.correlations import mask_members
 from graphviz_dash.model.trace import TraceProblem
 from graphviz_dash.units import pluralize
 
-_ON_DEVICE = "DtoD"
+_ON_DEVICE: Final = "DtoD"
+_MAX_BYTES_PER_NS: Final = 30_000
+"""Limit in GB/s, above the memory and cache bandwidth of GPUs."""
+
+
+def find_impossible_sizes(gpu: pl.DataFrame) -> Iterator[TraceProblem]:
+    """Report copies within the GPU that would be faster than any GPU's memory."""
+    copies = gpu.filter((gpu["kind"] == "memcpy") & (gpu["dur"] > 0)).drop_nulls("bytes")
+    copies = copies.filter(copies["name"].cast(pl.String).str.contains(_ON_DEVICE))
+    rates = copies["bytes"] / copies["dur"]
+    count = int((rates > _MAX_BYTES_PER_NS).sum())
+    if count:
+        yield TraceProblem(
+            "impossible-copy-size",
+            f"{pluralize(count, 'copy')} of {copies.height:,} within the GPU would move more than "
+            f"{_MAX_BYTES_PER_NS:,} GB/s. CUPTI reports the size of another graph's copy, so bytes "
+            "of replayed copies are unreliable.",
+        )
 
 
 def find_paired_copies(gpu: pl.DataFrame, graph_launches: pl.DataFrame) -> Iterator[TraceProblem]:

@@ -16,7 +16,7 @@ from graphviz_dash.ingest.byte_stream import Damage
 from graphviz_dash.ingest.kineto.column_blocks import Flags, Ints
 from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, mask_members
 from graphviz_dash.ingest.kineto.events import ABSENT
-from graphviz_dash.ingest.kineto.paired_copies import find_paired_copies
+from graphviz_dash.ingest.kineto.paired_copies import find_impossible_sizes, find_paired_copies
 from graphviz_dash.ingest.kineto.stitched import find_stitched_replays
 from graphviz_dash.ingest.kineto.stray_work import find_stray_work
 from graphviz_dash.model.trace import TraceProblem
@@ -96,6 +96,7 @@ def find_problems(
     graph_launches = _select_rows(uncaptured, is_graph)
     problems.extend(find_stitched_replays(gpu, graph_launches))
     problems.extend(find_paired_copies(gpu, graph_launches))
+    problems.extend(find_impossible_sizes(gpu))
     calls = CallIntervals(runtime, gpu)
     problems.extend(_find_early_starts(calls, gpu, slack))
     problems.extend(_find_late_ends(calls, runtime, names, gpu, slack))

@@ -34,10 +34,30 @@ class _Bar(Struct):
     reasons: Mapping[str, str] | None
     """Reasons for missing content, by page name; None before they are known."""
 
+    tab_slot: DeltaGenerator | None = None
+    """Place of the tabs of the page; None without tabs."""
+
     def draw(self) -> None:
         """Draw the links with the current page states."""
         markup = "".join(map(self._format_group, GROUPS))
         self.slot.html(format_element("nav", markup, "pages"), width="content")
+        if self.tab_slot is not None:
+            self.tab_slot.html(self._format_tabs())
+
+    def _format_tabs(self) -> str:
+        """Format the links to the tabs of the page."""
+        parent = PAGES[self.current].tab_of or self.current
+        links = "".join(
+            link_markup(
+                name,
+                PAGES[name].tab,
+                url_state.get_link_parameters(name),
+                icon=False,
+                is_current=name == self.current,
+            )
+            for name in (*list_tabs(parent), parent)
+        )
+        return format_element("nav", links, "tabs", **{"aria-label": get_title(parent)})
 
     def _format_group(self, group: str) -> str:
         """Format the links of a group below its name."""
@@ -83,20 +103,10 @@ def show_tabs(current: str) -> None:
     """Show the tabs of the page ``current``; nothing if only one of them has content."""
     bar: _Bar | None = st.session_state.get(_BAR)
     parent = PAGES[current].tab_of or current
-    tabs = [name for name in (*list_tabs(parent), parent) if bar and bar.has_content(name)]
-    if len(tabs) < 2:
+    if bar is None or not all(map(bar.has_content, (*list_tabs(parent), parent))):
         return
-    links = "".join(
-        link_markup(
-            name,
-            PAGES[name].tab,
-            url_state.get_link_parameters(name),
-            icon=False,
-            is_current=name == current,
-        )
-        for name in tabs
-    )
-    st.html(format_element("nav", links, "tabs", **{"aria-label": get_title(parent)}))
+    bar.tab_slot = st.empty()
+    bar.draw()
 
 
 def get_page(name: str) -> Any:

@@ -12,7 +12,7 @@ from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.answer import build_answer, format_parts
-from graphviz_dash.narrative.doctor import format_report_verdict
+from graphviz_dash.narrative.doctor import list_verdicts
 from graphviz_dash.narrative.experiment import describe_run_differences
 from graphviz_dash.narrative.headline import format_outcome, join_names
 from graphviz_dash.narrative.memory_change import list_memory_changes
@@ -85,14 +85,14 @@ def format_failures(comparison: Comparison) -> str:
 
 
 def format_doctor_verdicts(comparison: Comparison) -> str:
-    """Format the verdict of each doctor report with findings."""
+    """Format the verdict of each doctor report with findings and each check with faults."""
     return "".join(
         format_element(
             "div",
-            f"<b>{escape_html(name)}</b>: {escape_html(format_report_verdict(report))}",
+            f"<b>{escape_html(name)}</b>: {escape_html(verdict)}",
             "failed",
         )
-        for name, report in comparison.examinations
+        for name, verdict in list_verdicts(comparison)
     )
 
 

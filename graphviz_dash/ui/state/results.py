@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.comparison.recorded_figures import get_recorded_step_ns
 from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable, build_kernel_table
 from graphviz_dash.analysis.metrics.run_metrics import (
@@ -57,14 +58,14 @@ def get_traced_slowdowns(key: str) -> dict[str, float]:
 
 
 def get_clean_times(key: str) -> dict[str, float]:
-    """Return the median clean step time in ns, for runs that have one."""
+    """Return the median clean step time in ns, or the recorded step time, of runs with one."""
     return STORE.derive(
         key,
         "clean times",
         lambda experiment: {
             run.name: time
             for run in experiment.runs
-            if (time := compute_clean_step_ns(run)) is not None
+            if (time := compute_clean_step_ns(run) or get_recorded_step_ns(run)) is not None
         },
     )
 

@@ -69,6 +69,28 @@ def test_a_step_is_the_total_and_the_drain_over_the_count() -> None:
     assert run["step_time"].missing.reason == "it ran once"
 
 
+def test_a_pause_is_no_part_of_the_step() -> None:
+    """One step of 15.9 ms among 1.1 ms: not 1.61 ms per step."""
+    times = [1_100_000 + 1_000 * (at % 3) for at in range(29)]
+    times[17] = 15_900_000
+    paused = replace(recording(1), step_ns=tuple(times), drain_ns=20_000)
+    (run,) = compare_runs(make_experiment(recorded("paused", paused))).runs
+    step, pauses = run["recorded_step"], run["recorded_pauses"].value
+    assert step.value == pytest.approx(1_101_000, rel=0.01)
+    assert step.spread is not None
+    assert step.spread.high is not None
+    assert step.spread.low <= step.value <= step.spread.high < 1_110_000
+    assert step.value * 29 + pauses == pytest.approx(sum(times) + 20_000)
+
+
+def test_a_read_in_each_tenth_step_is_part_of_the_loop() -> None:
+    times = ([500_000] * 9 + [5_500_000]) * 4
+    reading = replace(recording(1), step_ns=tuple(times), drain_ns=0)
+    (run,) = compare_runs(make_experiment(recorded("reading", reading))).runs
+    assert run["recorded_step"].value == 1_000_000
+    assert run["recorded_pauses"].value == 0
+
+
 def test_the_run_without_graphs_is_the_baseline() -> None:
     result = compare_runs(make_experiment(*both()))
     assert result.baseline == "slow"

@@ -46,3 +46,13 @@ def test_copies_on_two_streams_are_no_pair() -> None:
     rows = [(0, 0, 7), (0, 1, 8), (1, 20, 7), (2, 30, 7), (3, 9_000, 8), (4, 9_000, 7)]
     scene.replay(GRAPH, 100, rows)
     assert set(match_replays((GRAPH,), scene.trace()).duration.tolist()) == {5}
+
+
+def test_copies_with_the_size_of_another_graph_match_by_their_place() -> None:
+    scene = replay([(0, 0), (1, 20), (2, 30), (3, 50), (4, 70)])
+    for row in scene.gpu:
+        if row["kind"] == "memcpy":
+            row["bytes"] = 1 << 29
+    match = match_replays((GRAPH,), scene.trace())
+    assert match.node.tolist() == [0, 1, 2, 3, 4]
+    assert set(match.confidence.tolist()) == {1.0}

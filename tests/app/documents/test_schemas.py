@@ -11,6 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.ledger.report import list_ledger_reports
 from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.analysis.nodes.concurrency import analyze_run
 from graphviz_dash.analysis.nodes.node_table import build_tables
@@ -111,7 +112,14 @@ def test_documents_of_the_samples_are_valid(sample: str) -> None:
     documents = {
         "compare": [build_comparison_document(result, kernels, ranks)],
         "launch": [build_launch_document({}, None, {sample: experiment}, {}, None, ())],
-        "memory": [build_memory_document(experiment, compare_memory(result), 10)],
+        "memory": [
+            build_memory_document(
+                experiment,
+                compare_memory(result),
+                [(report, None) for report in list_ledger_reports(experiment.runs)],
+                10,
+            )
+        ],
         "show": [shown_document(run) for run in result.runs],
     }
     for name, contents in documents.items():

@@ -191,7 +191,10 @@ def test_each_mode_becomes_a_bundle_and_progress_is_told(
     eager, graph = (read_bundle(run.path) for run in runs)
     assert eager.clean is not None
     assert len(eager.clean.steps) == 5
-    assert [absent.fact for absent in eager.manifest.absent] == ["graphs"]
+    assert [absent.fact for absent in eager.manifest.absent] == [
+        "graphs",
+        "limits of the GPU",
+    ]
     assert [g.id for g in graph.graphs] == ["graph-0"]
     assert graph.capture_trace is not None
     assert eager.memory_pass == graph.memory_pass == MEMORY_PASS
@@ -376,6 +379,7 @@ def test_a_failing_capture_is_kept_with_its_cause(
         "capture pass",
         "traced pass",
         "memory pass",
+        "limits of the GPU",
     }
     (failed_pass,) = (event for event in events if isinstance(event, PassFailed))
     assert "failed at a.py:3" in format_event(failed_pass)

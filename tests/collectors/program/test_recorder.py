@@ -43,6 +43,7 @@ def test_a_loop_of_replays_is_counted_timed_and_traced(tmp_path: Path) -> None:
         "clean pass",
         "memory pass",
         "capture pass",
+        "limits of the GPU",
     ]
     (loaded,) = load_experiment(tmp_path / "out").runs
     assert loaded.replay_trace is not None

@@ -52,8 +52,8 @@ def test_memory_and_time_of_a_program_until_its_first_useful_replay(tmp_path: Pa
     assert [span.name for span in launches] == names
     assert ledger.startup_end_ns == launches[0].end_ns == ledger.graphs[0].first_replay_ns
     assert ledger.module_loading == "lazy"
-    assert len(ledger.states) == 1
-    assert ledger.samples[ledger.states[0].sample].kind is SampleKind.CAPTURE_BEGIN
+    kinds = [ledger.samples[state.sample].kind for state in ledger.states]
+    assert kinds == [SampleKind.CAPTURE_BEGIN, SampleKind.END]
 
 
 def test_spans_start_with_the_process_and_are_nested(tmp_path: Path) -> None:

@@ -162,3 +162,15 @@ def test_the_page_shows_where_a_replay_stopped(roots: Path) -> None:
     page = markup(shown("doctor", experiment="toy"))
     assert ">Replay stopped<" in page
     assert "<dt>Nodes that ended</dt><dd>5 of 9</dd>" in page
+
+
+def test_compare_and_report_show_a_fault(tmp_path: Path) -> None:
+    from graphviz_dash.analysis.comparison.compare import compare_runs
+    from graphviz_dash.ingest.load import load_experiment
+    from graphviz_dash.narrative.doctor import list_verdicts
+
+    write(tmp_path / "toy" / "recorded", make_replay_check(make_stop()))
+    comparison = compare_runs(load_experiment(tmp_path / "toy", traces=False))
+    ((name, verdict),) = list_verdicts(comparison)
+    assert name == "recorded"
+    assert verdict.startswith("Replay 21 of graph-0 crashed in node 5")

@@ -67,6 +67,15 @@ def test_doubled_copies_of_graph_launches_are_reported(tmp_path: Path, doubled: 
     assert ("paired-copies" in problems) is doubled
 
 
+@pytest.mark.parametrize(("size", "is_possible"), [(3_000 * 20_000, True), (1 << 29, False)])
+def test_copies_with_the_size_of_another_graph_are_reported(
+    tmp_path: Path, size: int, is_possible: bool
+) -> None:
+    """As CUPTI 13.0: 512 MiB in 3 µs."""
+    trace = read_events(make_replay(START, doubled=False, size=size), tmp_path / "t.json")
+    assert ("impossible-copy-size" not in get_problems(trace)) is is_possible
+
+
 def test_eager_copies_in_pairs_are_no_doubled_copies(tmp_path: Path) -> None:
     events = make_replay(START, doubled=True)
     events[0]["name"] = "cudaLaunchKernel"

@@ -92,7 +92,10 @@ def markup(page: AppTest) -> str:
     return "\n".join(
         piece
         for piece in pieces
-        if "<style" not in piece and 'class="brand"' not in piece and not piece.startswith("<nav")
+        if "<style" not in piece
+        and 'class="brand"' not in piece
+        and "data-palette" not in piece
+        and not piece.startswith("<nav")
     )
 
 

@@ -28,7 +28,7 @@ from graphviz_dash.features.prediction.text import (
 )
 from graphviz_dash.features.ranks.text import print_ranks
 from graphviz_dash.narrative.answer import build_answer, format_answer
-from graphviz_dash.narrative.doctor import format_report_verdict
+from graphviz_dash.narrative.doctor import list_verdicts
 from graphviz_dash.narrative.headline import build_headline
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.narrative.memory_change import format_change
@@ -87,8 +87,8 @@ _MAX_SUMMARY_RUNS: Final = 12
 def _print_answer(result: Comparison) -> None:
     answer = build_answer(result)
     click.echo(build_headline(result) if answer is None else format_answer(answer))
-    for name, report in result.examinations:
-        click.echo(escape_control_characters(f"{name}: {format_report_verdict(report)}"))
+    for name, verdict in list_verdicts(result):
+        click.echo(escape_control_characters(f"{name}: {verdict}"))
     for text in list_provenance(result):
         click.echo(escape_control_characters(text))
 

@@ -36,7 +36,16 @@ def build_node_lines(row: NodeRow, above: str = "") -> tuple[str, str]:
     )
     if not title or title == work:
         return work, describe_node(row.node)
-    return escape_control_characters(title), work
+    # Boxes of one operator differ by module.
+    name = "" if module is None else _get_last_names(escape_control_characters(module))
+    is_context = not name or name == title or f".{above}".endswith(f".{name}")
+    return escape_control_characters(title), work if is_context else f"{name} · {work}"
+
+
+def _get_last_names(module: str) -> str:
+    """Return the last name of a module's path, with the one before it if it is a number."""
+    *others, last = module.split(".")
+    return f"{others[-1]}.{last}" if last.isdecimal() and others else last
 
 
 def format_operator(row: NodeRow) -> str:
@@ -59,9 +68,18 @@ def format_work_name(node: GraphNode) -> str:
     return shorten_name(label) if isinstance(node.params, KernelParams) else label
 
 
+def _format_shape(shape: tuple[int, int, int]) -> str:
+    """Format the sizes of a launch without trailing ones: "128" or "16 x 4"."""
+    width, height, depth = shape
+    sizes = (width, height, depth) if depth > 1 else (width, height) if height > 1 else (width,)
+    return " x ".join(map(str, sizes))
+
+
 def describe_node(node: GraphNode) -> str:
     """Describe size, partner or operations of a node; its kind if nothing else is known."""
     match node.params:
+        case KernelParams(grid=(int(), int(), int()) as grid, block=(int(), int(), int()) as block):
+            note = f"grid {_format_shape(grid)}, block {_format_shape(block)}"
         case MemcpyParams(bytes=size) | MemsetParams(bytes=size):
             note = f"{node.kind.value}, {format_bytes(size)}"
         case MemAllocParams(bytes=size, device=device):

@@ -31,6 +31,8 @@ from graphviz_dash.ui.page.markup import escape_html, format_element, show_marku
 
 AGAINST: Final = "against"
 _NOTHING: Final = "nothing"
+_MAX_CHANGES: Final = 14
+"""Maximum number of changes next to the drawing without scrolling."""
 
 
 def select_other(key: str, runs: Sequence[Run], current: GraphAddress) -> GraphAddress | None:
@@ -95,6 +97,31 @@ def show_differences(pair: GraphPair, first: NodeTable, second: NodeTable, ident
     for diff in pair.diff.levels:
         _show_nodes(diff, (first, second) if diff is pair.diff else None, identity)
         _show_edges(diff, identity)
+
+
+def show_change_list(pair: GraphPair, first: NodeTable, second: NodeTable, identity: str) -> None:
+    """Show the changed nodes next to the drawing."""
+    nodes = [node for node in pair.diff.nodes if node.change is not Change.SAME]
+    heading = "Changes" if nodes else "No node differs"
+    show_markup(format_element("div", format_element("h2", heading), "node"))
+    if not nodes:
+        return
+    st.dataframe(
+        {
+            "Change": [node.change.value for node in nodes],
+            "Node": [
+                _get_title(node, (first, second))
+                or shorten_name(escape_control_characters(node.label))
+                for node in nodes
+            ],
+            "Difference": [escape_control_characters(format_node_changes(node)) for node in nodes],
+        },
+        hide_index=True,
+        height="content" if len(nodes) <= _MAX_CHANGES else 36 * _MAX_CHANGES,
+        key=f"change-list-{identity}",
+        placeholder="–",
+        alt="Changed nodes",
+    )
 
 
 def _show_nodes(diff: GraphDiff, tables: tuple[NodeTable, NodeTable] | None, identity: str) -> None:

@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import streamlit as st
 
+from graphviz_dash.features.efficiency.page.panel import show_efficiency_panel
 from graphviz_dash.features.graph.drawing.node_card import build_node_card
 from graphviz_dash.features.graph.page.concurrency import show_concurrency_panel, show_streams_panel
 from graphviz_dash.features.graph.page.graph_choice import GraphChoice
-from graphviz_dash.features.graph.page.graph_comparison import show_differences
-from graphviz_dash.features.graph.page.graph_tables import FIND, show_line_table, show_node_table
+from graphviz_dash.features.graph.page.graph_comparison import (
+    show_change_list,
+    show_differences,
+)
+from graphviz_dash.features.graph.page.graph_summary import show_graph_properties
+from graphviz_dash.features.graph.page.graph_tables import (
+    FIND,
+    show_line_list,
+    show_line_table,
+    show_node_table,
+)
 from graphviz_dash.features.graph.page.node import format_node_panel, show_longest_nodes
 from graphviz_dash.features.graph.page.perfetto_launches import show_perfetto_launches
+from graphviz_dash.features.graph.page.state.efficiency import get_efficiency
 from graphviz_dash.features.graph.page.state.graphs import (
+    GraphAddress,
     find_row_owner,
     get_concurrency,
     get_eager_nodes,
@@ -34,6 +46,9 @@ from graphviz_dash.ui.state.results import get_node_replays
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
+    from graphviz_dash.analysis.nodes.node_table import NodeTable
+    from graphviz_dash.features.graph.diff.graph_pair import GraphPair
+
 PANEL_PX: Final = 640
 """Height of the side panel until style.css stretches both to the window height."""
 
@@ -43,22 +58,35 @@ def show_graph_details(
 ) -> None:
     """Show the node ``selected`` in ``side``, and the tables below the drawing."""
     shown = get_whole_graph(*choice.address)
+    comparison = None if choice.pair is None else _load_comparison(*choice.pair)
     with side, st.container(border=True, height=PANEL_PX, key="node-panel"):
-        if selected is None:
+        if selected is None and comparison is not None:
+            show_change_list(*comparison, choice.identity)
+        elif selected is None:
+            show_line_list(shown, choice.identity)
             show_longest_nodes(shown.table, choice.identity)
         else:
             _show_node(chosen, find_row_owner(choice.address, choice.pair, selected))
-    if choice.pair is not None:
-        earlier, later = choice.pair
-        show_differences(
-            get_graph_pair(later, earlier), get_nodes(*earlier), get_nodes(*later), choice.identity
-        )
+    if comparison is not None:
+        show_differences(*comparison, choice.identity)
     show_perfetto_launches(choice.address)
+    if choice.pair is None:
+        show_graph_properties(choice.address[0], choice.run, shown)
     show_concurrency_panel(get_concurrency(*choice.address), shown, get_theme())
     show_streams_panel(choice.address, shown, get_theme())
+    show_efficiency_panel(
+        choice.identity, lambda: get_efficiency(*choice.address), find_in_graph, get_theme()
+    )
     row = selected if choice.pair is None else None
     show_line_table(shown, choice.identity, row)
     show_node_table(shown, choice.identity, row)
+
+
+def _load_comparison(
+    first: GraphAddress, second: GraphAddress
+) -> tuple[GraphPair, NodeTable, NodeTable]:
+    """Return the difference of two graphs, the earlier one first, and their nodes."""
+    return get_graph_pair(second, first), get_nodes(*first), get_nodes(*second)
 
 
 def find_in_graph(search_text: str) -> None:

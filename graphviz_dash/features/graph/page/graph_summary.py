@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import streamlit as st
+
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.features.graph.diff_narrative import (
     describe_device_launch,
@@ -14,9 +16,17 @@ from graphviz_dash.units import format_count, format_ns, format_percent, plurali
 
 
 def show_graph_summary(key: str, run: Run, whole: ExpandedGraph) -> None:
-    """Show the size of the graph and its launch options."""
+    """Show the size of the graph, and a note if its edges are only an order."""
     show_markup(format_element("p", escape_html(_describe_size(whole)), "muted"))
-    show_markup(format_element("p", escape_html(_describe_launch(key, run, whole)), "muted"))
+    if whole.table.graph.captured_as is not None:
+        show_markup(format_element("p", escape_html(_describe_launch(key, run, whole)), "muted"))
+
+
+def show_graph_properties(key: str, run: Run, graph: ExpandedGraph) -> None:
+    """Show the launch options of the graph and the quality of its data, folded."""
+    with st.expander("Graph properties", icon=":material/info:"):
+        lines = (_describe_launch(key, run, graph), *_describe_quality(graph))
+        show_markup(*(format_element("p", escape_html(line), "muted") for line in lines))
 
 
 def _describe_launch(key: str, run: Run, whole: ExpandedGraph) -> str:
@@ -43,19 +53,27 @@ def _describe_launch(key: str, run: Run, whole: ExpandedGraph) -> str:
 
 def _describe_size(whole: ExpandedGraph) -> str:
     table = whole.table
-    rows = table.rows
-    nested = len(rows) - len(whole.root_nodes)
+    nested = len(table.rows) - len(whole.root_nodes)
     parts = [
-        pluralize(len(rows), "node")
+        pluralize(len(table.rows), "node")
         + (f" ({format_count(nested)} of them nested)" if nested else "")
         + f", {pluralize(len(table.graph.edges), 'edge')}",
-        f"{format_count(table.attributed_nodes)} attributed to operators "
-        f"({format_percent(table.attributed_nodes / len(rows)) if rows else '–'})",
     ]
     if table.replays:
-        parts.append(
-            f"{format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} "
-            f"GPU records matched in {pluralize(table.replays, 'replay')} of the {table.timed_in}"
-        )
         parts.append(f"{format_ns(whole.work_ns)} of GPU work (sum of node medians)")
     return " · ".join(parts)
+
+
+def _describe_quality(graph: ExpandedGraph) -> list[str]:
+    table = graph.table
+    share = format_percent(table.attributed_nodes / len(table.rows)) if table.rows else "–"
+    lines = [
+        f"{pluralize(table.attributed_nodes, 'node')} ({share}) "
+        f"{'is' if table.attributed_nodes == 1 else 'are'} attributed to operators."
+    ]
+    if table.replays:
+        lines.append(
+            f"{format_count(table.matched_kernels)} of {format_count(table.replay_kernels)} GPU "
+            f"records are matched in {pluralize(table.replays, 'replay')} of the {table.timed_in}."
+        )
+    return lines

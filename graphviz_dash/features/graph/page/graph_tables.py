@@ -16,12 +16,15 @@ from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.drawing.node_note import format_work_name
 from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.markup import format_element, show_markup
 from graphviz_dash.ui.page.picked_row import build_selection_callback
 
 FIND: Final = "find"
 """URL parameter of the search in the drawing."""
 
 _HEIGHT: Final = 420
+_MAX_LINES: Final = 5
+"""Number of source lines next to the drawing."""
 _PICKED: Final = "picked-in-table"
 
 
@@ -119,6 +122,41 @@ def _select_node(nodes: list[int], row: int | None, first: int | None, slot: str
 def _format_node_name(whole: ExpandedGraph, row_index: int) -> str:
     graph, index = whole.owners[row_index]
     return str(index) if row_index < len(whole.root_nodes) else f"{index} of {graph}"
+
+
+def show_line_list(graph: ExpandedGraph, identity: str) -> None:
+    """Show the source lines with the most GPU time; selecting one highlights its nodes. Nothing
+    without source lines."""
+    lines = list_source_lines(graph)[:_MAX_LINES]
+    if not lines:
+        return
+    show_markup(format_element("div", format_element("h2", "Source lines"), "node"))
+    key = f"top-lines-{identity}"
+    sources = [line.source for line in lines]
+    st.dataframe(
+        {
+            "Source line": [_shorten_source(line.source) for line in lines],
+            "Share": [line.share for line in lines],
+            "Operators": [escape_control_characters(", ".join(line.operators)) for line in lines],
+        },
+        column_config={
+            "Share": st.column_config.ProgressColumn(
+                format="percent", min_value=0.0, max_value=1.0, width="small"
+            ),
+        },
+        hide_index=True,
+        height="content",
+        key=key,
+        on_select=build_selection_callback(key, lambda row: _select_line(sources, row)),
+        selection_mode="single-cell",
+        placeholder="–",
+        alt="Source lines with the most GPU time",
+    )
+
+
+def _shorten_source(source: str) -> str:
+    """Shorten ``folder/file.py:12`` to its last two parts."""
+    return escape_control_characters("/".join(source.split("/")[-2:]))
 
 
 def show_line_table(whole: ExpandedGraph, identity: str, selected: int | None) -> None:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from graphviz_dash.analysis.memory.allocator import AllocatorState, list_allocator_states
 from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
+from graphviz_dash.features.ledger.page import show_ledgers
 from graphviz_dash.features.memory.chart import draw_allocator, draw_memory
 from graphviz_dash.features.memory.comparison import MemoryComparison
 from graphviz_dash.features.memory.narrative import (
@@ -20,7 +21,7 @@ from graphviz_dash.features.memory.narrative import (
     get_allocator_hint,
 )
 from graphviz_dash.features.memory.page.memory_pools import show_pools_panel
-from graphviz_dash.features.memory.page.state import get_memory
+from graphviz_dash.features.memory.page.state import get_ledgers, get_memory
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
 from graphviz_dash.narrative.memory_change import STEADY_MEMORY
@@ -65,6 +66,7 @@ def render() -> None:
         show_markup(format_failures(get_comparison(chosen.key)))
         uses = list_allocator_states(chosen.experiment.runs)
         _show_allocator(chosen, uses)
+        show_ledgers(chosen, get_ledgers(chosen.key))
         _show_statistics(chosen)
         _show_missing_pass(chosen, result, known=bool(uses))
         return
@@ -88,6 +90,7 @@ def render() -> None:
     _show_parts(chosen, result)
     show_pools_panel(chosen, report)
     _show_stages(result)
+    show_ledgers(chosen, get_ledgers(chosen.key))
     _show_definitions(report)
 
 

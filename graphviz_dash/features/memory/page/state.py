@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from graphviz_dash.analysis.ledger.report import LedgerReport, list_ledger_reports
 from graphviz_dash.features.memory.comparison import MemoryComparison, compare_memory
 from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.ui.state.store import STORE
+
+
+def get_ledgers(key: str) -> tuple[LedgerReport, ...]:
+    """The ledgers of the experiment's runs that have one."""
+    return STORE.derive(key, "ledgers", lambda experiment: list_ledger_reports(experiment.runs))
 
 
 def get_memory(key: str) -> MemoryComparison:

@@ -14,7 +14,12 @@ from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.trace.lanes import LaneSet, find_idle_periods
 from graphviz_dash.analysis.trace.steps import Step
 from graphviz_dash.features.timeline.view.model import Lane, RunView, StepMark
-from graphviz_dash.features.timeline.view.run import FIRST_PART, ChosenRun, format_label
+from graphviz_dash.features.timeline.view.run import (
+    CATEGORIES,
+    FIRST_PART,
+    ChosenRun,
+    format_label,
+)
 from graphviz_dash.features.torch_compile.timeline_lanes import CompiledStep
 from graphviz_dash.units import format_ns, format_percent, format_ratio
 
@@ -292,7 +297,32 @@ def build_busy_lane(
     return msgspec.structs.replace(
         _build_lane(chosen, lanes, lane, is_gpu),
         busy=_encode_busy(chosen, lanes, lane, frame, bins),
+        category=_encode_categories(chosen, lane, frame, bins) if is_gpu else None,
     )
+
+
+def _encode_categories(view_run: ChosenRun, lane: int, frame: ViewFrame, bins: int) -> str:
+    """Encode the category with the longest slices that start in each bin, in base64.
+
+    A bin without a start continues the previous slice.
+    """
+    lanes, labels = view_run.timeline.lanes.gpu, view_run.timeline.gpu_labels
+    begin, stop = view_run.origin + frame.loaded[0], view_run.origin + frame.loaded[1]
+    inside = lanes.get_window(lane, begin, stop)
+    start, end = lanes.start[inside], lanes.end[inside]
+    edges = compute_bin_edges(frame.loaded, bins) + view_run.origin
+    bin_index = np.clip(np.searchsorted(edges, start, side="right") - 1, 0, bins - 1)
+    categories = np.array([category for _, category in labels.texts], dtype=np.int64)
+    codes = categories[labels.codes[lanes.row[inside]]]
+    totals = np.bincount(
+        bin_index * len(CATEGORIES) + codes,
+        weights=(end - start).astype(np.float64),
+        minlength=bins * len(CATEGORIES),
+    ).reshape(bins, len(CATEGORIES))
+    dominant = totals.argmax(axis=1)
+    starts = np.where(totals.any(axis=1), np.arange(bins), 0)
+    bin_categories = dominant[np.maximum.accumulate(starts)]
+    return base64.b64encode(bin_categories.astype(np.uint8).tobytes()).decode("ascii")
 
 
 def _encode_device_busy(chosen: ChosenRun, frame: ViewFrame, bins: int) -> dict[int, str]:

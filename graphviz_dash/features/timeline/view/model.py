@@ -36,6 +36,8 @@ class Lane(msgspec.Struct, frozen=True, omit_defaults=True):
     """Index of the graph's node, -1 if unknown; difference like ``row``."""
     busy: str | None = None
     """Base64 of one byte per bin: the busy share, 0 only if idle and 255 only if full."""
+    category: str | None = None
+    """Base64 of one byte per bin: the category with the longest slices; only GPU lanes."""
 
 
 class StepMark(msgspec.Struct, frozen=True):

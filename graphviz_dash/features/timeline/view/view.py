@@ -86,10 +86,12 @@ def build_timeline_view(
             return msgspec.structs.replace(view, complete=complete)
     bins = round(pixels * (1 + 2 * MARGIN))
     skeleton = _build_view(runs, visible, frame, "busy", 0, extra)
-    lanes = sum(lane.kind != "range" for run in skeleton.runs for lane in run.lanes)
+    # GPU lanes also have a category in each bin.
+    bytes_by_kind = {"range": 0, "cpu": 1, "gpu": 2}
+    lanes = sum(bytes_by_kind[lane.kind] for run in skeleton.runs for lane in run.lanes)
     lanes += sum(len(chosen.timeline.lanes.device) for chosen in runs)
-    # A bin is one byte, 4/3 bytes in base64; each lane may need padding and quotes.
-    max_bins = (MAX_VIEW_BYTES - _measure_size(skeleton) - 64) * 3 // (4 * max(1, lanes)) - 16
+    # A bin is one byte, 4/3 bytes in base64; each lane may need padding, a name and quotes.
+    max_bins = (MAX_VIEW_BYTES - _measure_size(skeleton) - 64) * 3 // (4 * max(1, lanes)) - 20
     view = _build_view(runs, visible, frame, "busy", max(1, min(bins, max_bins)), extra)
     return msgspec.structs.replace(view, complete=complete)
 

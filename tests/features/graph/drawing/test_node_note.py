@@ -38,6 +38,11 @@ from graphviz_dash.model.graph import (
             "Memcpy, 2.00 KiB",
         ),
         (NodeKind.MEMSET, MemsetParams(0, 4, 1, 1, 4), "Memset, 4 B"),
+        (
+            NodeKind.KERNEL,
+            KernelParams("k", "k", (16, 4, 1), (128, 1, 1), 0),
+            "grid 16 x 4, block 128",
+        ),
         (NodeKind.MEM_ALLOC, MemAllocParams(1 << 20, 0), "1.00 MiB on device 0"),
         (NodeKind.MEM_FREE, MemFreeParams(3), "allocated by node 3"),
         (NodeKind.MEM_FREE, MemFreeParams(None), "MemFree"),
@@ -60,13 +65,17 @@ def test_in_a_few_words(kind: NodeKind, params: Params | None, note: str) -> Non
 @pytest.mark.parametrize(
     ("op", "module", "above", "lines"),
     [
-        ("aten::addmm", "Net.layers.0.mlp", "", ("addmm", "sgemm")),
+        # Boxes of one operator differ by module.
+        ("aten::addmm", "Net.layers.0.mlp", "", ("addmm", "mlp · sgemm")),
+        ("aten::addmm", "Net.layers.0.mlp", "Net.layers.0.mlp", ("addmm", "sgemm")),
+        ("aten::addmm", "Net.layers.0.mlp", "mlp", ("addmm", "sgemm")),
+        ("aten::addmm", "Net.layers.2", "", ("addmm", "layers.2 · sgemm")),
         ("vllm::attention", None, "", ("vllm::attention", "sgemm")),
         (None, "Net.layers.0.mlp", "Net.layers.0", ("mlp", "sgemm")),
         # What the box around it says already.
-        (None, "Net.layers.0.mlp", "Net.layers.0.mlp", ("sgemm", "Kernel")),
-        (None, None, "", ("sgemm", "Kernel")),
-        ("sgemm", None, "", ("sgemm", "Kernel")),
+        (None, "Net.layers.0.mlp", "Net.layers.0.mlp", ("sgemm", "grid 1, block 1")),
+        (None, None, "", ("sgemm", "grid 1, block 1")),
+        ("sgemm", None, "", ("sgemm", "grid 1, block 1")),
     ],
 )
 def test_the_operator_or_module_comes_before_the_kernel(

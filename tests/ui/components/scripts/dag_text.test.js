@@ -16,7 +16,7 @@ test("no text falls below nine pixels of the screen at a first view", () => {
   for (let width = 100; width < 60_000; width = Math.round(width * 1.07)) {
     for (const height of [100, 2_000, 50_000]) {
       const { zoom } = openCamera({ width, height }, { width: 1000, height: 640 });
-      for (const size of Object.values(SIZES)) assert.ok(computeTextSize(zoom, size) * zoom >= 9);
+      for (const size of Object.values(SIZES)) assert.ok(computeTextSize(zoom, size) * zoom >= 11);
     }
   }
 });

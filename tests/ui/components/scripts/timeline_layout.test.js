@@ -62,7 +62,7 @@ test("one run alone fills the canvas: its other lanes become taller too", () => 
   const { blocks, total } = layOut(view([run(alone)]), 400);
   assert.ok(Math.abs(total - 400) < 1e-9);
   const [range, first, , gpu] = blocks[0].lanes;
-  assert.deepEqual([range.h, first.h], [28, 28]);
+  assert.deepEqual([range.h, first.h], [42, 42]);
   assert.ok(gpu.h > 92);
 });
 

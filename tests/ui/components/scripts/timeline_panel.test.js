@@ -49,15 +49,31 @@ test("a slice has the colour that the legend says", () => {
     ],
   });
   assert.deepEqual(listLegend(LOOK, shown), [
-    ["gemm", getSliceColour(LOOK, 0)],
-    ["CPU: graph launch", "#222222"],
-    ["CPU: synchronise", getSliceColour(LOOK, 2)],
+    ["gemm", getSliceColour(LOOK, 0), ""],
+    ["CPU", "#222222", "graph launch, synchronise"],
   ]);
+});
+
+test("busy bins have the colours of their dominant categories, which the legend lists", () => {
+  const bytes = { busy: Uint8Array.from([9, 0]), category: Uint8Array.from([0, 1]) };
+  const shown = view({ runs: [run([lane([], bytes)])] });
+  assert.deepEqual(listLegend(LOOK, shown), [["gemm", getSliceColour(LOOK, 0), ""]]);
+});
+
+test("the legend has at most eight entries, that of idle time included", () => {
+  const categories = Array.from(
+    { length: 12 },
+    (_, i) => ({ ...LOOK.palette.categories[0], label: `k${i}` }),
+  );
+  const look = { ...LOOK, palette: { ...LOOK.palette, categories } };
+  const bytes = { busy: new Uint8Array(12).fill(9), category: Uint8Array.from(categories.keys()) };
+  const entries = listLegend(look, view({ runs: [run([lane([], bytes)])] }));
+  assert.equal(entries.length, 7);
+  assert.deepEqual(entries[6], ["6 more", "", "k6, k7, k8, k9, k10, k11"]);
 });
 
 test("runs are told by ink, not by a category's colour", () => {
   const busy = lane([], { busy: Uint8Array.from([1]) });
   const runs = [run([busy], { run: "eager", light: true }), run([busy], { run: "compile" })];
   assert.deepEqual(runs.map((each) => getRunInk(LOOK, each)), ["#555555", "#444444"]);
-  assert.deepEqual(listLegend(LOOK, view({ runs })).map(([text]) => text), ["GPU utilisation"]);
 });

@@ -16,7 +16,7 @@ import { clamp } from "../../../../ui/components/common/numbers.js";
 export const HEAD_HEIGHT = 26;
 
 /** Zoom at which a box has room for one line of the smallest text. */
-export const READABLE_ZOOM = 0.45;
+export const READABLE_ZOOM = 0.5;
 
 const FIT_MARGIN = 14;
 const MAX_FIT_ZOOM = 1.15;

@@ -14,14 +14,14 @@ import { HEAD_HEIGHT } from "./geometry.js";
 /** @import { Box } from "./wire.js" */
 
 /** Zoom at which a box has room for two lines. */
-export const NOTE_ZOOM = 0.6;
+export const NOTE_ZOOM = 0.68;
 
 /** Text sizes at full zoom, in pixels. */
 export const SIZES = { name: 11.5, time: 11, note: 10.5, head: 12, block: 11, link: 10 };
 
 /** Smallest text on the screen, in pixels, if its box has room for it. */
-const MIN_PX = 9;
-const MAX_GROWTH = 2.4;
+const MIN_PX = 11;
+const MAX_GROWTH = 2.5;
 
 /**
  * Compute the size of a text in the graph from its size at full zoom.
@@ -163,6 +163,35 @@ export function drawText(scene, box) {
   const room = edge - x - (badge ? measureText(ctx, badge) : 0);
   ctx.fillText(fitText(ctx, box.label, room) + badge, x, first);
   if (!singleLine) drawNote(scene, box, x, edge);
+  else if (!group) drawShortTime(scene, box, x + measureText(ctx, box.label) + 8, edge, first);
+}
+
+/**
+ * Draw the time of a box behind its name, if both fit.
+ * @param {Scene} scene
+ * @param {Box} box
+ * @param {number} x
+ * @param {number} edge
+ * @param {number} y
+ */
+function drawShortTime({ ctx, theme, zoom }, box, x, edge, y) {
+  const text = shortenTime(box.time);
+  ctx.font = `${computeTextSize(zoom, SIZES.note)}px ${theme.font}`;
+  if (!text || x + measureText(ctx, text) > edge) return;
+  ctx.textAlign = "right";
+  ctx.fillStyle = theme.muted;
+  ctx.fillText(text, edge, y);
+}
+
+/**
+ * Shorten a time to two digits: "49.3 µs" becomes "49 µs".
+ * @param {string} time
+ */
+export function shortenTime(time) {
+  const [number, unit] = time.split(" ");
+  const value = Number(number?.replaceAll(",", ""));
+  if (!unit || !Number.isFinite(value)) return time;
+  return `${value < 10 ? Number(value.toPrecision(2)) : Math.round(value)} ${unit}`;
 }
 
 /**

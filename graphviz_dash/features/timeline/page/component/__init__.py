@@ -47,7 +47,11 @@ _FOLDER: Final = Path(__file__).parent
 _HTML: Final = """
 <div class="timeline">
   <div class="bar"><div class="legend"></div>
-    <div class="job" role="status" hidden></div><div class="buttons"></div></div>
+    <div class="job" role="status" hidden></div>
+    <input class="search" type="search" placeholder="Search kernels ( / )"
+      aria-label="Search kernels">
+    <output class="hits"></output><div class="buttons"></div></div>
+  <div class="body">
   <div class="stage">
     <canvas tabindex="0" role="application" aria-label="Timeline, loading"></canvas>
     <p class="wheel" aria-hidden="true" hidden></p>
@@ -57,6 +61,7 @@ _HTML: Final = """
     <div class="ruler" role="group" aria-label="Ruler" hidden></div>
   </div>
   <div class="panel" role="region" aria-label="Selected slice"></div>
+  </div>
   <div class="live" aria-live="polite"></div>
 </div>
 """

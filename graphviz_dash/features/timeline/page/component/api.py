@@ -38,6 +38,7 @@ from graphviz_dash.features.timeline.view.slice_card import (
     get_matched_node,
     parse_slice_token,
 )
+from graphviz_dash.features.timeline.view.slice_search import find_slices
 from graphviz_dash.features.timeline.view.view import build_timeline_view
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import name_main_cause
@@ -60,17 +61,22 @@ _WAIT_S: Final = 0.25
 """Seconds that a response waits for the end of a job, enough for most jobs."""
 
 _MAX_RUNS: Final = 8
+_MAX_TEXT: Final = 200
 _MAX_TIME: Final = 1 << 53  # largest exact integer in JavaScript
 _MAX_PIXELS: Final = 1 << 20
 _INTEGER: Final = re.compile(r"-?[0-9]{1,16}")
 
 
 def build_routes() -> list[Route]:
-    """Return GET /api/timeline/view, slice and measure, POST /api/timeline/more, which starts the
-    slow analyses and returns their progress, and POST /api/timeline/cancel."""
+    """Return GET /api/timeline/view, slice, find and measure.
+
+    POST /api/timeline/more starts the slow analyses and returns their progress, and POST
+    /api/timeline/cancel cancels them.
+    """
     return [
         Route("/api/timeline/view", wrap_handler(_handle_view), methods=["GET"]),
         Route("/api/timeline/slice", wrap_handler(_handle_slice), methods=["GET"]),
+        Route("/api/timeline/find", wrap_handler(_handle_find), methods=["GET"]),
         Route("/api/timeline/measure", wrap_handler(_handle_measure), methods=["GET"]),
         Route("/api/timeline/more", wrap_handler(_handle_more), methods=["POST"]),
         Route("/api/timeline/cancel", wrap_handler(_handle_cancel), methods=["POST"]),
@@ -150,6 +156,14 @@ def _handle_view(request: Request) -> msgspec.Struct:
         compiled=get_compiled_steps(key, runs),
         complete=complete,
     )
+
+
+def _handle_find(request: Request) -> msgspec.Struct:
+    key, names = _parse_runs(request)
+    text = get_parameter(request, "q")
+    if not 0 < len(text) <= _MAX_TEXT:
+        raise BadParameterError(f"q: expected 1 to {_MAX_TEXT} characters")
+    return find_slices(_choose_runs(request, key, names), text)
 
 
 def _handle_measure(request: Request) -> msgspec.Struct:

@@ -30,10 +30,13 @@ export class Chrome {
     const key = JSON.stringify(entries);
     if (key === this.legendKey) return;
     this.legendKey = key;
-    const chips = entries.map(([text, fill]) => {
+    const chips = entries.map(([text, fill, title]) => {
       const swatch = makeElement("i");
       swatch.style.background = fill;
-      return makeElement("span", "chip", [swatch, document.createTextNode(text)]);
+      swatch.hidden = !fill;
+      const chip = makeElement("span", "chip", [swatch, document.createTextNode(text)]);
+      chip.title = title ?? "";
+      return chip;
     });
     const idle = makeElement("i", "idle");
     idle.style.setProperty("--idle", look.theme.idle);

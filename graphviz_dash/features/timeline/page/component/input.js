@@ -39,6 +39,7 @@ const KEYS = {
   enter: (t) => t.zoomToCard(),
   m: (t) => t.ruler.markHere(),
   "?": (t) => t.chrome.toggleKeys(),
+  "/": (t) => t.finder.field.focus(),
   z: (t) => t.ruler.zoomTo(),
   delete: (t) => t.ruler.remove(),
   backspace: (t) => t.ruler.remove(),

@@ -19,6 +19,7 @@
  * @property {Int32Array | null} launch row of the launching call, -1 if unknown
  * @property {Int32Array | null} node index of the graph node, -1 if unknown
  * @property {Uint8Array | null} busy
+ * @property {Uint8Array | null} [category] dominant category of each bin, at level "busy"
  */
 
 /**
@@ -126,6 +127,7 @@ function decodeLane(sent, begin) {
     launch: sent.launch ? decodeDeltas(sent.launch) : null,
     node: sent.node ? decodeDeltas(sent.node) : null,
     busy: sent.busy ? decodeShares(sent.busy) : null,
+    category: sent.category ? decodeShares(sent.category) : null,
   };
 }
 

@@ -4,7 +4,7 @@ import { makeButton, makeElement } from "../../../../ui/components/common/elemen
 import { formatTime } from "../../../../ui/components/common/numbers.js";
 import { describeDifference, getLossColours, LOSSES } from "./difference.js";
 import { isGpuToken } from "./model.js";
-import { getBusyColour, getSliceColour } from "./runs.js";
+import { getSliceColour } from "./runs.js";
 
 /** @import { Look } from "./draw.js" */
 /** @import { Hover } from "./hover.js" */
@@ -19,58 +19,70 @@ const KEYS = [
   ["shift + ← →, Z, Del", "move its end, zoom to the range, remove it"],
   ["double click, Enter", "zoom to a slice"],
   ["click", "select a slice"],
+  ["/", "search; Enter, shift + Enter: next, previous hit"],
   [". ,", "next, previous slice"],
   ["↑ ↓", "lane above, below"],
   ["F, Esc", "fit the step, clear"],
   ["?", "show or hide these keys"],
 ];
 
+/** Maximum number of entries of the legend, with that of idle time. */
+const MAX_ENTRIES = 8;
+
 /**
- * List the entries of the legend.
+ * List the entries of the legend: GPU categories, then one entry each for CPU calls, compiled steps
+ * and differences. Entries without room are listed in the last one's tooltip.
  * @param {Look} look
  * @param {View} view
- * @returns {[text: string, colour: string][]}
+ * @returns {[text: string, colour: string, title?: string][]}
  */
 export function listLegend(look, view) {
-  return [...listCategories(look, view), ...listBusy(look, view), ...listLosses(look, view)];
+  const entries = [...listLosses(look, view), ...listCategories(look, view)];
+  const room = MAX_ENTRIES - 1;
+  if (entries.length <= room) return entries;
+  const rest = entries.slice(room - 1).map(([text]) => text);
+  return [...entries.slice(0, room - 1), [`${rest.length} more`, "", rest.join(", ")]];
 }
 
 /**
  * @param {Look} look
  * @param {View} view
- * @returns {[text: string, colour: string][]}
+ * @returns {[text: string, colour: string, title?: string][]}
  */
 function listCategories(look, view) {
-  const names = view.runs.flatMap(({ lanes }) => lanes.flatMap(({ name }) => name));
-  const used = new Set(names.map((name) => view.names[name][1]));
-  return look.palette.categories.flatMap((entry, category) => {
-    if (!used.has(category)) return [];
-    return [[entry.label, getSliceColour(look, category)]];
+  /** @type {Set<number>} */
+  const used = new Set();
+  for (const { lanes } of view.runs) {
+    for (const { name, category, busy } of lanes) {
+      for (const index of name) used.add(view.names[index][1]);
+      category?.forEach((value, bin) => busy?.[bin] && used.add(value));
+    }
+  }
+  /** @type {Map<string, {colour: string, titles: string[]}>} */
+  const groups = new Map();
+  look.palette.categories.forEach((entry, category) => {
+    if (!used.has(category)) return;
+    const [group, detail] = entry.label.split(": ");
+    const known = groups.get(group);
+    if (known) known.titles.push(detail ?? "");
+    else groups.set(group, { colour: getSliceColour(look, category), titles: [detail ?? ""] });
   });
+  return [...groups].map(([text, { colour, titles }]) => [text, colour, titles.join(", ")]);
 }
 
 /**
  * @param {Look} look
  * @param {View} view
- * @returns {[text: string, colour: string][]}
- */
-function listBusy(look, view) {
-  if (!view.runs.some(({ lanes }) => lanes.some(({ busy }) => busy))) return [];
-  return [["GPU utilisation", getBusyColour(look)]];
-}
-
-/**
- * @param {Look} look
- * @param {View} view
- * @returns {[text: string, colour: string][]}
+ * @returns {[text: string, colour: string, title?: string][]}
  */
 function listLosses(look, view) {
-  const compared = view.differences.filter(({ problem }) => !problem);
-  if (!compared.length) return [];
-  const waits = compared.some(({ waitingAt }) => waitingAt);
-  /** @type {[text: string, colour: string][]} */
-  const entries = getLossColours(look).map((fill, i) => [LOSSES[i], fill]);
-  return waits ? entries : entries.slice(0, -1);
+  if (!view.differences.some(({ problem }) => !problem)) return [];
+  const colours = getLossColours(look);
+  const slower = LOSSES.map((text, i) => [text, i]).filter(([text]) =>
+    `${text}`.startsWith("slower")
+  );
+  const titles = slower.map(([text]) => `${text}`.replace("slower: ", "")).join(", ");
+  return [["slower", colours[0], titles], ["faster", colours[LOSSES.indexOf("faster")]]];
 }
 
 /**

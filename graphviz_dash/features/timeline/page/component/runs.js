@@ -18,17 +18,6 @@ import { GUTTER } from "./layout.js";
 
 const MIN_LABEL_PX = 26;
 const MIN_HATCH_PX = 2.5;
-/** Opacity of the busy share. */
-const BUSY_OPACITY = 0.62;
-
-/**
- * Get the colour of the GPU busy share, the same for all runs.
- * @param {Look} look
- */
-export function getBusyColour({ theme }) {
-  return setAlpha(theme.text, BUSY_OPACITY);
-}
-
 /**
  * Get the colour of a run.
  * @param {Look} look
@@ -190,7 +179,9 @@ function drawIdleLabels(scene, block) {
   if (!row || row.h < 16) return;
   ctx.font = `11px ${theme.mono}`;
   ctx.textAlign = "center";
-  for (const { left, right, length } of findVisibleIdle(scene, block.run, row.lane)) {
+  for (const span of findVisibleIdle(scene, block.run, row.lane)) {
+    const { length } = span;
+    const [left, right] = avoidStepEnds(scene, block.run, span);
     const text = `idle ${formatTime(length)}`;
     const width = measureText(ctx, text);
     if (right - left < width + 20) continue;
@@ -206,17 +197,58 @@ function drawIdleLabels(scene, block) {
 }
 
 /**
- * Draw the busy share of each bin as an area.
+ * Get the widest part of a span that no end of the chosen step divides, so that its label does not
+ * cover the line there.
+ * @param {Scene} scene
+ * @param {Run} run
+ * @param {{left: number, right: number}} span
+ * @returns {[number, number]}
+ */
+function avoidStepEnds({ viewport }, { step }, { left, right }) {
+  const ends = step ? [viewport.toX(step.begin), viewport.toX(step.end)] : [];
+  const edges = [left, ...ends.filter((x) => x > left && x < right), right];
+  const parts = edges.slice(1).map((to, i) => /** @type {[number, number]} */ ([edges[i], to]));
+  return parts.reduce((best, part) => part[1] - part[0] > best[1] - best[0] ? part : best);
+}
+
+/**
+ * Draw the busy share of each bin as an area, in the colours of the dominant categories.
  * @param {Scene} scene
  * @param {LaneRow} row
  * @param {Uint8Array} busy
  */
 function drawBusy(scene, row, busy) {
   const { ctx, theme } = scene;
+  if (row.lane.category) return drawCategories(scene, row, busy, row.lane.category);
   ctx.beginPath();
   traceShare(scene, row, busy, row.y + row.h);
-  ctx.fillStyle = row.lane.kind === "cpu" ? setAlpha(theme.text, 0.38) : getBusyColour(scene);
+  ctx.fillStyle = setAlpha(theme.text, 0.38);
   ctx.fill();
+}
+
+/**
+ * Draw the busy share of each bin as a bar in the colour of its dominant category.
+ * @param {Scene} scene
+ * @param {LaneRow} row
+ * @param {Uint8Array} busy
+ * @param {Uint8Array} category
+ */
+function drawCategories(scene, row, busy, category) {
+  const { ctx } = scene;
+  const { first, last, together, toX } = getBinRange(scene, busy.length);
+  for (let bin = first; bin < last; bin += together) {
+    const next = Math.min(last, bin + together);
+    let sum = 0;
+    let most = bin;
+    for (let i = bin; i < next; i++) {
+      sum += busy[i];
+      if (busy[i] > busy[most]) most = i;
+    }
+    if (!sum) continue;
+    const height = (sum / (next - bin) / 255) * row.h;
+    ctx.fillStyle = getSliceColour(scene, category[most]);
+    ctx.fillRect(toX(bin), row.y + row.h - height, toX(next) - toX(bin) + 0.3, height);
+  }
 }
 
 /**

@@ -15,6 +15,7 @@ import { Loader } from "./loader.js";
 import { describeHover, renderPanel } from "./panel.js";
 import { Renderer } from "./renderer.js";
 import { Ruler } from "./ruler.js";
+import { Finder } from "./finder.js";
 import { Selection } from "./selection.js";
 import { boundSpan, interpolateSpan } from "./span.js";
 import { TimelineState } from "./state.js";
@@ -27,7 +28,8 @@ import { TimeViewport } from "./viewport.js";
 
 const GLIDE_MS = 140;
 const RELOAD_PX = 8;
-const PANEL_PX = 166;
+/** Space below the timeline in the window. */
+const BELOW_PX = 24;
 
 export class Timeline {
   /** @type {(name: string, value: unknown) => void} sends a value to Python */
@@ -36,7 +38,7 @@ export class Timeline {
   viewport = new TimeViewport();
   /** Height from Python. */
   minHeight = 0;
-  /** Height without the panel: at least `minHeight`, more if the lanes need it. */
+  /** Height: that of the window below the top, at least `minHeight`, more if the lanes need it. */
   stageHeight = 0;
 
   /** @param {HTMLElement | ShadowRoot} root */
@@ -49,6 +51,7 @@ export class Timeline {
     this.renderer = new Renderer(this.canvas, this.host, this.state, this.viewport);
     this.loader = new Loader(this);
     this.selection = new Selection(this);
+    this.finder = new Finder(this);
     this.ruler = new Ruler(this, find(root, ".ruler", HTMLElement));
     this.job = new Job(this, find(root, ".job", HTMLElement));
     Object.assign(this.canvas, { __timeline: this });
@@ -74,7 +77,8 @@ export class Timeline {
     this.setStateValue = setStateValue;
     this.renderer.setPalette(data.palette);
     this.chrome.legendKey = "";
-    this.minHeight = data.height;
+    const above = this.host.getBoundingClientRect().top + getScrolled(this.host);
+    this.minHeight = Math.max(data.height, Math.round(window.innerHeight - above) - BELOW_PX);
     this.stageHeight = Math.max(this.stageHeight, this.minHeight);
     const { experiment } = state;
     if (state.setRuns(data)) this.start(experiment);
@@ -179,9 +183,9 @@ export class Timeline {
     this.setHeight();
   }
 
-  /** Apply the height of the lanes and of the panel below them, if it is shown. */
+  /** Apply the height of the lanes. */
   setHeight() {
-    this.host.style.height = `${this.stageHeight + (this.chrome.panel.hidden ? 0 : PANEL_PX)}px`;
+    this.host.style.height = `${this.stageHeight}px`;
   }
 
   /**
@@ -298,6 +302,16 @@ export class Timeline {
     this.state.hover = null;
     this.chrome.hideTooltip();
   }
+}
+
+/**
+ * Get by how much the page is scrolled.
+ * @param {HTMLElement} host
+ */
+function getScrolled(host) {
+  const root = host.getRootNode();
+  const outer = root instanceof ShadowRoot ? root.host : host;
+  return outer.closest('[data-testid="stMain"]')?.scrollTop ?? 0;
 }
 
 export default mount(Timeline, ".timeline");

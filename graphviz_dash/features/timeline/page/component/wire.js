@@ -32,6 +32,8 @@
  *   ``row``.
  * @property {string | null} [busy] - Base64 of one byte per bin: the busy share, 0 only if idle and
  *   255 only if full.
+ * @property {string | null} [category] - Base64 of one byte per bin: the category with the longest
+ *   slices; only GPU lanes.
  */
 
 /**
@@ -131,6 +133,13 @@
  * @property {string | null} graph - Graph that launched it; None for other work.
  * @property {number | null} node - Index of its node; None if unmatched.
  * @property {Counterpart[]} pairs - Corresponding work in the other visible runs.
+ */
+
+/**
+ * Slices whose name contains a text, the chosen step of each run first.
+ * @typedef {object} SliceHits
+ * @property {string[]} hits - Tokens with their run: "graph/g12".
+ * @property {number} count - Number of all matching slices.
  */
 
 /**

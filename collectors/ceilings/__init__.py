@@ -1,0 +1,1 @@
+"""Measure the limits of the current GPU: bandwidth, arithmetic rates, empty kernels."""

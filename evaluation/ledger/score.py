@@ -1,0 +1,345 @@
+"""Apply the advice of ledgers and configure the decoder otherwise; compare with the predictions.
+
+usage: python -m evaluation.ledger.score OUTPUT SECONDS [second]
+
+Records the decoder of ``server.py`` in a base configuration and in wasteful ones. Predictions are
+computed from these recordings and written to ``predictions.json`` before the other configurations
+run. Measured values are those that the decoder prints.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from graphviz_dash.analysis.ledger.fit import FitChange
+from graphviz_dash.analysis.ledger.report import build_ledger_report, predict_report
+from graphviz_dash.analysis.ledger.savings import SavingAction
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.run import Run
+
+SERVER: Final = Path(__file__).with_name("server.py")
+MIB: Final = 1 << 20
+PROCESS_LIMIT: Final = 4
+"""Number of processes that import torch while one uses the GPU."""
+
+LARGER_SIZES: Final = "192,96,48,24,12,6,3,1"
+HEAP: Final = ("--objects", "2000000", "--collect")
+EAGER: Final = {"CUDA_MODULE_LOADING": "EAGER"}
+EXPANDABLE: Final = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+
+Settings = tuple[tuple[str, ...], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Configurations of the decoder."""
+
+    base: tuple[str, ...]
+    """Width, layers and length."""
+    sizes: str
+    """Sizes of the graphs, largest first."""
+    used_sizes: str
+    """Sizes that requests need."""
+    small_model: tuple[str, ...]
+    """A model for many graphs, with its sizes."""
+    tensors: str
+    """Number of tensors of 9 MiB, half of which are freed."""
+
+    @property
+    def wasteful(self) -> dict[str, Settings]:
+        """Recorded configurations."""
+        common = (*self.base, "--sizes", self.sizes)
+        ascending = ",".join(reversed(self.sizes.split(",")))
+        return {
+            "base": (common, {}),
+            "ascending": ((*self.base, "--sizes", ascending), {}),
+            "pools": ((*common, "--pools", "each"), {}),
+            "streams": ((*common, "--streams", "each"), {}),
+            "sides": ((*common, "--side", "each"), {}),
+            "unused": ((*common, "--side", "each", "--used", self.used_sizes), {}),
+            "many": (self.small_model, {}),
+            "heap": ((*common, *HEAP), {}),
+            "fragmented": ((*common, "--fragment", self.tensors), {}),
+            "eager": (common, EAGER),
+        }
+
+    @property
+    def frugal(self) -> dict[str, Settings]:
+        """Configurations that follow the advice, unless the base does."""
+        common = (*self.base, "--sizes", self.sizes)
+        return {
+            "used": ((*self.base, "--sizes", self.used_sizes, "--side", "each"), {}),
+            "shared": ((*self.small_model, "--share"), {}),
+            "frozen": ((*common, *HEAP, "--freeze"), {}),
+            "expandable": ((*common, "--fragment", self.tensors), EXPANDABLE),
+        }
+
+
+SCENE: Final = Scene(
+    ("--width", "1536", "--layers", "16", "--length", "512"),
+    "96,64,48,32,24,16,12,8,4,2,1",
+    "96,24,4",
+    (
+        *("--width", "512", "--layers", "24", "--length", "128", "--sizes"),
+        ",".join(str(size) for size in range(32, 0, -1)),
+    ),
+    "120",
+)
+"""The scene of the predictions for other configurations."""
+
+OTHER_SCENE: Final = Scene(
+    ("--width", "1280", "--layers", "10", "--length", "384"),
+    "80,56,40,28,20,10,5,3,1",
+    "80,20,3",
+    (
+        *("--width", "384", "--layers", "40", "--length", "64", "--sizes"),
+        ",".join(str(size) for size in range(24, 0, -1)),
+    ),
+    "90",
+)
+"""A scene that was run after the models of the advice were final."""
+
+ADVICE: Final = (
+    ("ascending", "base", SavingAction.ORDER),
+    ("pools", "base", SavingAction.ONE_POOL),
+    ("streams", "base", SavingAction.ONE_STREAM),
+    ("sides", "base", SavingAction.WARM_UP_STREAM),
+    ("unused", "used", SavingAction.UNUSED_GRAPHS),
+    ("many", "shared", SavingAction.SHARE),
+    ("heap", "frozen", SavingAction.FREEZE),
+    ("fragmented", "expandable", SavingAction.EXPANDABLE),
+    ("eager", "base", SavingAction.LAZY_LOADING),
+)
+"""Wasteful configuration, frugal configuration, advice."""
+
+FITS: Final[dict[str, tuple[FitChange, str, str]]] = {
+    "24 layers": (FitChange(layers=(16, 24)), "24 512", SCENE.sizes),
+    "length 1024": (FitChange(dimensions=((512, 1024),)), "16 1024", SCENE.sizes),
+    "sizes up to 128": (
+        FitChange(sizes=(128, 96, 64, 32, 16, 8, 4, 1), dimensions=((96, 128),)),
+        *("16 512", "128,96,64,32,16,8,4,1"),
+    ),
+    "five sizes": (FitChange(sizes=(96, 48, 24, 12, 6)), "16 512", "96,48,24,12,6"),
+    "8 layers, length 2048": (
+        FitChange(layers=(16, 8), dimensions=((512, 2048),)),
+        *("8 2048", SCENE.sizes),
+    ),
+    "sizes up to 192, length 256": (
+        FitChange(sizes=(192, 96, 48, 24, 12, 6, 3, 1), dimensions=((96, 192), (512, 256))),
+        *("16 256", LARGER_SIZES),
+    ),
+}
+"""Changes of the first scene, with layers, length and sizes of the program."""
+
+
+def list_fit_arguments(shape: str, sizes: str) -> tuple[str, ...]:
+    """Return the command line of a configuration in FITS."""
+    layers, length = shape.split()
+    return ("--width", "1536", "--layers", layers, "--length", length, "--sizes", sizes)
+
+
+class Runner:
+    """Runs the decoder in several configurations; one at a time uses the GPU."""
+
+    def __init__(self, output: Path, limit_s: float) -> None:
+        self.output = output
+        self.facts: dict[str, list[dict[str, Any]]] = {}
+        self._recordings = 0
+        self._end = time.monotonic() + limit_s
+        output.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def remaining_s(self) -> float:
+        """Seconds left."""
+        return self._end - time.monotonic()
+
+    def run(self, jobs: Sequence[tuple[str, Settings, bool]]) -> None:
+        """Run ``jobs``: name, settings, and True to record. Names may repeat."""
+        with self._start(jobs) as processes:
+            for name, gate, process in processes:
+                if self.remaining_s < 6:
+                    process.kill()
+                    continue
+                gate.touch()
+                try:
+                    text, errors = process.communicate(timeout=max(self.remaining_s - 3, 1))
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    print("TIMEOUT", name)
+                    continue
+                lines = [line[6:] for line in text.splitlines() if line.startswith("FACTS ")]
+                if lines:
+                    self.facts.setdefault(name, []).append(json.loads(lines[0]))
+                else:
+                    print("FAILED", name, process.returncode, errors[-600:])
+
+    @contextmanager
+    def _start(
+        self, jobs: Sequence[tuple[str, Settings, bool]]
+    ) -> Iterator[Iterator[tuple[str, Path, subprocess.Popen[str]]]]:
+        running: list[tuple[str, Path, subprocess.Popen[str]]] = []
+        with tempfile.TemporaryDirectory() as folder:
+            waiting = list(enumerate(jobs))
+
+            def launch() -> None:
+                number, (name, (arguments, environment), record_program) = waiting.pop(0)
+                gate = Path(folder) / str(number)
+                command = [sys.executable, str(SERVER), *arguments, "--gate", str(gate)]
+                if record_program:
+                    self._recordings += 1
+                    target = self.output / f"{name}-{self._recordings:02}"
+                    record = [sys.executable, "-m", "collectors", "-o", str(target)]
+                    command = [*record, "--steps", "0", "--", *command]
+                process = subprocess.Popen(
+                    command,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env=os.environ | dict(environment),
+                )
+                running.append((name, gate, process))
+
+            def iterate() -> Iterator[tuple[str, Path, subprocess.Popen[str]]]:
+                while waiting or running:
+                    while waiting and len(running) < PROCESS_LIMIT:
+                        launch()
+                    yield running.pop(0)
+
+            try:
+                yield iterate()
+            finally:
+                for _, _, process in running:
+                    process.kill()
+
+    def load(self, name: str) -> Run | None:
+        """Load the first recording of ``name``."""
+        for folder in sorted(self.output.glob(f"{name}-*")):
+            if (folder / "recorded" / "manifest.json").exists():
+                return load_run(folder / "recorded", traces=False)
+        return None
+
+    def measure(self, name: str) -> tuple[int, float] | None:
+        """Return used memory and shortest time from the first use of the GPU, both at the first
+        replay."""
+        rows = self.facts.get(name)
+        if not rows:
+            return None
+        seconds = [row["seconds"]["first replay"] - row["seconds"]["begin"] for row in rows]
+        return rows[0]["used"]["first replay"], min(seconds)
+
+
+def predict(runner: Runner) -> dict[str, Any]:
+    """Compute all predictions from the recordings."""
+    predictions: dict[str, Any] = {"advice": {}, "fit": {}}
+    for name, _, action in ADVICE:
+        run = runner.load(name)
+        report = build_ledger_report(run) if run is not None else None
+        for saving in report.savings if report is not None else ():
+            if saving.action is action:
+                predictions["advice"][name] = [saving.bytes, saving.ns, saving.basis.value]
+    run = runner.load("base")
+    report = build_ledger_report(run) if run is not None else None
+    if run is not None and report is not None and report.memory is not None:
+        for name, (change, *_) in FITS.items():
+            prediction = predict_report(run, report, change)
+            if prediction is not None:
+                predictions["fit"][name] = [
+                    prediction.used,
+                    prediction.error,
+                    prediction.startup_ns,
+                ]
+    return predictions
+
+
+def print_sums(runner: Runner, names: Iterable[str]) -> None:
+    """Compare the ledgers with the values that the programs print."""
+    print("\nsums: configuration, used (program), used (ledger), error, start-up (program, ledger)")
+    for name in names:
+        run = runner.load(name)
+        report = build_ledger_report(run) if run is not None else None
+        if report is None or report.memory is None or name not in runner.facts:
+            continue
+        facts = runner.facts[name][0]
+        moment = report.memory.end_of_startup
+        truth = facts["used"]["first replay"]
+        clock = facts["seconds"]["first replay"]
+        remainder = sum(size for part, size in moment.parts.items() if part.value == "remainder")
+        print(
+            f"  {name:12s} {truth / MIB:9.1f} {sum(moment.parts.values()) / MIB:9.1f} MiB "
+            f"remainder {remainder / MIB:6.1f} | {clock:7.3f} s "
+            f"{sum(report.startup.parts.values()) / 1e9:7.3f} s, ledger's own "
+            f"{report.startup.recorder_ns / 1e6:.0f} ms"
+        )
+
+
+def print_advice(runner: Runner, predictions: Mapping[str, Any]) -> None:
+    """Compare predicted and measured savings."""
+    print("\nadvice: case, bytes predicted, measured, error; seconds predicted, measured")
+    for name, better, action in ADVICE:
+        before, after = runner.measure(name), runner.measure(better)
+        prediction = predictions["advice"].get(name)
+        if before is None or after is None:
+            print(f"  {action.value}: not measured")
+            continue
+        size, seconds = before[0] - after[0], before[1] - after[1]
+        text = (
+            "no advice"
+            if prediction is None
+            else f"{prediction[0] / MIB:8.1f} MiB, {prediction[1] / 1e9:6.3f} s"
+        )
+        print(
+            f"  {action.value:50s} predicted {text} | "
+            f"measured {size / MIB:8.1f} MiB, {seconds:6.3f} s"
+        )
+
+
+def print_fits(runner: Runner, predictions: Mapping[str, Any]) -> None:
+    """Compare predicted and measured memory of other configurations."""
+    print("\nfit: configuration, used predicted ± interval, measured, error")
+    for name in FITS:
+        measurement, prediction = runner.measure(name), predictions["fit"].get(name)
+        if measurement is None or prediction is None:
+            print(f"  {name}: not measured")
+            continue
+        error = prediction[0] / measurement[0] - 1
+        print(
+            f"  {name:30s} predicted {prediction[0] / MIB:9.1f} ± {prediction[1] / MIB:6.1f} MiB | "
+            f"measured {measurement[0] / MIB:9.1f} MiB, error {error:+.2%} | start-up "
+            f"{prediction[2] / 1e9:.2f} s"
+        )
+
+
+def main(output: Path, limit_s: float, scene: Scene = SCENE) -> None:
+    """Record, predict, measure, compare."""
+    runner = Runner(output, limit_s)
+    wasteful, frugal = scene.wasteful, scene.frugal
+    runner.run([("warm", wasteful["base"], False)])
+    runner.run([(name, settings, True) for name, settings in wasteful.items()])
+    predictions = predict(runner)
+    (output / "predictions.json").write_text(json.dumps(predictions, indent=1))
+    print_sums(runner, wasteful)
+    runner.run([(name, settings, True) for name, settings in frugal.items()])
+    print_advice(runner, predictions)
+    if scene is SCENE:
+        programs = {name: list_fit_arguments(*rest) for name, (_, *rest) in FITS.items()}
+        runner.run([(name, (arguments, {}), False) for name, arguments in programs.items()])
+        print_fits(runner, predictions)
+    (output / "facts.json").write_text(json.dumps(runner.facts))
+    bare = [("bare", wasteful["base"], False), ("base", wasteful["base"], True)]
+    runner.run([job for _ in range(3) for job in bare])
+    print("\nfirst replay, bare and recorded:", runner.measure("bare"), runner.measure("base"))
+    (output / "facts.json").write_text(json.dumps(runner.facts))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), float(sys.argv[2]), OTHER_SCENE if sys.argv[3:] else SCENE)

@@ -1,0 +1,223 @@
+"""Predict memory and start-up of another configuration from the ledger of one recording.
+
+Tensors change with their shapes: a dimension that the user names gets another size, and groups of
+one tensor per layer get as many tensors as there are layers. Pools change with the largest size.
+Context, kernels and libraries stay.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from graphviz_dash.analysis.ledger.graphs import NODE_BYTES, GraphLedger
+from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
+from graphviz_dash.analysis.ledger.savings import CHUNK, sum_pool_workspaces, sum_side_streams
+from graphviz_dash.analysis.ledger.startup import StartupLedger, TimePart
+from graphviz_dash.model.memory import Owner
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.ledger import AllocatorState, Ledger
+    from graphviz_dash.model.run import Run
+
+_MIB: Final = 1 << 20
+_SEGMENT: Final = 20 * _MIB
+"""Segment of the allocator for medium allocations: the uncertainty of a pool."""
+_LARGE: Final = 10 * _MIB
+"""Allocations from this size on have their own segments, in multiples of 2 MiB."""
+_KERNELS: Final = 0.08
+"""Uncertainty of kernels and libraries, as a fraction: other sizes may use other kernels."""
+
+
+class FitChange(Struct, frozen=True):
+    """Change of the recorded configuration. Empty fields stay as recorded."""
+
+    sizes: tuple[int, ...] = ()
+    """Sizes of the graphs to capture."""
+    layers: tuple[int, int] | None = None
+    """Recorded and new number of layers."""
+    dimensions: tuple[tuple[int, int], ...] = ()
+    """Recorded and new size of dimensions of tensors, such as a batch size or a length."""
+    device_bytes: int | None = None
+    """Memory of the device to fit into. None for the recorded device."""
+
+
+class FitPrediction(Struct, frozen=True):
+    """Predicted memory and start-up."""
+
+    parts: Mapping[LedgerPart, int]
+    """Predicted device memory by part; they add up to ``used``."""
+    error: int
+    """Half the width of the interval around ``used``."""
+    total: int | None
+    """Device memory. None if unknown."""
+    startup_ns: int
+    """Predicted start-up in ns."""
+    startup_error_ns: int
+    """Half the width of the interval around ``startup_ns``."""
+
+    @property
+    def used(self) -> int:
+        """Predicted device memory in use after the start-up, in bytes."""
+        return sum(self.parts.values())
+
+    @property
+    def excess(self) -> int | None:
+        """Bytes beyond the device memory; negative if it fits. None if unknown."""
+        return None if self.total is None else self.used - self.total
+
+
+def predict_fit(
+    run: Run,
+    memory: MemoryLedger,
+    startup: StartupLedger,
+    graphs: Sequence[GraphLedger],
+    change: FitChange,
+) -> FitPrediction | None:
+    """Predict the memory after start-up and the start-up time; None without allocator content."""
+    ledger = run.ledger
+    if ledger is None or not ledger.states:
+        return None
+    sizes = find_graph_sizes(run)
+    layer_factor = change.layers[1] / change.layers[0] if change.layers else 1.0
+    count_factor = _compute_count_factor(change, sizes, graphs)
+    parts = dict(memory.end_of_startup.parts)
+    before = dict(parts)
+    tensors = _predict_tensors(ledger.states[0], change)
+    for part in (
+        LedgerPart.WEIGHTS,
+        LedgerPart.GRADIENTS,
+        LedgerPart.OPTIMIZER,
+        LedgerPart.TENSORS,
+    ):
+        if part in parts:
+            parts[part] = max(parts[part] + tensors.get(part, 0), 0)
+    side = sum_side_streams(ledger)
+    if len(side) > 1:
+        # One warm-up stream for each size.
+        workspaces = parts.get(LedgerPart.WORKSPACES, 0)
+        extra = round(sum(side.values()) * (count_factor - 1))
+        parts[LedgerPart.WORKSPACES] = max(workspaces + extra, 0)
+    parts[LedgerPart.POOLS] = _predict_pools(ledger, change, sizes, parts)
+    nodes = sum(graph.nodes or 0 for graph in graphs)
+    if nodes and (layer_factor != 1 or count_factor != 1):
+        growth = nodes * (layer_factor * count_factor - 1) * NODE_BYTES
+        current = parts.get(LedgerPart.EXECUTABLES, 0)
+        parts[LedgerPart.EXECUTABLES] = max(current + round(growth / CHUNK) * CHUNK, 0)
+    difference = sum(abs(parts.get(part, 0) - before.get(part, 0)) for part in LedgerPart)
+    error = round(
+        _KERNELS * parts.get(LedgerPart.KERNELS, 0)
+        + 0.02 * difference
+        + (_SEGMENT if change.sizes or change.dimensions else CHUNK)
+    )
+    time, time_error = _predict_startup(startup, graphs, layer_factor, count_factor)
+    return FitPrediction(
+        parts={part: parts[part] for part in LedgerPart if parts.get(part)},
+        error=error,
+        total=memory.total if change.device_bytes is None else change.device_bytes,
+        startup_ns=time,
+        startup_error_ns=time_error,
+    )
+
+
+def find_graph_sizes(run: Run) -> dict[str, int]:
+    """Return the size of each graph on its family's size axis, as far as known."""
+    sizes: dict[str, int] = {}
+    for family in run.loop.families if run.loop is not None else ():
+        axis = family.size_axis
+        for member in family.members:
+            if axis is not None and member.key is not None and axis < len(member.key):
+                sizes |= dict.fromkeys(member.graphs, member.key[axis])
+    return sizes
+
+
+def _compute_count_factor(
+    change: FitChange, sizes: Mapping[str, int], graphs: Sequence[GraphLedger]
+) -> float:
+    if not change.sizes or not graphs:
+        return 1.0
+    count = len(set(sizes.values())) or len(graphs)
+    return len(set(change.sizes)) / count
+
+
+def _predict_tensors(state: AllocatorState, change: FitChange) -> dict[LedgerPart, int]:
+    """Return the growth of the tensors by part."""
+    dimensions = dict(change.dimensions)
+    growth: dict[LedgerPart, int] = defaultdict(int)
+    for group in state.tensors:
+        per_tensor = group.bytes / max(group.count, 1)
+        count: float = group.count
+        if change.layers is not None and group.count % change.layers[0] == 0:
+            count = group.count * change.layers[1] / change.layers[0]
+        for dimension in group.shape:
+            per_tensor *= dimensions.get(dimension, dimension) / dimension if dimension else 1
+        part = _OWNER_PARTS.get(group.owner)
+        if part is not None:
+            growth[part] += round(per_tensor * count) - group.bytes
+    return growth
+
+
+_OWNER_PARTS: Final = {
+    Owner.WEIGHTS: LedgerPart.WEIGHTS,
+    Owner.GRADIENTS: LedgerPart.GRADIENTS,
+    Owner.OPTIMIZER: LedgerPart.OPTIMIZER,
+    Owner.BUFFERS: LedgerPart.TENSORS,
+    Owner.TENSORS: LedgerPart.TENSORS,
+}
+
+
+def _predict_pools(
+    ledger: Ledger,
+    change: FitChange,
+    sizes: Mapping[str, int],
+    parts: Mapping[LedgerPart, int],
+) -> int:
+    """Scale the pools with the largest size; workspaces stay."""
+    pools = parts.get(LedgerPart.POOLS, 0)
+    largest = max(sizes.values(), default=0)
+    factor = 1.0
+    if change.sizes and largest:
+        factor = max(change.sizes) / largest
+    elif largest and largest in dict(change.dimensions):
+        factor = dict(change.dimensions)[largest] / largest
+    if factor == 1:
+        return pools
+    workspaces = sum(sum_pool_workspaces(ledger).values())
+    size = max(pools - workspaces, 0) * factor
+    # Blocks below 10 MiB come in segments of 20 MiB.
+    unit = _SEGMENT if size < _SEGMENT else CHUNK
+    return workspaces + ceil(size / unit) * unit
+
+
+_PER_GRAPH: Final = (
+    TimePart.CAPTURE,
+    TimePart.DRIVER,
+    TimePart.BETWEEN_CAPTURES,
+    TimePart.GC,
+    TimePart.LAUNCH,
+)
+"""Parts of the start-up that grow with the number of graphs."""
+
+
+def _predict_startup(
+    startup: StartupLedger,
+    graphs: Sequence[GraphLedger],
+    layer_factor: float,
+    count_factor: float,
+) -> tuple[int, int]:
+    times = [graph.total_ns for graph in graphs if graph.total_ns is not None]
+    if times and len(graphs) > 1:
+        per_graph = sorted(times)[len(times) // 2]
+        captures = per_graph * (len(graphs) - 1)
+    else:
+        captures = sum(startup.parts.get(part, 0) for part in _PER_GRAPH)
+    capture_count = max(len(graphs) - 1, 1)
+    new_count = max(len(graphs) * count_factor - 1, 0)
+    growth = captures / capture_count * new_count * layer_factor - captures
+    model = startup.parts.get(TimePart.WEIGHTS, 0) * (layer_factor - 1)
+    total = round(startup.total_ns + growth + model)
+    return max(total, 0), round(0.05 * startup.total_ns + 0.25 * abs(growth + model))

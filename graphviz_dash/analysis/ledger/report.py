@@ -1,0 +1,88 @@
+"""The complete ledger of a run, for all surfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from graphviz_dash.analysis.ledger.fit import FitChange, FitPrediction, predict_fit
+from graphviz_dash.analysis.ledger.graphs import GraphLedger, build_graph_ledgers
+from graphviz_dash.analysis.ledger.memory import MemoryLedger, MemoryMoment, build_memory_ledger
+from graphviz_dash.analysis.ledger.savings import Saving, find_savings
+from graphviz_dash.analysis.ledger.startup import StartupLedger, build_startup_ledger
+from graphviz_dash.model.ledger import SampleKind
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.run import Run
+
+
+class LedgerReport(Struct, frozen=True):
+    """Ledger of one run."""
+
+    run: str
+    """Name of the run."""
+    memory: MemoryLedger | None
+    """Device memory. None without a CUDA context."""
+    startup: StartupLedger
+    """Start-up time."""
+    graphs: tuple[GraphLedger, ...]
+    """Graphs in capture order."""
+    savings: tuple[Saving, ...]
+    """Possible savings, largest first."""
+
+    @property
+    def largest_graphs(self) -> tuple[GraphLedger, ...]:
+        """Graphs by added memory, largest first."""
+        return tuple(sorted(self.graphs, key=lambda graph: -(graph.added_bytes or 0)))
+
+    @property
+    def key_moments(self) -> tuple[tuple[str, MemoryMoment], ...]:
+        """Moments to show side by side, with labels."""
+        return () if self.memory is None else tuple(_select_moments(self.memory))
+
+
+def _select_moments(memory: MemoryLedger) -> Iterable[tuple[str, MemoryMoment]]:
+    moments = memory.moments
+    yield "context", moments[0]
+    captures = [m for m in moments if m.kind is SampleKind.CAPTURE_BEGIN]
+    if captures:
+        yield "before captures", captures[0]
+    end = memory.end_of_startup
+    if end.kind is SampleKind.STARTUP_END:
+        yield "after start-up", end
+    if memory.peak.used > max(end.used, moments[-1].used):
+        yield "peak", memory.peak
+    if moments[-1] is not end and len(moments) > 1:
+        yield "end", moments[-1]
+
+
+def build_ledger_report(run: Run) -> LedgerReport | None:
+    """Build the ledger of a run; None if it has none."""
+    ledger = run.ledger
+    if ledger is None:
+        return None
+    memory = build_memory_ledger(ledger)
+    startup = build_startup_ledger(ledger)
+    graphs = build_graph_ledgers(run)
+    return LedgerReport(
+        run=run.name,
+        memory=memory,
+        startup=startup,
+        graphs=graphs,
+        savings=find_savings(run, memory, startup, graphs),
+    )
+
+
+def predict_report(run: Run, report: LedgerReport, change: FitChange) -> FitPrediction | None:
+    """Predict another configuration of ``run``; None without samples or allocator content."""
+    if report.memory is None:
+        return None
+    return predict_fit(run, report.memory, report.startup, report.graphs, change)
+
+
+def list_ledger_reports(runs: Iterable[Run]) -> tuple[LedgerReport, ...]:
+    """Build the ledgers of all runs that have one."""
+    reports = (build_ledger_report(run) for run in runs)
+    return tuple(report for report in reports if report is not None)

@@ -1,0 +1,394 @@
+"""Possible savings of memory and start-up time, each from the facts of one recording."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from graphviz_dash.analysis.ledger.graphs import NODE_BYTES, GraphLedger
+from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
+from graphviz_dash.analysis.ledger.startup import StartupLedger
+from graphviz_dash.model.graph import NodeKind
+from graphviz_dash.model.ledger import SpanKind
+from graphviz_dash.model.memory import DEFAULT_POOL, Owner
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.ledger import AllocatorState, Ledger
+    from graphviz_dash.model.run import Run
+
+MIN_BYTES: Final = 1 << 20
+"""Smallest saving of memory that is listed."""
+MIN_NS: Final = 10_000_000
+"""Smallest saving of time that is listed."""
+
+LAZY_OUTSIDE_BYTES: Final = 790 << 20
+"""Memory outside the allocator with lazy loading: context, kernels and libraries.
+
+Source: evaluation/reports/2026-11-26-ledger.md, 767 to 853 MiB in six programs on an H100."""
+
+EAGER_NS_PER_BYTE: Final = 5.1
+"""Time to load kernels eagerly, per byte of device memory that lazy loading saves, from the same
+report."""
+
+SWITCH_NS_PER_NODE: Final = 1_190
+"""Update of an executable to another graph, per node, from the same report."""
+
+_COLLECTION_GAP_NS: Final = 50_000_000
+"""Maximum time between a collection and the capture that it prepares."""
+
+_MIB: Final = 1 << 20
+CHUNK: Final = 2 * _MIB
+"""Size of the driver's chunks for executables."""
+_LARGE_STEP: Final = 20 * _MIB
+"""Size of the allocator's medium segments and of expandable ones (kLargeBuffer)."""
+
+
+class SavingAction(StrEnum):
+    """Change of the program."""
+
+    UNUSED_GRAPHS = "capture only sizes that occur"
+    ONE_POOL = "capture all graphs into one pool"
+    ONE_STREAM = "capture all graphs on one stream"
+    WARM_UP_STREAM = "warm up on one stream"
+    ORDER = "capture the largest graph first"
+    SHARE = "share one executable by cudaGraphExecUpdate"
+    FREEZE = "freeze the garbage collector before the captures"
+    LAZY_LOADING = "load kernels lazily"
+    EXPANDABLE = "use expandable segments"
+    WARM_UP_FIRST = "warm up all sizes before the first capture"
+
+
+class SavingBasis(StrEnum):
+    """Source of a saving's size."""
+
+    MEASUREMENT = "measured"
+    """The recording contains the bytes or the time that disappear."""
+    PREDICTION = "predicted"
+    """A model of the allocator or the driver."""
+
+
+class Saving(Struct, frozen=True):
+    """A possible saving."""
+
+    action: SavingAction
+    """Change of the program."""
+    bytes: int
+    """Saved device memory; negative if it needs more."""
+    ns: int
+    """Saved start-up time in ns."""
+    basis: SavingBasis
+    """Source of the size."""
+    graphs: tuple[str, ...] = ()
+    """Affected graphs."""
+    switch_ns: int | None = None
+    """CPU time of each switch between graphs. None if there is none."""
+
+
+def find_savings(
+    run: Run, memory: MemoryLedger | None, startup: StartupLedger, graphs: Sequence[GraphLedger]
+) -> tuple[Saving, ...]:
+    """Find the possible savings of a run, largest share of memory or time first."""
+    ledger = run.ledger
+    if ledger is None or memory is None:
+        return ()
+    candidates = [
+        *_find_unused(run, graphs),
+        *_find_pools(run, ledger, graphs),
+        *_find_streams(run, ledger, graphs),
+        *_find_warm_up_streams(ledger),
+        *_find_order(ledger, graphs),
+        *_find_shared(run, graphs),
+        *_find_collections(ledger),
+        *_find_loading(ledger, memory),
+        *_find_fragmentation(ledger),
+        *_find_late_kernels(graphs),
+    ]
+    used, total = memory.end_of_startup.used or 1, startup.total_ns or 1
+
+    def rank(saving: Saving) -> float:
+        return -max(saving.bytes / used, saving.ns / total)
+
+    return tuple(
+        sorted((s for s in candidates if s.bytes >= MIN_BYTES or s.ns >= MIN_NS), key=rank)
+    )
+
+
+def sum_without(graphs: Sequence[GraphLedger], names: Iterable[str]) -> tuple[int, int]:
+    """Return the bytes and the ns that the captures of ``names`` added, with their warm-ups.
+
+    The first graph is excluded: another one would load the same kernels in its place.
+    """
+    selection = set(names)
+    size = time = 0
+    for graph in graphs[1:]:
+        if graph.graph in selection:
+            size += (graph.added_bytes or 0) + max(graph.warm_up_bytes or 0, 0)
+            time += (graph.total_ns or 0) + (graph.first_launch_ns or 0)
+    return size, time
+
+
+def _find_unused(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+    captures = run.recording.graphs if run.recording is not None else ()
+    idle_graphs = [graph.graph for graph in captures if graph.nodes and not graph.replays]
+    if idle_graphs and len(idle_graphs) < len(graphs):
+        size, time = sum_without(graphs, idle_graphs)
+        yield Saving(
+            SavingAction.UNUSED_GRAPHS, size, time, SavingBasis.MEASUREMENT, tuple(idle_graphs)
+        )
+
+
+def find_last_state(ledger: Ledger) -> AllocatorState | None:
+    """Return the last content of the allocator. None without one."""
+    return ledger.states[-1] if ledger.states else None
+
+
+def sum_pools(ledger: Ledger, graphs: Sequence[GraphLedger]) -> dict[tuple[int, int], int]:
+    """Return the reserved memory of each private pool of graphs."""
+    state = find_last_state(ledger)
+    sums: dict[tuple[int, int], int] = defaultdict(int)
+    for pool in state.pools if state is not None else ():
+        if pool.pool != DEFAULT_POOL:
+            sums[pool.pool] += pool.bytes
+    if not sums:
+        for graph in graphs:
+            if graph.pool is not None:
+                sums[graph.pool] += max(graph.reserved_bytes or 0, 0)
+    return dict(sums)
+
+
+def _find_pools(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+    """Graphs that run one after the other can share the pool of the largest one."""
+    sums = sum_pools(ledger, graphs)
+    if len(sums) < 2 or len(_list_streams(ledger)) > 1:
+        return
+    size = sum(sums.values()) - _predict_one_pool(run, ledger, graphs, max(sums.values()))
+    yield Saving(SavingAction.ONE_POOL, size, 0, SavingBasis.PREDICTION)
+
+
+def _predict_one_pool(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger], size: int) -> int:
+    """Predict the size of one pool and stream for all graphs, the largest captured first.
+
+    ``size`` is that of the largest graph alone. Each other graph keeps its outputs, and needs more
+    during its capture, in the same proportion as the largest one.
+    """
+    workspace = find_workspace(ledger)
+    outputs = _list_outputs(run, ledger, workspace)
+    first = max(graphs, key=lambda graph: graph.reserved_bytes or 0)
+    largest = outputs.pop(first.graph, 0)
+    if largest <= 0:
+        return size
+    ratio = (size - workspace) / largest
+    free = size - workspace - largest
+    for output in sorted(outputs.values(), reverse=True):
+        missing = ratio * output - free
+        if missing > 0:
+            steps = ceil(missing / _LARGE_STEP)
+            size += steps * _LARGE_STEP
+            free += steps * _LARGE_STEP
+        free -= output
+    return size
+
+
+def _list_outputs(run: Run, ledger: Ledger, workspace: int) -> dict[str, int]:
+    """Return the bytes that each graph keeps after its capture. The first graph of each stream also
+    keeps the workspace, which is excluded."""
+    costs = {cost.graph: cost.own_bytes or 0 for cost in (run.loop.graphs if run.loop else ())}
+    streams: set[int | None] = set()
+    outputs: dict[str, int] = {}
+    for graph in ledger.graphs:
+        size = costs.get(graph.graph, 0)
+        if graph.stream not in streams and size >= workspace:
+            size -= workspace
+        streams.add(graph.stream)
+        outputs[graph.graph] = size
+    return outputs
+
+
+def find_workspace(ledger: Ledger) -> int:
+    """Return the size of the workspaces of one stream in a private pool."""
+    state = find_last_state(ledger)
+    return max(
+        (
+            block.bytes
+            for block in (state.blocks if state is not None else ())
+            if block.pool != DEFAULT_POOL and block.owner is Owner.UNOWNED
+        ),
+        default=0,
+    )
+
+
+def sum_pool_workspaces(ledger: Ledger) -> dict[tuple[int, int], int]:
+    """Sum the workspaces of each private pool."""
+    state = find_last_state(ledger)
+    sums: dict[tuple[int, int], int] = defaultdict(int)
+    for block in state.blocks if state is not None else ():
+        if block.pool != DEFAULT_POOL and block.owner is Owner.UNOWNED and block.bytes >= _MIB:
+            sums[block.pool] += block.bytes
+    return dict(sums)
+
+
+def _list_streams(ledger: Ledger) -> set[int]:
+    return {graph.stream for graph in ledger.graphs if graph.stream is not None}
+
+
+def _find_streams(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+    """Captures on different streams share neither blocks nor workspaces."""
+    streams: dict[int, int] = defaultdict(int)
+    by_graph = {graph.graph: max(graph.reserved_bytes or 0, 0) for graph in graphs}
+    for graph in ledger.graphs:
+        if graph.stream is not None:
+            streams[graph.stream] += by_graph.get(graph.graph, 0)
+    if len(streams) > 1:
+        pool_size = _predict_one_pool(run, ledger, graphs, max(streams.values()))
+        size = sum(streams.values()) - pool_size
+        yield Saving(SavingAction.ONE_STREAM, size, 0, SavingBasis.PREDICTION)
+
+
+def sum_side_streams(ledger: Ledger) -> dict[int, int]:
+    """Return the reserved memory of streams of the default pool that hold only workspaces."""
+    state = find_last_state(ledger)
+    if state is None:
+        return {}
+    owners: dict[int, set[Owner]] = defaultdict(set)
+    for block in state.blocks:
+        if block.pool == DEFAULT_POOL and block.bytes:
+            owners[block.stream].add(block.owner)
+    return {
+        pool.stream: pool.bytes
+        for pool in state.pools
+        if pool.pool == DEFAULT_POOL and owners[pool.stream] == {Owner.UNOWNED}
+    }
+
+
+def _find_warm_up_streams(ledger: Ledger) -> Iterator[Saving]:
+    sides = sum_side_streams(ledger)
+    if len(sides) > 1:
+        size = sum(sides.values()) - max(sides.values())
+        yield Saving(SavingAction.WARM_UP_STREAM, size, 0, SavingBasis.PREDICTION)
+
+
+def _find_order(ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+    """Graphs that are captured before the largest one of their pool could use its memory.
+
+    The first graph of a pool allocates workspaces, which any order needs.
+    """
+    if len(_list_streams(ledger)) > 1:
+        return
+    pools: dict[tuple[int, int], list[GraphLedger]] = defaultdict(list)
+    for graph in graphs:
+        if graph.pool is not None:
+            pools[graph.pool].append(graph)
+    for members in pools.values():
+        sizes = [max(graph.reserved_bytes or 0, 0) for graph in members]
+        if len(members) < 3 or not any(sizes[1:]):
+            continue
+        largest = max(range(1, len(members)), key=lambda number: sizes[number])
+        size = sum(sizes[1:largest])
+        names = tuple(graph.graph for graph in members)
+        yield Saving(SavingAction.ORDER, size, 0, SavingBasis.PREDICTION, names)
+
+
+_NOT_UPDATABLE: Final = frozenset(
+    {NodeKind.MEM_ALLOC, NodeKind.MEM_FREE, NodeKind.CONDITIONAL, NodeKind.CHILD_GRAPH}
+)
+
+
+def find_twins(run: Run) -> tuple[tuple[str, ...], ...]:
+    """Find graphs of equal topology, which one executable can serve in turn."""
+    classes: dict[int, list[str]] = defaultdict(list)
+    for graph in run.graphs:
+        kinds = tuple(node.kind for node in graph.nodes)
+        if graph.parent is None and kinds and not _NOT_UPDATABLE & set(kinds):
+            edges = tuple(sorted((edge.source, edge.target) for edge in graph.edges))
+            classes[hash((kinds, edges))].append(graph.id)
+    return tuple(tuple(names) for names in classes.values() if len(names) > 1)
+
+
+def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+    by_id = {graph.graph: graph for graph in graphs}
+    size = time = 0
+    names: list[str] = []
+    nodes = 0
+    for twins in find_twins(run):
+        members = [by_id[name] for name in twins if name in by_id]
+        if len(members) < 2:
+            continue
+        # The driver's growth at single instantiations is too coarse to be divided.
+        sizes = [(graph.nodes or 0) * NODE_BYTES for graph in members]
+        times = [graph.driver_ns or 0 for graph in members]
+        size += sum(sizes) - max(sizes)
+        time += sum(times) - max(times)
+        names += [graph.graph for graph in members]
+        nodes = max(nodes, *(graph.nodes or 0 for graph in members))
+    if names:
+        yield Saving(
+            SavingAction.SHARE,
+            size // CHUNK * CHUNK,
+            time,
+            SavingBasis.PREDICTION,
+            tuple(names),
+            nodes * SWITCH_NS_PER_NODE,
+        )
+
+
+def _find_collections(ledger: Ledger) -> Iterator[Saving]:
+    """Collections from the last one before the captures to the last capture; one remains."""
+    captures = [span for span in ledger.spans if span.kind is SpanKind.CAPTURE]
+    if not captures:
+        return
+    end = max(span.end_ns for span in captures)
+    runs = [span for span in ledger.spans if span.kind is SpanKind.GC and span.end_ns <= end]
+    first = min(span.begin_ns for span in captures)
+    # A program that collects before each capture also does so before the first one.
+    begin = first - _COLLECTION_GAP_NS
+    times = [span.end_ns - span.begin_ns for span in runs if span.end_ns >= begin]
+    if times:
+        yield Saving(SavingAction.FREEZE, 0, sum(times) - max(times), SavingBasis.MEASUREMENT)
+
+
+def _find_loading(ledger: Ledger, memory: MemoryLedger) -> Iterator[Saving]:
+    if ledger.module_loading != "eager":
+        return
+    parts = memory.end_of_startup.parts
+    outside = sum(parts.get(part, 0) for part in (LedgerPart.CONTEXT, LedgerPart.KERNELS))
+    size = outside - LAZY_OUTSIDE_BYTES
+    time = round(max(size, 0) * EAGER_NS_PER_BYTE)
+    yield Saving(SavingAction.LAZY_LOADING, size, time, SavingBasis.PREDICTION)
+
+
+def _find_fragmentation(ledger: Ledger) -> Iterator[Saving]:
+    """Expandable segments have no free ends, but one large step for each stream."""
+    if any("expandable_segments:True" in value for value in ledger.settings.values()):
+        return
+    if not ledger.states:
+        return
+    state = ledger.states[0]
+    before = after = 0
+    for pool in state.pools:
+        if pool.pool == DEFAULT_POOL:
+            before += pool.bytes
+            after += -(-(pool.bytes - pool.tail_bytes) // _LARGE_STEP) * _LARGE_STEP
+    yield Saving(SavingAction.EXPANDABLE, before - after, 0, SavingBasis.PREDICTION)
+
+
+def _find_late_kernels(graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+    """Captures that loaded kernels last longer than others with as many nodes."""
+    slow = [graph for graph in graphs if (graph.kernel_bytes or 0) >= MIN_BYTES]
+    if not slow:
+        return
+    time = 0
+    for graph in slow:
+        others = [
+            other.capture_ns
+            for other in graphs
+            if other.nodes == graph.nodes and other not in slow and other.capture_ns is not None
+        ]
+        if others and graph.capture_ns is not None:
+            time += max(graph.capture_ns - sorted(others)[len(others) // 2], 0)
+    names = tuple(graph.graph for graph in slow)
+    yield Saving(SavingAction.WARM_UP_FIRST, 0, time, SavingBasis.PREDICTION, names)

@@ -1,0 +1,1 @@
+"""Distance of graph nodes from the limits of the GPU."""

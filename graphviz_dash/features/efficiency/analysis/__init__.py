@@ -1,0 +1,1 @@
+"""Work, limits and advice for the nodes of a graph."""

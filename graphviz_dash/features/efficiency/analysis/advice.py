@@ -1,0 +1,133 @@
+"""Recommendations for calls above their limit, with predicted savings.
+
+Each call belongs to at most one recommendation, so savings can be added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from graphviz_dash.features.efficiency.analysis.items import WorkItem
+from graphviz_dash.features.efficiency.analysis.limits import UnitLimit
+from graphviz_dash.features.efficiency.analysis.rates import Rates
+from graphviz_dash.features.efficiency.analysis.rules.fusion import (
+    find_chains,
+    find_equal_calls,
+    find_tiny_kernels,
+    find_undone_casts,
+)
+from graphviz_dash.features.efficiency.analysis.rules.optimizer import find_unfused_optimizer
+from graphviz_dash.features.efficiency.analysis.rules.products import (
+    find_partial_waves,
+    find_siblings,
+    find_slow_types,
+)
+from graphviz_dash.features.efficiency.analysis.rules.search import AdviceGroup, Remedy, Search
+from graphviz_dash.model.ceilings import Pipe
+
+MIN_SAVING_NS: Final = 1_000.0
+"""Smallest predicted saving of a recommendation, in ns."""
+
+_RULES: Final[tuple[Callable[[Search, set[int]], Iterator[AdviceGroup]], ...]] = (
+    find_unfused_optimizer,
+    find_undone_casts,
+    find_equal_calls,
+    find_chains,
+    find_slow_types,
+    find_siblings,
+    find_partial_waves,
+    find_tiny_kernels,
+)
+"""The first rule that finds a call keeps it."""
+
+_SUMMARY_REMEDIES: Final = (Remedy.OPTIMIZER, Remedy.DTYPE, Remedy.LAUNCH, Remedy.WAVES)
+"""Kinds that are reported once, with all their operators."""
+
+
+class Advice(Struct, frozen=True):
+    """A recommendation for similar groups of calls, such as those of each layer."""
+
+    remedy: Remedy
+    """Kind."""
+    operators: tuple[str, ...]
+    """Operators of one group in order; of all groups if the kind is reported once."""
+    groups: tuple[tuple[int, ...], ...]
+    """Indices of the calls of each group."""
+    time_ns: float
+    """Time of all groups per replay with the gaps between their kernels, in ns."""
+    saving_ns: float
+    """Predicted saving per replay, in ns."""
+    low_ns: float
+    """Lower end of the predicted saving, in ns."""
+    high_ns: float
+    """Upper end of the predicted saving, in ns."""
+    kernels: int
+    """Number of kernels of all groups."""
+    source: str | None
+    """Most frequent source line. None if unknown."""
+    module: str | None
+    """Most frequent module. None if unknown."""
+    pipe: Pipe | None = None
+    """Faster data type. None for other kinds."""
+
+
+def find_advice(
+    items: Sequence[WorkItem],
+    limits: Sequence[UnitLimit],
+    rates: Rates,
+    multiprocessors: int | None = None,
+) -> tuple[Advice, ...]:
+    """Find recommendations, largest saving first."""
+    search = Search(
+        items,
+        limits,
+        rates,
+        multiprocessors or rates.ceilings.gpu.multiprocessors,
+        any(item.origin is not None and item.origin.phase == "backward" for item in items),
+    )
+    free = set(range(len(limits)))
+    groups: list[AdviceGroup] = []
+    for rule in _RULES:
+        for group in tuple(rule(search, free)):
+            if free.issuperset(group.limits) and group.savings_ns[1] > 0:
+                groups.append(group)
+                free.difference_update(group.limits)
+    advice = (entry for entry in _merge_groups(search, groups) if entry.saving_ns >= MIN_SAVING_NS)
+    return tuple(sorted(advice, key=lambda entry: -entry.saving_ns))
+
+
+def _merge_groups(search: Search, groups: Iterable[AdviceGroup]) -> Iterator[Advice]:
+    by_kind: defaultdict[tuple[Remedy, tuple[str, ...]], list[AdviceGroup]] = defaultdict(list)
+    for group in groups:
+        names = tuple(map(search.get_operator, group.limits))
+        if group.remedy in _SUMMARY_REMEDIES:
+            names = ()
+        elif group.remedy is Remedy.FOREACH:
+            names = names[:1]
+        by_kind[group.remedy, names].append(group)
+    for (remedy, names), members in by_kind.items():
+        indices = [index for group in members for index in group.limits]
+        origins = [search.items[search.limits[index].unit.items[0]].origin for index in indices]
+        low, middle, high = (sum(group.savings_ns[end] for group in members) for end in range(3))
+        yield Advice(
+            remedy,
+            names or tuple(dict.fromkeys(map(search.get_operator, indices))),
+            tuple(group.limits for group in members),
+            sum(search.measure_time(group.limits) for group in members),
+            middle,
+            low,
+            high,
+            sum(map(search.count_kernels, indices)),
+            _find_most_frequent(origin.source for origin in origins if origin is not None),
+            _find_most_frequent(origin.module for origin in origins if origin is not None),
+            members[0].pipe,
+        )
+
+
+def _find_most_frequent(names: Iterable[str | None]) -> str | None:
+    counts = Counter(name for name in names if name is not None)
+    return counts.most_common(1)[0][0] if counts else None

@@ -1,0 +1,1 @@
+"""Work of operators from the shapes and data types of their inputs."""

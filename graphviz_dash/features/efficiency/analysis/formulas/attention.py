@@ -1,0 +1,91 @@
+"""Fused attention, forward and backward."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphviz_dash.features.efficiency.analysis.formulas.matrix import Formula, measure_tensor
+from graphviz_dash.features.efficiency.analysis.operator_call import OperatorCall, Tensor
+from graphviz_dash.features.efficiency.analysis.work import Work
+
+
+def _read_sizes(
+    query: Tensor | None, key: Tensor | None, value: Tensor | None, *, heads_first: bool
+) -> tuple[int, int, int, int, int] | None:
+    """Return batch times heads, queries, keys, width of keys and width of values."""
+    if query is None or key is None or value is None:
+        return None
+    if any(len(tensor.shape) != 4 for tensor in (query, key, value)):
+        return None
+    batch, first, second, width = query.shape
+    heads, queries = (first, second) if heads_first else (second, first)
+    keys = key.shape[2 if heads_first else 1]
+    return batch * heads, queries, keys, width, value.shape[3]
+
+
+def _count_scores(queries: int, keys: int, *, causal: bool) -> int:
+    """Count pairs of a query and a key; causal ones end at the diagonal of the first square."""
+    if not causal:
+        return queries * keys
+    square = min(queries, keys)
+    return square * (square + 1) // 2 + max(0, queries - keys) * keys
+
+
+def _build_forward(heads_first: bool, causal_index: int, *, mask_type: bool = False) -> Formula:
+    def compute(call: OperatorCall) -> Work | None:
+        query, key, value = (call.get_tensor(index) for index in range(3))
+        sizes = _read_sizes(query, key, value, heads_first=heads_first)
+        if sizes is None or query is None or key is None or value is None:
+            return None
+        batch, queries, keys, width, value_width = sizes
+        causal = bool(call.get_integer(causal_index) if mask_type else call.get_flag(causal_index))
+        scores = batch * _count_scores(queries, keys, causal=causal)
+        bias = call.get_tensor(3)
+        read = sum(measure_tensor(tensor) for tensor in (query, key, value))
+        return Work(
+            read + (measure_tensor(bias) if bias is not None else 0),
+            batch * queries * value_width * (query.element_bytes or 0),
+            flops=2 * scores * (width + value_width),
+            dtype=query.dtype,
+        )
+
+    return compute
+
+
+def _build_backward(heads_first: bool, causal_index: int, *, mask_type: bool = False) -> Formula:
+    def compute(call: OperatorCall) -> Work | None:
+        gradient, query, key, value = (call.get_tensor(index) for index in range(4))
+        sizes = _read_sizes(query, key, value, heads_first=heads_first)
+        if sizes is None or not (gradient and query and key and value):
+            return None
+        batch, queries, keys, width, value_width = sizes
+        causal = bool(call.get_integer(causal_index) if mask_type else call.get_flag(causal_index))
+        scores = batch * _count_scores(queries, keys, causal=causal)
+        inputs = sum(measure_tensor(tensor) for tensor in (query, key, value))
+        # The gradient of the output, and the output itself, have the same size.
+        return Work(
+            inputs + 2 * measure_tensor(gradient),
+            inputs,
+            # Three products use the width of keys, two the width of values.
+            flops=2 * scores * (3 * width + 2 * value_width),
+            dtype=query.dtype,
+        )
+
+    return compute
+
+
+FORMULAS: Final[dict[str, Formula]] = {
+    "_flash_attention_forward": _build_forward(False, 8),
+    "_efficient_attention_forward": _build_forward(False, 9, mask_type=True),
+    "_cudnn_attention_forward": _build_forward(True, 10),
+    "_scaled_dot_product_flash_attention": _build_forward(True, 4),
+    "_scaled_dot_product_cudnn_attention": _build_forward(True, 6),
+    "_scaled_dot_product_efficient_attention": _build_forward(True, 6),
+    "_flash_attention_backward": _build_backward(False, 11),
+    "_efficient_attention_backward": _build_backward(False, 14, mask_type=True),
+    "_cudnn_attention_backward": _build_backward(True, 14),
+    "_scaled_dot_product_flash_attention_backward": _build_backward(True, 11),
+    "_scaled_dot_product_cudnn_attention_backward": _build_backward(True, 14),
+    "_scaled_dot_product_efficient_attention_backward": _build_backward(True, 11),
+}
+"""Formulas by operator."""

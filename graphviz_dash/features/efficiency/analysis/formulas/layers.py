@@ -1,0 +1,317 @@
+"""Normalisation, softmax, losses, dropout, pooling, resampling, indexing and sorting."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Final
+
+from graphviz_dash.features.efficiency.analysis.formulas.matrix import Formula, measure_tensor
+from graphviz_dash.features.efficiency.analysis.operator_call import (
+    ELEMENT_BYTES,
+    OperatorCall,
+    Tensor,
+)
+from graphviz_dash.features.efficiency.analysis.work import Bound, Work, WorkPart
+
+_INDEX_BYTES: Final = 8
+_SECTOR_BYTES: Final = 32
+"""Smallest access of device memory."""
+_GAMMA_BETA: Final = "gamma_?beta|gammabeta|weight_bias|compute_gamma"
+
+
+def _measure(call: OperatorCall, *indices: int) -> int | None:
+    """Return the bytes of tensors; None if the first is missing. Others are optional."""
+    tensors = [call.get_tensor(index) for index in indices]
+    if tensors[0] is None:
+        return None
+    return sum(measure_tensor(tensor) for tensor in tensors if tensor is not None)
+
+
+def _build_map(
+    reads: tuple[int, ...], writes: tuple[int, ...], bound: Bound = Bound.EXACT
+) -> Formula:
+    """Build a formula that reads tensors, and writes tensors of the size of others."""
+
+    def compute(call: OperatorCall) -> Work | None:
+        read_bytes, write_bytes = _measure(call, *reads), _measure(call, *writes)
+        if read_bytes is None or write_bytes is None:
+            return None
+        return Work(read_bytes, write_bytes, bound)
+
+    return compute
+
+
+def _measure_softmax(call: OperatorCall) -> Work | None:
+    """``_softmax(self, dim, half_to_float)``."""
+    tensor = call.get_tensor(0)
+    if tensor is None:
+        return None
+    size = 4 if call.get_flag(2) else tensor.element_bytes or 0
+    return Work(measure_tensor(tensor), tensor.elements * size)
+
+
+def _measure_softmax_backward(call: OperatorCall) -> Work | None:
+    """``_softmax_backward_data(grad_output, output, dim, input_dtype)``."""
+    gradient, output = call.get_tensor(0), call.get_tensor(1)
+    if gradient is None or output is None:
+        return None
+    read = measure_tensor(gradient) + measure_tensor(output)
+    return Work(read, gradient.elements * (gradient.element_bytes or 0))
+
+
+def _build_norm_backward(
+    gradient: int, image: int, statistics: tuple[int, ...], weight: int
+) -> Formula:
+    """Build a formula with a kernel for the input and one for weight and bias."""
+
+    def compute(call: OperatorCall) -> tuple[WorkPart, ...] | None:
+        read = _measure(call, gradient, image, *statistics)
+        inputs, weights = call.get_tensor(image), call.get_tensor(weight)
+        if read is None or inputs is None:
+            return None
+        size = 0 if weights is None else measure_tensor(weights)
+        parts = [WorkPart(f"^(?!.*({_GAMMA_BETA}))", Work(read + size, measure_tensor(inputs)))]
+        if size:
+            parts.insert(0, WorkPart(_GAMMA_BETA, Work(read, 2 * size)))
+        return tuple(parts)
+
+    return compute
+
+
+def _measure_dropout(call: OperatorCall) -> Work | None:
+    """``native_dropout(input, p, train)``; the mask has one byte per element."""
+    tensor = call.get_tensor(0)
+    if tensor is None:
+        return None
+    return Work(measure_tensor(tensor), tensor.elements * ((tensor.element_bytes or 0) + 1))
+
+
+def _measure_dropout_backward(call: OperatorCall) -> Work | None:
+    gradient, mask = call.get_tensor(0), call.get_tensor(1)
+    if gradient is None or mask is None:
+        return None
+    read = measure_tensor(gradient) + measure_tensor(mask)
+    return Work(read, gradient.elements * (gradient.element_bytes or 0))
+
+
+def _measure_nll_loss(call: OperatorCall) -> Work | None:
+    """``nll_loss_forward(self, target, ...)`` reads one value per target."""
+    target = call.get_tensor(1)
+    if target is None:
+        return None
+    read = measure_tensor(target) + target.elements * _SECTOR_BYTES
+    return Work(read, _INDEX_BYTES, Bound.LOWER)
+
+
+def _measure_nll_loss_backward(call: OperatorCall) -> Work | None:
+    """``nll_loss_backward(grad_output, self, target, ...)`` writes one value per target."""
+    target = call.get_tensor(2)
+    if target is None:
+        return None
+    return Work(measure_tensor(target), target.elements * _SECTOR_BYTES, Bound.LOWER)
+
+
+def _build_selection(index: int) -> Formula:
+    """Build a formula for rows of the first tensor, chosen by the indices in another one."""
+
+    def compute(call: OperatorCall) -> Work | None:
+        source, indices = call.get_tensor(0), call.get_tensor(index)
+        dimension = call.get_integer(1)
+        if source is None or indices is None or not source.shape:
+            return None
+        dimension = (dimension or 0) % len(source.shape)
+        row = prod(size for axis, size in enumerate(source.shape) if axis != dimension)
+        row_bytes = indices.elements * row * (source.element_bytes or 0)
+        # Rows that are selected again come from the cache.
+        bound = Bound.UPPER if indices.elements > 1 else Bound.EXACT
+        return Work(
+            min(row_bytes, measure_tensor(source)) + measure_tensor(indices), row_bytes, bound
+        )
+
+    return compute
+
+
+def _measure_gather(call: OperatorCall) -> Work | None:
+    """``gather(self, dim, index)``."""
+    source, indices = call.get_tensor(0), call.get_tensor(2)
+    if source is None or indices is None:
+        return None
+    row_bytes = indices.elements * (source.element_bytes or 0)
+    read = min(indices.elements * _SECTOR_BYTES, measure_tensor(source)) + measure_tensor(indices)
+    return Work(read, row_bytes, Bound.UPPER)
+
+
+def _build_scatter(index: int, source: int, *, reads_target: bool) -> Formula:
+    """Build a formula for values written or added to places of the first tensor."""
+
+    def compute(call: OperatorCall) -> Work | None:
+        target, indices, values = (call.get_tensor(entry) for entry in (0, index, source))
+        if target is None or values is None:
+            return None
+        target_bytes = min(measure_tensor(target), values.elements * (target.element_bytes or 0))
+        read = measure_tensor(values) + (0 if indices is None else measure_tensor(indices))
+        return Work(read + (target_bytes if reads_target else 0), target_bytes, Bound.UPPER)
+
+    return compute
+
+
+def _measure_embedding_backward(call: OperatorCall) -> Work | None:
+    """``embedding_dense_backward(grad_output, indices, num_weights, ...)``."""
+    gradient, indices, rows = call.get_tensor(0), call.get_tensor(1), call.get_integer(2)
+    if gradient is None or indices is None or rows is None or not gradient.shape:
+        return None
+    writes = rows * gradient.shape[-1] * (gradient.element_bytes or 0)
+    return Work(measure_tensor(gradient) + measure_tensor(indices), writes, Bound.LOWER)
+
+
+def _measure_sort(call: OperatorCall) -> Work | None:
+    tensor = call.get_tensor(0)
+    if tensor is None:
+        return None
+    writes = tensor.elements * ((tensor.element_bytes or 0) + _INDEX_BYTES)
+    return Work(measure_tensor(tensor), writes, Bound.LOWER)
+
+
+def _measure_topk(call: OperatorCall) -> Work | None:
+    """``topk(self, k, dim, ...)``."""
+    tensor, count = call.get_tensor(0), call.get_integer(1)
+    if tensor is None or count is None or not tensor.shape:
+        return None
+    dimension = call.get_integer(2)
+    length = tensor.shape[-1 if dimension is None else dimension] or 1
+    results = tensor.elements // length * count
+    writes = results * ((tensor.element_bytes or 0) + _INDEX_BYTES)
+    return Work(measure_tensor(tensor), writes, Bound.LOWER)
+
+
+def _build_pooling(
+    strides: int, paddings: int, dilations: int | None, ceil: int, *, indices: bool
+) -> Formula:
+    """Build a formula for windows of the first tensor."""
+
+    def compute(call: OperatorCall) -> Work | None:
+        tensor, kernel = call.get_tensor(0), call.get_integers(1)
+        padding = call.get_integers(paddings) or (0,)
+        if tensor is None or not kernel:
+            return None
+        count = len(tensor.shape) - 2 if len(tensor.shape) > 3 else len(tensor.shape) - 1
+        stride = call.get_integers(strides) or kernel
+        dilation = (call.get_integers(dilations) if dilations is not None else None) or (1,)
+        lists = [v * count if len(v) == 1 else v for v in (kernel, stride, padding, dilation)]
+        if any(len(values) != count for values in lists) or 0 in lists[1]:
+            return None
+        round_up = bool(call.get_flag(ceil))
+        sizes = [
+            (size + 2 * pad - spread * (window - 1) - 1 + (step - 1 if round_up else 0)) // step + 1
+            for size, window, step, pad, spread in zip(tensor.shape[-count:], *lists, strict=True)
+        ]
+        results = prod(tensor.shape[:-count]) * prod(sizes)
+        size = (tensor.element_bytes or 0) + (_INDEX_BYTES if indices else 0)
+        return Work(measure_tensor(tensor), results * size)
+
+    return compute
+
+
+def _build_resampling(size_index: int) -> Formula:
+    """Build a formula for an output of a given spatial size."""
+
+    def compute(call: OperatorCall) -> Work | None:
+        tensor, sizes = call.get_tensor(0), call.get_integers(size_index)
+        if tensor is None or sizes is None or len(sizes) >= len(tensor.shape):
+            return None
+        leading = tensor.shape[: len(tensor.shape) - len(sizes)]
+        return Work(
+            measure_tensor(tensor), prod(leading) * prod(sizes) * (tensor.element_bytes or 0)
+        )
+
+    return compute
+
+
+def _measure_resampling_backward(call: OperatorCall) -> Work | None:
+    """``upsample_*_backward(grad_output, output_size, input_size, ...)``."""
+    tensor, sizes = call.get_tensor(0), call.get_integers(2)
+    if tensor is None or sizes is None:
+        return None
+    return Work(measure_tensor(tensor), prod(sizes) * (tensor.element_bytes or 0))
+
+
+def _measure_recurrent_cell(call: OperatorCall) -> Work | None:
+    """``_thnn_fused_lstm_cell(input_gates, hidden_gates, cx, ...)`` writes state and workspace."""
+    gates, state = call.get_tensor(0), call.get_tensor(2)
+    if gates is None or state is None:
+        return None
+    read = sum(map(measure_tensor, call.tensors))
+    return Work(read, 2 * measure_tensor(state) + measure_tensor(gates), Bound.UPPER)
+
+
+def _build_batch_norm_backward(gradient: int, image: int) -> Formula:
+    def compute(call: OperatorCall) -> Work | None:
+        read, inputs = _measure(call, gradient, image), call.get_tensor(image)
+        if read is None or inputs is None:
+            return None
+        return Work(read, _count_bytes(inputs), Bound.LOWER)
+
+    return compute
+
+
+def _count_bytes(tensor: Tensor) -> int:
+    return tensor.elements * ELEMENT_BYTES.get(tensor.dtype or "", 0)
+
+
+FORMULAS: Final[dict[str, Formula]] = {
+    "_softmax": _measure_softmax,
+    "_log_softmax": _measure_softmax,
+    "_softmax_backward_data": _measure_softmax_backward,
+    "_log_softmax_backward_data": _measure_softmax_backward,
+    "native_layer_norm": _build_map((0, 2, 3), (0,)),
+    "native_layer_norm_backward": _build_norm_backward(0, 1, (3, 4), 5),
+    "_fused_rms_norm": _build_map((0, 2), (0,)),
+    "_fused_rms_norm_backward": _build_norm_backward(0, 1, (3,), 4),
+    # The statistics need all values before the first result: two reads, unless they stay in L2.
+    "native_group_norm": _build_map((0, 1, 2), (0,), Bound.LOWER),
+    "native_group_norm_backward": _build_map((0, 1, 2, 3, 4), (1,), Bound.LOWER),
+    "cudnn_batch_norm": _build_map((0, 1, 2), (0,), Bound.LOWER),
+    "cudnn_batch_norm_backward": _build_batch_norm_backward(1, 0),
+    "native_batch_norm": _build_map((0, 1, 2), (0,), Bound.LOWER),
+    "_native_batch_norm_legit": _build_map((0, 1, 2), (0,), Bound.LOWER),
+    "_batch_norm_with_update": _build_map((0, 1, 2), (0,), Bound.LOWER),
+    "native_batch_norm_backward": _build_batch_norm_backward(0, 1),
+    "batch_norm_backward": _build_batch_norm_backward(0, 1),
+    "native_dropout": _measure_dropout,
+    "_fused_dropout": _measure_dropout,
+    "native_dropout_backward": _measure_dropout_backward,
+    "nll_loss_forward": _measure_nll_loss,
+    "nll_loss_backward": _measure_nll_loss_backward,
+    "nll_loss2d_forward": _measure_nll_loss,
+    "nll_loss2d_backward": _measure_nll_loss_backward,
+    "index_select": _build_selection(2),
+    "gather": _measure_gather,
+    "scatter_": _build_scatter(2, 3, reads_target=False),
+    "scatter_add_": _build_scatter(2, 3, reads_target=True),
+    "index_add_": _build_scatter(2, 3, reads_target=True),
+    "index_copy_": _build_scatter(2, 3, reads_target=False),
+    "_index_put_impl_": _build_scatter(1, 2, reads_target=True),
+    "embedding_dense_backward": _measure_embedding_backward,
+    "sort": _measure_sort,
+    "argsort": _measure_sort,
+    "topk": _measure_topk,
+    "max_pool2d_with_indices": _build_pooling(2, 3, 4, 5, indices=True),
+    "max_pool3d_with_indices": _build_pooling(2, 3, 4, 5, indices=True),
+    "max_pool2d_with_indices_backward": _build_map((0, 7), (1,)),
+    "avg_pool2d": _build_pooling(2, 3, None, 4, indices=False),
+    "avg_pool3d": _build_pooling(2, 3, None, 4, indices=False),
+    "avg_pool2d_backward": _build_map((0,), (1,)),
+    "_adaptive_avg_pool2d": _build_resampling(1),
+    "_adaptive_avg_pool2d_backward": _build_map((0,), (1,)),
+    **dict.fromkeys(
+        (f"upsample_{kind}" for kind in ("nearest1d", "nearest2d", "nearest3d", "bilinear2d")),
+        _build_resampling(1),
+    ),
+    **dict.fromkeys(("_upsample_nearest_exact2d", "upsample_bicubic2d"), _build_resampling(1)),
+    **dict.fromkeys(
+        ("upsample_nearest2d_backward", "upsample_bilinear2d_backward"),
+        _measure_resampling_backward,
+    ),
+    "_thnn_fused_lstm_cell": _measure_recurrent_cell,
+}
+"""Formulas by operator."""

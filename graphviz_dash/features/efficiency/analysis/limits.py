@@ -1,0 +1,186 @@
+"""Limit of each operator call of a step, and its distance from it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.features.efficiency.analysis.items import WorkItem
+from graphviz_dash.features.efficiency.analysis.rates import Rates
+from graphviz_dash.features.efficiency.analysis.residency import estimate_cached_shares
+from graphviz_dash.features.efficiency.analysis.units import WorkUnit
+from graphviz_dash.features.efficiency.analysis.work import Work
+from graphviz_dash.model.ceilings import Pipe
+
+NEAR_LIMIT: Final = 1.2
+"""Largest ratio of time and limit that counts as near the limit."""
+
+_MODEL_ERROR: Final = 1.1
+"""A kernel this much faster than device memory allows has its data in L2."""
+
+_PIPES: Final = {
+    "double": Pipe.FP64,
+    "c10::complex<double>": Pipe.FP64,
+    "c10::BFloat16": Pipe.BF16,
+    "c10::Half": Pipe.FP16,
+    "c10::Float8_e4m3fn": Pipe.FP8,
+    "c10::Float8_e5m2": Pipe.FP8,
+}
+_TF32_KERNEL: Final = re.compile(
+    r"tf32|s1688|s16816|tensorop_s|_sss_|nvjet_\w*_s\w\w_", re.IGNORECASE
+)
+_FP32_KERNEL: Final = re.compile(r"sgemm|simt|ffma|f32f32_f32f32|gemv|scudnn", re.IGNORECASE)
+
+
+class LimitTerm(StrEnum):
+    """Term of a limit."""
+
+    LAUNCH = "launch"
+    L2 = "L2 cache"
+    MEMORY = "device memory"
+    ARITHMETIC = "arithmetic"
+
+
+class UnitLimit(Struct, frozen=True):
+    """Time and limit of one operator call."""
+
+    unit: WorkUnit
+    """Kernels of the call and their work."""
+    category: Category
+    """Category of the longest kernel."""
+    name: str
+    """Name of the longest kernel."""
+    time_ns: float
+    """Time per replay: sum over its kernels of the median duration, in ns."""
+    limit_ns: float | None
+    """Shortest possible time, in ns. None if unknown."""
+    term: LimitTerm | None
+    """Term that determines the limit. None if unknown."""
+    pipe: Pipe | None = None
+    """Arithmetic unit of a matrix product. None for other work."""
+    memory_ns: float = 0.0
+    """Time to move the bytes, in ns."""
+    arithmetic_ns: float = 0.0
+    """Time of the operations at the measured rate, in ns."""
+    cached_share: float | None = None
+    """Estimated share of the bytes that are in L2 before. None if unknown."""
+    runs: float = 1.0
+    """Mean number of runs per replay."""
+
+    @property
+    def share(self) -> float | None:
+        """Share of the limit, at most 1. None if unknown."""
+        if self.limit_ns is None:
+            return None
+        return min(1.0, self.limit_ns / self.time_ns) if self.time_ns else 1.0
+
+    @property
+    def above_ns(self) -> float:
+        """Time above the limit, in ns. 0 if the limit is unknown."""
+        return max(0.0, self.time_ns - self.limit_ns) if self.limit_ns is not None else 0.0
+
+    @property
+    def is_near_limit(self) -> bool:
+        """True if the time is at most ``NEAR_LIMIT`` times the limit."""
+        return self.limit_ns is not None and self.time_ns <= NEAR_LIMIT * self.limit_ns
+
+
+def compute_limits(
+    items: Sequence[WorkItem], units: Sequence[WorkUnit], rates: Rates | None
+) -> tuple[UnitLimit, ...]:
+    """Compute time and limit of the timed units. Without rates, limits are unknown."""
+    shares = (
+        [None] * len(items)
+        if rates is None
+        else estimate_cached_shares([item.operands for item in items], rates.l2_bytes)
+    )
+    return tuple(
+        limit for unit in units if (limit := _compute_limit(unit, items, shares, rates)) is not None
+    )
+
+
+def _compute_limit(
+    unit: WorkUnit,
+    items: Sequence[WorkItem],
+    shares: Sequence[float | None],
+    rates: Rates | None,
+) -> UnitLimit | None:
+    unit_items = [items[position] for position in unit.items]
+    if all(item.duration_ns is None for item in unit_items):
+        return None
+    runs = max(item.runs for item in unit_items)
+    time_ns = sum((item.duration_ns or 0.0) * item.runs for item in unit_items)
+    main_item = max(unit_items, key=lambda item: (item.duration_ns or 0.0) * item.runs)
+    base = UnitLimit(unit, main_item.category, main_item.name, time_ns, None, None, runs=runs)
+    work = unit.work
+    if work is None or rates is None or not runs:
+        return base
+    unit_shares = [shares[position] for position in unit.items if shares[position] is not None]
+    cached_share = min((share for share in unit_shares if share is not None), default=None)
+    single_ns = time_ns / runs
+    memory_ns, term = _compute_memory(work, cached_share, single_ns, rates)
+    pipe = find_pipe(work, [item.name for item in unit_items], single_ns, rates)
+    rate = None if pipe is None else rates.get_flop_rate(pipe)
+    arithmetic_ns = work.flops / rate * 1e9 if rate else 0.0
+    limit_ns = max(memory_ns, arithmetic_ns, rates.launch_ns)
+    if arithmetic_ns >= memory_ns and arithmetic_ns >= rates.launch_ns:
+        term = LimitTerm.ARITHMETIC
+    elif memory_ns <= rates.launch_ns * NEAR_LIMIT:
+        term = LimitTerm.LAUNCH
+    return UnitLimit(
+        unit,
+        main_item.category,
+        main_item.name,
+        time_ns,
+        limit_ns * runs,
+        term,
+        pipe,
+        memory_ns * runs,
+        arithmetic_ns * runs,
+        cached_share,
+        runs,
+    )
+
+
+def _compute_memory(
+    work: Work, cached_share: float | None, time_ns: float, rates: Rates
+) -> tuple[float, LimitTerm]:
+    """Compute the time to move the bytes.
+
+    Bytes that are in L2 are limited by its bandwidth. A kernel that is faster than device memory
+    allows, or whose operands are unknown, is compared with L2 if device memory cannot be its limit.
+    """
+    cached_ns = rates.compute_memory_ns(work.read_bytes, work.written_bytes, l2_hit=True)
+    cold = 1.0 if cached_share is None else 1.0 - cached_share
+    memory_ns = rates.compute_memory_ns(
+        work.read_bytes * cold, work.written_bytes * cold, l2_hit=False
+    )
+    if memory_ns > cached_ns and memory_ns <= _MODEL_ERROR * time_ns:
+        return memory_ns, LimitTerm.MEMORY
+    return cached_ns, LimitTerm.L2
+
+
+def find_pipe(
+    work: Work, names: Sequence[str], time_ns: float, rates: Rates | None = None
+) -> Pipe | None:
+    """Find the arithmetic unit of a matrix product. None for other work or an unknown data type.
+
+    Kernels for float inputs round them to TF32 or not; their names tell. A kernel without such a
+    name uses TF32 if it is faster than FP32 allows.
+    """
+    if not work.flops or work.dtype is None:
+        return None
+    if work.dtype != "float":
+        return _PIPES.get(work.dtype)
+    if any(_TF32_KERNEL.search(name) for name in names):
+        return Pipe.TF32
+    if any(_FP32_KERNEL.search(name) for name in names):
+        return Pipe.FP32
+    rate = None if rates is None else rates.get_flop_rate(Pipe.FP32)
+    is_faster = rate is not None and work.flops / rate * 1e9 > _MODEL_ERROR * time_ns
+    return Pipe.TF32 if is_faster else Pipe.FP32

@@ -1,0 +1,210 @@
+"""Distance of a graph, or of an eager step, from the limits of the GPU."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graph
+from graphviz_dash.analysis.prediction.eager_step import build_eager_step
+from graphviz_dash.features.efficiency.analysis.advice import Advice, find_advice
+from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
+    CeilingsChoice,
+    choose_ceilings,
+)
+from graphviz_dash.features.efficiency.analysis.items import (
+    WorkItem,
+    list_graph_items,
+    list_step_items,
+)
+from graphviz_dash.features.efficiency.analysis.limits import UnitLimit, compute_limits
+from graphviz_dash.features.efficiency.analysis.rates import Rates
+from graphviz_dash.features.efficiency.analysis.units import group_items
+from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.ceilings import Ceilings
+from graphviz_dash.model.run import Run
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.trace import Trace
+
+NO_NAME: Final = "unknown"
+
+
+class GroupKey(StrEnum):
+    """Property by which operator calls are grouped."""
+
+    OPERATOR = "operator"
+    MODULE = "module"
+    LINE = "line"
+
+
+class EfficiencyGroup(Struct, frozen=True):
+    """Operator calls with a common property."""
+
+    name: str
+    """Operator, module or source line."""
+    calls: int
+    """Number of calls."""
+    kernels: int
+    """Number of kernels, copies and memsets."""
+    time_ns: float
+    """Time per replay, in ns."""
+    above_ns: float
+    """Time above the limit, in ns."""
+    unknown_ns: float
+    """Part of the time whose limit is unknown, in ns."""
+
+
+class EfficiencyReport(Struct, frozen=True):
+    """Times and limits of the operator calls of one graph or step."""
+
+    graph: str | None
+    """Id of the graph. None for an eager step."""
+    items: tuple[WorkItem, ...]
+    """Kernels, copies and memsets."""
+    limits: tuple[UnitLimit, ...]
+    """Operator calls in order."""
+    choice: CeilingsChoice | Missing
+    """Limits of the GPU."""
+    advice: tuple[Advice, ...]
+    """Recommendations, largest saving first."""
+
+    @property
+    def time_ns(self) -> float:
+        """Time of all kernels, copies and memsets per replay, in ns."""
+        return sum(limit.time_ns for limit in self.limits)
+
+    @property
+    def known_ns(self) -> float:
+        """Time of calls with a known limit, in ns."""
+        return sum(limit.time_ns for limit in self.limits if limit.limit_ns is not None)
+
+    @property
+    def saving_ns(self) -> float:
+        """Sum of the predicted savings, in ns."""
+        return sum(entry.saving_ns for entry in self.advice)
+
+    @property
+    def near_ns(self) -> float:
+        """Time of calls near their limit, in ns."""
+        return sum(limit.time_ns for limit in self.limits if limit.is_near_limit)
+
+    @property
+    def above_ns(self) -> float:
+        """Time above the limits, in ns."""
+        return sum(limit.above_ns for limit in self.limits)
+
+    @property
+    def places(self) -> dict[int, UnitLimit]:
+        """The call of each item, by place in the graph."""
+        return {
+            self.items[position].index: limit
+            for limit in self.limits
+            for position in limit.unit.items
+        }
+
+
+def measure_graph_efficiency(
+    graph: ExpandedGraph, choice: CeilingsChoice | Missing, multiprocessors: int | None = None
+) -> EfficiencyReport | Missing:
+    """Analyze a graph; Missing if none of its nodes was timed."""
+    return measure_items(
+        list_graph_items(graph), choice, graph.table.graph.id, multiprocessors=multiprocessors
+    )
+
+
+def measure_step_efficiency(
+    trace: Trace, choice: CeilingsChoice | Missing, multiprocessors: int | None = None
+) -> EfficiencyReport | Missing:
+    """Analyze the typical eager step of a trace; Missing if there is none."""
+    step = build_eager_step(trace)
+    if isinstance(step, Missing):
+        return step
+    return measure_items(list_step_items(trace, step), choice, multiprocessors=multiprocessors)
+
+
+def measure_run_efficiency(
+    run: Run, graph_id: str | None = None, ceilings_override: Ceilings | None = None
+) -> EfficiencyReport | Missing:
+    """Analyze a graph of a run, by default the one with most GPU time, or else its eager step.
+
+    Raises:
+        KeyError: The run has no graph with that id.
+    """
+    choice = choose_ceilings(run, ceilings_override)
+    gpu = run.manifest.environment.gpu
+    multiprocessors = None if gpu is None else gpu.multiprocessors
+    outer = [graph.id for graph in run.graphs if graph.parent is None]
+    if graph_id is not None or outer:
+        ids = [graph_id] if graph_id is not None else outer
+        graphs = [expand_graph(run, entry) for entry in ids]
+        main_graph = max(graphs, key=lambda graph: graph.work_ns * graph.table.replays)
+        return measure_graph_efficiency(main_graph, choice, multiprocessors)
+    if run.replay_trace is None:
+        return explain_missing(run, Fact.TRACED_PASS)
+    return measure_step_efficiency(run.replay_trace, choice, multiprocessors)
+
+
+def measure_items(
+    items: tuple[WorkItem, ...],
+    choice: CeilingsChoice | Missing,
+    graph: str | None = None,
+    *,
+    multiprocessors: int | None = None,
+) -> EfficiencyReport | Missing:
+    """Analyze kernels, copies and memsets in order of execution; Missing if none was timed."""
+    if all(item.duration_ns is None for item in items):
+        return Missing(Fact.NODE_TIMES, "no kernel of the graph was timed")
+    rates = None if isinstance(choice, Missing) else Rates(choice.ceilings)
+    limits = compute_limits(items, group_items(items), rates)
+    advice = () if rates is None else find_advice(items, limits, rates, multiprocessors)
+    return EfficiencyReport(graph, items, limits, choice, advice)
+
+
+def group_limits(report: EfficiencyReport, key: GroupKey) -> tuple[EfficiencyGroup, ...]:
+    """Group the calls, most time above the limit first."""
+    get_name = _GETTERS[key]
+    by_name: defaultdict[str, list[UnitLimit]] = defaultdict(list)
+    for limit in report.limits:
+        by_name[get_name(limit, report.items) or NO_NAME].append(limit)
+    groups = (
+        EfficiencyGroup(
+            name,
+            len(limits),
+            sum(len(limit.unit.items) for limit in limits),
+            sum(limit.time_ns for limit in limits),
+            sum(limit.above_ns for limit in limits),
+            sum(limit.time_ns for limit in limits if limit.limit_ns is None),
+        )
+        for name, limits in by_name.items()
+    )
+    return tuple(sorted(groups, key=lambda group: (-group.above_ns, -group.time_ns, group.name)))
+
+
+def _get_operator(limit: UnitLimit, items: Sequence[WorkItem]) -> str | None:
+    origin = items[limit.unit.items[0]].origin
+    if origin is None:
+        return None
+    return (origin.call_operator if limit.unit.call else None) or origin.op
+
+
+def _get_module(limit: UnitLimit, items: Sequence[WorkItem]) -> str | None:
+    origin = items[limit.unit.items[0]].origin
+    return None if origin is None else origin.module
+
+
+def _get_line(limit: UnitLimit, items: Sequence[WorkItem]) -> str | None:
+    origin = items[limit.unit.items[0]].origin
+    return None if origin is None else origin.source
+
+
+_GETTERS: Final[dict[GroupKey, Callable[[UnitLimit, Sequence[WorkItem]], str | None]]] = {
+    GroupKey.OPERATOR: _get_operator,
+    GroupKey.MODULE: _get_module,
+    GroupKey.LINE: _get_line,
+}

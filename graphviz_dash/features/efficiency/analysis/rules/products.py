@@ -1,0 +1,162 @@
+"""Find matrix products that could be faster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import ceil
+from typing import Final
+
+from graphviz_dash.features.efficiency.analysis.limits import LimitTerm, UnitLimit
+from graphviz_dash.features.efficiency.analysis.rules.search import (
+    GAP_NS,
+    REACH,
+    AdviceGroup,
+    Remedy,
+    Search,
+)
+from graphviz_dash.model.ceilings import Pipe
+
+GOOD_SHARE: Final = 0.85
+"""Share of the measured rate from which a product needs no advice."""
+
+_TILE: Final = 128
+"""Rows and columns of the result that a block computes."""
+
+_TF32_REACH: Final = (0.35, 0.6, 0.9)
+"""Share of the TF32 rate that a product reaches: low, expected, high."""
+
+_MERGED_RATIO: Final = (1.4, 1.15, 1.0)
+"""Time of a merged product divided by that of the longest of its parts, while it fits the GPU."""
+
+_MAX_DISTANCE: Final = 8
+"""Calls between two products with the same input."""
+
+_MAX_WAVES: Final = 4
+_MIN_IDLE_SHARE: Final = 0.2
+"""A last wave matters if there are few waves and much of the last one is idle."""
+
+_PRODUCTS: Final = {"mm": 0, "bmm": 0, "_scaled_mm": 0, "addmm": 1, "_addmm_activation": 1}
+"""Position of the left matrix among the arguments."""
+
+_CONVOLUTIONS: Final = ("convolution", "cudnn_convolution")
+
+
+def find_slow_types(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
+    """Find products of float32 matrices without tensor cores.
+
+    TF32 shortens the arithmetic only. The rest of the time stays.
+    """
+    slow, fast = (search.rates.get_flop_rate(pipe) for pipe in (Pipe.FP32, Pipe.TF32))
+    if slow is None or fast is None:
+        return
+    for index in sorted(free):
+        limit = search.limits[index]
+        name = search.get_operator(index)
+        if limit.pipe is not Pipe.FP32 or not (name in _PRODUCTS or name.startswith(_CONVOLUTIONS)):
+            continue
+        fill = _estimate_filled_share(search, limit)
+        arithmetic_ns = min(limit.arithmetic_ns / fill, limit.time_ns)
+        low, middle, high = (
+            max(0.0, min(arithmetic_ns * (1 - slow / (fast * reach)), _get_spare(limit)))
+            for reach in _TF32_REACH
+        )
+        yield AdviceGroup(Remedy.DTYPE, (index,), (low, middle, high), Pipe.TF32)
+
+
+def _get_spare(limit: UnitLimit) -> float:
+    """Return the time beyond that of moving the bytes, in ns."""
+    return limit.time_ns - limit.memory_ns
+
+
+def _estimate_filled_share(search: Search, limit: UnitLimit) -> float:
+    """Estimate the share of the multiprocessors that the tiles of a product keep busy."""
+    tiles = _count_tiles(limit)
+    if tiles is None:
+        return 1.0
+    return tiles / (ceil(tiles / search.multiprocessors) * search.multiprocessors)
+
+
+def _count_tiles(limit: UnitLimit) -> int | None:
+    call = limit.unit.call
+    if call is None or call.name not in _PRODUCTS:
+        return None
+    first = _PRODUCTS[call.name]
+    left, right = call.get_tensor(first), call.get_tensor(first + 1)
+    if left is None or right is None or len(left.shape) < 2 or len(right.shape) < 2:
+        return None
+    batch = left.shape[0] if len(left.shape) == 3 else 1
+    return max(1, batch * ceil(left.shape[-2] / _TILE) * ceil(right.shape[-1] / _TILE))
+
+
+def find_siblings(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
+    """Find small products of one matrix with several others."""
+    used: set[int] = set()
+    for first in sorted(free):
+        if first in used or not _is_small(search, first):
+            continue
+        siblings = [first]
+        for index in range(first + 1, min(first + _MAX_DISTANCE, len(search.limits))):
+            if (
+                index in free
+                and _is_small(search, index)
+                and _have_same_input(search, first, index)
+            ):
+                siblings.append(index)
+        if len(siblings) > 1:
+            used.update(siblings)
+            yield _build_merge(search, tuple(siblings))
+
+
+def _is_small(search: Search, index: int) -> bool:
+    limit = search.limits[index]
+    tiles = _count_tiles(limit)
+    call = limit.unit.call
+    if tiles is None or call is None or call.name == "bmm":
+        return False
+    return limit.share is not None and limit.share < GOOD_SHARE and tiles < search.multiprocessors
+
+
+def _have_same_input(search: Search, first: int, second: int) -> bool:
+    left_call, right_call = search.get_call(first), search.get_call(second)
+    if left_call is None or right_call is None or left_call.name != right_call.name:
+        return False
+    position = _PRODUCTS[left_call.name]
+    if left_call.get_tensor(position) != right_call.get_tensor(position):
+        return False
+    return bool(search.has_common_memory(first, second))
+
+
+def _build_merge(search: Search, siblings: tuple[int, ...]) -> AdviceGroup:
+    limits = [search.limits[index] for index in siblings]
+    works = [limit.unit.work for limit in limits if limit.unit.work is not None]
+    time_ns = sum(limit.time_ns for limit in limits) + (len(limits) - 1) * GAP_NS
+    longest_ns = max(limit.time_ns for limit in limits)
+    memory_ns = search.rates.compute_memory_ns(
+        sum(work.read_bytes for work in works),
+        sum(work.written_bytes for work in works),
+        l2_hit=all(limit.term is not LimitTerm.MEMORY for limit in limits),
+    )
+    low, middle, high = (
+        max(0.0, time_ns - max(longest_ns * ratio, memory_ns / reach))
+        for ratio, reach in zip(_MERGED_RATIO, REACH, strict=True)
+    )
+    return AdviceGroup(Remedy.MERGE, siblings, (low, middle, high))
+
+
+def find_partial_waves(search: Search, free: set[int]) -> Iterator[AdviceGroup]:
+    """Find products whose last wave of blocks leaves many multiprocessors idle."""
+    for index in sorted(free):
+        limit = search.limits[index]
+        if limit.pipe is None or limit.term is not LimitTerm.ARITHMETIC:
+            continue
+        if limit.share is None or limit.share >= GOOD_SHARE:
+            continue
+        main_item = max(
+            (search.items[position] for position in limit.unit.items),
+            key=lambda item: item.duration_ns or 0.0,
+        )
+        waves = (main_item.blocks or 0) / search.multiprocessors
+        idle_share = 1 - waves / ceil(waves) if waves else 0.0
+        if 1 < waves < _MAX_WAVES and idle_share > _MIN_IDLE_SHARE:
+            high_ns = min(limit.time_ns * idle_share, limit.above_ns)
+            yield AdviceGroup(Remedy.WAVES, (index,), (0.0, high_ns / 2, high_ns))

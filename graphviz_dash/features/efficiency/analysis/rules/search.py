@@ -1,0 +1,139 @@
+"""Input and results of the rules that find recommendations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from graphviz_dash.features.efficiency.analysis.items import WorkItem
+from graphviz_dash.features.efficiency.analysis.limits import UnitLimit
+from graphviz_dash.features.efficiency.analysis.operator_call import OperatorCall
+from graphviz_dash.features.efficiency.analysis.rates import Rates
+from graphviz_dash.model.ceilings import Pipe
+from graphviz_dash.model.graph import Operand
+from graphviz_dash.planning.operations import MEASURED_COSTS
+
+GAP_NS: Final = MEASURED_COSTS.same_stream_gap_ns
+"""Time between two kernels of a replay, which one kernel instead of both saves."""
+
+REACH: Final = (0.7, 0.85, 1.0)
+"""Share of the memory limit that a fused kernel reaches: low, expected, high."""
+
+ALREADY_FUSED: Final = ("_fused_", "triton_")
+"""Prefixes of operators that are fused already."""
+
+Savings = tuple[float, float, float]
+"""Low, expected and high saving, in ns."""
+
+
+class Remedy(StrEnum):
+    """Kind of recommendation."""
+
+    OPTIMIZER = "fused optimizer"
+    CASTS = "unneeded casts"
+    FUSE = "fuse"
+    FOREACH = "foreach"
+    DTYPE = "TF32"
+    MERGE = "merge products"
+    WAVES = "last wave"
+    LAUNCH = "tiny kernels"
+
+
+class AdviceGroup(Struct, frozen=True):
+    """Calls that one change affects, with its predicted saving."""
+
+    remedy: Remedy
+    """Kind of change."""
+    limits: tuple[int, ...]
+    """Indices of the calls."""
+    savings_ns: Savings
+    """Predicted saving."""
+    pipe: Pipe | None = None
+    """Faster data type. None for other kinds."""
+
+
+class Search(Struct, frozen=True):
+    """A step with its limits."""
+
+    items: Sequence[WorkItem]
+    """Kernels, copies and memsets."""
+    limits: Sequence[UnitLimit]
+    """Operator calls in order."""
+    rates: Rates
+    """Rates of the GPU."""
+    multiprocessors: int
+    """Number of multiprocessors."""
+    has_backward: bool
+    """True if a backward uses results of the forward."""
+
+    def get_call(self, index: int) -> OperatorCall | None:
+        """Return the operator call; None if unknown."""
+        return self.limits[index].unit.call
+
+    def get_operator(self, index: int) -> str:
+        """Return the operator of a call, or the kernel without one."""
+        call = self.get_call(index)
+        if call is not None:
+            return call.name
+        origin = self.items[self.limits[index].unit.items[0]].origin
+        name = origin.op if origin is not None and origin.op else self.limits[index].name
+        return name.removeprefix("aten::")
+
+    def get_phase(self, index: int) -> str | None:
+        """Return the phase of a call."""
+        origin = self.items[self.limits[index].unit.items[0]].origin
+        return None if origin is None else origin.phase
+
+    def is_same_call(self, first: int, second: int) -> bool:
+        """Return whether both are parts of one operator call."""
+        origins = [self.items[self.limits[i].unit.items[0]].origin for i in (first, second)]
+        calls = [None if origin is None else origin.call for origin in origins]
+        return calls[0] is not None and calls[0] == calls[1]
+
+    def count_kernels(self, index: int) -> int:
+        """Return the number of kernels of a call."""
+        return len(self.limits[index].unit.items)
+
+    def measure_time(self, indices: Sequence[int]) -> float:
+        """Return the time of calls with the gaps between their kernels, in ns."""
+        kernels = sum(map(self.count_kernels, indices))
+        return sum(self.limits[index].time_ns for index in indices) + (kernels - 1) * GAP_NS
+
+    def has_common_memory(self, first: int, second: int) -> bool | None:
+        """Return whether two calls have an argument in common; None if unknown."""
+        left, right = self._list_operands(first), self._list_operands(second)
+        if not left or not right:
+            return None
+        return any(
+            a.allocation == b.allocation
+            and a.offset < b.offset + b.bytes
+            and b.offset < a.offset + a.bytes
+            for a in left
+            for b in right
+        )
+
+    def _list_operands(self, index: int) -> list[Operand]:
+        return [
+            operand
+            for position in self.limits[index].unit.items
+            for operand in self.items[position].operands or ()
+        ]
+
+
+def subtract_limit(
+    time_ns: float, limit_ns: float, launch_ns: float, lowest_limit_ns: float | None = None
+) -> Savings:
+    """Compute the savings if one kernel with a limit replaces work of ``time_ns``.
+
+    The limit is between ``lowest_limit_ns`` and ``limit_ns``.
+    """
+    best_ns = limit_ns if lowest_limit_ns is None else lowest_limit_ns
+    limits_ns = (limit_ns, (limit_ns + best_ns) / 2, best_ns)
+    low, middle, high = (
+        max(0.0, time_ns - max(limit / reach, launch_ns))
+        for limit, reach in zip(limits_ns, REACH, strict=True)
+    )
+    return low, middle, high

@@ -1,0 +1,216 @@
+"""Group the kernels of a step by operator call, and compute the work of each group."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final
+
+from msgspec import Struct
+
+from graphviz_dash.analysis.trace.kernel_categories import Category
+from graphviz_dash.features.efficiency.analysis.formulas import attention, layers, matrix
+from graphviz_dash.features.efficiency.analysis.formulas.lists import (
+    compute_list_work,
+    count_list_passes,
+    find_element_bytes,
+)
+from graphviz_dash.features.efficiency.analysis.formulas.matrix import Formula, measure_tensor
+from graphviz_dash.features.efficiency.analysis.formulas.pointwise import (
+    FORMULAS as POINTWISE,
+)
+from graphviz_dash.features.efficiency.analysis.formulas.pointwise import compute_pointwise
+from graphviz_dash.features.efficiency.analysis.items import WorkItem
+from graphviz_dash.features.efficiency.analysis.operator_call import OperatorCall, parse_call
+from graphviz_dash.features.efficiency.analysis.work import Bound, Work, WorkPart, add_work
+from graphviz_dash.model.graph import MemcpyParams, NodeKind
+
+_FORMULAS: Final[dict[str, Formula]] = {
+    **matrix.FORMULAS,
+    **attention.FORMULAS,
+    **POINTWISE,
+    **layers.FORMULAS,
+}
+_POINTWISE_KERNEL: Final = re.compile(
+    r"elementwise_kernel|distribution_elementwise|fused_dropout|tensor_kernel_scan"
+)
+_TRITON_PREFIX: Final = "triton_"
+_PARTIAL_READ: Final = re.compile(r"embedding|index|gather|scatter|slice|select")
+"""Fused operators that read only a part of an input."""
+
+
+class WorkMethod(StrEnum):
+    """Source of a unit's work."""
+
+    OPERATOR = "operator"
+    ARGUMENTS = "kernel arguments"
+    COPY = "copy"
+
+
+class WorkUnit(Struct, frozen=True):
+    """Kernels that do the work of one operator call, or a single kernel."""
+
+    items: tuple[int, ...]
+    """Positions of the items."""
+    call: OperatorCall | None
+    """The operator call. None if unknown."""
+    work: Work | None
+    """Work of all items together. None if unknown."""
+    method: WorkMethod | None
+    """Source of the work (WorkMethod). None if unknown."""
+    missing: str | None = None
+    """Reason for unknown work."""
+
+
+def group_items(items: Sequence[WorkItem]) -> tuple[WorkUnit, ...]:
+    """Group items by operator call if a formula covers the call, in order of their first items."""
+    by_call: dict[tuple[int, str], list[int]] = {}
+    units: list[WorkUnit] = []
+    for position, item in enumerate(items):
+        origin = item.origin
+        if (
+            origin is None
+            or origin.call is None
+            or origin.call_operator is None
+            or item.category is Category.COMMUNICATION
+        ):
+            units.append(_measure_alone(position, item))
+        else:
+            by_call.setdefault((origin.call, origin.call_operator), []).append(position)
+    for (_, operator), positions in by_call.items():
+        origin = items[positions[0]].origin
+        assert origin is not None
+        call = parse_call(
+            operator,
+            origin.input_dims,
+            origin.input_types,
+            origin.input_strides,
+            origin.input_values,
+        )
+        units += _measure_call(call, positions, items)
+    return tuple(sorted(units, key=lambda unit: unit.items[0]))
+
+
+def _measure_call(
+    call: OperatorCall | None, positions: list[int], items: Sequence[WorkItem]
+) -> list[WorkUnit]:
+    names = tuple(items[position].name for position in positions)
+    work = None if call is None else compute_call_work(call, names)
+    if work is None and call is not None and call.lists:
+        work = _measure_long_lists(call, positions, items)
+    if work is None:
+        return [_measure_alone(position, items[position], call) for position in positions]
+    if isinstance(work, Work):
+        return [WorkUnit(tuple(positions), call, work, WorkMethod.OPERATOR)]
+    return _split_parts(work, positions, items, call)
+
+
+def _measure_long_lists(
+    call: OperatorCall, positions: Sequence[int], items: Sequence[WorkItem]
+) -> Work | None:
+    """Measure an operator on long lists, whose shapes the profiler omits, by its arguments."""
+    operands = [operand for position in positions for operand in items[position].operands or ()]
+    traffic = count_list_passes(call)
+    if not operands or traffic is None:
+        return None
+    lists, read, writes = traffic
+    size = sum(operand.bytes for operand in dict.fromkeys(operands))
+    return Work(size * read // lists, size * writes // lists, Bound.UPPER)
+
+
+def _split_parts(
+    parts: tuple[WorkPart, ...],
+    positions: list[int],
+    items: Sequence[WorkItem],
+    call: OperatorCall | None,
+) -> list[WorkUnit]:
+    """Assign kernels to parts by name; all of them share the work unless each part has some."""
+    groups: list[list[int]] = [[] for _ in parts]
+    others: list[int] = []
+    for position in positions:
+        part_index = _find_part(tuple(part.pattern for part in parts), items[position].name)
+        (others if part_index is None else groups[part_index]).append(position)
+    if not all(groups):
+        total = add_work(part.work for part in parts)
+        return [WorkUnit(tuple(positions), call, total, WorkMethod.OPERATOR)]
+    # Conversions of layouts belong to the part that starts next.
+    for position in others:
+        followers = [group for group in groups if group[0] > position] or [groups[-1]]
+        followers[0].append(position)
+    return [
+        WorkUnit(tuple(sorted(group)), call, part.work, WorkMethod.OPERATOR)
+        for group, part in zip(groups, parts, strict=True)
+    ]
+
+
+@lru_cache(maxsize=4096)
+def _find_part(patterns: tuple[str, ...], name: str) -> int | None:
+    return next(
+        (
+            index
+            for index, pattern in enumerate(patterns)
+            if re.search(pattern, name, re.IGNORECASE)
+        ),
+        None,
+    )
+
+
+@lru_cache(maxsize=16384)
+def compute_call_work(
+    call: OperatorCall, names: tuple[str, ...]
+) -> Work | tuple[WorkPart, ...] | None:
+    """Compute the work of a call from its inputs and the names of its kernels; None if unknown."""
+    if call.lists:
+        return compute_list_work(call, find_element_bytes(names))
+    if formula := _FORMULAS.get(call.name):
+        return formula(call)
+    if call.name.startswith(_TRITON_PREFIX):
+        return _measure_compiled(call)
+    if all(_POINTWISE_KERNEL.search(name) for name in names):
+        return compute_pointwise(call)
+    return None
+
+
+def _measure_compiled(call: OperatorCall) -> Work | None:
+    """Measure a kernel of Inductor: its arguments include its results.
+
+    A lower bound, because results that replace an input move twice; an upper bound if the kernel
+    reads only parts of an input.
+    """
+    total = sum(map(measure_tensor, call.tensors))
+    if not total:
+        return None
+    largest = max(map(measure_tensor, call.tensors))
+    bound = Bound.UPPER if _PARTIAL_READ.search(call.name) else Bound.LOWER
+    # The last tensor is a result.
+    writes = measure_tensor(call.tensors[-1])
+    return Work(total - writes, writes, bound) if largest else None
+
+
+def _measure_alone(position: int, item: WorkItem, call: OperatorCall | None = None) -> WorkUnit:
+    """Measure an item without a formula by its copied bytes or its arguments."""
+    if item.category is Category.COMMUNICATION:
+        reason = "communication is limited by other ranks and links"
+        return WorkUnit((position,), call, None, None, reason)
+    if item.copied_bytes is not None:
+        direction = item.params.direction if isinstance(item.params, MemcpyParams) else ""
+        if item.kind is NodeKind.MEMSET:
+            work = Work(0, item.copied_bytes)
+        elif direction in ("DtoD", "") and "HtoD" not in item.name and "DtoH" not in item.name:
+            work = Work(item.copied_bytes, item.copied_bytes)
+        else:
+            reason = "copies between host and device are limited by the bus"
+            return WorkUnit((position,), call, None, None, reason)
+        return WorkUnit((position,), call, work, WorkMethod.COPY)
+    if item.operands:
+        size = sum(operand.bytes for operand in item.operands)
+        work = Work(size, 0, Bound.UPPER)
+        return WorkUnit((position,), call, work, WorkMethod.ARGUMENTS)
+    reason = (
+        f"no formula for {call.name}"
+        if call is not None
+        else "neither an operator with shapes nor the memory of its arguments is recorded"
+    )
+    return WorkUnit((position,), call, None, None, reason)

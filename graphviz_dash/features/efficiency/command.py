@@ -1,0 +1,96 @@
+"""``graphviz-dash efficiency``: distance of a graph's nodes from the limits of the GPU."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import click
+
+from graphviz_dash.bundle.ceilings import read_ceilings
+from graphviz_dash.cli.loading import open_run, open_run_trace
+from graphviz_dash.cli.text.brief import add_all_option, limit_output
+from graphviz_dash.cli.text.output import print_json
+from graphviz_dash.errors import InputError
+from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
+    CeilingsChoice,
+    CeilingsOrigin,
+)
+from graphviz_dash.features.efficiency.analysis.report import (
+    EfficiencyReport,
+    GroupKey,
+    measure_run_efficiency,
+    measure_step_efficiency,
+)
+from graphviz_dash.features.efficiency.document import build_efficiency_document
+from graphviz_dash.features.efficiency.narrative import MEASURE_COMMAND
+from graphviz_dash.features.efficiency.text import print_efficiency
+from graphviz_dash.guidance.narrative import list_remedies
+from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.ceilings import Ceilings
+
+_NO_LIMITS: Final = "a trace contains no limits of its GPU"
+
+
+@click.command("efficiency")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--graph", "graph_id", metavar="ID", help="Graph.  [default: the longest]")
+@click.option(
+    "--by",
+    "key",
+    type=click.Choice([key.value for key in GroupKey]),
+    default=GroupKey.OPERATOR.value,
+    show_default=True,
+    help="Property that groups the operators.",
+)
+@click.option(
+    "--limits",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help=f"Limits of the GPU, from `{MEASURE_COMMAND} -o FILE`.  [default: those of the run]",
+)
+@add_all_option
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON document (docs/reference/json.md)."
+)
+def show_efficiency(
+    run: Path, graph_id: str | None, key: str, file: Path | None, everything: bool, as_json: bool
+) -> None:
+    """Show how far the nodes of a graph are from the limits of the GPU.
+
+    RUN is a run bundle, or a torch.profiler trace with shapes. Prints the time near the limit, the
+    time above it by operator, module or line, and changes with predicted savings; with --all also
+    each operator call.
+    """
+    ceilings_override = None if file is None else read_ceilings(file)
+    report = _measure_path(run, graph_id, ceilings_override)
+    subject = "The step" if report.graph is None else "The graph"
+    if as_json:
+        print_json("efficiency", build_efficiency_document(run.name, report))
+        return
+    with limit_output(everything=everything):
+        print_efficiency(report, subject, GroupKey(key), everything=everything)
+
+
+def _measure_path(
+    path: Path, graph_id: str | None, ceilings_override: Ceilings | None
+) -> EfficiencyReport:
+    if not path.is_dir():
+        choice = (
+            Missing(Fact.CEILINGS, _NO_LIMITS)
+            if ceilings_override is None
+            else CeilingsChoice(ceilings_override, CeilingsOrigin.FILE)
+        )
+        report = measure_step_efficiency(open_run_trace(path), choice)
+        remedies: tuple[str, ...] = ()
+    else:
+        run = open_run(Path(os.path.abspath(path)))
+        if graph_id is not None and graph_id not in {graph.id for graph in run.graphs}:
+            ids = ", ".join(graph.id for graph in run.graphs) or "no graphs"
+            raise InputError(f"--graph {graph_id}", "no such graph", f"one of {ids}")
+        report = measure_run_efficiency(run, graph_id, ceilings_override)
+        remedies = list_remedies((run,))
+    if isinstance(report, Missing):
+        raise InputError(path, report.reason, "timed kernels with operators", " ".join(remedies))
+    return report

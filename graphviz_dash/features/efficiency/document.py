@@ -1,0 +1,199 @@
+"""Build the JSON of ``graphviz-dash efficiency`` (docs/reference/json.md); times in ns."""
+
+from __future__ import annotations
+
+from graphviz_dash.exports.documents.values import (
+    Bytes,
+    Count,
+    Document,
+    Fraction,
+    Ns,
+    Number,
+    Sentence,
+    build,
+    get_reason,
+)
+from graphviz_dash.features.efficiency.analysis.advice import Advice
+from graphviz_dash.features.efficiency.analysis.ceilings_choice import CeilingsChoice
+from graphviz_dash.features.efficiency.analysis.limits import UnitLimit
+from graphviz_dash.features.efficiency.analysis.rates import Rates
+from graphviz_dash.features.efficiency.analysis.report import (
+    EfficiencyGroup,
+    EfficiencyReport,
+    GroupKey,
+    group_limits,
+)
+from graphviz_dash.features.efficiency.narrative import (
+    REMEDY_INSTRUCTIONS,
+    describe_efficiency,
+    format_remedy_title,
+)
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.ceilings import Pipe, Traffic
+
+
+class LimitsDocument(Document, frozen=True):
+    """Measured limits of the GPU; rates per second."""
+
+    gpu: str
+    origin: str
+    date: str
+    copy_bytes_per_second: Number
+    l2_copy_bytes_per_second: Number
+    flops_per_second: dict[str, Number]
+    empty_kernel: Ns
+
+
+class CallDocument(Document, frozen=True):
+    """Time and limit of one operator call."""
+
+    operator: str | None
+    kernel: str
+    module: str | None
+    source: str | None
+    nodes: list[Count]
+    time: Ns
+    limit: Ns | None
+    share: Fraction | None
+    excess: Ns
+    limiter: str | None
+    reads: Bytes | None
+    writes: Bytes | None
+    bound: str | None
+    flops: int | None
+    pipe: str | None
+    unknown: Sentence | None
+
+
+class EfficiencyGroupDocument(Document, frozen=True):
+    """Operator calls with a common operator, module or source line."""
+
+    name: str
+    calls: Count
+    kernels: Count
+    time: Ns
+    excess: Ns
+    unknown: Ns
+
+
+class AdviceDocument(Document, frozen=True):
+    """A recommendation with its predicted saving per replay."""
+
+    remedy: str
+    title: Sentence
+    instruction: Sentence
+    operators: list[str]
+    kernels: Count
+    groups: Count
+    time: Ns
+    saving: Ns
+    saving_low: Ns
+    saving_high: Ns
+    module: str | None
+    source: str | None
+
+
+class EfficiencyDocument(Document, frozen=True):
+    """Distance of a graph or an eager step from the limits of the GPU."""
+
+    run: str
+    graph: str | None
+    sentence: Sentence
+    time: Ns
+    near_limit: Ns
+    above_limit: Ns
+    unknown: Ns
+    limits: LimitsDocument | None
+    no_limits: Sentence | None
+    by_operator: list[EfficiencyGroupDocument]
+    by_module: list[EfficiencyGroupDocument]
+    by_line: list[EfficiencyGroupDocument]
+    advice: list[AdviceDocument]
+    calls: list[CallDocument]
+
+
+def build_efficiency_document(run: str, report: EfficiencyReport) -> EfficiencyDocument:
+    """Build the document of one graph or step of a run."""
+    groups = {key: [_build_group(group) for group in group_limits(report, key)] for key in GroupKey}
+    choice = report.choice
+    return build(
+        EfficiencyDocument,
+        report,
+        run=run,
+        sentence=describe_efficiency(report),
+        time=report.time_ns,
+        near_limit=report.near_ns,
+        above_limit=report.above_ns,
+        unknown=report.time_ns - report.known_ns,
+        limits=None if isinstance(choice, Missing) else _build_limits(choice),
+        no_limits=get_reason(choice),
+        by_operator=groups[GroupKey.OPERATOR],
+        by_module=groups[GroupKey.MODULE],
+        by_line=groups[GroupKey.LINE],
+        advice=[_build_advice(advice) for advice in report.advice],
+        calls=[_build_call(report, limit) for limit in report.limits],
+    )
+
+
+def _build_limits(choice: CeilingsChoice) -> LimitsDocument:
+    rates = Rates(choice.ceilings)
+    flops = {pipe.value: rates.get_flop_rate(pipe) for pipe in Pipe}
+    return build(
+        LimitsDocument,
+        gpu=choice.ceilings.gpu.name,
+        origin=choice.origin.value,
+        date=choice.ceilings.date,
+        copy_bytes_per_second=rates.compute_bandwidth(Traffic.COPY, l2_hit=False),
+        l2_copy_bytes_per_second=rates.compute_bandwidth(Traffic.COPY, l2_hit=True),
+        flops_per_second={name: rate for name, rate in flops.items() if rate is not None},
+        empty_kernel=rates.launch_ns,
+    )
+
+
+def _build_group(group: EfficiencyGroup) -> EfficiencyGroupDocument:
+    return build(
+        EfficiencyGroupDocument,
+        group,
+        time=group.time_ns,
+        excess=group.above_ns,
+        unknown=group.unknown_ns,
+    )
+
+
+def _build_advice(advice: Advice) -> AdviceDocument:
+    return build(
+        AdviceDocument,
+        advice,
+        remedy=advice.remedy.value,
+        title=format_remedy_title(advice.remedy),
+        instruction=REMEDY_INSTRUCTIONS[advice.remedy],
+        operators=list(advice.operators),
+        groups=len(advice.groups),
+        time=advice.time_ns,
+        saving=advice.saving_ns,
+        saving_low=advice.low_ns,
+        saving_high=advice.high_ns,
+    )
+
+
+def _build_call(report: EfficiencyReport, limit: UnitLimit) -> CallDocument:
+    unit, work = limit.unit, limit.unit.work
+    origin = report.items[unit.items[0]].origin
+    return build(
+        CallDocument,
+        limit,
+        origin,
+        operator=None if origin is None else origin.call_operator or origin.op,
+        kernel=limit.name,
+        nodes=[report.items[position].index for position in unit.items],
+        time=limit.time_ns,
+        limit=limit.limit_ns,
+        excess=limit.above_ns,
+        limiter=None if limit.term is None else limit.term.value,
+        reads=None if work is None else work.read_bytes,
+        writes=None if work is None else work.written_bytes,
+        bound=None if work is None else work.bound.value,
+        flops=None if work is None else work.flops,
+        pipe=None if limit.pipe is None else limit.pipe.value,
+        unknown=unit.missing,
+    )

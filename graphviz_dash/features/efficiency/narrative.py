@@ -1,0 +1,201 @@
+"""Distance from the hardware limit in sentences, and recommendations as instructions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from graphviz_dash.features.efficiency.analysis.advice import Advice
+from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
+    CeilingsChoice,
+    CeilingsOrigin,
+)
+from graphviz_dash.features.efficiency.analysis.limits import LimitTerm, UnitLimit
+from graphviz_dash.features.efficiency.analysis.rates import Rates
+from graphviz_dash.features.efficiency.analysis.report import EfficiencyReport
+from graphviz_dash.features.efficiency.analysis.rules.search import Remedy
+from graphviz_dash.features.efficiency.analysis.work import Bound
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.ceilings import Pipe, Traffic
+from graphviz_dash.narrative.numbers import format_in_same_unit
+from graphviz_dash.units import (
+    format_bytes,
+    format_flops,
+    format_ns,
+    format_percent,
+    pluralize,
+)
+
+MEASURE_COMMAND: Final = "graphviz-dash bench limits"
+
+_MAX_TEXTS: Final = 3
+"""Recommendations that a sentence lists."""
+
+_REMEDY_TITLES: Final[Mapping[Remedy, str]] = {
+    Remedy.OPTIMIZER: "Use a fused optimizer",
+    Remedy.CASTS: "Remove casts that undo each other",
+    Remedy.FUSE: "Fuse memory-bound kernels",
+    Remedy.FOREACH: "Use one foreach operator",
+    Remedy.DTYPE: "Use TF32 or bfloat16",
+    Remedy.MERGE: "Merge small matrix products",
+    Remedy.WAVES: "Fill the last wave",
+    Remedy.LAUNCH: "Launch fewer tiny kernels",
+}
+
+_ADVICE_TITLES: Final[Mapping[Remedy, str]] = {
+    Remedy.OPTIMIZER: "a fused optimizer ({count})",
+    Remedy.CASTS: "removing {count} that cast and cast back",
+    Remedy.FUSE: "fusing {operators} ({count})",
+    Remedy.FOREACH: "one foreach operator for {count} of {operators}",
+    Remedy.DTYPE: "TF32 in {count} of {operators}",
+    Remedy.MERGE: "merging products with the same input ({count})",
+    Remedy.WAVES: "full waves in {count} of {operators}",
+    Remedy.LAUNCH: "launching fewer tiny kernels ({count})",
+}
+
+REMEDY_INSTRUCTIONS: Final[Mapping[Remedy, str]] = {
+    Remedy.OPTIMIZER: "Pass fused=True to the optimizer.",
+    Remedy.CASTS: "Keep the narrow type between these operators.",
+    Remedy.FUSE: "Compile this code with torch.compile, or call a fused operator.",
+    Remedy.FOREACH: "Replace the loop with a torch._foreach operator, or pass foreach=True.",
+    Remedy.DTYPE: (
+        "Call torch.set_float32_matmul_precision('high') and set "
+        "torch.backends.cudnn.allow_tf32 = True, or run the model in bfloat16."
+    ),
+    Remedy.MERGE: "Concatenate the weights of products with the same input.",
+    Remedy.WAVES: "Change a size by a few percent, so that the blocks fill all multiprocessors.",
+    Remedy.LAUNCH: "Fuse them with their neighbours. Nothing else shortens them.",
+}
+
+LIMIT_METHOD: Final = (
+    "The limit of an operator is the longest of three times: moving its bytes, its arithmetic at "
+    "the measured rate, and an empty kernel. Each input is read once and each output written once."
+)
+
+BOUND_NOTES: Final[Mapping[Bound, str]] = {
+    Bound.EXACT: "",
+    Bound.LOWER: "at least",
+    Bound.UPPER: "at most",
+}
+
+
+def describe_efficiency(report: EfficiencyReport, subject: str = "The graph") -> str:
+    """Describe the share of time near the limit, and the largest predicted savings."""
+    if isinstance(report.choice, Missing):
+        return f"Limits are unknown: {report.choice.reason}. Measure them: {MEASURE_COMMAND}."
+    if not report.known_ns:
+        return (
+            f"No operator of {subject[:1].lower()}{subject[1:]} has a known limit: "
+            f"{find_missing_input(report)}."
+        )
+    near_text, total = format_ns(report.near_ns), format_ns(report.time_ns)
+    text = f"{subject} spends {near_text} of {total} within 20% of the hardware limit"
+    if not report.advice:
+        return f"{text}; no change with a predictable saving was found."
+    texts = "; ".join(_format_saving(entry) for entry in report.advice[:_MAX_TEXTS])
+    remaining = len(report.advice) - _MAX_TEXTS
+    suffix = f"; {remaining} more" if remaining > 0 else ""
+    return f"{text}; {format_ns(report.saving_ns)} could go: {texts}{suffix}."
+
+
+def _format_saving(advice: Advice) -> str:
+    return f"{format_ns(advice.saving_ns)} by {format_advice_title(advice)}"
+
+
+def format_advice_title(advice: Advice) -> str:
+    """Format a recommendation as a noun phrase."""
+    return _ADVICE_TITLES[advice.remedy].format(
+        count=pluralize(advice.kernels, "kernel"), operators=format_operators(advice.operators)
+    )
+
+
+def format_remedy_title(remedy: Remedy) -> str:
+    """Format a kind of recommendation as an instruction."""
+    return _REMEDY_TITLES[remedy]
+
+
+def format_operators(operators: Sequence[str], count: int = 4) -> str:
+    """Format operators in order, repetitions as counts; the first ``count`` of them."""
+    groups: list[tuple[str, int]] = []
+    for name in operators:
+        if groups and groups[-1][0] == name:
+            groups[-1] = (name, groups[-1][1] + 1)
+        else:
+            groups.append((name, 1))
+    texts = [name if number == 1 else f"{name} x{number}" for name, number in groups]
+    suffix = ", …" if len(texts) > count else ""
+    return ", ".join(texts[:count]) + suffix
+
+
+def format_range(advice: Advice) -> str:
+    """Format the interval of a predicted saving."""
+    if advice.low_ns <= 0:
+        return f"up to {format_ns(advice.high_ns)}"
+    low, high = format_in_same_unit(advice.low_ns, advice.high_ns)
+    return f"{low.rsplit(' ', 1)[0]} to {high}"
+
+
+def describe_ceilings(choice: CeilingsChoice) -> str:
+    """Describe the limits with their origin."""
+    rates = Rates(choice.ceilings)
+    parts = [
+        f"device memory {format_bandwidth(rates.compute_bandwidth(Traffic.COPY, l2_hit=False))}",
+        f"L2 {format_bandwidth(rates.compute_bandwidth(Traffic.COPY, l2_hit=True))}",
+    ]
+    for pipe in (Pipe.BF16, Pipe.TF32, Pipe.FP32):
+        rate = rates.get_flop_rate(pipe)
+        if rate is not None:
+            parts.append(f"{pipe.value} {format_flops(rate)}")
+    parts.append(f"empty kernel {format_ns(rates.launch_ns)}")
+    name = choice.ceilings.gpu.name
+    origin = (
+        f"{CeilingsOrigin.SAME_MODEL.value} ({choice.ceilings.date[:10]})"
+        if choice.origin is CeilingsOrigin.SAME_MODEL
+        else choice.origin.value
+    )
+    return f"Limits of {name}, {origin}: {', '.join(parts)}."
+
+
+def format_bandwidth(rate: float) -> str:
+    """Format bytes per second in decimal units, as vendors do."""
+    return f"{rate / 1e12:.3g} TB/s" if rate >= 1e12 else f"{rate / 1e9:.3g} GB/s"
+
+
+def find_missing_input(report: EfficiencyReport) -> str:
+    """Return the most frequent reason for unknown limits."""
+    reasons = Counter(
+        limit.unit.missing for limit in report.limits if limit.unit.missing is not None
+    )
+    return reasons.most_common(1)[0][0] if reasons else "the work of no operator is recorded"
+
+
+def describe_unknown(report: EfficiencyReport) -> str | None:
+    """Describe the time without a known limit; None if all limits are known."""
+    unknown_ns = report.time_ns - report.known_ns
+    if unknown_ns <= 0 or isinstance(report.choice, Missing):
+        return None
+    return f"{format_ns(unknown_ns)} have no known limit: {find_missing_input(report)}."
+
+
+def describe_limit(limit: UnitLimit) -> str:
+    """Describe time, limit and work of one operator call."""
+    work = limit.unit.work
+    if work is None:
+        return f"{format_ns(limit.time_ns)}; limit unknown: {limit.unit.missing}"
+    note = BOUND_NOTES[work.bound]
+    row_bytes = f"{note} {format_bytes(work.total_bytes)}".strip()
+    flops = f", {work.flops / 1e9:.3g} GFLOP" if work.flops else ""
+    if limit.limit_ns is None or limit.term is None:
+        return f"{format_ns(limit.time_ns)}; {row_bytes}{flops}"
+    return (
+        f"{format_ns(limit.time_ns)}, {format_percent(limit.share)} of the limit of "
+        f"{format_ns(limit.limit_ns)} ({format_term(limit)}); {row_bytes}{flops}"
+    )
+
+
+def format_term(limit: UnitLimit) -> str:
+    """Format what limits a call."""
+    if limit.term is LimitTerm.ARITHMETIC and limit.pipe is not None:
+        return f"{limit.pipe.value} arithmetic"
+    return limit.term.value if limit.term is not None else "unknown"

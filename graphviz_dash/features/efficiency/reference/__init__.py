@@ -1,0 +1,1 @@
+"""Limits measured on GPUs of several models, by graphviz-dash bench limits."""

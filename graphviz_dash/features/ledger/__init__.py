@@ -1,0 +1,1 @@
+"""Ledger of memory and start-up: parts, graphs, possible savings, and predictions."""

@@ -1,0 +1,98 @@
+"""Wording of the ledger: its parts, its sums and the possible savings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from graphviz_dash.analysis.ledger.fit import FitPrediction
+from graphviz_dash.analysis.ledger.memory import (
+    LedgerPart,
+    MemoryLedger,
+    OutsideGrowth,
+    name_library,
+)
+from graphviz_dash.analysis.ledger.savings import Saving
+from graphviz_dash.analysis.ledger.startup import StartupLedger
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.units import format_bytes, format_ns, format_percent, pluralize
+
+PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
+    LedgerPart.OTHER_PROCESSES: "Memory in use before this process had a context.",
+    LedgerPart.CONTEXT: "Memory that the driver reserves for the process.",
+    LedgerPart.KERNELS: (
+        "Code and libraries, loaded at their first use. Dropping graphs does not return it."
+    ),
+    LedgerPart.NCCL: "Buffers of NCCL, allocated by the process group.",
+    LedgerPart.EXECUTABLES: "Instantiated graphs.",
+    LedgerPart.WEIGHTS: "Parameters of modules.",
+    LedgerPart.GRADIENTS: "Gradients of parameters before the first capture.",
+    LedgerPart.OPTIMIZER: "State of optimizers.",
+    LedgerPart.TENSORS: "Other tensors before the first capture, such as caches and inputs.",
+    LedgerPart.WORKSPACES: "Allocations without a tensor, such as cuBLAS workspaces.",
+    LedgerPart.ALLOCATIONS: "Allocations before the recorder read their owners.",
+    LedgerPart.FREE: (
+        "Memory of the default pool without a known owner: free blocks and later allocations."
+    ),
+    LedgerPart.POOLS: "Memory reserved by the private pools of graphs.",
+    LedgerPart.REMAINDER: "Growth outside the allocator without a known cause.",
+}
+"""Meaning of each part of the memory."""
+
+
+def describe_memory(ledger: MemoryLedger) -> str:
+    """Describe the memory at the end of the start-up: its sum, its size on the device."""
+    moment = ledger.end_of_startup
+    remainder = moment.parts.get(LedgerPart.REMAINDER, 0)
+    text = f"{format_bytes(moment.used)} in use after start-up"
+    if ledger.total:
+        text += f", {format_percent(moment.used / ledger.total)} of {format_bytes(ledger.total)}"
+    return f"{text}; {format_bytes(abs(remainder))} without a known cause."
+
+
+def describe_startup(ledger: StartupLedger) -> str:
+    """Describe the duration of the start-up."""
+    end = "the first useful replay" if ledger.is_complete else "the end of the recording"
+    share = ledger.program_ns / ledger.total_ns if ledger.total_ns else 0.0
+    return (
+        f"{format_ns(ledger.total_ns)} from the start of the process to {end}; "
+        f"{format_percent(share)} in the program's own code."
+    )
+
+
+def name_growth(growth: OutsideGrowth) -> str:
+    """Name the cause of a growth: a graph, an operator with its library, or a function."""
+    if not growth.cause:
+        return growth.part.value
+    cause = escape_control_characters(growth.cause)
+    if growth.part is LedgerPart.KERNELS and growth.cause.startswith("aten."):
+        return f"{growth.part.value}: {cause} ({name_library(growth.cause)})"
+    return f"{growth.part.value}: {cause}"
+
+
+def describe_saving(saving: Saving) -> str:
+    """Describe a saving: the change, the number of graphs, and the cost of a switch."""
+    text = saving.action.value
+    text = text[0].upper() + text[1:]
+    if saving.graphs:
+        text += f" ({pluralize(len(saving.graphs), 'graph')})"
+    if saving.switch_ns is not None:
+        text += f"; each switch costs {format_ns(saving.switch_ns)}"
+    return text
+
+
+def describe_fit(prediction: FitPrediction) -> str:
+    """Say if the predicted memory fits, and by how much."""
+    used = f"{format_bytes(prediction.used)} ± {format_bytes(prediction.error)}"
+    startup = format_ns(prediction.startup_ns)
+    if prediction.total is None or prediction.excess is None:
+        return f"Predicted: {used}, start-up {startup}."
+    device = format_bytes(prediction.total)
+    margin = format_bytes(abs(prediction.excess))
+    if abs(prediction.excess) <= prediction.error:
+        verdict = f"may not fit in {device}: within the error of the prediction"
+    elif prediction.excess > 0:
+        verdict = f"does not fit in {device} by {margin}"
+    else:
+        verdict = f"fits in {device} with {margin} to spare"
+    return f"Predicted: {used}, {verdict}; start-up {startup}."

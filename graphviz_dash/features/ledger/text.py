@@ -1,0 +1,170 @@
+"""The ledger on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from graphviz_dash.analysis.ledger.fit import FitPrediction
+from graphviz_dash.analysis.ledger.graphs import GraphLedger
+from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
+from graphviz_dash.analysis.ledger.report import LedgerReport
+from graphviz_dash.analysis.ledger.savings import Saving
+from graphviz_dash.analysis.ledger.startup import StartupLedger
+from graphviz_dash.cli.text.output import (
+    build_cell,
+    create_table,
+    print_heading,
+    print_more,
+    print_table,
+)
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.ledger.narrative import (
+    describe_fit,
+    describe_memory,
+    describe_saving,
+    describe_startup,
+    name_growth,
+)
+from graphviz_dash.units import format_bytes, format_ns, format_percent, format_signed_bytes
+
+_MIN_GROWTH = 1 << 20
+
+
+def print_ledgers(reports: Sequence[tuple[LedgerReport, FitPrediction | None]], count: int) -> None:
+    """Print the ledgers of all runs, each with its prediction for another configuration."""
+    if not reports:
+        click.echo("No ledger: record the experiment again with this version of graphviz-dash.")
+    for report, fit in reports:
+        print_ledger(report, count)
+        if fit is not None:
+            _print_fit(report, fit)
+
+
+def print_ledger(report: LedgerReport, count: int) -> None:
+    """Print memory, start-up, ``count`` graphs and possible savings of one run."""
+    print_heading(escape_control_characters(f"{report.run}: device memory"))
+    if report.memory is None:
+        click.echo("No samples: the process created no CUDA context.")
+    else:
+        _print_memory(report)
+        _print_growths(report.memory, count)
+    if report.graphs and count:
+        _print_graphs(report, count)
+    _print_startup(report.startup)
+    if report.savings:
+        _print_savings(report.savings)
+
+
+def _print_memory(report: LedgerReport) -> None:
+    assert report.memory is not None
+    click.echo(describe_memory(report.memory))
+    click.echo()
+    moments = report.key_moments
+    table = create_table("", *(label for label, _ in moments), right=range(1, len(moments) + 1))
+    for part in LedgerPart:
+        if any(moment.parts.get(part) for _, moment in moments):
+            cells = [format_bytes(moment.parts.get(part, 0)) for _, moment in moments]
+            table.add_row(build_cell(part.value), *(build_cell(cell) for cell in cells))
+    table.add_section()
+    for title, values in (
+        ("used (cudaMemGetInfo)", [moment.used for _, moment in moments]),
+        ("resident on the host", [moment.host for _, moment in moments]),
+    ):
+        cells = [format_bytes(value) for value in values]
+        table.add_row(build_cell(title, "bold"), *(build_cell(cell, "bold") for cell in cells))
+    print_table(table)
+
+
+def _print_growths(ledger: MemoryLedger, count: int) -> None:
+    rows = [growth for growth in ledger.growths if abs(growth.bytes) >= _MIN_GROWTH]
+    if not rows or not count:
+        return
+    print_heading("Growth outside the allocator")
+    table = create_table("cause", "bytes", right=[1])
+    for growth in rows[:count]:
+        table.add_row(
+            build_cell(name_growth(growth)), build_cell(format_signed_bytes(growth.bytes))
+        )
+    print_table(table)
+    print_more(len(rows), min(count, len(rows)))
+
+
+def _print_graphs(report: LedgerReport, count: int) -> None:
+    print_heading("Graphs, largest first")
+    largest = report.largest_graphs[:count]
+    returns = any(graph.returned_bytes is not None for graph in largest)
+    headings = ["graph", "added", "pool", "kernels", "executable", "host", "capture", "driver"]
+    if returns:
+        headings.append("returned by drop")
+    table = create_table(*headings, right=range(1, len(headings)))
+    for graph in largest:
+        cells = [*_list_sizes(graph), _format_time(graph.capture_ns), _format_time(graph.driver_ns)]
+        if returns:
+            cells.append(format_bytes(graph.returned_bytes))
+        table.add_row(build_cell(graph.graph), *(build_cell(cell) for cell in cells))
+    print_table(table)
+    print_more(len(report.graphs), len(largest))
+
+
+def _list_sizes(graph: GraphLedger) -> list[str]:
+    return [
+        format_bytes(size)
+        for size in (
+            graph.added_bytes,
+            graph.reserved_bytes,
+            graph.kernel_bytes,
+            graph.executable_bytes,
+            graph.host_bytes,
+        )
+    ]
+
+
+def _format_time(time: int | None) -> str:
+    return format_ns(time)
+
+
+def _print_startup(startup: StartupLedger) -> None:
+    print_heading("Start-up")
+    click.echo(describe_startup(startup))
+    click.echo()
+    table = create_table("", "time", "share", right=[1, 2])
+    for part, time in startup.parts.items():
+        share = format_percent(time / startup.total_ns)
+        table.add_row(build_cell(part.value), build_cell(format_ns(time)), build_cell(share))
+    table.add_section()
+    table.add_row(
+        build_cell("wall clock", "bold"), build_cell(format_ns(startup.total_ns), "bold"), ""
+    )
+    print_table(table)
+
+
+def _print_fit(report: LedgerReport, fit: FitPrediction) -> None:
+    print_heading("Other configuration")
+    click.echo(describe_fit(fit))
+    click.echo()
+    now = report.memory.end_of_startup.parts if report.memory is not None else {}
+    table = create_table("", "recorded", "predicted", right=[1, 2])
+    for part in LedgerPart:
+        before, after = now.get(part, 0), fit.parts.get(part, 0)
+        if before or after:
+            table.add_row(
+                build_cell(part.value),
+                build_cell(format_bytes(before)),
+                build_cell(format_bytes(after)),
+            )
+    print_table(table)
+
+
+def _print_savings(savings: tuple[Saving, ...]) -> None:
+    print_heading("Possible savings")
+    table = create_table("", "memory", "start-up", "basis", right=[1, 2])
+    for saving in savings:
+        table.add_row(
+            build_cell(describe_saving(saving)),
+            build_cell(format_bytes(saving.bytes)),
+            build_cell(format_ns(saving.ns)),
+            build_cell(saving.basis.value),
+        )
+    print_table(table, spare=[0])

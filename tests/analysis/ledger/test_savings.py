@@ -1,0 +1,221 @@
+"""Each advice with the bytes and seconds that follow from a recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from graphviz_dash.analysis.ledger.graphs import build_graph_ledgers
+from graphviz_dash.analysis.ledger.memory import build_memory_ledger
+from graphviz_dash.analysis.ledger.savings import (
+    EAGER_NS_PER_BYTE,
+    LAZY_OUTSIDE_BYTES,
+    SWITCH_NS_PER_NODE,
+    Saving,
+    SavingAction,
+    SavingBasis,
+    find_savings,
+    find_twins,
+    sum_without,
+)
+from graphviz_dash.analysis.ledger.startup import build_startup_ledger
+from graphviz_dash.model.ledger import (
+    AllocatorBlocks,
+    GraphStart,
+    Ledger,
+    ReservedPool,
+    SampleKind,
+    SpanKind,
+)
+from graphviz_dash.model.loop import GraphCost, LoopSteps, ProgramLoop
+from graphviz_dash.model.memory import DEFAULT_POOL, Owner
+from graphviz_dash.model.recording import RecordedGraph, Recording
+from graphviz_dash.model.run import ExecutionMode, Run, WorkloadInfo
+from tests.experiments import captured_graph, manifest
+from tests.ledgers import GRAPHS, MIB, MS, POOL, SAMPLES, SPANS, STATE, make_ledger, sample, span
+from tests.loops import layer_work
+
+NODES = {"graph-0": 2_000, "graph-1": 2_000, "graph-2": 1_000}
+
+
+def make_run(ledger: Ledger, recording: Recording | None = None) -> Run:
+    graphs = tuple(captured_graph(layer_work(NODES[name], 4), name) for name in GRAPHS)
+    workload = WorkloadInfo("server.py", "server.py", None, 0, 0, 0)
+    described = manifest(ExecutionMode.RECORDED, workload)
+    return Run(
+        path=Path("run"), manifest=described, graphs=graphs, ledger=ledger, recording=recording
+    )
+
+
+def savings_of(ledger: Ledger, recording: Recording | None = None) -> dict[SavingAction, Saving]:
+    run = make_run(ledger, recording)
+    graphs = build_graph_ledgers(run)
+    rows = find_savings(run, build_memory_ledger(ledger), build_startup_ledger(ledger), graphs)
+    return {row.action: row for row in rows}
+
+
+def with_graphs(**changes: Any) -> Ledger:
+    """A ledger whose second graph has these facts."""
+    first, second, third = make_ledger().graphs
+    return make_ledger(graphs=(first, replace(second, **changes), third))
+
+
+def test_one_pool_needs_as_much_as_the_largest() -> None:
+    saving = savings_of(with_graphs(pool=(0, 2)))[SavingAction.ONE_POOL]
+    assert (saving.bytes, saving.basis) == (20 * MIB, SavingBasis.PREDICTION)
+    assert SavingAction.ONE_POOL not in savings_of(make_ledger())
+
+
+def test_graphs_in_one_pool_keep_their_outputs_and_need_more_during_captures() -> None:
+    # As measured on an H100: 88 MiB in one pool, 214 MiB in eleven.
+    sizes = (68, 24, 24, 22, 22, 22, 22, 4, 2, 2, 2)
+    kept = (44.0, 8.3, 5.9, 3.9, 2.9, 2.0, 1.5, 1.0, 0.5, 0.2, 0.1)
+    names = tuple(f"graph-{number}" for number in range(len(sizes)))
+    pools = tuple(
+        ReservedPool((number, 0), 0, 1, size * MIB, 0, 0, 0) for number, size in enumerate(sizes, 1)
+    )
+    workspace = AllocatorBlocks((1, 0), 0, Owner.UNOWNED, 1, 32 * MIB)
+    end = replace(STATE, pools=pools, blocks=(workspace,), sample=2)
+    graphs = tuple(
+        GraphStart(name, pool.pool, 0, None) for name, pool in zip(names, pools, strict=True)
+    )
+    samples = [SAMPLES[0]]
+    for number, (name, size) in enumerate(zip(names, sizes, strict=True)):
+        before, at = sum(sizes[:number]), 3_000 + 10 * number
+        samples.append(sample(at, SampleKind.CAPTURE_BEGIN, 600, before, before, name))
+        samples.append(sample(at, SampleKind.INSTANTIATION, 600, before + size, before, name))
+    ledger = make_ledger(samples=tuple(samples), states=(end,), graphs=graphs)
+    costs = tuple(
+        GraphCost(name, None, None, (), (), pool.pool, None, round(own * MIB), None)
+        for name, pool, own in zip(names, pools, kept, strict=True)
+    )
+    loop = ProgramLoop((), costs, LoopSteps(*[()] * len(LoopSteps.__struct_fields__)), 0, 0, ())
+    run = msgspec.structs.replace(make_run(ledger), loop=loop)
+    rows = build_graph_ledgers(run)
+    memory, startup = build_memory_ledger(ledger), build_startup_ledger(ledger)
+    savings = {row.action: row for row in find_savings(run, memory, startup, rows)}
+    assert savings[SavingAction.ONE_POOL].bytes == (214 - 88) * MIB
+
+
+def test_captures_on_one_stream_share_their_blocks() -> None:
+    saving = savings_of(with_graphs(stream=1))[SavingAction.ONE_STREAM]
+    assert saving.bytes == 20 * MIB
+    # Other pools would be on other streams anyway.
+    both = savings_of(with_graphs(stream=1, pool=(0, 2)))
+    assert SavingAction.ONE_POOL not in both
+
+
+def test_streams_that_only_hold_workspaces_warmed_up() -> None:
+    pools = tuple(
+        ReservedPool(DEFAULT_POOL, stream, 1, 32 * MIB, 0, 32 * MIB, 0) for stream in range(4)
+    )
+    owners = (Owner.WEIGHTS, Owner.UNOWNED, Owner.UNOWNED, Owner.UNOWNED)
+    blocks = tuple(
+        AllocatorBlocks(DEFAULT_POOL, stream, owner, 1, 32 * MIB)
+        for stream, owner in enumerate(owners)
+    )
+    end = replace(STATE, sample=12, pools=pools, blocks=blocks)
+    saving = savings_of(make_ledger(states=(STATE, end)))[SavingAction.WARM_UP_STREAM]
+    assert saving.bytes == 64 * MIB
+
+
+def test_graphs_before_the_largest_could_use_its_memory() -> None:
+    samples = (
+        *SAMPLES[:8],
+        sample(3_400, SampleKind.CAPTURE_BEGIN, 652, 440, 120, "graph-2"),
+        sample(3_500, SampleKind.CAPTURE_END, 652, 490, 120, "graph-2"),
+        sample(3_510, SampleKind.INSTANTIATION, 656, 490, 170, "graph-2"),
+    )
+    saving = savings_of(make_ledger(samples=samples))[SavingAction.ORDER]
+    # graph-0 brings the workspace, graph-2 is the largest.
+    assert saving.bytes == 20 * MIB
+    assert SavingAction.ORDER not in savings_of(with_graphs(stream=1))
+
+
+def test_graphs_of_equal_topology_can_share_an_executable() -> None:
+    assert find_twins(make_run(make_ledger())) == (("graph-0", "graph-1"),)
+    saving = savings_of(make_ledger())[SavingAction.SHARE]
+    # 2,000 nodes of 3 KiB are 5.86 MiB, in chunks of 2 MiB; the second one took 10 ms.
+    assert (saving.bytes, saving.ns) == (4 * MIB, 10 * MS)
+    assert saving.switch_ns == 2_000 * SWITCH_NS_PER_NODE
+    assert saving.graphs == ("graph-0", "graph-1")
+
+
+def test_all_but_one_collection_can_be_saved() -> None:
+    saving = savings_of(make_ledger())[SavingAction.FREEZE]
+    assert (saving.ns, saving.basis) == (40 * MS, SavingBasis.MEASUREMENT)
+    # One right before the first capture belongs to the captures, an earlier one does not.
+    before = (
+        span(SpanKind.GC, 2_900, 2_960, "generation 2"),
+        span(SpanKind.GC, 2_700, 2_730, "generation 2"),
+    )
+    more = savings_of(make_ledger(spans=(*SPANS, *before)))[SavingAction.FREEZE]
+    assert more.ns == (60 + 50 + 40 - 60) * MS
+
+
+def test_eager_loading_is_compared_with_lazy_loading_elsewhere() -> None:
+    samples = tuple(
+        replace(s, device_used_bytes=s.device_used_bytes + 1_000 * MIB) for s in SAMPLES
+    )
+    saving = savings_of(make_ledger(module_loading="eager", samples=samples))[
+        SavingAction.LAZY_LOADING
+    ]
+    size = (1_500 + 140) * MIB - LAZY_OUTSIDE_BYTES
+    assert (saving.bytes, saving.ns) == (size, round(size * EAGER_NS_PER_BYTE))
+    assert SavingAction.LAZY_LOADING not in savings_of(make_ledger(samples=samples))
+
+
+def test_expandable_segments_have_no_free_ends() -> None:
+    pools = (ReservedPool(DEFAULT_POOL, 0, 9, 320 * MIB, 0, 200 * MIB, 65 * MIB),)
+    ledger = make_ledger(states=(replace(STATE, pools=pools),))
+    assert savings_of(ledger)[SavingAction.EXPANDABLE].bytes == (320 - 260) * MIB
+    used = replace(ledger, settings={"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"})
+    assert SavingAction.EXPANDABLE not in savings_of(used)
+
+
+def test_kernels_loaded_during_captures_belong_to_the_warm_up() -> None:
+    graphs = (("graph-0", 150), ("graph-1", 40), ("graph-2", 40))
+    spans = tuple(
+        span(SpanKind.CAPTURE, 3_000 + 200 * n, 3_000 + 200 * n + took, name)
+        for n, (name, took) in enumerate(graphs)
+    )
+    saving = savings_of(make_ledger(spans=spans))[SavingAction.WARM_UP_FIRST]
+    assert (saving.bytes, saving.ns, saving.graphs) == (0, 110 * MS, ("graph-0",))
+
+
+def test_unused_graphs_cost_their_memory_and_their_warm_up() -> None:
+    recorded = tuple(
+        RecordedGraph(name, (), 0, 0, NODES[name], int(name == "graph-0"), 0, False, True)
+        for name in GRAPHS
+    )
+    recording = Recording(None, None, 0, 0, 0, (), None, 0, None, False, 0, recorded, end_seen=True)
+    saving = savings_of(make_ledger(), recording)[SavingAction.UNUSED_GRAPHS]
+    assert saving.graphs == ("graph-1", "graph-2")
+    graphs = build_graph_ledgers(make_run(make_ledger()))
+    assert (saving.bytes, saving.ns) == sum_without(graphs, saving.graphs)
+    # 20 and 4 MiB of pools, and 3 of 5 nodes of 6 MiB of executables.
+    assert saving.bytes == 24 * MIB + 6 * MIB * 3 // 5 + 1
+    assert saving.ns == (3_510 - 3_150) * MS
+
+
+def test_savings_are_ranked_by_their_share() -> None:
+    ledger = with_graphs(pool=(0, 2))
+    run = make_run(ledger)
+    rows = find_savings(
+        run, build_memory_ledger(ledger), build_startup_ledger(ledger), build_graph_ledgers(run)
+    )
+    actions = [row.action for row in rows]
+    assert actions.index(SavingAction.ONE_POOL) < actions.index(SavingAction.FREEZE)
+    assert find_savings(run, None, build_startup_ledger(ledger), ()) == ()
+
+
+@pytest.mark.parametrize("graphs", [(), GRAPHS])
+def test_the_first_graph_cannot_be_saved(graphs: tuple[str, ...]) -> None:
+    rows = build_graph_ledgers(make_run(make_ledger()))
+    assert sum_without(rows, ("graph-0",)) == (0, 0)
+    assert sum_without(rows[:1], graphs) == (0, 0)
+    assert rows[0].pool == POOL

@@ -1,0 +1,95 @@
+"""Predictions of loops whose steps differ, and of steps that are timed as functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.prediction.predict import (
+    EagerSide,
+    Prediction,
+    PredictionWarning,
+    predict,
+)
+from graphviz_dash.model.doctor import RuleId
+from graphviz_dash.model.timings import CleanTimings
+from graphviz_dash.model.trace import Trace
+from graphviz_dash.narrative.prediction import list_partial_bases
+from tests.analysis.frames import clean_timings
+from tests.analysis.predictions import CALIBRATION
+from tests.analysis.trace.integrity_traces import START, Event, make_events, make_slice, read_events
+
+LENGTH = 910
+
+
+def get_prediction(
+    trace: Trace, clean: CleanTimings | None = None, loop_ns: float | None = None
+) -> Prediction:
+    prediction = predict(trace, CALIBRATION, clean, loop_ns=loop_ns)
+    assert isinstance(prediction, Prediction)
+    return prediction
+
+
+def change_sizes(events: list[Event], unlike: int) -> list[Event]:
+    """Another grid, and another kernel of the same operator, in the last ``unlike`` steps."""
+    number = 0
+    for event in events:
+        step = (event["ts"] - START) // LENGTH
+        if event["cat"] == "cpu_op":
+            number += 1
+            event["args"]["External id"] = number
+        elif event["name"] == "cudaLaunchKernel":
+            event["args"]["External id"] = number
+        if event["cat"] == "kernel" and step >= 10 - unlike:
+            event["args"]["grid"] = [4 + step, 1, 1]
+            event["name"] += f"_tile{step}"
+    return events
+
+
+def test_one_of_ten_unlike_steps_has_no_interval(tmp_path: Path) -> None:
+    trace = read_events(change_sizes(make_events(10), 9), tmp_path / "t.json")
+    prediction = get_prediction(trace, loop_ns=1_500_000)
+    assert prediction.eager_side is EagerSide.TRACED
+    assert prediction.eager_ns == 900_000
+    assert not isinstance(prediction.speedup, str)
+    assert getattr(prediction.speedup, "low", 0) is None
+    assert PredictionWarning.UNLIKE_STEPS in prediction.warnings
+    assert "only 1 of 10 traced steps ran this work" in list_partial_bases(prediction)[0]
+
+
+def test_a_loop_of_like_steps_keeps_its_time(tmp_path: Path) -> None:
+    trace = read_events(change_sizes(make_events(10), 3), tmp_path / "t.json")
+    prediction = get_prediction(trace, loop_ns=1_500_000)
+    assert prediction.eager_side is EagerSide.RECORDED
+    assert PredictionWarning.UNLIKE_STEPS not in prediction.warnings
+
+
+def test_other_kernels_of_the_same_operators_are_changing_sizes(tmp_path: Path) -> None:
+    trace = read_events(change_sizes(make_events(10), 4), tmp_path / "t.json")
+    assert [b.rule.id for b in get_prediction(trace).blockers] == [RuleId.CHANGING_SHAPE]
+
+
+def test_other_operators_are_control_flow(tmp_path: Path) -> None:
+    events = change_sizes(make_events(10), 4)
+    for event in events:
+        if event["cat"] == "cpu_op" and event["ts"] > START + 8 * LENGTH:
+            event["name"] += "_branch"
+    trace = read_events(events, tmp_path / "t.json")
+    assert [b.rule.id for b in get_prediction(trace).blockers] == [RuleId.CONTROL_FLOW]
+
+
+def test_the_headline_of_a_timed_function_is_the_figure_that_compare_scores(tmp_path: Path) -> None:
+    """Its own Python code is not part of a graph of the whole function."""
+    events = make_events(6)
+    for event in events:
+        # A pause of 2 ms of the program's own code in the middle of each step.
+        step, at = divmod(event["ts"] - START, LENGTH)
+        event["ts"] += 2_000 * step + (2_000 if at > LENGTH // 2 else 0)
+        event["dur"] += 2_000 if event["name"].startswith("ProfilerStep") else 0
+    events.append(make_slice("cpu_op", "aten::other", START, 1, 100))
+    trace = read_events(events, tmp_path / "t.json")
+    prediction = get_prediction(trace, clean_timings([2_900_000] * 30))
+    assert prediction.eager_side is EagerSide.CLEAN
+    assert get_prediction(trace).remaining_idle_ns > 1_000_000
+    assert prediction.graphed.value == pytest.approx(prediction.step_ns.value)

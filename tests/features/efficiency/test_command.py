@@ -1,0 +1,84 @@
+"""``graphviz-dash efficiency``: brief text, everything, JSON, and refusals."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.cli.fixtures import Invoke
+from tests.features.efficiency.steps import make_ceilings
+from tests.samples_once import SAMPLES
+
+RUN = str(SAMPLES / "gpt-train" / "graph")
+
+
+@pytest.fixture
+def limits(tmp_path: Path) -> str:
+    file = tmp_path / "limits.json"
+    file.write_bytes(msgspec.json.encode(make_ceilings("NVIDIA H200")))
+    return str(file)
+
+
+def test_brief(invoke: Invoke, limits: str) -> None:
+    result = invoke("efficiency", RUN, "--limits", limits)
+    assert result.code == 0, result.err
+    lines = result.out.splitlines()
+    assert len(lines) <= 40
+    text = " ".join(line.strip() for line in lines)
+    assert text.startswith("The graph spends ")
+    assert "within 20% of the hardware limit; " in text
+    assert "Limits of NVIDIA H200, read from a file: device memory 1.99 TB/s" in text
+    assert "Predicted savings per replay" in text
+
+
+def test_everything_lists_each_call(invoke: Invoke, limits: str) -> None:
+    result = invoke("efficiency", RUN, "--limits", limits, "--all", "--by", "module")
+    assert result.code == 0
+    assert "Time above the limit by module" in result.out
+    assert "bf16 arithmetic" in result.out or "launch" in result.out
+    assert result.out.count("aten::") >= 80
+
+
+def test_json_adds_up(invoke: Invoke, limits: str) -> None:
+    document = json.loads(invoke("efficiency", RUN, "--limits", limits, "--json").out)
+    assert document["schema"] == "graphviz-dash/efficiency"
+    assert document["limits"]["origin"] == "read from a file"
+    assert sum(call["time"] for call in document["calls"]) == pytest.approx(document["time"])
+    assert sum(group["excess"] for group in document["by_line"]) == pytest.approx(
+        document["above_limit"]
+    )
+    assert document["advice"]
+    for advice in document["advice"]:
+        assert advice["saving_low"] <= advice["saving"] <= advice["saving_high"]
+
+
+def test_without_limits(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "graphviz_dash.features.efficiency.analysis.ceilings_choice.load_shipped_ceilings",
+        lambda: (),
+    )
+    result = invoke("efficiency", RUN)
+    assert result.code == 0
+    assert "Limits are unknown" in result.out
+    assert "graphviz-dash bench limits" in result.out
+
+
+def test_a_trace_of_an_eager_step(invoke: Invoke, limits: str) -> None:
+    trace = str(SAMPLES / "recorded-resnet" / "eager" / "traces" / "replay.json.gz")
+    result = invoke("efficiency", trace, "--limits", limits)
+    assert result.code == 0, result.err
+    assert result.out.startswith("The step spends")
+
+
+def test_an_unknown_graph(invoke: Invoke) -> None:
+    result = invoke("efficiency", RUN, "--graph", "graph-9")
+    assert result.code == 2
+    assert "one of graph-0" in result.err
+
+
+def test_a_run_without_a_trace(invoke: Invoke) -> None:
+    result = invoke("efficiency", str(SAMPLES / "moved-inputs" / "doctor"))
+    assert result.code == 2

@@ -1,0 +1,153 @@
+"""The ledger on the terminal, as JSON, on the Memory page and as charts."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.analysis.ledger.report import LedgerReport, build_ledger_report
+from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.errors import InputError
+from graphviz_dash.features.ledger.changes import parse_changes
+from graphviz_dash.features.ledger.chart import (
+    draw_memory_ledger,
+    draw_startup,
+    select_moments,
+)
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.ledger import Ledger, SampleKind, SpanKind
+from tests.cli.fixtures import Invoke
+from tests.ledgers import MIB, SAMPLES, make_ledger, sample, span, write_server
+from tests.ui.views.apptests import markup, shown
+
+
+def report_of(folder: Path, ledger: Ledger | None = None) -> LedgerReport:
+    report = build_ledger_report(load_run(write_server(folder, ledger=ledger)))
+    assert report is not None
+    return report
+
+
+def test_the_bundle_keeps_the_ledger(tmp_path: Path) -> None:
+    assert read_bundle(write_server(tmp_path)).ledger == make_ledger()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"samples": tuple(reversed(SAMPLES)), "states": ()},
+        {"samples": (sample(1, SampleKind.CONTEXT, 5, 1, 2),), "states": ()},
+        {"samples": SAMPLES[:2]},
+    ],
+    ids=["samples out of order", "pools above the reserved memory", "a state without its sample"],
+)
+def test_inconsistent_ledgers_are_refused(tmp_path: Path, changes: dict[str, object]) -> None:
+    with pytest.raises(InputError):
+        read_bundle(write_server(tmp_path, ledger=make_ledger(**changes)))
+
+
+def test_the_terminal_shows_sums_graphs_times_and_savings(tmp_path: Path, invoke: Invoke) -> None:
+    write_server(tmp_path / "server")
+    text = invoke("memory", "--ledger", str(tmp_path / "server")).out
+    assert "1.07 GiB in use after start-up, 1.4% of 78.1 GiB; 0 B without a known cause." in text
+    assert re.search(r"^used \(cudaMemGetInfo\) +510 MiB +960 MiB +1.07 GiB +1.08 GiB$", text, re.M)
+    assert re.search(r"^kernels and libraries: graph-0 +\+10.0 MiB$", text, re.M)
+    assert re.search(r"^graph-0 +112 MiB +100 MiB +10.0 MiB +2.00 MiB +4.00 MiB", text, re.M)
+    assert re.search(r"^wall clock +3.60 s", text, re.M)
+    assert re.search(r"^Freeze the garbage .* 0 B +40.0 ms +measured$", text, re.M)
+    assert re.search(r"^Capture only sizes that occur \(1 graph\) +6.00 MiB +200 ms", text, re.M)
+
+
+def test_another_configuration(tmp_path: Path, invoke: Invoke) -> None:
+    write_server(tmp_path / "server")
+    arguments = ("--fit", "layers=4:8", "--fit", "512=1024", "--fit", "device=1GiB")
+    text = invoke("memory", "--ledger", str(tmp_path / "server"), *arguments).out
+    assert "does not fit in 1.00 GiB by" in text
+    assert re.search(r"^weights +200 MiB +400 MiB$", text, re.M)
+    assert re.search(r"^other tensors +48.0 MiB +192 MiB$", text, re.M)
+
+
+def test_json_has_the_same_values(tmp_path: Path, invoke: Invoke) -> None:
+    write_server(tmp_path / "server")
+    text = invoke("memory", "--json", str(tmp_path / "server"), "--fit", "layers=4:8").out
+    (ledger,) = json.loads(text)["ledgers"]
+    for moment in ledger["moments"]:
+        assert sum(moment["parts"].values()) == moment["used"]
+    assert sum(ledger["startup"]["parts"].values()) == ledger["startup"]["total_ns"]
+    assert [moment["used"] // MIB for moment in ledger["moments"]] == [510, 960, 1_100, 1_110]
+    assert ledger["graphs"][0]["added_bytes"] == 112 * MIB
+    assert sum(ledger["fit"]["parts"].values()) == ledger["fit"]["used"]
+    assert {saving["basis"] for saving in ledger["savings"]} == {"measured", "predicted"}
+
+
+def test_experiments_without_a_ledger_say_so(tmp_path: Path, invoke: Invoke) -> None:
+    from tests.experiments import make_experiment
+
+    make_experiment(tmp_path / "mlp")
+    assert invoke("memory", "--ledger", str(tmp_path / "mlp")).out.startswith("No ledger:")
+    assert json.loads(invoke("memory", "--json", str(tmp_path / "mlp")).out)["ledgers"] == []
+
+
+@pytest.mark.parametrize("text", ["", "layers=4", "layers=0:4", "512", "a=b", "device=4", "sizes="])
+def test_unknown_changes_are_refused(text: str) -> None:
+    with pytest.raises(InputError):
+        parse_changes([text])
+
+
+def test_changes_are_read() -> None:
+    change = parse_changes(["layers=4:8", "512=1024", "sizes=8,1", "device=1.5GiB"])
+    assert (change.layers, change.dimensions, change.sizes) == ((4, 8), ((512, 1024),), (8, 1))
+    assert change.device_bytes == 3 << 29
+
+
+def test_the_page_shows_the_same(roots: Path) -> None:
+    write_server(roots / "server")
+    page = shown("memory", experiment="server")
+    text = markup(page)
+    assert "1.07 GiB in use after start-up" in text
+    assert "3.60 s from the start of the process to the first useful replay" in text
+    assert "Freeze the garbage collector before the captures" in text
+    (table,) = page.dataframe
+    assert list(table.value["Graph"]) == ["graph-0", "graph-1", "graph-2"]
+    assert list(table.value["Added (MiB)"]) == [112.0, 22.0, 6.0]
+
+
+def test_charts_draw_each_part_once(tmp_path: Path) -> None:
+    report = report_of(tmp_path)
+    assert report.memory is not None
+    figure = draw_memory_ledger(report.memory, "light")
+    names = [trace.name for trace in figure.data]
+    assert len(set(names)) == len(names)
+    last = sum(trace.y[-1] for trace in figure.data)
+    assert last == pytest.approx(report.memory.moments[-1].used / MIB)
+    icicle = draw_startup(report.startup, "dark")
+    assert icicle is not None
+    assert sum(len(trace.y) for trace in icicle.data) == len(report.startup.boxes)
+    empty = report_of(tmp_path / "empty", make_ledger(spans=()))
+    assert draw_startup(empty.startup, "light") is None
+
+
+def test_long_recordings_are_thinned_but_keep_their_peak(tmp_path: Path) -> None:
+    samples = tuple(
+        sample(10 * n, SampleKind.PERIODIC if n else SampleKind.CONTEXT, 510 + 40 * (n == 701))
+        for n in range(1_000)
+    )
+    report = report_of(tmp_path, make_ledger(samples=samples, states=()))
+    assert report.memory is not None
+    moments = select_moments(report.memory.moments)
+    assert len(moments) <= 401
+    assert (moments[0], moments[-1]) == (report.memory.moments[0], report.memory.moments[-1])
+    assert report.memory.peak in moments
+
+
+def test_names_of_programs_stay_text(tmp_path: Path, invoke: Invoke) -> None:
+    harm = "<b>\x1b[31m"
+    ledger = make_ledger(spans=(span(SpanKind.WEIGHTS, 2_000, 2_600, harm),))
+    write_server(tmp_path / "server", ledger=ledger)
+    text = invoke("memory", "--ledger", str(tmp_path / "server")).out
+    assert "\x1b" not in text
+    icicle = draw_startup(report_of(tmp_path / "other", ledger).startup, "light")
+    assert icicle is not None
+    assert "<b>" not in str(icicle.to_dict())
