@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from _signal import getsignal  # ten times as fast as that of signal
 from collections.abc import Callable
+from importlib import import_module
 from threading import get_ident
 from time import perf_counter_ns
-from typing import Final
+from typing import Any, Final
 
 MIN_COLLECTION_NS: Final = 200_000
 """Shortest recorded run of the collector."""
@@ -18,6 +18,8 @@ BEFORE_CAPTURE: Final = "before a capture"
 """Name of a run that ``torch.cuda.graph`` started before its capture."""
 
 
+_get_handler: Final[Callable[[int], object]] = import_module("_signal").getsignal
+"""Ten times as fast as ``signal.getsignal``."""
 _SIGNAL_NAMES: Final = "ALRM VTALRM PROF TERM HUP QUIT USR1 USR2 CHLD PIPE IO WINCH XCPU BREAK"
 _SIGNALS: Final = tuple(
     number for number in signal.Signals if number.name[3:] in _SIGNAL_NAMES.split()
@@ -33,13 +35,14 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
     callbacks.
     """
     begins: dict[int, tuple[int, str]] = {}
+    ignore: Any = begins.get
 
     def handle(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             if has_signal_handler():
                 # Not removed, because the collector would skip the next callback. This one runs no
                 # Python code.
-                gc.callbacks[gc.callbacks.index(handle)] = begins.get
+                gc.callbacks[gc.callbacks.index(handle)] = ignore
                 return
             name = f"generation {info.get('generation', 0)}"
             code = sys._getframe(1).f_code
@@ -52,7 +55,7 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
                 add(beginning[1], beginning[0], end)
 
     def stop() -> None:
-        for callback in (handle, begins.get):
+        for callback in (handle, ignore):
             if callback in gc.callbacks:
                 gc.callbacks.remove(callback)
 
@@ -63,4 +66,4 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
 
 def has_signal_handler() -> bool:
     """Return True if the program handles a signal in Python."""
-    return any(callable(getsignal(number)) for number in _SIGNALS)
+    return any(callable(_get_handler(number)) for number in _SIGNALS)
