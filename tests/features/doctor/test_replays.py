@@ -161,6 +161,7 @@ def test_the_page_shows_where_a_replay_stopped(roots: Path) -> None:
     write(roots / "toy" / "recorded", make_replay_check(make_stop()))
     page = markup(shown("doctor", experiment="toy"))
     assert ">Replay stopped<" in page
+    assert '<span class="badge illegal">crash</span>' in page
     assert "<dt>Nodes that ended</dt><dd>5 of 9</dd>" in page
 
 
