@@ -139,7 +139,7 @@ _BY_FACT: Final = (
 def diagnose_replays(check: ReplayCheck) -> ReplayDiagnosis:
     """Interpret a replay check."""
     stops = tuple(_explain_stop(check, stop) for stop in _list_causes(check))
-    known = [fault.memory for fault in stops if fault.memory is not None]
+    crash_memory = [fault.memory for fault in stops if fault.memory is not None]
     return ReplayDiagnosis(
         check=check,
         stops=stops,
@@ -149,7 +149,7 @@ def diagnose_replays(check: ReplayCheck) -> ReplayDiagnosis:
         memory=tuple(
             MemoryFault(_get_fate_cause(memory), memory)
             for memory in check.memory
-            if memory not in known
+            if memory not in crash_memory
         ),
     )
 
