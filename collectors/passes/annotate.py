@@ -99,10 +99,13 @@ def find_caller_line(frame: FrameType | None) -> str | None:
 
 def find_caller_lines(frame: FrameType | None, limit: int) -> tuple[str, ...]:
     """Return ``file:line`` of the frames accepted by :func:`find_caller_line`, innermost first."""
-    return tuple(
+    # Not a tuple of a generator, which raises SystemError if another thread lists all objects
+    # meanwhile.
+    lines = [
         f"{shorten_path(caller.f_code.co_filename)}:{caller.f_lineno}"
         for caller in islice(iter_callers(frame), limit)
-    )
+    ]
+    return tuple(lines)
 
 
 def iter_callers(frame: FrameType | None) -> Iterator[FrameType]:

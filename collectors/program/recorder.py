@@ -109,6 +109,8 @@ class _Capture:
     """Replays in the traced window."""
     graphs: tuple[CapturedGraph, ...] = field(default=())
     """Graphs that were read but not written yet."""
+    eviction: bool = False
+    """True if the program released the graph before a later capture."""
 
 
 class ProgramRecorder:
@@ -276,6 +278,8 @@ class ProgramRecorder:
             self.loop.start_capture(facts)
             self._captures[counter.id] = capture
         attach(graph, counter)
+        for other in tuple(self._captures.values()):
+            other.eviction = other.eviction or not other.counter.alive
         if number == 0:
             # multiprocessing completes its setup before this point.
             self._folder.put(IDENTITY_FILE, add_origin(self._identity))
@@ -722,4 +726,5 @@ def _build_graph(capture: _Capture, is_open: bool) -> RecordedGraph:
         profiled=capture.profiled,
         alive=counter.alive,
         problem="the capture had not ended" if is_open else capture.problem,
+        eviction=capture.eviction,
     )

@@ -106,6 +106,10 @@ class ByteStream:
     """Reads ``path`` in chunks, detecting compression by the first bytes instead of the file name.
 
     Truncated or damaged data end the stream at that point, and ``damage`` describes the problem.
+
+    ``replaces_nul``: replace NUL bytes, which JSON never contains, by spaces. A program that writes
+    into Python's one-byte string ``b" "``, such as NeMo, changes single spaces of files that are
+    written later.
     """
 
     def __init__(
@@ -115,8 +119,10 @@ class ByteStream:
         chunk_bytes: int = CHUNK_BYTES,
         *,
         expansion_from: int = EXPANSION_MIN_BYTES,
+        replaces_nul: bool = False,
     ) -> None:
         self.path = path
+        self._replaces_nul = replaces_nul
         self._expansion_from = expansion_from
         self.damage: Damage | None = None
         self._chunk_bytes = chunk_bytes
@@ -177,7 +183,8 @@ class ByteStream:
             report_progress(self._file.tell() / self._size if self._size else 1.0)
         except OSError as error:
             raise InputError(self.path, _format_os_error(error), "a readable trace file") from error
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        return data.replace(b"\0", b" ") if self._replaces_nul and b"\0" in data else data
 
     @property
     def progress(self) -> tuple[int, int]:

@@ -89,6 +89,8 @@ class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     """True if the program still held the graph when it ended."""
     problem: str | None = None
     """Reason for a failed capture or an unreadable graph. None without a problem."""
+    eviction: bool = False
+    """True if the program released the graph before a later capture, as a cache of graphs does."""
 
 
 class Recording(
@@ -141,3 +143,13 @@ class Recording(
     end_seen: bool | None = None
     """True if the recorder saw the process end. False: the process was killed or left without its
     exit handlers. None if unknown (before version 6)."""
+
+
+def find_released_graphs(recording: Recording) -> frozenset[str]:
+    """Find the graphs that the program released before its end while it used others."""
+    keeps_others = any(graph.alive for graph in recording.graphs)
+    return frozenset(
+        graph.graph
+        for graph in recording.graphs
+        if graph.nodes and (graph.eviction or (keeps_others and not graph.alive))
+    )

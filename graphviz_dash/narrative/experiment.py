@@ -6,9 +6,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.model.recording import Recording, WindowEnd
+from graphviz_dash.model.loop import ProgramLoop
+from graphviz_dash.model.recording import (
+    Recording,
+    StartMethod,
+    WindowEnd,
+    find_released_graphs,
+)
 from graphviz_dash.model.run import Experiment, Run
-from graphviz_dash.units import format_ns, pluralize
+from graphviz_dash.units import format_bytes, format_count, format_ns, pluralize
 
 LASTING_COST: Final = "later graph launches cost 1.7 to 35 times more (0.2 to 0.6 µs per node)"
 """Measured on an H100 with driver 580 and torch 2.11: the launch calls of nine programs."""
@@ -87,15 +93,57 @@ def _format_difference(name: str, own: object, other: object) -> str:
     return escape_control_characters(f"{name} ({own}, {other})")
 
 
-def list_recording_notes(recording: Recording) -> tuple[str, ...]:
-    """Describe the recorder's effect on the program and the end of the recording."""
+def list_recording_notes(recording: Recording, loop: ProgramLoop | None = None) -> tuple[str, ...]:
+    """Describe the recorded process, the recorder's effect on the program, the end of the
+    recording, and graphs that were not used."""
     notes = (
+        _describe_process(recording),
         _describe_pauses(recording),
         _describe_window_end(recording),
         _describe_cupti(recording),
         _describe_missing_end(recording),
+        _describe_unused_graphs(recording, loop),
+        _describe_released_graphs(recording),
     )
     return tuple(note for note in notes if note is not None)
+
+
+def _describe_process(recording: Recording) -> str | None:
+    process = recording.process
+    if process is None or process.started_by is StartMethod.PROGRAM:
+        return None
+    method = "" if process.started_by is None else f", started by {process.started_by}"
+    parent = f" from {process.parent}" if process.parent is not None else ""
+    return f"Process {process.role}{method}{parent}; pid {process.pid}."
+
+
+def _describe_unused_graphs(recording: Recording, loop: ProgramLoop | None) -> str | None:
+    """Describe graphs that were captured and never replayed."""
+    idle_graphs = [graph for graph in recording.graphs if graph.nodes and not graph.replays]
+    if not idle_graphs or len(idle_graphs) == len(recording.graphs):
+        return None
+    capture_ns = sum(graph.capture_ns for graph in idle_graphs)
+    total = pluralize(len(recording.graphs), "graph")
+    text = (
+        f"{format_count(len(idle_graphs))} of {total} were never replayed; their captures took "
+        f"{format_ns(capture_ns)}"
+    )
+    names = {graph.graph for graph in idle_graphs}
+    costs = [cost for cost in (loop.graphs if loop else ()) if cost.graph in names]
+    exclusive_bytes = sum(cost.own_bytes or 0 for cost in costs)
+    if exclusive_bytes:
+        text += f" and keep {format_bytes(exclusive_bytes)} of pool memory"
+    return f"{text}."
+
+
+def _describe_released_graphs(recording: Recording) -> str | None:
+    evictions = find_released_graphs(recording)
+    if not evictions:
+        return None
+    return (
+        f"The program released {format_count(len(evictions))} of "
+        f"{pluralize(len(recording.graphs), 'graph')} before its end, as in a cache of graphs."
+    )
 
 
 def _describe_pauses(recording: Recording) -> str | None:

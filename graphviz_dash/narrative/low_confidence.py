@@ -300,6 +300,11 @@ _TEXTS: Final[dict[CaveatCode, tuple[Text, Text]]] = {
         lambda values: f"{values['reason']}. Not supported: {', '.join(values['claims'])}",
         "",
     ),
+    CaveatCode.PARTIAL_REPLAYS: (
+        "{count:plural graph launch} without kernels that other launches of the same graph have: "
+        "records were lost",
+        "",
+    ),
     CaveatCode.COMMUNICATION: (
         "{share:percent} of its GPU busy time is communication, which may only be waiting for "
         "other ranks",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.model.recording import WindowEnd
+from graphviz_dash.model.recording import ProcessOrigin, StartMethod, WindowEnd
 from graphviz_dash.narrative.experiment import list_recording_notes
 from tests.bundle.examples import RECORDING
 
@@ -53,3 +53,19 @@ def test_a_window_without_a_step_is_reported(end: WindowEnd, reason: str) -> Non
         f"The traced window closed early because {reason}. It contains no complete step."
     )
     assert list_recording_notes(replace(recording, marked=10)) == ()
+
+
+def test_a_worker_and_its_unused_graphs_are_reported() -> None:
+    (graph, *_) = RECORDING.graphs
+    used = replace(graph, graph="used", nodes=5, replays=3, alive=True)
+    unused = replace(used, graph="unused", replays=0, capture_ns=2_000_000)
+    evicted = replace(used, graph="evicted", eviction=True)
+    process = ProcessOrigin("Scheduler", StartMethod.SPAWN, 7, 6, "recorded")
+    recording = replace(RECORDING, graphs=(used, unused, evicted), process=process)
+    worker, never, released = list_recording_notes(recording)
+    assert worker == "Process Scheduler, started by spawn from recorded; pid 7."
+    assert never == "1 of 3 graphs were never replayed; their captures took 2.00 ms."
+    assert released.startswith("The program released 1 of 3 graphs before its end")
+    # All graphs die with the program.
+    ended = replace(recording, graphs=(replace(used, alive=False), replace(unused, alive=False)))
+    assert len(list_recording_notes(ended)) == 2

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from collectors.program.loop.events import Event, EventKind, LoopFacts, ScopeFacts
 from collectors.program.loop.families import FamilyBook
-from collectors.program.loop.units import replay_units
+from collectors.program.loop.units import find_repetition, replay_units
 from collectors.program.steps import BOUNDED
 from graphviz_dash.model.loop import (
     MAX_LAUNCH_SAMPLES,
@@ -55,10 +55,15 @@ class StepEvents:
             EventKind.PASS: self.passes,
         }[event.kind].append(event)
 
+    is_repetition: bool = False
+    """True if the step is a period of the program's replays, whose inner loops may vary."""
+
     @property
     def graphs(self) -> tuple[int, ...]:
-        """Replayed graphs in order, or captured graphs in a step that captures."""
-        return tuple(event.ref for event in self.captures or self.replays)
+        """Replayed graphs in order, or captured graphs in a step that captures. Graphs of inner
+        loops occur once."""
+        graphs = tuple(event.ref for event in self.captures or self.replays)
+        return tuple(dict.fromkeys(graphs)) if self.is_repetition else graphs
 
     @property
     def kind(self) -> StepKind:
@@ -104,9 +109,9 @@ def assemble_loop(
     if boundary in BOUNDED:
         unscoped = _split_by_ends(by_kind[EventKind.STEP], rest)
     else:
-        unscoped = _split_by_order(rest, facts)
+        unscoped = _split_by_order(_drop_repeated_passes(rest, facts), facts)
     steps = sorted((*scoped, *unscoped), key=lambda step: step.begin)
-    book = FamilyBook(facts, graphs)
+    book = FamilyBook(facts, graphs, has_bounds=boundary in BOUNDED)
     for step in steps:
         if step.captures:
             book.note_capture(step.graphs, step.scope)
@@ -201,6 +206,18 @@ def _split_by_scopes(
     return [step for steps in outermost.values() for step in steps], rest
 
 
+def _drop_repeated_passes(work: Sequence[Event], facts: LoopFacts) -> list[Event]:
+    """Drop eager passes with the inputs of a graph: they warm up for its capture or validate it,
+    and are no fallbacks."""
+    inputs = {(graph.module, graph.shapes) for graph in facts.graphs if graph.shapes}
+    repeated = {
+        number for number, call in enumerate(facts.passes) if (call.module, call.shapes) in inputs
+    }
+    return [
+        event for event in work if event.kind is not EventKind.PASS or event.ref not in repeated
+    ]
+
+
 def _split_by_ends(ends: Sequence[Event], work: Sequence[Event]) -> list[StepEvents]:
     """Build a step for the events between two ends of steps. Events after the last end are
     incomplete."""
@@ -228,8 +245,16 @@ def _split_by_order(work: Sequence[Event], facts: LoopFacts) -> list[StepEvents]
                 same_module and before.shapes != after.shapes
             )
 
-        units = replay_units([event.ref for event in replays], may_follow)
-        steps += [_build_step(replays[begin:end]) for begin, end in units]
+        sequence = [event.ref for event in replays]
+        repetition = None
+        if len({facts.graphs[graph].captured_at for graph in {*sequence}}) == len({*sequence}):
+            # Graphs captured by the same calls are alternatives, such as sizes of a server.
+            repetition = find_repetition(sequence)
+        units = repetition or replay_units(sequence, may_follow)
+        for begin, end in units:
+            step = _build_step(replays[begin:end])
+            step.is_repetition = repetition is not None
+            steps.append(step)
         steps += _split_captures(events, facts)
     return steps
 

@@ -29,7 +29,10 @@ class _Family:
 class FamilyBook:
     """Finds or creates the family and member of captures and replays."""
 
-    def __init__(self, facts: LoopFacts, graphs: Sequence[str]) -> None:
+    def __init__(
+        self, facts: LoopFacts, graphs: Sequence[str], *, has_bounds: bool = False
+    ) -> None:
+        self._has_bounds = has_bounds
         self._facts = facts
         self._graphs = graphs
         self._families: list[_Family] = []
@@ -84,8 +87,11 @@ class FamilyBook:
             number = self._find_scope_family(scope)
             key: _Key | None = scope.key or None
         else:
-            first = self._facts.graphs[graphs[0]]
-            identity = first.captured_at, len(graphs)
+            first, last = self._facts.graphs[graphs[0]], self._facts.graphs[graphs[-1]]
+            identity: object = first.captured_at, len(graphs)
+            if self._has_bounds and len(graphs) > 1:
+                # All steps end with the same graph, and their first graphs may be optional.
+                identity = "end", last.captured_at
             number = self._find_family(identity, first.place or "graphs", (), None)
             key = None
         for graph in graphs:

@@ -31,7 +31,7 @@ from graphviz_dash.analysis.loop.step_modes import StepMode, summarize_modes
 from graphviz_dash.analysis.sample_statistics import Summary, compute_percentiles, summarise
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, ProgramLoop
-from graphviz_dash.model.recording import RecordedGraph
+from graphviz_dash.model.recording import RecordedGraph, find_released_graphs
 from graphviz_dash.model.run import Run
 
 _MIN_SAMPLES: Final = 3
@@ -73,7 +73,7 @@ class MemberReport(Struct, frozen=True):
     other_axes: tuple[int, ...]
     """Other numbers of the key."""
     steps: int
-    """Number of steps served."""
+    """Number of steps served, recorded or only counted."""
     gpu: Summary | None
     """GPU time of a replay of all its graphs, in ns; None without samples."""
     gpu_ns: Floats
@@ -94,6 +94,8 @@ class MemberReport(Struct, frozen=True):
     """Bytes by which the captures grew the pool; None if not recorded."""
     executable_bytes: int | None
     """Estimated device memory of executables outside the allocator; None if nodes are unknown."""
+    is_eviction: bool = False
+    """True if the program released its graphs before its end and kept others."""
 
     @property
     def startup_ns(self) -> int:
@@ -177,6 +179,12 @@ class FamilyReport(Struct, frozen=True):
         return any(len(member.member.graphs) > 1 for member in self.members)
 
     @property
+    def kept_members(self) -> tuple[MemberReport, ...]:
+        """Members whose graphs the program kept; all if it released them all."""
+        kept = tuple(member for member in self.members if not member.is_eviction)
+        return kept or self.members
+
+    @property
     def graphs(self) -> tuple[str, ...]:
         """Ids of its graphs without duplicates."""
         return tuple(dict.fromkeys(g for member in self.members for g in member.member.graphs))
@@ -209,6 +217,11 @@ def has_many_graphs(loop: ProgramLoop | None) -> bool:
     )
 
 
+def has_only_recorded_graphs(run: Run) -> bool:
+    """Check whether an older bundle format recorded several graphs of ``run`` without its loop."""
+    return run.loop is None and run.recording is not None and len(run.recording.graphs) > 1
+
+
 def build_loop_report(run: Run) -> LoopReport | Missing:
     """Build the report on the families of ``run``, or explain why there is none."""
     loop, recording = run.loop, run.recording
@@ -223,7 +236,14 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
     costs = {cost.graph: cost for cost in loop.graphs}
     recorded = {graph.graph: graph for graph in recording.graphs}
     uses = Counter(g for f in loop.families for member in f.members for g in set(member.graphs))
-    graphs = _GraphFacts(costs, recorded, uses, _estimate_node_bytes(costs, recorded))
+    graphs = _GraphFacts(
+        costs=costs,
+        recorded=recorded,
+        uses=uses,
+        node_bytes=_estimate_node_bytes(costs, recorded),
+        evictions=find_released_graphs(recording),
+        has_counted_steps=loop.steps_seen > len(columns.kind),
+    )
     families = [
         _build_family(index, family, columns, graphs) for index, family in enumerate(loop.families)
     ]
@@ -246,20 +266,23 @@ class _GraphFacts(Struct, frozen=True):
     recorded: Mapping[str, RecordedGraph]
     uses: Mapping[str, int]
     node_bytes: NodeBytes
+    evictions: frozenset[str]
+    has_counted_steps: bool
+    """True if some steps were counted but not recorded."""
 
 
 def _estimate_node_bytes(
     costs: Mapping[str, GraphCost], recorded: Mapping[str, RecordedGraph]
 ) -> NodeBytes:
-    measured = [
+    measurements = [
         (cost.outside_bytes, nodes)
         for graph, cost in costs.items()
         if cost.outside_bytes is not None and graph in recorded and (nodes := recorded[graph].nodes)
     ]
-    total_bytes = sum(total_bytes for total_bytes, _ in measured)
+    total_bytes = sum(total_bytes for total_bytes, _ in measurements)
     if total_bytes < _MIN_MEASURED_BYTES:
         return NodeBytes(_DEFAULT_NODE_BYTES, 0)
-    return NodeBytes(total_bytes / sum(nodes for _, nodes in measured), len(measured))
+    return NodeBytes(total_bytes / sum(nodes for _, nodes in measurements), len(measurements))
 
 
 def _build_family(
@@ -292,7 +315,7 @@ def _build_family(
         index=index,
         family=family,
         members=tuple(members),
-        replays=len(served),
+        replays=sum(member.steps for member in members),
         fallbacks=int((kind == FALLBACK).sum()),
         captures=int((kind == CAPTURE).sum()),
         step_ns=step_ns,
@@ -326,7 +349,7 @@ def _build_member(
         member=member,
         size=size,
         other_axes=rest,
-        steps=len(steps),
+        steps=_count_steps(member, len(steps), graphs),
         gpu=summarise(gpu),
         gpu_ns=gpu,
         launch=summarise(_select_recorded(columns.launch_ns[steps])),
@@ -337,7 +360,16 @@ def _build_member(
         exclusive_bytes=_sum_known([cost.own_bytes for cost in costs]),
         pool_added_bytes=_sum_known([cost.pool_added_bytes for cost in costs]),
         executable_bytes=None if nodes is None else round(nodes * graphs.node_bytes.bytes),
+        is_eviction=graphs.evictions.issuperset(ids),
     )
+
+
+def _count_steps(member: FamilyMember, rows: int, graphs: _GraphFacts) -> int:
+    """Count the steps of a member. Replays count if some steps were not recorded."""
+    first = member.graphs[0]
+    if not graphs.has_counted_steps or graphs.uses[first] != 1 or first not in graphs.recorded:
+        return rows
+    return max(rows, graphs.recorded[first].replays // member.graphs.count(first))
 
 
 def _split_key(family: GraphFamily, member: FamilyMember) -> tuple[int | None, tuple[int, ...]]:
@@ -368,8 +400,8 @@ def _compute_step_ns(
     for member in members:
         if member.gpu is not None:
             medians[member.index] = member.gpu.median
-    timed = columns.select_settled(served)
-    other_ns = columns.period_ns[timed] - medians[columns.member[timed]]
+    settled_rows = columns.select_settled(served)
+    other_ns = columns.period_ns[settled_rows] - medians[columns.member[settled_rows]]
     other_ns = other_ns[np.isfinite(other_ns)]
     return max(compute_percentiles(other_ns, (50,))[0], 0.0) if len(other_ns) else None
 

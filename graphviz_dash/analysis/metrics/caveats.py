@@ -60,6 +60,8 @@ class CaveatCode(StrEnum):
     UNSUPPORTED_CLAIMS = "trace-integrity"
     """Conclusions (``claims``) that the traced pass does not support, with their common
     ``reason``."""
+    PARTIAL_REPLAYS = "partial-replays"
+    """``count`` graph launches lack work of other launches of the same graph."""
     COMMUNICATION = "communication"
     """Communication is ``share`` of a rank's GPU busy time, above MUCH_COMMUNICATION."""
     ENVIRONMENT = "environment"

@@ -19,6 +19,7 @@ from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.captures import find_captured
 from graphviz_dash.analysis.trace.lanes import Links, link_trace_launches
+from graphviz_dash.analysis.trace.partial_replays import find_partial_replays
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, compute_launch_times, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.units import format_count, format_ns, pluralize
@@ -72,6 +73,8 @@ class TraceIntegrity(Struct, frozen=True):
     """Number of GPUs with kernels."""
     shared_ids: int
     """Number of launches that share their correlation id with another launch."""
+    partial_replays: int
+    """Number of graph launches that lack work of other launches of the same graph."""
     clock_error_ns: int
     """Longest time by which work starts before its launch or ends after a wait for it, in ns."""
     has_calls: bool
@@ -92,7 +95,8 @@ class TraceIntegrity(Struct, frozen=True):
     @property
     def is_complete(self) -> bool:
         """True if nothing is known to be missing or merged."""
-        return not (self.lost_work or self.lost_launches or self.is_cut or self._merged_reason)
+        losses = self.lost_work + self.lost_launches + self.partial_replays
+        return not (losses or self.is_cut or self._merged_reason)
 
     @property
     def needed_steps(self) -> int:
@@ -147,6 +151,9 @@ class TraceIntegrity(Struct, frozen=True):
     def _find_lost_steps(self) -> str | None:
         if not self.steps or self.complete_steps:
             return None
+        if self.partial_replays and not self.lost_work:
+            launches = pluralize(self.partial_replays, "graph launch")
+            return f"{launches} lack work of other launches, and no step is complete"
         if not self.lost_work:
             return "kernels without a launch run in every step, and none is complete"
         return f"{self.format_lost_work()}, and no step is complete"
@@ -200,6 +207,7 @@ def assess_integrity(
     links = links or link_trace_launches(trace)
     steps = find_steps(trace, links) if steps is None else steps
     calls = _Launches(trace)
+    partial = find_partial_replays(trace, links, steps)
     kernel = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
     correlation = get_column(trace.gpu, "correlation")
     launched, linked = compute_launch_times(trace, links.launch)
@@ -225,7 +233,7 @@ def assess_integrity(
         steps=len(steps) if is_marked else 0,
         complete_steps=tuple(
             index
-            for index in _find_complete_steps(calls, steps, correlation, linked)
+            for index in _find_complete_steps(calls, steps, correlation, linked, starts[partial])
             if not stray.may_belong(steps[index])
         )
         if is_marked
@@ -234,6 +242,7 @@ def assess_integrity(
         processes=len(np.unique(get_column(trace.runtime, "pid")[calls.rows])),
         devices=len(np.unique(get_column(trace.gpu, "device")[kernel])),
         shared_ids=int(np.count_nonzero(calls.is_shared)),
+        partial_replays=len(partial),
         clock_error_ns=clock_error_ns,
         has_calls=bool(len(starts) or len(trace.ops)),
         step_ns=int(np.median(lengths)) if lengths else trace.info.end_ns,
@@ -291,9 +300,10 @@ def _select_rows(codes: npt.NDArray[np.int32], wanted: Sequence[bool]) -> Ints:
 
 
 def _find_complete_steps(
-    calls: _Launches, steps: Sequence[Step], correlation: Ints, linked: Flags
+    calls: _Launches, steps: Sequence[Step], correlation: Ints, linked: Flags, partial: Ints
 ) -> tuple[int, ...]:
-    """Return the indices of the steps whose launches all have work.
+    """Return the indices of the steps whose launches all have work; ``partial`` are the starts of
+    launches that lack some of theirs.
 
     Work without any correlation id makes up for a launch without work: roctracer records
     collectives and replays in this way.
@@ -306,7 +316,7 @@ def _find_complete_steps(
     for index, step in enumerate(steps):
         rows = step.gpu_rows
         unidentified = int(np.count_nonzero(~linked[rows] & (correlation[rows] <= 0)))
-        missing = _count_between(lost, step) - unidentified
+        missing = _count_between(lost, step) - unidentified + _count_between(partial, step)
         if missing <= 0 and not _count_between(shared, step) and lost_copies[index] == usual_copies:
             complete.append(index)
     return tuple(complete)

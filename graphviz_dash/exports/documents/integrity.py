@@ -20,6 +20,7 @@ class IntegrityDocument(Document, frozen=True):
     is_cut: bool = field(name="cut")
     processes: Count
     devices: Count
+    partial_replays: Count
     clock_error_ns: Ns = field(name="clock_error")
     unsupported: dict[str, Sentence]
 

@@ -106,7 +106,7 @@ class TimeSeries(Struct, frozen=True):
 
 
 def compare_count(
-    run: str, metric: str, baseline: float, current: float, limit: float
+    run: str, metric: Metric, baseline: float, current: float, limit: float
 ) -> MetricChange:
     """Compare one exact value with the baseline."""
     # Rounding keeps 105 within 5% of 100.
@@ -114,7 +114,7 @@ def compare_count(
     below_limit = Verdict.BETTER if current < baseline else Verdict.WITHIN_LIMIT
     verdict = Verdict.WORSE if current > allowed else below_limit
     change = (current - baseline) / baseline if baseline else None
-    return MetricChange(run, METRICS[metric], baseline, current, change, None, None, verdict)
+    return MetricChange(run, metric, baseline, current, change, None, None, verdict)
 
 
 def compare_times(

@@ -128,6 +128,14 @@ def format_mode(report: LoopReport, mode: StepMode) -> str:
     return ENGINE_MODES.get(engine, STEP_MODES).get(mode.kind, STEP_MODES[mode.kind])
 
 
+def format_mode_spread(mode: StepMode) -> str:
+    """Format the quartiles of the step time; a dash if unknown."""
+    spread = None if mode.step_time is None else mode.step_time.spread
+    if spread is None or spread.high is None:
+        return "–"
+    return f"{format_ns(round(spread.low))} to {format_ns(round(spread.high))}"
+
+
 def format_size_range(sizes: tuple[int, int] | None) -> str:
     """Format the smallest and largest size; a dash if unknown."""
     if sizes is None:
@@ -150,7 +158,11 @@ def describe_eager_steps(report: LoopReport) -> tuple[str, ...]:
 
 def _describe_eager_mode(report: LoopReport, mode: StepMode) -> str:
     phase = f"{mode.phase} " if mode.phase is not None else ""
-    total = sum(other.steps for other in report.modes if other.phase is mode.phase)
+    total = sum(
+        other.steps
+        for other in report.modes
+        if other.phase is mode.phase and other.kind is not StepKind.CAPTURE
+    )
     share = ""
     if mode.time_share is not None:
         share = f" and took {format_percent(mode.time_share)} of the time"
@@ -485,7 +497,7 @@ def describe_kernel_changes(changes: Sequence[KernelChange]) -> str:
 
 def describe_family_costs(family: FamilyReport) -> str:
     """Describe the one-time and memory cost of a family's graphs."""
-    members = family.members
+    members = family.kept_members
     private = sum(
         (member.exclusive_bytes or 0) + (member.executable_bytes or 0) for member in members
     )
@@ -530,8 +542,8 @@ def build_family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
         )
     startup = sum(member.startup_ns for member in members)
     cells.append(("Startup", format_ns(startup), "captures and first launches"))
-    added = sum(member.pool_added_bytes or 0 for member in members)
-    executables = sum(member.executable_bytes or 0 for member in members)
+    added = sum(member.pool_added_bytes or 0 for member in family.kept_members)
+    executables = sum(member.executable_bytes or 0 for member in family.kept_members)
     cells.append(
         ("Memory", format_bytes(added + executables), f"{format_bytes(executables)} executables")
     )

@@ -66,7 +66,8 @@ def expand_blocks(blocks: Sequence[Block], out: Ints | None = None) -> Ints:
         if offsets is None:
             target.fill(base)
             continue
-        np.add(offsets, np.int64(base), out=target)
+        # The type is explicit: numpy 1 would add a small base in the type of the offsets.
+        np.add(offsets, np.int64(base), out=target, dtype=np.int64)
         if gaps:
             target[offsets == 0] = ABSENT
     return out

@@ -56,7 +56,7 @@ def _iter_events(
     indices = iter(wanted)
     index = next(indices, None)
     position = 0
-    with ByteStream(offsets.path, limits) as stream:
+    with ByteStream(offsets.path, limits, replaces_nul=True) as stream:
         for first, start, end, until in pieces:
             if index is None:
                 return

@@ -273,7 +273,7 @@ def _write_processes(
         for file in files.values():
             file.write(b'{"traceEvents": [\n')
         separators = dict.fromkeys(files, b"")
-        with ByteStream(path, limits) as stream:
+        with ByteStream(path, limits, replaces_nul=True) as stream:
             reader = _build_reader(stream, limits)
             for raw, row in _iter_pieces(reader):
                 owner = owners.find(row)
@@ -308,7 +308,7 @@ def _build_reader(stream: ByteStream, limits: Limits) -> ArrayReader[msgspec.Raw
 
 
 def _iter_rows(path: Path, limits: Limits) -> Iterator[tuple[msgspec.Raw, _Row]]:
-    with ByteStream(path, limits) as stream:
+    with ByteStream(path, limits, replaces_nul=True) as stream:
         yield from _iter_pieces(_build_reader(stream, limits))
 
 

@@ -50,7 +50,7 @@ def read_raw_event(trace: Trace, table: str, row: int, limits: Limits = DEFAULT_
         raise InputError(trace.info.source, "a trace without a file", "a trace from a file")
     index = int(offsets.rows[table][row])
     piece_info = offsets.pieces.filter(pl.col("first") <= index).row(-1, named=True)
-    with ByteStream(offsets.path, limits) as stream:
+    with ByteStream(offsets.path, limits, replaces_nul=True) as stream:
         stream.skip(piece_info["start"])
         piece = stream.read(piece_info["end"] - piece_info["start"])
     spans = islice(iter_element_spans(piece), index - piece_info["first"], None)

@@ -121,7 +121,7 @@ class _TraceReading:
             self.workers.close()
 
     def read(self) -> Trace:
-        with ByteStream(self.path, self.limits) as stream:
+        with ByteStream(self.path, self.limits, replaces_nul=True) as stream:
             reader = ArrayReader(
                 stream,
                 "traceEvents",

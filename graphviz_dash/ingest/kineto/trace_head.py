@@ -63,7 +63,7 @@ def read_head(path: Path, limits: Limits = DEFAULT_LIMITS) -> TraceHead:
     Raises:
         InputError: The file is unreadable.
     """
-    with ByteStream(path, limits) as stream:
+    with ByteStream(path, limits, replaces_nul=True) as stream:
         head = stream.read(_PART_BYTES)
         fields = _parse_fields(head.partition(b'"traceEvents"')[0])
         if len(fields) < len(_FIELD_NAMES):

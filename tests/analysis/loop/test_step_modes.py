@@ -21,7 +21,12 @@ def load_report(folder: Path) -> LoopReport:
 def test_steps_above_the_largest_graph_are_counted_with_their_time(tmp_path: Path) -> None:
     requests = (32, 40, 48, 20) * 30
     report = load_report(make_server(tmp_path / "service", sizes=(16, 32), requests=requests))
-    replayed, eager = report.modes
+    by_kind = {mode.kind: mode for mode in report.modes}
+    replayed, eager = by_kind[StepKind.REPLAY], by_kind[StepKind.FALLBACK]
+    captured = by_kind[StepKind.CAPTURE]
+    assert (captured.kind, captured.steps, captured.time_share) == (StepKind.CAPTURE, 2, None)
+    assert replayed.step_time is not None
+    assert replayed.step_time.spread.low <= replayed.step_time.median
     assert (replayed.kind, replayed.steps, replayed.sizes) == (StepKind.REPLAY, 60, (20, 32))
     assert (replayed.steps_above, replayed.sizes_above) == (0, None)
     assert (eager.kind, eager.steps, eager.steps_above, eager.sizes_above) == (
@@ -51,3 +56,20 @@ def test_a_wait_for_requests_is_no_time_of_a_step(tmp_path: Path) -> None:
     assert isinstance(before, LoopReport)
     assert isinstance(after, LoopReport)
     assert [mode.time_share for mode in after.modes] == [mode.time_share for mode in before.modes]
+
+
+def test_steps_that_were_only_counted_belong_to_their_size(tmp_path: Path) -> None:
+    folder = make_server(tmp_path / "service", sizes=(16, 32), requests=(16,) * 90 + (32,) * 40)
+    run = load_run(folder, traces=False)
+    assert run.loop is not None
+    steps = run.loop.steps
+    # After 30 steps, recording rests while the same graph is replayed.
+    kept = [row for row in range(len(steps.kind)) if not 32 <= row < 92]
+    names = steps.__struct_fields__
+    columns = [tuple(getattr(steps, name)[row] for row in kept) for name in names]
+    rested = replace(run.loop, steps=type(steps)(*columns), clean_steps=len(kept))
+    report = build_loop_report(replace(run, loop=rested))
+    assert isinstance(report, LoopReport)
+    (family,) = report.families
+    assert {member.size: member.steps for member in family.members} == {16: 90, 32: 40}
+    assert family.replays == 130

@@ -23,6 +23,7 @@ from graphviz_dash.ingest.formats.registry import read_foreign
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.trace import Trace
+from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.narrative.prediction import list_warnings
 from tests.analysis.frames import make_experiment, make_run
 from tests.analysis.predictions import CALIBRATION
@@ -198,6 +199,53 @@ def test_one_graph_launch_leaves_the_prediction_for_the_rest(tmp_path: Path) -> 
     prediction = predict(read_events(events, tmp_path / "t.json"), CALIBRATION)
     assert isinstance(prediction, Prediction)
     assert any("1 of 10 kernels" in text for text in list_warnings(prediction))
+
+
+def make_replays(lost: tuple[int, ...]) -> list[Event]:
+    """Steps of one graph launch with ten kernels, without the kernels ``lost``."""
+    events = remove(make_events(), lambda e: e["cat"] in ("cuda_runtime", "cpu_op"))
+    events = remove(events, lambda e: e["args"].get("correlation") in lost)
+    for event in events:
+        if event["cat"] == "kernel":
+            event["args"]["correlation"] = 7 + get_step(event)
+    calls = [
+        make_slice("cuda_runtime", "cudaGraphLaunch", e["ts"] + 5, 9, 100, correlation=7 + at)
+        for at, e in enumerate(e for e in events if e["cat"] == "user_annotation")
+    ]
+    return events + calls
+
+
+def test_a_replay_that_lacks_kernels_is_reported_and_its_step_excluded(tmp_path: Path) -> None:
+    trace = read_events(make_replays((1023, 1027)), tmp_path / "t.json")
+    integrity = assess_integrity(trace)
+    assert (integrity.partial_replays, integrity.lost_work) == (1, 0)
+    assert integrity.complete_steps == (0, 1, 3, 4, 5)
+    assert not integrity.is_complete
+    (run,) = compare_runs(make_experiment(make_run("graph", trace=trace))).runs
+    texts = {note.code: note.text for note in describe_low_confidence(run.low_confidence)}
+    assert texts["partial-replays"].startswith("1 graph launch without kernels")
+
+
+def test_smaller_graphs_of_a_step_are_no_partial_replays(tmp_path: Path) -> None:
+    """Each step launches a graph of ten kernels twice, and one with eight of them."""
+    events = []
+    for shift, lost in ((0, ()), (300, ()), (600, (3, 7))):
+        gone = tuple(1000 + 10 * step + kernel for step in range(6) for kernel in lost)
+        events += [
+            event
+            | {"ts": event["ts"] + (shift if event["cat"] != "user_annotation" else 0)}
+            | {"args": event["args"] | {"correlation": event["args"]["correlation"] + shift}}
+            for event in make_replays(gone)
+            if "correlation" in event["args"]
+        ]
+    events += [event for event in make_events() if event["cat"] == "user_annotation"]
+    integrity = assess_integrity(read_events(events, tmp_path / "t.json"))
+    assert integrity.partial_replays == 0
+    assert integrity.complete_steps == (0, 1, 2, 3, 4, 5)
+
+
+def test_complete_replays_are_no_partial_ones(tmp_path: Path) -> None:
+    assert assess_integrity(read_events(make_replays(()), tmp_path / "t.json")).is_complete
 
 
 def test_one_step_of_a_cut_file_gives_no_verdict(tmp_path: Path) -> None:
@@ -386,12 +434,28 @@ def check_damage(how: dict[str, object], folder: Path) -> None:
     bound = BOUND
     assert isinstance(speedup, str) or speedup <= bound, speedup
     check_separated(how, folder)
+    check_sums(trace)
     (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
     for figure in run.metrics:
         if figure.spread is not None and figure.value is not None:
             high = figure.spread.high
             assert figure.spread.low <= figure.value, figure
             assert high is None or figure.value <= high, figure
+
+
+def check_sums(trace: Trace) -> None:
+    """Each row is in one step at most, and parts of a step are no longer than it."""
+    steps = find_steps(trace)
+    rows = [row for step in steps for row in step.gpu_rows.tolist()]
+    assert len(rows) == len(set(rows)) <= len(trace.gpu)
+    for step in steps:
+        counted = step.kernels + step.copies + step.sets + step.whole_graphs
+        assert counted == len(step.gpu_rows)
+        assert 0 <= step.busy_ns <= min(step.duration_ns, step.work_ns)
+    integrity = assess_integrity(trace, steps)
+    assert 0 <= integrity.launches_with_work <= integrity.launches
+    assert 0 <= integrity.kernels_with_launch <= integrity.kernels
+    assert set(integrity.complete_steps) <= set(range(integrity.steps))
 
 
 def check_separated(how: dict[str, object], folder: Path) -> None:

@@ -17,12 +17,14 @@ from collectors.program.loop.events import (
     GraphFacts,
     LoopFacts,
     LoopLog,
+    PassFacts,
     ScopeFacts,
     read_events,
 )
 from collectors.program.loop.families import derive_shape_keys, find_shape_size
 from collectors.program.loop.grids import add_grid_keys
-from collectors.program.loop.units import replay_units
+from collectors.program.loop.units import find_repetition, replay_units
+from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.bundle.part_checks import check_loop
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_run
@@ -588,6 +590,29 @@ def test_an_integer_of_the_capturing_function_is_the_key(tmp_path: Path) -> None
     ]
 
 
+def test_graphs_that_a_cache_evicts_are_marked(tmp_path: Path) -> None:
+    program = """
+    import collections
+    cache = collections.OrderedDict()
+    for size in (8, 4, 2, 8):
+        if len(cache) == 2: cache.popitem(last=False)
+        graph = cache[size] = G()
+        with torch.cuda.graph(graph):
+            pass
+        for _ in range(5): graph.replay()
+        del graph
+    """
+    done = run(tmp_path, CAPTURE + flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    _, recording = seen(tmp_path)
+    assert [graph.eviction for graph in recording.graphs] == [True, True, False, False]
+    report = build_loop_report(load_run(tmp_path / "out" / "recorded", traces=False))
+    assert isinstance(report, LoopReport)
+    (family,) = report.families
+    assert [member.is_eviction for member in family.members].count(True) == 2
+    assert len(family.kept_members) == 2
+
+
 def test_reading_variables_keeps_no_object_alive() -> None:
     class Big:
         pass
@@ -716,6 +741,64 @@ def test_what_always_follows_is_of_one_step(sequence: str, units: list[str]) -> 
     numbers = [ord(letter) for letter in sequence]
     found = replay_units(numbers, lambda _first, _second: True)
     assert [sequence[begin:end] for begin, end in found] == units
+
+
+@pytest.mark.parametrize(
+    ("sequence", "periods"),
+    [
+        # One frame of six graphs of several modules.
+        ("abcdefabcdefabcdefabcdef", ["abcdef"] * 4),
+        # A batch with two nested loops, whose counts depend on data.
+        ("abccdbcdabcdabcccdbcdbccdabcda", ["abccdbcd", "abcd", "abcccdbcdbccd", "abcd", "a"]),
+        # An update at every second step.
+        ("pmpmlpmpmlpmpml", ["pm", "pml"] * 3),
+        # Nothing repeats.
+        ("abacbcabcacb", None),
+        ("aaaaaaaa", None),
+        ("ababab", None),
+    ],
+)
+def test_periods_of_replays_are_steps(sequence: str, periods: list[str] | None) -> None:
+    found = find_repetition([ord(graph) for graph in sequence])
+    assert (found and [sequence[begin:end] for begin, end in found]) == periods
+
+
+def test_inner_loops_are_one_member_and_one_step_for_each_batch() -> None:
+    loop = assembled(replays(*(0, 1, 1, 2, 0, 1, 2, 0, 1, 1, 1, 2) * 2), facts(3, places=3))
+    (family,) = loop.families
+    assert [member.graphs for member in family.members] == [("graph-0", "graph-1", "graph-2")]
+    assert loop.steps.kind == (StepKind.SEGMENTS,) * 6
+    assert loop.steps.launch_ns == (16, 12, 20) * 2
+
+
+def test_sizes_that_a_server_drains_in_one_order_are_no_period() -> None:
+    loop = assembled(replays(*(0, 0, 1, 1, 2) * 5), facts(3))
+    assert set(loop.steps.kind) == {R}
+    assert len(loop.steps.kind) == 25
+
+
+def test_an_optional_graph_before_the_optimizer_is_of_the_same_family() -> None:
+    ends = [Event(EventKind.STEP, 0, 1, at, at) for at in (15, 45, 65, 95)]
+    told = facts(3, places=3)
+    loop = assembled([*replays(0, 1, 2, 0, 1, 0, 1, 2, 0, 1), *ends], told, BoundaryKind.OPTIMIZER)
+    assert len(loop.families) == 1
+    assert [member.graphs for member in loop.families[0].members] == [
+        ("graph-0", "graph-1"),
+        ("graph-2", "graph-0", "graph-1"),
+    ]
+
+
+def test_eager_passes_with_the_inputs_of_a_graph_are_no_fallbacks() -> None:
+    told = facts(1)
+    told.modules = ("Net",)
+    told.graphs[0].module, told.graphs[0].shapes = 0, ((4, 8),)
+    told.passes = (PassFacts(0, ((4, 8),)), PassFacts(0, ((9, 8),)))
+    passes = [
+        Event(EventKind.PASS, number, 1, at, at + 5)
+        for number, at in ((0, -2000), (0, 300), (1, 320), (0, 340))
+    ]
+    loop = assembled([*captures(1), *replays(0, 0), *passes], told)
+    assert loop.steps.kind == (C, R, R, F)
 
 
 def test_the_last_key_is_the_grid_of_a_kernel_that_differs_in_all(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from graphviz_dash.app.compare.page.equation import (
     format_answer,
     show_difference_panel,
 )
+from graphviz_dash.app.compare.page.hardware_limit import show_hardware_limit
 from graphviz_dash.app.compare.page.kernel_table import show_kernels_panel
 from graphviz_dash.app.compare.page.metrics_table import show_metrics_section
 from graphviz_dash.app.compare.page.not_captured import show_not_captured
@@ -49,6 +50,7 @@ def render() -> None:
                 query,
             ),
         )
+        limit_place = st.empty()
     if notes := format_failures(result) + format_doctor_verdicts(result):
         show_markup(format_element("div", notes, id=Evidence.FAILURES.value))
     runs = chosen.experiment.runs
@@ -88,6 +90,8 @@ def render() -> None:
         with st.expander("Kernels per traced step", icon=":material/table_rows:"):
             show_kernels_panel(kernels, run)
         show_remedies(runs)
+        # Last, because it reads the graph and its capture.
+        show_hardware_limit(chosen, run, limit_place)
 
 
 def _select_run(result: Comparison) -> RunComparison | None:

@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from graphviz_dash.analysis.loop.family_report import build_loop_report
 from graphviz_dash.cli.text.output import (
     ABSENT_TEXT,
     build_cell,
@@ -15,6 +16,8 @@ from graphviz_dash.cli.text.output import (
     print_table,
 )
 from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.ladder.narrative import describe_eager_steps
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Environment, Manifest, Run
 from graphviz_dash.narrative.experiment import list_recording_notes
 from graphviz_dash.units import format_bytes, format_count, format_ns
@@ -105,13 +108,21 @@ def _format_ranks(manifest: Manifest) -> dict[str, str]:
     }
 
 
+def _list_eager_sentences(run: Run) -> tuple[str, ...]:
+    """List sentences on the steps of an engine without a graph."""
+    report = build_loop_report(run)
+    if isinstance(report, Missing) or report.engine is None:
+        return ()
+    return describe_eager_steps(report)
+
+
 def print_recorded_captures(run: Run) -> None:
     """Print the recorded captures; nothing for a run that was not recorded."""
     recording = run.recording
     if recording is None:
         return
     print_heading(f"Recorded captures; step boundary: {recording.boundary or 'none'}")
-    for note in list_recording_notes(recording):
+    for note in (*list_recording_notes(recording, run.loop), *_list_eager_sentences(run)):
         click.echo(escape_control_characters(note))
     captures = create_table(
         "capture", "at", "nodes", "replays", "in the window", "duration", "problem"

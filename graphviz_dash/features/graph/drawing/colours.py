@@ -38,6 +38,15 @@ _NO_OPERATOR_LABEL: Final = "other or no operator"
 _UNTIMED_LABEL: Final = "not timed"
 _NO_STREAM_LABEL: Final = "no planned stream"
 _STREAM_SHADES: Final = (*MODULE_SHADES, SAVED)
+_NO_LIMIT_LABEL: Final = "unknown limit"
+_LIMIT_SHARES: Final = (
+    ("80% of limit and more", 0.8),
+    ("60 to 80%", 0.6),
+    ("40 to 60%", 0.4),
+    ("20 to 40%", 0.2),
+    ("under 20%", 0.0),
+)
+"""Labels with the smallest share of the hardware limit, nearest to the limit first."""
 _TIME_LIMITS: Final = (
     ("under 2 µs", 2_000.0),
     ("2 to 5 µs", 5_000.0),
@@ -60,6 +69,7 @@ class ColourBy(StrEnum):
     OP = "op"
     EAGER = "eager"
     STREAM = "stream"
+    LIMIT = "limit"
 
 
 class LegendEntry(msgspec.Struct, frozen=True):
@@ -118,9 +128,11 @@ def compute_node_colours(
     order: Ints,
     eager: Mapping[int, EagerCounterpart],
     streams: Mapping[int, int],
+    limit_shares: Mapping[int, float],
 ) -> NodeColours:
     """Compute the colours of ``rows`` in fold order ``order``. ``eager`` maps nodes to eager
-    counterparts, ``streams`` to planned streams."""
+    counterparts, ``streams`` to planned streams, ``limit_shares`` to shares of the hardware limit.
+    """
     match by:
         case ColourBy.CATEGORY:
             shades: dict[str, Shade] = {
@@ -159,6 +171,12 @@ def compute_node_colours(
                 names[streams[node]] if node in streams else _NO_STREAM_LABEL
                 for node in range(len(rows))
             ]
+        case ColourBy.LIMIT:
+            shades = {
+                label: shade for (label, _), shade in zip(_LIMIT_SHARES, TIME_SHADES, strict=True)
+            }
+            shades[_NO_LIMIT_LABEL] = CATEGORY_SHADES[Category.OTHER]
+            keys = [_get_limit_label(limit_shares.get(node)) for node in range(len(rows))]
         case ColourBy.TIME:
             shades = {
                 label: shade for (label, _), shade in zip(_TIME_LIMITS, TIME_SHADES, strict=True)
@@ -189,6 +207,12 @@ def _assign_shades(
         other: CATEGORY_SHADES[Category.OTHER]
     }
     return shades, [key if key in shades else other for key in keys]
+
+
+def _get_limit_label(share: float | None) -> str:
+    if share is None:
+        return _NO_LIMIT_LABEL
+    return next(label for label, lowest in _LIMIT_SHARES if share >= lowest)
 
 
 def _get_time_label(row: NodeRow) -> str:

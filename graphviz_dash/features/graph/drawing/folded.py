@@ -47,6 +47,9 @@ class FoldedGraph:
     """Callback that returns the eager counterpart of each node, by index; called on demand."""
     get_streams: Callable[[], Mapping[int, int]] = dict
     """Callback that returns the planned stream of each node, by index; called on demand."""
+    get_limit_shares: Callable[[], Mapping[int, float]] = dict
+    """Callback that returns the share of the hardware limit of each node with a known limit, by
+    index; called on demand."""
     complete: bool = True
     """Whether times and derived data are available."""
     _colour_cache: dict[ColourBy, NodeColours] = field(
@@ -101,8 +104,9 @@ class FoldedGraph:
             eager = self.get_eager_counterparts() if by is ColourBy.EAGER else {}
             order = self.root.order.nodes
             streams = self.get_streams() if by is ColourBy.STREAM else {}
+            shares = self.get_limit_shares() if by is ColourBy.LIMIT else {}
             colours = compute_node_colours(
-                by, self.rows, self.path, self.union, order, eager, streams
+                by, self.rows, self.path, self.union, order, eager, streams, shares
             )
             self._colour_cache[by] = colours
         return colours
@@ -115,15 +119,17 @@ def build_folded_graph(
     eager: Callable[[], Mapping[int, EagerCounterpart]] = dict,
     by: FoldCriterion = FoldCriterion.ORDER,
     streams: Callable[[], Mapping[int, int]] = dict,
+    limit_shares: Callable[[], Mapping[int, float]] = dict,
 ) -> FoldedGraph:
     """Fold a graph with its nested graphs.
 
     ``measured`` provides the critical path, ``union`` the changes, ``eager`` the eager
-    counterparts, ``by`` the first fold criterion, and ``streams`` the planned streams.
+    counterparts, ``by`` the first fold criterion, ``streams`` the planned streams, and
+    ``limit_shares`` the shares of the hardware limit.
     """
     root = fold_graph(whole, by)
     path = build_path_marks(whole, measured)
-    return FoldedGraph(whole, root, index_groups(root), path, union, eager, streams)
+    return FoldedGraph(whole, root, index_groups(root), path, union, eager, streams, limit_shares)
 
 
 def fold_without_times(whole: ExpandedGraph, by: FoldCriterion) -> FoldedGraph:
@@ -137,10 +143,11 @@ def add_times(
     measured: MeasuredGraph | None,
     eager: Callable[[], Mapping[int, EagerCounterpart]],
     streams: Callable[[], Mapping[int, int]],
+    limit_shares: Callable[[], Mapping[int, float]] = dict,
 ) -> FoldedGraph:
     """Add times to an untimed graph; ``whole`` has the same nodes with measured times."""
     path = build_path_marks(whole, measured)
-    return FoldedGraph(whole, graph.root, graph.groups, path, None, eager, streams)
+    return FoldedGraph(whole, graph.root, graph.groups, path, None, eager, streams, limit_shares)
 
 
 class GroupTimes:

@@ -103,8 +103,10 @@ def _find_fastest(chosen: SelectedExperiment, runs: Sequence[Run]) -> str | None
 
 def _list_colours(chosen: SelectedExperiment, other: GraphAddress | None) -> dict[str, str]:
     labels = {"category": "kernel category"}
-    labels |= {name: name for name in ("kind", "op", "module", "phase", "time", "slack", "stream")}
-    labels |= {"op": "operator", "stream": "planned stream"}
+    labels |= {
+        name: name for name in ("kind", "op", "module", "phase", "time", "slack", "stream", "limit")
+    }
+    labels |= {"op": "operator", "stream": "planned stream", "limit": "share of limit"}
     if any(not run.graphs for run in chosen.experiment.runs):
         labels["eager"] = "eager vs graph"
     return labels if other is None else {_CHANGE: "change", **labels}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import streamlit as st
 
+from graphviz_dash.features.efficiency.page.panel import show_efficiency_panel
 from graphviz_dash.features.graph.drawing.node_card import build_node_card
 from graphviz_dash.features.graph.page.concurrency import show_concurrency_panel, show_streams_panel
 from graphviz_dash.features.graph.page.graph_choice import GraphChoice
@@ -23,6 +24,7 @@ from graphviz_dash.features.graph.page.graph_tables import (
 )
 from graphviz_dash.features.graph.page.node import format_node_panel, show_longest_nodes
 from graphviz_dash.features.graph.page.perfetto_launches import show_perfetto_launches
+from graphviz_dash.features.graph.page.state.efficiency import get_efficiency
 from graphviz_dash.features.graph.page.state.graphs import (
     GraphAddress,
     find_row_owner,
@@ -72,6 +74,9 @@ def show_graph_details(
         show_graph_properties(choice.address[0], choice.run, shown)
     show_concurrency_panel(get_concurrency(*choice.address), shown, get_theme())
     show_streams_panel(choice.address, shown, get_theme())
+    show_efficiency_panel(
+        choice.identity, lambda: get_efficiency(*choice.address), find_in_graph, get_theme()
+    )
     row = selected if choice.pair is None else None
     show_line_table(shown, choice.identity, row)
     show_node_table(shown, choice.identity, row)

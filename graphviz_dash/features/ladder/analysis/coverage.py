@@ -18,6 +18,10 @@ _MAX_ADDED: Final = 4
 """Maximum number of additional sizes."""
 
 
+_MIN_SHARE: Final = 0.01
+"""Minimum gain, as a share of the family's time, that precedes all other advice."""
+
+
 class Coverage(Struct, frozen=True):
     """Additional sizes that cover all requests of a family."""
 
@@ -51,6 +55,11 @@ class Coverage(Struct, frozen=True):
             return None
         total_ns = self.step_ns * self.requests + self.current_use.total_ns
         return self.gain_ns * self.requests_above / total_ns if total_ns > 0 else None
+
+    @property
+    def is_worthwhile(self) -> bool:
+        """True if the gain is a considerable share of the family's time."""
+        return (self.gain_share or 0.0) >= _MIN_SHARE
 
     @property
     def memory_bytes(self) -> float:

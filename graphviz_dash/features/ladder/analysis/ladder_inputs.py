@@ -54,7 +54,9 @@ def build_ladder_data(
             "requests have such sizes: record more steps without a window (--steps 0)",
         )
     return LadderData(
-        captured=_compute_costs(family.members, sized),
+        captured=_compute_costs(
+            family.kept_members, [m for m in family.kept_members if m.size] or sized
+        ),
         samples=family.samples,
         requests=requested,
         fallback_sizes=columns.real[fallback_rows],

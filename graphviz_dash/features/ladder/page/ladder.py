@@ -57,6 +57,10 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
         show_markup(format_element("p", escape_html(f"No ladder: {result.reason}."), "said"))
         return
     fastest = " ".join(filter(None, (describe_fastest(result), describe_interpolation(result))))
+    coverage = get_coverage(key, run, family)
+    if coverage is not None and coverage.is_worthwhile:
+        text = escape_html(describe_coverage(report, coverage))
+        show_markup(format_element("p", text, "answer"))
     show_markup(
         format_element("p", escape_html(describe_advice(result)), "answer"),
         format_element("p", escape_html(fastest), "said"),
@@ -75,9 +79,10 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
             draw_figure(chart, f"ladder-{key}-{run}-{family}-{budget}")
     notes = (describe_ceiling(result), describe_bound(result))
     show_markup(*(format_element("p", escape_html(note), "said") for note in notes if note))
-    coverage = get_coverage(key, run, family)
     if coverage is not None:
-        show_markup(format_element("p", escape_html(describe_coverage(report, coverage)), "said"))
+        if not coverage.is_worthwhile:
+            text = escape_html(describe_coverage(report, coverage))
+            show_markup(format_element("p", text, "said"))
         for option in list_size_options(loop, report, (*result.current_sizes, *coverage.new_sizes)):
             _show_sizes(option)
     show_markup(

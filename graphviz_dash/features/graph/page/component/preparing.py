@@ -13,6 +13,7 @@ from graphviz_dash.features.graph.drawing.folded import (
     fold_without_times,
 )
 from graphviz_dash.features.graph.folding.fold import FoldCriterion
+from graphviz_dash.features.graph.page.state.efficiency import get_limit_shares
 from graphviz_dash.features.graph.page.state.graphs import (
     GraphAddress,
     get_eager_nodes,
@@ -248,6 +249,7 @@ def _fold_with_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGra
             path,
             lambda: get_eager_nodes(*address),
             lambda: get_planned_streams(*address),
+            lambda: get_limit_shares(*address),
         ),
     )
 

@@ -1,0 +1,1 @@
+"""Parts of pages that show the distance from the hardware limit."""

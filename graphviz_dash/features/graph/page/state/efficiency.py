@@ -1,0 +1,44 @@
+"""Cached distance of a graph's nodes from the hardware limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from graphviz_dash.features.efficiency.analysis.ceilings_choice import choose_ceilings
+from graphviz_dash.features.efficiency.analysis.report import (
+    EfficiencyReport,
+    measure_graph_efficiency,
+)
+from graphviz_dash.features.graph.page.state.graphs import get_whole_graph
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.ui.state.store import STORE
+
+
+def get_efficiency(key: str, run_name: str, graph_id: str) -> EfficiencyReport | Missing:
+    """Return times and limits of a graph's operator calls, or the reason for none.
+
+    Raises:
+        UnknownKeyError: no such run or graph.
+    """
+    run = STORE.get_run(key, run_name)
+    full_graph = get_whole_graph(key, run_name, graph_id)
+    gpu = run.manifest.environment.gpu
+    return STORE.derive(
+        key,
+        ("efficiency", run_name, graph_id),
+        lambda _: measure_graph_efficiency(
+            full_graph, choose_ceilings(run), None if gpu is None else gpu.multiprocessors
+        ),
+    )
+
+
+def get_limit_shares(key: str, run_name: str, graph_id: str) -> Mapping[int, float]:
+    """Return the share of the limit of each node with a known limit, by place.
+
+    Raises:
+        UnknownKeyError: no such run or graph.
+    """
+    report = get_efficiency(key, run_name, graph_id)
+    if isinstance(report, Missing):
+        return {}
+    return {place: limit.share for place, limit in report.places.items() if limit.share is not None}

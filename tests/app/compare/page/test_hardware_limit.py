@@ -1,0 +1,30 @@
+"""Compare: the distance from the hardware limit in one sentence."""
+
+from __future__ import annotations
+
+from html import unescape
+
+import pytest
+
+from graphviz_dash.features.efficiency.analysis import ceilings_choice
+from tests.features.efficiency.steps import make_ceilings
+from tests.samples import SAMPLES
+from tests.ui.views.apptests import LookIn, markup, shown
+
+
+def test_the_sentence_names_the_largest_savings(
+    look_in: LookIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = (make_ceilings("NVIDIA H200"),)
+    monkeypatch.setattr(ceilings_choice, "load_shipped_ceilings", lambda: limits)
+    look_in(SAMPLES)
+    text = unescape(markup(shown("compare", experiment="experts", run="graph")))
+    assert "within 20% of the hardware limit; " in text
+    assert "could go: " in text
+
+
+def test_no_sentence_without_limits(look_in: LookIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings_choice, "load_shipped_ceilings", lambda: ())
+    look_in(SAMPLES)
+    text = unescape(markup(shown("compare", experiment="decode")))
+    assert "hardware limit" not in text
