@@ -77,8 +77,8 @@ def get_first_family(key: str, run: int) -> int:
     report = get_loop_reports(key)[run]
 
     def find(_: Experiment) -> int:
-        selected = select_family(report).index
-        return next(n for n, family in enumerate(report.families) if family.index == selected)
+        index = select_family(report).index
+        return next(n for n, family in enumerate(report.families) if family.index == index)
 
     return STORE.derive(key, ("first family", run), find, Extent.OUTLINE)
 
