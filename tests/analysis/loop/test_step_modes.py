@@ -21,7 +21,12 @@ def load_report(folder: Path) -> LoopReport:
 def test_steps_above_the_largest_graph_are_counted_with_their_time(tmp_path: Path) -> None:
     requests = (32, 40, 48, 20) * 30
     report = load_report(make_server(tmp_path / "service", sizes=(16, 32), requests=requests))
-    replayed, eager = report.modes
+    by_kind = {mode.kind: mode for mode in report.modes}
+    replayed, eager = by_kind[StepKind.REPLAY], by_kind[StepKind.FALLBACK]
+    captured = by_kind[StepKind.CAPTURE]
+    assert (captured.kind, captured.steps, captured.time_share) == (StepKind.CAPTURE, 2, None)
+    assert replayed.step_time is not None
+    assert replayed.step_time.spread.low <= replayed.step_time.median
     assert (replayed.kind, replayed.steps, replayed.sizes) == (StepKind.REPLAY, 60, (20, 32))
     assert (replayed.steps_above, replayed.sizes_above) == (0, None)
     assert (eager.kind, eager.steps, eager.steps_above, eager.sizes_above) == (

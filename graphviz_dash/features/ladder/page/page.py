@@ -6,7 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.loop.family_report import LoopReport
+from graphviz_dash.analysis.loop.family_report import LoopReport, has_only_recorded_graphs
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ladder.narrative import (
     build_family_tiles,
@@ -16,6 +16,7 @@ from graphviz_dash.features.ladder.page.comparison import show_comparison_panel
 from graphviz_dash.features.ladder.page.ladder import show_ladder_panel
 from graphviz_dash.features.ladder.page.members import show_members_table
 from graphviz_dash.features.ladder.page.modes import show_modes_panel
+from graphviz_dash.features.ladder.page.recorded_graphs import show_recorded_graphs
 from graphviz_dash.features.ladder.page.segments import show_segments_panel
 from graphviz_dash.features.ladder.page.sizes import (
     mark_kernel_changes,
@@ -75,6 +76,9 @@ def render() -> None:
     if family.has_sizes:
         show_ladder_panel(entry.key, number, family_index, report)
         slots = show_size_panel(entry.key, number, family_index, family)
+    if report.engine is None and len(report.modes) > 1:
+        show_modes_panel(report)
+    if family.has_sizes:
         show_costs_panel(entry.key, number, family)
     show_comparison_panel(entry.key, reports, family.family.name)
     strip = None
@@ -99,12 +103,9 @@ def _show_no_family(chosen: SelectedExperiment) -> None:
             "Record the program to see which of its graphs it replays, at what size and how often:",
             command=_RECORD_COMMAND,
         )
-    elif any(run.loop is None and run.recording.graphs[1:] for run in recorded if run.recording):
-        show_empty_state(
-            "Recording without graph information per step",
-            "The recording is older than bundle format 4. Record the program again:",
-            command=_RECORD_COMMAND,
-        )
+    elif older := [run for run in recorded if has_only_recorded_graphs(run)]:
+        for run in older:
+            show_recorded_graphs(run)
     else:
         show_empty_state(
             "No program in this experiment replays many graphs",

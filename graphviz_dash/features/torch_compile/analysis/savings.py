@@ -59,7 +59,7 @@ class StepCosts(Struct, frozen=True, dict=True):
         return fit_cpu_factor(self.pieces, self.step_ns)
 
     def predict_gain_ns(self, fixed_pieces: Sequence[CpuPiece]) -> float:
-        """Predict the gain of a step that consists of the pieces ``mended``, in ns; at least 0."""
+        """Predict the gain of a step that consists of ``fixed_pieces``, in ns; at least 0."""
         current_ns = simulate_step(self.pieces, self.factor)
         work_ns = sum(piece.work.duration_ns for piece in fixed_pieces if piece.work is not None)
         # GPU work stays constant; only idle time can shrink.

@@ -1,4 +1,4 @@
-"""A step run again without a profiler, and with its causes mended, laid out by hand."""
+"""A step run again without a profiler, and with its causes fixed, laid out by hand."""
 
 from __future__ import annotations
 
@@ -77,17 +77,17 @@ def test_the_factor_makes_the_step_as_long_as_it_was() -> None:
 def test_a_break_behind_which_the_gpu_is_still_at_work_saves_nothing() -> None:
     rest = cpu(StepPart.DISPATCH, "1/0", 20), graph("1/0", 5)
     pieces = (*ENTRY, graph("0/0", 100), cpu(StepPart.EAGER, "0/0", 9), *rest, WAIT)
-    mended = merge_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
-    assert simulate_step(pieces, 1.0) == pytest.approx(simulate_step(mended, 1.0))
+    fixed = merge_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
+    assert simulate_step(pieces, 1.0) == pytest.approx(simulate_step(fixed, 1.0))
 
 
 def test_a_break_that_waits_for_the_gpu_costs_all_that_follows() -> None:
     read = host_copy(StepPart.EAGER, "0/0", 6, 1), cpu(StepPart.WAIT, "0/0", 4)
     rest = cpu(StepPart.GUARDS, "1/0", 5), cpu(StepPart.DISPATCH, "1/0", 20), graph("1/0", 5)
     pieces = (*ENTRY, graph("0/0", 100), *read, *rest, cpu(StepPart.PYTHON, None, 15), WAIT)
-    mended = merge_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
+    fixed = merge_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
     # The copy, the wait, the rest's guards and dispatch; the end of the call is hidden now.
-    saved = simulate_step(pieces, 1.0) - simulate_step(mended, 1.0)
+    saved = simulate_step(pieces, 1.0) - simulate_step(fixed, 1.0)
     assert saved == pytest.approx((1 + 4 + 5 + 20) * US + CALL + NODE + 15 * US - 5 * US)
     # Where the outer function has no graph of its own the rest's is the one that is left.
     alone = (ENTRY[0], *read, *rest, WAIT)
@@ -105,17 +105,17 @@ def test_of_a_loop_over_parts_one_call_is_left() -> None:
     rest = cpu(StepPart.GUARDS, "2/0", 4), cpu(StepPart.DISPATCH, "2/0", 20), graph("2/0", 1)
     call = *part, cpu(StepPart.EAGER, "1/0", 9), *rest
     pieces = (*call, *call, *call, WAIT)
-    mended = merge_breaks(pieces, ["0/0"], {"0/0", "1/0", "2/0"}, {"1/0", "2/0"})
-    assert simulate_step(mended, 1.0) == pytest.approx(25 * US + FIRST + 33 * US + 2 * US)
-    assert sum(piece.launches_graph for piece in mended) == 1
+    fixed = merge_breaks(pieces, ["0/0"], {"0/0", "1/0", "2/0"}, {"1/0", "2/0"})
+    assert simulate_step(fixed, 1.0) == pytest.approx(25 * US + FIRST + 33 * US + 2 * US)
+    assert sum(piece.launches_graph for piece in fixed) == 1
 
 
 def test_guards_of_the_rest_come_before_the_whole_graph() -> None:
     rest = cpu(StepPart.GUARDS, "1/0", 76), cpu(StepPart.DISPATCH, "1/0", 90), graph("1/0", 200)
     pieces = (*ENTRY, graph("0/0", 300), *rest, WAIT)
-    mended = merge_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
+    fixed = merge_breaks(pieces, ["0/0"], {"0/0", "1/0"}, {"1/0"})
     # While the first graph runs they are hidden: the one graph of all begins that much later.
-    assert simulate_step(mended, 1.0) - simulate_step(pieces, 1.0) == pytest.approx(60 * US)
+    assert simulate_step(fixed, 1.0) - simulate_step(pieces, 1.0) == pytest.approx(60 * US)
 
 
 def test_a_function_that_is_given_up_is_one_graph_with_the_operators_beside_its_parts() -> None:
@@ -130,8 +130,8 @@ def test_a_function_that_is_given_up_is_one_graph_with_the_operators_beside_its_
         )
     ]
     pieces = (cpu(StepPart.PYTHON, None, 3), eager, *calls, eager, WAIT)
-    mended = merge_compilations(pieces, {"2/0", "2/1"})
-    assert simulate_step(mended, 1.0) == pytest.approx(
+    fixed = merge_compilations(pieces, {"2/0", "2/1"})
+    assert simulate_step(fixed, 1.0) == pytest.approx(
         28 * US + FIRST + (7 + 10 + 10 + 7) * US + 2 * US
     )
     # What other compiled code does is not its own.
@@ -143,8 +143,8 @@ def test_the_parts_of_a_split_graph_are_one() -> None:
     between = cpu(StepPart.COMPILED, "0/0", 8), kernel(StepPart.COMPILED, "0/0", 5, 3)
     split = (*ENTRY, graph("0/0", 10), *between, cpu(StepPart.DISPATCH, "0/0", 12))
     pieces = (*split, graph("0/0", 20), cpu(StepPart.DISPATCH, "0/0", 4), WAIT)
-    mended = merge_partitions(pieces, "0/0")
-    assert simulate_step(mended, 1.0) == pytest.approx(20 * US + FIRST + 33 * US + 2 * US)
+    fixed = merge_partitions(pieces, "0/0")
+    assert simulate_step(fixed, 1.0) == pytest.approx(20 * US + FIRST + 33 * US + 2 * US)
     # Work of the CPU in front of a copy from it goes with the copy.
     copied = cpu(StepPart.COPIES, "0/0", 2), host_copy(StepPart.COPIES, "0/0", 6, 1)
     pieces = (ENTRY[0], *ENTRY, *copied, ENTRY[1], graph("0/0", 10), WAIT)
@@ -153,8 +153,8 @@ def test_the_parts_of_a_split_graph_are_one() -> None:
 
 def test_what_is_launched_kernel_by_kernel_is_one_graph_a_call() -> None:
     call = (*ENTRY, *(kernel(StepPart.COMPILED, "0/0", 20, 2) for _ in range(5)))
-    mended = convert_to_graphs((*call, *call, WAIT), {"0/0"})
-    graphs = [piece for piece in mended if piece.launches_graph]
+    fixed = convert_to_graphs((*call, *call, WAIT), {"0/0"})
+    graphs = [piece for piece in fixed if piece.launches_graph]
     gap = load_shipped_calibration().terms[ReplayTerm.KERNEL]
     assert [piece.work and piece.work.duration_ns for piece in graphs] == [5 * (2 * US + gap)] * 2
 

@@ -111,7 +111,7 @@ class ProgramTree {
       makeElement("span", "kind", data.kinds[place]),
       makeElement("span", "title", data.titles[place]),
       makeElement("span", "line", data.lines[place]),
-      makeElement("span", "mend", data.causes[place] ? `${data.causes[place]} to fix` : ""),
+      makeElement("span", "fix-count", data.causes[place] ? `${data.causes[place]} to fix` : ""),
       makeElement("span", "time", [
         bar,
         makeElement("span", "", time === null ? "" : formatTime(time)),
