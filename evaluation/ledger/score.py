@@ -1,6 +1,6 @@
 """Apply the advice of ledgers and configure the decoder otherwise; compare with the predictions.
 
-usage: python -m evaluation.ledger.score OUTPUT SECONDS
+usage: python -m evaluation.ledger.score OUTPUT SECONDS [second]
 
 Records the decoder of ``server.py`` in a base configuration and in wasteful ones. Predictions are
 computed from these recordings and written to ``predictions.json`` before the other configurations
@@ -15,8 +15,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,41 +29,85 @@ from graphviz_dash.model.run import Run
 
 SERVER: Final = Path(__file__).with_name("server.py")
 MIB: Final = 1 << 20
-PROCESS_LIMIT: Final = 6
+PROCESS_LIMIT: Final = 4
 """Number of processes that import torch while one uses the GPU."""
 
-SIZES: Final = "96,64,48,32,24,16,12,8,4,2,1"
 LARGER_SIZES: Final = "192,96,48,24,12,6,3,1"
-BASE: Final = ("--width", "1536", "--layers", "16", "--length", "512")
-SMALL_MODEL: Final = ("--width", "512", "--layers", "24", "--length", "128")
-ALL_SIZES: Final = ",".join(str(size) for size in range(32, 0, -1))
 HEAP: Final = ("--objects", "2000000", "--collect")
 EAGER: Final = {"CUDA_MODULE_LOADING": "EAGER"}
 EXPANDABLE: Final = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
 Settings = tuple[tuple[str, ...], Mapping[str, str]]
 
-WASTEFUL: Final[dict[str, Settings]] = {
-    "base": ((*BASE, "--sizes", SIZES), {}),
-    "ascending": ((*BASE, "--sizes", ",".join(reversed(SIZES.split(",")))), {}),
-    "pools": ((*BASE, "--sizes", SIZES, "--pools", "each"), {}),
-    "streams": ((*BASE, "--sizes", SIZES, "--streams", "each"), {}),
-    "sides": ((*BASE, "--sizes", SIZES, "--side", "each"), {}),
-    "unused": ((*BASE, "--sizes", SIZES, "--side", "each", "--used", "96,24,4"), {}),
-    "many": ((*SMALL_MODEL, "--sizes", ALL_SIZES), {}),
-    "heap": ((*BASE, "--sizes", SIZES, *HEAP), {}),
-    "fragmented": ((*BASE, "--sizes", SIZES, "--fragment", "120"), {}),
-    "eager": ((*BASE, "--sizes", SIZES), EAGER),
-}
-"""Recorded configurations."""
 
-FRUGAL: Final[dict[str, Settings]] = {
-    "used": ((*BASE, "--sizes", "96,24,4", "--side", "each"), {}),
-    "shared": ((*SMALL_MODEL, "--sizes", ALL_SIZES, "--share"), {}),
-    "frozen": ((*BASE, "--sizes", SIZES, *HEAP, "--freeze"), {}),
-    "expandable": ((*BASE, "--sizes", SIZES, "--fragment", "120"), EXPANDABLE),
-}
-"""Configurations that follow the advice, unless the base does."""
+@dataclass(frozen=True)
+class Scene:
+    """Configurations of the decoder."""
+
+    base: tuple[str, ...]
+    """Width, layers and length."""
+    sizes: str
+    """Sizes of the graphs, largest first."""
+    used_sizes: str
+    """Sizes that requests need."""
+    small_model: tuple[str, ...]
+    """A model for many graphs, with its sizes."""
+    tensors: str
+    """Number of tensors of 9 MiB, half of which are freed."""
+
+    @property
+    def wasteful(self) -> dict[str, Settings]:
+        """Recorded configurations."""
+        common = (*self.base, "--sizes", self.sizes)
+        ascending = ",".join(reversed(self.sizes.split(",")))
+        return {
+            "base": (common, {}),
+            "ascending": ((*self.base, "--sizes", ascending), {}),
+            "pools": ((*common, "--pools", "each"), {}),
+            "streams": ((*common, "--streams", "each"), {}),
+            "sides": ((*common, "--side", "each"), {}),
+            "unused": ((*common, "--side", "each", "--used", self.used_sizes), {}),
+            "many": (self.small_model, {}),
+            "heap": ((*common, *HEAP), {}),
+            "fragmented": ((*common, "--fragment", self.tensors), {}),
+            "eager": (common, EAGER),
+        }
+
+    @property
+    def frugal(self) -> dict[str, Settings]:
+        """Configurations that follow the advice, unless the base does."""
+        common = (*self.base, "--sizes", self.sizes)
+        return {
+            "used": ((*self.base, "--sizes", self.used_sizes, "--side", "each"), {}),
+            "shared": ((*self.small_model, "--share"), {}),
+            "frozen": ((*common, *HEAP, "--freeze"), {}),
+            "expandable": ((*common, "--fragment", self.tensors), EXPANDABLE),
+        }
+
+
+SCENE: Final = Scene(
+    ("--width", "1536", "--layers", "16", "--length", "512"),
+    "96,64,48,32,24,16,12,8,4,2,1",
+    "96,24,4",
+    (
+        *("--width", "512", "--layers", "24", "--length", "128", "--sizes"),
+        ",".join(str(size) for size in range(32, 0, -1)),
+    ),
+    "120",
+)
+"""The scene of the predictions for other configurations."""
+
+OTHER_SCENE: Final = Scene(
+    ("--width", "1280", "--layers", "10", "--length", "384"),
+    "80,56,40,28,20,10,5,3,1",
+    "80,20,3",
+    (
+        *("--width", "384", "--layers", "40", "--length", "64", "--sizes"),
+        ",".join(str(size) for size in range(24, 0, -1)),
+    ),
+    "90",
+)
+"""A scene that was run after the models of the advice were final."""
 
 ADVICE: Final = (
     ("ascending", "base", SavingAction.ORDER),
@@ -77,41 +122,30 @@ ADVICE: Final = (
 )
 """Wasteful configuration, frugal configuration, advice."""
 
-FITS: Final[dict[str, tuple[FitChange, tuple[str, ...]]]] = {
-    "24 layers": (
-        FitChange(layers=(16, 24)),
-        ("--width", "1536", "--layers", "24", "--length", "512", "--sizes", SIZES),
-    ),
-    "length 1024": (
-        FitChange(dimensions=((512, 1024),)),
-        ("--width", "1536", "--layers", "16", "--length", "1024", "--sizes", SIZES),
-    ),
+FITS: Final[dict[str, tuple[FitChange, str, str]]] = {
+    "24 layers": (FitChange(layers=(16, 24)), "24 512", SCENE.sizes),
+    "length 1024": (FitChange(dimensions=((512, 1024),)), "16 1024", SCENE.sizes),
     "sizes up to 128": (
         FitChange(sizes=(128, 96, 64, 32, 16, 8, 4, 1), dimensions=((96, 128),)),
-        (*BASE, "--sizes", "128,96,64,32,16,8,4,1"),
+        *("16 512", "128,96,64,32,16,8,4,1"),
     ),
-    "five sizes": (
-        FitChange(sizes=(96, 48, 24, 12, 6)),
-        (*BASE, "--sizes", "96,48,24,12,6"),
-    ),
+    "five sizes": (FitChange(sizes=(96, 48, 24, 12, 6)), "16 512", "96,48,24,12,6"),
     "8 layers, length 2048": (
         FitChange(layers=(16, 8), dimensions=((512, 2048),)),
-        ("--width", "1536", "--layers", "8", "--length", "2048", "--sizes", SIZES),
+        *("8 2048", SCENE.sizes),
     ),
     "sizes up to 192, length 256": (
         FitChange(sizes=(192, 96, 48, 24, 12, 6, 3, 1), dimensions=((96, 192), (512, 256))),
-        (
-            "--width",
-            "1536",
-            "--layers",
-            "16",
-            "--length",
-            "256",
-            "--sizes",
-            "192,96,48,24,12,6,3,1",
-        ),
+        *("16 256", LARGER_SIZES),
     ),
 }
+"""Changes of the first scene, with layers, length and sizes of the program."""
+
+
+def list_fit_arguments(shape: str, sizes: str) -> tuple[str, ...]:
+    """Return the command line of a configuration in FITS."""
+    layers, length = shape.split()
+    return ("--width", "1536", "--layers", layers, "--length", length, "--sizes", sizes)
 
 
 class Runner:
@@ -216,7 +250,7 @@ def predict(runner: Runner) -> dict[str, Any]:
     run = runner.load("base")
     report = build_ledger_report(run) if run is not None else None
     if run is not None and report is not None and report.memory is not None:
-        for name, (change, _) in FITS.items():
+        for name, (change, *_) in FITS.items():
             prediction = predict_report(run, report, change)
             if prediction is not None:
                 predictions["fit"][name] = [
@@ -227,10 +261,10 @@ def predict(runner: Runner) -> dict[str, Any]:
     return predictions
 
 
-def print_sums(runner: Runner) -> None:
+def print_sums(runner: Runner, names: Iterable[str]) -> None:
     """Compare the ledgers with the values that the programs print."""
     print("\nsums: configuration, used (program), used (ledger), error, start-up (program, ledger)")
-    for name in WASTEFUL:
+    for name in names:
         run = runner.load(name)
         report = build_ledger_report(run) if run is not None else None
         if report is None or report.memory is None or name not in runner.facts:
@@ -285,29 +319,27 @@ def print_fits(runner: Runner, predictions: Mapping[str, Any]) -> None:
         )
 
 
-def main(output: Path, limit_s: float) -> None:
+def main(output: Path, limit_s: float, scene: Scene = SCENE) -> None:
     """Record, predict, measure, compare."""
     runner = Runner(output, limit_s)
-    runner.run([("warm", WASTEFUL["base"], False)])
-    runner.run([(name, settings, True) for name, settings in WASTEFUL.items()])
+    wasteful, frugal = scene.wasteful, scene.frugal
+    runner.run([("warm", wasteful["base"], False)])
+    runner.run([(name, settings, True) for name, settings in wasteful.items()])
     predictions = predict(runner)
     (output / "predictions.json").write_text(json.dumps(predictions, indent=1))
-    print_sums(runner)
-    runner.run([(name, settings, True) for name, settings in FRUGAL.items()])
+    print_sums(runner, wasteful)
+    runner.run([(name, settings, True) for name, settings in frugal.items()])
     print_advice(runner, predictions)
-    runner.run([(name, (arguments, {}), False) for name, (_, arguments) in FITS.items()])
-    print_fits(runner, predictions)
-    repetitions = ("base", "unused", "heap", "eager")
-    runner.run(
-        [(name, WASTEFUL[name], True) for name in repetitions]
-        + [(name, FRUGAL[name], True) for name in ("used", "frozen")]
-    )
-    print("\nwith the second runs:")
-    print_advice(runner, predictions)
-    runner.run([("bare", WASTEFUL["base"], False)] * 3)
-    print("\nbare and recorded seconds:", runner.measure("bare"), runner.measure("base"))
+    if scene is SCENE:
+        programs = {name: list_fit_arguments(*rest) for name, (_, *rest) in FITS.items()}
+        runner.run([(name, (arguments, {}), False) for name, arguments in programs.items()])
+        print_fits(runner, predictions)
+    (output / "facts.json").write_text(json.dumps(runner.facts))
+    bare = [("bare", wasteful["base"], False), ("base", wasteful["base"], True)]
+    runner.run([job for _ in range(3) for job in bare])
+    print("\nfirst replay, bare and recorded:", runner.measure("bare"), runner.measure("base"))
     (output / "facts.json").write_text(json.dumps(runner.facts))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]))
+    main(Path(sys.argv[1]), float(sys.argv[2]), OTHER_SCENE if sys.argv[3:] else SCENE)

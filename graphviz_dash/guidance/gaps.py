@@ -8,7 +8,10 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.loop.family_report import has_many_graphs
+from graphviz_dash.analysis.loop.family_report import (
+    has_many_graphs,
+    has_only_recorded_graphs,
+)
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager, select_baseline
 from graphviz_dash.analysis.ranks.ranks import is_rank_of_several
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
@@ -180,7 +183,9 @@ def _build_rerun_command(runs: Sequence[Run], modes: Sequence[str], name: str) -
 
 _RULES: Final = {
     Part.FAMILIES: _Rule(
-        lambda runs: any(has_many_graphs(run.loop) for run in runs),
+        lambda runs: any(
+            has_many_graphs(run.loop) or has_only_recorded_graphs(run) for run in runs
+        ),
         Missing(Fact.FAMILIES, "no program here replays many graphs"),
         _get_no_command,
     ),

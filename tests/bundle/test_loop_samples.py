@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+
+import pytest
 
 from graphviz_dash.bundle.read import BundleContents, read_bundle
 from graphviz_dash.model.loop import KeyMethod, Phase, ProgramLoop, StepKind
@@ -50,6 +53,45 @@ def test_the_engine_told_every_batch() -> None:
         # Padded to multiples of 32, up to the 256 tokens of a batch.
         assert padded == min(256, -(-real // 32) * 32)
     assert set(steps.phase) == {Phase.PREFILL, Phase.MIXED, Phase.DECODE}
+
+
+@pytest.mark.parametrize(
+    ("name", "engine", "families", "kinds"),
+    [
+        # Counted by patches of the program in the same run.
+        (
+            "recorded-vllm",
+            "vLLM 0.22.0",
+            {"piecewise": 11, "full decode": 7},
+            {StepKind.REPLAY: 1375, StepKind.SEGMENTS: 17, StepKind.FALLBACK: 270},
+        ),
+        # The engine logged twelve more steps before it was killed.
+        (
+            "recorded-sglang",
+            "SGLang 0.5.12",
+            {"decode": 8, "prefill": 22},
+            {StepKind.REPLAY: 497, StepKind.SEGMENTS: 22, StepKind.FALLBACK: 260},
+        ),
+    ],
+)
+def test_every_step_of_an_engine_has_mode_and_sizes(
+    name: str, engine: str, families: dict[str, int], kinds: dict[StepKind, int]
+) -> None:
+    _, loop = sample(f"{name}/default-sizes")
+    assert loop.engine == engine
+    assert {family.name: len(family.members) for family in loop.families} == families
+    steps = loop.steps
+    served = [row for row, real in enumerate(steps.real) if real is not None]
+    assert Counter(steps.kind[row] for row in served) == kinds
+    assert None not in {steps.requests[row] for row in served}
+    for row in served:
+        family, real = steps.family[row], steps.real[row]
+        assert family is not None
+        assert real is not None
+        sizes = [member.key[0] for member in loop.families[family].members if member.key]
+        fitting = min((size for size in sizes if size >= real), default=None)
+        assert steps.padded[row] == fitting
+        assert (steps.kind[row] is StepKind.FALLBACK) == (fitting is None)
 
 
 def test_a_step_of_megatron_is_its_layers_forward_and_backward_twice() -> None:

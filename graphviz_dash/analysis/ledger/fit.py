@@ -16,17 +16,15 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.ledger.graphs import NODE_BYTES, GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
-from graphviz_dash.analysis.ledger.savings import find_last_state, sum_side_streams
+from graphviz_dash.analysis.ledger.savings import CHUNK, sum_pool_workspaces, sum_side_streams
 from graphviz_dash.analysis.ledger.startup import StartupLedger, TimePart
-from graphviz_dash.model.memory import DEFAULT_POOL, Owner
+from graphviz_dash.model.memory import Owner
 
 if TYPE_CHECKING:
     from graphviz_dash.model.ledger import AllocatorState, Ledger
     from graphviz_dash.model.run import Run
 
 _MIB: Final = 1 << 20
-_CHUNK: Final = 2 * _MIB
-"""Size of the driver's chunks for executables."""
 _SEGMENT: Final = 20 * _MIB
 """Segment of the allocator for medium allocations: the uncertainty of a pool."""
 _LARGE: Final = 10 * _MIB
@@ -109,12 +107,12 @@ def predict_fit(
     if nodes and (layer_factor != 1 or count_factor != 1):
         growth = nodes * (layer_factor * count_factor - 1) * NODE_BYTES
         current = parts.get(LedgerPart.EXECUTABLES, 0)
-        parts[LedgerPart.EXECUTABLES] = max(current + round(growth / _CHUNK) * _CHUNK, 0)
+        parts[LedgerPart.EXECUTABLES] = max(current + round(growth / CHUNK) * CHUNK, 0)
     difference = sum(abs(parts.get(part, 0) - before.get(part, 0)) for part in LedgerPart)
     error = round(
         _KERNELS * parts.get(LedgerPart.KERNELS, 0)
         + 0.02 * difference
-        + (_SEGMENT if change.sizes or change.dimensions else _CHUNK)
+        + (_SEGMENT if change.sizes or change.dimensions else CHUNK)
     )
     time, time_error = _predict_startup(startup, graphs, layer_factor, count_factor)
     return FitPrediction(
@@ -188,15 +186,10 @@ def _predict_pools(
         factor = dict(change.dimensions)[largest] / largest
     if factor == 1:
         return pools
-    state = find_last_state(ledger)
-    workspaces = sum(
-        block.bytes
-        for block in (state.blocks if state is not None else ())
-        if block.pool != DEFAULT_POOL and block.owner is Owner.UNOWNED and block.bytes >= _MIB
-    )
+    workspaces = sum(sum_pool_workspaces(ledger).values())
     size = max(pools - workspaces, 0) * factor
     # Blocks below 10 MiB come in segments of 20 MiB.
-    unit = _SEGMENT if size < _SEGMENT else _CHUNK
+    unit = _SEGMENT if size < _SEGMENT else CHUNK
     return workspaces + ceil(size / unit) * unit
 
 

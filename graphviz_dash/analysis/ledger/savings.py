@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from math import ceil
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.ledger.graphs import GraphLedger
+from graphviz_dash.analysis.ledger.graphs import NODE_BYTES, GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
 from graphviz_dash.analysis.ledger.startup import StartupLedger
 from graphviz_dash.model.graph import NodeKind
@@ -30,7 +31,7 @@ LAZY_OUTSIDE_BYTES: Final = 790 << 20
 
 Source: evaluation/reports/2026-11-26-ledger.md, 767 to 853 MiB in six programs on an H100."""
 
-EAGER_NS_PER_BYTE: Final = 5.63
+EAGER_NS_PER_BYTE: Final = 5.1
 """Time to load kernels eagerly, per byte of device memory that lazy loading saves, from the same
 report."""
 
@@ -41,8 +42,10 @@ _COLLECTION_GAP_NS: Final = 50_000_000
 """Maximum time between a collection and the capture that it prepares."""
 
 _MIB: Final = 1 << 20
+CHUNK: Final = 2 * _MIB
+"""Size of the driver's chunks for executables."""
 _LARGE_STEP: Final = 20 * _MIB
-"""Growth of expandable segments (kLargeBuffer of CUDACachingAllocator)."""
+"""Size of the allocator's medium segments and of expandable ones (kLargeBuffer)."""
 
 
 class SavingAction(StrEnum):
@@ -95,8 +98,8 @@ def find_savings(
         return ()
     candidates = [
         *_find_unused(run, graphs),
-        *_find_pools(ledger, graphs),
-        *_find_streams(ledger, graphs),
+        *_find_pools(run, ledger, graphs),
+        *_find_streams(run, ledger, graphs),
         *_find_warm_up_streams(ledger),
         *_find_order(ledger, graphs),
         *_find_shared(run, graphs),
@@ -158,24 +161,82 @@ def sum_pools(ledger: Ledger, graphs: Sequence[GraphLedger]) -> dict[tuple[int, 
     return dict(sums)
 
 
-def _find_pools(ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+def _find_pools(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     """Graphs that run one after the other can share the pool of the largest one."""
     sums = sum_pools(ledger, graphs)
     if len(sums) < 2 or len(_list_streams(ledger)) > 1:
         return
+    size = sum(sums.values()) - _predict_one_pool(run, ledger, graphs, max(sums.values()))
+    yield Saving(SavingAction.ONE_POOL, size, 0, SavingBasis.PREDICTION)
+
+
+def _predict_one_pool(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger], size: int) -> int:
+    """Predict the size of one pool and stream for all graphs, the largest captured first.
+
+    ``size`` is that of the largest graph alone. Each other graph keeps its outputs, and needs more
+    during its capture, in the same proportion as the largest one.
+    """
+    workspace = find_workspace(ledger)
+    outputs = _list_outputs(run, ledger, workspace)
+    first = max(graphs, key=lambda graph: graph.reserved_bytes or 0)
+    largest = outputs.pop(first.graph, 0)
+    if largest <= 0:
+        return size
+    ratio = (size - workspace) / largest
+    free = size - workspace - largest
+    for output in sorted(outputs.values(), reverse=True):
+        missing = ratio * output - free
+        if missing > 0:
+            steps = ceil(missing / _LARGE_STEP)
+            size += steps * _LARGE_STEP
+            free += steps * _LARGE_STEP
+        free -= output
+    return size
+
+
+def _list_outputs(run: Run, ledger: Ledger, workspace: int) -> dict[str, int]:
+    """Return the bytes that each graph keeps after its capture. The first graph of each stream also
+    keeps the workspace, which is excluded."""
+    costs = {cost.graph: cost.own_bytes or 0 for cost in (run.loop.graphs if run.loop else ())}
+    streams: set[int | None] = set()
+    outputs: dict[str, int] = {}
+    for graph in ledger.graphs:
+        size = costs.get(graph.graph, 0)
+        if graph.stream not in streams and size >= workspace:
+            size -= workspace
+        streams.add(graph.stream)
+        outputs[graph.graph] = size
+    return outputs
+
+
+def find_workspace(ledger: Ledger) -> int:
+    """Return the size of the workspaces of one stream in a private pool."""
     state = find_last_state(ledger)
-    live: dict[tuple[int, int], int] = defaultdict(int)
-    for pool in state.pools if state is not None else ():
-        live[pool.pool] += pool.small_bytes + pool.large_bytes
-    smallest = max(*sums.values(), sum(live[pool] for pool in sums))
-    yield Saving(SavingAction.ONE_POOL, sum(sums.values()) - smallest, 0, SavingBasis.PREDICTION)
+    return max(
+        (
+            block.bytes
+            for block in (state.blocks if state is not None else ())
+            if block.pool != DEFAULT_POOL and block.owner is Owner.UNOWNED
+        ),
+        default=0,
+    )
+
+
+def sum_pool_workspaces(ledger: Ledger) -> dict[tuple[int, int], int]:
+    """Sum the workspaces of each private pool."""
+    state = find_last_state(ledger)
+    sums: dict[tuple[int, int], int] = defaultdict(int)
+    for block in state.blocks if state is not None else ():
+        if block.pool != DEFAULT_POOL and block.owner is Owner.UNOWNED and block.bytes >= _MIB:
+            sums[block.pool] += block.bytes
+    return dict(sums)
 
 
 def _list_streams(ledger: Ledger) -> set[int]:
     return {graph.stream for graph in ledger.graphs if graph.stream is not None}
 
 
-def _find_streams(ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+def _find_streams(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     """Captures on different streams share neither blocks nor workspaces."""
     streams: dict[int, int] = defaultdict(int)
     by_graph = {graph.graph: max(graph.reserved_bytes or 0, 0) for graph in graphs}
@@ -183,7 +244,8 @@ def _find_streams(ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Sav
         if graph.stream is not None:
             streams[graph.stream] += by_graph.get(graph.graph, 0)
     if len(streams) > 1:
-        size = sum(streams.values()) - max(streams.values())
+        pool_size = _predict_one_pool(run, ledger, graphs, max(streams.values()))
+        size = sum(streams.values()) - pool_size
         yield Saving(SavingAction.ONE_STREAM, size, 0, SavingBasis.PREDICTION)
 
 
@@ -256,7 +318,8 @@ def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
         members = [by_id[name] for name in twins if name in by_id]
         if len(members) < 2:
             continue
-        sizes = [graph.executable_bytes or 0 for graph in members]
+        # The driver's growth at single instantiations is too coarse to be divided.
+        sizes = [(graph.nodes or 0) * NODE_BYTES for graph in members]
         times = [graph.driver_ns or 0 for graph in members]
         size += sum(sizes) - max(sizes)
         time += sum(times) - max(times)
@@ -265,7 +328,7 @@ def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     if names:
         yield Saving(
             SavingAction.SHARE,
-            size,
+            size // CHUNK * CHUNK,
             time,
             SavingBasis.PREDICTION,
             tuple(names),

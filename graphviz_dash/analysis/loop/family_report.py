@@ -217,6 +217,11 @@ def has_many_graphs(loop: ProgramLoop | None) -> bool:
     )
 
 
+def has_only_recorded_graphs(run: Run) -> bool:
+    """Check whether an older bundle format recorded several graphs of ``run`` without its loop."""
+    return run.loop is None and run.recording is not None and len(run.recording.graphs) > 1
+
+
 def build_loop_report(run: Run) -> LoopReport | Missing:
     """Build the report on the families of ``run``, or explain why there is none."""
     loop, recording = run.loop, run.recording

@@ -17,6 +17,7 @@ from graphviz_dash.analysis.loop.loop_columns import (
     PHASES,
     LoopColumns,
 )
+from graphviz_dash.analysis.sample_statistics import Summary, summarise
 from graphviz_dash.model.loop import GraphFamily, Phase, StepKind
 
 _MAX_REAL: Final = 1 << 62
@@ -42,17 +43,23 @@ class StepMode(Struct, frozen=True):
     """Their smallest and largest real size; None without any."""
     requests: tuple[int, int] | None
     """Smallest and largest number of requests; None if unknown."""
+    step_time: Summary | None
+    """Median interval to the next step and its quartiles, in ns; None if none was recorded."""
     time_share: float | None
     """Share of the time of all steps, 0 to 1: median intervals to the next step, by size. None if
     no interval was recorded."""
 
 
 def summarize_modes(columns: LoopColumns, families: Sequence[GraphFamily]) -> tuple[StepMode, ...]:
-    """Summarize the steps by phase and mode, in the order of phases; captures are excluded."""
-    rows = np.flatnonzero(columns.kind != CAPTURE)
+    """Summarize the steps by phase and mode, in the order of phases.
+
+    Captures have no share of the time.
+    """
+    rows = np.arange(len(columns.kind))
     if not len(rows):
         return ()
     times = _estimate_times(columns, rows)
+    times[columns.kind[rows] == CAPTURE] = 0.0
     total_ns = float(np.nansum(times))
     groups = np.stack((columns.phase[rows], columns.kind[rows], columns.family[rows]))
     keys, places = np.unique(groups, axis=1, return_inverse=True)
@@ -74,10 +81,16 @@ def summarize_modes(columns: LoopColumns, families: Sequence[GraphFamily]) -> tu
                 steps_above=len(rows_above),
                 sizes_above=_find_range(columns.real[rows_above]),
                 requests=_find_range(columns.requests[mode_rows]),
-                time_share=mode_ns / total_ns if total_ns > 0 else None,
+                step_time=_summarize_intervals(columns, mode_rows),
+                time_share=mode_ns / total_ns if total_ns > 0 and kind != CAPTURE else None,
             )
         )
     return tuple(modes)
+
+
+def _summarize_intervals(columns: LoopColumns, rows: Ints) -> Summary | None:
+    intervals = columns.period_ns[rows]
+    return summarise(intervals[intervals != NONE])
 
 
 def _find_largest_size(family: GraphFamily) -> int | None:
@@ -107,6 +120,8 @@ def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
     medians = np.full(int(places.max()) + 1, np.nan)
     timed_rows = np.flatnonzero(np.isfinite(period))
     timed_rows = timed_rows[np.argsort(places[timed_rows], kind="stable")]
+    if not len(timed_rows):
+        return np.full(len(rows), np.nan)
     groups_with_times, starts = np.unique(places[timed_rows], return_index=True)
     for group, values in zip(
         groups_with_times.tolist(), np.split(period[timed_rows], starts[1:]), strict=True

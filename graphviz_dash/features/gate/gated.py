@@ -15,7 +15,11 @@ from graphviz_dash.analysis.sample_statistics import (
     compute_resampled_process_medians,
     draw_independent_medians,
 )
+from graphviz_dash.features.efficiency.analysis.excess import EXCESS_METRIC
 from graphviz_dash.model.absence import Fact, Missing
+
+GATED_METRICS: Final = {**METRICS, EXCESS_METRIC.id: EXCESS_METRIC}
+"""Metrics that a gate can compare, by id."""
 
 TAIL_PROBABILITY: Final = 0.005
 """Probability excluded at either end of an interval.
@@ -106,7 +110,7 @@ class TimeSeries(Struct, frozen=True):
 
 
 def compare_count(
-    run: str, metric: str, baseline: float, current: float, limit: float
+    run: str, metric: Metric, baseline: float, current: float, limit: float
 ) -> MetricChange:
     """Compare one exact value with the baseline."""
     # Rounding keeps 105 within 5% of 100.
@@ -114,7 +118,7 @@ def compare_count(
     below_limit = Verdict.BETTER if current < baseline else Verdict.WITHIN_LIMIT
     verdict = Verdict.WORSE if current > allowed else below_limit
     change = (current - baseline) / baseline if baseline else None
-    return MetricChange(run, METRICS[metric], baseline, current, change, None, None, verdict)
+    return MetricChange(run, metric, baseline, current, change, None, None, verdict)
 
 
 def compare_times(
@@ -142,7 +146,7 @@ def compare_times(
         verdict = Verdict.BETTER if high < 0 else Verdict.WITHIN_LIMIT
     return MetricChange(
         run,
-        METRICS[metric],
+        GATED_METRICS[metric],
         baseline_ns,
         current_ns,
         current_ns / baseline_ns - 1,

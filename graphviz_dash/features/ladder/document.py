@@ -141,6 +141,9 @@ class StepModeDocument(Document, frozen=True):
     sizes: tuple[int, int] | None
     steps_above: Count
     requests: tuple[int, int] | None
+    median: Ns | None
+    low: Ns | None
+    high: Ns | None
     time_share: Fraction | None
 
 
@@ -227,6 +230,9 @@ def _build_modes(report: LoopReport) -> list[StepModeDocument]:
             StepModeDocument,
             mode,
             family=None if mode.family is None else names[mode.family],
+            median=mode.step_time and mode.step_time.median,
+            low=mode.step_time and mode.step_time.spread.low,
+            high=mode.step_time and mode.step_time.spread.high,
         )
         for mode in report.modes
     ]

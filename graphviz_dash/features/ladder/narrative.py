@@ -128,6 +128,14 @@ def format_mode(report: LoopReport, mode: StepMode) -> str:
     return ENGINE_MODES.get(engine, STEP_MODES).get(mode.kind, STEP_MODES[mode.kind])
 
 
+def format_mode_spread(mode: StepMode) -> str:
+    """Format the quartiles of the step time; a dash if unknown."""
+    spread = None if mode.step_time is None else mode.step_time.spread
+    if spread is None or spread.high is None:
+        return "–"
+    return f"{format_ns(round(spread.low))} to {format_ns(round(spread.high))}"
+
+
 def format_size_range(sizes: tuple[int, int] | None) -> str:
     """Format the smallest and largest size; a dash if unknown."""
     if sizes is None:
@@ -150,7 +158,11 @@ def describe_eager_steps(report: LoopReport) -> tuple[str, ...]:
 
 def _describe_eager_mode(report: LoopReport, mode: StepMode) -> str:
     phase = f"{mode.phase} " if mode.phase is not None else ""
-    total = sum(other.steps for other in report.modes if other.phase is mode.phase)
+    total = sum(
+        other.steps
+        for other in report.modes
+        if other.phase is mode.phase and other.kind is not StepKind.CAPTURE
+    )
     share = ""
     if mode.time_share is not None:
         share = f" and took {format_percent(mode.time_share)} of the time"

@@ -8,6 +8,7 @@ import click
 
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
 from graphviz_dash.analysis.loop.keys import format_key
+from graphviz_dash.cli.text.brief import is_brief
 from graphviz_dash.cli.text.output import (
     ABSENT_TEXT,
     build_cell,
@@ -31,6 +32,7 @@ from graphviz_dash.features.ladder.narrative import (
     describe_memory_method,
     describe_real_sizes,
     format_mode,
+    format_mode_spread,
     format_size_range,
     format_sizes,
     list_sets,
@@ -60,7 +62,7 @@ def print_ladder(
     if not isinstance(advice, Missing):
         click.echo(describe_advice(advice))
     click.echo(summarize_loop(report))
-    if report.engine is not None:
+    if report.engine is not None or not is_brief():
         _print_modes(report)
     if len(report.families) > 1:
         others = [other.family.name for other in report.families if other is not family]
@@ -85,13 +87,16 @@ def print_ladder(
 def _print_modes(report: LoopReport) -> None:
     """Print the steps by phase and mode, and the reasons for steps without a graph."""
     click.echo()
-    table = create_table("phase", "mode", "steps", "sizes", "time", right=(2, 3, 4))
+    headings = ("phase", "mode", "steps", "sizes", "median", "p25 to p75", "time")
+    table = create_table(*headings, right=range(2, len(headings)))
     for mode in report.modes:
         table.add_row(
             build_cell(mode.phase or ABSENT_TEXT),
             build_cell(format_mode(report, mode)),
             build_cell(format_count(mode.steps)),
             build_cell(format_size_range(mode.sizes)),
+            build_cell(format_ns(mode.step_time.median if mode.step_time else None)),
+            build_cell(format_mode_spread(mode)),
             build_cell(ABSENT_TEXT if mode.time_share is None else format_percent(mode.time_share)),
         )
     print_table(table)

@@ -110,6 +110,18 @@ def format_chain_family(family: ChainFamily) -> str:
     return f"{family.width} parallel chains{', one root' if family.single_root else ''}"
 
 
+def summarize_launch_costs(costs: LaunchCosts) -> str:
+    """Describe in one sentence how launch time grows with graph size."""
+    repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
+    if repeat is None:
+        return describe_launch_costs(costs)
+    growth = "constant" if costs.is_constant else "growing"
+    return (
+        f"{costs.recording.environment.gpu_name} launches linear chains in {growth} time, from "
+        f"{format_ns(repeat.base_ns)} of CPU time."
+    )
+
+
 def describe_launch_costs(costs: LaunchCosts) -> str:
     """Describe how launch time grows with graph size, compared with separate kernel launches."""
     repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)

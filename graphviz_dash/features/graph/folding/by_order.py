@@ -123,7 +123,7 @@ class OrderFolder(FoldRows):
 
     def group_tangle(self, items: list[GroupDraft]) -> list[GroupDraft]:
         """Group items whose branches cannot be separated."""
-        title = f"{len(items)} entangled nodes"
+        title = f"{len(items)} interleaved {'node' if len(items) == 1 else 'nodes'}"
         return [
             self.build_group(
                 FoldKind.TANGLE, title, self.split_into_parts(items, self._group_tangle_part)

@@ -8,10 +8,11 @@ from graphviz_dash.analysis.loop.family_report import LoopReport
 from graphviz_dash.features.ladder.narrative import (
     describe_eager_steps,
     format_mode,
+    format_mode_spread,
     format_size_range,
 )
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
-from graphviz_dash.units import format_count, format_percent
+from graphviz_dash.units import format_count, format_ns, format_percent
 
 
 def show_modes_panel(report: LoopReport) -> None:
@@ -24,6 +25,8 @@ def show_modes_panel(report: LoopReport) -> None:
             format_count(mode.steps),
             format_size_range(mode.sizes),
             format_size_range(mode.requests),
+            format_ns(mode.step_time.median if mode.step_time else None),
+            format_mode_spread(mode),
             share,
         )
         rows.append(
@@ -33,7 +36,7 @@ def show_modes_panel(report: LoopReport) -> None:
                 *(format_element("span", escape_html(number), "num") for number in numbers),
             ]
         )
-    heads = ["Phase", "Mode", "Steps", "Size", "Requests", "Time"]
+    heads = ["Phase", "Mode", "Steps", "Size", "Requests", "Median step", "p25 to p75", "Time"]
     table = format_table(heads, [("", rows)], "figures runs")
     show_markup(
         format_element("div", table, "scroll"),

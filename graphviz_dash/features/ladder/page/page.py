@@ -6,7 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.loop.family_report import LoopReport
+from graphviz_dash.analysis.loop.family_report import LoopReport, has_only_recorded_graphs
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ladder.narrative import (
     build_family_tiles,
@@ -16,13 +16,14 @@ from graphviz_dash.features.ladder.page.comparison import show_comparison_panel
 from graphviz_dash.features.ladder.page.ladder import show_ladder_panel
 from graphviz_dash.features.ladder.page.members import show_members_table
 from graphviz_dash.features.ladder.page.modes import show_modes_panel
+from graphviz_dash.features.ladder.page.recorded_graphs import show_recorded_graphs
 from graphviz_dash.features.ladder.page.segments import show_segments_panel
 from graphviz_dash.features.ladder.page.sizes import (
     mark_kernel_changes,
     show_costs_panel,
     show_size_panel,
 )
-from graphviz_dash.features.ladder.page.state import get_loop_reports
+from graphviz_dash.features.ladder.page.state import get_first_family, get_loop_reports
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
     SelectedExperiment,
@@ -61,7 +62,7 @@ def render() -> None:
         title = st.container()
         number = _select_run(reports)
         report = reports[number]
-        family_index = _select_family(report)
+        family_index = _select_family(report, get_first_family(entry.key, number))
     family = report.families[family_index]
     with title:
         show_markup(
@@ -75,7 +76,11 @@ def render() -> None:
     if family.has_sizes:
         show_ladder_panel(entry.key, number, family_index, report)
         slots = show_size_panel(entry.key, number, family_index, family)
-        show_costs_panel(entry.key, number, family)
+    if report.engine is None and len(report.modes) > 1:
+        show_modes_panel(report)
+    if family.has_sizes:
+        with st.expander("Memory and startup by size", icon=":material/stacked_line_chart:"):
+            show_costs_panel(entry.key, number, family)
     show_comparison_panel(entry.key, reports, family.family.name)
     strip = None
     if family.is_segmented:
@@ -99,12 +104,9 @@ def _show_no_family(chosen: SelectedExperiment) -> None:
             "Record the program to see which of its graphs it replays, at what size and how often:",
             command=_RECORD_COMMAND,
         )
-    elif any(run.loop is None and run.recording.graphs[1:] for run in recorded if run.recording):
-        show_empty_state(
-            "Recording without graph information per step",
-            "The recording is older than bundle format 4. Record the program again:",
-            command=_RECORD_COMMAND,
-        )
+    elif older := [run for run in recorded if has_only_recorded_graphs(run)]:
+        for run in older:
+            show_recorded_graphs(run)
     else:
         show_empty_state(
             "No program in this experiment replays many graphs",
@@ -127,7 +129,7 @@ def _select_run(reports: tuple[LoopReport, ...]) -> int:
     return names.index(url_state.select_option("run", "Run", names, clears=("family",)))
 
 
-def _select_family(report: LoopReport) -> int:
+def _select_family(report: LoopReport, default: int) -> int:
     names = [family.family.name for family in report.families]
     # Number families with the same name.
     labels = [
@@ -136,5 +138,5 @@ def _select_family(report: LoopReport) -> int:
     ]
     if len(labels) == 1:
         return 0
-    usual = next((n for n, family in enumerate(report.families) if family.has_sizes), 0)
-    return labels.index(url_state.select_option("family", "Family", labels, default=labels[usual]))
+    option = url_state.select_option("family", "Family", labels, default=labels[default])
+    return labels.index(option)

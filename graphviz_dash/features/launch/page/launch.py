@@ -24,24 +24,14 @@ _MAX_SENTENCES: Final = 3
 _TABLE_PX: Final = 420
 
 
-def show_launch_verdict(experiment: str, graphs: Sequence[ProgramGraph]) -> None:
-    """Show whether an experiment's graphs launch as fast as expected."""
-    st.header(f"Your graphs: {escape_markdown(experiment)}", anchor=False)
+def show_graphs_table(experiment: str, graphs: Sequence[ProgramGraph]) -> None:
+    """Show the graphs of an experiment, the largest in words, and all with their times, folded."""
     if not graphs:
-        st.caption(words.NO_OWN_GRAPHS)
         return
-    verdict, *sentences = words.describe_own_graphs(graphs, _MAX_SENTENCES)
-    show_markup(format_element("p", escape_html(verdict), "sentence"))
-    show_markup(
-        "".join(format_element("p", escape_html(sentence), "said") for sentence in sentences)
-    )
-
-
-def show_graphs_table(graphs: Sequence[ProgramGraph]) -> None:
-    """Show launch times of an experiment's graphs next to a chain of the same size."""
-    if graphs:
-        with st.expander("All your graphs: shape, launch times, chain of the same size"):
-            _show_graphs_table(graphs)
+    with st.expander(f"Your graphs: {escape_markdown(experiment)}"):
+        sentences = words.describe_own_graphs(graphs, _MAX_SENTENCES)[1:]
+        show_markup(*(format_element("p", escape_html(sentence), "said") for sentence in sentences))
+        _show_graphs_table(graphs)
 
 
 def _show_graphs_table(graphs: Sequence[ProgramGraph]) -> None:

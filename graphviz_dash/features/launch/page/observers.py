@@ -46,7 +46,6 @@ def show_observer_panel(entry: Entry) -> None:
         outcomes = _get_effects(entry.key)
     except InputError:
         return
-    st.header("Profiler overhead", anchor=False)
     effects = {
         name: effect for name, effect in outcomes.items() if isinstance(effect, ObserverEffect)
     }

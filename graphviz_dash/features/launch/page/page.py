@@ -11,14 +11,16 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, analyze_launch_costs
 from graphviz_dash.features.launch.analysis.own_graphs import ProgramGraph, list_program_graphs
 from graphviz_dash.features.launch.narrative import (
+    NO_OWN_GRAPHS,
     describe_extra_costs,
     describe_launch_costs,
     describe_machines,
+    summarize_launch_costs,
+    summarize_verdicts,
 )
 from graphviz_dash.features.launch.page.launch import (
     show_comparison_panel,
     show_graphs_table,
-    show_launch_verdict,
     show_published_panel,
 )
 from graphviz_dash.features.launch.page.launch_graph import show_launch_graph
@@ -36,7 +38,12 @@ from graphviz_dash.ui.page.frame import (
     show_error_panel,
 )
 from graphviz_dash.ui.page.help import format_page_heading
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_element,
+    show_markup,
+)
 from graphviz_dash.ui.state.catalogue import Entry, list_launches
 from graphviz_dash.ui.state.store import STORE, Extent
 
@@ -59,33 +66,37 @@ def render() -> None:
     if recordings:
         first = next(iter(recordings.values()))
         show_markup(
-            format_page_heading("launch", "Launch costs"),
-            format_element("p", escape_html(_describe_machines(first, entry)), "sentence"),
-            format_element("p", escape_html(describe_launch_costs(first)), "sentence"),
+            format_page_heading("launch", escape_html(_format_title(entry, graphs))),
+            format_element("p", escape_html(_describe_launches(first, entry, graphs)), "answer"),
         )
-        if entry is not None:
-            show_launch_verdict(entry.name, graphs)
         cache_key = [
             part for name in recordings for part in (name, *_get_version(launch_paths[name]))
         ]
         show_launch_graph(recordings, graphs, (entry.key if entry else "", *map(str, cache_key)))
         with st.expander("Cost per node and root"):
-            show_markup(format_launch_tiles(first))
+            sentences = (_describe_machines(first, entry), describe_launch_costs(first))
+            texts = (*sentences, " ".join(describe_extra_costs(first)))
             show_markup(
-                format_element("p", escape_html(" ".join(describe_extra_costs(first))), "said")
+                *(format_element("p", escape_html(text), "said") for text in texts),
+                format_launch_tiles(first),
             )
-        show_graphs_table(graphs)
+        if entry is not None:
+            show_graphs_table(entry.name, graphs)
+            if not graphs:
+                st.caption(escape_markdown(NO_OWN_GRAPHS))
     else:
         show_empty_state(
             "No launch cost recording",
             "Record launch costs on a machine with a CUDA GPU (less than two minutes):",
             "graphviz-dash bench launch -o experiments/launch",
         )
-        if entry is not None:
-            show_launch_verdict(entry.name, graphs)
-            show_graphs_table(graphs)
+        if entry is not None and graphs:
+            verdict = f"{entry.name}: {summarize_verdicts(graphs)}"
+            show_markup(format_element("p", escape_html(verdict), "sentence"))
+            show_graphs_table(entry.name, graphs)
     if entry is not None:
-        show_observer_panel(entry)
+        with st.expander("Profiler overhead"):
+            show_observer_panel(entry)
     if not recordings:
         return
     show_comparison_panel(recordings)
@@ -99,6 +110,20 @@ def render() -> None:
         "middle 90% of all samples (5th to 95th percentile). Hover over a heading for its "
         "definition."
     )
+
+
+def _format_title(entry: Entry | None, graphs: tuple[ProgramGraph, ...]) -> str:
+    return "Launch costs" if entry is None or not graphs else f"Launch costs of {entry.name}"
+
+
+def _describe_launches(
+    costs: LaunchCosts, entry: Entry | None, graphs: tuple[ProgramGraph, ...]
+) -> str:
+    """Describe whether the launches of an experiment are as cheap as they can be, or the launch
+    costs of the machine."""
+    if graphs and entry is not None:
+        return summarize_verdicts(graphs)
+    return summarize_launch_costs(costs)
 
 
 def _describe_machines(costs: LaunchCosts, entry: Entry | None) -> str:

@@ -8,10 +8,14 @@ from threading import Event
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Page, expect
 
+from graphviz_dash.analysis.loop.family_report import has_only_recorded_graphs
 from graphviz_dash.bundle.read import read_node_names
 from graphviz_dash.features.ladder.page import state as families
+from graphviz_dash.guidance.gaps import Part, find_gaps
+from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.node_names import NodeNames
 from graphviz_dash.ui.state import catalogue
 from tests.loops import make_segmented, make_server, traffic
@@ -149,3 +153,13 @@ def test_a_recorded_program_without_families_is_called_no_other_thing(look_in: L
     look_in(SAMPLES)
     alone = markup(shown("graphs", experiment="recorded-resnet"))
     assert "No program in this experiment replays many graphs" in alone
+
+
+def test_a_recording_of_an_older_format_shows_its_graphs(roots: Path) -> None:
+    folder = make_server(roots / "service")
+    run = load_run(folder)
+    older = replace(run, loop=None)
+    assert run.recording is not None
+    assert has_only_recorded_graphs(older)
+    assert not has_only_recorded_graphs(run)
+    assert Part.FAMILIES not in find_gaps([older])

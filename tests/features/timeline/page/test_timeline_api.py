@@ -20,7 +20,7 @@ from tests.builders import make_experiment
 from tests.charts.frames import call, kernel, step, trace
 
 
-def _experiment(path: Path) -> Experiment:
+def _experiment(path: Path, *, traces: bool = True) -> Experiment:
     if path.name == "broken":
         raise InputError(path, "no manifest.json", "a run bundle")
     rows = [kernel(i * 1000, 600, correlation=i + 1, name=f"k{i % 5}") for i in range(50)]

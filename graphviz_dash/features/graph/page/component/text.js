@@ -14,7 +14,7 @@ import { HEAD_HEIGHT } from "./geometry.js";
 /** @import { Box } from "./wire.js" */
 
 /** Zoom at which a box has room for two lines. */
-export const NOTE_ZOOM = 0.6;
+export const NOTE_ZOOM = 0.68;
 
 /** Text sizes at full zoom, in pixels. */
 export const SIZES = { name: 11.5, time: 11, note: 10.5, head: 12, block: 11, link: 10 };
