@@ -82,6 +82,51 @@ def failing_read(number: int) -> Iterator[Countdown]:
         yield fails
 
 
+class _FailingTarget(_FailingFile):
+    """A file whose reads, writes and flushes may fail."""
+
+    def write(self, data: Any) -> Any:
+        self._check()
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._check()
+        self._file.flush()
+
+
+_CHANGES: Final = ("mkdir", "rename", "replace", "link", "symlink", "fsync", "chmod", "utime")
+"""Calls of ``os`` that change a file system. Removals succeed, or no program could clean up."""
+
+
+@contextmanager
+def failing_change(number: int) -> Iterator[Countdown]:
+    """Let the ``number``-th change of a file system fail: a write, flush, new folder, rename, or
+    synchronisation."""
+    fails = Countdown(number)
+    opened: Callable[..., IO[Any]] = io.open
+
+    def open_failing(file: Any, mode: str = "r", *arguments: Any, **options: Any) -> Any:
+        if not set(mode) & set("wxa+"):
+            return opened(file, mode, *arguments, **options)
+        if fails():
+            raise OSError(28, "No space left on device", str(file))
+        return _FailingTarget(opened(file, mode, *arguments, **options), fails)
+
+    def wrap(real: Callable[..., Any]) -> Callable[..., Any]:
+        def change(*arguments: Any, **options: Any) -> Any:
+            if fails():
+                raise OSError(28, "No space left on device", str(arguments[0]))
+            return real(*arguments, **options)
+
+        return change
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(io, "open", open_failing)
+        for name in _CHANGES:
+            patched.setattr(os, name, wrap(getattr(os, name)))
+        yield fails
+
+
 @contextmanager
 def failing_allocation(number: int) -> Iterator[Countdown]:
     """The ``number``-th call that our modules make into C code raises MemoryError instead, as it
@@ -138,16 +183,17 @@ def each_in_turn(
     act: Callable[[], T],
     *,
     every: int = 1,
-) -> Iterator[T | InputError | MemoryError]:
+    errors: tuple[type[Exception], ...] = (InputError, MemoryError),
+) -> Iterator[T | Exception]:
     """What ``act`` returns or raises when its first read or allocation fails, when its second one
     does (or as many further on as ``every`` says), and so on until it has no more of them."""
     number = 1
     while True:
-        outcome: T | InputError | MemoryError
+        outcome: T | Exception
         with failing(number) as fails:
             try:
                 outcome = act()
-            except (InputError, MemoryError) as error:
+            except errors as error:
                 outcome = error
         if not fails.over:
             return

@@ -4,36 +4,57 @@ in one line, what is written is there whole or not at all, and the next try work
 from __future__ import annotations
 
 import gzip
+import io
+import itertools
 import json
 import pickle
+import re
 import shutil
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from graphviz_dash.analysis.nodes.whole_graph import expand_graph
+from graphviz_dash.bundle.baseline import read_baseline
+from graphviz_dash.bundle.calibration import read_calibration, write_calibration
 from graphviz_dash.bundle.launch import read_launch, write_launch
+from graphviz_dash.bundle.read import read_node_names
 from graphviz_dash.errors import GraphvizDashError, InputError
+from graphviz_dash.exports.tables import write_table
+from graphviz_dash.features.gate.gate import build_baseline
+from graphviz_dash.features.gate.markdown import write_baseline
+from graphviz_dash.features.graph.dot_export import export_dot
 from graphviz_dash.features.perfetto.trace.chrome import export_chrome
 from graphviz_dash.features.perfetto.trace.perfetto import export_perfetto
-from graphviz_dash.features.ranks.fleet_import import write_fleet
+from graphviz_dash.features.ranks.fleet_import import read_fleet, write_fleet
 from graphviz_dash.importers.archives import unpack_experiment
 from graphviz_dash.importers.bundles import import_files
 from graphviz_dash.ingest import cache
 from graphviz_dash.ingest.cache import TraceCache, open_trace
 from graphviz_dash.ingest.formats import debug_dot, graph_data
 from graphviz_dash.ingest.formats.registry import read_foreign
-from graphviz_dash.ingest.load import load_experiment, load_run
+from graphviz_dash.ingest.kineto.raw_events import read_raw_event
+from graphviz_dash.ingest.kineto.trace_head import read_head
+from graphviz_dash.ingest.load import (
+    load_experiment,
+    load_outlines,
+    load_run,
+    load_without_graphs,
+)
 from graphviz_dash.ingest.traffic import read_traffic
 from graphviz_dash.model.trace import Trace
 from tests.analysis.launches import lines, recording
+from tests.analysis.predictions import CALIBRATION
 from tests.builders import TraceBuilder, make_experiment
 from tests.faults import (
     Countdown,
     each_in_turn,
     failing_allocation,
+    failing_change,
     failing_read,
     files_of_at_most,
 )
@@ -169,23 +190,114 @@ def test_a_cache_that_fails_costs_time_only(
     assert kernels() == whole
 
 
-def test_each_read_of_a_recording_of_launch_costs(tmp_path: Path) -> None:
-    write_launch(tmp_path, recording(*lines(lambda nodes: 2_000 + nodes)))
-    (error,) = each_in_turn(failing_read, partial(read_launch, tmp_path))
-    assert isinstance(error, InputError)
-    assert "launch.json" in str(error)
+READERS: dict[str, Callable[[Path], Callable[[], object]]] = {}
 
 
-def test_each_read_of_traffic(tmp_path: Path) -> None:
-    file = tmp_path / "traffic.txt"
-    file.write_text("1\n16 20\n")
-    (error,) = each_in_turn(failing_read, partial(_sizes, file))
-    assert isinstance(error, InputError)
-    assert "traffic.txt" in str(error)
+def reader(
+    prepare: Callable[[Path], Callable[[], object]],
+) -> Callable[[Path], Callable[[], object]]:
+    """Register a reader without arguments, made by the function that prepares its input."""
+    READERS[prepare.__name__] = prepare
+    return prepare
 
 
-def _sizes(file: Path) -> list[int]:
-    return list(read_traffic(file).tolist())
+@reader
+def launches(folder: Path) -> Callable[[], object]:
+    write_launch(folder, recording(*lines(lambda nodes: 2_000 + nodes)))
+    return lambda: repr(read_launch(folder))
+
+
+@reader
+def traffic(folder: Path) -> Callable[[], object]:
+    (folder / "traffic.txt").write_text("1\n16 20\n")
+    return lambda: read_traffic(folder / "traffic.txt").tolist()
+
+
+@reader
+def calibration(folder: Path) -> Callable[[], object]:
+    write_calibration(folder / "c.json", CALIBRATION)
+    return lambda: read_calibration(folder / "c.json")
+
+
+@reader
+def baseline(folder: Path) -> Callable[[], object]:
+    write_baseline(build_baseline([load_experiment(make_experiment(folder / "toy"))]), folder / "b")
+    return lambda: read_baseline(folder / "b")
+
+
+@reader
+def experiment_without_graphs(folder: Path) -> Callable[[], object]:
+    path = make_experiment(folder / "toy")
+    return lambda: repr(load_without_graphs(path))
+
+
+@reader
+def outlines(folder: Path) -> Callable[[], object]:
+    path = make_experiment(folder / "toy")
+    return lambda: repr(load_outlines(path))
+
+
+@reader
+def node_names(folder: Path) -> Callable[[], object]:
+    path = make_experiment(folder / "toy") / "graph"
+    return lambda: repr(read_node_names(path, ["graph-0"]))
+
+
+@reader
+def archive(folder: Path) -> Callable[[], object]:
+    content = packed(make_experiment(folder / "toy")).read()
+
+    def unpack() -> list[str]:
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            unpack_experiment(io.BytesIO(content), Path(scratch) / "toy", "toy.zip")
+            return sorted(files(Path(scratch)))
+
+    return unpack
+
+
+@reader
+def trace_head(folder: Path) -> Callable[[], object]:
+    (folder / "trace.json").write_bytes(small_trace())
+    return lambda: read_head(folder / "trace.json")
+
+
+@reader
+def raw_event(folder: Path) -> Callable[[], object]:
+    (folder / "trace.json").write_bytes(small_trace())
+    trace = open_trace(folder / "trace.json", cache=None)
+    return lambda: read_raw_event(trace, "gpu", 0)
+
+
+@reader
+def fleet(folder: Path) -> Callable[[], object]:
+    (folder / "kept").mkdir()
+    rank(folder / "traces", 0)
+    write_fleet(fleet_of(folder / "traces"), folder / "kept")
+    return lambda: repr(read_fleet(folder / "kept"))
+
+
+@pytest.mark.parametrize(
+    ("failing", "every"), [(failing_read, 1), (failing_allocation, STRIDE)], ids=["read", "memory"]
+)
+@pytest.mark.parametrize("name", READERS)
+def test_each_reader_is_complete_or_refuses_in_one_line(
+    tmp_path: Path,
+    name: str,
+    failing: Callable[[int], AbstractContextManager[Countdown]],
+    every: int,
+) -> None:
+    read = READERS[name](tmp_path)
+    whole = read()
+    before = files(tmp_path)
+    if name == "archive":
+        every *= every * every
+    outcomes = list(each_in_turn(failing, read, every=every))
+    assert outcomes
+    for outcome in outcomes:
+        assert outcome == whole or isinstance(outcome, InputError | MemoryError)
+        assert "\n" not in str(outcome) or outcome == whole
+    assert read() == whole
+    assert files(tmp_path) == before
 
 
 WRITERS: dict[str, Callable[[Path], Callable[[Path], object]]] = {}
@@ -251,6 +363,29 @@ def recording_launches(inputs: Path) -> Callable[[Path], object]:
     return lambda folder: write_launch(folder, launches)
 
 
+@writer
+def writing_a_calibration(inputs: Path) -> Callable[[Path], object]:
+    return lambda folder: write_calibration(folder / "c.json", CALIBRATION)
+
+
+@writer
+def writing_a_baseline(inputs: Path) -> Callable[[Path], object]:
+    content = build_baseline([load_experiment(make_experiment(inputs / "toy"))])
+    return lambda folder: write_baseline(content, folder / "b.json")
+
+
+@writer
+def exporting_dot(inputs: Path) -> Callable[[Path], object]:
+    run = load_run(make_experiment(inputs / "toy") / "graph")
+    return lambda folder: export_dot(expand_graph(run, "graph-0"), "toy", folder / "a.dot")
+
+
+@writer
+def exporting_a_table(inputs: Path) -> Callable[[Path], object]:
+    frame = load_run(make_experiment(inputs / "toy") / "graph").replay_trace.gpu
+    return lambda folder: write_table(frame, folder / "a.csv")
+
+
 @pytest.fixture(params=sorted(WRITERS))
 def write(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Path], object]:
     (tmp_path / "inputs").mkdir()
@@ -289,3 +424,35 @@ def test_each_write(tmp_path: Path, write: Callable[[Path], object]) -> None:
     folder.mkdir()
     write(folder)
     assert files(folder).keys() == whole.keys()
+
+
+def test_each_change_that_fails(tmp_path: Path, write: Callable[[Path], object]) -> None:
+    """Each write, flush, new folder, rename and synchronisation fails in turn."""
+    numbers = itertools.count()
+
+    def write_anew() -> Path:
+        folder = tmp_path / f"new-{next(numbers)}"
+        folder.mkdir()
+        attempts.append(folder)
+        write(folder)
+        return folder
+
+    attempts: list[Path] = []
+    whole = files(write_anew())
+    outcomes = list(each_in_turn(_failing_writer, write_anew, errors=(GraphvizDashError, OSError)))
+    assert len(outcomes) > 1
+    for folder, outcome in zip(attempts[1:], outcomes, strict=False):
+        left = files(folder)
+        if isinstance(outcome, Exception):
+            assert re.search("no space left on device|input/output error", str(outcome), re.I)
+            assert "\n" not in str(outcome)
+            assert all(whole.get(name) == size for name, size in left.items()), (left, outcome)
+        else:
+            assert left.keys() == whole.keys()
+
+
+@contextmanager
+def _failing_writer(number: int) -> Iterator[Countdown]:
+    # The first change makes the empty folder of the writer.
+    with failing_change(number + 1) as fails:
+        yield fails

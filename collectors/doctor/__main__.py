@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import click
@@ -10,6 +11,12 @@ import msgspec
 
 from collectors.doctor.ask import examine_workload
 from collectors.doctor.diagnose import Examination, examine_program, write_bundle
+from collectors.doctor.recovery import (
+    STAGING_NAME,
+    UnfinishedExamination,
+    finish_examinations,
+    mark_unfinished,
+)
 from collectors.doctor.requests import DoctorRequest
 from collectors.program.launcher import require_hook
 from collectors.replays.ask import check_workload
@@ -54,7 +61,9 @@ def examine(
 ) -> None:
     """Examine a workload or a program and write one bundle per process."""
     output.mkdir(parents=True, exist_ok=True)
-    with Staging(output, "doctor") as staging:
+    command = msgspec.json.decode(typed, type=tuple[str, ...])
+    finish_examinations(output, partial(click.echo, err=True))
+    with Staging(output, STAGING_NAME) as staging:
         scratch = staging.path
         check: ReplayCheck | None = None
         if workload is not None:
@@ -71,13 +80,13 @@ def examine(
             if replays:
                 request = DoctorRequest(factory, seed, warmup, steps, str(scratch), settings)
                 check = check_workload(request, scratch)
-            name = workload
+            info = WorkloadInfo(workload, factory, seed, warmup, steps, 0)
         else:
             require_hook(program, ("torch", "cuda.bindings", "msgspec"))
+            name = _find_script_name(program)
+            info = WorkloadInfo(name, " ".join(program), seed, warmup, steps, 0)
+            mark_unfinished(scratch, UnfinishedExamination(info, command))
             examined = examine_program(program, warmup, steps, scratch)
-            name, factory = _find_script_name(program), " ".join(program)
-        info = WorkloadInfo(name, factory, seed, warmup, steps, 0)
-        command = msgspec.json.decode(typed, type=tuple[str, ...])
         targets: list[Path] = []
         for number, report in enumerate(examined.reports):
             target = output / ("doctor" if number == 0 else f"doctor-{number}")

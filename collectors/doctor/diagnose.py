@@ -62,6 +62,15 @@ def examine_program(command: Sequence[str], skip: int, steps: int, scratch: Path
     reason = explain_unwatched(program_exit)
     if reason is not None:
         raise GraphvizDashError(f"The program could not be observed: {reason}.")
+    return read_examination(scratch, program_exit)
+
+
+def read_examination(scratch: Path, program_exit: ProgramExit | None) -> Examination:
+    """Read the reports of the processes of a program that has ended.
+
+    Raises:
+        GraphvizDashError: No process wrote a report.
+    """
     files = sorted(scratch.glob(f"*-{REPORT_FILE}"))
     reports = tuple(msgspec.json.decode(file.read_bytes(), type=DoctorReport) for file in files)
     if not reports:

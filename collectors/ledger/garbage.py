@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from threading import get_ident
 from time import perf_counter_ns
-from typing import Final
+from typing import Any, Final
 
 MIN_COLLECTION_NS: Final = 200_000
 """Shortest recorded run of the collector."""
@@ -16,15 +18,32 @@ BEFORE_CAPTURE: Final = "before a capture"
 """Name of a run that ``torch.cuda.graph`` started before its capture."""
 
 
+_get_handler: Final[Callable[[int], object]] = import_module("_signal").getsignal
+"""Ten times as fast as ``signal.getsignal``."""
+_SIGNAL_NAMES: Final = "ALRM VTALRM PROF TERM HUP QUIT USR1 USR2 CHLD PIPE IO WINCH XCPU BREAK"
+_SIGNALS: Final = tuple(
+    number for number in signal.Signals if number.name[3:] in _SIGNAL_NAMES.split()
+)
+"""Signals whose handlers programs usually replace. The default of SIGINT is a handler, too."""
+
+
 def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]:
     """Call ``add`` with name, begin and end of each run from now on.
 
-    Returns a function that stops this.
+    Returns a function that stops this. It also stops when the program handles a signal itself: a
+    handler that runs within this callback cannot raise, because the collector ignores errors of its
+    callbacks.
     """
     begins: dict[int, tuple[int, str]] = {}
+    ignore: Any = begins.get
 
     def handle(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
+            if has_signal_handler():
+                # Not removed, because the collector would skip the next callback. This one runs no
+                # Python code.
+                gc.callbacks[gc.callbacks.index(handle)] = ignore
+                return
             name = f"generation {info.get('generation', 0)}"
             code = sys._getframe(1).f_code
             if code.co_name == "__enter__" and code.co_filename.endswith("cuda/graphs.py"):
@@ -35,10 +54,16 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
             if end - beginning[0] >= MIN_COLLECTION_NS:
                 add(beginning[1], beginning[0], end)
 
-    gc.callbacks.append(handle)
-
     def stop() -> None:
-        if handle in gc.callbacks:
-            gc.callbacks.remove(handle)
+        for callback in (handle, ignore):
+            if callback in gc.callbacks:
+                gc.callbacks.remove(callback)
 
+    if not has_signal_handler():
+        gc.callbacks.append(handle)
     return stop
+
+
+def has_signal_handler() -> bool:
+    """Return True if the program handles a signal in Python."""
+    return any(callable(_get_handler(number)) for number in _SIGNALS)

@@ -49,7 +49,7 @@ def finish_recordings(output: Path, report: Callable[[str], None]) -> None:
 
 
 def _finish(folder: Path, output: Path, report: Callable[[str], None]) -> list[str]:
-    running = _list_running(folder)
+    running = list_running_processes(folder)
     if running:
         return [
             f"A recording in {output} goes on without its command (process {running[0]}); the next "
@@ -68,7 +68,7 @@ def _finish(folder: Path, output: Path, report: Callable[[str], None]) -> list[s
     return [f"Recorded, although its command was killed: {path}" for path in paths]
 
 
-def _list_running(folder: Path) -> list[int]:
+def list_running_processes(folder: Path) -> list[int]:
     """List running processes of the recording, identified by its environment variable."""
     marker = f"{SCRATCH}={folder.resolve()}".encode()
     running = []

@@ -396,7 +396,7 @@ def _watch_pool(pool: tuple[int, int], extent: tuple[int, int], node: NodeOwner)
 
 
 def _watch_block(extent: tuple[int, int], node: NodeOwner) -> WatchedMemory:
-    description = f"{extent[1] - extent[0]:,} bytes without a tensor, such as a workspace"
+    description = f"{extent[1] - extent[0]:,} bytes that no operator received, such as a workspace"
     return WatchedMemory("workspace", description, *extent, node, None)
 
 

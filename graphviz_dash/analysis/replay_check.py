@@ -102,7 +102,7 @@ class ReplayDiagnosis(Struct, frozen=True):
     wrong: tuple[WrongOperator, ...]
     """First wrong operator of each checked step."""
     memory: tuple[MemoryFault, ...]
-    """Memory used after its end, in the order of the reports."""
+    """Memory used after its end, in the order of the reports, without the causes of crashes."""
 
     @property
     def fault_count(self) -> int:
@@ -138,13 +138,19 @@ _BY_FACT: Final = (
 
 def diagnose_replays(check: ReplayCheck) -> ReplayDiagnosis:
     """Interpret a replay check."""
+    stops = tuple(_explain_stop(check, stop) for stop in _list_causes(check))
+    crash_memory = [fault.memory for fault in stops if fault.memory is not None]
     return ReplayDiagnosis(
         check=check,
-        stops=tuple(_explain_stop(check, stop) for stop in _list_causes(check)),
+        stops=stops,
         wrong=tuple(
             wrong for values in check.values if (wrong := find_wrong_operator(values)) is not None
         ),
-        memory=tuple(MemoryFault(_get_fate_cause(memory), memory) for memory in check.memory),
+        memory=tuple(
+            MemoryFault(_get_fate_cause(memory), memory)
+            for memory in check.memory
+            if memory not in crash_memory
+        ),
     )
 
 

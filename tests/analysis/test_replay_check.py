@@ -269,6 +269,7 @@ def test_a_crash_in_freed_memory_names_the_line_that_freed_it() -> None:
     diagnosis = diagnose_replays(make_replay_check(make_stop(), memory=(FATE,)))
     (fault,) = diagnosis.stops
     assert (fault.cause, fault.memory) == (ReplayCause.MEMORY_FREED, FATE)
+    assert diagnosis.fault_count == 1
     assert "it uses float32 [8], freed at model.py:7" in list_fault_sentences(diagnosis)[0]
 
 

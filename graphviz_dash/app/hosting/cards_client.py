@@ -32,6 +32,8 @@ _PACKAGES: Final = Path(__file__).parents[3]
 _NICENESS: Final = 10
 _REFRESH_S: Final = 30.0
 """Seconds between two looks at all experiments."""
+_POLL_S: Final = 0.05
+"""Seconds between two polls while waiting for a card."""
 MAX_OPENED: Final = 50
 """Maximum number of experiments that the server opens for the overview."""
 
@@ -130,22 +132,25 @@ class FirstCards:
             daemon=True,
         ).start()
 
-    def get_card(self, path: Path, theme: Theme | None = None) -> Card | None:
+    def get_card(
+        self, path: Path, theme: Theme | None = None, poll: Callable[[], object] | None = None
+    ) -> Card | None:
         """Wait for and return the card of the experiment at ``path``.
 
         None if the experiment could not be read or has changed, or if the process ended without a
-        card for it.
+        card for it. ``poll`` is called while waiting; it may raise an exception to stop.
         """
         identity = compute_identity(path)
         key = (str(path), theme)
         with self._changed:
-            message = self._cards.get(key)
+            previous = message = self._cards.get(key)
             if message is None or message.identity != identity:
                 self._request(CardRequest(str(path), theme))
-                self._changed.wait_for(
-                    lambda: self._cards.get(key) is not message or self._process is None
-                )
-                message = self._cards.get(key)
+                while message is previous and self._process is not None:
+                    self._changed.wait(None if poll is None else _POLL_S)
+                    message = self._cards.get(key)
+                    if poll is not None:
+                        poll()
         return message.card if message is not None and message.identity == identity else None
 
     def find_current_card(self, path: Path, theme: Theme | None) -> Card | None:

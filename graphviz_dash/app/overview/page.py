@@ -383,11 +383,17 @@ def _get_full_card(entry: Entry) -> Card:
 
 
 def _load_card(entry: Entry, *, is_large: bool = False) -> None:
-    card = FIRST_CARDS.get_card(entry.path, get_theme()) if is_large else None
+    card = FIRST_CARDS.get_card(entry.path, get_theme(), _stop_if_left) if is_large else None
     try:
         show_markup(_format_card(entry, card or _get_full_card(entry)))
     except InputError as error:
         _show_unreadable(entry, str(error))
+
+
+def _stop_if_left() -> None:
+    """End this run of the page if its visitor has left it or changed a filter."""
+    # Streamlit looks for requests of the browser at each access.
+    st.session_state.get(_PAGE)
 
 
 def _show_unreadable(entry: Entry, problem: str) -> None:

@@ -72,6 +72,7 @@ def _format_verdict(diagnosis: ReplayDiagnosis) -> str:
 def _format_card(
     cause: ReplayCause,
     kind: str,
+    badge: str,
     sentence: str,
     place: CodeLocation | None,
     facts: Iterable[tuple[str, str | None]],
@@ -79,7 +80,7 @@ def _format_card(
 ) -> str:
     head = format_element(
         "header",
-        format_element("span", escape_html(kind), f"badge {kind}")
+        format_element("span", escape_html(badge), f"badge {kind}")
         + format_element("h3", escape_html(CAUSE_TITLES[cause]))
         + format_element("code", escape_html(cause.value), "rule-id"),
     )
@@ -114,7 +115,7 @@ def _format_stop(fault: StopFault) -> str:
         ("Last nodes", "; ".join(map(format_node, stop.last)) or None),
         ("Error", stop.error),
     ]
-    return _format_card(fault.cause, "illegal", format_stop(fault), place, facts)
+    return _format_card(fault.cause, "illegal", stop.kind, format_stop(fault), place, facts)
 
 
 def _format_wrong(wrong: WrongOperator) -> str:
@@ -137,7 +138,13 @@ def _format_wrong(wrong: WrongOperator) -> str:
     ]
     extra = _format_elements(wrong.elements) if wrong.elements else ""
     return _format_card(
-        wrong.cause, "silent", format_wrong_operator(wrong), operator.place, facts, extra
+        wrong.cause,
+        "silent",
+        "wrong value",
+        format_wrong_operator(wrong),
+        operator.place,
+        facts,
+        extra,
     )
 
 
@@ -171,7 +178,9 @@ def _format_memory(fault: MemoryFault) -> str:
         ("Used by", format_node(memory.node) if memory.node else None),
     ]
     place = memory.free_place or (memory.node.place if memory.node else None)
-    return _format_card(fault.cause, "silent", format_memory_fault(fault), place, facts)
+    return _format_card(
+        fault.cause, "silent", memory.fate, format_memory_fault(fault), place, facts
+    )
 
 
 def _format_gaps(diagnosis: ReplayDiagnosis) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import signal
 import sys
 import time
 import traceback
 from pathlib import Path
-from types import ModuleType
+from types import BuiltinFunctionType, ModuleType
 from typing import Any
 
 import pytest
@@ -70,6 +71,7 @@ def test_only_our_own_replacement_is_taken_back() -> None:
 
 
 def test_collections_are_timed_until_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "has_signal_handler", lambda: False)  # as of pytest-timeout
     monkeypatch.setattr(garbage, "MIN_COLLECTION_NS", 0)
     spans: list[Span] = []
     before = list(gc.callbacks)
@@ -83,8 +85,35 @@ def test_collections_are_timed_until_the_end(monkeypatch: pytest.MonkeyPatch) ->
     assert gc.callbacks == before
 
 
+def test_a_program_that_handles_a_signal_ends_the_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler that runs within the callback cannot raise."""
+    monkeypatch.setattr(garbage, "MIN_COLLECTION_NS", 0)
+    usual = signal.getsignal(signal.SIGALRM)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    spans: list[Span] = []
+    calls: list[str] = []
+    before = list(gc.callbacks)
+    try:
+        stop = garbage.time_collections(lambda *span: spans.append(span))
+        assert len(gc.callbacks) == len(before) + 1
+        gc.callbacks.append(lambda phase, _: calls.append(phase))
+        signal.signal(signal.SIGALRM, lambda *_: None)
+        gc.collect()
+        gc.collect()
+        assert calls == ["start", "stop"] * 2
+        assert spans == []
+        gc.callbacks.pop()
+        assert isinstance(gc.callbacks[-1], BuiltinFunctionType)
+        stop()
+        garbage.time_collections(lambda *span: spans.append(span))
+        assert gc.callbacks == before
+    finally:
+        signal.signal(signal.SIGALRM, usual)
+
+
 def test_a_collection_before_a_capture_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(garbage, "MIN_COLLECTION_NS", 0)
+    monkeypatch.setattr(garbage, "has_signal_handler", lambda: False)
     spans: list[Span] = []
     enter: dict[str, Any] = {}
     code = "import gc\ndef __enter__(): gc.collect()\n"

@@ -55,11 +55,11 @@ def make_wrong_check() -> ReplayCheck:
     return ReplayCheck("workload", (replace(values, elements=ELEMENTS),), (), (FATE,), 1, (HASHED,))
 
 
-def write(folder: Path, check: ReplayCheck) -> Path:
+def write(folder: Path, check: ReplayCheck, mode: ExecutionMode = ExecutionMode.GRAPH) -> Path:
     info = WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)
     with BundleWriter(folder) as writer:
         writer.add(parts.REPLAY_CHECK, check)
-        writer.commit(manifest(ExecutionMode.GRAPH, info))
+        writer.commit(manifest(mode, info))
     return folder
 
 
@@ -161,6 +161,7 @@ def test_the_page_shows_where_a_replay_stopped(roots: Path) -> None:
     write(roots / "toy" / "recorded", make_replay_check(make_stop()))
     page = markup(shown("doctor", experiment="toy"))
     assert ">Replay stopped<" in page
+    assert '<span class="badge illegal">crash</span>' in page
     assert "<dt>Nodes that ended</dt><dd>5 of 9</dd>" in page
 
 
@@ -174,3 +175,10 @@ def test_compare_and_report_show_a_fault(tmp_path: Path) -> None:
     ((name, verdict),) = list_verdicts(comparison)
     assert name == "recorded"
     assert verdict.startswith("Replay 21 of graph-0 crashed in node 5")
+
+
+@pytest.mark.parametrize("page", ["overview", "compare", "graph", "timeline", "memory", "export"])
+def test_a_marked_program_alone_opens_on_every_page(roots: Path, page: str) -> None:
+    check = make_replay_check(make_stop())
+    write(roots / "toy" / "recorded", check, ExecutionMode.RECORDED)
+    shown(page) if page == "overview" else shown(page, experiment="toy")
