@@ -286,8 +286,8 @@ def _find_order(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iter
     for members in pools.values():
         sizes = [outputs.get(graph.graph, 0) for graph in members]
         largest = max(range(len(members)), key=lambda number: sizes[number])
-        later = members[1 : largest + 1]
-        if sum(max(graph.reserved_bytes or 0, 0) for graph in later) < _SEGMENT:
+        followers = members[1 : largest + 1]
+        if sum(max(graph.reserved_bytes or 0, 0) for graph in followers) < _SEGMENT:
             continue
         size = max(sum(sizes[:largest]), _SEGMENT)
         names = tuple(graph.graph for graph in members)

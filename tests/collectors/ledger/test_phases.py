@@ -1,4 +1,4 @@
-"""Functions of engines and events of the compiler are timed, and given back."""
+"""Functions of engines and events of the compiler are timed, and then restored."""
 
 from __future__ import annotations
 
