@@ -12,11 +12,8 @@ from graphviz_dash.analysis.failures import format_failure
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.app.report.compiled import generate_compile_sections
 from graphviz_dash.app.report.efficiency import generate_efficiency_section
-<<<<<<< HEAD
-from graphviz_dash.app.report.ledger import generate_ledger_sections
-=======
 from graphviz_dash.app.report.families import generate_family_sections
->>>>>>> main
+from graphviz_dash.app.report.ledger import generate_ledger_sections
 from graphviz_dash.app.report.report_tables import (
     escape_html,
     format_kernels_section,
