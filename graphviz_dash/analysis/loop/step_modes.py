@@ -110,6 +110,8 @@ def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
 
     Single intervals include the time in which a server waits for requests.
     """
+    if not len(rows):
+        return np.empty(0)
     bucket = np.ceil(4 * np.log2(np.maximum(columns.real[rows], 1))).astype(np.int64)
     keys = (columns.kind, columns.family, columns.phase, columns.member)
     groups = np.stack((*(column[rows] for column in keys), bucket))
