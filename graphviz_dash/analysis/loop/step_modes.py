@@ -110,8 +110,6 @@ def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
 
     Single intervals include the time in which a server waits for requests.
     """
-    if not len(rows):
-        return np.empty(0)
     bucket = np.ceil(4 * np.log2(np.maximum(columns.real[rows], 1))).astype(np.int64)
     keys = (columns.kind, columns.family, columns.phase, columns.member)
     groups = np.stack((*(column[rows] for column in keys), bucket))
@@ -121,6 +119,8 @@ def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
     period[period == NONE] = np.nan
     medians = np.full(int(places.max()) + 1, np.nan)
     timed_rows = np.flatnonzero(np.isfinite(period))
+    if not len(timed_rows):
+        return np.full(len(rows), np.nan)
     timed_rows = timed_rows[np.argsort(places[timed_rows], kind="stable")]
     groups_with_times, starts = np.unique(places[timed_rows], return_index=True)
     for group, values in zip(

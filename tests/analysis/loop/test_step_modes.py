@@ -7,6 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
+from graphviz_dash.analysis.loop.step_modes import summarize_modes
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import StepKind
 from tests.loops import EAGER_NS, make_server, replay_ns
@@ -73,3 +74,16 @@ def test_steps_that_were_only_counted_belong_to_their_size(tmp_path: Path) -> No
     (family,) = report.families
     assert {member.size: member.steps for member in family.members} == {16: 90, 32: 40}
     assert family.replays == 130
+
+
+def test_steps_without_an_interval_have_no_time(tmp_path: Path) -> None:
+    report = load_report(make_server(tmp_path / "service", sizes=(16,), requests=(16, 12)))
+    rows = slice(0, 1)
+    columns = replace(
+        report.columns,
+        **{name: getattr(report.columns, name)[rows] for name in report.columns.__struct_fields__},
+    )
+    columns = replace(columns, period_ns=columns.period_ns * 0 - 1)
+    families = [family.family for family in report.families]
+    (mode,) = summarize_modes(columns, families)
+    assert (mode.steps, mode.step_time, mode.time_share) == (1, None, None)
