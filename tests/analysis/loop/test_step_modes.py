@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
+from graphviz_dash.analysis.loop.loop_columns import NONE, build_loop_columns
 from graphviz_dash.analysis.loop.step_modes import summarize_modes
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import StepKind
@@ -76,14 +78,12 @@ def test_steps_that_were_only_counted_belong_to_their_size(tmp_path: Path) -> No
     assert family.replays == 130
 
 
-def test_steps_without_an_interval_have_no_time(tmp_path: Path) -> None:
-    report = load_report(make_server(tmp_path / "service", sizes=(16,), requests=(16, 12)))
-    rows = slice(0, 1)
+def test_steps_without_intervals_have_no_times(tmp_path: Path) -> None:
+    run = load_run(make_server(tmp_path / "service", sizes=(16, 32), requests=(32, 40)))
+    assert run.loop is not None
     columns = replace(
-        report.columns,
-        **{name: getattr(report.columns, name)[rows] for name in report.columns.__struct_fields__},
+        build_loop_columns(run.loop), period_ns=np.full(len(run.loop.steps.kind), NONE)
     )
-    columns = replace(columns, period_ns=columns.period_ns * 0 - 1)
-    families = [family.family for family in report.families]
-    (mode,) = summarize_modes(columns, families)
-    assert (mode.steps, mode.step_time, mode.time_share) == (1, None, None)
+    modes = summarize_modes(columns, run.loop.families)
+    assert {mode.kind for mode in modes} >= {StepKind.REPLAY, StepKind.CAPTURE}
+    assert [(mode.step_time, mode.time_share) for mode in modes] == [(None, None)] * len(modes)

@@ -79,7 +79,8 @@ def render() -> None:
     if report.engine is None and len(report.modes) > 1:
         show_modes_panel(report)
     if family.has_sizes:
-        show_costs_panel(entry.key, number, family)
+        with st.expander("Memory and startup by size", icon=":material/stacked_line_chart:"):
+            show_costs_panel(entry.key, number, family)
     show_comparison_panel(entry.key, reports, family.family.name)
     strip = None
     if family.is_segmented:
