@@ -17,12 +17,12 @@ def describe_graph_share(report: LoopReport) -> str | None:
     if report.engine is None or not total or not shares:
         return None
     eager = [mode for mode in modes if mode.kind is StepKind.FALLBACK]
-    graphed = total - sum(mode.steps for mode in eager)
+    graph_steps = total - sum(mode.steps for mode in eager)
     if not eager:
         return f"Graphs ran all {format_count(total)} engine steps."
     share = sum(mode.time_share or 0.0 for mode in eager)
     return (
-        f"Graphs ran {format_count(graphed)} of {format_count(total)} engine steps; eager steps "
+        f"Graphs ran {format_count(graph_steps)} of {format_count(total)} engine steps; eager steps "
         f"took {format_percent(share)} of the time."
     )
 
