@@ -126,8 +126,8 @@ def build_answer(comparison: Comparison) -> Answer | None:
     if comparison.best is not None:
         return build_run_answer(comparison.best)
     base = comparison[comparison.baseline] if comparison.baseline else None
-    failed = next((run for run in comparison.runs if _has_failed(run) and run is not base), None)
-    if failed is None and not any(_has_failed(run) for run in comparison.runs):
+    failed = next((run for run in comparison.runs if _is_failure(run) and run is not base), None)
+    if failed is None and not any(_is_failure(run) for run in comparison.runs):
         base_run = comparison.predicted_run
         if base_run is None or isinstance(base_run.graph_prediction, Missing):
             return _explain_missing_comparison(comparison.runs)
@@ -248,7 +248,7 @@ def _build_engine_answer(run: RunComparison) -> Answer | None:
     )
 
 
-def _has_failed(run: RunComparison) -> bool:
+def _is_failure(run: RunComparison) -> bool:
     """Check whether a pass failed. A killed program is no failure: its recording is usable."""
     return bool(run.failures) and run.run.manifest.status != "killed"
 

@@ -22,8 +22,8 @@ def describe_graph_share(report: LoopReport) -> str | None:
         return f"Graphs ran all {format_count(total)} engine steps."
     share = sum(mode.time_share or 0.0 for mode in eager)
     return (
-        f"Graphs ran {format_count(graph_steps)} of {format_count(total)} engine steps; eager steps "
-        f"took {format_percent(share)} of the time."
+        f"Graphs ran {format_count(graph_steps)} of {format_count(total)} engine steps; eager "
+        f"steps took {format_percent(share)} of the time."
     )
 
 
