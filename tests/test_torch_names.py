@@ -73,3 +73,9 @@ def test_each_attribute_of_the_table_is_read() -> None:
     }
     for attributes in torch_names.read_tree_attributes().values():
         assert set(attributes) <= read
+
+
+def test_optional_names_are_read_with_a_default() -> None:
+    source = torch_names.TREES.read_text(encoding="utf-8")
+    for name in torch_names.OPTIONAL:
+        assert f'getattr(manager, "{name.rpartition(".")[2]}", ' in source

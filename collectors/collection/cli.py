@@ -219,7 +219,12 @@ replays and steps are recorded, and some steps are traced.
 @click.option(
     "--strict",
     is_flag=True,
-    help="With --marks: check memory before each replay, not only before every 16th.",
+    help="With --marks: check all memory before each replay, not only before every 16th.",
+)
+@click.option(
+    "--memory-only",
+    is_flag=True,
+    help="With --marks: watch memory only, without marks in the graphs.",
 )
 @click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="[-- PROGRAM ARGS...]")
 def collect(
@@ -245,6 +250,7 @@ def collect(
     marks: bool,
     hang_seconds: float,
     strict: bool,
+    memory_only: bool,
     program: tuple[str, ...],
 ) -> None:
     """Collect a workload in passes, or record a program."""
@@ -269,6 +275,7 @@ def collect(
                     name=name or _RECORDED,
                     hang_seconds=hang_seconds,
                     strict=strict,
+                    marks=not memory_only,
                     command_line=_format_command(None),
                 )
             )

@@ -51,6 +51,8 @@ class MarksRequest:
     """Time without progress after which a replay hangs."""
     strict: bool
     """Check memory before each replay."""
+    marks: bool
+    """Put marks into graphs; otherwise only memory is watched."""
     command_line: tuple[str, ...]
     """Complete command line, for the manifest."""
 
@@ -81,7 +83,7 @@ def mark_program(
         Staging(request.output, "replays") as staging,
         create_marks_folder(staging.path) as folder,
     ):
-        settings = MarksSettings(folder=str(folder), strict=request.strict)
+        settings = MarksSettings(folder=str(folder), strict=request.strict, marks=request.marks)
         monitor = ReplayMonitor(staging.path, request.hang_seconds, report_hangs)
         monitor.start()
         try:

@@ -3,8 +3,8 @@
 A graph keeps addresses, not tensors. Every address among the parameters of its nodes is assigned to
 an owner at the end of the capture: a tensor, pinned memory, another graph's pool, or a block of the
 allocator without a tensor, such as a library's workspace. Before a replay the owners are checked:
-after the death of a tensor or graph, otherwise every 16th replay. Blocks without a tensor are
-compared with the allocator as often as 2% of the time allows.
+all after the death of a tensor or graph, otherwise a few at every 16th replay. Blocks without a
+tensor are compared with the allocator as often as 1% of the time allows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any, Final, Literal, TypeAlias
@@ -40,7 +40,10 @@ from graphviz_dash.model.replay_check import MemoryFate, NodeOwner
 INTERVAL: Final = 16
 """Replays of a graph between two checks of its tensors."""
 
-_BUDGET: Final = 50
+_SLICE: Final = 8
+"""Owners in such a check. After the death of a Python object, all are checked."""
+
+_BUDGET: Final = 100
 """Time between two comparisons with the allocator, relative to their duration."""
 
 Owner: TypeAlias = Literal["tensor", "pinned", "graph-pool", "workspace"]
@@ -72,6 +75,8 @@ class _WatchedGraph:
     """An owner may have died since the last check."""
     reports: set[int] = field(default_factory=set)
     """Positions in ``memory`` that were reported."""
+    cursor: int = 0
+    """Position in ``memory`` at which the next check begins."""
     outputs: dict[int, NodeOwner] = field(default_factory=dict)
     """Nodes of a graphed backward pass by the addresses that they use; empty for other graphs."""
 
@@ -168,8 +173,9 @@ class LifetimeWatch:
         if entry.outputs:
             self._check_gradients(entry, graph_id, replay)
         if entry.is_suspect or self._strict or replay % INTERVAL == 0:
+            is_complete = entry.is_suspect or self._strict
             entry.is_suspect = False
-            self._check_owners(entry, graph_id, replay)
+            self._check_owners(entry, graph_id, replay, is_complete=is_complete)
             if self._check_budget():
                 self._compare(entry, graph_id, replay)
 
@@ -280,10 +286,21 @@ class LifetimeWatch:
         for entry in self._graphs.values():
             entry.is_suspect = True
 
-    def _check_owners(self, entry: _WatchedGraph, graph_id: str, replay: int) -> None:
-        for position, item in enumerate(entry.memory):
+    def _check_owners(
+        self, entry: _WatchedGraph, graph_id: str, replay: int, *, is_complete: bool
+    ) -> None:
+        """Check all owners, or the next few in turn."""
+        count = len(entry.memory)
+        if is_complete:
+            positions: Iterable[int] = range(count)
+        else:
+            first = entry.cursor
+            positions = range(first, min(first + _SLICE, count))
+            entry.cursor = 0 if first + _SLICE >= count else first + _SLICE
+        for position in positions:
             if position in entry.reports:
                 continue
+            item = entry.memory[position]
             if item.storage is not None and item.storage.expired():
                 spot = self._lines.get(item.identity or 0)
                 self._add(entry, position, graph_id, replay, "freed", spot)

@@ -55,7 +55,7 @@ def score_values(path: Path, seconds: float, seeds: int, largest: int, shard: st
         path.write_text(json.dumps(results, indent=1))
         click.echo(
             f"{'RIGHT' if result['exact'] and result['right_cause'] else 'WRONG'} "
-            f"{result['name']} {result['nodes']} nodes: {result['found']} "
+            f"{result['name']} {result['nodes']} nodes: {result['answer']} "
             f"(truth {result['truth']}), {result['seconds']:.1f} s"
         )
         if not result["exact"]:
@@ -124,7 +124,7 @@ def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict
         ],
         "orders": len(values.orders) if values else 0,
         "facts": [
-            [item.operator, item.kind.value, item.captured, list(item.eager[:2])]
+            [item.operator, item.kind.value, item.capture_value, list(item.eager[:2])]
             for item in (values.facts[:4] if values else ())
         ],
         "replay": wrong.difference.replay if wrong and wrong.difference else None,
@@ -160,7 +160,7 @@ def score_clean(path: Path, workloads: str) -> None:
         is_clean = result["answer"] == [None, None, None]
         click.echo(
             f"{'CLEAN' if is_clean else 'ALARM'} {name} {result['nodes']} nodes, "
-            f"{result.get('hashed')} hashed, {result.get('differing')} differ: {result['found']} "
+            f"{result.get('hashed')} hashed, {result.get('differing')} differ: {result['answer']} "
             f"{result.get('unchecked')} {result['seconds']:.1f} s"
         )
 
@@ -328,7 +328,13 @@ def _read_stop(
         suspects = (
             [node for fault in diagnosis.stops for node in fault.stop.suspects] if diagnosis else []
         )
-        nodes = [fault.memory.node for fault in diagnosis.memory] if diagnosis else []
+        memories = [fault.memory for fault in diagnosis.memory] if diagnosis else []
+        memories += [
+            fault.memory
+            for fault in (diagnosis.stops if diagnosis else ())
+            if fault.memory is not None
+        ]
+        nodes = [memory.node for memory in memories]
         names = [f"{node.index} {node.name} {node.op}" for node in suspects]
         places = [node.place.text for node in nodes if node and node.place]
         result["answer"] = {
@@ -336,17 +342,13 @@ def _read_stop(
             "suspects": names,
             "memory": [
                 [
-                    fault.memory.description,
-                    fault.memory.reported_before_replay,
-                    fault.memory.free_place.text if fault.memory.free_place else None,
-                    fault.memory.node.place.text
-                    if fault.memory.node and fault.memory.node.place
-                    else None,
+                    memory.description,
+                    memory.reported_before_replay,
+                    memory.free_place.text if memory.free_place else None,
+                    memory.node.place.text if memory.node and memory.node.place else None,
                 ]
-                for fault in diagnosis.memory
-            ]
-            if diagnosis
-            else [],
+                for memory in memories
+            ],
         }
         result["right_cause"] = cause in causes
         if part:
@@ -355,7 +357,7 @@ def _read_stop(
             result["exact"] = len(places) == 1 and "stopping.py" in places[0]
     click.echo(
         f"{'RIGHT' if result['exact'] and result['right_cause'] else 'WRONG'} {kind} {size}, exit "
-        f"{result['code']}: {result.get('found')}, {result['seconds']:.0f} s"
+        f"{result['code']}: {result.get('answer')}, {result['seconds']:.0f} s"
     )
     if not result["exact"]:
         click.echo("   " + log[-600:].replace("\n", "\n   "))

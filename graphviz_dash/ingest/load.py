@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from graphviz_dash.bundle.files import (
     is_utf8,
     read_regular_file,
 )
-from graphviz_dash.bundle.parts import JSON_PARTS, LOOP, RECORDING
+from graphviz_dash.bundle.parts import JSON_PARTS, LOOP, PARALLEL, RECORDING
 from graphviz_dash.bundle.read import (
     BundleContents,
     check_file,
@@ -178,6 +179,26 @@ def load_outlines(path: Path) -> tuple[Run, ...]:
         Run(path=parts.path, manifest=parts.manifest, recording=parts.recording, loop=parts.loop)
         for parts in outlines
     )
+
+
+def load_sibling_plans(run: Run) -> tuple[Run, ...]:
+    """Load only the plans of the other runs in the folder of ``run``, sorted by name. Unreadable
+    runs are omitted."""
+    plans = []
+    for bundle in list_bundles(run.path.parent):
+        if bundle.name == run.path.name:
+            continue
+        with suppress(InputError):
+            contents = read_parts(bundle, (PARALLEL,))
+            if contents.parallel is not None:
+                plans.append(
+                    Run(
+                        path=contents.path,
+                        manifest=contents.manifest,
+                        parallel=contents.parallel,
+                    )
+                )
+    return tuple(plans)
 
 
 def load_pair(

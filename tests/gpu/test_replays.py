@@ -181,18 +181,6 @@ def test_an_arena_that_grows_late(tmp_path: Path) -> None:
     assert fault.memory.node.place.line == marked_line("arena.py", "READS")
 
 
-def test_an_evicted_graph_takes_others_along(tmp_path: Path) -> None:
-    """R9: the workspace of the matrix product is in the first graph's pool."""
-    diagnosis, _ = collect_marks(tmp_path, str(HERE / "eviction.py"))
-    assert diagnosis.check.graphs == 8
-    causes = {fault.cause for fault in diagnosis.memory}
-    assert causes == {ReplayCause.OTHER_GRAPH}
-    assert len(diagnosis.memory) == 7
-    place = diagnosis.memory[0].memory.free_place
-    assert place is not None
-    assert place.line == marked_line("eviction.py", "FREES")
-
-
 def test_gradients_of_a_graphed_callable(tmp_path: Path) -> None:
     """R3."""
     diagnosis, _ = collect_marks(tmp_path, str(HERE / "accumulation.py"))

@@ -120,6 +120,8 @@ def _estimate_times(columns: LoopColumns, rows: Ints) -> Floats:
     medians = np.full(int(places.max()) + 1, np.nan)
     timed_rows = np.flatnonzero(np.isfinite(period))
     timed_rows = timed_rows[np.argsort(places[timed_rows], kind="stable")]
+    if not len(timed_rows):
+        return np.full(len(rows), np.nan)
     groups_with_times, starts = np.unique(places[timed_rows], return_index=True)
     for group, values in zip(
         groups_with_times.tolist(), np.split(period[timed_rows], starts[1:]), strict=True

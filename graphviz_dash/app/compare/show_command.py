@@ -30,6 +30,7 @@ from graphviz_dash.features.prediction.analysis.stream_prediction import (
     find_step_operators,
     predict_run_parallel,
 )
+from graphviz_dash.ingest.load import load_sibling_plans
 from graphviz_dash.model.run import Experiment
 
 
@@ -58,7 +59,8 @@ def show(run: Path, count: int, everything: bool, as_json: bool) -> None:
     result = compare_runs(Experiment(loaded.path.parent, (loaded,))).runs[0]
     tables = list(build_tables(loaded).values())
     measured = analyze_run(loaded, tables)
-    parallel = predict_run_parallel(loaded, measured, tables, find_step_operators(loaded))
+    operators = find_step_operators(loaded, load_sibling_plans(loaded))
+    parallel = predict_run_parallel(loaded, measured, tables, operators)
     figures = _select_standalone_figures(result)
     if not (everything or as_json):
         with limit_output(everything=False):

@@ -93,6 +93,16 @@ class AdviceDocument(Document, frozen=True):
     source: str | None
 
 
+class ProgrammaticDocument(Document, frozen=True):
+    """Programmatic edges of a graph, and the gaps of other edges between kernels."""
+
+    edges: Count
+    overlaps: Count
+    gap: Ns | None
+    full_edges: Count
+    hideable: Ns
+
+
 class EfficiencyDocument(Document, frozen=True):
     """Distance of a graph or an eager step from the limits of the GPU."""
 
@@ -109,6 +119,7 @@ class EfficiencyDocument(Document, frozen=True):
     by_module: list[EfficiencyGroupDocument]
     by_line: list[EfficiencyGroupDocument]
     advice: list[AdviceDocument]
+    programmatic: ProgrammaticDocument | None
     calls: list[CallDocument]
 
 
@@ -131,8 +142,16 @@ def build_efficiency_document(run: str, report: EfficiencyReport) -> EfficiencyD
         by_module=groups[GroupKey.MODULE],
         by_line=groups[GroupKey.LINE],
         advice=[_build_advice(advice) for advice in report.advice],
+        programmatic=_build_programmatic(report),
         calls=[_build_call(report, limit) for limit in report.limits],
     )
+
+
+def _build_programmatic(report: EfficiencyReport) -> ProgrammaticDocument | None:
+    audit = report.programmatic
+    if audit is None:
+        return None
+    return build(ProgrammaticDocument, audit, gap=audit.gap_ns, hideable=audit.hideable_ns)
 
 
 def _build_limits(choice: CeilingsChoice) -> LimitsDocument:

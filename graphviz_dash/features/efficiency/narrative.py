@@ -178,6 +178,28 @@ def describe_unknown(report: EfficiencyReport) -> str | None:
     return f"{format_ns(unknown_ns)} have no known limit: {find_missing_input(report)}."
 
 
+def describe_programmatic(report: EfficiencyReport) -> str | None:
+    """Describe programmatic edges and the gaps that more of them could hide; None without any."""
+    audit = report.programmatic
+    if audit is None:
+        return None
+    hideable = (
+        f"Programmatic launch could hide up to {format_ns(audit.hideable_ns)} between the kernels "
+        f"of {pluralize(audit.full_edges, 'other edge')}, if the kernels support it"
+    )
+    if not audit.edges:
+        return f"No edge is programmatic. {hideable}."
+    edges = pluralize(audit.edges, "programmatic edge")
+    if audit.gap_ns is None:
+        return f"{edges}, not timed. {hideable}."
+    effect = (
+        f"{audit.overlaps} of them overlap in replays"
+        if audit.overlaps
+        else "none overlaps in replays: the kernels lack the device half, or trigger at their end"
+    )
+    return f"{edges}, median gap {format_ns(audit.gap_ns)}; {effect}. {hideable}."
+
+
 def describe_limit(limit: UnitLimit) -> str:
     """Describe time, limit and work of one operator call."""
     work = limit.unit.work

@@ -25,6 +25,7 @@ from graphviz_dash.features.efficiency.narrative import (
     REMEDY_INSTRUCTIONS,
     describe_ceilings,
     describe_efficiency,
+    describe_programmatic,
     describe_unknown,
     format_advice_title,
     format_range,
@@ -51,6 +52,10 @@ def print_efficiency(
     _print_groups(report, key, everything=everything)
     _print_advice(report, everything=everything)
     if everything:
+        programmatic = describe_programmatic(report)
+        if programmatic is not None:
+            print_heading("Programmatic launch")
+            click.echo(programmatic)
         _print_calls(report)
         click.echo()
         click.echo(LIMIT_METHOD)

@@ -16,14 +16,19 @@ from graphviz_dash import __version__
 from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.failures import format_failure
 from graphviz_dash.analysis.ledger.metrics import STARTUP_METRICS, measure_startup
-from graphviz_dash.analysis.metrics.registry import METRICS, Metric
+from graphviz_dash.analysis.metrics.registry import Metric
 from graphviz_dash.analysis.metrics.run_metrics import compute_memory_metrics, count_graph_objects
 from graphviz_dash.analysis.metrics.run_metrics import compute_traced_metrics as of_traces
 from graphviz_dash.analysis.metrics.run_selection import exclude_examinations
 from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.errors import InputError
+from graphviz_dash.features.efficiency.analysis.excess import (
+    EXCESS_METRIC,
+    compute_excess_series,
+)
 from graphviz_dash.features.gate.gate_sizes import compare_keys, record_keys
 from graphviz_dash.features.gate.gated import (
+    GATED_METRICS,
     MetricChange,
     TimeSeries,
     Verdict,
@@ -45,6 +50,9 @@ if TYPE_CHECKING:
 
 TIME_METRICS: Final = ("step_time", "step_interval", "launch_cpu_time")
 """Gated times: medians of series."""
+
+TRACED_METRICS: Final = (EXCESS_METRIC.id,)
+"""Gated times of the traced pass: series over its replays."""
 
 COUNT_METRICS: Final = ("peak_reserved", "launches", "graph_nodes")
 """Gated metrics without spread."""
@@ -130,7 +138,7 @@ class GateResult(Struct, frozen=True):
 
 def get_gated_metric(name: str) -> Metric:
     """Return a gated metric by id."""
-    return STARTUP_METRICS.get(name) or METRICS[name]
+    return STARTUP_METRICS.get(name) or GATED_METRICS[name]
 
 
 def record_experiment(experiment: Experiment) -> BaselineRecording:
@@ -216,6 +224,11 @@ def _record_run(run: Run) -> BaselineRun:
     series = {metric: readers[metric](run.clean) if run.clean else () for metric in TIME_METRICS}
     reason = explain_missing(run, Fact.STEP_TIMES).reason
     absent = {metric: reason for metric, values in series.items() if not values}
+    excess = compute_excess_series(run)
+    if isinstance(excess, Missing):
+        absent[EXCESS_METRIC.id] = excess.reason
+    else:
+        series[EXCESS_METRIC.id] = excess
     counts: dict[str, int | float] = {}
     traced_steps = find_steps(run.replay_trace) if run.replay_trace is not None else ()
     for figure in (
@@ -314,7 +327,7 @@ def _compare_run(
     run: BaselineRun, baselines: Sequence[BaselineRun], limit: float
 ) -> tuple[list[GateFailure], list[MetricChange], list[str]]:
     missing, compared, skipped = [], [], []
-    for metric in (*TIME_METRICS, *COUNT_METRICS, *STARTUP_METRICS):
+    for metric in (*TIME_METRICS, *TRACED_METRICS, *COUNT_METRICS, *STARTUP_METRICS):
         earlier_runs = [
             before for before in baselines if metric in before.series or metric in before.counts
         ]
@@ -326,7 +339,7 @@ def _compare_run(
         elif not is_recorded:
             reason = run.absent.get(metric, "no reason is recorded")
             missing.append(GateFailure(run.name, f"{title} is missing: {reason}"))
-        elif metric not in TIME_METRICS:
+        elif metric not in (*TIME_METRICS, *TRACED_METRICS):
             largest = max(before.counts[metric] for before in earlier_runs)
             own_limit = max(limit, STARTUP_TIME_LIMIT) if metric == "startup_time" else limit
             gated_metric, current = get_gated_metric(metric), run.counts[metric]

@@ -15,7 +15,11 @@ from graphviz_dash.analysis.sample_statistics import (
     compute_resampled_process_medians,
     draw_independent_medians,
 )
+from graphviz_dash.features.efficiency.analysis.excess import EXCESS_METRIC
 from graphviz_dash.model.absence import Fact, Missing
+
+GATED_METRICS: Final = {**METRICS, EXCESS_METRIC.id: EXCESS_METRIC}
+"""Metrics that a gate can compare, by id."""
 
 TAIL_PROBABILITY: Final = 0.005
 """Probability excluded at either end of an interval.
@@ -142,7 +146,7 @@ def compare_times(
         verdict = Verdict.BETTER if high < 0 else Verdict.WITHIN_LIMIT
     return MetricChange(
         run,
-        METRICS[metric],
+        GATED_METRICS[metric],
         baseline_ns,
         current_ns,
         current_ns / baseline_ns - 1,

@@ -20,6 +20,7 @@ from graphviz_dash.features.prediction.analysis.stream_prediction import (
     find_step_operators,
     predict_run_parallel,
 )
+from graphviz_dash.ingest.load import load_sibling_plans
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from graphviz_dash.units import pluralize
@@ -71,7 +72,7 @@ def _select_data_dependencies(run: Run, whole: ExpandedGraph) -> ExpandedGraph:
     tables = list(build_tables(run).values())
     concurrency = analyze_run(run, tables)[graph_id]
     prediction = predict_run_parallel(
-        run, {graph_id: concurrency}, tables, find_step_operators(run)
+        run, {graph_id: concurrency}, tables, find_step_operators(run, load_sibling_plans(run))
     )[graph_id]
     expected = "a graph with traced replays"
     if isinstance(concurrency, Missing):

@@ -17,7 +17,7 @@ from graphviz_dash.cli.light import load_light_experiment
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
 from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.errors import InputError
-from graphviz_dash.features.ladder.analysis.coverage import build_coverage
+from graphviz_dash.features.ladder.analysis.coverage import build_coverage, select_family
 from graphviz_dash.features.ladder.analysis.ladder_advice import (
     LadderAdvice,
     build_ladder_basis,
@@ -39,7 +39,7 @@ from graphviz_dash.model.run import Run
     "--run", "name", metavar="RUN", help="Run to analyse.  [default: the run with most steps]"
 )
 @click.option(
-    "--family", metavar="NAME", help="Family to analyse.  [default: the family with most steps]"
+    "--family", metavar="NAME", help="Family to analyse.  [default: the family with most to gain]"
 )
 @click.option(
     "--graphs",
@@ -97,7 +97,7 @@ def ladder_command(
         advice, coverage = data, None
     else:
         basis = build_ladder_basis(data)
-        advice, coverage = recommend_ladder(basis, budget), build_coverage(basis)
+        advice, coverage = recommend_ladder(basis, budget), build_coverage(data)
     if as_json:
         source = None if traffic is None else traffic.name
         print_json("ladder", build_ladder_document(report, chosen, advice, coverage, source))
@@ -146,9 +146,7 @@ def _load_runs(path: Path) -> list[Run]:
 
 def _select_family(path: Path, report: LoopReport, name: str | None) -> FamilyReport:
     if name is None:
-        return next(
-            (candidate for candidate in report.families if candidate.has_sizes), report.families[0]
-        )
+        return select_family(report)
     for candidate in report.families:
         if candidate.family.name == name:
             return candidate

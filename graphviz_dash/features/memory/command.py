@@ -14,7 +14,9 @@ from graphviz_dash.features.ledger.changes import parse_changes
 from graphviz_dash.features.ledger.text import print_ledgers
 from graphviz_dash.features.memory.comparison import compare_memory
 from graphviz_dash.features.memory.document import build_memory_document
+from graphviz_dash.features.memory.snapshot_text import print_snapshot
 from graphviz_dash.features.memory.text import print_memory
+from graphviz_dash.ingest.formats.snapshot_blocks import read_snapshot_blocks
 
 
 @click.command("memory")
@@ -30,7 +32,7 @@ from graphviz_dash.features.memory.text import print_memory
     default=10,
     show_default=True,
     type=click.IntRange(0),
-    help="Number of graphs to list per run, largest first; 0 for none.",
+    help="Number of graphs to list per run, or of lines of a snapshot, largest first; 0 for none.",
 )
 @click.option(
     "--ledger",
@@ -60,9 +62,16 @@ def memory_command(
     """Show the memory cost of CUDA graphs in the runs of EXPERIMENT.
 
     Prints the device memory of each run in parts that add up, the difference to the baseline, and
-    the exclusive and shared parts of each graph's private pool.
+    the exclusive and shared parts of each graph's private pool. For a snapshot of
+    torch.cuda.memory instead of an experiment, prints its live memory by stream, pool, block size
+    and allocating line.
     """
     change = parse_changes(changes)
+    if experiment.is_file():
+        if as_json or baseline is not None:
+            raise click.UsageError("A snapshot has no baseline and no JSON document.")
+        print_snapshot(read_snapshot_blocks(experiment), count)
+        return
     loaded = open_experiment(experiment)
     result = compare_memory(compare_runs(loaded, baseline))
     reports = [

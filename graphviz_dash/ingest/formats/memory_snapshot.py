@@ -19,7 +19,8 @@ from graphviz_dash.model.graph import Count
 from graphviz_dash.model.memory import DEFAULT_POOL, PoolId
 from graphviz_dash.model.run import MemoryUse, PoolUse
 
-_EXPECTED: Final = "a snapshot from torch.cuda.memory._dump_snapshot"
+EXPECTED_SNAPSHOT: Final = "a snapshot from torch.cuda.memory._dump_snapshot"
+"""Description of the expected file in errors."""
 _EVENT_BYTES: Final = 100
 _ALLOCATED: Final = {"alloc": 1, "free_completed": -1}
 _RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
@@ -48,7 +49,7 @@ def read_memory_snapshot(path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryU
         InputError: As in :func:`convert_memory_use`, or not JSON.
     """
     # Before torch 2.0, a snapshot is a list of segments.
-    value = read_json(path, limits, _Snapshot | list[_Segment], _EXPECTED)  # type: ignore[arg-type]
+    value = read_json(path, limits, _Snapshot | list[_Segment], EXPECTED_SNAPSHOT)  # type: ignore[arg-type]
     return _build_memory_use(_Snapshot(value) if isinstance(value, list) else value)
 
 
@@ -62,11 +63,11 @@ def convert_memory_use(value: Any, path: Path, limits: Limits = DEFAULT_LIMITS) 
     """
     if isinstance(value, list):  # torch before 2.0: segments only
         value = {"segments": value}
-    _check_size(value, path, limits)
+    check_snapshot_size(value, path, limits)
     try:
         snapshot = msgspec.convert(value, _Snapshot)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise InputError(path, str(error), _EXPECTED) from error
+        raise InputError(path, str(error), EXPECTED_SNAPSHOT) from error
     return _build_memory_use(snapshot)
 
 
@@ -85,10 +86,11 @@ def _build_memory_use(snapshot: _Snapshot) -> MemoryUse:
     )
 
 
-def _check_size(value: Any, path: Path, limits: Limits) -> None:
-    """Check the size before copying, because a pickle can reference one list a million times."""
+def check_snapshot_size(value: Any, path: Path, limits: Limits) -> None:
+    """Check the size of an untyped snapshot before copying, because a pickle can reference one
+    list a million times."""
     if not isinstance(value, dict):
-        raise InputError(path, f"a {type(value).__name__}", _EXPECTED)
+        raise InputError(path, f"a {type(value).__name__}", EXPECTED_SNAPSHOT)
     traces = value.get("device_traces")
     parts = [value.get("segments"), *(traces if isinstance(traces, list) else [])]
     count = sum(len(part) for part in parts if isinstance(part, list | tuple))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
+from graphviz_dash.analysis.loop.loop_columns import NONE, build_loop_columns
+from graphviz_dash.analysis.loop.step_modes import summarize_modes
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.loop import StepKind
 from tests.loops import EAGER_NS, make_server, replay_ns
@@ -73,3 +76,14 @@ def test_steps_that_were_only_counted_belong_to_their_size(tmp_path: Path) -> No
     (family,) = report.families
     assert {member.size: member.steps for member in family.members} == {16: 90, 32: 40}
     assert family.replays == 130
+
+
+def test_steps_without_intervals_have_no_times(tmp_path: Path) -> None:
+    run = load_run(make_server(tmp_path / "service", sizes=(16, 32), requests=(32, 40)))
+    assert run.loop is not None
+    columns = replace(
+        build_loop_columns(run.loop), period_ns=np.full(len(run.loop.steps.kind), NONE)
+    )
+    modes = summarize_modes(columns, run.loop.families)
+    assert {mode.kind for mode in modes} >= {StepKind.REPLAY, StepKind.CAPTURE}
+    assert [(mode.step_time, mode.time_share) for mode in modes] == [(None, None)] * len(modes)

@@ -8,8 +8,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.absence import explain_missing
+from graphviz_dash.analysis.nodes.measured_graph import (
+    MeasuredGraph,
+    find_timing_replays,
+    measure_graph,
+)
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graph
 from graphviz_dash.analysis.prediction.eager_step import build_eager_step
 from graphviz_dash.features.efficiency.analysis.advice import Advice, find_advice
@@ -23,6 +29,10 @@ from graphviz_dash.features.efficiency.analysis.items import (
     list_step_items,
 )
 from graphviz_dash.features.efficiency.analysis.limits import UnitLimit, compute_limits
+from graphviz_dash.features.efficiency.analysis.programmatic import (
+    ProgrammaticEdges,
+    measure_programmatic_edges,
+)
 from graphviz_dash.features.efficiency.analysis.rates import Rates
 from graphviz_dash.features.efficiency.analysis.units import group_items
 from graphviz_dash.model.absence import Fact, Missing
@@ -73,6 +83,8 @@ class EfficiencyReport(Struct, frozen=True):
     """Limits of the GPU."""
     advice: tuple[Advice, ...]
     """Recommendations, largest saving first."""
+    programmatic: ProgrammaticEdges | None = None
+    """Programmatic edges of a graph. None for an eager step, or if not measured."""
 
     @property
     def time_ns(self) -> float:
@@ -110,12 +122,22 @@ class EfficiencyReport(Struct, frozen=True):
 
 
 def measure_graph_efficiency(
-    graph: ExpandedGraph, choice: CeilingsChoice | Missing, multiprocessors: int | None = None
+    graph: ExpandedGraph,
+    choice: CeilingsChoice | Missing,
+    multiprocessors: int | None = None,
+    timed_graph: MeasuredGraph | Missing | None = None,
 ) -> EfficiencyReport | Missing:
-    """Analyze a graph; Missing if none of its nodes was timed."""
-    return measure_items(
+    """Measure a graph; Missing if none of its nodes was timed.
+
+    ``timed_graph`` has the gaps between its nodes.
+    """
+    report = measure_items(
         list_graph_items(graph), choice, graph.table.graph.id, multiprocessors=multiprocessors
     )
+    if isinstance(report, Missing) or not isinstance(timed_graph, MeasuredGraph):
+        return report
+    audit = measure_programmatic_edges(graph.table.graph, timed_graph)
+    return replace(report, programmatic=audit)
 
 
 def measure_step_efficiency(
@@ -144,7 +166,8 @@ def measure_run_efficiency(
         ids = [graph_id] if graph_id is not None else outer
         graphs = [expand_graph(run, entry) for entry in ids]
         main_graph = max(graphs, key=lambda graph: graph.work_ns * graph.table.replays)
-        return measure_graph_efficiency(main_graph, choice, multiprocessors)
+        timed_graph = measure_graph(main_graph.table.graph, run.graphs, find_timing_replays(run))
+        return measure_graph_efficiency(main_graph, choice, multiprocessors, timed_graph)
     if run.replay_trace is None:
         return explain_missing(run, Fact.TRACED_PASS)
     return measure_step_efficiency(run.replay_trace, choice, multiprocessors)

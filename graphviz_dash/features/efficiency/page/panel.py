@@ -21,6 +21,7 @@ from graphviz_dash.features.efficiency.narrative import (
     REMEDY_INSTRUCTIONS,
     describe_ceilings,
     describe_efficiency,
+    describe_programmatic,
     describe_unknown,
     format_advice_title,
     format_range,
@@ -140,6 +141,9 @@ def _show_notes(report: EfficiencyReport) -> None:
     unknown = describe_unknown(report)
     if unknown is not None:
         notes.insert(0, unknown)
+    programmatic = describe_programmatic(report)
+    if programmatic is not None:
+        notes.append(programmatic)
     if not isinstance(report.choice, Missing):
         notes.append(describe_ceilings(report.choice))
     for note in notes:

@@ -10,9 +10,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Floats, Ints
-from graphviz_dash.features.ladder.analysis.ladder_advice import LadderBasis
-from graphviz_dash.features.ladder.analysis.ladder_data import build_problem
+from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
+from graphviz_dash.features.ladder.analysis.ladder_data import (
+    LadderData,
+    build_problem,
+    estimate_times,
+)
+from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost, compute_ladder_cost
+from graphviz_dash.model.absence import Missing
 
 _MAX_ADDED: Final = 4
 """Maximum number of additional sizes."""
@@ -72,10 +78,23 @@ class Coverage(Struct, frozen=True):
         return self.use.startup_ns - self.current_use.startup_ns
 
 
-def build_coverage(basis: LadderBasis) -> Coverage | None:
+def select_family(report: LoopReport) -> FamilyReport:
+    """Select the family to show first: the one with the largest gain from additional sizes, or else
+    the one with known sizes and most steps."""
+    gains = []
+    for family in report.families:
+        data = build_ladder_data(report, family)
+        coverage = None if isinstance(data, Missing) else build_coverage(data)
+        if coverage is not None and coverage.is_worthwhile:
+            gains.append(((coverage.gain_ns or 0.0) * coverage.requests_above, family))
+    if gains:
+        return max(gains, key=lambda pair: pair[0])[1]
+    return next((family for family in report.families if family.has_sizes), report.families[0])
+
+
+def build_coverage(data: LadderData) -> Coverage | None:
     """Build the sizes that cover the requests above the largest graph. None without any."""
-    data, times = basis.data, basis.times
-    current = data.current_sizes
+    times, current = estimate_times(data), data.current_sizes
     requests_above = data.requests[data.requests > current[-1]]
     if not len(requests_above):
         return None

@@ -23,7 +23,7 @@ from graphviz_dash.features.ladder.page.sizes import (
     show_costs_panel,
     show_size_panel,
 )
-from graphviz_dash.features.ladder.page.state import get_loop_reports
+from graphviz_dash.features.ladder.page.state import get_first_family, get_loop_reports
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
     SelectedExperiment,
@@ -62,7 +62,7 @@ def render() -> None:
         title = st.container()
         number = _select_run(reports)
         report = reports[number]
-        family_index = _select_family(report)
+        family_index = _select_family(report, get_first_family(entry.key, number))
     family = report.families[family_index]
     with title:
         show_markup(
@@ -79,7 +79,8 @@ def render() -> None:
     if report.engine is None and len(report.modes) > 1:
         show_modes_panel(report)
     if family.has_sizes:
-        show_costs_panel(entry.key, number, family)
+        with st.expander("Memory and startup by size", icon=":material/stacked_line_chart:"):
+            show_costs_panel(entry.key, number, family)
     show_comparison_panel(entry.key, reports, family.family.name)
     strip = None
     if family.is_segmented:
@@ -128,7 +129,7 @@ def _select_run(reports: tuple[LoopReport, ...]) -> int:
     return names.index(url_state.select_option("run", "Run", names, clears=("family",)))
 
 
-def _select_family(report: LoopReport) -> int:
+def _select_family(report: LoopReport, default: int) -> int:
     names = [family.family.name for family in report.families]
     # Number families with the same name.
     labels = [
@@ -137,5 +138,5 @@ def _select_family(report: LoopReport) -> int:
     ]
     if len(labels) == 1:
         return 0
-    usual = next((n for n, family in enumerate(report.families) if family.has_sizes), 0)
-    return labels.index(url_state.select_option("family", "Family", labels, default=labels[usual]))
+    option = url_state.select_option("family", "Family", labels, default=labels[default])
+    return labels.index(option)

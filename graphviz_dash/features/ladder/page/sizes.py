@@ -145,7 +145,6 @@ def _format_kernel(name: str | None) -> str:
 
 def show_costs_panel(key: str, number: int, family: FamilyReport) -> None:
     """Show memory and startup time as step charts."""
-    st.header("Graph costs", anchor=False)
     show_markup(format_element("p", escape_html(describe_family_costs(family)), "said"))
     chart_key = ("stairs", number, family.index)
     chart = get_figure(

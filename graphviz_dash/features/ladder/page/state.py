@@ -7,7 +7,11 @@ from pathlib import Path
 
 from graphviz_dash.analysis.loop.copied_sizes import can_infer_sizes
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report, has_many_graphs
-from graphviz_dash.features.ladder.analysis.coverage import Coverage, build_coverage
+from graphviz_dash.features.ladder.analysis.coverage import (
+    Coverage,
+    build_coverage,
+    select_family,
+)
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange, find_kernel_changes
 from graphviz_dash.features.ladder.analysis.ladder_advice import (
     LadderAdvice,
@@ -65,7 +69,18 @@ def get_coverage(key: str, run: int, family: int) -> Coverage | None:
     if isinstance(basis, Missing):
         return None
     slot = ("coverage", run, family)
-    return STORE.derive(key, slot, lambda _: build_coverage(basis), Extent.OUTLINE)
+    return STORE.derive(key, slot, lambda _: build_coverage(basis.data), Extent.OUTLINE)
+
+
+def get_first_family(key: str, run: int) -> int:
+    """Return the index of the family to show first, by index of its report."""
+    report = get_loop_reports(key)[run]
+
+    def find(_: Experiment) -> int:
+        index = select_family(report).index
+        return next(n for n, family in enumerate(report.families) if family.index == index)
+
+    return STORE.derive(key, ("first family", run), find, Extent.OUTLINE)
 
 
 def _get_basis(key: str, run: int, family: int) -> LadderBasis | Missing:

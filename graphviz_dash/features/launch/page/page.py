@@ -66,7 +66,7 @@ def render() -> None:
     if recordings:
         first = next(iter(recordings.values()))
         show_markup(
-            format_page_heading("launch", "Launch costs"),
+            format_page_heading("launch", escape_html(_format_title(entry, graphs))),
             format_element("p", escape_html(_describe_launches(first, entry, graphs)), "answer"),
         )
         cache_key = [
@@ -112,13 +112,17 @@ def render() -> None:
     )
 
 
+def _format_title(entry: Entry | None, graphs: tuple[ProgramGraph, ...]) -> str:
+    return "Launch costs" if entry is None or not graphs else f"Launch costs of {entry.name}"
+
+
 def _describe_launches(
     costs: LaunchCosts, entry: Entry | None, graphs: tuple[ProgramGraph, ...]
 ) -> str:
     """Describe whether the launches of an experiment are as cheap as they can be, or the launch
     costs of the machine."""
     if graphs and entry is not None:
-        return f"{entry.name}: {summarize_verdicts(graphs)}"
+        return summarize_verdicts(graphs)
     return summarize_launch_costs(costs)
 
 

@@ -7,8 +7,11 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
-from graphviz_dash.features.ladder.analysis.coverage import Coverage, build_coverage
-from graphviz_dash.features.ladder.analysis.ladder_advice import build_ladder_basis
+from graphviz_dash.features.ladder.analysis.coverage import (
+    Coverage,
+    build_coverage,
+    select_family,
+)
 from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
 from graphviz_dash.features.ladder.narrative import (
     describe_coverage,
@@ -18,6 +21,7 @@ from graphviz_dash.features.ladder.narrative import (
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from tests.loops import EAGER_NS, make_server, replay_ns
+from tests.samples_once import SAMPLES
 
 SIZES = (1, 2, 4, 8, 12, 16, 24, 32)
 
@@ -31,7 +35,7 @@ def cover(folder: Path, engine: str | None = None) -> tuple[LoopReport, Coverage
     assert isinstance(report, LoopReport)
     data = build_ladder_data(report, report.families[0])
     assert not isinstance(data, Missing)
-    return report, build_coverage(build_ladder_basis(data))
+    return report, build_coverage(data)
 
 
 def test_sglang_is_told_which_sizes_to_capture(tmp_path: Path) -> None:
@@ -86,3 +90,12 @@ def test_a_large_gap_gets_at_most_four_sizes(tmp_path: Path) -> None:
     _, coverage = cover(folder)
     assert coverage is not None
     assert coverage.new_sizes == (288, 544, 768, 1024)
+
+
+def test_the_family_with_most_to_gain_comes_first() -> None:
+    run = load_run(SAMPLES / "recorded-vllm" / "default-sizes", traces=False)
+    report = build_loop_report(run)
+    assert isinstance(report, LoopReport)
+    # Most steps are decode steps, all within their graphs.
+    assert report.families[0].family.name == "full decode"
+    assert select_family(report).family.name == "piecewise"

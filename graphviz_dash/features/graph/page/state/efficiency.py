@@ -9,7 +9,10 @@ from graphviz_dash.features.efficiency.analysis.report import (
     EfficiencyReport,
     measure_graph_efficiency,
 )
-from graphviz_dash.features.graph.page.state.graphs import get_whole_graph
+from graphviz_dash.features.graph.page.state.graphs import (
+    get_measured_graph,
+    get_whole_graph,
+)
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.state.store import STORE
 
@@ -27,7 +30,10 @@ def get_efficiency(key: str, run_name: str, graph_id: str) -> EfficiencyReport |
         key,
         ("efficiency", run_name, graph_id),
         lambda _: measure_graph_efficiency(
-            full_graph, choose_ceilings(run), None if gpu is None else gpu.multiprocessors
+            full_graph,
+            choose_ceilings(run),
+            None if gpu is None else gpu.multiprocessors,
+            get_measured_graph(key, run_name, graph_id),
         ),
     )
 

@@ -1,0 +1,1 @@
+"""Accuracy of work, limits and predicted savings of operators."""

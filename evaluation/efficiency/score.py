@@ -1,0 +1,277 @@
+"""Bytes and operations against hardware counters, and predicted against measured savings.
+
+    python -m evaluation.efficiency.score
+
+Reads recordings of one H100 in evaluation/data/efficiency; needs no GPU.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import gzip
+import json
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
+from graphviz_dash.bundle.ceilings import read_ceilings
+from graphviz_dash.cli.loading import open_run_trace
+from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
+    CeilingsChoice,
+    CeilingsOrigin,
+)
+from graphviz_dash.features.efficiency.analysis.items import WorkItem, list_step_items
+from graphviz_dash.features.efficiency.analysis.report import (
+    EfficiencyReport,
+    measure_step_efficiency,
+)
+from graphviz_dash.features.efficiency.analysis.units import group_items
+from graphviz_dash.features.efficiency.analysis.work import Bound
+from graphviz_dash.model.graph import NodeKind
+
+DATA: Final = Path(__file__).parents[1] / "data" / "efficiency"
+
+MIN_BYTES: Final = 1 << 20
+"""Smallest work that is compared: below, instructions and parameters matter."""
+MAX_BYTES_ERROR: Final = 0.15
+MAX_FLOPS_ERROR: Final = 0.05
+MAX_SAVING_ERROR: Final = 0.25
+
+_WRITE_RATIO: Final = 1.5
+"""L2 sectors written per sector of a result: the H100 counts those for its far half twice."""
+
+REASONS: Final[Mapping[str, str]] = {
+    "mm": "operands larger than L2 are read again",
+    "addmm": "operands larger than L2 are read again",
+    "bmm": "both operands are the same tensor",
+    "baddbmm": "all operands are the same tensor; TMA adds to the result in L2",
+    "cudnn_convolution": "conversions of layouts move images again",
+    "native_group_norm": "three kernels read the input",
+    "native_layer_norm": "the kernel reads its input twice",
+    "_fused_rms_norm": "the kernel reads its input twice",
+    "gather": "random places: each value moves a sector",
+    "sort": "several passes",
+    "topk": "several passes",
+    "index_add_": "atomic additions are not counted as writes",
+    "scatter_add_": "atomic additions are not counted as writes",
+    "tril": "the kernel writes its result twice",
+}
+"""Likely reasons for differences, by operator. None was verified in the code of a kernel."""
+
+
+FLOPS_REASONS: Final[Mapping[str, str]] = {
+    "_cudnn_attention_forward": "one query fills one row of a tile of 16",
+    "cudnn_convolution": "channels are padded for tensor cores",
+}
+"""Likely reasons for other numbers of operations, by operator."""
+
+
+class CallCounters(NamedTuple):
+    """Work of an operator call, from its shapes and from hardware counters."""
+
+    program: str
+    operator: str
+    kernels: int
+    bound: Bound
+    bytes: int
+    counted_bytes: float
+    flops: int
+    counted_flops: float
+
+    @property
+    def bytes_ratio(self) -> float:
+        """Counted bytes divided by those of the shapes."""
+        return self.counted_bytes / self.bytes
+
+    @property
+    def flops_ratio(self) -> float | None:
+        """Counted operations divided by those of the shapes. None without operations."""
+        return self.counted_flops / self.flops if self.flops else None
+
+
+def read_counters(program: str) -> tuple[int, list[CallCounters]]:
+    """Read a program's kernels; return the number of matched kernels and its operator calls."""
+    trace = open_run_trace(DATA / f"{program}.json.gz")
+    step = build_eager_step(trace)
+    assert isinstance(step, EagerStep)
+    items = list_step_items(trace, step)
+    with gzip.open(DATA / f"{program}-counters.csv.gz", "rt") as file:
+        rows = list(csv.DictReader(file))
+    counters = match_kernels(items, rows)
+    calls = []
+    for unit in group_items(items):
+        entries = [counters[place] for place in unit.items if place in counters]
+        kernels = [place for place in unit.items if items[place].kind is NodeKind.KERNEL]
+        if unit.work is None or not entries or len(entries) < len(kernels):
+            continue
+        calls.append(
+            CallCounters(
+                program,
+                unit.call.name if unit.call is not None else items[unit.items[0]].name,
+                len(entries),
+                unit.work.bound,
+                unit.work.total_bytes,
+                sum(map(_count_bytes, entries)),
+                unit.work.flops,
+                sum(map(_count_flops, entries)),
+            )
+        )
+    return len(counters), calls
+
+
+def match_kernels(
+    items: Sequence[WorkItem], rows: Sequence[Mapping[str, str]]
+) -> dict[int, Mapping[str, str]]:
+    """Match kernels of a trace with rows of counters by name, in order."""
+    places = [place for place, item in enumerate(items) if item.kind is NodeKind.KERNEL]
+    names = [_shorten(items[place].name) for place in places]
+    matcher = difflib.SequenceMatcher(
+        None, names, [_shorten(row["Kernel Name"]) for row in rows], autojunk=False
+    )
+    return {
+        places[first + offset]: rows[second + offset]
+        for first, second, size in matcher.get_matching_blocks()
+        for offset in range(size)
+    }
+
+
+def _shorten(name: str) -> str:
+    """Return the last part of a kernel's name: tools spell namespaces and arguments differently."""
+    return re.split(r"[<(]", name.removeprefix("void "))[0].split("::")[-1]
+
+
+def _read(row: Mapping[str, str], name: str) -> float:
+    text = (row.get(name) or "").replace(",", "")
+    return float(text) if text else 0.0
+
+
+def _count_bytes(row: Mapping[str, str]) -> float:
+    from_tex = _read(row, "lts__t_sectors_srcunit_tex_op_write.sum") * 32
+    sectors = _read(row, "lts__t_sectors_op_write.sum") * 32 / _WRITE_RATIO
+    write_bytes = max(from_tex or sectors, _read(row, "dram__bytes_write.sum"))
+    return _read(row, "dram__bytes_read.sum") + write_bytes
+
+
+def _count_flops(row: Mapping[str, str]) -> float:
+    tensor = sum(
+        _read(row, f"sm__ops_path_tensor_src_{kind}.sum")
+        for kind in ("bf16_dst_fp32", "fp16", "tf32_dst_fp32")
+    )
+    return tensor or 2 * _read(row, "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum")
+
+
+def list_programs() -> list[str]:
+    """List the programs with counters."""
+    return sorted(file.name.split("-counters")[0] for file in DATA.glob("*-counters.csv.gz"))
+
+
+def generate_counter_lines() -> Iterator[str]:
+    """Generate the tables about hardware counters."""
+    outliers: list[CallCounters] = []
+    mismatches: list[CallCounters] = []
+    yield (
+        "| program | kernels | calls from 1 MiB | bytes: median ratio | within 15% | FLOPs: "
+        "median ratio | within 5% |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    totals = [0, 0, 0, 0, 0]
+    ratios: list[float] = []
+    for program in list_programs():
+        kernels, calls = read_counters(program)
+        large = [call for call in calls if call.bytes >= MIN_BYTES]
+        hits = [call for call in large if abs(call.bytes_ratio - 1) <= MAX_BYTES_ERROR]
+        outliers += [call for call in large if call not in hits]
+        flops = [ratio for call in calls if (ratio := call.flops_ratio) is not None]
+        mismatches += [
+            call
+            for call in calls
+            if call.flops_ratio is not None and abs(call.flops_ratio - 1) > MAX_FLOPS_ERROR
+        ]
+        good = [ratio for ratio in flops if abs(ratio - 1) <= MAX_FLOPS_ERROR]
+        entries = [call.bytes_ratio for call in large]
+        ratios += entries
+        for place, count in enumerate((kernels, len(large), len(hits), len(flops), len(good))):
+            totals[place] += count
+        yield (
+            f"| {program} | {kernels} | {len(large)} | {_format_median(entries)} | {len(hits)} | "
+            f"{_format_median(flops)} | {len(good)} of {len(flops)} |"
+        )
+    yield (
+        f"| all | {totals[0]} | {totals[1]} | {_format_median(ratios)} | {totals[2]} | | "
+        f"{totals[4]} of {totals[3]} |"
+    )
+    yield ""
+    yield "| operator outside 15% | calls | counted / shapes | bound | likely reason |"
+    yield "| --- | --- | --- | --- | --- |"
+    for operator, calls in _group(outliers):
+        reason = REASONS.get(operator, "not explained")
+        ratios = [call.bytes_ratio for call in calls]
+        yield (
+            f"| {operator} | {len(calls)} | {_format_span(ratios)} | {calls[0].bound.value} | "
+            f"{reason} |"
+        )
+    yield ""
+    yield "| operator with other FLOPs | calls | counted / shapes | likely reason |"
+    yield "| --- | --- | --- | --- |"
+    for operator, calls in _group(mismatches):
+        reason = FLOPS_REASONS.get(operator, "not explained")
+        ratios = [call.flops_ratio or 0.0 for call in calls]
+        yield f"| {operator} | {len(calls)} | {_format_span(ratios)} | {reason} |"
+
+
+def _group(calls: Sequence[CallCounters]) -> list[tuple[str, list[CallCounters]]]:
+    by_operator: dict[str, list[CallCounters]] = {}
+    for call in calls:
+        by_operator.setdefault(call.operator, []).append(call)
+    return sorted(by_operator.items())
+
+
+def _format_span(values: Sequence[float]) -> str:
+    low, high = f"{min(values):.2f}", f"{max(values):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _format_median(values: Sequence[float]) -> str:
+    return f"{statistics.median(values):.3f}" if values else ""
+
+
+def generate_saving_lines() -> Iterator[str]:
+    """Generate the table about predicted savings."""
+    choice = CeilingsChoice(read_ceilings(DATA / "ceilings.json"), CeilingsOrigin.FILE)
+    yield "| case | change | kernels | measured | predicted | interval | predicted / measured |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    hits = 0
+    rows = [json.loads(line) for line in (DATA / "cases.jsonl").read_text().splitlines()]
+    for row in rows:
+        trace = open_run_trace(DATA / f"case-{row['case']}.json.gz")
+        report = measure_step_efficiency(trace, choice)
+        assert isinstance(report, EfficiencyReport)
+        measured_us = row["base"][1] - row["variant"][1]
+        predicted_us = report.saving_ns / 1e3
+        low, high = (
+            sum(getattr(advice, end) for advice in report.advice) / 1e3
+            for end in ("low_ns", "high_ns")
+        )
+        ratio = predicted_us / measured_us
+        hits += abs(ratio - 1) <= MAX_SAVING_ERROR
+        remedies = ", ".join(dict.fromkeys(advice.remedy.value for advice in report.advice))
+        yield (
+            f"| {row['case']} | {remedies or 'none'} | {row['base'][2]:.0f} to "
+            f"{row['variant'][2]:.0f} | {measured_us:.0f} µs | {predicted_us:.0f} µs | "
+            f"{low:.0f} to {high:.0f} µs | {ratio:.2f} |"
+        )
+    yield ""
+    yield f"{hits} of {len(rows)} predictions are within 25%."
+
+
+def main() -> None:
+    """Print the tables."""
+    print("\n".join((*generate_counter_lines(), "", *generate_saving_lines())))
+
+
+if __name__ == "__main__":
+    main()

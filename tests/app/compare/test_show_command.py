@@ -1,0 +1,32 @@
+"""``show`` of one run, next to other runs of its experiment."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from tests.cli.fixtures import Invoke, invoke
+from tests.samples import SAMPLES
+
+__all__ = ["invoke"]
+
+
+def get_dependency_source(invoke: Invoke, run: Path) -> str:
+    """The source of the dependencies between the nodes of the run's first graph."""
+    document = json.loads(invoke("show", str(run), "--json").out)
+    return str(document["graphs"][0]["parallel"]["dependency_source"])
+
+
+def test_the_plan_of_another_run_shows_the_data_flow(invoke: Invoke, tmp_path: Path) -> None:
+    run = SAMPLES / "experts" / "graph"
+    assert get_dependency_source(invoke, run) == "operators"
+    alone = shutil.copytree(run, tmp_path / "graph")
+    assert get_dependency_source(invoke, alone) == "memory"
+
+
+def test_an_unreadable_run_next_to_it_does_not_matter(invoke: Invoke, tmp_path: Path) -> None:
+    run = shutil.copytree(SAMPLES / "experts" / "graph", tmp_path / "graph")
+    broken = shutil.copytree(SAMPLES / "experts" / "parallel", tmp_path / "parallel")
+    (broken / "parallel.json.gz").write_bytes(b"no gzip")
+    assert get_dependency_source(invoke, run) == "memory"

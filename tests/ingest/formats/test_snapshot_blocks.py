@@ -1,0 +1,99 @@
+"""Live memory of a snapshot by stream, pool, size and line."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.formats.snapshot_blocks import read_snapshot_blocks
+from tests.cli.fixtures import Invoke, invoke
+
+__all__ = ["invoke"]
+
+MIB = 1 << 20
+
+
+def make_block(size: int, state: str = "active_allocated", *files: str) -> dict[str, Any]:
+    frames = [{"filename": file, "line": 7, "name": "forward"} for file in files]
+    return {"size": size, "state": state, "frames": frames}
+
+
+def make_segment(size: int, blocks: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
+    allocated = sum(block["size"] for block in blocks if block["state"] == "active_allocated")
+    return {"total_size": size, "allocated_size": allocated, "blocks": blocks} | more
+
+
+SNAPSHOT = {
+    "segments": [
+        make_segment(
+            20 * MIB,
+            [
+                make_block(4 * MIB, "active_allocated", "x/torch/nn.py", "C:\\me\\model.py"),
+                make_block(3 * MIB, "active_pending_free", "a.cpp", "/me/model.py"),
+                make_block(13 * MIB, "inactive"),
+            ],
+        ),
+        make_segment(2 * MIB, [make_block(700, "active_allocated", "a.cpp")], stream=5),
+        make_segment(2 * MIB, [make_block(2 * MIB)], segment_pool_id=(0, 3), stream=5),
+    ],
+    "device_traces": [],
+}
+
+
+@pytest.mark.parametrize("is_pickle", [True, False])
+def test_live_memory_is_summed_in_four_ways(tmp_path: Path, is_pickle: bool) -> None:
+    path = tmp_path / "snapshot"
+    path.write_bytes(pickle.dumps(SNAPSHOT) if is_pickle else json.dumps(SNAPSHOT).encode())
+    blocks = read_snapshot_blocks(path)
+    groups = {
+        "streams": blocks.streams,
+        "pools": blocks.pools,
+        "sizes": blocks.sizes,
+        "lines": blocks.lines,
+    }
+    rows = {
+        name: [(s.label, s.blocks, s.live_bytes, s.reserved_bytes) for s in shares]
+        for name, shares in groups.items()
+    }
+    assert rows == {
+        "streams": [
+            ("stream 0", 2, 7 * MIB, 20 * MIB),
+            ("stream 5", 2, 2 * MIB + 700, 4 * MIB),
+        ],
+        "pools": [
+            ("default pool", 3, 7 * MIB + 700, 22 * MIB),
+            ("pool 0-3", 1, 2 * MIB, 2 * MIB),
+        ],
+        "sizes": [
+            ("2 to 4 MiB", 2, 7 * MIB, None),
+            ("1 to 2 MiB", 1, 2 * MIB, None),
+            ("up to 1 KiB", 1, 700, None),
+        ],
+        "lines": [
+            ("model.py:7 forward", 2, 7 * MIB, None),
+            ("no Python stack recorded", 2, 2 * MIB + 700, None),
+        ],
+    }
+    assert {sum(s.live_bytes for s in shares) for shares in groups.values()} == {9 * MIB + 700}
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot"
+    path.write_bytes(pickle.dumps({"segments": [{"blocks": 3}]}))
+    with pytest.raises(InputError, match="blocks"):
+        read_snapshot_blocks(path)
+
+
+def test_the_command_prints_a_snapshot(tmp_path: Path, invoke: Invoke) -> None:
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(SNAPSHOT))
+    printed = invoke("memory", str(path), "--graphs", "1")
+    assert printed.code == 0
+    assert "9.00 MiB in 4 live blocks of 24.0 MiB reserved" in printed.out
+    assert "1 of 3, the largest first" in printed.out
+    assert invoke("memory", str(path), "--json").code == 2
