@@ -95,8 +95,8 @@ SPANS = (
 STATE = AllocatorState(
     sample=2,
     pools=(
-        ReservedPool(DEFAULT_POOL, 0, 4, 288 * MIB, 8 * MIB, 240 * MIB, 30 * MIB),
-        ReservedPool(DEFAULT_POOL, 1, 1, 32 * MIB, 0, 32 * MIB, 0),
+        ReservedPool(DEFAULT_POOL, 0, 4, 288 * MIB, 8 * MIB, 240 * MIB),
+        ReservedPool(DEFAULT_POOL, 1, 1, 32 * MIB, 0, 32 * MIB),
     ),
     blocks=(
         AllocatorBlocks(DEFAULT_POOL, 0, Owner.WEIGHTS, 20, 200 * MIB),

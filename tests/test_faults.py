@@ -21,6 +21,7 @@ import pytest
 from graphviz_dash.analysis.nodes.whole_graph import expand_graph
 from graphviz_dash.bundle.baseline import read_baseline
 from graphviz_dash.bundle.calibration import read_calibration, write_calibration
+from graphviz_dash.bundle.ceilings import read_ceilings, write_ceilings
 from graphviz_dash.bundle.launch import read_launch, write_launch
 from graphviz_dash.bundle.read import read_node_names
 from graphviz_dash.errors import GraphvizDashError, InputError
@@ -58,6 +59,7 @@ from tests.faults import (
     failing_read,
     files_of_at_most,
 )
+from tests.features.efficiency.steps import make_ceilings
 from tests.fuzz.readers import DOT, GRAPH, LOGS, SNAPSHOT, database
 from tests.importers.fleets import fleet_of, rank
 from tests.ui.state.test_uploads import packed
@@ -214,6 +216,12 @@ def traffic(folder: Path) -> Callable[[], object]:
 
 
 @reader
+def ceilings(folder: Path) -> Callable[[], object]:
+    write_ceilings(folder / "limits.json", make_ceilings())
+    return lambda: read_ceilings(folder / "limits.json")
+
+
+@reader
 def calibration(folder: Path) -> Callable[[], object]:
     write_calibration(folder / "c.json", CALIBRATION)
     return lambda: read_calibration(folder / "c.json")
@@ -361,6 +369,11 @@ def keeping_a_fleet(inputs: Path) -> Callable[[Path], object]:
 def recording_launches(inputs: Path) -> Callable[[Path], object]:
     launches = recording(*lines(lambda nodes: 2_000 + nodes))
     return lambda folder: write_launch(folder, launches)
+
+
+@writer
+def writing_ceilings(inputs: Path) -> Callable[[Path], object]:
+    return lambda folder: write_ceilings(folder / "limits.json", make_ceilings())
 
 
 @writer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import torch
@@ -144,12 +144,10 @@ class _Content:
         first, second = segment.get("segment_pool_id", DEFAULT_POOL)
         pool = int(first), int(second)
         stream = self._streams.setdefault(int(segment.get("stream", 0)), len(self._streams))
-        pool_sums = self.pools.setdefault((pool, stream), [0, 0, 0, 0, 0])
+        pool_sums = self.pools.setdefault((pool, stream), [0, 0, 0, 0])
         pool_sums[0] += 1
         pool_sums[1] += int(segment["total_size"])
         address = segment["address"]
-        if segment.get("segment_type") == "large":
-            pool_sums[4] += _find_tail(segment["blocks"])
         for block in segment["blocks"]:
             size = int(block["size"])
             if block["state"].startswith("active"):
@@ -165,13 +163,6 @@ class _Content:
         """List the largest groups of tensors."""
         order = sorted(self._tensors, key=lambda key: (-self._tensors[key][1], key))
         return tuple(TensorGroup(*key, *self._tensors[key]) for key in order[:TENSOR_GROUPS])
-
-
-def _find_tail(blocks: Sequence[Any]) -> int:
-    """Return the bytes at the end of a segment that no block of its largest size could use."""
-    largest = max((int(b["size"]) for b in blocks if b["state"].startswith("active")), default=0)
-    last = blocks[-1]
-    return int(last["size"]) % largest if largest and last["state"] == "inactive" else 0
 
 
 def _count(sums: dict[Key, list[int]], key: Key, size: int) -> None:

@@ -35,7 +35,6 @@ PROCESS_LIMIT: Final = 4
 LARGER_SIZES: Final = "192,96,48,24,12,6,3,1"
 HEAP: Final = ("--objects", "2000000", "--collect")
 EAGER: Final = {"CUDA_MODULE_LOADING": "EAGER"}
-EXPANDABLE: Final = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
 Settings = tuple[tuple[str, ...], Mapping[str, str]]
 
@@ -52,8 +51,6 @@ class Scene:
     """Sizes that requests need."""
     small_model: tuple[str, ...]
     """A model for many graphs, with its sizes."""
-    tensors: str
-    """Number of tensors of 9 MiB, half of which are freed."""
 
     @property
     def wasteful(self) -> dict[str, Settings]:
@@ -69,7 +66,6 @@ class Scene:
             "unused": ((*common, "--side", "each", "--used", self.used_sizes), {}),
             "many": (self.small_model, {}),
             "heap": ((*common, *HEAP), {}),
-            "fragmented": ((*common, "--fragment", self.tensors), {}),
             "eager": (common, EAGER),
         }
 
@@ -81,7 +77,6 @@ class Scene:
             "used": ((*self.base, "--sizes", self.used_sizes, "--side", "each"), {}),
             "shared": ((*self.small_model, "--share"), {}),
             "frozen": ((*common, *HEAP, "--freeze"), {}),
-            "expandable": ((*common, "--fragment", self.tensors), EXPANDABLE),
         }
 
 
@@ -93,7 +88,6 @@ SCENE: Final = Scene(
         *("--width", "512", "--layers", "24", "--length", "128", "--sizes"),
         ",".join(str(size) for size in range(32, 0, -1)),
     ),
-    "120",
 )
 """The scene of the predictions for other configurations."""
 
@@ -105,7 +99,6 @@ OTHER_SCENE: Final = Scene(
         *("--width", "384", "--layers", "40", "--length", "64", "--sizes"),
         ",".join(str(size) for size in range(24, 0, -1)),
     ),
-    "90",
 )
 """A scene that was run after the models of the advice were final."""
 
@@ -117,7 +110,6 @@ ADVICE: Final = (
     ("unused", "used", SavingAction.UNUSED_GRAPHS),
     ("many", "shared", SavingAction.SHARE),
     ("heap", "frozen", SavingAction.FREEZE),
-    ("fragmented", "expandable", SavingAction.EXPANDABLE),
     ("eager", "base", SavingAction.LAZY_LOADING),
 )
 """Wasteful configuration, frugal configuration, advice."""

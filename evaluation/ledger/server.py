@@ -86,7 +86,6 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--collect", action="store_true", help="collect before each capture")
     parser.add_argument("--freeze", action="store_true", help="freeze the collector's objects")
     parser.add_argument("--side", choices=("one", "each"), default="one", help="warm-up streams")
-    parser.add_argument("--fragment", type=int, default=0, help="tensors of 9 MiB, half freed")
     parser.add_argument("--used", default="", help="sizes that are replay_sizes")
     parser.add_argument("--gate", default="", help="wait for this file before using the GPU")
     parser.add_argument("--share", action="store_true", help="one executable for all sizes")
@@ -115,12 +114,6 @@ class Server:
 
     def build(self) -> None:
         """Build model, caches and inputs."""
-        holes = [
-            torch.empty(9 << 20, dtype=torch.uint8, device="cuda")
-            for _ in range(self.options.fragment)
-        ]
-        self.kept = holes[::2]
-        del holes
         torch.set_default_dtype(torch.bfloat16)
         with torch.device("cuda"):
             self.net = Decoder(self.options.layers, self.options.width).eval()

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from graphviz_dash.bundle.document import Document, write_atomically
+from graphviz_dash.bundle.part_checks import check_ceilings
 from graphviz_dash.model.ceilings import CEILINGS_FORMAT, CEILINGS_VERSION, Ceilings
 
 _DOCUMENT: Final = Document(
@@ -23,10 +24,12 @@ def read_ceilings(path: Path) -> Ceilings:
     """Read the limits in the file ``path``.
 
     Raises:
-        InputError: File not found, not JSON, another format or version, or a field of the wrong
-            type.
+        InputError: File not found, not JSON, another format or version, a field of the wrong
+            type, or a measurement of 0.
     """
-    return _DOCUMENT.read(path)
+    ceilings = _DOCUMENT.read(path)
+    check_ceilings(ceilings, (), path)
+    return ceilings
 
 
 def write_ceilings(path: Path, ceilings: Ceilings) -> None:

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from graphviz_dash.errors import InputError
+from graphviz_dash.model.ceilings import ArithmeticTime, Ceilings, MemoryTime
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.ledger import Ledger
@@ -143,6 +144,18 @@ def check_recording(recording: Recording, graphs: tuple[CapturedGraph, ...], fil
         if graph.window_replays > graph.replays:
             found = f"{graph.window_replays} of {graph.replays} replays in the window"
             raise InputError(file, found, "at most the number of replays")
+
+
+def check_ceilings(ceilings: Ceilings, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
+    """Reject limits without measurements, and measurements of nothing or without a duration."""
+    empty_durations = ceilings.empty_kernel_ns
+    if not empty_durations or min(empty_durations) < 1:
+        raise InputError(file, "no duration of an empty kernel", "at least one, above 0")
+    entries: tuple[MemoryTime | ArithmeticTime, ...] = (*ceilings.memory, *ceilings.arithmetic)
+    for entry in entries:
+        amount = entry.bytes if isinstance(entry, MemoryTime) else entry.flops
+        if not entry.duration_ns or min(entry.duration_ns) < 1 or amount < 1:
+            raise InputError(file, "a measurement of 0", "bytes or FLOPs, and durations above 0")
 
 
 def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from graphviz_dash.bundle.part_checks import (
+    check_ceilings,
     check_clean,
     check_compilation,
     check_graph_ids,
@@ -122,7 +123,7 @@ LOOP: Final = JsonPart(FileRole.LOOP, "loop.json.gz", ProgramLoop, check_loop, i
 COMPILATION: Final = JsonPart(
     FileRole.COMPILATION, "compilation.json.gz", Compilation, check_compilation, is_compressed=True
 )
-CEILINGS: Final = JsonPart(FileRole.CEILINGS, "ceilings.json", Ceilings)
+CEILINGS: Final = JsonPart(FileRole.CEILINGS, "ceilings.json", Ceilings, check_ceilings)
 LEDGER: Final = JsonPart(
     FileRole.LEDGER, "ledger.json.gz", Ledger, check_ledger, is_compressed=True
 )

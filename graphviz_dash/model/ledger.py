@@ -149,9 +149,6 @@ class ReservedPool(Struct, frozen=True, forbid_unknown_fields=True, array_like=T
     """Live allocations of at most 1 MiB, in bytes."""
     large_bytes: Count
     """Larger live allocations, in bytes."""
-    tail_bytes: Count
-    """Free memory at the ends of segments of larger allocations that is too small for another
-    allocation of the largest size in the segment, in bytes."""
 
 
 class TensorGroup(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):

@@ -13,6 +13,7 @@ from msgspec import Struct
 from graphviz_dash.analysis.comparison.limits import BusyGpu, OutsideGraphs, find_limit
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.failures import format_cause, format_failed_stage
+from graphviz_dash.analysis.loop.family_report import build_loop_report
 from graphviz_dash.analysis.metrics.graph_coverage import Reason
 from graphviz_dash.analysis.prediction.predict import Recommendation
 from graphviz_dash.analysis.step_comparison.main_cause import MainCause, find_main_cause
@@ -20,6 +21,7 @@ from graphviz_dash.analysis.step_comparison.waterfall import Basis, Cause
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.narrative.engine_steps import describe_eager_steps, describe_graph_share
 from graphviz_dash.narrative.memory_change import list_memory_changes
 from graphviz_dash.narrative.prediction import (
     describe_remaining_idle,
@@ -124,8 +126,8 @@ def build_answer(comparison: Comparison) -> Answer | None:
     if comparison.best is not None:
         return build_run_answer(comparison.best)
     base = comparison[comparison.baseline] if comparison.baseline else None
-    failed = next((run for run in comparison.runs if run.failures and run is not base), None)
-    if failed is None and not any(run.failures for run in comparison.runs):
+    failed = next((run for run in comparison.runs if _is_failure(run) and run is not base), None)
+    if failed is None and not any(_is_failure(run) for run in comparison.runs):
         base_run = comparison.predicted_run
         if base_run is None or isinstance(base_run.graph_prediction, Missing):
             return _explain_missing_comparison(comparison.runs)
@@ -216,12 +218,39 @@ def _explain_missing_comparison(runs: Sequence[RunComparison]) -> Answer | None:
     if no run has others, and are labelled."""
     if not runs:
         return None
+    engine = _build_engine_answer(runs[0]) if len(runs) == 1 else None
+    if engine is not None:
+        return engine
     lead = "No baseline" if len(runs) == 1 else "Nothing to compare"
     return Answer(
         verdict=(AnswerPart(lead), *_describe_step_times(runs)),
         because=(AnswerPart(escape_control_characters(_find_missing_reason(runs))),),
         next_step=tuple(_describe_graph_share(runs[0])) if len(runs) == 1 else (),
     )
+
+
+def _build_engine_answer(run: RunComparison) -> Answer | None:
+    """Answer by the steps with and without graphs of a recorded engine; None if unknown."""
+    report = build_loop_report(run.run)
+    if isinstance(report, Missing):
+        return None
+    verdict = describe_graph_share(report)
+    if verdict is None:
+        return None
+    return Answer(
+        verdict=(AnswerPart(verdict),),
+        because=tuple(map(AnswerPart, describe_eager_steps(report)[:1])),
+        next_step=(
+            AnswerPart("compare capture sizes on "),
+            AnswerPart("Graph", page="graph"),
+            AnswerPart("; record a run without graphs as baseline"),
+        ),
+    )
+
+
+def _is_failure(run: RunComparison) -> bool:
+    """Check whether a pass failed. A killed program is no failure: its recording is usable."""
+    return bool(run.failures) and run.run.manifest.status != "killed"
 
 
 def _find_missing_reason(runs: Sequence[RunComparison]) -> str:

@@ -68,6 +68,8 @@ def describe_run(run: RunComparison) -> str:
         ]
     else:
         parts = [describe_verdict(run).rstrip("."), *filter(None, [describe_costs(run)])]
+    if run.run.manifest.status == "killed":
+        return "; ".join([*parts, "the process was killed"])
     parts += [
         f"it failed {format_failed_stage(failure)}"
         if failure.during is Pass.RECORDED

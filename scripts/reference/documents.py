@@ -28,6 +28,10 @@ numbers. A field `NAME_reason` says why `NAME` is null. The JSON Schemas are in
 """
 
 
+_COMMANDS: Final = {"replay-check": "doctor --replays"}
+"""Commands of documents with another name."""
+
+
 def format_body() -> str:
     """A section for each document, then the shared objects."""
     schemas = {name: build_schema(name) for name in VERSIONS}
@@ -37,7 +41,9 @@ def format_body() -> str:
     for name, schema in schemas.items():
         definitions |= schema["$defs"]
         parts.append(f"## {name}\n\n`graphviz-dash/{name}`, version {VERSIONS[name]}, printed by")
-        parts[-1] += f" [`graphviz-dash {name} --json`](commands.md#{name}).\n"
+        command = _COMMANDS.get(name, name)
+        section = command.partition(" ")[0]
+        parts[-1] += f" [`graphviz-dash {command} --json`](commands.md#{section}).\n"
         parts.append(_format_table(schema, f"{name.capitalize()}Document", schema["$defs"], shared))
     parts.append("## Shared objects\n")
     for name in sorted(shared):

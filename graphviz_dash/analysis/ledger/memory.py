@@ -113,6 +113,9 @@ class MemoryLedger(Struct, frozen=True):
     """Growth outside the allocator by cause, largest first."""
     total: int | None
     """Total device memory. None if unknown."""
+    others_change: int | None
+    """Change of the memory of other processes during start-up, which the parts of this process
+    include. None if the driver does not list the process."""
 
     @property
     def end_of_startup(self) -> MemoryMoment:
@@ -161,7 +164,25 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
         )
         if size
     )
-    return MemoryLedger(tuple(moments), growths, ledger.device_total_bytes)
+    return MemoryLedger(
+        moments=tuple(moments),
+        growths=growths,
+        total=ledger.device_total_bytes,
+        others_change=_compute_others_change(ledger, moments),
+    )
+
+
+_DRIVER_BYTES: Final = 64 << 20
+"""Used memory that the driver assigns to no process: 9 MiB on an H100 with driver 580."""
+
+
+def _compute_others_change(ledger: Ledger, moments: Sequence[MemoryMoment]) -> int | None:
+    """Compare the driver's list of processes with the used memory at the end of the start-up."""
+    ends = [moment.used for moment in moments if moment.kind is SampleKind.STARTUP_END]
+    if ledger.process_used_bytes is None or ledger.used_before_bytes is None or not ends:
+        return None
+    change = ends[0] - ledger.process_used_bytes - ledger.used_before_bytes
+    return change if abs(change) > _DRIVER_BYTES else 0
 
 
 def _split_allocator(

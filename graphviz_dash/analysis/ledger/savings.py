@@ -44,8 +44,8 @@ _COLLECTION_GAP_NS: Final = 50_000_000
 _MIB: Final = 1 << 20
 CHUNK: Final = 2 * _MIB
 """Size of the driver's chunks for executables."""
-_LARGE_STEP: Final = 20 * _MIB
-"""Size of the allocator's medium segments and of expandable ones (kLargeBuffer)."""
+_SEGMENT: Final = 20 * _MIB
+"""Size of the allocator's medium segments (kLargeBuffer)."""
 
 
 class SavingAction(StrEnum):
@@ -59,7 +59,6 @@ class SavingAction(StrEnum):
     SHARE = "share one executable by cudaGraphExecUpdate"
     FREEZE = "freeze the garbage collector before the captures"
     LAZY_LOADING = "load kernels lazily"
-    EXPANDABLE = "use expandable segments"
     WARM_UP_FIRST = "warm up all sizes before the first capture"
 
 
@@ -101,11 +100,10 @@ def find_savings(
         *_find_pools(run, ledger, graphs),
         *_find_streams(run, ledger, graphs),
         *_find_warm_up_streams(ledger),
-        *_find_order(ledger, graphs),
+        *_find_order(run, ledger, graphs),
         *_find_shared(run, graphs),
         *_find_collections(ledger),
         *_find_loading(ledger, memory),
-        *_find_fragmentation(ledger),
         *_find_late_kernels(graphs),
     ]
     used, total = memory.end_of_startup.used or 1, startup.total_ns or 1
@@ -187,9 +185,9 @@ def _predict_one_pool(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger], s
     for output in sorted(outputs.values(), reverse=True):
         missing = ratio * output - free
         if missing > 0:
-            steps = ceil(missing / _LARGE_STEP)
-            size += steps * _LARGE_STEP
-            free += steps * _LARGE_STEP
+            steps = ceil(missing / _SEGMENT)
+            size += steps * _SEGMENT
+            free += steps * _SEGMENT
         free -= output
     return size
 
@@ -272,23 +270,26 @@ def _find_warm_up_streams(ledger: Ledger) -> Iterator[Saving]:
         yield Saving(SavingAction.WARM_UP_STREAM, size, 0, SavingBasis.PREDICTION)
 
 
-def _find_order(ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
-    """Graphs that are captured before the largest one of their pool could use its memory.
+def _find_order(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
+    """Outputs of earlier graphs lie in blocks that the largest graph of the pool could have used.
 
-    The first graph of a pool allocates workspaces, which any order needs.
+    If the largest graph is captured first, they lie in its memory instead. The allocator adds
+    segments of 20 MiB, so the saving is at least one.
     """
-    if len(_list_streams(ledger)) > 1:
+    if len(_list_streams(ledger)) > 1 or run.loop is None:
         return
+    outputs = _list_outputs(run, ledger, find_workspace(ledger))
     pools: dict[tuple[int, int], list[GraphLedger]] = defaultdict(list)
     for graph in graphs:
         if graph.pool is not None:
             pools[graph.pool].append(graph)
     for members in pools.values():
-        sizes = [max(graph.reserved_bytes or 0, 0) for graph in members]
-        if len(members) < 3 or not any(sizes[1:]):
+        sizes = [outputs.get(graph.graph, 0) for graph in members]
+        largest = max(range(len(members)), key=lambda number: sizes[number])
+        followers = members[1 : largest + 1]
+        if sum(max(graph.reserved_bytes or 0, 0) for graph in followers) < _SEGMENT:
             continue
-        largest = max(range(1, len(members)), key=lambda number: sizes[number])
-        size = sum(sizes[1:largest])
+        size = max(sum(sizes[:largest]), _SEGMENT)
         names = tuple(graph.graph for graph in members)
         yield Saving(SavingAction.ORDER, size, 0, SavingBasis.PREDICTION, names)
 
@@ -328,7 +329,7 @@ def _find_shared(run: Run, graphs: Sequence[GraphLedger]) -> Iterator[Saving]:
     if names:
         yield Saving(
             SavingAction.SHARE,
-            size // CHUNK * CHUNK,
+            round(size / CHUNK) * CHUNK,
             time,
             SavingBasis.PREDICTION,
             tuple(names),
@@ -359,21 +360,6 @@ def _find_loading(ledger: Ledger, memory: MemoryLedger) -> Iterator[Saving]:
     size = outside - LAZY_OUTSIDE_BYTES
     time = round(max(size, 0) * EAGER_NS_PER_BYTE)
     yield Saving(SavingAction.LAZY_LOADING, size, time, SavingBasis.PREDICTION)
-
-
-def _find_fragmentation(ledger: Ledger) -> Iterator[Saving]:
-    """Expandable segments have no free ends, but one large step for each stream."""
-    if any("expandable_segments:True" in value for value in ledger.settings.values()):
-        return
-    if not ledger.states:
-        return
-    state = ledger.states[0]
-    before = after = 0
-    for pool in state.pools:
-        if pool.pool == DEFAULT_POOL:
-            before += pool.bytes
-            after += -(-(pool.bytes - pool.tail_bytes) // _LARGE_STEP) * _LARGE_STEP
-    yield Saving(SavingAction.EXPANDABLE, before - after, 0, SavingBasis.PREDICTION)
 
 
 def _find_late_kernels(graphs: Sequence[GraphLedger]) -> Iterator[Saving]:

@@ -22,6 +22,8 @@ BY_ID: Final = "graph node id"
 BY_ORDER: Final = "alignment: order"
 BY_BRANCH: Final = "alignment: branches"
 
+_FOREIGN_SIZE_WEIGHT: Final = 0.5
+"""Weight of a copy with the size of another graph's copy, so that equal sizes count more."""
 _MAX_PAIR_GAP_NS: Final = 5_000
 """Maximum gap between the two rows of one copy."""
 
@@ -51,8 +53,13 @@ class ReplayRows(Struct, frozen=True):
 class GraphMatcher:
     """Matcher for the replays of one graph; equal replays are matched only once."""
 
-    def __init__(self, graph: CapturedGraph, codes: Ints) -> None:
+    def __init__(
+        self, graph: CapturedGraph, codes: Ints, copy_codes: frozenset[int] = frozenset()
+    ) -> None:
+        """Prepare ``graph``, whose nodes have ``codes``; ``copy_codes`` are those of copies in all
+        graphs, whose sizes CUPTI confuses."""
         self._codes = codes
+        self._foreign_copies = np.array(sorted(copy_codes.difference(codes.tolist())), np.int64)
         self._of_code = Counter(code for code in codes.tolist() if code != NO_NODE)
         self._visible = sum(self._of_code.values())
         self._driver = np.full(len(codes), NO_NODE, dtype=np.int64)
@@ -78,12 +85,25 @@ class GraphMatcher:
 
     def compute_likeness(self, seen: Counter[int], rows: int) -> float:
         """Return the fraction of rows and nodes with a partner of the same signature, 0 to 1."""
-        fits = {code: min(count, seen.get(code, 0)) for code, count in self._of_code.items()}
-        common = sum(fits.values())
+        fits: dict[int, int] = {
+            code: min(count, seen.get(code, 0)) for code, count in self._of_code.items()
+        }
+        common: float = sum(fits.values())
+        foreign = sum(seen.get(code, 0) for code in self._foreign_copies.tolist())
         for driver, copies in self._copies.items():
             unmatched = sum(count - fits[code] for code, count in copies.items())
-            common += min(unmatched, seen.get(driver, 0))
+            by_driver = min(unmatched, seen.get(driver, 0))
+            common += by_driver
+            if driver == DRIVER_CODES[NodeKind.MEMCPY]:
+                common += _FOREIGN_SIZE_WEIGHT * min(unmatched - by_driver, foreign)
         return common / max(rows, self._visible, 1)
+
+    def replace_foreign_sizes(self, codes: Ints) -> Ints:
+        """Return ``codes`` of rows, with copies of other graphs' sizes as copies of any size."""
+        if not len(self._foreign_copies):
+            return codes
+        driver = DRIVER_CODES[NodeKind.MEMCPY]
+        return np.where(np.isin(codes, self._foreign_copies), driver, codes)
 
     def find_second_rows(self, rows: ReplayRows, end: Ints) -> npt.NDArray[np.bool_]:
         """Find the second row of each captured copy that the trace shows as two equal rows.

@@ -193,6 +193,10 @@ def match_replays(
             for rows, step, exec_id in zip(launches, steps, exec_ids, strict=True)
         ]
     )
+    codes = codes.copy()
+    for rows, choice in zip(launches, choices, strict=True):
+        if choice.matcher >= 0:
+            codes[rows] = catalogue.matchers[choice.matcher].replace_foreign_sizes(codes[rows])
     duration = get_column(trace.gpu, "dur").copy()
     launches = [
         catalogue.merge_copies(
@@ -249,7 +253,8 @@ class _Catalogue:
         self.signatures = Signatures(tuple(flat.graph for flat in flats), shapes=shapes)
         codes = [self.signatures.get_graph_codes(flat.graph.id) for flat in flats]
         self.matchers = [
-            GraphMatcher(flat.graph, code) for flat, code in zip(flats, codes, strict=True)
+            GraphMatcher(flat.graph, code, self.signatures.copy_codes)
+            for flat, code in zip(flats, codes, strict=True)
         ]
         self._place = {name: number for number, name in enumerate(by_id)}
         self._owner = [

@@ -70,6 +70,11 @@ class Signatures:
         """Return each node's code, shape (nodes,); NO_NODE for kinds that traces do not show."""
         return self._codes[graph_id]
 
+    @property
+    def copy_codes(self) -> frozenset[int]:
+        """Codes of copies of all sizes."""
+        return frozenset(code for (kind, *_), code in self._exact.items() if kind == "memcpy")
+
     def compute_trace_codes(self, trace: Trace) -> Ints:
         """Return the code of each GPU row, shape (rows,).
 

@@ -65,8 +65,12 @@ class _Cards:
 
     def _read_requests(self) -> None:
         decoder = msgspec.json.Decoder(CardRequest)
-        for line in sys.stdin.buffer:
-            self._requests.put(decoder.decode(line))
+        partial = b""
+        # Not sys.stdin, whose lock this thread would hold at the end of the process.
+        while data := os.read(sys.stdin.fileno(), 1 << 16):
+            *lines, partial = (partial + data).split(b"\n")
+            for line in lines:
+                self._requests.put(decoder.decode(line))
         os._exit(0)  # the server has ended
 
     def _write_all(self) -> int:

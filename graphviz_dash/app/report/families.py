@@ -21,14 +21,13 @@ from graphviz_dash.features.ladder.analysis.ladder_problem import Budget
 from graphviz_dash.features.ladder.narrative import (
     describe_advice,
     describe_coverage,
-    describe_eager_steps,
     format_mode,
-    format_size_range,
     list_size_options,
     summarize_loop,
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.engine_steps import describe_eager_steps, format_size_range
 from graphviz_dash.units import format_count, format_percent
 
 

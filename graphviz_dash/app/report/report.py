@@ -13,6 +13,7 @@ from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.app.report.compiled import generate_compile_sections
 from graphviz_dash.app.report.efficiency import generate_efficiency_section
 from graphviz_dash.app.report.families import generate_family_sections
+from graphviz_dash.app.report.ledger import generate_ledger_sections
 from graphviz_dash.app.report.report_tables import (
     escape_html,
     format_kernels_section,
@@ -136,6 +137,7 @@ def _generate_sections(
         yield from generate_efficiency_section(best.run)
     yield from generate_family_sections(comparison.experiment.runs)
     yield from generate_compile_sections(comparison.experiment.runs)
+    yield from generate_ledger_sections(comparison.experiment.runs)
     yield format_kernels_section(kernels)
     yield from generate_notes_sections(comparison)
     yield (

@@ -52,7 +52,7 @@ def format_shares_table(by: str, shares: tuple[StepShare, ...]) -> str:
     ]
     more = len(shares) - len(shown)
     note = f'<p class="muted">and {format_count(more)} more</p>' if more else ""
-    return _format_table(head, [("", rows)]) + note
+    return format_table(head, [("", rows)]) + note
 
 
 def format_metrics_section(comparison: Comparison) -> str:
@@ -70,7 +70,7 @@ def format_metrics_section(comparison: Comparison) -> str:
         if rows:
             groups.append((section, rows))
     head = ["", *(run.name for run in comparison.runs), "pass"]
-    return f'<section class="sheet"><h2>Metrics</h2>{_format_table(head, groups)}</section>'
+    return f'<section class="sheet"><h2>Metrics</h2>{format_table(head, groups)}</section>'
 
 
 def format_kernels_section(table: KernelTable) -> str:
@@ -99,7 +99,7 @@ def format_kernels_section(table: KernelTable) -> str:
         note += f". {sentence}"
     return (
         f'<section class="sheet"><h2>Kernels, memcpy and memset per traced step</h2>'
-        f'<p class="muted">{note}</p>{_format_table(head, [("", rows)])}</section>'
+        f'<p class="muted">{note}</p>{format_table(head, [("", rows)])}</section>'
     )
 
 
@@ -132,7 +132,7 @@ def generate_plan_sections(comparison: Comparison) -> Iterator[str]:
         rows: list[Row] = [
             list(build_attempt_row(plan, attempt)) for attempt in sort_attempts(plan)
         ]
-        yield _format_table(list(ATTEMPT_HEADINGS), [("", rows)])
+        yield format_table(list(ATTEMPT_HEADINGS), [("", rows)])
 
 
 def _group_missing_metrics(comparison: Comparison) -> dict[tuple[str, tuple[str, ...]], list[str]]:
@@ -148,7 +148,7 @@ def _group_missing_metrics(comparison: Comparison) -> dict[tuple[str, tuple[str,
     return runs_by_reason
 
 
-def _format_table(head: list[str], groups: Iterable[tuple[str, list[Row]]]) -> str:
+def format_table(head: list[str], groups: Iterable[tuple[str, list[Row]]]) -> str:
     """Format a table with grouped rows.
 
     A cell of two texts shows the second below the first. All columns are numeric except the first,

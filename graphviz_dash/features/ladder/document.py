@@ -27,10 +27,10 @@ from graphviz_dash.features.ladder.narrative import (
     describe_advice,
     describe_ceiling,
     describe_coverage,
-    describe_eager_steps,
     list_size_options,
 )
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.engine_steps import describe_eager_steps
 
 
 class MemberDocument(Document, frozen=True):

@@ -27,6 +27,7 @@ from graphviz_dash.features.ladder.analysis.size_comparison import SizeCompariso
 from graphviz_dash.guidance.engines import build_size_option
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod, StepKind
+from graphviz_dash.narrative.engine_steps import format_amount
 from graphviz_dash.units import (
     format_bytes,
     format_count,
@@ -136,54 +137,9 @@ def format_mode_spread(mode: StepMode) -> str:
     return f"{format_ns(round(spread.low))} to {format_ns(round(spread.high))}"
 
 
-def format_size_range(sizes: tuple[int, int] | None) -> str:
-    """Format the smallest and largest size; a dash if unknown."""
-    if sizes is None:
-        return "–"
-    smallest, largest = sizes
-    if smallest == largest:
-        return format_count(smallest)
-    return f"{format_count(smallest)} to {format_count(largest)}"
-
-
-def describe_eager_steps(report: LoopReport) -> tuple[str, ...]:
-    """Describe the steps without a graph, most time first, one sentence per phase. Empty without
-    engine facts."""
-    modes = sorted(
-        (mode for mode in report.modes if mode.kind is StepKind.FALLBACK and mode.sizes),
-        key=lambda mode: -(mode.time_share or 0.0),
-    )
-    return tuple(_describe_eager_mode(report, mode) for mode in modes)
-
-
-def _describe_eager_mode(report: LoopReport, mode: StepMode) -> str:
-    phase = f"{mode.phase} " if mode.phase is not None else ""
-    total = sum(
-        other.steps
-        for other in report.modes
-        if other.phase is mode.phase and other.kind is not StepKind.CAPTURE
-    )
-    share = ""
-    if mode.time_share is not None:
-        share = f" and took {format_percent(mode.time_share)} of the time"
-    steps = f"{format_count(mode.steps)} of {format_count(total)} {phase}steps ran eagerly{share}"
-    if mode.family is None:
-        return f"{steps}: the program has no graphs for them."
-    family = next(family for family in report.families if family.index == mode.family)
-    largest = max((member.size or 0 for member in family.members), default=0)
-    if not mode.steps_above or not largest:
-        return f"{steps}, although a graph of their size exists: the engine excluded them."
-    sizes = _format_amount(family, format_size_range(mode.sizes_above))
-    reason = f"{sizes} exceeded the largest graph, {format_count(largest)}"
-    if mode.steps_above == mode.steps:
-        return f"{steps} because {reason}."
-    remainder = format_count(mode.steps - mode.steps_above)
-    return f"{steps}: {format_count(mode.steps_above)} because {reason}; {remainder} excluded."
-
-
 def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
     """Describe the gain and cost of graphs for the requests above the largest one."""
-    amount = _format_amount(family, _join_sizes(coverage.new_sizes))
+    amount = format_amount(family, _join_sizes(coverage.new_sizes))
     cost = (
         f"about {format_bytes(coverage.memory_bytes)} and {format_ns(coverage.startup_ns)} of "
         "startup"
@@ -204,14 +160,6 @@ def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
     if share is not None:
         text += f" ({format_percent(share)} of the family's time)"
     return f"{text} and cost {cost}. Times of new sizes are extrapolated: measure them."
-
-
-def _format_amount(family: FamilyReport, sizes: str) -> str:
-    """Format sizes with the noun of their axis: "40 and 48 requests"."""
-    axis = family.family.axes[family.family.size_axis or 0]
-    if axis in ("tokens", "requests"):
-        return f"{sizes} {axis}"
-    return f"sizes {sizes}" if " " in sizes else f"size {sizes}"
 
 
 def _join_sizes(sizes: Sequence[int]) -> str:

@@ -25,7 +25,6 @@ from graphviz_dash.features.ladder.narrative import (
     describe_bound,
     describe_ceiling,
     describe_coverage,
-    describe_eager_steps,
     describe_fastest,
     describe_interpolation,
     describe_losses,
@@ -33,13 +32,13 @@ from graphviz_dash.features.ladder.narrative import (
     describe_real_sizes,
     format_mode,
     format_mode_spread,
-    format_size_range,
     format_sizes,
     list_sets,
     list_size_options,
     summarize_loop,
 )
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.engine_steps import describe_eager_steps, format_size_range
 from graphviz_dash.units import (
     format_bytes,
     format_count,

@@ -15,7 +15,13 @@ from graphviz_dash.analysis.ledger.memory import (
 from graphviz_dash.analysis.ledger.savings import Saving
 from graphviz_dash.analysis.ledger.startup import StartupLedger
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.units import format_bytes, format_ns, format_percent, pluralize
+from graphviz_dash.units import (
+    format_bytes,
+    format_ns,
+    format_percent,
+    format_signed_bytes,
+    pluralize,
+)
 
 PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
     LedgerPart.OTHER_PROCESSES: "Memory in use before this process had a context.",
@@ -47,7 +53,11 @@ def describe_memory(ledger: MemoryLedger) -> str:
     text = f"{format_bytes(moment.used)} in use after start-up"
     if ledger.total:
         text += f", {format_percent(moment.used / ledger.total)} of {format_bytes(ledger.total)}"
-    return f"{text}; {format_bytes(abs(remainder))} without a known cause."
+    text += f"; {format_bytes(abs(remainder))} without a known cause."
+    if ledger.others_change:
+        change = format_signed_bytes(ledger.others_change)
+        text += f" Other processes changed by {change} meanwhile, so the parts are approximate."
+    return text
 
 
 def describe_startup(ledger: StartupLedger) -> str:

@@ -223,9 +223,9 @@ def _find_launches_without_work(
     keeps_first_kernels = cupti_version is not None and cupti_version >= _FIRST_KERNELS_FIXED
     if has_work and not keeps_first_kernels and missing.equals(launches.head(missing.height)):
         text += (
-            " They are the first launches of the recording: CUPTI before CUDA 13.1 loses the first "
-            "kernels of a session if the GPU was idle before. Record more steps and warm up the "
-            "profiler (schedule with warmup)."
+            " They are the first launches of the recording: CUPTI of CUDA 12.6 to 13.0 can lose "
+            "the first kernels of a session after the GPU was idle. Record more steps and warm up "
+            "the profiler (schedule with warmup)."
         )
     yield TraceProblem("launch-without-work", text)
 

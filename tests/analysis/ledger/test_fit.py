@@ -30,7 +30,7 @@ SIZES = {"graph-0": 32, "graph-1": 8, "graph-2": 1}
 END = replace(
     STATE,
     sample=12,
-    pools=(*STATE.pools, ReservedPool(POOL, 2, 3, 124 * MIB, 0, 110 * MIB, 0)),
+    pools=(*STATE.pools, ReservedPool(POOL, 2, 3, 124 * MIB, 0, 110 * MIB)),
     blocks=(*STATE.blocks, AllocatorBlocks(POOL, 2, Owner.UNOWNED, 1, 32 * MIB)),
 )
 

@@ -96,6 +96,14 @@ def test_end_and_peak_of_the_start_up() -> None:
     assert build_memory_ledger(make_ledger(samples=(), states=())) is None
 
 
+def test_other_processes_that_change_are_noticed() -> None:
+    for own, change in ((1_090, 0), (1_080, 0), (590, 500), (None, None)):
+        used = None if own is None else own * MIB
+        built = build_memory_ledger(make_ledger(process_used_bytes=used))
+        assert built is not None
+        assert built.others_change == (None if change is None else change * MIB)
+
+
 def test_operators_name_their_libraries() -> None:
     operators = ("aten.addmm.default", "aten.convolution.default", "aten.add_.Tensor")
     assert [name_library(each) for each in operators] == ["cuBLAS", "cuDNN", "PyTorch"]

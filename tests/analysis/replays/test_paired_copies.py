@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.replays.replays import match_replays
 from tests.analysis.scenes import Scene, graph_of, kernel, memcpy
@@ -56,3 +57,18 @@ def test_copies_with_the_size_of_another_graph_match_by_their_place() -> None:
     match = match_replays((GRAPH,), scene.trace())
     assert match.node.tolist() == [0, 1, 2, 3, 4]
     assert set(match.confidence.tolist()) == {1.0}
+
+
+def test_a_copy_with_the_size_of_another_graph_matches_its_own() -> None:
+    """As on an H100 with CUPTI 13.0: the copy of 4 KiB reports the 1 MiB of the second graph."""
+    first = graph_of([memcpy(0, 4096), kernel(1, "a")])
+    second = replace(graph_of([kernel(0, "b"), memcpy(1, 1 << 20)]), id="graph-1")
+    scene = Scene()
+    for at in range(0, 4000, 1000):
+        scene.replay(first, 100 + at, [(0, 0, 7), (1, 20, 7)])
+        scene.replay(second, 500 + at, [(0, 0, 7), (1, 20, 7)])
+    for row in scene.gpu:
+        if row["kind"] == "memcpy":
+            row["bytes"] = 1 << 20
+    match = match_replays((first, second), scene.trace())
+    assert match.matched_count == len(match.node)

@@ -89,6 +89,23 @@ def test_a_process_tells_the_cards_of_the_overview(tmp_path: Path, cards: FirstC
     assert cards.get_card(path) != told
 
 
+def test_a_process_ends_by_itself_for_few_experiments(tmp_path: Path) -> None:
+    make_run(tmp_path / "toy", "eager")
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", cards_process.__name__, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    # Its input stays open.
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.read().count(b"\n") == 2
+    assert (process.wait(60), process.stderr.read()) == (0, b"")
+    assert process.stdin is not None
+    process.stdin.close()
+
+
 def test_a_process_stays_for_many_experiments(
     tmp_path: Path, cards: FirstCards, monkeypatch: pytest.MonkeyPatch
 ) -> None:

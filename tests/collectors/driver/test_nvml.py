@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectors.driver.nvml import read_gpu_clocks
+from collectors.driver.nvml import DeviceMemory, read_device_memory, read_gpu_clocks
 from graphviz_dash.model.timings import GpuClocks
 
 BUS = "0000:1B:00.0"
@@ -39,6 +39,19 @@ class Nvml:
                     arguments[2]._obj.value = {1: 1_755, 2: 3_201}[arguments[1]]
                 case "nvmlDeviceGetMaxClockInfo":
                     arguments[2]._obj.value = 1_980
+                case "nvmlDeviceGetCount_v2":
+                    arguments[0]._obj.value = 1
+                case "nvmlDeviceGetUUID":
+                    arguments[1].value = b"GPU-1"
+                case "nvmlDeviceGetMemoryInfo_v2":
+                    # The struct's size and version, as nvml.h computes them.
+                    assert arguments[1]._obj.version == 0x2000028
+                    arguments[1]._obj.used = 5_000
+                case "nvmlDeviceGetComputeRunningProcesses_v3":
+                    assert arguments[1]._obj.value > 1
+                    arguments[1]._obj.value = 2
+                    arguments[2][0].pid, arguments[2][0].used = 7, 1_000
+                    arguments[2][1].pid, arguments[2][1].used = 8, (1 << 64) - 1
             return 0
 
         return function
@@ -69,3 +82,15 @@ def test_nvml_that_refuses_tells_nothing(refuses: str) -> None:
 
 def test_a_machine_without_the_library_tells_nothing() -> None:
     assert read_gpu_clocks(BUS, lambda: ctypes.CDLL("no-such-library.so.1")) is None
+
+
+@pytest.mark.parametrize(("pid", "share"), [(7, 1_000), (8, None), (9, None)])
+def test_memory_of_a_gpu_and_of_one_process(pid: int, share: int | None) -> None:
+    nvml = Nvml()
+    assert read_device_memory(pid, lambda: nvml) == {"GPU-1": DeviceMemory(5_000, share)}
+    assert nvml.calls[-1] == "nvmlShutdown"
+
+
+@pytest.mark.parametrize("refuses", ["nvmlInit_v2", "nvmlDeviceGetMemoryInfo_v2"])
+def test_memory_that_nvml_refuses_is_unknown(refuses: str) -> None:
+    assert read_device_memory(7, lambda: Nvml(refuses=refuses)) == {}

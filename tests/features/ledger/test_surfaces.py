@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.ledger.report import LedgerReport, build_ledger_report
+from graphviz_dash.app.report.ledger import generate_ledger_sections
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ledger.changes import parse_changes
@@ -17,7 +18,7 @@ from graphviz_dash.features.ledger.chart import (
     draw_startup,
     select_moments,
 )
-from graphviz_dash.ingest.load import load_run
+from graphviz_dash.ingest.load import load_experiment, load_run
 from graphviz_dash.model.ledger import Ledger, SampleKind, SpanKind
 from tests.cli.fixtures import Invoke
 from tests.ledgers import MIB, SAMPLES, make_ledger, sample, span, write_server
@@ -112,6 +113,16 @@ def test_the_page_shows_the_same(roots: Path) -> None:
     (table,) = page.dataframe
     assert list(table.value["Graph"]) == ["graph-0", "graph-1", "graph-2"]
     assert list(table.value["Added (MiB)"]) == [112.0, 22.0, 6.0]
+
+
+def test_the_report_shows_the_same(tmp_path: Path) -> None:
+    write_server(tmp_path / "server")
+    runs = load_experiment(tmp_path / "server").runs
+    text = "".join(generate_ledger_sections(runs))
+    assert "1.07 GiB in use after start-up" in text
+    assert '<td class="name">wall clock</td><td class="n">3.60 s</td>' in text
+    assert "Freeze the garbage collector before the captures" in text
+    assert list(generate_ledger_sections(())) == []
 
 
 def test_charts_draw_each_part_once(tmp_path: Path) -> None:

@@ -49,6 +49,20 @@ def test_each_piece_leads_to_its_bytes(tmp_path: Path) -> None:
     assert pieces["first"].to_list() == [sum(counts[:n]) for n in range(len(counts))]
 
 
+def test_a_nul_byte_in_place_of_a_space_loses_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, *([KERNEL] * 2_000))
+    content = bytearray(path.read_bytes())
+    # A page that ends in a space between two values has a NUL byte there.
+    ends = [at for at in range(4095, len(content), 4096) if content[at : at + 1] == b" "]
+    spaces = ends or [content.index(b" ", len(content) // 2)]
+    for at in spaces:
+        content[at] = 0
+    path.write_bytes(content)
+    trace = read_trace(path)
+    assert trace.gpu.height == 2_000
+    assert not trace.info.skipped
+
+
 def test_events_are_limited_in_number(tmp_path: Path) -> None:
     path = written(tmp_path, *([KERNEL] * 20))
     assert read_trace(path, Limits(events=20)).gpu.height == 20

@@ -16,9 +16,9 @@ from graphviz_dash.cli.text.output import (
     print_table,
 )
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.features.ladder.narrative import describe_eager_steps
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Environment, Manifest, Run
+from graphviz_dash.narrative.engine_steps import describe_eager_steps
 from graphviz_dash.narrative.experiment import list_recording_notes
 from graphviz_dash.units import format_bytes, format_count, format_ns
 

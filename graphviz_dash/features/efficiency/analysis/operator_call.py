@@ -51,6 +51,8 @@ SCALAR_TYPES: Final = {
 
 _LISTS: Final = ("TensorList", "OptionalTensorList")
 _MAX_DIMENSIONS: Final = 64
+_MAX_ELEMENTS: Final = 1 << 50
+"""Limit of a tensor's elements, beyond any memory. Larger ones come from damaged traces."""
 
 
 class Tensor(Struct, frozen=True):
@@ -190,14 +192,16 @@ def _parse_argument(kind: Any, shape: Any, strides: Any, value: Any) -> Argument
 
 def _parse_tensor(kind: str | None, shape: Any, strides: Any) -> Tensor | None:
     sizes = _parse_sizes(shape)
-    return None if sizes is None else Tensor(sizes, kind, _parse_sizes(strides))
+    if sizes is None or prod(size for size in sizes if size) >= _MAX_ELEMENTS:
+        return None
+    return Tensor(sizes, kind, _parse_sizes(strides))
 
 
 def _parse_sizes(value: Any) -> tuple[int, ...] | None:
     if (
         isinstance(value, list)
         and len(value) <= _MAX_DIMENSIONS
-        and all(type(size) is int and 0 <= size < 1 << 62 for size in value)
+        and all(type(size) is int and 0 <= size < _MAX_ELEMENTS for size in value)
     ):
         return tuple(value)
     return None

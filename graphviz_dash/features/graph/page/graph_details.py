@@ -62,6 +62,8 @@ def show_graph_details(
     with side, st.container(border=True, height=PANEL_PX, key="node-panel"):
         if selected is None and comparison is not None:
             show_change_list(*comparison, choice.identity)
+            if comparison[0].diff.is_same:
+                show_longest_nodes(shown.table, choice.identity)
         elif selected is None:
             show_line_list(shown, choice.identity)
             show_longest_nodes(shown.table, choice.identity)

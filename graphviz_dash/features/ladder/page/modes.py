@@ -6,11 +6,10 @@ import streamlit as st
 
 from graphviz_dash.analysis.loop.family_report import LoopReport
 from graphviz_dash.features.ladder.narrative import (
-    describe_eager_steps,
     format_mode,
     format_mode_spread,
-    format_size_range,
 )
+from graphviz_dash.narrative.engine_steps import describe_eager_steps, format_size_range
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
 from graphviz_dash.units import format_count, format_ns, format_percent
 

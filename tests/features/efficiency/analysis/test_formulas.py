@@ -129,6 +129,13 @@ def test_the_work_of_an_operator(case: tuple[OperatorCall, str, tuple[int, int, 
     assert work.bound is Bound.EXACT
 
 
+def test_large_strides_are_kept() -> None:
+    strides = (1 << 30, 0, 1 << 20, 1 << 10)
+    expanded = call("neg", tensor(2, 4, 2, 2, strides=strides))
+    (parsed,) = expanded.tensors
+    assert (parsed.strides, parsed.distinct_elements) == (strides, 8)
+
+
 def test_bounds() -> None:
     rows = compute_call_work(
         call("index_select", tensor(100, 8), 0, tensor(5, dtype=LONG)), ("index",)
@@ -203,7 +210,9 @@ def test_malformed_inputs(texts: tuple[str | None, ...]) -> None:
     assert parse_call("aten::mm", *texts) is None
 
 
-@pytest.mark.parametrize("dims", ['[["a"]]', "[[-1]]", "[3]", "[[1e99]]", "[null]"])
+@pytest.mark.parametrize(
+    "dims", ['[["a"]]', "[[-1]]", "[3]", "[[1e99]]", "[null]", f"[{[1 << 40] * 40}]"]
+)
 def test_malformed_shapes_are_no_tensors(dims: str) -> None:
     parsed = parse_call("aten::mm", dims, '["float"]', None, None)
     assert parsed is not None

@@ -15,11 +15,11 @@ from graphviz_dash.features.ladder.analysis.coverage import (
 from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
 from graphviz_dash.features.ladder.narrative import (
     describe_coverage,
-    describe_eager_steps,
     list_size_options,
 )
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.engine_steps import describe_eager_steps
 from tests.loops import EAGER_NS, make_server, replay_ns
 from tests.samples_once import SAMPLES
 

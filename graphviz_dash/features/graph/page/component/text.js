@@ -184,13 +184,13 @@ function drawShortTime({ ctx, theme, zoom }, box, x, edge, y) {
 }
 
 /**
- * Shorten a time to two digits: "49.3 µs" becomes "49 µs".
+ * Shorten a time to two digits: "49.3 µs" becomes "49 µs". Empty if it is unknown.
  * @param {string} time
  */
 export function shortenTime(time) {
   const [number, unit] = time.split(" ");
   const value = Number(number?.replaceAll(",", ""));
-  if (!unit || !Number.isFinite(value)) return time;
+  if (!unit || !Number.isFinite(value)) return "";
   return `${value < 10 ? Number(value.toPrecision(2)) : Math.round(value)} ${unit}`;
 }
 

@@ -1,0 +1,116 @@
+"""Functions of engines and events of the compiler are timed, and then restored."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from collectors.guard import Guard
+from collectors.ledger.phases import PhaseWatch, classify_event
+from graphviz_dash.model.ledger import SpanKind
+
+
+class Recorder:
+    """Spans and counts of a watch."""
+
+    def __init__(self) -> None:
+        self.spans: list[tuple[SpanKind, str]] = []
+        self.counts: list[str] = []
+        self.guard = Guard()
+        self.watch = PhaseWatch(
+            lambda kind, name, begin, end: self.spans.append((kind, name)),
+            self.counts.append,
+            self.guard,
+        )
+
+
+def make_engine() -> Any:
+    class Worker:
+        def load_model(self, size: int) -> int:
+            return size + 1
+
+        def determine_available_memory(self) -> None:
+            raise ValueError("no memory")
+
+    module = ModuleType("vllm.v1.worker.gpu_worker")
+    module.Worker = Worker  # type: ignore[attr-defined]
+    return module
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    engine = make_engine()
+    monkeypatch.setitem(sys.modules, engine.__name__, engine)
+    return Recorder()
+
+
+def test_functions_of_an_engine_are_timed_and_restored(recorder: Recorder) -> None:
+    worker = sys.modules["vllm.v1.worker.gpu_worker"].Worker
+    original = worker.load_model
+    recorder.watch.start()
+    assert worker().load_model(2) == 3
+    with pytest.raises(ValueError, match="no memory"):
+        worker().determine_available_memory()
+    assert recorder.spans == [
+        (SpanKind.WEIGHTS, "Worker.load_model"),
+        (SpanKind.WARM_UP, "Worker.determine_available_memory"),
+    ]
+    recorder.watch.stop()
+    assert worker.load_model is original
+    worker().load_model(2)
+    assert len(recorder.spans) == 2
+    assert recorder.guard.errors == 0
+
+
+def test_events_of_the_compiler_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class ChromiumEventLogger:
+        def log_event_start(self, event_name: str, time_ns: int, metadata: Any) -> None: ...
+        def log_event_end(self, event_name: str, time_ns: int, metadata: Any) -> None: ...
+        def log_instant_event(self, event_name: str, time_ns: int) -> None: ...
+
+    module: Any = ModuleType("torch._dynamo.utils")
+    module.ChromiumEventLogger = ChromiumEventLogger
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", module)
+    recorder = Recorder()
+    recorder.watch.start()
+    logger = ChromiumEventLogger()
+    logger.log_event_start("dynamo", 1, {})
+    logger.log_event_start("inductor_compile", 2, {})
+    logger.log_event_end("inductor_compile", 3, {})
+    logger.log_event_end("dynamo", 4, {})
+    logger.log_event_end("never started", 5, {})
+    logger.log_instant_event("fx_graph_cache_hit", 6)
+    recorder.watch.stop()
+    assert recorder.spans == [
+        (SpanKind.INDUCTOR, "inductor_compile"),
+        (SpanKind.DYNAMO, "dynamo"),
+    ]
+    assert recorder.counts == ["fx_graph_cache_hit"]
+
+
+def test_other_versions_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = SimpleNamespace(__name__="torch._dynamo.utils", Worker=None)
+    monkeypatch.setitem(sys.modules, "torch._dynamo.utils", module)
+    empty = ModuleType("vllm.v1.worker.gpu_worker")
+    monkeypatch.setitem(sys.modules, empty.__name__, empty)
+    recorder = Recorder()
+    recorder.watch.start()
+    recorder.watch.stop()
+    assert recorder.guard.errors == 0
+
+
+@pytest.mark.parametrize(
+    ("event", "kind"),
+    [
+        ("dynamo", SpanKind.DYNAMO),
+        ("backend_compile", SpanKind.DYNAMO),
+        ("GraphLowering.codegen", SpanKind.INDUCTOR),
+        ("async_compile.wait", SpanKind.TRITON),
+        ("CachingAutotuner.benchmark_all_configs", SpanKind.AUTOTUNE),
+    ],
+)
+def test_events_by_kind(event: str, kind: SpanKind) -> None:
+    assert classify_event(event) is kind
