@@ -69,7 +69,7 @@ def score_values(path: Path, seconds: float, seeds: int, largest: int, shard: st
 def _check_planted(
     seeds: int, largest: int, deadline: float, shard: str
 ) -> Iterator[dict[str, Any]]:
-    from evaluation.replays.planted import FAULTS, build
+    from tests.gpu.planted_faults import FAULTS, build
 
     cases = [
         (name, SIZES[(seed + number) % len(SIZES)], seed)
@@ -143,7 +143,7 @@ def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict
 def score_clean(path: Path, workloads: str) -> None:
     """Check steps without a fault: nothing may be found."""
     from collectors.workloads import get_factory_path, load_factory
-    from evaluation.replays.planted import build_clean
+    from tests.gpu.planted_faults import build_clean
 
     results = []
     steps: list[tuple[str, Any]] = [

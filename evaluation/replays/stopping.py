@@ -19,7 +19,7 @@ from cuda.bindings import driver, runtime
 
 from collectors.driver.calls import call
 from collectors.replays.kernels import compile_source
-from evaluation.replays.planted import ROWS, WIDTH, Block
+from tests.gpu.planted_faults import ROWS, WIDTH, Block
 
 _SOURCE = r"""
 extern "C" __global__ void bad_store(float* p) { p[threadIdx.x] = 1.f; }

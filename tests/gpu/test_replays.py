@@ -50,7 +50,7 @@ def collect_marks(folder: Path, *program: str) -> tuple[ReplayDiagnosis, str]:
 @pytest.mark.parametrize("name", PLANTED)
 def test_the_first_wrong_operator_of_a_planted_fault(name: str) -> None:
     from collectors import check_replays
-    from evaluation.replays.planted import FAULTS, build
+    from tests.gpu.planted_faults import FAULTS, build
 
     assert set(PLANTED) == set(FAULTS)
     planted = build(name, 12, seed=3, train=False)
@@ -65,7 +65,7 @@ def test_the_first_wrong_operator_of_a_planted_fault(name: str) -> None:
 @pytest.mark.parametrize("train", [False, True])
 def test_a_sound_step_agrees_bit_by_bit(train: bool) -> None:
     from collectors import check_replays
-    from evaluation.replays.planted import build_clean
+    from tests.gpu.planted_faults import build_clean
 
     check = check_replays(build_clean(6, train=train))
     assert diagnose_replays(check).fault_count == 0
