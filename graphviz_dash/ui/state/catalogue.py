@@ -28,7 +28,7 @@ _SAMPLES: Final = "sample_traces"
 
 _MAX_SEARCHED: Final = 500
 """Number of experiments above which a search costs more than drawing a page."""
-_REUSE_S: Final = 3.0
+_REUSE_S: Final = 10.0
 """Seconds that the search of such a folder is reused."""
 
 
