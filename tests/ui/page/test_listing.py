@@ -13,6 +13,8 @@ from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.app.hosting import server
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.run import Experiment
+from graphviz_dash.ui.state import store
 from graphviz_dash.ui.state.results import get_traced_steps
 from graphviz_dash.ui.state.store import STORE
 from tests.builders import make_experiment, make_run, replay_trace
@@ -80,15 +82,16 @@ def test_what_changes_while_its_page_is_made_is_shown_as_it_is_then(
     roots: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_run(roots / "toy", "eager", wall_ns=400_000)
-    whole = STORE._load_whole
+    load = store.load_experiment
 
-    def changing(key: str, path: Path) -> object:
-        monkeypatch.setattr(STORE, "_load_whole", whole)
-        make_run(roots / "toy", "graph", wall_ns=100_000)
-        STORE.register(path)
-        return whole(key, path)
+    def change_and_load(path: Path, *, traces: bool) -> Experiment:
+        if traces:
+            monkeypatch.setattr(store, "load_experiment", load)
+            make_run(roots / "toy", "graph", wall_ns=100_000)
+            STORE.register(path)
+        return load(path, traces=traces)
 
-    monkeypatch.setattr(STORE, "_load_whole", changing)
+    monkeypatch.setattr(store, "load_experiment", change_and_load)
     page = rerun(AppTest.from_file(str(server.PAGES), default_timeout=60))
     assert not page.exception
     assert "4.00x" in markup(page)
