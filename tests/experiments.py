@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import (
     CapturedGraph,
     Dim3,
@@ -34,7 +35,6 @@ from graphviz_dash.model.run import (
     ExecutionMode,
     Failure,
     FileRole,
-    Gpu,
     Manifest,
     MemoryUse,
     Pass,

@@ -22,8 +22,8 @@ from graphviz_dash.units import format_ns, pluralize
 def measure_limits(output: Path | None) -> None:
     """Measure the limits of the GPU: memory bandwidth, matrix rates and an empty kernel.
 
-    Later recordings on this GPU contain the result. Without this command, the first recording
-    measures them. `collect --no-limits` omits them.
+    Later recordings on this GPU contain the result. Otherwise the first `collect --workload`
+    measures them, unless `--no-limits` is given. The GPU must be idle.
     """
     require("torch", "cuda.bindings")
     ceilings = measure_in_process()

@@ -166,8 +166,8 @@ replays and steps are recorded, and some steps are traced.
     "limits",
     default=True,
     show_default=True,
-    help="Record the limits of the GPU: measured once per version of driver and torch, in about "
-    "10 s.",
+    help="With --workload, record the limits of the GPU: measured once per version of driver and "
+    "torch, in about 10 s.",
 )
 @click.option(
     "--skip",
@@ -290,7 +290,6 @@ def collect(
                 window_replays=window_replays,
                 window_seconds=window_seconds,
                 attribute=attribute,
-                measures_limits=limits,
                 typed=_format_command(None),
             )
         )

@@ -13,7 +13,8 @@ from cuda.bindings import driver
 from collectors.collection.nvidia_smi import read_driver_version
 from collectors.driver.topology import call
 from graphviz_dash.errors import MissingRequirementError
-from graphviz_dash.model.run import Environment, Gpu
+from graphviz_dash.model.gpu import Gpu
+from graphviz_dash.model.run import Environment
 
 
 def read_environment(*, start_processes: bool = True) -> Environment:

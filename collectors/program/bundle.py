@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from collectors.ceilings.store import load, load_or_measure
+from collectors.ceilings.store import load
 from collectors.collection.machine import WORKER
 from collectors.collection.nvidia_smi import read_driver_version
 from collectors.program.files import (
@@ -87,8 +87,6 @@ class Program:
     """Ids of the program's Python processes."""
     pid: int | None = None
     """Process id of the command. None if the program continues."""
-    measures_limits: bool = False
-    """Measure the limits of the GPU, unless they are kept from an earlier recording."""
 
 
 def resolve_target(output: Path, name: str) -> Path:
@@ -185,7 +183,7 @@ def write_run(
     loop = read_loop(folder, state, graphs)
     is_killed = _is_killed(state, identity, program)
     environment = _read_environment(folder, identity)
-    ceilings = _find_ceilings(environment, program)
+    ceilings = _find_ceilings(environment)
     failures = _list_failures(folder, returncode, is_killed)
     trace = folder / TRACE_FILE
     try:
@@ -244,17 +242,16 @@ def write_run(
     return _list_warnings(state, is_killed)
 
 
-def _find_ceilings(environment: Environment, program: Program) -> Ceilings | Absent:
-    """Load the limits of the GPU, or measure them after the program's end."""
+def _find_ceilings(environment: Environment) -> Ceilings | Absent:
+    """Load the limits of the GPU. They are not measured here, because other programs may use the
+    GPU."""
     reason = "they were not measured: graphviz-dash bench limits"
     try:
         ceilings = load(environment)
         if ceilings is not None:
             return ceilings
-        if program.measures_limits and program.returncode == 0 and environment.gpu is not None:
-            return load_or_measure(environment)
     except GraphvizDashError as error:
-        reason = f"they could not be measured: {error}"
+        reason = f"they could not be read: {error}"
     return Absent(Fact.CEILINGS, reason)
 
 

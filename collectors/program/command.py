@@ -55,8 +55,6 @@ class RecordingRequest:
     """True to profile captures too."""
     typed: tuple[str, ...]
     """Complete command line, for the manifest."""
-    measures_limits: bool = True
-    """Measure the limits of the GPU, unless they are kept from an earlier recording."""
 
 
 def record_program(
@@ -97,7 +95,6 @@ def record_program(
             refused,
             pythons,
             ended.pid,
-            request.measures_limits,
         )
         try:
             written = write_runs(staging.path, request.output, request.name, program, report)

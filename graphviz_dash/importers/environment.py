@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from graphviz_dash.ingest.kineto.trace_head import TraceHead
-from graphviz_dash.model.run import Environment, Gpu
+from graphviz_dash.model.gpu import Gpu
+from graphviz_dash.model.run import Environment
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.units import pluralize
 

@@ -6,8 +6,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import Count
-from graphviz_dash.model.run import Environment, Gpu
+from graphviz_dash.model.run import Environment
 from graphviz_dash.model.timings import Nanoseconds
 
 CALIBRATION_FORMAT: Final = "graphviz-dash-calibration"

@@ -10,8 +10,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import Count
-from graphviz_dash.model.run import Gpu
 from graphviz_dash.model.timings import Nanoseconds
 
 CEILINGS_FORMAT: Final = "graphviz-dash-ceilings"

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.doctor import DoctorReport
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import CapturedGraph, Count, DriverResult
 from graphviz_dash.model.memory import MemoryPass
 from graphviz_dash.model.timings import CleanTimings, Nanoseconds
@@ -195,19 +196,6 @@ class Absent(Struct, frozen=True, forbid_unknown_fields=True):
     """Name of the fact."""
     reason: str
     """Reason why it is missing."""
-
-
-class Gpu(Struct, frozen=True, forbid_unknown_fields=True):
-    """A device as seen by torch."""
-
-    name: str
-    """Name from the driver."""
-    compute_capability: tuple[Count, Count]
-    """Major and minor version."""
-    memory_bytes: Count
-    """Total device memory, in bytes."""
-    multiprocessors: Count
-    """Number of multiprocessors."""
 
 
 class Environment(Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import CapturedGraph, GraphEdge, GraphNode, NodeKind
 from graphviz_dash.model.run import (
     Absent,
@@ -17,7 +18,6 @@ from graphviz_dash.model.run import (
     ExecutionMode,
     Experiment,
     Failure,
-    Gpu,
     Manifest,
     MemoryUse,
     Pass,

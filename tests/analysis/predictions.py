@@ -16,8 +16,8 @@ from graphviz_dash.model.calibration import (
     Calibration,
     ErrorScale,
 )
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.marks import MODULE, STEP
-from graphviz_dash.model.run import Gpu
 from graphviz_dash.model.timings import CleanTimings
 from graphviz_dash.model.trace import Trace
 from tests.analysis.frames import ENVIRONMENT

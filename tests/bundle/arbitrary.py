@@ -19,6 +19,7 @@ from graphviz_dash.model.doctor import (
     RuleId,
     Severity,
 )
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import (
     PARAMS_BY_KIND,
     BatchMemOpParams,
@@ -60,7 +61,6 @@ from graphviz_dash.model.run import (
     Failure,
     FileEntry,
     FileRole,
-    Gpu,
     GraphUpdate,
     GraphUpdates,
     Manifest,

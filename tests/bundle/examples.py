@@ -10,6 +10,7 @@ from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.doctor import (
     DoctorReport,
 )
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import (
     CapturedGraph,
     EdgeType,
@@ -38,7 +39,6 @@ from graphviz_dash.model.run import (
     Environment,
     ExecutionMode,
     FileRole,
-    Gpu,
     GraphUpdates,
     Manifest,
     MemoryUse,

@@ -170,7 +170,7 @@ def test_a_bundle_is_readable_by_others(tmp_path: Path) -> None:
 
 def test_the_manifest_is_written_for_people(tmp_path: Path) -> None:
     text = (write_bundle(tmp_path / "run") / "manifest.json").read_text()
-    assert text.startswith('{\n  "format": "graphviz-dash-run",\n  "version": 6,\n')
+    assert text.startswith('{\n  "format": "graphviz-dash-run",\n  "version": 7,\n')
 
 
 def test_two_runs_beside_each_other(tmp_path: Path) -> None:

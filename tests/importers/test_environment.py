@@ -7,7 +7,7 @@ from pathlib import Path
 from graphviz_dash.importers.environment import build_environment, find_main_device, format_job_name
 from graphviz_dash.ingest.kineto.reader import read_trace
 from graphviz_dash.ingest.kineto.trace_head import Device, Rank, TraceHead
-from graphviz_dash.model.run import Gpu
+from graphviz_dash.model.gpu import Gpu
 from tests.builders import TraceBuilder
 
 H200 = Device("NVIDIA H200", (9, 0), 150, 132)

@@ -35,7 +35,8 @@ from graphviz_dash.model.calibration import (
 )
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.run import Environment, Experiment, Gpu
+    from graphviz_dash.model.gpu import Gpu
+    from graphviz_dash.model.run import Environment, Experiment
     from graphviz_dash.model.trace import Trace
 
 FITTED: Final = tuple(term for term in ReplayTerm if term is not ReplayTerm.WARPS)

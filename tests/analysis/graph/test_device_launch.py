@@ -10,6 +10,7 @@ from graphviz_dash.analysis.graph.device_launch import (
     DeviceLaunchVerdict,
     check_device_launch_rules,
 )
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import (
     CapturedGraph,
     GraphNode,
@@ -19,7 +20,7 @@ from graphviz_dash.model.graph import (
     NodeKind,
     Params,
 )
-from graphviz_dash.model.run import Environment, Gpu
+from graphviz_dash.model.run import Environment
 
 KERNEL = KernelParams(
     "k", "k", (1, 1, 1), (32, 1, 1), 0, 0, 16, None, False, 0, dynamic_parallelism=False

@@ -46,17 +46,10 @@ from graphviz_dash.model.compilation import (
     UserLine,
 )
 from graphviz_dash.model.compile_rules import CompileRuleId
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 from graphviz_dash.model.observers import ObservedSeries, Observer
-from graphviz_dash.model.run import (
-    Environment,
-    ExecutionMode,
-    Failure,
-    Gpu,
-    MemoryUse,
-    Pass,
-    StepWork,
-)
+from graphviz_dash.model.run import Environment, ExecutionMode, Failure, MemoryUse, Pass, StepWork
 from graphviz_dash.model.timings import CleanProcess, CleanTimings, StepTiming
 from tests.bundle.examples import MEMORY_PASS
 from tests.parallel_runs import PLAN

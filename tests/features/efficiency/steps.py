@@ -18,8 +18,8 @@ from graphviz_dash.model.ceilings import (
     Pipe,
     Traffic,
 )
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import NodeKind, Operand
-from graphviz_dash.model.run import Gpu
 
 LAUNCH_NS = 1_000
 DRAM = 2_000.0

@@ -13,9 +13,9 @@ from graphviz_dash.analysis.graph.critical_path import Dependencies
 from graphviz_dash.analysis.nodes.concurrency import Concurrency
 from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.model.gpu import Gpu
 from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 from graphviz_dash.model.parallel import Operator, ParallelPlan
-from graphviz_dash.model.run import Gpu
 from graphviz_dash.planning.operations import Operation
 from graphviz_dash.planning.operators import find_dependencies
 from graphviz_dash.planning.share import KernelLaunch, estimate_lasting_share
