@@ -38,6 +38,7 @@ _COMMANDS: Final[dict[str, tuple[list[str], ...]]] = {
     "bench": (["launch", "-o", "out"], ["predict", "--suite", "no_such_suite", "-o", "out"]),
     "demo": (["--help"],),
     "serve": (["--help"],),
+    "efficiency": ([_GRAPH],),
     "ls": ([str(SAMPLES)],),
     "compare": (["files"], [_DECODE]),
     "show": ([_GRAPH], ["files/a.json"]),
