@@ -50,7 +50,6 @@ _COMMANDS: Final[dict[str, tuple[list[str], ...]]] = {
     ),
     "compile": ([_GRAPH],),
     "diff": ([_GRAPH, _GRAPH],),
-    "efficiency": ([_GRAPH],),
     "memory": ([_GRAPH],),
     "ladder": ([str(SAMPLES / "recorded-server" / "vllm-sizes")],),
     "launch": ([],),
