@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Protocol, Self
+from typing import BinaryIO, Final, Protocol, Self
 
 from isal import igzip_lib
 from msgspec import Struct
@@ -102,14 +102,18 @@ _ZSTD = _Format(
 )
 
 
+_SINGLE_NUL: Final = re.compile(rb"(?<!\0)\0(?!\0)")
+"""A NUL byte without a neighbour. Longer runs are damage of the disk."""
+
+
 class ByteStream:
     """Reads ``path`` in chunks, detecting compression by the first bytes instead of the file name.
 
     Truncated or damaged data end the stream at that point, and ``damage`` describes the problem.
 
-    ``replaces_nul``: replace NUL bytes, which JSON never contains, by spaces. A program that writes
-    into Python's one-byte string ``b" "``, such as NeMo, changes single spaces of files that are
-    written later.
+    ``replaces_nul``: replace single NUL bytes, which JSON never contains, by spaces. A program that
+    writes into Python's one-byte string ``b" "``, such as NeMo, changes single spaces of files that
+    are written later.
     """
 
     def __init__(
@@ -184,7 +188,7 @@ class ByteStream:
         except OSError as error:
             raise InputError(self.path, _format_os_error(error), "a readable trace file") from error
         data = parts[0] if len(parts) == 1 else b"".join(parts)
-        return data.replace(b"\0", b" ") if self._replaces_nul and b"\0" in data else data
+        return _SINGLE_NUL.sub(b" ", data) if self._replaces_nul and b"\0" in data else data
 
     @property
     def progress(self) -> tuple[int, int]:

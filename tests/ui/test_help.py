@@ -26,7 +26,9 @@ def test_the_help_of_every_page_opens_its_section(visitor: BrowserContext, dashb
         page.goto(f"{dashboard}/graph?experiment=fork-join")
         for name, row in PAGES.items():
             follow(page, "./" if name == "overview" else f"./{name}?experiment=fork-join")
-            expect(page.locator(".pages [aria-current]")).to_have_text(row.title)
+            expect(page.locator(".pages [aria-current]")).to_have_text(
+                PAGES[row.tab_of or name].title
+            )
             idle(page)
             page.locator(".st-key-help button").first.click()
             link = page.get_by_role("link", name=f"Help on {row.title}")

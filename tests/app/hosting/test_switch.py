@@ -14,6 +14,7 @@ from graphviz_dash.app.hosting.server import list_middleware
 from graphviz_dash.app.hosting.static_files import StaticFilesMiddleware
 from graphviz_dash.app.hosting.switch import PLAIN_VARIABLE, is_plain
 from graphviz_dash.ui.page.navigation import NAMES, get_title
+from graphviz_dash.ui.page.registry import PAGES
 from tests.serving import ROOT, served
 from tests.ui.standing import step
 from tests.ui.tabs import tab
@@ -72,7 +73,7 @@ def test_every_page_is_shown(document: Page, name: str) -> None:
 
 def assert_shown(page: Page, name: str) -> None:
     current = page.locator(".pages [aria-current]")
-    expect(current).to_have_text(get_title(name), timeout=90_000)
+    expect(current).to_have_text(get_title(PAGES[name].tab_of or name), timeout=90_000)
     page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
     assert page.locator('[data-testid="stException"]').count() == 0
     # The style sheet is there: the bar is laid out by it.

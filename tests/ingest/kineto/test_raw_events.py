@@ -27,8 +27,8 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes traces come in many pieces."""
 
     class Stream(ByteStream):
-        def __init__(self, path: Path, limits: Limits) -> None:
-            super().__init__(path, limits, 5_000)
+        def __init__(self, path: Path, limits: Limits, *, replaces_nul: bool) -> None:
+            super().__init__(path, limits, 5_000, replaces_nul=replaces_nul)
 
     monkeypatch.setattr(reader, "ByteStream", Stream)
 

@@ -130,7 +130,7 @@ def show_line_list(graph: ExpandedGraph, identity: str) -> None:
     lines = list_source_lines(graph)[:_MAX_LINES]
     if not lines:
         return
-    show_markup(format_element("div", format_element("h2", "Source lines"), "node"))
+    show_markup(format_element("div", format_element("h2", "Source lines"), "line-list"))
     key = f"top-lines-{identity}"
     sources = [line.source for line in lines]
     st.dataframe(
