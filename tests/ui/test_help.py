@@ -24,6 +24,9 @@ def shows_section(page: Page, anchor: str) -> None:
 def test_the_help_of_every_page_opens_its_section(visitor: BrowserContext, dashboard: str) -> None:
     with tab(visitor) as page:
         page.goto(f"{dashboard}/graph?experiment=fork-join")
+        # A page that still runs may put its own address back.
+        expect(page.locator(".dag canvas")).to_be_visible()
+        idle(page)
         for name, row in PAGES.items():
             follow(page, "./" if name == "overview" else f"./{name}?experiment=fork-join")
             expect(page.locator(".pages [aria-current]")).to_have_text(
