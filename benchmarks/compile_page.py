@@ -92,8 +92,8 @@ def account(frames: int) -> Compilation:
             CompiledFrame(
                 id=f"{number}/0",
                 function=name,
-                place=UserLine("model.py", line, name),
-                resumes=rest > 0,
+                location=UserLine("model.py", line, name),
+                is_continuation=rest > 0,
                 callers=(UserLine("train.py", 7, "main"),),
                 nodes=30,
                 guards=12,

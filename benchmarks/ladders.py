@@ -100,8 +100,8 @@ def measured(run: Run, report: LoopReport) -> Measured:
             served = columns.is_replay[timed] & (columns.member[timed] == member.index)
             replay[served] = member.gpu.median
     assert run.loop is not None
-    outside = {cost.graph: cost.outside_bytes or 0 for cost in run.loop.graphs}
-    added = sum(member.pool_added_bytes or 0 for member in family.members)
+    outside = {cost.graph: cost.driver_bytes or 0 for cost in run.loop.graphs}
+    added = sum(member.pool_growth_bytes or 0 for member in family.members)
     return Measured(
         ladder=tuple(sorted({member.size for member in family.members if member.size})),
         replay_ns=float(replay.mean()),

@@ -45,7 +45,7 @@ FIELDS: Final = (
     "window_open_ns",
     "window_close_ns",
     "window_ended_by",
-    "window_refused",
+    "window_missing_reason",
     "cupti_attached",
 )
 """Fields of recording.json that are printed."""

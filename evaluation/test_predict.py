@@ -23,7 +23,7 @@ def test_the_page_shows_what_the_data_gives() -> None:
 def test_no_workload_is_calibrated_with_and_scored() -> None:
     calibration_names = {sample.name for sample in load_shipped_calibration().samples}
     assert calibration_names == {path.name for path in (DATA / "calibration").iterdir()}
-    check_names = {check.name for check in load_shipped_calibration().checks}
+    check_names = {check.name for check in load_shipped_calibration().holdout_samples}
     assert check_names >= {path.name for path in (DATA / "test").iterdir()}
     unseen = {path.name for path in (DATA / "unseen").iterdir()}
     assert not calibration_names & check_names

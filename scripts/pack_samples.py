@@ -3,9 +3,9 @@
     python -m scripts.pack_samples sample_traces/mlp-train [...]
 
 Removes the Python frames of capture traces in which no operator, CUDA call or range starts: nothing
-is attributed to them, and they are nine tenths of such a trace. Compresses graphs, and all files
-again at the highest level. Then writes sizes and sha256 to the manifests. Running it again changes
-nothing.
+is attributed to them, and they are nine tenths of such a trace. Renames fields of earlier format
+versions. Compresses graphs, and all files again at the highest level. Then writes sizes and sha256
+to the manifests. Running it again changes nothing.
 """
 
 from __future__ import annotations
@@ -20,13 +20,23 @@ from typing import Any, Final
 
 import msgspec
 
-from graphviz_dash.bundle.schema import MANIFEST_FILE, SUPPORTED_VERSIONS
+from graphviz_dash.bundle.parts import JSON_PARTS
+from graphviz_dash.bundle.read import read_manifest
+from graphviz_dash.bundle.renamed_fields import rename_fields
+from graphviz_dash.bundle.schema import MANIFEST_FILE
 from graphviz_dash.bundle.write import compute_sha256
-from graphviz_dash.model.run import FileEntry, FileRole, Manifest
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.run import FORMAT_VERSION, FileEntry, FileRole
 
 _FRAMES: Final = "python_function"
 _CATEGORIES: Final = ("cuda_runtime", "cuda_driver", "cpu_op", "user_annotation")
 """Categories of the CPU events that are attributed to the frames around them."""
+
+_TYPES: Final[dict[FileRole, Any]] = {
+    **{part.role: part.content_type for part in JSON_PARTS},
+    FileRole.GRAPH: CapturedGraph,
+}
+"""Type of the JSON by role. Traces have none."""
 
 
 def drop_empty_frames(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -49,34 +59,32 @@ def drop_empty_frames(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def pack_bundle(bundle: Path) -> None:
     """Pack the files of the bundle and rewrite its manifest."""
     path = bundle / MANIFEST_FILE
-    manifest = msgspec.json.decode(path.read_bytes(), type=Manifest)
-    entries = tuple(_pack_file(bundle, entry) for entry in manifest.files)
-    packed = any(entry.role is FileRole.GRAPH for entry in entries)
-    version = SUPPORTED_VERSIONS[-1] if packed else manifest.version
-    manifest = msgspec.structs.replace(manifest, files=entries, version=version)
+    manifest = read_manifest(bundle)
+    entries = tuple(_pack_file(bundle, entry, manifest.version) for entry in manifest.files)
+    manifest = msgspec.structs.replace(manifest, files=entries, version=FORMAT_VERSION)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=2))
 
 
-def _pack_file(bundle: Path, entry: FileEntry) -> FileEntry:
+def _pack_file(bundle: Path, entry: FileEntry, version: int) -> FileEntry:
     file = bundle / entry.path
-    if entry.role is FileRole.GRAPH and file.suffix != ".gz":
+    before = file.read_bytes()
+    is_compressed = file.suffix == ".gz"
+    unpacked = gzip.decompress(before) if is_compressed else before
+    content = unpacked
+    if entry.role is FileRole.CAPTURE_TRACE:
+        trace = msgspec.json.decode(content)
+        events = drop_empty_frames(trace["traceEvents"])
+        if len(events) < len(trace["traceEvents"]):
+            content = msgspec.json.encode({**trace, "traceEvents": events})
+    elif (kind := _TYPES.get(entry.role)) and version < FORMAT_VERSION:
+        content = rename_fields(content, kind)
+    target = file
+    if entry.role is FileRole.GRAPH and not is_compressed:
         target = file.with_name(f"{file.name}.gz")
-        target.write_bytes(_compress(file.read_bytes()))
         file.unlink()
-    elif file.suffix == ".gz":
-        target = file
-        before = file.read_bytes()
-        content = gzip.decompress(before)
-        if entry.role is FileRole.CAPTURE_TRACE:
-            trace = msgspec.json.decode(content)
-            events = drop_empty_frames(trace["traceEvents"])
-            if len(events) < len(trace["traceEvents"]):
-                content = msgspec.json.encode({**trace, "traceEvents": events})
-        after = _compress(content)
-        if len(after) < len(before):
-            target.write_bytes(after)
-    else:
-        return entry
+    after = _compress(content) if target.suffix == ".gz" else content
+    if target != file or content != unpacked or len(after) < len(before):
+        target.write_bytes(after)
     name = target.relative_to(bundle).as_posix()
     return FileEntry(name, entry.role, target.stat().st_size, compute_sha256(target))
 

@@ -21,49 +21,49 @@ PLACE = CodeLocation(
     file="train.py",
     line=18,
     function="train.<locals>.step",
-    first=16,
+    first_line=16,
     lines=("    def step():", "        loss = inner()", "        losses.append(loss.item())"),
 )
 
 READ = Finding(
     rule=RuleId.SYNC_VALUE,
     severity=Severity.ILLEGAL,
-    seen=DetectionMethod.CAPTURE,
-    first=True,
-    place=PLACE,
+    detected_by=DetectionMethod.CAPTURE,
+    ends_capture=True,
+    location=PLACE,
     op="aten::_local_scalar_dense",
     stream="0x55d0 (captured)",
     thread=None,
     message="CUDA error: operation not permitted when stream is capturing",
-    calls=3,
+    calls_per_step=3,
     evidence=(Evidence("tensor read", "float32 []"), Evidence("bytes copied", 4096, "B")),
 )
 
 WAIT = Finding(
     rule=RuleId.SYNC_CALL,
     severity=Severity.ILLEGAL,
-    seen=DetectionMethod.EAGER,
-    first=False,
-    place=None,
+    detected_by=DetectionMethod.EAGER,
+    ends_capture=False,
+    location=None,
     op="torch.cuda.synchronize",
     stream="0x55d0",
     thread="prefetch",
     message=None,
-    calls=1,
+    calls_per_step=1,
     evidence=(),
 )
 
 MOVED = Finding(
     rule=RuleId.MOVED_INPUT,
     severity=Severity.SILENT,
-    seen=DetectionMethod.EAGER,
-    first=False,
-    place=PLACE,
+    detected_by=DetectionMethod.EAGER,
+    ends_capture=False,
+    location=PLACE,
     op="aten::mul",
     stream="0x55d0",
     thread=None,
     message=None,
-    calls=1,
+    calls_per_step=1,
     evidence=(Evidence("address in step 1", "0x7f10"), Evidence("largest difference", 0.12345)),
 )
 

@@ -357,11 +357,11 @@ def make_run(
                 writer.add(parts.MEMORY_PASS, memory_pass)
             iterations = len(walls)
         else:
-            blame = f"the {failure.during.value} pass failed"
+            blame = f"the {failure.stage.value} pass failed"
             absent = tuple(
                 Absent(
                     f"{kind.value} pass",
-                    "it failed, see failures" if kind is failure.during else blame,
+                    "it failed, see failures" if kind is failure.stage else blame,
                 )
                 for kind in (Pass.CLEAN, Pass.CAPTURE, Pass.TRACED, Pass.MEMORY)
             )

@@ -143,7 +143,7 @@ def write_server(experiment: Path, name: str = "recorded", ledger: Ledger | None
         for graph, replays in zip(GRAPHS, (40, 3, 0), strict=True)
     )
     recording = Recording(
-        None, None, 30, 0, 0, (), None, 0, None, False, 0, recorded, exit_code=0, end_seen=True
+        None, None, 30, 0, 0, (), None, 0, None, False, 0, recorded, exit_code=0, reached_end=True
     )
     with BundleWriter(experiment / name) as writer:
         writer.add(parts.RECORDING, recording)

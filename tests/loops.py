@@ -70,7 +70,7 @@ class Steps:
     def add(self, took: int, between: int, **facts: Any) -> None:
         """A step that took ``took`` ns until its last call returned, and ``between`` ns later the
         next one begins."""
-        self.rows.append({"begin_ns": self.now, "end_ns": self.now + took, "thread": 0, **facts})
+        self.rows.append({"start_ns": self.now, "end_ns": self.now + took, "thread": 0, **facts})
         self.now += took + between
 
     def columns(self) -> LoopSteps:
@@ -124,7 +124,7 @@ def make_server(
     for number, real in enumerate(asked):
         if profiler is not None and number == len(asked) - profiler[0]:
             steps.now += profiler[1]
-        known = {} if method is None else {"real": real, "size_method": SizeMethod.LABEL}
+        known = {} if method is None else {"real_size": real, "size_method": SizeMethod.LABEL}
         facts = {"family": 0, "phase": Phase.DECODE, **known}
         padded = min((size for size in sizes if size >= real), default=None)
         late_ns = 0 if (padded or real) in seen else first_ns
@@ -137,7 +137,7 @@ def make_server(
         if counts[place] % SAMPLING_INTERVAL == 2:
             facts["gpu_ns"] = gpu_ns(padded)
         if method is not None:
-            facts["padded"] = padded
+            facts["padded_size"] = padded
         steps.add(
             40_000 + late_ns,
             gpu_ns(padded) + 10_000,
@@ -217,9 +217,9 @@ def graph_cost(place: int, nodes: int, replays: int, gpu_ns: int, *, first: bool
         launch_ns=(LAUNCH_NS,) * min(max(replays - 1, 0), 64),
         gpu_ns=tuple(gpu_ns + i % 3 * 1_000 for i in range(samples)),
         pool=(0, 1),
-        pool_added_bytes=64 << 20 if first else 0,
-        own_bytes=1 << 20,
-        outside_bytes=3_072 * nodes,
+        pool_growth_bytes=64 << 20 if first else 0,
+        exclusive_bytes=1 << 20,
+        driver_bytes=3_072 * nodes,
     )
 
 
@@ -238,14 +238,14 @@ def write_loop(
     recording = Recording(
         boundary_kind=BoundaryKind.REPLAYS,
         boundary="any graph of a family",
-        skip=30,
-        window=10,
-        steps=loop.steps_seen,
+        skip_steps=30,
+        requested_window_steps=10,
+        steps=loop.step_count,
         step_ns=(),
-        drain_ns=None,
-        marked=0,
-        window_refused="no traced window was asked for",
-        profiler_seen=False,
+        final_wait_ns=None,
+        window_steps=0,
+        window_missing_reason="no traced window was asked for",
+        profiler_active=False,
         earlier_replays=0,
         graphs=tuple(
             RecordedGraph(

@@ -127,7 +127,7 @@ class Capture:
             pool=self.pool,
             allocations=self.allocations,
             peak_bytes=self.peak_bytes,
-            kept_bytes=self.retained_bytes,
+            retained_bytes=self.retained_bytes,
             extents=tuple(
                 Extent(
                     number,

@@ -389,4 +389,4 @@ def _raise_for_failures(runs: tuple[CollectedRun, ...]) -> None:
 
 def _describe_failure(failure: Failure) -> str:
     first = failure.message.splitlines()[0] if failure.message else ""
-    return f"{failure.during.value} pass, {failure.error}: {first}".rstrip(" .")
+    return f"{failure.stage.value} pass, {failure.error}: {first}".rstrip(" .")

@@ -229,7 +229,7 @@ class _CollectionRun:
                 # The traced pass still shows the compilations before the failure; no clean pass
                 # does.
                 self._run_pass(mode, Pass.TRACED, self._pass_folder(mode, Pass.TRACED))
-            unplanned = failures and failures[0].during is Pass.PLAN
+            unplanned = failures and failures[0].stage is Pass.PLAN
             return {}, tuple(failures), (Pass.CLEAN, *passes) if unplanned else passes
         folders = {Pass.CLEAN: self.timed[mode][0]}
         if mode.is_planned:

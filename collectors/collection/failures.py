@@ -24,7 +24,7 @@ def describe_failure(error: BaseException, during: Pass) -> Failure:
     while cause.__context__ is not None and not cause.__suppress_context__:
         cause = cause.__context__
     return Failure(
-        during=during,
+        stage=during,
         error=COLLECTOR_ERROR if isinstance(cause, GraphvizDashError) else type(cause).__name__,
         message=str(cause).strip(),
         location=_find_location(cause),

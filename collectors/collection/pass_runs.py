@@ -141,7 +141,7 @@ class PassRunner:
             self.report(ObserverFailed(mode, observer, failure))
         timed = tuple(row for row in observed if row.steps)
         iterations = max(len(row.steps) for row in timed)
-        write_result(parts.OBSERVERS, ObserverPass(iterations=iterations, observed=timed), folder)
+        write_result(parts.OBSERVERS, ObserverPass(iterations=iterations, series=timed), folder)
         (folder / ABSENT_FILE).write_bytes(msgspec.json.encode(absent))
         return None
 
@@ -159,7 +159,7 @@ def _read_failure(
     if process.returncode == InputError.exit_code:
         raise GraphvizDashError(escape_control_characters(find_last_line(process.stderr)))
     return Failure(
-        during=kind,
+        stage=kind,
         error="ProcessDied" if limit.reason is None else limit.error,
         message=limit.reason or _describe_exit(process),
         location=None,

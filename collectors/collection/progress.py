@@ -145,7 +145,7 @@ def format_event(event: Event) -> str:
         case CeilingsFailed(reason):
             line = f"The limits of the GPU were not measured: {reason}"
         case StepExamined(report):
-            lines = [finding.place.text for finding in report.findings if finding.place]
+            lines = [finding.location.text for finding in report.findings if finding.location]
             line = f"doctor: {len(report.findings)} findings, first at {', '.join(lines[:1])}"
         case Interrupted(output, kept, lost):
             line = format_kept_runs(output, kept, lost)

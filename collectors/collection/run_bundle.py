@@ -64,7 +64,7 @@ def list_absent_facts(
         failures: Failures of the other passes.
         skipped: Passes skipped because a required pass failed.
     """
-    lost = [failure.during for failure in failures if failure.during not in folders]
+    lost = [failure.stage for failure in failures if failure.stage not in folders]
     absent = [Absent(kind.fact, "the pass failed, see failures") for kind in lost]
     absent += [Absent(kind.fact, f"the {lost[0].fact.value} failed") for kind in skipped]
     if not mode.captures_graphs:

@@ -56,7 +56,7 @@ def build_node_id_pass(
             launch=launch,
             graph=record.graph,
             node=record.node & _LOW_BITS,
-            look=looks.setdefault(record.look, len(looks)),
+            signature=looks.setdefault(record.look, len(looks)),
             device=record.device,
             stream=record.stream,
             start_ns=record.start - step_starts[0],
@@ -67,10 +67,10 @@ def build_node_id_pass(
     return NodeIdPass(
         source=source,
         steps=len(step_starts),
-        dropped=dropped,
-        outside=len(inside) - len(in_graphs),
+        dropped_records=dropped,
+        outside_records=len(inside) - len(in_graphs),
         graphs=graphs,
-        looks=tuple(looks),
+        signatures=tuple(looks),
         launch_steps=launch_steps,
         rows=rows,
     )

@@ -67,7 +67,7 @@ def examine_workload(
             escape_control_characters(lines[-1] if lines else "the request was refused")
         )
     return Failure(
-        during=Pass.CAPTURE,
+        stage=Pass.CAPTURE,
         error="ProcessDied",
         message=f"the process ended with code {process.returncode}",
         location=None,

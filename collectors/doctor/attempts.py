@@ -255,12 +255,12 @@ def find_deferred_frees(watch: StepWatch) -> list[FindingDraft]:
         drafts[event.spot] = FindingDraft(
             rule=RuleId.DEFERRED_FREE,
             severity=Severity.COSTLY,
-            seen=DetectionMethod.CAPTURE,
-            spot=event.spot,
+            detected_by=DetectionMethod.CAPTURE,
+            location=event.spot,
             op=event.op,
             stream=event.stream,
             thread=event.thread,
-            calls=len(calls_of_line),
+            calls_per_step=len(calls_of_line),
             evidence=(Evidence("calls in the capture", len(calls_of_line)),),
         )
     return list(drafts.values())
@@ -285,12 +285,12 @@ def find_escaped_work(watch: StepWatch) -> list[FindingDraft]:
             FindingDraft(
                 rule=rule,
                 severity=Severity.SILENT,
-                seen=DetectionMethod.CAPTURE,
-                spot=event.spot,
+                detected_by=DetectionMethod.CAPTURE,
+                location=event.spot,
                 op=event.op,
                 stream=event.stream,
                 thread=event.thread,
-                calls=count,
+                calls_per_step=count,
                 evidence=(
                     Evidence("operators run during capture but missing from the graph", count),
                 ),

@@ -102,7 +102,7 @@ def write_bundle(
     Raises:
         InputError: ``target`` already exists.
     """
-    failures = tuple(_to_failure(finding) for finding in report.findings if finding.first)
+    failures = tuple(_to_failure(finding) for finding in report.findings if finding.ends_capture)
     manifest = Manifest(
         format=FORMAT_NAME,
         version=FORMAT_VERSION,
@@ -130,9 +130,9 @@ def write_bundle(
 def _to_failure(finding: Finding) -> Failure:
     assert finding.severity is Severity.ILLEGAL
     message = finding.message or "the capture was invalidated"
-    location = finding.place.text if finding.place else None
+    location = finding.location.text if finding.location else None
     return Failure(
-        during=Pass.CAPTURE,
+        stage=Pass.CAPTURE,
         error=f"illegal in a capture: {finding.rule.value}",
         message=message,
         location=location,

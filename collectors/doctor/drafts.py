@@ -35,9 +35,9 @@ class FindingDraft:
     rule: RuleId
     severity: Severity
     """Failing capture or wrong replay."""
-    seen: DetectionMethod
+    detected_by: DetectionMethod
     """Source of the evidence."""
-    spot: SourceLocation | None
+    location: SourceLocation | None
     """User line, or None."""
     op: str | None
     """Operator or call, or None if only the line is known."""
@@ -47,32 +47,34 @@ class FindingDraft:
     """Python thread, or None for the step's own."""
     message: str | None = None
     """Error message, or None."""
-    calls: int | None = None
+    calls_per_step: int | None = None
     """Calls per step, or None if not counted."""
     evidence: tuple[Evidence, ...] = ()
     """Supporting facts."""
-    first: bool = False
+    ends_capture: bool = False
     """The call ended the capture, or would have."""
 
     @property
     def key(self) -> tuple[RuleId, SourceLocation | None, str | None]:
         """Identity of a finding."""
-        return (self.rule, self.spot, self.op)
+        return (self.rule, self.location, self.op)
 
     def to_finding(self) -> Finding:
         """Convert to the bundle format."""
         return Finding(
             rule=self.rule,
             severity=self.severity,
-            seen=self.seen,
-            first=self.first,
-            place=self.spot.to_code_place() if self.spot else None,
-            caller=self.spot.caller.to_code_place() if self.spot and self.spot.caller else None,
+            detected_by=self.detected_by,
+            ends_capture=self.ends_capture,
+            location=self.location.to_code_place() if self.location else None,
+            caller=self.location.caller.to_code_place()
+            if self.location and self.location.caller
+            else None,
             op=self.op,
             stream=self.stream,
             thread=self.thread,
             message=self.message,
-            calls=self.calls,
+            calls_per_step=self.calls_per_step,
             evidence=self.evidence,
         )
 
@@ -86,17 +88,19 @@ def find_illegal_calls(log: StepLog, seen: DetectionMethod) -> list[FindingDraft
         draft = FindingDraft(
             rule=event.violation.rule,
             severity=Severity.ILLEGAL,
-            seen=seen,
-            spot=event.spot,
+            detected_by=seen,
+            location=event.spot,
             op=event.op or None,
             stream=event.stream,
             thread=event.thread,
             message=event.violation.message,
-            calls=1,
+            calls_per_step=1,
             evidence=event.violation.evidence,
         )
         earlier = drafts.get(draft.key)
-        drafts[draft.key] = replace(earlier, calls=(earlier.calls or 0) + 1) if earlier else draft
+        drafts[draft.key] = (
+            replace(earlier, calls_per_step=(earlier.calls_per_step or 0) + 1) if earlier else draft
+        )
     return list(drafts.values())
 
 
@@ -138,8 +142,8 @@ def find_cpu_work(log: StepLog) -> list[FindingDraft]:
             FindingDraft(
                 rule=RuleId.CPU_WORK,
                 severity=Severity.SILENT,
-                seen=DetectionMethod.EAGER,
-                spot=None,
+                detected_by=DetectionMethod.EAGER,
+                location=None,
                 op=f"Python variable {name}",
                 stream=None,
                 evidence=(
@@ -157,12 +161,12 @@ def _build_silent_draft(
     return FindingDraft(
         rule=rule,
         severity=Severity.SILENT,
-        seen=DetectionMethod.EAGER,
-        spot=event.spot,
+        detected_by=DetectionMethod.EAGER,
+        location=event.spot,
         op=event.op,
         stream=event.stream,
         thread=event.thread,
-        calls=calls,
+        calls_per_step=calls,
         evidence=evidence,
     )
 

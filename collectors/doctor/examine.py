@@ -121,22 +121,23 @@ def _merge_illegal(captures: CaptureOutcome, eager: Sequence[FindingDraft]) -> l
     """Return calls that broke a capture, then calls that are illegal in an eager step only."""
     proved = captures.findings
     if proved:
-        proved = [replace(proved[0], first=True), *proved[1:]]
+        proved = [replace(proved[0], ends_capture=True), *proved[1:]]
     seen = {draft.key for draft in eager if draft.severity is Severity.ILLEGAL}
-    counted = {draft.key: draft.calls for draft in eager}
+    counted = {draft.key: draft.calls_per_step for draft in eager}
     proved = [
-        replace(draft, calls=counted[draft.key]) if draft.key in seen else draft for draft in proved
+        replace(draft, calls_per_step=counted[draft.key]) if draft.key in seen else draft
+        for draft in proved
     ]
     if captures.finished:
         return proved
     keys = {draft.key for draft in proved}
-    spots = {(draft.spot, draft.op) for draft in proved}
+    spots = {(draft.location, draft.op) for draft in proved}
     return proved + [
         draft
         for draft in eager
         if draft.severity is Severity.ILLEGAL
         and draft.key not in keys
-        and (draft.spot, draft.op) not in spots
+        and (draft.location, draft.op) not in spots
     ]
 
 
@@ -145,8 +146,8 @@ def _build_empty_capture_draft(log: StepLog) -> FindingDraft:
     return FindingDraft(
         rule=RuleId.EMPTY_CAPTURE,
         severity=Severity.SILENT,
-        seen=DetectionMethod.CAPTURE,
-        spot=gpu[0].spot if gpu else log.events[0].spot if log.events else None,
+        detected_by=DetectionMethod.CAPTURE,
+        location=gpu[0].spot if gpu else log.events[0].spot if log.events else None,
         op=None,
         stream=None,
         evidence=(
@@ -161,16 +162,20 @@ def _add_output_evidence(
     silent: list[FindingDraft], outputs: Sequence[OutputCheck]
 ) -> list[FindingDraft]:
     """Attach the replay difference to findings that change results."""
-    worst = max(outputs, key=lambda check: check.differing, default=None)
-    if worst is None or not worst.differing:
+    worst = max(outputs, key=lambda check: check.differing_elements, default=None)
+    if worst is None or not worst.differing_elements:
         return silent
     evidence = (
         Evidence(
             "after a replay",
-            f"{worst.differing:,} of {worst.elements:,} elements of {worst.name} differ from the "
-            "eager step",
+            f"{worst.differing_elements:,} of {worst.elements:,} elements of {worst.name} differ "
+            "from the eager step",
         ),
-        *([Evidence("largest difference", worst.largest)] if worst.largest is not None else []),
+        *(
+            [Evidence("largest difference", worst.max_difference)]
+            if worst.max_difference is not None
+            else []
+        ),
     )
     affected_rules = (
         RuleId.MOVED_INPUT,
@@ -192,7 +197,11 @@ def _add_output_evidence(
 def _explain_noise(outputs: Sequence[OutputCheck]) -> str | None:
     """Explain that two eager steps differ as much as a replay."""
     noise = max(
-        (check.noise or 0.0 for check in outputs if _exceeds_tolerance(check, check.noise)),
+        (
+            check.eager_difference or 0.0
+            for check in outputs
+            if _exceeds_tolerance(check, check.eager_difference)
+        ),
         default=0.0,
     )
     if not noise:
@@ -211,9 +220,12 @@ def _find_unexplained(outputs: Sequence[OutputCheck]) -> list[FindingDraft]:
     unexplained = [
         check
         for check in outputs
-        if check.differing
-        and (check.largest is None or check.largest > 10 * (check.noise or 0.0))
-        and (check.largest is None or _exceeds_tolerance(check, check.largest))
+        if check.differing_elements
+        and (
+            check.max_difference is None
+            or check.max_difference > 10 * (check.eager_difference or 0.0)
+        )
+        and (check.max_difference is None or _exceeds_tolerance(check, check.max_difference))
     ]
     if not unexplained:
         return []
@@ -221,16 +233,20 @@ def _find_unexplained(outputs: Sequence[OutputCheck]) -> list[FindingDraft]:
         FindingDraft(
             rule=RuleId.REPLAY_DIFFERS,
             severity=Severity.SILENT,
-            seen=DetectionMethod.REPLAY,
-            spot=None,
+            detected_by=DetectionMethod.REPLAY,
+            location=None,
             op=None,
             stream=None,
             evidence=(
                 *(
-                    Evidence(check.name, f"{check.differing:,} of {check.elements:,} differ")
+                    Evidence(
+                        check.name, f"{check.differing_elements:,} of {check.elements:,} differ"
+                    )
                     for check in unexplained[:5]
                 ),
-                Evidence("largest difference", max(check.largest or 0.0 for check in unexplained)),
+                Evidence(
+                    "largest difference", max(check.max_difference or 0.0 for check in unexplained)
+                ),
             ),
         )
     ]
@@ -274,12 +290,12 @@ def _report_own_failure(rule: RuleId, error: RuntimeError) -> DoctorReport:
     draft = FindingDraft(
         rule=rule,
         severity=Severity.ILLEGAL,
-        seen=DetectionMethod.CAPTURE,
-        spot=find_error_location(error.__traceback__),
+        detected_by=DetectionMethod.CAPTURE,
+        location=find_error_location(error.__traceback__),
         op=None,
         stream=None,
         message=read_first_line(error),
-        first=True,
+        ends_capture=True,
     )
     reason = "the step failed in its first run"
     return DoctorReport(

@@ -44,7 +44,7 @@ class SourceLocation:
             file=shorten_path(self.file),
             line=self.line,
             function=self.function,
-            first=first,
+            first_line=first,
             lines=lines[first - 1 : self.line + _CONTEXT_LINES],
         )
 

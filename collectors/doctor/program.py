@@ -205,8 +205,8 @@ class _ProgramDoctor:
             FindingDraft(
                 rule=RuleId.FAILED_CAPTURE_POOL,
                 severity=Severity.COSTLY,
-                seen=DetectionMethod.CAPTURE,
-                spot=self._failed_pools[pool],
+                detected_by=DetectionMethod.CAPTURE,
+                location=self._failed_pools[pool],
                 op=None,
                 stream=None,
                 evidence=(Evidence("memory reserved at the end", size, "B"),),
@@ -440,8 +440,8 @@ def _is_cudagraph_trees_capture(frame: FrameType | None) -> bool:
 
 def _mark_first(findings: list[FindingDraft]) -> list[FindingDraft]:
     for index, draft in enumerate(findings):
-        if draft.severity is Severity.ILLEGAL and draft.seen is DetectionMethod.CAPTURE:
-            findings[index] = replace(draft, first=True)
+        if draft.severity is Severity.ILLEGAL and draft.detected_by is DetectionMethod.CAPTURE:
+            findings[index] = replace(draft, ends_capture=True)
             break
     return findings
 
@@ -450,8 +450,8 @@ def _build_empty_capture_draft(log: StepLog) -> FindingDraft:
     return FindingDraft(
         rule=RuleId.EMPTY_CAPTURE,
         severity=Severity.SILENT,
-        seen=DetectionMethod.CAPTURE,
-        spot=log.events[0].spot if log.events else None,
+        detected_by=DetectionMethod.CAPTURE,
+        location=log.events[0].spot if log.events else None,
         op=None,
         stream=None,
         evidence=(
@@ -467,8 +467,8 @@ def _build_freed_memory_draft(
     return FindingDraft(
         rule=RuleId.MOVED_INPUT,
         severity=Severity.SILENT,
-        seen=DetectionMethod.REPLAY,
-        spot=event.spot,
+        detected_by=DetectionMethod.REPLAY,
+        location=event.spot,
         op=event.op,
         stream=None,
         evidence=(

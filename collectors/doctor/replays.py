@@ -126,12 +126,14 @@ def _build_checks(
                 dtype=str(tensor.value.dtype).removeprefix("torch."),
                 shape=tuple(tensor.value.shape),
                 elements=tensor.value.numel(),
-                differing=differing,
-                largest=largest,
-                noise=measure_difference(tensor.value, repeat)[1] if same_shape else None,
+                differing_elements=differing,
+                max_difference=largest,
+                eager_difference=measure_difference(tensor.value, repeat)[1]
+                if same_shape
+                else None,
             )
         )
-    checks.sort(key=lambda check: (check.kind != "result", -check.differing))
+    checks.sort(key=lambda check: (check.kind != "result", -check.differing_elements))
     return tuple(checks[:_MAX_LISTED])
 
 

@@ -130,7 +130,7 @@ def _read_clocks(nvml: Any, bus_id: str) -> GpuClocks:
         sm_mhz=_read_number(nvml.nvmlDeviceGetClockInfo, device, _SM),
         max_sm_mhz=_read_number(nvml.nvmlDeviceGetMaxClockInfo, device, _SM),
         memory_mhz=_read_number(nvml.nvmlDeviceGetClockInfo, device, _MEMORY),
-        slowed_by=tuple(
+        throttle_reasons=tuple(
             dict.fromkeys(text for bit, text in _SLOWDOWN_REASONS.items() if reasons.value & bit)
         ),
     )

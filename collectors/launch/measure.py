@@ -177,10 +177,10 @@ class LaunchBenchmark:
                 call(runtime.cudaStreamWaitEvent, stream, self._fork, 0)
         for index, handle in enumerate(handles):
             count = topology.length
-            if index == 0 and topology.other is not None:
+            if index == 0 and topology.middle_node is not None:
                 for _ in range(count // 2):
                     launch(empty, 1, 1, 1, 1, 1, 1, 0, handle, 0, 0)
-                self._issue_other_node(topology.other)
+                self._issue_other_node(topology.middle_node)
                 count -= count // 2 + 1
             for _ in range(count):
                 launch(empty, 1, 1, 1, 1, 1, 1, 0, handle, 0, 0)

@@ -74,7 +74,9 @@ def measure_topologies(
     with disable_gc():
         for shape in topologies:
             nodes = bench.count_nodes(shape)
-            topology = Topology(shape.width, shape.length, shape.single_root, shape.other, nodes)
+            topology = Topology(
+                shape.width, shape.length, shape.single_root, shape.middle_node, nodes
+            )
             # Not interleaved: thousands of stream launches before a trial would affect it.
             rows = _run_trials(bench.run_trial, topology, trials, is_stopped)
             streams = _run_trials(bench.run_stream_trial, topology, trials, is_stopped)

@@ -111,7 +111,7 @@ def find_wide_streams(operators: Sequence[Operator], plan: Plan) -> tuple[bool, 
     wide_lanes = {
         lane
         for operator, lane in zip(operators, plan.stream, strict=True)
-        if operator.nodes and (operator.wide or operator.opaque)
+        if operator.nodes and (operator.needs_wide_stream or operator.opaque)
     }
     return tuple(lane in wide_lanes for lane in range(plan.streams))
 
@@ -123,11 +123,13 @@ def _build_restrictions(observed: ObservedStep) -> list[list[Operation]]:
     costly = observed.wide_bytes > observed.narrow_bytes
     for wide in (
         _WIDE_STREAMS
-        if costly and any(operator.wide for operator in working)
+        if costly and any(operator.needs_wide_stream for operator in working)
         else _WIDE_STREAMS[-1:]
     ):
         for large in (
-            _LARGE_STREAMS if any(operator.large for operator in working) else _LARGE_STREAMS[:1]
+            _LARGE_STREAMS
+            if any(operator.large_blocks for operator in working)
+            else _LARGE_STREAMS[:1]
         ):
             bounds.append(
                 [
@@ -141,7 +143,7 @@ def _build_restrictions(observed: ObservedStep) -> list[list[Operation]]:
 def _restrict_operation(
     operation: Operation, operator: Operator, wide: int, large: int
 ) -> Operation:
-    limits = [wide] * operator.wide + [large] * operator.large
+    limits = [wide] * operator.needs_wide_stream + [large] * operator.large_blocks
     if operation.max_streams is not None or not limits:
         return operation
     return replace(operation, max_streams=min(limits))
@@ -151,7 +153,7 @@ def _predict_bytes(observed: ObservedStep, plan: Plan, wide: tuple[bool, ...]) -
     large = {
         lane
         for operator, lane in zip(observed.operators, plan.stream, strict=True)
-        if operator.large
+        if operator.large_blocks
     }
     pool = observed.serial_bytes - observed.stream_workspace_bytes
     more = (plan.streams - 1) * _SMALL_SEGMENT + max(0, len(large) - 1) * _LARGE_SEGMENT

@@ -76,11 +76,11 @@ class Checker:
         self._written: dict[int, tuple[int, int]] = {}
         for index, operator in enumerate(observed.operators):
             for access in operator.accesses if operator.nodes else ():
-                if access.writes and access.end > access.begin:
+                if access.writes and access.end > access.start:
                     self._writers.setdefault(access.storage, index)
-                    begin, end = self._written.get(access.storage, (access.begin, 0))
+                    begin, end = self._written.get(access.storage, (access.start, 0))
                     self._written[access.storage] = (
-                        min(begin, access.begin),
+                        min(begin, access.start),
                         max(end, access.end),
                     )
         self._hidden = observed.hidden & self._written.keys()

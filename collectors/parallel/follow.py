@@ -24,7 +24,7 @@ class Follower(TorchDispatchMode):
         self.operators = operators
         self._storages = storages
         self._expected_accesses = [
-            {(access.storage, access.begin, access.end) for access in operator.accesses}
+            {(access.storage, access.start, access.end) for access in operator.accesses}
             for operator in operators
         ]
         self._numbers = StorageNumbering()
@@ -61,7 +61,7 @@ class Follower(TorchDispatchMode):
             reach = self._numbers.get_access(tensor)
             if reach not in self._expected_accesses[index]:
                 raise self._build_refusal(f"{function} on other memory")
-            if first_seen and self._storages[reach[0]].maker == index:
+            if first_seen and self._storages[reach[0]].creator == index:
                 self.on_storage_created(reach[0], tensor)
         self._next += 1
         result = self.run_operator(index, lambda: self._call_operator(function, args, kwargs))
@@ -137,7 +137,7 @@ class Follower(TorchDispatchMode):
 
     def _number_result(self, index: int, given: list[torch.Tensor], tensor: torch.Tensor) -> None:
         if self._numbers.count < len(self._storages):
-            maker = self._storages[self._numbers.count].maker
+            maker = self._storages[self._numbers.count].creator
         else:
             maker = None
         if maker == index:

@@ -25,9 +25,9 @@ class ParallelGraph:
         self.plan = plan
         """Plan with all attempts and checks."""
         ordering = find_dependencies(plan.operators)
-        streams = build_plan(plan.operators, plan.storages, ordering, plan.stream)
+        streams = build_plan(plan.operators, plan.storages, ordering, plan.streams)
         self.captured, _ = capture_with_plan(
-            step, plan.operators, plan.storages, streams, plan.fitted_bytes
+            step, plan.operators, plan.storages, streams, plan.workspace_bytes
         )
         self.result = self.captured.result
         """Return value of the captured step; each replay overwrites it."""

@@ -110,7 +110,7 @@ class OperatorIssuer(Follower):
         self.addresses[index] = tuple(
             Access(
                 0,
-                accessed[access.storage].data_ptr() + access.begin,
+                accessed[access.storage].data_ptr() + access.start,
                 accessed[access.storage].data_ptr()
                 + min(access.end, accessed[access.storage].nbytes()),
                 access.writes,

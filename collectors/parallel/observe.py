@@ -82,7 +82,7 @@ class ObservedStep:
         for index in sorted(
             find_changed_kernels(self.kernels, split_kernels(captured.read_graph(), sizes))
         ):
-            if self.operators[index].wide:
+            if self.operators[index].needs_wide_stream:
                 raise RefusedError(
                     f"{self.operators[index].name} runs other kernels in a capture on several "
                     "streams, and their workspace size is unknown",
@@ -138,8 +138,8 @@ def observe_step(step: Step) -> ObservedStep:
     described = tuple(
         replace(
             operator,
-            wide=index in wide,
-            large=index in large,
+            needs_wide_stream=index in wide,
+            large_blocks=index in large,
             device_ns=durations.get(index),
             demand=max((piece.share for piece in pieces[index]), default=0.0) or None,
         )
@@ -198,7 +198,7 @@ def _assign_foreign_memory(
             if any(access.storage == number for access in operator.accesses)
         )
         operators[first] = replace(operators[first], opaque=True)
-        storages[number] = replace(storages[number], maker=first)
+        storages[number] = replace(storages[number], creator=first)
     return operators, storages
 
 
@@ -212,7 +212,7 @@ def _find_large_allocators(observer: OperatorObserver) -> set[int]:
     large = set(observer.large)
     for index, operator in enumerate(observer.operators):
         for access in operator.accesses if operator.nodes else ():
-            maker = observer.storages[access.storage].maker
+            maker = observer.storages[access.storage].creator
             if maker in observer.large and not observer.operators[maker].nodes:
                 large.add(index)
     return large

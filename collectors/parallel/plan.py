@@ -136,23 +136,23 @@ def _build_plan(
     return ParallelPlan(
         operators=observed.operators,
         storages=observed.storages,
-        stream=plan.stream,
+        streams=plan.stream,
         waits=plan.waits,
-        follow_ns=round(MEASURED_COSTS.same_stream_gap_ns),
-        cross_ns=round(MEASURED_COSTS.cross_stream_gap_ns),
-        line=_build_serial_attempt(observed),
+        same_stream_gap_ns=round(MEASURED_COSTS.same_stream_gap_ns),
+        cross_stream_gap_ns=round(MEASURED_COSTS.cross_stream_gap_ns),
+        serial=_build_serial_attempt(observed),
         attempts=(
             *(candidate.attempt for candidate in tried),
             *(_predict_attempt(observed, candidate) for candidate in beyond),
         ),
-        chosen=plan.streams,
+        selected_streams=plan.streams,
         verdict=_choose_verdict(observed, number is not None, gains_beyond),
         memory_limit_bytes=limit,
         check=check,
-        narrow_line_ns=None
+        narrow_serial_ns=None
         if observed.narrow_serial_ns is None
         else round(observed.narrow_serial_ns),
-        fitted_bytes=observed.fitted_bytes,
+        workspace_bytes=observed.fitted_bytes,
     )
 
 
@@ -233,8 +233,8 @@ def _predict_attempt(observed: ObservedStep, candidate: Candidate) -> Attempt:
         streams=candidate.plan.streams,
         wide_streams=sum(candidate.wide),
         edges=candidate.plan.edge_count,
-        expected_ns=round(candidate.expected_ns + observed.fixed_ns),
-        expected_bytes=candidate.expected_bytes,
+        predicted_ns=round(candidate.expected_ns + observed.fixed_ns),
+        predicted_bytes=candidate.expected_bytes,
     )
 
 
@@ -252,7 +252,7 @@ def _try_plan(observed: ObservedStep, candidate: Candidate, ranks: Ranks) -> _Tr
             replays_ns=replays,
             memory_bytes=graph.memory_bytes + workspaces,
             workspace_bytes=workspaces,
-            line_ns=round(line_ns),
+            serial_ns=round(line_ns),
         ),
         line_ns,
     )
@@ -290,7 +290,7 @@ def _build_serial_attempt(observed: ObservedStep) -> Attempt:
         streams=1,
         wide_streams=1,
         edges=0,
-        expected_ns=round(plan.schedule.total_ns + observed.fixed_ns),
+        predicted_ns=round(plan.schedule.total_ns + observed.fixed_ns),
         replays_ns=time_replays([observed.serial_graph])[0],
         memory_bytes=observed.serial_bytes,
         workspace_bytes=observed.stream_workspace_bytes,

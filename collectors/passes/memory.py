@@ -111,14 +111,14 @@ def run(request: PassRequest) -> None:
         method=_METHOD,
         iterations=_SETTLE_ITERATIONS + 1,
         stages=tuple(stages.rows),
-        at_rest=_sum_by_owner(after.values()),
-        at_peak=_sum_by_owner(
+        owners_at_end=_sum_by_owner(after.values()),
+        owners_at_peak=_sum_by_owner(
             find_blocks_at_peak(before, after, history.events, SegmentIndex(all_segments))
         ),
         segments=tuple(
             PoolSegment(segment.pool, segment.end - segment.start) for segment in private
         ),
-        live=tuple(_list_live_extents(private, after)),
+        live_extents=tuple(_list_live_extents(private, after)),
         graphs=tuple(capture.to_graph_memory(private) for capture in captures.done),
     )
     write_result(parts.MEMORY_PASS, result, Path(request.out))

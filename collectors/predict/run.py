@@ -159,7 +159,7 @@ def _run_worker(request: Path, done: Callable[[str], object]) -> int:
 
 def _build_crash_failure(kind: str, code: int) -> Failure:
     return Failure(
-        during=Pass.CLEAN if kind == "clean" else Pass.TRACED,
+        stage=Pass.CLEAN if kind == "clean" else Pass.TRACED,
         error="ProcessDied",
         message=f"the process ended with exit code {code}",
         location=None,
@@ -194,7 +194,7 @@ def _write_bundles(
                 *excluded_facts,
             ]
         absent += [
-            Absent(failure.during.fact, "the pass failed, see failures") for failure in run_failures
+            Absent(failure.stage.fact, "the pass failed, see failures") for failure in run_failures
         ]
         manifest = Manifest(
             format=FORMAT_NAME,

@@ -153,7 +153,7 @@ def _find_origin(identity: Identity, runs: dict[int, str], program: Program) -> 
         start_method = StartMethod.SUBPROCESS if inner else StartMethod.PROGRAM
     return ProcessOrigin(
         role=identity.role,
-        started_by=start_method,
+        start_method=start_method,
         pid=identity.pid,
         parent_pid=identity.parent_pid,
         parent=runs.get(identity.parent_pid) if identity.parent_pid != identity.pid else None,
@@ -218,9 +218,9 @@ def write_run(
                         name=program.name,
                         factory=program.name,
                         seed=None,
-                        warmup=state.skip,
+                        warmup=state.skip_steps,
                         iterations=len(state.step_ns),
-                        traced_iterations=state.marked,
+                        traced_iterations=state.window_steps,
                     ),
                     mode=ExecutionMode.RECORDED,
                     rank=identity.rank,
@@ -259,7 +259,11 @@ def _list_warnings(state: Recording, is_killed: bool) -> tuple[str, ...]:
     warnings = []
     if is_killed:
         warnings.append(f"the process was killed; {KILLED}")
-    if state.window_ended_by is not None and not state.marked and state.window_refused is None:
+    if (
+        state.window_ended_by is not None
+        and not state.window_steps
+        and state.window_missing_reason is None
+    ):
         warnings.append("the traced window closed before a step was complete")
     if state.cupti_attached is not None:
         warnings.append(
@@ -297,7 +301,7 @@ def _read_state(
 ) -> Recording:
     """Read the recording. Graphs without files count as unread."""
     state = _read(folder / STATE_FILE, Recording)
-    if state.end_seen is False:
+    if state.reached_end is False:
         state = add_progress(state, read_progress(folder))
     graph_ids = {graph.id for graph in graphs}
     return msgspec.structs.replace(
@@ -323,7 +327,7 @@ def _compress(trace: Path) -> Path:
 
 def _is_killed(state: Recording, identity: Identity, program: Program) -> bool:
     """Check if the process was killed: its recording has no end, and its exit code is unknown."""
-    if state.end_seen is not False:
+    if state.reached_end is not False:
         return False
     return not (identity.pid == program.pid and program.returncode is not None) or (
         program.returncode < 0
@@ -357,7 +361,7 @@ def _list_absent(
         reason = "its recording has no end: the process was ended, or nothing more could be written"
         facts.append(Absent(Fact.MEMORY, reason))
     reasons = []
-    if state.end_seen is False:
+    if state.reached_end is False:
         reasons.append(f"its recording has no end: {KILLED}")
     if (folder / PROBLEMS_FILE).exists():
         problems = _read(folder / PROBLEMS_FILE, Problems)
@@ -373,15 +377,15 @@ def _list_absent(
 
 
 def _explain_missing_trace(state: Recording) -> str:
-    if state.window_refused is not None:
-        return state.window_refused
-    if state.window_open_ns is not None and state.end_seen is False:
+    if state.window_missing_reason is not None:
+        return state.window_missing_reason
+    if state.window_open_ns is not None and state.reached_end is False:
         return "the process ended before the trace of its window was written"
     if state.boundary_kind is None:
         return "nothing in the program looked like a step; call collectors.step() at its end"
     return (
         f"the program ended before its traced window: {state.steps} steps in all, and the window "
-        f"comes after {state.skip} without a capture (--skip)"
+        f"comes after {state.skip_steps} without a capture (--skip)"
     )
 
 

@@ -46,7 +46,7 @@ def add_origin(identity: Identity) -> Identity:
     """Add the origin of this process in the program to ``identity``, as far as known."""
     role, parent_pid, started_by = _find_origin(identity.forked)
     return replace(
-        identity, role=role, pid=os.getpid(), parent_pid=parent_pid, started_by=started_by
+        identity, role=role, pid=os.getpid(), parent_pid=parent_pid, start_method=started_by
     )
 
 

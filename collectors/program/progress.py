@@ -115,7 +115,7 @@ def add_progress(state: Recording, progress: Progress | None) -> Recording:
         graphs=(*graphs, *state.graphs[len(graphs) :]),
         steps=max(state.steps, progress.steps),
         step_ns=tuple(progress.step_ns) if newer else state.step_ns,
-        drain_ns=progress.drain_ns if newer else state.drain_ns,
+        final_wait_ns=progress.drain_ns if newer else state.final_wait_ns,
     )
 
 

@@ -673,14 +673,14 @@ class ProgramRecorder:
         return Recording(
             boundary_kind=self._clock.boundary_kind,
             boundary=self._clock.boundary,
-            skip=self._settings.skip,
-            window=self._settings.window,
+            skip_steps=self._settings.skip,
+            requested_window_steps=self._settings.window,
             steps=self._clock.steps,
             step_ns=tuple(self._times),
-            drain_ns=self._drain_ns,
-            marked=self._window.marked,
-            window_refused=self._window.refused,
-            profiler_seen=self._profiler_seen,
+            final_wait_ns=self._drain_ns,
+            window_steps=self._window.marked,
+            window_missing_reason=self._window.refused,
+            profiler_active=self._profiler_seen,
             earlier_replays=self._earlier.replays,
             graphs=tuple(
                 _build_graph(capture, capture in self._open)
@@ -690,7 +690,7 @@ class ProgramRecorder:
             window_close_ns=self._window.close_ns,
             window_ended_by=self._window.ended_by,
             cupti_attached=self._window.attached or self._attributing.attached,
-            end_seen=self._ended,
+            reached_end=self._ended,
         )
 
 

@@ -288,7 +288,7 @@ class StepChecker:
             rounds=len(rounds.replays),
             replays=self._replays,
             differences=tuple(differences[:MAX_LISTED]),
-            differing=len(differences),
+            difference_count=len(differences),
             facts=tuple(find_fact_differences(operators, eager_steps)),
             orders=tuple(find_missing_orders(operators, edges)),
             foreign=tuple(
@@ -433,7 +433,7 @@ def _build_operators(operators: Sequence[OperatorFacts]) -> list[CheckedOperator
         result.append(
             CheckedOperator(
                 name=operator.name,
-                place=place,
+                location=place,
                 module=operator.module,
                 stream=streams.setdefault(operator.stream, len(streams)),
                 first_node=operator.first_node,

@@ -284,7 +284,7 @@ def find_tensor_differences(
                     operator=index,
                     tensor=CheckedTensor(slot.role, slot.position, slot.dtype, slot.shape),
                     relative=_compare_sums(theirs, mine),
-                    noise=noise,
+                    eager_difference=noise,
                     absent=mine[0] == _EMPTY,
                 )
             )

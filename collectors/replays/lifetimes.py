@@ -202,7 +202,7 @@ class LifetimeWatch:
                         "memory"
                     ),
                     fate="reused",
-                    free_place=None,
+                    free_location=None,
                     after_replay=replay - 1,
                     reported_before_replay=replay,
                 )
@@ -349,7 +349,7 @@ class LifetimeWatch:
                 owner=item.owner,
                 description=item.description,
                 fate=fate,
-                free_place=spot.to_code_place() if spot else None,
+                free_location=spot.to_code_place() if spot else None,
                 after_replay=replay - 1,
                 reported_before_replay=replay,
             )
@@ -454,6 +454,6 @@ def _describe_node(
         kind=node.kind.value,
         name=node.params.demangled if isinstance(node.params, KernelParams) else None,
         op=operator.name if operator else None,
-        place=operator.spot.to_code_place() if operator and operator.spot else None,
+        location=operator.spot.to_code_place() if operator and operator.spot else None,
         module=operator.module if operator else None,
     )

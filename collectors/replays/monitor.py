@@ -228,7 +228,7 @@ def describe_stop(
     return ReplayStop(
         kind="crash" if kind == "crash" else "hang",
         graph=graph.id,
-        capture_place=graph.capture_place,
+        capture_location=graph.capture_place,
         rank=process.rank,
         replay=progress.current if is_running else progress.current + 1,
         is_running=is_running,
@@ -302,7 +302,7 @@ def _format_node(node: NodeOwner) -> str:
         text += f", collective {node.collective}"
     if node.op is not None:
         text += f", {node.op}"
-    return f"{text})" + (f" at {node.place.text}" if node.place else "")
+    return f"{text})" + (f" at {node.location.text}" if node.location else "")
 
 
 def _list_gaps(graph: GraphNote) -> list[tuple[str, str]]:

@@ -79,7 +79,7 @@ class GraphNote(Struct, frozen=True):
             kind=node.kind,
             name=node.name,
             op=node.op,
-            place=None if node.place is None else self.places[node.place],
+            location=None if node.place is None else self.places[node.place],
             module=node.module,
             collective=numbers.index(index) + 1 if index in numbers else None,
         )

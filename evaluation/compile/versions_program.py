@@ -108,8 +108,8 @@ def facts_of(made: Compilation | None, guard: Guard, equal: bool) -> dict[str, A
     facts["results equal"] = _mark(equal)
     facts["errors of ours"] = guard.errors
     facts["compilations"] = len(frames)
-    facts["with their line"] = _share(frame.place is not None for frame in frames)
-    whole = [frame for frame in frames if not frame.resumes]
+    facts["with their line"] = _share(frame.location is not None for frame in frames)
+    whole = [frame for frame in frames if not frame.is_continuation]
     facts["with the line of their call"] = _share(has_line(each.callers, "call") for each in whole)
     facts["with their FX graph"] = _share(frame.code is not None for frame in frames)
     facts["with guards counted"] = _share(frame.guards is not None for frame in frames)
@@ -118,9 +118,9 @@ def facts_of(made: Compilation | None, guard: Guard, equal: bool) -> dict[str, A
     facts["breaks at the right line, of 4"] = sum(breaks.values())
     facts["breaks with hints"] = sum(bool(each.hints) for each in made.breaks)
     facts["recompiles"] = len(again)
-    facts["with the guard"] = _share(bool(each.guards) for each in again if not each.limit)
+    facts["with the guard"] = _share(bool(each.guards) for each in again if not each.limit_reached)
     facts["with the line of the guard"] = _share(bool(each.lines) for each in again)
-    facts["limit told"] = _mark(any(each.limit for each in again))
+    facts["limit told"] = _mark(any(each.limit_reached for each in again))
     facts["Inductor's graphs with their key"] = len(made.graphs)
     written_at = [find_first_write(frame) for frame in frames if frame.function == written.__name__]
     facts["written input at its line"] = _mark(

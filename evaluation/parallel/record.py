@@ -24,7 +24,7 @@ from collectors.parallel.capture import StepGraph, compute_median_ns, time_repla
 from collectors.parallel.graph import ParallelGraph
 from collectors.parallel.streams import get_streams
 from evaluation.zoo.library_models import Step
-from evaluation.zoo.workloads import WORKLOADS
+from evaluation.zoo.workloads import SUITE
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.graph import GraphNode, KernelParams
 from graphviz_dash.planning.proof import compute_node_ranges
@@ -77,14 +77,14 @@ def main() -> None:
     """Record the named workloads, or all; report those that cannot be planned."""
     out, *names = sys.argv[1:]
     Path(out).mkdir(parents=True, exist_ok=True)
-    for name in names or WORKLOADS:
+    for name in names or SUITE:
         try:
-            plan = record_step(WORKLOADS[name])
+            plan = record_step(SUITE[name])
         except (GraphvizDashError, RuntimeError) as error:
             print(f"{name}: {type(error).__name__}: {error}", flush=True)
             continue
         gain = plan.line_ns / plan.measured_ns
-        print(f"{name}: {gain:.2f}x on {plan.plan.chosen} streams", flush=True)
+        print(f"{name}: {gain:.2f}x on {plan.plan.selected_streams} streams", flush=True)
         content = gzip.compress(msgspec.json.encode(plan), 9, mtime=0)
         (Path(out) / f"{name}.json.gz").write_bytes(content)
         gc.collect()

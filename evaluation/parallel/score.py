@@ -55,14 +55,14 @@ def score(recorded: RecordedPlan) -> Score:
         operations, split_recorded(recorded), MEASURED_COSTS.same_stream_gap_ns
     )
     part = predict_replay_ns(
-        parts, [plan.stream[owner] for owner in owners], MEASURED_COSTS
+        parts, [plan.streams[owner] for owner in owners], MEASURED_COSTS
     ) / predict_replay_ns(parts, [0] * len(parts), MEASURED_COSTS)
     # What a collection adds to what it simulates: launch and return.
-    fixed_ns = plan.line.expected_ns - predict_replay_ns(
+    fixed_ns = plan.serial.predicted_ns - predict_replay_ns(
         operations, [0] * len(operations), MEASURED_COSTS
     )
     chosen = select_attempt(plan)
-    then_ns = None if chosen is None else chosen.expected_ns
+    then_ns = None if chosen is None else chosen.predicted_ns
     return Score(recorded, then_ns, fixed_ns + (recorded.line_ns - fixed_ns) * part)
 
 
@@ -79,16 +79,17 @@ def lines(scores: list[Score]) -> Iterator[str]:
         yield "| --- |" + " ---: |" * (len(HEADINGS) - 1)
         for each in own:
             recorded = each.recorded
-            now = (each.then_ns, each.now_ns) if recorded.plan.chosen > 1 else (None, None)
+            is_parallel = recorded.plan.selected_streams > 1
+            now = (each.then_ns, each.now_ns) if is_parallel else (None, None)
             times = (recorded.line_ns, *now, recorded.measured_ns)
             known = "" if recorded.nodes is not None else " (*)"
             nodes = sum(operator.nodes for operator in recorded.plan.operators)
-            cells = [f"{recorded.name}{known}", f"{nodes}", f"{recorded.plan.chosen}"]
+            cells = [f"{recorded.name}{known}", f"{nodes}", f"{recorded.plan.selected_streams}"]
             cells += ["–" if time is None else f"{time / 1e3:,.0f}" for time in times] + [
-                f"{each.error:+.1%}" if recorded.plan.chosen > 1 else "the line"
+                f"{each.error:+.1%}" if recorded.plan.selected_streams > 1 else "the line"
             ]
             yield "| " + " | ".join(cells) + " |"
-        errors = [abs(each.error) for each in own if each.recorded.plan.chosen > 1]
+        errors = [abs(each.error) for each in own if each.recorded.plan.selected_streams > 1]
         within = sum(error <= GOAL_MOST for error in errors)
         yield ""
         yield (

@@ -186,11 +186,11 @@ def read(folder: Path, names: Sequence[str] = ()) -> Iterator[RecordedWorkload]:
 
 def scored(recorded: RecordedWorkload, shipped: Calibration) -> Scored:
     """The prediction of a checked workload, its interval from the errors of the others."""
-    sample = next(check for check in shipped.checks if check.name == recorded.name)
+    sample = next(check for check in shipped.holdout_samples if check.name == recorded.name)
     weights = shipped.errors.weights
     others = [
         (compute_error_scale(check.sources, weights), compute_sample_errors(check))
-        for check in shipped.checks
+        for check in shipped.holdout_samples
         if check is not sample
     ]
     scale = compute_error_scale(sample.sources, weights)

@@ -117,9 +117,16 @@ def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict
         "answer": answer,
         "nodes": values.nodes if values else 0,
         "hash_count": values.hash_count if values else 0,
-        "differing": values.differing if values else 0,
+        "differing": values.difference_count if values else 0,
         "first": [
-            [item.round, item.replay, item.operator, item.tensor.role, item.relative, item.noise]
+            [
+                item.round,
+                item.replay,
+                item.operator,
+                item.tensor.role,
+                item.relative,
+                item.eager_difference,
+            ]
             for item in (values.differences[:4] if values else ())
         ],
         "orders": len(values.orders) if values else 0,
@@ -128,9 +135,9 @@ def _check(name: str, step: Any, operator: str, cause: str, module: str) -> dict
             for item in (values.facts[:4] if values else ())
         ],
         "replay": wrong.difference.replay if wrong and wrong.difference else None,
-        "line": wrong.operator.place.text if wrong and wrong.operator.place else None,
-        "elements": wrong.elements.differing if wrong and wrong.elements else None,
-        "gaps": [f"{item.what}: {item.reason}" for item in check.gaps],
+        "line": wrong.operator.location.text if wrong and wrong.operator.location else None,
+        "elements": wrong.elements.differing_elements if wrong and wrong.elements else None,
+        "gaps": [f"{item.subject}: {item.reason}" for item in check.gaps],
         "exact": (answer[0], answer[2]) == (operator, module),
         "right_cause": answer[1] == cause,
         "seconds": time.monotonic() - began,
@@ -336,7 +343,7 @@ def _read_stop(
         ]
         nodes = [memory.node for memory in memories]
         names = [f"{node.index} {node.name} {node.op}" for node in suspects]
-        places = [node.place.text for node in nodes if node and node.place]
+        places = [node.location.text for node in nodes if node and node.location]
         result["answer"] = {
             "causes": causes,
             "suspects": names,
@@ -344,8 +351,8 @@ def _read_stop(
                 [
                     memory.description,
                     memory.reported_before_replay,
-                    memory.free_place.text if memory.free_place else None,
-                    memory.node.place.text if memory.node and memory.node.place else None,
+                    memory.free_location.text if memory.free_location else None,
+                    memory.node.location.text if memory.node and memory.node.location else None,
                 ]
                 for memory in memories
             ],

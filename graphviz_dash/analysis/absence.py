@@ -89,7 +89,7 @@ def _find_reason(run: Run, fact: Fact, subject: str) -> str:
 def _describe_failure(run: Run, fact: Fact) -> str | None:
     """Describe the failure of the pass ``fact``; None if it is no pass or did not fail."""
     which = _FACT_PASSES.get(fact)
-    errors = (failure.error for failure in run.manifest.failures if failure.during is which)
+    errors = (failure.error for failure in run.manifest.failures if failure.stage is which)
     error = next(errors, None)
     return None if error is None else f"the {fact.value} failed: {error}"
 

@@ -127,7 +127,7 @@ class Diagnosis(Struct, frozen=True):
 def diagnose(report: DoctorReport) -> Diagnosis:
     """Interpret a report."""
     findings = tuple(
-        sorted(report.findings, key=lambda f: (not f.first, _SEVERITIES.index(f.severity)))
+        sorted(report.findings, key=lambda f: (not f.ends_capture, _SEVERITIES.index(f.severity)))
     )
     return Diagnosis(
         report=report,
@@ -154,8 +154,12 @@ def _determine_outcome(report: DoctorReport) -> CaptureOutcome:
 def _has_large_difference(report: DoctorReport) -> bool:
     """Return whether a tensor differs after a replay far more than between two eager steps."""
     return any(
-        check.differing
-        and (check.noise is None or check.largest is None or check.largest > 10 * check.noise)
+        check.differing_elements
+        and (
+            check.eager_difference is None
+            or check.max_difference is None
+            or check.max_difference > 10 * check.eager_difference
+        )
         for check in report.outputs
     )
 

@@ -36,6 +36,6 @@ def is_refusal(failure: Failure) -> bool:
 
 def format_failed_stage(failure: Failure) -> str:
     """Return the failed stage as an adverbial phrase."""
-    if failure.during is Pass.RECORDED:
+    if failure.stage is Pass.RECORDED:
         return "while it was recorded"
-    return f"in its {failure.during.value} pass"
+    return f"in its {failure.stage.value} pass"

@@ -199,7 +199,7 @@ def _build(
         writer=None if writer is None else values.operators[writer],
         kernels=kernels,
         elements=values.elements,
-        difference_count=values.differing,
+        difference_count=values.difference_count,
     )
 
 
@@ -294,7 +294,7 @@ def _explain_by_input(values: ValueCheck, first: TensorDifference) -> WrongOpera
     if first.tensor.role != "input":
         return None
     for foreign in values.foreign:
-        if foreign.before == first.operator:
+        if foreign.next_operator == first.operator:
             fact = next(
                 (
                     item

@@ -16,7 +16,7 @@ from graphviz_dash.model.calibration import (
 
 _DOCUMENT: Final = Document(
     CALIBRATION_FORMAT,
-    (CALIBRATION_VERSION,),
+    (2, CALIBRATION_VERSION),
     Calibration,
     64 << 20,
     "Create one with: graphviz-dash bench predict -o FOLDER, then graphviz-dash calibrate FOLDER "

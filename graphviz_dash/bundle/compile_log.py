@@ -161,10 +161,10 @@ class CompileLog:
         entry = CompiledFrame(
             id=frame,
             function=name,
-            place=None
+            location=None
             if file is None
             else build_user_line(file, int(function["line"]), name, None, self._shorten),
-            resumes=resumed_at is not None,
+            is_continuation=resumed_at is not None,
             callers=tuple(self._extract_callers(callers)),
         )
         self.frames[frame] = _check(entry, CompiledFrame)
@@ -269,7 +269,7 @@ class CompileLog:
             )[:6],
             link=link[1] if link else None,
             lines=lines,
-            whole_frame=_EAGER_FALLBACK.search(head) is not None,
+            runs_eagerly=_EAGER_FALLBACK.search(head) is not None,
         )
         graph_break = _check(graph_break, GraphBreak)
         recent = [(old.frame, old.lines[:1]) for old in self.breaks[-4:]]
@@ -280,9 +280,9 @@ class CompileLog:
                 - len(recent)
                 + recent.index((graph_break.frame, graph_break.lines[:1]))
             )
-            runs_eagerly = graph_break.whole_frame or self.breaks[index].whole_frame
+            runs_eagerly = graph_break.runs_eagerly or self.breaks[index].runs_eagerly
             self.breaks[index] = msgspec.structs.replace(
-                self.breaks[index], whole_frame=runs_eagerly
+                self.breaks[index], runs_eagerly=runs_eagerly
             )
         else:
             self.breaks.append(graph_break)
@@ -305,7 +305,7 @@ class CompileLog:
             recompile,
             guards=recompile.guards or new.guards,
             lines=recompile.lines or new.lines,
-            limit=True,
+            limit_reached=True,
         )
 
     def _add_recompile(self, recompile: Recompile) -> None:

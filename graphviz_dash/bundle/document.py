@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from graphviz_dash.bundle.files import open_replacement, read_regular_file
+from graphviz_dash.bundle.renamed_fields import rename_fields
 from graphviz_dash.errors import InputError
 
 T = TypeVar("T")
@@ -68,6 +69,8 @@ class Document(Struct, Generic[T], frozen=True):
                     if envelope.version > self.versions[-1]
                     else self.advice,
                 )
+            if envelope.version < self.versions[-1]:
+                content = rename_fields(content, self.kind)
             return msgspec.json.decode(content, type=self.kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise InputError(file, str(error), expected, self.advice) from error

@@ -18,7 +18,7 @@ from graphviz_dash.model.launch import (
 
 LAUNCH_FILE: Final = "launch.json"
 
-SUPPORTED_VERSIONS: Final = (1, 2)
+SUPPORTED_VERSIONS: Final = (1, 2, 3)
 """Supported versions. The last one is written."""
 
 

@@ -27,8 +27,8 @@ from graphviz_dash.model.timings import CleanTimings
 def check_clean(clean: CleanTimings, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
     """Reject processes whose iterations do not add up to the series."""
     for series, rows, counts in (
-        ("steps", clean.steps, [process.steps for process in clean.processes]),
-        ("back_to_back_ns", clean.back_to_back_ns, [p.back_to_back for p in clean.processes]),
+        ("steps", clean.steps, [process.step_count for process in clean.processes]),
+        ("back_to_back_ns", clean.back_to_back_ns, [p.back_to_back_count for p in clean.processes]),
     ):
         if counts and sum(counts) != len(rows):
             raise InputError(
@@ -72,11 +72,11 @@ def check_graph_ids(
         if len(row.nodes) != nodes[row.graph] or len(set(row.nodes)) != len(row.nodes):
             distinct = f"{len(set(row.nodes)):,} distinct ids for {row.graph!r}"
             raise InputError(file, distinct, f"one for each of its {nodes[row.graph]:,} nodes")
-        if executable_ids & set(row.launched_as):
+        if executable_ids & set(row.executable_ids):
             raise InputError(
                 file, f"an id of {row.graph!r} that belongs to another graph", "one id per graph"
             )
-        executable_ids.update(row.launched_as)
+        executable_ids.update(row.executable_ids)
 
 
 def check_node_ids(records: NodeIdPass, graphs: tuple[CapturedGraph, ...], file: Path) -> None:
@@ -88,11 +88,11 @@ def check_node_ids(records: NodeIdPass, graphs: tuple[CapturedGraph, ...], file:
             file, "launch_steps out of order", f"steps below {records.steps}, ascending"
         )
     for number, row in enumerate(records.rows):
-        if row.launch >= len(steps) or row.look >= len(records.looks):
+        if row.launch >= len(steps) or row.signature >= len(records.signatures):
             raise InputError(
                 file,
-                f"row {number} of launch {row.launch} and look {row.look}",
-                f"one of {len(steps):,} launches and {len(records.looks):,} looks",
+                f"row {number} of launch {row.launch} and look {row.signature}",
+                f"one of {len(steps):,} launches and {len(records.signatures):,} looks",
             )
 
 
@@ -101,14 +101,14 @@ def check_updates(updates: GraphUpdates, graphs: tuple[CapturedGraph, ...], file
     # Without a capture pass, the bundle contains results but no graphs.
     by_id = {graph.id: graph for graph in graphs}
     for pair in updates.pairs if by_id else ():
-        for name in (pair.of, pair.by):
+        for name in (pair.source_graph, pair.target_graph):
             if name not in by_id or by_id[name].parent is not None:
                 expected = "the id of a top-level graph"
                 raise InputError(file, f"an update of graph {name!r}", expected)
-        graph = by_id.get(pair.answer.graph or pair.by)
-        node = pair.answer.node
+        graph = by_id.get(pair.result.graph or pair.target_graph)
+        node = pair.result.node
         if graph is None or (node is not None and node >= len(graph.nodes)):
-            raise InputError(file, f"node {node} of {pair.answer.graph!r}", "a node of the bundle")
+            raise InputError(file, f"node {node} of {pair.result.graph!r}", "a node of the bundle")
 
 
 def check_observers(
@@ -116,7 +116,7 @@ def check_observers(
 ) -> None:
     """Reject a series without steps or with more rows than steps, and a pass without an unobserved
     series to compare with."""
-    for series in observers.observed:
+    for series in observers.series:
         rows = len(series.steps), len(series.device_ns), len(series.reported_ns)
         if not rows[0] or max(rows) > observers.iterations:
             raise InputError(
@@ -124,7 +124,7 @@ def check_observers(
                 f"{max(rows):,} rows of {series.observer.value!r} for {rows[0]:,} steps",
                 f"from 1 step to {observers.iterations:,}, and no more rows than that",
             )
-    if not any(series.observer is Observer.NONE for series in observers.observed):
+    if not any(series.observer is Observer.NONE for series in observers.series):
         raise InputError(file, "every series has an observer", "one without an observer")
 
 
@@ -167,8 +167,8 @@ def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path
     for family in loop.families:
         _check_family(family, graphs_with_costs, file)
     count = _check_columns(loop.steps, file)
-    if count > loop.steps_seen:
-        found = f"{count:,} rows of {loop.steps_seen:,} steps"
+    if count > loop.step_count:
+        found = f"{count:,} rows of {loop.step_count:,} steps"
         raise InputError(file, found, "at most one row per step")
     if count < loop.clean_steps:
         raise InputError(file, f"{loop.clean_steps:,} clean steps", f"at most {count:,}")
@@ -178,7 +178,7 @@ def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path
     ):
         text = f"later clean steps {second_range[0]:,} to {second_range[1]:,}"
         raise InputError(file, text, f"rows from {loop.clean_steps:,} to {count:,}")
-    if any(row is not None and row >= count for row in loop.window_steps):
+    if any(row is not None and row >= count for row in loop.window_rows):
         raise InputError(file, "a step of the window without a row", f"rows below {count:,}")
     _check_steps(loop, file)
 
@@ -223,7 +223,7 @@ def _check_steps(loop: ProgramLoop, file: Path) -> None:
             raise InputError(
                 file, f"fallback {number} with a member", "none, because no graph fits"
             )
-    if any(end < start for start, end in zip(steps.begin_ns, steps.end_ns, strict=True)):
+    if any(end < start for start, end in zip(steps.start_ns, steps.end_ns, strict=True)):
         raise InputError(file, "a step that ends before it starts", "an end after each start")
 
 
@@ -234,9 +234,9 @@ def check_memory_pass(memory: MemoryPass, _graphs: tuple[CapturedGraph, ...], fi
     if stages != [stage.value for stage in Stage]:
         raise InputError(file, f"stages {', '.join(stages) or 'none'}", f"{', '.join(Stage)}")
     sizes = [segment.bytes for segment in memory.segments]
-    extents = [(extent.segment, extent.begin, extent.end) for extent in memory.live]
+    extents = [(extent.segment, extent.start, extent.end) for extent in memory.live_extents]
     for graph in memory.graphs:
-        extents += [(extent.segment, extent.begin, extent.end) for extent in graph.extents]
+        extents += [(extent.segment, extent.start, extent.end) for extent in graph.extents]
     for segment, start, end in extents:
         if segment >= len(sizes):
             raise InputError(file, f"segment {segment}", f"one of the {len(sizes)} listed")
@@ -251,10 +251,10 @@ def check_memory_pass(memory: MemoryPass, _graphs: tuple[CapturedGraph, ...], fi
 def check_parallel(plan: ParallelPlan, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
     """Reject references to missing operators or storages, and waits for later operators."""
     count = len(plan.operators)
-    if len(plan.stream) != count or len(plan.waits) != count:
+    if len(plan.streams) != count or len(plan.waits) != count:
         raise InputError(
             file,
-            f"{len(plan.stream):,} streams and {len(plan.waits):,} waits of {count:,} operators",
+            f"{len(plan.streams):,} streams and {len(plan.waits):,} waits of {count:,} operators",
             "one of each per operator",
         )
     for index, (operator, waits) in enumerate(zip(plan.operators, plan.waits, strict=True)):
@@ -266,7 +266,7 @@ def check_parallel(plan: ParallelPlan, _graphs: tuple[CapturedGraph, ...], file:
                 f"operator {index} accesses a missing storage",
                 f"one of {len(plan.storages):,} storages",
             )
-    if any(storage.maker is not None and storage.maker >= count for storage in plan.storages):
+    if any(storage.creator is not None and storage.creator >= count for storage in plan.storages):
         raise InputError(
             file, "a storage created by a missing operator", f"one of {count:,} operators"
         )
@@ -288,7 +288,7 @@ def check_ledger(ledger: Ledger, _graphs: tuple[CapturedGraph, ...], file: Path)
                 f"at most the reserved {sample.reserved_bytes:,}",
             )
     for span in ledger.spans:
-        if span.end_ns < span.begin_ns:
+        if span.end_ns < span.start_ns:
             raise InputError(
                 file, f"a span that ends at {span.end_ns:,} ns", "an end after its start"
             )

@@ -32,6 +32,7 @@ from graphviz_dash.bundle.part_checks import (
     check_recording,
     check_updates,
 )
+from graphviz_dash.bundle.renamed_fields import rename_fields
 from graphviz_dash.bundle.schema import MAX_PART_BYTES, MAX_TRACE_BYTES
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.ceilings import Ceilings
@@ -46,7 +47,7 @@ from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.replay_check import ReplayCheck
-from graphviz_dash.model.run import FileRole, GraphUpdates, MemoryUse
+from graphviz_dash.model.run import FORMAT_VERSION, FileRole, GraphUpdates, MemoryUse
 from graphviz_dash.model.timings import CleanTimings
 
 T = TypeVar("T")
@@ -87,8 +88,9 @@ class JsonPart(Struct, Generic[T], frozen=True):
         text = msgspec.json.encode(content)
         return gzip.compress(text, mtime=0) if self.is_compressed else text
 
-    def read(self, file: Path) -> T:
-        """Read and decode the file, without consistency checks against other parts.
+    def read(self, file: Path, version: int = FORMAT_VERSION) -> T:
+        """Read and decode the file of a bundle of the format's ``version``, without consistency
+        checks against other parts.
 
         Raises:
             InputError: Not JSON, too large, or a field that is missing, unknown or of another type.
@@ -97,7 +99,7 @@ class JsonPart(Struct, Generic[T], frozen=True):
         content = file.read_bytes()
         if self.is_compressed:
             content = _decompress(content, file)
-        return decode(content, self.content_type, file)
+        return decode(content, self.content_type, file, version)
 
 
 CLEAN: Final = JsonPart(FileRole.CLEAN, "clean.json", CleanTimings, check_clean)
@@ -211,13 +213,15 @@ def get_max_bytes(role: FileRole) -> int:
     return MAX_TRACE_BYTES if role in TRACE_PATHS else MAX_PART_BYTES
 
 
-def decode(content: bytes, kind: type[T], file: Path) -> T:
-    """Decode ``content`` as ``kind``.
+def decode(content: bytes, kind: type[T], file: Path, version: int = FORMAT_VERSION) -> T:
+    """Decode ``content``, written in the bundle format's ``version``, as ``kind``.
 
     Raises:
         InputError: Not JSON, or a field that is missing, unknown or of another type.
     """
     try:
+        if version < FORMAT_VERSION:
+            content = rename_fields(content, kind)
         return msgspec.json.decode(content, type=kind)
     except msgspec.ValidationError as error:
         raise InputError(

@@ -113,7 +113,7 @@ def read_manifest(path: Path) -> Manifest:
             ),
             "Install a newer graphviz-dash to read it." if newer else "",
         )
-    return decode(content, Manifest, file)
+    return decode(content, Manifest, file, envelope.version)
 
 
 def _format_runs(folder: Path) -> str:
@@ -134,12 +134,14 @@ def read_bundle(path: Path, *, traces: bool = True) -> BundleContents:
     manifest = read_manifest(path)
     with _convert_os_errors(path):
         files = _check_files(path, manifest, traces=traces)
-        graphs = _read_graphs(path, [file for role, file in files if role is FileRole.GRAPH])
+        graphs = _read_graphs(
+            path, [file for role, file in files if role is FileRole.GRAPH], manifest.version
+        )
         single = dict(files)
         contents = {}
         for part in JSON_PARTS:
             if (file := single.get(part.role)) is not None:
-                content = part.read(file)
+                content = part.read(file, manifest.version)
                 part.validate(content, graphs, file)
                 contents[part.field] = content
         return BundleContents(
@@ -175,7 +177,7 @@ def read_parts(path: Path, parts: Sequence[JsonPart[Any]]) -> RunParts:
     entries_by_role = {entry.role: entry for entry in manifest.files}
     with _convert_os_errors(path):
         contents: dict[str, Any] = {
-            part.field: part.read(check_file(path, entries_by_role[part.role]))
+            part.field: part.read(check_file(path, entries_by_role[part.role]), manifest.version)
             for part in parts
             if part.role in entries_by_role
         }
@@ -251,9 +253,10 @@ def _get_node_name(node: _NodeNameFields) -> str:
     return format_node_label(node.kind, params)
 
 
-def _read_graphs(path: Path, files: list[Path]) -> tuple[CapturedGraph, ...]:
+def _read_graphs(path: Path, files: list[Path], version: int) -> tuple[CapturedGraph, ...]:
     graphs = tuple(
-        decode(unpack_graph(file.read_bytes(), file), CapturedGraph, file) for file in files
+        decode(unpack_graph(file.read_bytes(), file), CapturedGraph, file, version)
+        for file in files
     )
     for graph, file in zip(graphs, files, strict=True):
         listed = file.relative_to(path).as_posix()

@@ -12,13 +12,14 @@ Version history:
        ``window_ended_by``, ``cupti_attached`` and ``ended`` to recording.json, and status
        ``killed``; version 5 is unchanged.
     7: adds ledger.json.gz, replay-check.json and ceilings.json; version 6 is unchanged.
+    8: renames fields, as listed below; version 7 is unchanged.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-SUPPORTED_VERSIONS: Final = (1, 2, 3, 4, 5, 6, 7)
+SUPPORTED_VERSIONS: Final = (1, 2, 3, 4, 5, 6, 7, 8)
 """Supported versions. The last one is written."""
 
 MANIFEST_FILE: Final = "manifest.json"

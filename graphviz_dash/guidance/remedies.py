@@ -76,7 +76,7 @@ def find_remedies(run: Run, other_runs: Iterable[Run] = ()) -> tuple[Remedy, ...
         found.append(_build_timing_remedy(run, recording))
     elif _has_untraced_sizes(recording) and _is_window_full(run, recording):
         # The number of steps after the window is unknown because recording stops there.
-        replay_count = str(_WINDOW_FACTOR * recording.marked)
+        replay_count = str(_WINDOW_FACTOR * recording.window_steps)
         found.append(
             Remedy(
                 MissingInput.SIZES, build_recording_command(run, {"--window-replays": replay_count})
@@ -119,7 +119,7 @@ def _is_window_full(run: Run, recording: Recording) -> bool:
     lengthens it."""
     option = get_option(run.manifest.command, "--window-replays") or ""
     limit = int(option) if option.isdecimal() else WINDOW_REPLAYS
-    return recording.marked >= max(limit, recording.window)
+    return recording.window_steps >= max(limit, recording.requested_window_steps)
 
 
 def _count_steps_after_captures(recording: Recording) -> int:
@@ -135,8 +135,8 @@ def _count_steps_after_captures(recording: Recording) -> int:
 def _build_window_remedy(run: Run, recording: Recording) -> Remedy:
     """Build a window that ends before the program does."""
     remaining = _count_steps_after_captures(recording) - _SETTLING_STEPS - 1
-    steps = max(1, min(recording.window or 1, remaining // 2))
-    skip = max(0, min(recording.skip, remaining - steps))
+    steps = max(1, min(recording.requested_window_steps or 1, remaining // 2))
+    skip = max(0, min(recording.skip_steps, remaining - steps))
     longer_by = max(0, steps + skip - remaining)
     options: dict[str, str | None] = {"--skip": str(skip), "--steps": str(steps)}
     if _has_several_sizes(recording):
@@ -147,7 +147,7 @@ def _build_window_remedy(run: Run, recording: Recording) -> Remedy:
 def _build_timing_remedy(run: Run, recording: Recording) -> Remedy:
     """Time as many steps before the window as the program has left."""
     remaining = _count_steps_after_captures(recording) - _SETTLING_STEPS - 1
-    steps = max(1, recording.window)
+    steps = max(1, recording.requested_window_steps)
     skip = max(1, min(_TIMED_STEP_COUNT, remaining - steps))
     command = build_recording_command(run, {"--skip": str(skip), "--steps": str(steps)})
     return Remedy(MissingInput.TIMED_STEPS, command, max(0, steps + skip - remaining))

@@ -90,7 +90,7 @@ def build_imported_manifest(
         environment=environment,
         files=(),
         sources=sources,
-        recorded=recorded,
+        recorded_at=recorded,
     )
 
 

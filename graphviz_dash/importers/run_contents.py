@@ -64,7 +64,7 @@ def build_run_contents(group: SourceGroup, limits: Limits) -> RunContents:
         group.get_trace(FileRole.REPLAY_TRACE),
     )
     if graphs:
-        reason = f"{graphs[0].read_by} does not report which edges are programmatic"
+        reason = f"{graphs[0].source_api} does not report which edges are programmatic"
         absent.append(Absent("types of edges", reason))
     else:
         inferred, reasons = _infer_all_graphs(group, limits)
@@ -103,7 +103,7 @@ def _infer_all_graphs(
     for number, trace in enumerate([_get_trace(part) for part in group.captures] or [None]):
         inferred, reasons = _infer_graphs(trace, replay, limits)
         graphs += (
-            msgspec.structs.replace(graph, captured_in=number)
+            msgspec.structs.replace(graph, capture_trace_index=number)
             for graph in _renumber_graphs(inferred, len(graphs))
         )
         absent += reasons

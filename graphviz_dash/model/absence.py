@@ -37,7 +37,7 @@ class Fact(StrEnum):
     SEMAPHORE_NODES = "nodes of external semaphores"
     KERNELS_IN_GRAPHS = "kernels within graphs"
 
-    GRAPH_COSTS = "one-off costs"
+    GRAPH_COSTS = "one-time costs"
     """Capture, instantiation and first launch times, from the clean pass."""
     UPLOAD = "upload_ns"
     """Subject: a graph."""
@@ -59,7 +59,7 @@ class Fact(StrEnum):
     """Measured bandwidth and arithmetic rates."""
     OPERATOR_WORK = "work of operators"
     """Bytes and operations from the shapes of a step's operators."""
-    COMPLETE_RECORDING = "whole recording"
+    COMPLETE_RECORDING = "complete recording"
     """Parts of a program missing because of recorder errors, which do not reach the program."""
 
     BASELINE = "baseline"
@@ -91,7 +91,7 @@ class Fact(StrEnum):
     """One-time cost of compilation."""
     GPU_WORK = "GPU work"
     """GPU work of the traced steps."""
-    PROCESS_MEMORY = "memory of the process alone"
+    PROCESS_MEMORY = "process memory"
     PEAK_MEMORY = "peak of the allocator"
     WORKLOAD_FLOPS = "operations of a step"
     """Floating-point operations per step, declared by the workload."""

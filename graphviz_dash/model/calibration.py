@@ -12,7 +12,7 @@ from graphviz_dash.model.run import Environment
 from graphviz_dash.model.timings import Nanoseconds
 
 CALIBRATION_FORMAT: Final = "graphviz-dash-calibration"
-CALIBRATION_VERSION: Final = 2
+CALIBRATION_VERSION: Final = 3
 
 
 class ErrorScale(Struct, frozen=True, forbid_unknown_fields=True):
@@ -67,13 +67,13 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-calibration"]
     """Name of the format."""
-    version: Literal[2]
+    version: Literal[2, 3]
     """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the file."""
     created: str
     """Time of calibration, ISO 8601 in UTC."""
-    recorded: str
+    recorded_at: str
     """Time of recording of the samples, ISO 8601 in UTC."""
     gpu: Gpu
     """The calibrated device."""
@@ -95,6 +95,6 @@ class Calibration(Struct, frozen=True, forbid_unknown_fields=True):
     """First launch time beyond a replay: fixed part and part per node, in ns."""
     samples: tuple[CalibrationSample, ...]
     """Samples used to fit the terms."""
-    checks: tuple[CalibrationSample, ...]
+    holdout_samples: tuple[CalibrationSample, ...]
     """Held-out samples, whose errors set the width of intervals. Empty if the samples are
     cross-validated instead."""

@@ -35,7 +35,7 @@ class FactSource(Struct, frozen=True, forbid_unknown_fields=True):
     """Kind of facts."""
     source: str | None
     """Torch interface that provided the facts. None if unavailable."""
-    missing: str | None = None
+    missing_reason: str | None = None
     """Reason for the absence. None if the facts are available."""
 
 
@@ -64,9 +64,9 @@ class CompiledFrame(Struct, frozen=True, forbid_unknown_fields=True):
     """Torch's id of the compilation: ``0/1`` is the second one of frame 0."""
     function: str
     """Function name, without the prefix that Dynamo adds to continuations."""
-    place: UserLine | None
+    location: UserLine | None
     """First line of the function, or the line of the graph break that a continuation follows."""
-    resumes: bool
+    is_continuation: bool
     """True for the continuation of a function after a graph break."""
     callers: tuple[UserLine, ...] = ()
     """Program lines that led to the call, innermost first."""
@@ -101,7 +101,7 @@ class GraphBreak(Struct, frozen=True, forbid_unknown_fields=True):
     """Link to torch's documentation. None if there is none."""
     lines: tuple[UserLine, ...]
     """Program lines, innermost first."""
-    whole_frame: bool = False
+    runs_eagerly: bool = False
     """True if the function runs eagerly because Dynamo cannot resume after the break."""
 
 
@@ -114,7 +114,7 @@ class Recompile(Struct, frozen=True, forbid_unknown_fields=True):
     """Failed guards, as Python expressions."""
     lines: tuple[UserLine, ...]
     """Program line behind each guard, if known."""
-    limit: bool = False
+    limit_reached: bool = False
     """True if the recompile limit was reached, so that the function runs eagerly."""
 
 
@@ -270,7 +270,7 @@ class CompileWarning(Struct, frozen=True, forbid_unknown_fields=True):
     """Message, on one line."""
     lines: tuple[UserLine, ...]
     """Program lines named by the message, or those that made the call, innermost first."""
-    times: Count = 1
+    count: Count = 1
     """Number of occurrences."""
 
 

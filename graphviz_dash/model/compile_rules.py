@@ -26,7 +26,7 @@ class CompileRuleId(StrEnum):
     COPY_BETWEEN_DEVICES = "copy-between-devices"
     UNSAFE_OPERATOR = "unsafe-operator"
     SIZE_FROM_DATA = "size-from-data"
-    UNEXPLAINED_SPLIT = "split-untold"
+    UNEXPLAINED_SPLIT = "unexplained-split"
     MUTATED_INPUT = "mutated-input"
     CHANGING_SIZES = "changing-sizes"
     NOT_RECORDED = "not-recorded"

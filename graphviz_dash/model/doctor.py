@@ -90,7 +90,7 @@ class CodeLocation(Struct, frozen=True, forbid_unknown_fields=True):
     """Line number, from 1."""
     function: str | None
     """Enclosing function. None at module level."""
-    first: Count
+    first_line: Count
     """Line number of the first of ``lines``."""
     lines: tuple[str, ...]
     """Surrounding source lines. Empty if unavailable."""
@@ -108,11 +108,11 @@ class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     """The violated rule."""
     severity: Severity
     """Effect of the violation: a failed capture, incorrect replays or lost memory."""
-    seen: DetectionMethod
+    detected_by: DetectionMethod
     """Detection method."""
-    first: bool
+    ends_capture: bool
     """True if this call ended the capture, or would have."""
-    place: CodeLocation | None
+    location: CodeLocation | None
     """Line of the program or of a library that it uses. None if unknown."""
     op: str | None
     """Operator or call. None if only the line is known."""
@@ -122,7 +122,7 @@ class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     """Python thread. None for the main thread."""
     message: str | None
     """Error message as raised. None without an error."""
-    calls: Count | None
+    calls_per_step: Count | None
     """Calls per step. None if not counted."""
     evidence: tuple[Evidence, ...]
     """Supporting facts."""
@@ -133,7 +133,7 @@ class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def program_line(self) -> CodeLocation | None:
         """Line of the program. None if unknown."""
-        return self.caller or self.place
+        return self.caller or self.location
 
 
 class RuleCheck(Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,11 +159,11 @@ class OutputCheck(Struct, frozen=True, forbid_unknown_fields=True):
     """Shape."""
     elements: Count
     """Number of elements."""
-    differing: Count
+    differing_elements: Count
     """Number of unequal elements."""
-    largest: float | None
+    max_difference: float | None
     """Largest absolute difference. None if undefined for the type or not finite."""
-    noise: float | None
+    eager_difference: float | None
     """Largest absolute difference of two eager steps. None if not measured."""
 
 

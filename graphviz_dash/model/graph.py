@@ -313,7 +313,7 @@ class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     """Nodes in creation order."""
     edges: tuple[GraphEdge, ...]
     """Edges between nodes, by index."""
-    read_by: str
+    source_api: str
     """API that provided the graph. With cuGraphNodeGetDependencies, edges into a node have the
     order of its dependencies."""
     parent: tuple[str, Count] | None = None
@@ -323,9 +323,9 @@ class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     """Name given by the workload. None if unnamed."""
     device_launch: DriverResult | None = None
     """Result of instantiating the graph for device launch. None for bodies, or if not attempted."""
-    captured_as: Count | None = None
+    capture_index: Count | None = None
     """Index of its capture in the capture trace, from 0. None if a range of the collector
     identifies it, or if unknown."""
-    captured_in: Count = 0
+    capture_trace_index: Count = 0
     """Index of the capture trace that contains its capture, from 0. Engines write one trace per
     batch size."""

@@ -16,7 +16,7 @@ from graphviz_dash.model.run import Environment
 from graphviz_dash.model.timings import Nanoseconds
 
 LAUNCH_FORMAT_NAME: Final = "graphviz-dash-launch"
-LAUNCH_FORMAT_VERSION: Final = 2
+LAUNCH_FORMAT_VERSION: Final = 3
 
 
 class LaunchMeasure(StrEnum):
@@ -46,7 +46,7 @@ class Topology(Struct, frozen=True, forbid_unknown_fields=True):
     """Number of nodes per chain."""
     single_root: bool
     """True for one additional kernel before all chains. Otherwise each chain has its own root."""
-    other: Literal["Memcpy", "Memset", "Host"] | None
+    middle_node: Literal["Memcpy", "Memset", "Host"] | None
     """Kind of the node in the middle of the first chain. None if all nodes are kernels."""
     nodes: Count
     """Number of nodes reported by the driver."""
@@ -68,7 +68,7 @@ class LaunchRecording(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-launch"]
     """Name of the format."""
-    version: Literal[1, 2]
+    version: Literal[1, 2, 3]
     """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the file."""
@@ -145,9 +145,9 @@ class PublishedLaunch(Struct, frozen=True, forbid_unknown_fields=True):
     """Older toolkit with its driver."""
     newer: str
     """Newer toolkit with its driver."""
-    read_as: str
+    reading_method: str
     """Method of reading values from charts."""
-    figures: tuple[PublishedTime, ...]
+    times: tuple[PublishedTime, ...]
     """Individual times."""
     lines: tuple[PublishedLine, ...]
     """Times that grow with the nodes, from the text of the publication."""

@@ -113,7 +113,7 @@ class LedgerSpan(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
     """Name of the module, function or graph. May be empty."""
     thread: Count
     """Number of the thread, in order of appearance. 0 is the main thread."""
-    begin_ns: Count
+    start_ns: Count
     """Start in ns since the start of the process."""
     end_ns: Count
     """End in ns since the start of the process."""

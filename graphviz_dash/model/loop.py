@@ -110,13 +110,13 @@ class GraphCost(Struct, frozen=True, forbid_unknown_fields=True):
     Excludes the first replay."""
     pool: tuple[Count, Count] | None
     """Allocator id of its memory pool. None if unavailable."""
-    pool_added_bytes: Count | None
+    pool_growth_bytes: Count | None
     """Growth in bytes of its pool since the end of the previous capture into the pool, including
     warm-ups. None if unavailable."""
-    own_bytes: Count | None
+    exclusive_bytes: Count | None
     """Bytes allocated in the pool at the end of its capture but not at the end of the previous one.
     Other graphs cannot use them. None if unavailable."""
-    outside_bytes: Count | None
+    driver_bytes: Count | None
     """Decrease of free device memory outside the allocator during instantiation, in bytes. The
     driver allocates large chunks, so only sums over many graphs are accurate. None if
     unavailable, or if memory was freed meanwhile."""
@@ -135,15 +135,15 @@ class LoopSteps(Struct, frozen=True, forbid_unknown_fields=True):
     member: tuple[Count | None, ...]
     """Index of the replayed or captured member in ``members`` of the family. None for a fallback.
     """
-    real: tuple[Count | None, ...]
+    real_size: tuple[Count | None, ...]
     """Requested size on the family's size axis."""
-    padded: tuple[Count | None, ...]
+    padded_size: tuple[Count | None, ...]
     """Computed size. None for a fallback, which computes the requested size."""
     size_method: tuple[SizeMethod | None, ...]
     """Source of ``real``."""
     thread: tuple[Count, ...]
     """Number of the thread, in order of appearance."""
-    begin_ns: tuple[Count, ...]
+    start_ns: tuple[Count, ...]
     """Start of the step on the CPU clock, in ns since the start of the recording: from the program
     or the engine if available, otherwise the first replay call."""
     end_ns: tuple[Count, ...]
@@ -165,12 +165,12 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
     """Costs per graph, in the order of the recording's graphs."""
     steps: LoopSteps
     """The first LOOP_STEPS_KEPT steps. For a single graph replayed repeatedly, the timed steps."""
-    steps_seen: Count
+    step_count: Count
     """Total number of steps."""
     clean_steps: Count
     """Number of leading rows that ran before a profiler started. Only these have valid times; sizes
     are valid for all rows. Samples in ``graphs`` come from these steps too."""
-    window_steps: tuple[Count | None, ...]
+    window_rows: tuple[Count | None, ...]
     """Row of the step for each mark of the traced window, in order. None if the loop was not
     active."""
     engine: str | None = None

@@ -79,7 +79,7 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
 
     segment: Count
     """Index of the segment in ``MemoryPass.segments``."""
-    begin: Count
+    start: Count
     """First byte in the segment."""
     end: Count
     """Byte after the last one."""
@@ -90,7 +90,7 @@ class LiveExtent(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
 
     segment: Count
     """Index of its segment in ``MemoryPass.segments``."""
-    begin: Count
+    start: Count
     """First byte in the segment."""
     end: Count
     """Byte after the last one."""
@@ -109,7 +109,7 @@ class GraphMemory(Struct, frozen=True, forbid_unknown_fields=True):
     """Number of allocations."""
     peak_bytes: Count
     """Peak of its simultaneous live allocations, in bytes."""
-    kept_bytes: Count
+    retained_bytes: Count
     """Its allocations alive at the end of the capture, in bytes."""
     extents: tuple[Extent, ...]
     """Ranges of its pool allocated at any time during the capture, merged."""
@@ -128,14 +128,14 @@ class MemoryPass(Struct, frozen=True, forbid_unknown_fields=True):
     """Number of iterations after the captures."""
     stages: tuple[MemoryStage, ...]
     """Allocator and device memory per stage, in order."""
-    at_rest: tuple[OwnedBytes, ...]
+    owners_at_end: tuple[OwnedBytes, ...]
     """Live allocations after the last iteration."""
-    at_peak: tuple[OwnedBytes, ...]
+    owners_at_peak: tuple[OwnedBytes, ...]
     """Live allocations at the peak within one iteration. ``transient`` is memory that the iteration
     allocated and freed again."""
     segments: tuple[PoolSegment, ...]
     """Segments of the private pools."""
-    live: tuple[LiveExtent, ...]
+    live_extents: tuple[LiveExtent, ...]
     """Live allocations in the segments."""
     graphs: tuple[GraphMemory, ...]
     """Allocations per capture."""

@@ -18,7 +18,7 @@ class GraphIds(Struct, frozen=True, forbid_unknown_fields=True):
 
     graph: str
     """Id of the graph in the bundle."""
-    launched_as: tuple[Count, ...]
+    executable_ids: tuple[Count, ...]
     """Ids of its executable graphs, as shown in records."""
     nodes: tuple[Count, ...]
     """Number of each of its direct nodes, in creation order."""
@@ -52,7 +52,7 @@ class NodeIdRow(Struct, frozen=True, forbid_unknown_fields=True, array_like=True
     """Id of the executable graph: the upper half of the record's node id."""
     node: Count
     """Number of the node within its graph: the lower half of the record's node id."""
-    look: Count
+    signature: Count
     """Index in ``NodeIdPass.looks``."""
     device: Count
     """Ordinal of the device."""
@@ -74,13 +74,13 @@ class NodeIdPass(Struct, frozen=True, forbid_unknown_fields=True):
     """Package and versions."""
     steps: Count
     """Number of recorded iterations."""
-    dropped: Count
+    dropped_records: Count
     """Number of records that CUPTI dropped because its buffers were full."""
-    outside: Count
+    outside_records: Count
     """Number of discarded records of work outside graphs."""
     graphs: tuple[GraphIds, ...]
     """Ids of each graph in this process."""
-    looks: tuple[NodeSignature, ...]
+    signatures: tuple[NodeSignature, ...]
     """Attributes shared by rows."""
     launch_steps: tuple[Count, ...]
     """Step of each graph launch."""

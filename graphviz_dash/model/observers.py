@@ -58,5 +58,5 @@ class ObserverPass(Struct, frozen=True, forbid_unknown_fields=True):
 
     iterations: Count
     """Number of timed steps per series."""
-    observed: tuple[ObservedSeries, ...]
+    series: tuple[ObservedSeries, ...]
     """Series, in execution order."""

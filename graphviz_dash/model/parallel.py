@@ -23,7 +23,7 @@ class Access(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
 
     storage: Count
     """Index of the storage."""
-    begin: Count
+    start: Count
     """First byte."""
     end: Count
     """Byte after the last one."""
@@ -40,7 +40,7 @@ class Storage(Struct, frozen=True, forbid_unknown_fields=True):
     """Shape of the first observed tensor."""
     dtype: str
     """Data type of that tensor, such as ``float32``."""
-    maker: Count | None
+    creator: Count | None
     """Index of the operator that created it. None for memory from outside the step."""
 
 
@@ -60,10 +60,10 @@ class Operator(Struct, frozen=True, forbid_unknown_fields=True):
     random: bool = False
     """True if it draws random numbers. They depend on the issue order, so the program's order is
     kept."""
-    wide: bool = False
+    needs_wide_stream: bool = False
     """True if it runs different kernels on a stream with a small library workspace, and so needs a
     wide stream."""
-    large: bool = False
+    large_blocks: bool = False
     """True if it allocates blocks of more than 1 MiB, for which each stream has separate segments.
     """
     source: str | None = None
@@ -90,7 +90,7 @@ class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
     """Number of streams with a large library workspace; the others have a small one."""
     edges: Count
     """Number of dependencies between streams."""
-    expected_ns: Nanoseconds
+    predicted_ns: Nanoseconds
     """Predicted replay time, in ns."""
     replays_ns: tuple[Nanoseconds, ...] = ()
     """Times from launch to completion, one per replay, in ns. Empty if not tried."""
@@ -98,12 +98,12 @@ class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
     """Device memory of its capture including workspaces, in bytes. None if not tried."""
     workspace_bytes: Count | None = None
     """Library workspaces of its streams, in bytes. None if not tried."""
-    line_ns: Nanoseconds | None = None
+    serial_ns: Nanoseconds | None = None
     """Median replay time of the serial capture, interleaved with these replays, in ns. None if not
     measured."""
     differs_at: Count | None = None
     """Index of the first operator whose results differ from eager. None if all are equal."""
-    expected_bytes: Count | None = None
+    predicted_bytes: Count | None = None
     """Predicted device memory of its capture, in bytes. None if not recorded."""
 
 
@@ -148,21 +148,21 @@ class ParallelPlan(Struct, frozen=True, forbid_unknown_fields=True):
     """Operators in program order."""
     storages: tuple[Storage, ...]
     """Storages in the order of their first access."""
-    stream: tuple[Count, ...]
+    streams: tuple[Count, ...]
     """Stream of each operator. 0 is the capture's stream."""
     waits: tuple[tuple[Count, ...], ...]
     """For each operator, operators on other streams that it waits for. Other dependencies follow
     from stream order."""
-    follow_ns: Nanoseconds
+    same_stream_gap_ns: Nanoseconds
     """Planner's estimate of the time between consecutive nodes of a stream, in ns."""
-    cross_ns: Nanoseconds
+    cross_stream_gap_ns: Nanoseconds
     """Planner's estimate of the time between a node and a dependent node on another stream, in ns.
     """
-    line: Attempt
+    serial: Attempt
     """The step captured on one stream."""
     attempts: tuple[Attempt, ...]
     """Plans on several streams, by number of streams."""
-    chosen: Count
+    selected_streams: Count
     """Number of streams of the selected plan. 1 is the serial capture."""
     verdict: Verdict
     """Outcome of the search."""
@@ -170,9 +170,9 @@ class ParallelPlan(Struct, frozen=True, forbid_unknown_fields=True):
     """Memory limit of a plan, in bytes. None for no limit."""
     check: ParallelCheck
     """Check of the selected plan."""
-    narrow_line_ns: Nanoseconds | None = None
+    narrow_serial_ns: Nanoseconds | None = None
     """Median replay time of the serial capture on a stream with a small workspace, in ns. Operators
     run different kernels there, so results differ in their last bits. None if no operator does."""
-    fitted_bytes: Count | None = None
+    workspace_bytes: Count | None = None
     """Workspace of a wide stream in bytes, if its operators write less than the full workspace.
     None for the full workspace."""

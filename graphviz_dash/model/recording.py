@@ -55,7 +55,7 @@ class ProcessOrigin(Struct, frozen=True, forbid_unknown_fields=True):
 
     role: str
     """Name of the process in the program: from multiprocessing, or its script."""
-    started_by: StartMethod | None
+    start_method: StartMethod | None
     """Start method. None if unknown."""
     pid: Count
     """Process id."""
@@ -93,35 +93,30 @@ class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     """True if the program released the graph before a later capture, as a cache of graphs does."""
 
 
-class Recording(
-    Struct,
-    frozen=True,
-    forbid_unknown_fields=True,
-    rename={"boundary_kind": "rung", "end_seen": "ended"},
-):
+class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     """Content of recording.json: the program's captures, replays and steps."""
 
     boundary_kind: BoundaryKind | None
-    """Kind of event that ends a step (``rung`` in the file). None if no step ended."""
+    """Kind of event that ends a step. None if no step ended."""
     boundary: str | None
     """Description of the event that ends a step. None if no step ended."""
-    skip: Count
+    skip_steps: Count
     """Number of capture-free steps before the traced window, as requested."""
-    window: Count
+    requested_window_steps: Count
     """Number of steps in the traced window, as requested."""
     steps: Count
     """Number of steps that ended while the recorder counted."""
     step_ns: tuple[Count, ...]
     """Wall times in ns between ends of consecutive steps, for steps after the last capture and
     before the window. The recorder synchronised with the GPU before the first of them only."""
-    drain_ns: Count | None
+    final_wait_ns: Count | None
     """Wait for the GPU after the last of ``step_ns``, in ns. Together with their sum, the time of
     these steps in the program's loop. None if not measured."""
-    marked: Count
+    window_steps: Count
     """Number of complete steps in the traced window."""
-    window_refused: str | None
+    window_missing_reason: str | None
     """Reason for a missing traced window. None if the window exists or may still come."""
-    profiler_seen: bool
+    profiler_active: bool
     """True if a profiler of the program or the recorder ran before or during the steps."""
     earlier_replays: Count
     """Number of launches of graphs captured before the recording started."""
@@ -140,7 +135,7 @@ class Recording(
     cupti_attached: str | None = None
     """Reason why CUPTI stayed attached after profiling. None if it was detached or never
     attached."""
-    end_seen: bool | None = None
+    reached_end: bool | None = None
     """True if the recorder saw the process end. False: the process was killed or left without its
     exit handlers. None if unknown (before version 6)."""
 

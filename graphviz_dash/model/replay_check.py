@@ -52,7 +52,7 @@ class CheckedOperator(Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     """Name in torch's schema."""
-    place: CodeLocation | None
+    location: CodeLocation | None
     """Line of the program or of a library. None if unknown."""
     module: str | None
     """Path of the module. None if unknown."""
@@ -104,7 +104,7 @@ class TensorDifference(Struct, frozen=True, forbid_unknown_fields=True):
     """The tensor."""
     relative: float | None
     """Difference of the signed sums relative to the sum of absolute values. None if undefined."""
-    noise: float | None
+    eager_difference: float | None
     """Same between two eager steps. 0 if they were equal bit by bit. None if not measured."""
     absent: bool = False
     """True if the replay did not write the tensor at all."""
@@ -128,7 +128,7 @@ class WrongElements(Struct, frozen=True, forbid_unknown_fields=True):
     """Index of the operator."""
     tensor: CheckedTensor
     """The tensor."""
-    differing: Count
+    differing_elements: Count
     """Number of unequal elements."""
     elements: Count
     """Number of elements."""
@@ -150,7 +150,7 @@ class MissingOrder(Struct, frozen=True, forbid_unknown_fields=True):
 class ForeignNodes(Struct, frozen=True, forbid_unknown_fields=True):
     """Nodes that no operator launched, such as those of Triton kernels."""
 
-    before: Count
+    next_operator: Count
     """Index of the operator before which they were captured."""
     first_node: Count
     """Index of the first one."""
@@ -203,7 +203,7 @@ class ValueCheck(Struct, frozen=True, forbid_unknown_fields=True):
     """Replays per round."""
     differences: tuple[TensorDifference, ...]
     """Differing tensors in order of round, replay and operator; limited in number."""
-    differing: Count
+    difference_count: Count
     """Number of all differing tensors."""
     facts: tuple[FactDifference, ...]
     """Facts that differ from the eager steps."""
@@ -234,7 +234,7 @@ class NodeOwner(Struct, frozen=True, forbid_unknown_fields=True):
     """Kernel or host function. None if unnamed."""
     op: str | None
     """Operator. None for nodes outside operators."""
-    place: CodeLocation | None
+    location: CodeLocation | None
     """Line of the program. None if unknown."""
     module: str | None = None
     """Path of the module. None if unknown."""
@@ -255,7 +255,7 @@ class MemoryFate(Struct, frozen=True, forbid_unknown_fields=True):
     """Tensor with shape and type, pool or library."""
     fate: Literal["freed", "moved", "reused"]
     """Its end."""
-    free_place: CodeLocation | None
+    free_location: CodeLocation | None
     """Line that freed it. None if unknown."""
     after_replay: Count
     """Replays of the graph before."""
@@ -284,7 +284,7 @@ class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["crash", "hang"]
     graph: str
     """Id of the graph."""
-    capture_place: CodeLocation | None
+    capture_location: CodeLocation | None
     """Line that captured the graph. None if unknown."""
     rank: Count | None
     """Rank of the process. None outside a distributed program."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
-FORMAT_VERSION: Final = 7
+FORMAT_VERSION: Final = 8
 
 Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -177,7 +177,7 @@ COLLECTOR_ERROR: Final = "GraphvizDashError"
 class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     """A failure in a pass."""
 
-    during: Pass
+    stage: Pass
     """The pass."""
     error: str
     """Name of the exception's class, ``ProcessDied``, or REFUSED."""
@@ -307,7 +307,7 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 
     format: Literal["graphviz-dash-run"]
     """Name of the format."""
-    version: Literal[1, 2, 3, 4, 5, 6, 7]
+    version: Literal[1, 2, 3, 4, 5, 6, 7, 8]
     """Version of the format."""
     tool_version: str
     """Version of graphviz-dash that wrote the bundle."""
@@ -335,14 +335,14 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     """Ranks that ran together. None if the run has a single process."""
     sources: tuple[Source, ...] = ()
     """Foreign files of an imported run. Empty for collected runs."""
-    recorded: str | None = None
+    recorded_at: str | None = None
     """Time of recording of an imported trace, ISO 8601 in UTC. None if unknown, and for collected
     runs."""
 
     @property
     def recorded_or_created_at(self) -> str:
         """Time of recording, or time of writing if unknown."""
-        return self.recorded or self.created
+        return self.recorded_at or self.created
 
     @property
     def job_rank(self) -> int | None:
@@ -355,11 +355,11 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
 class GraphUpdate(Struct, frozen=True, forbid_unknown_fields=True):
     """One attempt of cuGraphExecUpdate on an executable graph with another graph."""
 
-    of: str
+    source_graph: str
     """Id of the graph whose executable was updated."""
-    by: str
+    target_graph: str
     """Id of the graph that it was updated to."""
-    answer: DriverResult
+    result: DriverResult
     """Result of the driver."""
     update_ns: tuple[Nanoseconds, ...]
     """Times of update calls in ns, including failed ones."""

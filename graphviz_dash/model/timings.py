@@ -66,7 +66,7 @@ class GpuClocks(Struct, frozen=True, forbid_unknown_fields=True):
     """Maximum clock of this GPU's multiprocessors, in MHz."""
     memory_mhz: Count
     """Memory clock, in MHz."""
-    slowed_by: tuple[str, ...]
+    throttle_reasons: tuple[str, ...]
     """Active throttle reasons, from NVML's clocks event reasons: ``power cap``, ``power brake``,
     ``heat`` and ``hardware slowdown``."""
 
@@ -74,11 +74,11 @@ class GpuClocks(Struct, frozen=True, forbid_unknown_fields=True):
 class CleanProcess(Struct, frozen=True, forbid_unknown_fields=True):
     """One process of a clean pass, and the state of the machine during it."""
 
-    began_ns: Nanoseconds
+    start_unix_ns: Nanoseconds
     """Start of its timings, in ns since 1970."""
-    steps: Count
+    step_count: Count
     """Number of its rows in ``CleanTimings.steps``."""
-    back_to_back: Count
+    back_to_back_count: Count
     """Number of its rows in ``CleanTimings.back_to_back_ns``."""
     cpu_loop_ns: tuple[Nanoseconds, ...]
     """Times of a fixed Python loop, half of them before and half after the timed series, in ns."""
@@ -105,13 +105,13 @@ class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def process_steps(self) -> tuple[tuple[StepTiming, ...], ...]:
         """``steps`` by process."""
-        return _split_by_counts(self.steps, [process.steps for process in self.processes])
+        return _split_by_counts(self.steps, [process.step_count for process in self.processes])
 
     @property
     def process_back_to_back_ns(self) -> tuple[tuple[Nanoseconds, ...], ...]:
         """``back_to_back_ns`` by process."""
         return _split_by_counts(
-            self.back_to_back_ns, [process.back_to_back for process in self.processes]
+            self.back_to_back_ns, [process.back_to_back_count for process in self.processes]
         )
 
 

@@ -40,13 +40,17 @@ def format_evidence_value(evidence: Evidence) -> str:
 
 def describe_output_difference(check: OutputCheck) -> str:
     """Describe how a tensor after a replay differs from the same after an eager step."""
-    if not check.differing:
+    if not check.differing_elements:
         return "equal in every element"
-    amount = f"{check.differing:,} of {check.elements:,} elements differ"
-    if check.largest is None:
+    amount = f"{check.differing_elements:,} of {check.elements:,} elements differ"
+    if check.max_difference is None:
         return amount
-    noise = "" if check.noise is None else f"; {check.noise:.3g} between two eager steps"
-    return f"{amount}, by up to {check.largest:.3g}{noise}"
+    noise = (
+        ""
+        if check.eager_difference is None
+        else f"; {check.eager_difference:.3g} between two eager steps"
+    )
+    return f"{amount}, by up to {check.max_difference:.3g}{noise}"
 
 
 def format_doctor_command(run: Run) -> str:
@@ -92,7 +96,7 @@ def format_doctor_verdict(diagnosis: Diagnosis) -> str:
     match diagnosis.outcome:
         case CaptureOutcome.ILLEGAL:
             first = findings[0]
-            verb = "fails" if first.first else "would fail"
+            verb = "fails" if first.ends_capture else "would fail"
             more = (
                 f" {_count_places(illegal - 1)} after it would break it too." if illegal > 1 else ""
             )
@@ -128,11 +132,11 @@ def format_doctor_verdict(diagnosis: Diagnosis) -> str:
 def _describe_equal_outputs(report: DoctorReport) -> str:
     if not report.outputs:
         return ""
-    equal = sum(not check.differing for check in report.outputs)
+    equal = sum(not check.differing_elements for check in report.outputs)
     count = len(report.outputs)
     if equal == count:
         return f"; all {format_count(count)} tensors after a replay equal those of an eager step"
-    largest = max((check.largest or 0.0 for check in report.outputs), default=0.0)
+    largest = max((check.max_difference or 0.0 for check in report.outputs), default=0.0)
     return (
         f"; after a replay, {equal} of {count} tensors equal those of an eager step, the others "
         f"differ by at most {largest:.2g}"
@@ -156,8 +160,8 @@ def format_caller(finding: Finding) -> str | None:
 def format_other_places(group: FindingGroup) -> tuple[str, ...]:
     """Format the distinct places of a group's findings after the first."""
     places = [
-        f"{finding.place.text}{f' ({finding.op})' if finding.op else ''}"
-        if finding.place
+        f"{finding.location.text}{f' ({finding.op})' if finding.op else ''}"
+        if finding.location
         else finding.op or ""
         for finding in group.findings
     ]
@@ -165,7 +169,7 @@ def format_other_places(group: FindingGroup) -> tuple[str, ...]:
 
 
 def _format_location(finding: Finding) -> str:
-    return f" at {finding.place.text}" if finding.place else ""
+    return f" at {finding.location.text}" if finding.location else ""
 
 
 def _count_places(count: int) -> str:

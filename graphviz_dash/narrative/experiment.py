@@ -110,9 +110,9 @@ def list_recording_notes(recording: Recording, loop: ProgramLoop | None = None) 
 
 def _describe_process(recording: Recording) -> str | None:
     process = recording.process
-    if process is None or process.started_by is StartMethod.PROGRAM:
+    if process is None or process.start_method is StartMethod.PROGRAM:
         return None
-    method = "" if process.started_by is None else f", started by {process.started_by}"
+    method = "" if process.start_method is None else f", started by {process.start_method}"
     parent = f" from {process.parent}" if process.parent is not None else ""
     return f"Process {process.role}{method}{parent}; pid {process.pid}."
 
@@ -130,7 +130,7 @@ def _describe_unused_graphs(recording: Recording, loop: ProgramLoop | None) -> s
     )
     names = {graph.graph for graph in idle_graphs}
     costs = [cost for cost in (loop.graphs if loop else ()) if cost.graph in names]
-    exclusive_bytes = sum(cost.own_bytes or 0 for cost in costs)
+    exclusive_bytes = sum(cost.exclusive_bytes or 0 for cost in costs)
     if exclusive_bytes:
         text += f" and keep {format_bytes(exclusive_bytes)} of pool memory"
     return f"{text}."
@@ -158,9 +158,9 @@ def _describe_pauses(recording: Recording) -> str | None:
 
 def _describe_window_end(recording: Recording) -> str | None:
     reason = _WINDOW_ENDS.get(recording.window_ended_by)
-    if reason is None or recording.marked >= recording.window:
+    if reason is None or recording.window_steps >= recording.requested_window_steps:
         return None
-    steps = "" if recording.marked else " It contains no complete step."
+    steps = "" if recording.window_steps else " It contains no complete step."
     return f"The traced window closed early because {reason}.{steps}"
 
 
@@ -171,7 +171,7 @@ def _describe_cupti(recording: Recording) -> str | None:
 
 
 def _describe_missing_end(recording: Recording) -> str | None:
-    if recording.end_seen is not False:
+    if recording.reached_end is not False:
         return None
     return (
         "The recording has no end: the process was killed or left without its exit handlers. The "

@@ -72,8 +72,8 @@ def describe_run(run: RunComparison) -> str:
         return "; ".join([*parts, "the process was killed"])
     parts += [
         f"it failed {format_failed_stage(failure)}"
-        if failure.during is Pass.RECORDED
-        else f"its {failure.during.value} pass failed"
+        if failure.stage is Pass.RECORDED
+        else f"its {failure.stage.value} pass failed"
         for failure in run.failures
     ]
     return "; ".join(parts)

@@ -132,8 +132,8 @@ def format_wrong_operator(wrong: WrongOperator) -> str:
 def format_operator(operator: CheckedOperator) -> str:
     """Describe an operator with its line and module."""
     text = operator.name
-    if operator.place is not None:
-        text += f" at {operator.place.text}"
+    if operator.location is not None:
+        text += f" at {operator.location.text}"
     return f"{text} ({operator.module})" if operator.module else text
 
 
@@ -193,7 +193,7 @@ def _describe_memory(fault: StopFault) -> str:
     memory = fault.memory
     if memory is None:
         return ""
-    line = f" at {memory.free_place.text}" if memory.free_place else ""
+    line = f" at {memory.free_location.text}" if memory.free_location else ""
     return f"it uses {memory.description}, {memory.fate}{line}"
 
 
@@ -222,7 +222,7 @@ def format_node(node: NodeOwner) -> str:
     text = f"node {node.index}, {node.name or node.kind}"
     if node.collective is not None:
         text += f", collective {node.collective}"
-    details = [node.op, node.place.text if node.place else None, node.module]
+    details = [node.op, node.location.text if node.location else None, node.module]
     summary = " at ".join(part for part in details[:2] if part)
     return f"{text} ({summary})" if summary else text
 
@@ -238,7 +238,7 @@ def format_memory_fault(fault: MemoryFault) -> str:
     user = f", used by {format_node(memory.node)}" if memory.node else ""
     return (
         f"Replay {format_count(memory.reported_before_replay)} of {memory.graph} would use "
-        f"{memory.description}, which is {memory.fate}{_format_place(memory.free_place)}{user}."
+        f"{memory.description}, which is {memory.fate}{_format_place(memory.free_location)}{user}."
     )
 
 

@@ -58,7 +58,7 @@ def find_dependencies(operators: Sequence[Operator]) -> tuple[tuple[Dependency, 
                 barrier = index
             elif barrier is not None:
                 needs[barrier] = Dependency(barrier, DependencyKind.OPAQUE, None)
-            accessed = [access for access in operator.accesses if access.begin < access.end]
+            accessed = [access for access in operator.accesses if access.start < access.end]
             for access in accessed:
                 accesses = memory.setdefault(access.storage, _StorageAccesses())
                 for source, need in accesses.find_conflicts(access):
@@ -103,16 +103,16 @@ class _StorageAccesses:
             DependencyKind.WRITE_AFTER_WRITE if access.writes else DependencyKind.READ_AFTER_WRITE
         )
         for start, end, index in self._writes:
-            if start < access.end and access.begin < end:
+            if start < access.end and access.start < end:
                 yield index, write_need
         if access.writes:
             for start, end, index in self._reads:
-                if start < access.end and access.begin < end:
+                if start < access.end and access.start < end:
                     yield index, DependencyKind.WRITE_AFTER_READ
 
     def add(self, access: Access, index: int) -> None:
         """Add an access. A write replaces earlier accesses that it covers, which are implied."""
-        span = (access.begin, access.end, index)
+        span = (access.start, access.end, index)
         if not access.writes:
             self._reads.append(span)
             return

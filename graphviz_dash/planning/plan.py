@@ -81,8 +81,8 @@ def _assign_streams(
         for access in operators[index].accesses:
             first_use.setdefault(access.storage, stream[index])
     for storage, facts in enumerate(storages):
-        if facts.maker is not None and not operators[facts.maker].nodes:
-            stream[facts.maker] = first_use.get(storage, 0)
+        if facts.creator is not None and not operators[facts.creator].nodes:
+            stream[facts.creator] = first_use.get(storage, 0)
     return stream
 
 
@@ -126,7 +126,7 @@ class _StreamOrder:
 
         The allocator provides such memory in the order of its stream.
         """
-        makers = (self._storages[access.storage].maker for access in operator.accesses)
+        makers = (self._storages[access.storage].creator for access in operator.accesses)
         predecessors = (
             self._previous_operator.get(maker, -1) for maker in makers if maker is not None
         )
@@ -160,11 +160,11 @@ def _compute_releases(
         on_stream.setdefault(lane, []).append(index)
     releases: list[list[int]] = [[] for _ in operators]
     for storage, facts in enumerate(storages):
-        if facts.maker is None:
+        if facts.creator is None:
             continue
         storage_users = users.get(storage, [])
-        last = storage_users[-1] if storage_users else facts.maker
-        candidates = on_stream[stream[facts.maker]]
+        last = storage_users[-1] if storage_users else facts.creator
+        candidates = on_stream[stream[facts.creator]]
         for index in candidates[bisect_right(candidates, last) :]:
             if all(clocks[index][stream[user]] >= user for user in storage_users):
                 releases[index].append(storage)

@@ -148,7 +148,7 @@ def _get_root_ancestors(
 
 def _group_by_block(addresses: Sequence[tuple[Access, ...]]) -> list[tuple[Access, ...]]:
     """Replace storages by contiguous memory ranges joined by overlapping accesses."""
-    spans = sorted({(access.begin, access.end) for accesses in addresses for access in accesses})
+    spans = sorted({(access.start, access.end) for accesses in addresses for access in accesses})
     block_of: dict[tuple[int, int], int] = {}
     block, block_end = -1, -1
     for start, end in spans:
@@ -158,9 +158,9 @@ def _group_by_block(addresses: Sequence[tuple[Access, ...]]) -> list[tuple[Acces
         block_of[start, end] = block
     return [
         tuple(
-            replace(access, storage=block_of[access.begin, access.end])
+            replace(access, storage=block_of[access.start, access.end])
             for access in accesses
-            if access.begin < access.end
+            if access.start < access.end
         )
         for accesses in addresses
     ]

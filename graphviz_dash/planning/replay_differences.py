@@ -27,7 +27,7 @@ def find_first_difference(check: ValueCheck) -> TensorDifference | None:
     varying = {
         (item.operator, item.tensor.role, item.tensor.position)
         for item in check.differences
-        if item.noise
+        if item.eager_difference
     }
     known_operators = {fact.operator for fact in check.facts} | {
         item.reader for item in check.orders
@@ -56,7 +56,7 @@ def _find_in_replay(
         if first_path is not None and item.operator >= first_path:
             return item
         key = (item.operator, item.tensor.role, item.tensor.position)
-        is_varying = bool(item.noise) or key in varying
+        is_varying = bool(item.eager_difference) or key in varying
         if item.tensor.role == "output" and not is_varying and not is_noisy:
             if not _is_library_operator(check.operators[item.operator].name):
                 return item
@@ -76,5 +76,5 @@ def _is_above_noise(item: TensorDifference) -> bool:
     tolerance = _TOLERANCE.get(item.tensor.dtype)
     if tolerance is None or item.relative is None:
         # Integers, or other infinities: noise of a floating-point operator may decide them.
-        return not item.noise
-    return item.relative > max(tolerance, _NOISE_FACTOR * (item.noise or 0.0))
+        return not item.eager_difference
+    return item.relative > max(tolerance, _NOISE_FACTOR * (item.eager_difference or 0.0))

@@ -12,6 +12,7 @@ from msgspec import inspect as types
 
 from graphviz_dash.bundle import schema
 from graphviz_dash.bundle.parts import JSON_PARTS, TRACE_PATHS, format_graph_path
+from graphviz_dash.bundle.renamed_fields import RENAMED_FIELDS
 from graphviz_dash.model import marks
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import FORMAT_VERSION, Manifest
@@ -54,6 +55,7 @@ def format_body() -> str:
         parts += _format_records(types.type_info(kind), record_types, values)
     parts += ["## Values\n", *(_format_enumeration(kind) for kind in values)]
     parts += ["## Marks in traces\n", _format_marks(), "## History\n", _format_history()]
+    parts += ["### Fields renamed in version 8\n", _format_renamed_fields(record_types)]
     return "\n".join(parts)
 
 
@@ -187,6 +189,17 @@ def _format_history() -> str:
     versions = _VERSION.findall(schema.__doc__ or "")
     rows = [(version, join_lines(text)) for version, text in reversed(versions)]
     return format_table(("version", "change"), rows)
+
+
+def _format_renamed_fields(record_types: set[type]) -> str:
+    """The new name of each field of earlier versions, by record."""
+    rows = [
+        (record.__name__, f"`{earlier}`", f"`{present}`")
+        for record, names in RENAMED_FIELDS.items()
+        if record in record_types
+        for earlier, present in names.items()
+    ]
+    return format_table(("record", "version 7", "version 8"), rows)
 
 
 def list_records() -> set[type]:

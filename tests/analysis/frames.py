@@ -157,7 +157,7 @@ GRAPH = CapturedGraph(
     "graph-0",
     nodes=(GraphNode(0, NodeKind.EMPTY), GraphNode(1, NodeKind.EMPTY), GraphNode(2, NodeKind.HOST)),
     edges=(GraphEdge(0, 1), GraphEdge(0, 2)),
-    read_by="a test",
+    source_api="a test",
 )
 
 

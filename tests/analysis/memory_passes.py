@@ -41,15 +41,15 @@ EAGER = MemoryPass(
     method="by hand",
     iterations=4,
     stages=stages(100 * MIB, 600 * MIB),
-    at_rest=(OwnedBytes((0, 0), Owner.WEIGHTS, 10 * MIB),),
-    at_peak=(
+    owners_at_end=(OwnedBytes((0, 0), Owner.WEIGHTS, 10 * MIB),),
+    owners_at_peak=(
         OwnedBytes((0, 0), Owner.WEIGHTS, 10 * MIB),
         OwnedBytes((0, 0), Owner.OPTIMIZER, 20 * MIB),
         OwnedBytes((0, 0), Owner.UNOWNED, 8 * MIB),
         OwnedBytes((0, 0), Owner.TRANSIENT, 40 * MIB),
     ),
     segments=(),
-    live=(),
+    live_extents=(),
     graphs=(),
 )
 
@@ -58,8 +58,8 @@ GRAPHED = MemoryPass(
     method="by hand",
     iterations=4,
     stages=stages(120 * MIB, 624 * MIB, 150 * MIB),
-    at_rest=(),
-    at_peak=(
+    owners_at_end=(),
+    owners_at_peak=(
         OwnedBytes((0, 0), Owner.WEIGHTS, 10 * MIB),
         OwnedBytes((0, 0), Owner.OPTIMIZER, 20 * MIB),
         OwnedBytes((0, 0), Owner.UNOWNED, 8 * MIB),
@@ -68,7 +68,7 @@ GRAPHED = MemoryPass(
         OwnedBytes(POOL, Owner.GRADIENTS, 5 * MIB),
     ),
     segments=(PoolSegment(POOL, 40 * MIB), PoolSegment(POOL, 30 * MIB)),
-    live=(
+    live_extents=(
         LiveExtent(0, 0, 5 * MIB, Owner.GRADIENTS),
         LiveExtent(1, 20 * MIB, 28 * MIB, Owner.UNOWNED),
         LiveExtent(1, 0, 1 * MIB, Owner.TENSORS),

@@ -43,7 +43,7 @@ CALIBRATION = Calibration(
     version=CALIBRATION_VERSION,
     tool_version="0",
     created="2026-11-21T00:00:00+00:00",
-    recorded="2026-11-21T00:00:00+00:00",
+    recorded_at="2026-11-21T00:00:00+00:00",
     gpu=GPU,
     environment=ENVIRONMENT,
     terms={term.value: value for term, value in TERMS.items()},
@@ -54,7 +54,7 @@ CALIBRATION = Calibration(
     instantiate_ns=(50_000.0, 3_000.0),
     first_launch_ns=(20_000.0, 100.0),
     samples=(),
-    checks=(),
+    holdout_samples=(),
 )
 
 

@@ -125,10 +125,10 @@ def test_what_was_broken_leads_and_what_was_left_unchecked_is_together() -> None
 def test_findings_of_one_call_of_a_library_are_one_with_its_places() -> None:
     def build(line: int, op: str = "aten::item") -> Finding:
         place = CodeLocation("gpytorch/kernel.py", line, "forward", line, ())
-        return replace(READ, first=False, place=place, op=op, caller=PLACE)
+        return replace(READ, ends_capture=False, location=place, op=op, caller=PLACE)
 
     findings = tuple(build(line) for line in range(10))
-    other_rule = replace(WAIT, place=PLACE)
+    other_rule = replace(WAIT, location=PLACE)
     found = diagnose(replace(report(), findings=(*findings, other_rule)))
     assert [len(group.findings) for group in found.illegal_groups] == [10, 1]
     places = format_other_places(found.groups[0])

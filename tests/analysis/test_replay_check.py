@@ -43,7 +43,7 @@ PLACE = CodeLocation("model.py", 7, "forward", 7, ("y = x * factor",))
 def make_operator(name: str = "aten::mul", **changes: object) -> CheckedOperator:
     base = CheckedOperator(
         name=name,
-        place=PLACE,
+        location=PLACE,
         module="net.3",
         stream=0,
         first_node=4,
@@ -86,7 +86,7 @@ def make_check(
         rounds=2,
         replays=3,
         differences=differences,
-        differing=len(differences),
+        difference_count=len(differences),
         facts=facts,
         orders=orders,
         foreign=foreign,
@@ -232,7 +232,7 @@ def make_stop(**changes: object) -> ReplayStop:
     base = ReplayStop(
         kind="crash",
         graph="graph-0",
-        capture_place=PLACE,
+        capture_location=PLACE,
         rank=None,
         replay=21,
         is_running=True,

@@ -106,15 +106,15 @@ doctors = st.builds(
             Finding,
             rule=st.sampled_from(RuleId),
             severity=st.sampled_from(Severity),
-            seen=st.sampled_from(DetectionMethod),
-            first=st.booleans(),
-            place=maybe()
+            detected_by=st.sampled_from(DetectionMethod),
+            ends_capture=st.booleans(),
+            location=maybe()
             | st.builds(CodeLocation, texts, counts, maybe() | texts, counts, _tuples(texts)),
             op=maybe() | texts,
             stream=maybe() | texts,
             thread=maybe() | texts,
             message=maybe() | texts,
-            calls=maybe() | counts,
+            calls_per_step=maybe() | counts,
             evidence=_tuples(
                 st.builds(Evidence, texts, st.integers(-9, 9) | finite | texts, maybe() | texts)
             ),
@@ -132,9 +132,9 @@ doctors = st.builds(
             dtype=texts,
             shape=_tuples(counts),
             elements=counts,
-            differing=counts,
-            largest=maybe() | finite,
-            noise=maybe() | finite,
+            differing_elements=counts,
+            max_difference=maybe() | finite,
+            eager_difference=maybe() | finite,
         ),
         most=2,
     ),
@@ -337,10 +337,10 @@ memory_passes = st.builds(
             for stage in Stage
         )
     ),
-    at_rest=_tuples(_owned),
-    at_peak=_tuples(_owned),
+    owners_at_end=_tuples(_owned),
+    owners_at_peak=_tuples(_owned),
     segments=st.just((PoolSegment((1, 0), 1 << 21), PoolSegment((1, 1), 1 << 30))),
-    live=_tuples(
+    live_extents=_tuples(
         st.builds(
             lambda place, begin, size, owner: LiveExtent(place, begin, begin + size, owner),
             st.integers(0, 1),
@@ -383,19 +383,19 @@ recordings = st.builds(
     Recording,
     boundary_kind=maybe() | st.sampled_from(BoundaryKind),
     boundary=maybe() | texts,
-    skip=counts,
-    window=counts,
+    skip_steps=counts,
+    requested_window_steps=counts,
     steps=counts,
     step_ns=_tuples(counts),
-    drain_ns=maybe() | counts,
-    marked=counts,
-    window_refused=maybe() | texts,
-    profiler_seen=st.booleans(),
+    final_wait_ns=maybe() | counts,
+    window_steps=counts,
+    window_missing_reason=maybe() | texts,
+    profiler_active=st.booleans(),
     window_open_ns=maybe() | counts,
     window_close_ns=maybe() | counts,
     window_ended_by=maybe() | st.sampled_from(WindowEnd),
     cupti_attached=maybe() | texts,
-    end_seen=maybe() | st.booleans(),
+    reached_end=maybe() | st.booleans(),
     earlier_replays=counts,
     graphs=st.lists(
         st.builds(

@@ -103,10 +103,13 @@ MEMORY_PASS = MemoryPass(
     stages=tuple(
         MemoryStage(stage, 3 << 20, 5 << 20, 1 << 20, 4 << 20, 9 << 20) for stage in Stage
     ),
-    at_rest=(OwnedBytes((0, 0), Owner.WEIGHTS, 1024), OwnedBytes((1, 0), Owner.GRADIENTS, 512)),
-    at_peak=(OwnedBytes((0, 0), Owner.TRANSIENT, 2048),),
+    owners_at_end=(
+        OwnedBytes((0, 0), Owner.WEIGHTS, 1024),
+        OwnedBytes((1, 0), Owner.GRADIENTS, 512),
+    ),
+    owners_at_peak=(OwnedBytes((0, 0), Owner.TRANSIENT, 2048),),
     segments=(PoolSegment((1, 0), 1 << 21),),
-    live=(LiveExtent(0, 0, 512, Owner.GRADIENTS),),
+    live_extents=(LiveExtent(0, 0, 512, Owner.GRADIENTS),),
     graphs=(GraphMemory("graph-0", (1, 0), 2, 1024, 512, (Extent(0, 0, 1024),), None),),
 )
 
@@ -118,7 +121,7 @@ GRAPH = CapturedGraph(
         GraphNode(2, NodeKind.EMPTY),
     ),
     edges=(GraphEdge(0, 1), GraphEdge(0, 2, 1, 0, EdgeType.PROGRAMMATIC)),
-    read_by="cuGraphGetNodes",
+    source_api="cuGraphGetNodes",
 )
 
 IDS = (GraphIds("graph-0", (2, 5), (0, 1, 2)),)
@@ -126,10 +129,10 @@ IDS = (GraphIds("graph-0", (2, 5), (0, 1, 2)),)
 NODE_IDS = NodeIdPass(
     source="cupti-python 13.0.1",
     steps=2,
-    dropped=0,
-    outside=4,
+    dropped_records=0,
+    outside_records=4,
     graphs=IDS,
-    looks=(
+    signatures=(
         NodeSignature("kernel", "k()", (1, 1, 1), (32, 1, 1), 16, 24, None),
         NodeSignature("memcpy", "Memcpy DtoH", None, None, None, None, 64),
     ),
@@ -148,14 +151,14 @@ TRACE = gzip.compress(b'{"traceEvents": []}', mtime=0)
 RECORDING = Recording(
     boundary_kind=BoundaryKind.REPLAYS,
     boundary="replay of graph-0",
-    skip=2,
-    window=1,
+    skip_steps=2,
+    requested_window_steps=1,
     steps=7,
     step_ns=(15_000, 14_000),
-    drain_ns=90_000,
-    marked=1,
-    window_refused=None,
-    profiler_seen=False,
+    final_wait_ns=90_000,
+    window_steps=1,
+    window_missing_reason=None,
+    profiler_active=False,
     earlier_replays=1,
     graphs=(
         RecordedGraph("graph-0", ("train.py:9",), 5_000, 0, 3, 60, 4, False, True),

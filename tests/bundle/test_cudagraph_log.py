@@ -74,4 +74,4 @@ def test_a_recording_made_again() -> None:
 def test_warnings_are_counted_and_others_are_passed_over() -> None:
     text = "CUDAGraph supports dynamic shapes by recording a new graph for each distinct input size"
     log = told(text, text, "something new", "  Partition without a number")
-    assert [(warning.text, warning.times) for warning in log.get_warnings()] == [(text, 2)]
+    assert [(warning.text, warning.count) for warning in log.get_warnings()] == [(text, 2)]

@@ -54,7 +54,7 @@ def test_the_sample_is_read() -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d.update(version=3), "version 3.*version 1 or 2"),
+        (lambda d: d.update(version=4), "version 4.*version 1 or 2 or 3"),
         (lambda d: d.update(process_trials=0), "process_trials|>= 1"),
         (lambda d: d.update(format="other"), "format 'other'"),
         (lambda d: d.update(odd=1), "unknown field `odd`"),

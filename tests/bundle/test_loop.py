@@ -28,7 +28,7 @@ def loop(tmp_path_factory: pytest.TempPathFactory) -> ProgramLoop:
 def test_a_server_is_read_as_written(loop: ProgramLoop) -> None:
     assert [member.key for member in loop.families[0].members] == [(n,) for n in SIZES[::-1]]
     assert loop.steps.kind[-3:] == (StepKind.REPLAY, StepKind.REPLAY, StepKind.FALLBACK)
-    assert (loop.steps.real[-3:], loop.steps.padded[-3:]) == ((1, 3, 33), (1, 4, None))
+    assert (loop.steps.real_size[-3:], loop.steps.padded_size[-3:]) == ((1, 3, 33), (1, 4, None))
     check_loop(loop, (), FILE)
 
 
@@ -62,10 +62,10 @@ WRONG: dict[str, tuple[Callable[[ProgramLoop], ProgramLoop], str]] = {
         "size axis 1",
     ),
     "twice": (lambda loop: replace(loop, graphs=(loop.graphs[0], *loop.graphs)), "twice"),
-    "columns": (lambda loop: with_steps(loop, real=()), "real 0"),
-    "seen": (lambda loop: replace(loop, steps_seen=1), "of 1 steps"),
+    "columns": (lambda loop: with_steps(loop, real_size=()), "real_size 0"),
+    "seen": (lambda loop: replace(loop, step_count=1), "of 1 steps"),
     "clean": (lambda loop: replace(loop, clean_steps=1_000), "1,000 clean"),
-    "window": (lambda loop: replace(loop, window_steps=(99,)), "window without a row"),
+    "window": (lambda loop: replace(loop, window_rows=(99,)), "window without a row"),
     "family": (lambda loop: with_steps(loop, family=(4,) * len(loop.steps.kind)), "family 4"),
     "member": (lambda loop: with_steps(loop, member=(64,) * len(loop.steps.kind)), "member 64"),
     "fallback": (lambda loop: with_steps(loop, member=(0,) * len(loop.steps.kind)), "fallback"),

@@ -30,15 +30,15 @@ def test_every_batch_of_the_server_went_to_the_next_size() -> None:
     served = [row for row, kind in enumerate(steps.kind) if kind is not StepKind.CAPTURE]
     assert len(served) == 700
     for row in served:
-        real = steps.real[row]
+        real = steps.real_size[row]
         assert real is not None
         fitting = min((size for size in SIZES if size >= real), default=None)
         kind = StepKind.FALLBACK if fitting is None else StepKind.SEGMENTS
-        assert (steps.kind[row], steps.padded[row]) == (kind, fitting)
+        assert (steps.kind[row], steps.padded_size[row]) == (kind, fitting)
     assert run.recording is not None
     process = run.recording.process
     assert process is not None
-    assert (process.role, process.started_by) == ("worker-0", StartMethod.FORK)
+    assert (process.role, process.start_method) == ("worker-0", StartMethod.FORK)
 
 
 def test_the_engine_told_every_batch() -> None:
@@ -48,7 +48,7 @@ def test_the_engine_told_every_batch() -> None:
     assert {member.method for member in family.members} == {KeyMethod.ENGINE}
     steps = loop.steps
     assert len(steps.kind) == 101
-    for real, padded in zip(steps.real, steps.padded, strict=True):
+    for real, padded in zip(steps.real_size, steps.padded_size, strict=True):
         assert real is not None
         # Padded to multiples of 32, up to the 256 tokens of a batch.
         assert padded == min(256, -(-real // 32) * 32)
@@ -81,16 +81,16 @@ def test_every_step_of_an_engine_has_mode_and_sizes(
     assert loop.engine == engine
     assert {family.name: len(family.members) for family in loop.families} == families
     steps = loop.steps
-    served = [row for row, real in enumerate(steps.real) if real is not None]
+    served = [row for row, real in enumerate(steps.real_size) if real is not None]
     assert Counter(steps.kind[row] for row in served) == kinds
     assert None not in {steps.requests[row] for row in served}
     for row in served:
-        family, real = steps.family[row], steps.real[row]
+        family, real = steps.family[row], steps.real_size[row]
         assert family is not None
         assert real is not None
         sizes = [member.key[0] for member in loop.families[family].members if member.key]
         fitting = min((size for size in sizes if size >= real), default=None)
-        assert steps.padded[row] == fitting
+        assert steps.padded_size[row] == fitting
         assert (steps.kind[row] is StepKind.FALLBACK) == (fitting is None)
 
 

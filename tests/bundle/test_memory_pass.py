@@ -14,7 +14,7 @@ from tests.bundle.examples import MEMORY_PASS, write_bundle
 
 CHANGED = {
     "stages": (MEMORY_PASS.stages[1:], "start, build, warm-up, prepare, iterate"),
-    "live": ((LiveExtent(1, 0, 512, Owner.TENSORS),), "one of the 1 listed"),
+    "live_extents": ((LiveExtent(1, 0, 512, Owner.TENSORS),), "one of the 1 listed"),
     "graphs": (
         (msgspec.structs.replace(MEMORY_PASS.graphs[0], extents=(Extent(0, 512, 512),)),),
         "a range within its 2097152 bytes",

@@ -30,11 +30,11 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"stream": (0, 1)}, "2 streams and 3 waits of 3 operators"),
+        ({"streams": (0, 1)}, "2 streams and 3 waits of 3 operators"),
         ({"waits": ((2,), (), ())}, "operator 0 waits for"),
         ({"storages": PLAN.storages[:3]}, "operator 2 accesses a missing storage"),
         (
-            {"storages": (*PLAN.storages[:3], replace(PLAN.storages[3], maker=9))},
+            {"storages": (*PLAN.storages[:3], replace(PLAN.storages[3], creator=9))},
             "a storage created by a missing operator",
         ),
     ],

@@ -89,7 +89,10 @@ def test_rows_that_point_at_nothing_are_refused(
 
 @pytest.mark.parametrize(
     ("changes", "told"),
-    [({"steps": 2}, "3 rows of steps"), ({"back_to_back": 0}, "0 rows of back_to_back_ns")],
+    [
+        ({"step_count": 2}, "3 rows of steps"),
+        ({"back_to_back_count": 0}, "0 rows of back_to_back_ns"),
+    ],
 )
 def test_processes_must_have_all_iterations_together(
     tmp_path: Path, changes: dict[str, int], told: str

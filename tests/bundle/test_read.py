@@ -89,10 +89,10 @@ class TestManifest:
 
     def test_a_newer_version_names_both(self, bundle: Path) -> None:
         # A newer format may have other fields: the version is what is told.
-        edit_manifest(bundle, lambda manifest: manifest.update(version=8, experiment="mlp"))
+        edit_manifest(bundle, lambda manifest: manifest.update(version=9, experiment="mlp"))
         error = refusal(bundle)
-        assert error.found == "bundle format version 8"
-        assert error.expected.startswith("version 1 or 2 or 3 or 4 or 5 or 6 or 7,")
+        assert error.found == "bundle format version 9"
+        assert error.expected.startswith("version 1 or 2 or 3 or 4 or 5 or 6 or 7 or 8,")
         assert error.advice == "Install a newer graphviz-dash to read it."
 
     def test_version_1_is_read(self, bundle: Path) -> None:

@@ -13,8 +13,8 @@ from graphviz_dash.bundle.launch import read_launch
 def test_published_figures_name_their_source() -> None:
     published = references.read_published_launch()
     assert "/" in published.address
-    assert published.figures
-    assert all(figure.source for figure in published.figures)
+    assert published.times
+    assert all(figure.source for figure in published.times)
 
 
 def test_recordings_that_ship_are_read() -> None:

@@ -33,10 +33,10 @@ def test_a_bundle_without_it_is_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        msgspec.structs.replace(PAIR, of="graph-7"),
-        msgspec.structs.replace(PAIR, by="graph-7"),
-        msgspec.structs.replace(PAIR, answer=DriverResult("ERROR", "graph-1", 3)),
-        msgspec.structs.replace(PAIR, answer=DriverResult("ERROR", "graph-7", 0)),
+        msgspec.structs.replace(PAIR, source_graph="graph-7"),
+        msgspec.structs.replace(PAIR, target_graph="graph-7"),
+        msgspec.structs.replace(PAIR, result=DriverResult("ERROR", "graph-1", 3)),
+        msgspec.structs.replace(PAIR, result=DriverResult("ERROR", "graph-7", 0)),
     ],
 )
 def test_what_the_bundle_does_not_hold_is_refused(tmp_path: Path, wrong: GraphUpdate) -> None:

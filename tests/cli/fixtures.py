@@ -29,7 +29,7 @@ class Result:
 Invoke = Callable[..., Result]
 
 FAILURE = Failure(
-    during=Pass.CLEAN,
+    stage=Pass.CLEAN,
     error="AcceleratorError",
     message="CUDA error: operation not permitted when stream is capturing\nand more",
     location="model.py:15",

@@ -77,7 +77,9 @@ def test_bundles_are_complete(runs: tuple[str, BundleContents, BundleContents]) 
         assert run.clean is not None
         assert len(run.clean.steps) == len(run.clean.back_to_back_ns) == ITERATIONS
         assert all(0 < row.launch_cpu_ns <= row.wall_ns for row in run.clean.steps)
-        assert [part.steps for part in run.clean.processes] == [ITERATIONS // PROCESSES] * PROCESSES
+        assert [part.step_count for part in run.clean.processes] == [
+            ITERATIONS // PROCESSES
+        ] * PROCESSES
         for part in run.clean.processes:
             assert part.cpu_loop_ns
             assert part.gpu is not None

@@ -103,19 +103,22 @@ def test_an_illegal_call_of_a_workload(
     assert examined.code == 1, examined.err
     finding = examined.report.findings[0]
     assert (finding.rule.value, finding.severity) == (rule, Severity.ILLEGAL)
-    assert (finding.first, finding.seen) == (True, DetectionMethod.CAPTURE)
+    assert (finding.ends_capture, finding.detected_by) == (True, DetectionMethod.CAPTURE)
     assert finding.op == op
-    assert finding.place is not None
-    assert finding.place.file.endswith("programs_doctor/steps.py")
-    assert finding.place.line == marked("steps.py", rule, f"def {name}(")
-    assert f"# BREAKS {rule}" in finding.place.lines[finding.place.line - finding.place.first]
+    assert finding.location is not None
+    assert finding.location.file.endswith("programs_doctor/steps.py")
+    assert finding.location.line == marked("steps.py", rule, f"def {name}(")
+    assert (
+        f"# BREAKS {rule}"
+        in finding.location.lines[finding.location.line - finding.location.first_line]
+    )
     assert finding.message
     assert finding.stream
     assert examined.report.captured is False
-    assert sum(one.first for one in examined.report.findings) == 1
+    assert sum(one.ends_capture for one in examined.report.findings) == 1
     checks = {check.rule.value: check.status for check in examined.report.checks}
     assert checks[rule] is CheckStatus.FOUND
-    assert f":{finding.place.line}" in examined.out.splitlines()[0]
+    assert f":{finding.location.line}" in examined.out.splitlines()[0]
 
 
 @pytest.mark.parametrize(("name", "rule", "op"), SILENT)
@@ -129,8 +132,8 @@ def test_what_a_workload_would_silently_lose(
     assert all(one.severity is Severity.SILENT for one in report.findings)
     finding = found(report, RuleId(rule))
     assert finding.op == op
-    assert finding.place is not None
-    assert finding.place.line == marked("steps.py", rule, f"def {name}(")
+    assert finding.location is not None
+    assert finding.location.line == marked("steps.py", rule, f"def {name}(")
     assert any(isinstance(one.value, int | float) for one in finding.evidence) or any(
         str(one.value).startswith("0x") for one in finding.evidence
     )
@@ -149,7 +152,7 @@ def test_a_replay_of_a_moved_input_differs_in_numbers(tmp_path: Path) -> None:
     report = doctor(tmp_path, "--workload", f"{STEPS}:moved_input").report
     result = next(check for check in report.outputs if check.kind == "result")
     # 64 rows of inputs, each twice the shift of 1 from one batch to the next.
-    assert (result.differing, result.elements, result.largest) == (64, 64, 128.0)
+    assert (result.differing_elements, result.elements, result.max_difference) == (64, 64, 128.0)
     addresses = [
         one.value
         for one in found(report, RuleId.MOVED_INPUT).evidence
@@ -162,7 +165,7 @@ def test_a_replay_that_differs_and_nobody_knows_why(tmp_path: Path) -> None:
     examined = doctor(tmp_path, "--workload", f"{STEPS}:replay_differs")
     assert examined.code == 3
     (finding,) = examined.report.findings
-    assert (finding.rule, finding.seen) == (RuleId.REPLAY_DIFFERS, DetectionMethod.REPLAY)
+    assert (finding.rule, finding.detected_by) == (RuleId.REPLAY_DIFFERS, DetectionMethod.REPLAY)
     # Captured, the step gives three times the input, whose largest element is 4095/4096.
     assert finding.evidence[-1].value == pytest.approx(4095 / 4096)
 
@@ -181,9 +184,9 @@ def test_all_illegal_calls_are_found_in_their_order(tmp_path: Path) -> None:
     illegal = [one for one in examined.report.findings if one.severity is Severity.ILLEGAL]
     rules = ["unpinned-copy", "sync-value", "sync-call", "sync-shape", "unjoined-stream"]
     assert [one.rule.value for one in illegal] == rules
-    assert all(one.seen is DetectionMethod.CAPTURE for one in illegal)
-    assert [one.first for one in illegal] == [True, False, False, False, False]
-    places = [one.place.line for one in illegal if one.place]
+    assert all(one.detected_by is DetectionMethod.CAPTURE for one in illegal)
+    assert [one.ends_capture for one in illegal] == [True, False, False, False, False]
+    places = [one.location.line for one in illegal if one.location]
     assert places == [marked("steps.py", rule, "def several(") for rule in rules]
     assert examined.report.attempts == len(rules) + 1
     assert examined.report.nodes
@@ -203,7 +206,7 @@ def test_a_sound_step(workload: str, tmp_path: Path) -> None:
     assert examined.report.captured is True
     assert examined.report.nodes
     assert examined.report.outputs
-    assert all(check.differing == 0 for check in examined.report.outputs)
+    assert all(check.differing_elements == 0 for check in examined.report.outputs)
 
 
 def test_the_built_in_workload_that_cannot_be_captured(tmp_path: Path) -> None:
@@ -212,8 +215,8 @@ def test_the_built_in_workload_that_cannot_be_captured(tmp_path: Path) -> None:
     source = (Path(__file__).parents[2] / "collectors/workloads/sync_in_step.py").read_text()
     line = next(n for n, text in enumerate(source.splitlines(), 1) if ".item())" in text)
     finding = examined.report.findings[0]
-    assert finding.place is not None
-    assert finding.place.text == f"collectors/workloads/sync_in_step.py:{line}"
+    assert finding.location is not None
+    assert finding.location.text == f"collectors/workloads/sync_in_step.py:{line}"
     assert finding.rule is RuleId.SYNC_VALUE
     state = found(examined.report, RuleId.CPU_WORK)
     assert state.op == "Python variable len(losses)"
@@ -224,9 +227,9 @@ def test_an_illegal_call_of_a_program(name: str, rule: str, op: str | None, tmp_
     examined = doctor(tmp_path, "--", sys.executable, str(HERE / "program.py"), name)
     assert examined.code == 1, examined.err
     (finding,) = [one for one in examined.report.findings if one.severity is Severity.ILLEGAL]
-    assert (finding.rule.value, finding.op, finding.first) == (rule, op, True)
-    assert finding.place is not None
-    assert finding.place.line == marked("steps.py", rule, f"def {name}(")
+    assert (finding.rule.value, finding.op, finding.ends_capture) == (rule, op, True)
+    assert finding.location is not None
+    assert finding.location.line == marked("steps.py", rule, f"def {name}(")
     assert examined.report.subject == "program"
     assert "The program ended with exit code" in examined.err
 
@@ -245,8 +248,8 @@ def test_rules_that_only_a_program_can_break(
     examined = doctor(tmp_path, "--", sys.executable, str(HERE / program))
     assert examined.code == code, examined.err
     finding = found(examined.report, RuleId(rule))
-    assert finding.place is not None
-    assert finding.place.line == marked(program, rule)
+    assert finding.location is not None
+    assert finding.location.line == marked(program, rule)
 
 
 @pytest.mark.parametrize("name", ["moved_input", "cpu_work", "escaped_work", "empty_capture"])
@@ -255,8 +258,8 @@ def test_what_a_program_would_silently_lose(name: str, tmp_path: Path) -> None:
     examined = doctor(tmp_path, "--", sys.executable, str(HERE / "program.py"), name)
     assert examined.code == 3, examined.err
     finding = found(examined.report, RuleId(rule))
-    assert finding.place is not None
-    assert finding.place.line == marked("steps.py", rule, f"def {name}(")
+    assert finding.location is not None
+    assert finding.location.line == marked("steps.py", rule, f"def {name}(")
     assert "replayed" in examined.err
 
 
@@ -284,9 +287,9 @@ def test_a_program_that_captures_nothing_is_watched_step_by_step(tmp_path: Path)
     assert (report.captured, report.steps, report.attempts) == (None, 3, 0)
     for rule in ("unpinned-copy", "optimizer-capturable", "sync-value"):
         finding = found(report, RuleId(rule))
-        assert (finding.seen, finding.first) == (DetectionMethod.EAGER, False)
-        assert finding.place is not None
-        assert finding.place.line == marked("training.py", rule)
+        assert (finding.detected_by, finding.ends_capture) == (DetectionMethod.EAGER, False)
+        assert finding.location is not None
+        assert finding.location.line == marked("training.py", rule)
     assert "12 steps" in examined.err
     assert "would fail" in examined.out
 
@@ -307,8 +310,8 @@ def test_a_failed_mode_of_collect_holds_its_cause(tmp_path: Path) -> None:
     contents = read_bundle(tmp_path / "out" / "graph")
     assert contents.doctor is not None
     finding = contents.doctor.findings[0]
-    assert finding.place is not None
-    assert finding.place.text == contents.manifest.failures[0].location
+    assert finding.location is not None
+    assert finding.location.text == contents.manifest.failures[0].location
 
 
 @pytest.mark.parametrize(
@@ -338,7 +341,7 @@ def test_inputs_that_move_through_training(tmp_path: Path) -> None:
     rules = {one.rule for one in examined.report.findings}
     assert {RuleId.MOVED_INPUT, RuleId.CPU_WORK} <= rules
     loss = next(check for check in examined.report.outputs if check.kind == "result")
-    assert loss.differing == 1
+    assert loss.differing_elements == 1
 
 
 def test_inference_is_watched_from_call_to_call(tmp_path: Path) -> None:
@@ -346,7 +349,7 @@ def test_inference_is_watched_from_call_to_call(tmp_path: Path) -> None:
     assert examined.code == 1, examined.err
     (finding,) = [one for one in examined.report.findings if one.severity is Severity.ILLEGAL]
     assert finding.rule is RuleId.SYNC_VALUE
-    assert finding.place is not None
-    assert finding.place.line == marked("inference.py", "sync-value")
+    assert finding.location is not None
+    assert finding.location.line == marked("inference.py", "sync-value")
     assert examined.report.steps == 3
     assert "12 answers" in examined.err

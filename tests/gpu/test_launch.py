@@ -26,7 +26,7 @@ def test_all_measures(tmp_path: Path) -> None:
         assert series.topology.nodes == (
             series.topology.width * series.topology.length + series.topology.single_root
         )
-    kinds = {series.topology.other for series in recording.series}
+    kinds = {series.topology.middle_node for series in recording.series}
     assert kinds == {None, "Memcpy", "Memset", "Host"}
 
     def middle(series: LaunchSeries, measure: LaunchMeasure) -> float:

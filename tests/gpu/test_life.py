@@ -152,7 +152,7 @@ def test_a_kernel_that_launches_kernels_is_told_from_one_that_does_not(
         for of, by in permutations(handles, 2):
             said = try_update((of, handles[of]), (by, handles[by]), graphs[by][1], 1)
             found = predict_update(graphs[of][0], graphs[by][0])
-            assert (found.violation.result if found.violation else "SUCCESS") == said.answer.result
+            assert (found.violation.result if found.violation else "SUCCESS") == said.result.result
 
 
 class Handles:
@@ -184,12 +184,12 @@ def test_every_pair_of_variants_is_predicted_as_the_driver_answers() -> None:
         graphs = driver.CUgraph(listener.of[of]), driver.CUgraph(listener.of[by])
         said = try_update((of, graphs[0]), (by, graphs[1]), read[by][1], 2)
         found = predict_update(read[of][0], read[by][0])
-        assert found.is_accepted is (said.answer.result == "SUCCESS"), (of, by, said, found)
-        results.add(said.answer.result)
+        assert found.is_accepted is (said.result.result == "SUCCESS"), (of, by, said, found)
+        results.add(said.result.result)
         assert len(said.update_ns) == len(said.instantiate_ns) == 2
         if found.violation is not None:
             violation = found.violation
-            told = said.answer
+            told = said.result
             assert (violation.result, violation.node, violation.from_node) == (
                 told.result,
                 told.node,

@@ -56,7 +56,7 @@ def passes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, MemoryPass]:
 
 
 def owned(found: MemoryPass, owner: Owner) -> int:
-    return sum(part.bytes for part in found.at_rest if part.owner is owner)
+    return sum(part.bytes for part in found.owners_at_end if part.owner is owner)
 
 
 @pytest.mark.timeout(300)
@@ -76,8 +76,8 @@ def test_the_owners_add_up_to_the_allocator(passes: dict[str, MemoryPass], mode:
     found = passes[mode]
     assert [stage.stage for stage in found.stages] == list(Stage)
     last = found.stages[-1]
-    assert sum(part.bytes for part in found.at_rest) == last.allocated_bytes
-    peak = sum(part.bytes for part in found.at_peak)
+    assert sum(part.bytes for part in found.owners_at_end) == last.allocated_bytes
+    peak = sum(part.bytes for part in found.owners_at_peak)
     assert peak == pytest.approx(last.peak_allocated_bytes, rel=0.02)
     assert last.reserved_bytes < last.device_used_bytes
     assert last.process_used_bytes is None or last.reserved_bytes < last.process_used_bytes
@@ -86,7 +86,7 @@ def test_the_owners_add_up_to_the_allocator(passes: dict[str, MemoryPass], mode:
 @pytest.mark.timeout(300)
 def test_only_steps_that_allocate_have_transient_memory(passes: dict[str, MemoryPass]) -> None:
     transient = {
-        mode: sum(part.bytes for part in found.at_peak if part.owner is Owner.TRANSIENT)
+        mode: sum(part.bytes for part in found.owners_at_peak if part.owner is Owner.TRANSIENT)
         for mode, found in passes.items()
     }
     assert transient["graph"] == 0
@@ -98,7 +98,7 @@ def test_graphs_lie_in_their_pools(passes: dict[str, MemoryPass]) -> None:
     assert passes["eager"].segments == ()
     assert passes["eager"].graphs == ()
     (whole,) = passes["graph"].graphs
-    assert 0 < whole.kept_bytes <= whole.peak_bytes <= covered(whole)
+    assert 0 < whole.retained_bytes <= whole.peak_bytes <= covered(whole)
     parts = passes["partial"].graphs
     # Embedding, layers, norm and head, forward and backward each, in one pool.
     assert len(parts) == 2 * (LAYERS + 3)
@@ -109,7 +109,7 @@ def test_graphs_lie_in_their_pools(passes: dict[str, MemoryPass]) -> None:
 
 
 def covered(graph: GraphMemory) -> int:
-    return sum(extent.end - extent.begin for extent in graph.extents)
+    return sum(extent.end - extent.start for extent in graph.extents)
 
 
 def within(segments: tuple[PoolSegment, ...], graph: GraphMemory) -> bool:
@@ -145,10 +145,10 @@ def test_two_graphs_of_one_pool_share_what_the_first_gave_back() -> None:
     assert one.pool == two.pool == tuple(pool)
     assert (one.allocations, two.allocations) == (2, 1)
     assert (covered(one), covered(two)) == (8 * MIB, 4 * MIB)
-    assert (one.kept_bytes, one.peak_bytes) == (4 * MIB, 8 * MIB)
+    assert (one.retained_bytes, one.peak_bytes) == (4 * MIB, 8 * MIB)
     (place,) = two.extents
     assert any(
-        part.segment == place.segment and part.begin <= place.begin and place.end <= part.end
+        part.segment == place.segment and part.start <= place.start and place.end <= part.end
         for part in one.extents
     )
     del kept, other

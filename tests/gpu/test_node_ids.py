@@ -61,7 +61,7 @@ def named(run: BundleContents) -> tuple[NodeIdPass, set[tuple[str, int]]]:
     found = run.node_ids
     assert found is not None
     by_id = {graph.id: graph for graph in run.graphs}
-    ids = {ident: one for one in found.graphs for ident in one.launched_as}
+    ids = {ident: one for one in found.graphs for ident in one.executable_ids}
     numbers = {
         ident: number_executable_nodes(by_id[one.graph], by_id, one.nodes)
         for ident, one in ids.items()
@@ -70,7 +70,11 @@ def named(run: BundleContents) -> tuple[NodeIdPass, set[tuple[str, int]]]:
     for row in found.rows:
         graph, index = numbers[row.graph][row.node]
         params = by_id[graph].nodes[index].params
-        assert looks_like(found.looks[row.look], params), (graph, index, found.looks[row.look])
+        assert looks_like(found.signatures[row.signature], params), (
+            graph,
+            index,
+            found.signatures[row.signature],
+        )
         seen.add((graph, index))
     return found, seen
 
@@ -94,8 +98,8 @@ def test_every_record_of_every_replay_names_its_node(tmp_path: Path) -> None:
         assert found.launch_steps == tuple(
             step for step in range(STEPS) for _ in range(1 if mode == "graph" else len(roots))
         )
-        assert (found.steps, found.dropped) == (STEPS, 0)
-        assert (found.outside > 0) == (mode == "partial")
+        assert (found.steps, found.dropped_records) == (STEPS, 0)
+        assert (found.outside_records > 0) == (mode == "partial")
 
 
 @pytest.mark.timeout(400)

@@ -38,20 +38,20 @@ def test_each_observer_is_timed(tmp_path: Path) -> None:
     runs = collected(tmp_path, "mlp-train", "eager,graph", "--observers")
     for mode, run in runs.items():
         assert run.observers is not None
-        seen = [one.observer for one in run.observers.observed]
+        seen = [one.observer for one in run.observers.series]
         wanted = [Observer.NONE, Observer.EVENTS, Observer.PROFILER, Observer.STOPPED]
         if CUPTI:
             wanted += [Observer.GRAPH_LEVEL] if mode == "graph" else []
             wanted.append(Observer.NODE_LEVEL)
         assert seen == [*wanted, Observer.NONE], run.manifest.absent
-        for one in run.observers.observed:
+        for one in run.observers.series:
             assert len(one.steps) == 30
             assert (one.source is None) == (one.observer is Observer.NONE)
             if one.observer is Observer.NONE:
                 assert (one.device_ns, one.reported_ns) == ((), ())
             else:
                 assert len(one.device_ns) >= 15
-    by = {one.observer: one for one in runs["graph"].observers.observed}  # type: ignore[union-attr]
+    by = {one.observer: one for one in runs["graph"].observers.series}  # type: ignore[union-attr]
     nodes = sum(len(graph.nodes) for graph in runs["graph"].graphs)
     profiler = by[Observer.PROFILER]
     # Kernels, memcpys and memsets are recorded; event nodes and the like are not.

@@ -91,7 +91,7 @@ def test_independent_chains_run_side_by_side() -> None:
 
     plan = collectors.parallel_graph(step).plan
     assert plan.verdict is Verdict.FASTER
-    assert plan.chosen > 1
+    assert plan.selected_streams > 1
     assert plan.check.bitwise_replays == plan.check.replays >= 20
     chosen = select_attempt(plan)
     assert chosen is not None
@@ -112,7 +112,7 @@ def test_a_chain_stays_a_line_and_says_why() -> None:
             return model(x)
 
     plan = collectors.parallel_graph(step).plan
-    assert (plan.chosen, plan.verdict) == (1, Verdict.CHAIN)
+    assert (plan.selected_streams, plan.verdict) == (1, Verdict.CHAIN)
 
 
 def test_products_that_are_chosen_for_a_large_workspace_run_on_several_streams() -> None:
@@ -135,10 +135,10 @@ def test_products_that_are_chosen_for_a_large_workspace_run_on_several_streams()
         return states
 
     plan = collectors.parallel_graph(step).plan
-    if not any(operator.wide for operator in plan.operators):
+    if not any(operator.needs_wide_stream for operator in plan.operators):
         pytest.skip("this cuBLAS runs the same kernels with little workspace")
-    assert plan.fitted_bytes is not None
-    assert plan.chosen > 1
+    assert plan.workspace_bytes is not None
+    assert plan.selected_streams > 1
     assert plan.check.bitwise_replays == plan.check.replays
 
 
@@ -185,10 +185,10 @@ def test_ranks_plan_their_collectives_together(tmp_path: Path) -> None:
     first, second = plans
     assert first is not None
     assert second is not None
-    assert (first.chosen, first.stream) == (second.chosen, second.stream)
+    assert (first.selected_streams, first.streams) == (second.selected_streams, second.streams)
     for plan in (first, second):
         talking = [at for at, operator in enumerate(plan.operators) if operator.is_collective]
         assert len(talking) == 4 * LAYERS
-        assert {plan.stream[at] for at in talking} == {0}
+        assert {plan.streams[at] for at in talking} == {0}
         assert not any(plan.operators[at].opaque for at in talking)
         assert plan.check.bitwise_replays == plan.check.replays

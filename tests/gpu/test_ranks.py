@@ -133,7 +133,7 @@ def both(output: Path, mode: str) -> tuple[BundleContents, BundleContents]:
 def failure_of(bundle: BundleContents) -> Failure:
     assert bundle.manifest.status == "failed"
     (failure,) = bundle.manifest.failures
-    assert failure.during is Pass.CLEAN
+    assert failure.stage is Pass.CLEAN
     return failure
 
 

@@ -74,7 +74,7 @@ def test_a_program_prints_and_ends_as_without_us_and_is_seen(
         seen.steps,
         len(seen.step_ns),
         seen.step_ns[:8],
-        seen.marked,
+        seen.window_steps,
     )
     for graph in seen.graphs:
         print(graph)
@@ -86,11 +86,11 @@ def test_a_program_prints_and_ends_as_without_us_and_is_seen(
         graph.id for graph in contents.graphs if graph.parent is None
     }
     assert not [graph.problem for graph in seen.graphs if graph.problem]
-    assert seen.drain_ns is not None
+    assert seen.final_wait_ns is not None
     # Backward graphs of compiled code are captured in a thread that runs no line of the program's.
     assert any(graph.captured_at for graph in captured) == bool(graphs)
     assert len(seen.step_ns) == 8
-    assert seen.marked == 4
+    assert seen.window_steps == 4
     assert contents.replay_trace is not None
     assert sum(graph.replays for graph in captured) >= len(captured) > 0 or not graphs
 
@@ -104,7 +104,7 @@ def test_captures_are_profiled_when_asked_for(tmp_path: Path) -> None:
     seen = seen_of(contents)
     (graph,) = seen.graphs
     assert graph.profiled
-    assert seen.profiler_seen
+    assert seen.profiler_active
     assert graph.captured_at[0].startswith("torchvision_train.py:")
     assert contents.capture_trace is not None
     assert contents.replay_trace is not None
@@ -203,7 +203,7 @@ def test_a_part_of_a_program_is_recorded_and_torch_is_left_as_it_was(tmp_path: P
     assert seen.earlier_replays == 20
     assert [(graph.replays, graph.alive) for graph in seen.graphs] == [(20, False), (20, True)]
     assert [graph.window_replays for graph in seen.graphs] == [6, 6]
-    assert (len(seen.step_ns), seen.marked) == (4, 3)
+    assert (len(seen.step_ns), seen.window_steps) == (4, 3)
     assert seen.graphs[0].captured_at[0].startswith(("test_recorder.py:", "tests/gpu/"))
 
 

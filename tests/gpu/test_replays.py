@@ -57,9 +57,9 @@ def test_the_first_wrong_operator_of_a_planted_fault(name: str) -> None:
     (wrong,) = diagnose_replays(check_replays(planted.step)).wrong
     assert (wrong.operator.name, wrong.cause.value) == (planted.truth.operator, planted.truth.cause)
     assert wrong.operator.module == planted.module
-    assert wrong.operator.place is not None
+    assert wrong.operator.location is not None
     if not planted.truth.submodule:
-        assert wrong.operator.place.file.endswith("planted.py")
+        assert wrong.operator.location.file.endswith("planted.py")
 
 
 @pytest.mark.parametrize("train", [False, True])
@@ -71,7 +71,7 @@ def test_a_sound_step_agrees_bit_by_bit(train: bool) -> None:
     assert diagnose_replays(check).fault_count == 0
     (values,) = check.values
     assert values.hash_count > len(values.operators) / 4
-    assert values.differing == 0
+    assert values.difference_count == 0
     assert values.duration_ns is not None
 
 
@@ -141,7 +141,7 @@ def test_elements_of_a_wrong_tensor_are_read() -> None:
 
     (wrong,) = diagnose_replays(check_replays(step)).wrong
     assert wrong.elements is not None
-    assert (wrong.elements.differing, wrong.elements.elements) == (4, 4)
+    assert (wrong.elements.differing_elements, wrong.elements.elements) == (4, 4)
     first = wrong.elements.first[0]
     assert first.index == (0,)
     assert first.eager == first.replay + 1
@@ -174,11 +174,11 @@ def test_an_arena_that_grows_late(tmp_path: Path) -> None:
     diagnosis, _ = collect_marks(tmp_path, str(HERE / "arena.py"))
     (fault,) = diagnosis.memory
     assert (fault.cause, fault.memory.reported_before_replay) == (ReplayCause.MEMORY_FREED, 21)
-    assert fault.memory.free_place is not None
-    assert fault.memory.free_place.line == marked_line("arena.py", "FREES")
+    assert fault.memory.free_location is not None
+    assert fault.memory.free_location.line == marked_line("arena.py", "FREES")
     assert fault.memory.node is not None
-    assert fault.memory.node.place is not None
-    assert fault.memory.node.place.line == marked_line("arena.py", "READS")
+    assert fault.memory.node.location is not None
+    assert fault.memory.node.location.line == marked_line("arena.py", "READS")
 
 
 def test_gradients_of_a_graphed_callable(tmp_path: Path) -> None:
@@ -196,8 +196,8 @@ def test_a_kernel_on_the_default_stream() -> None:
 
     (wrong,) = diagnose_replays(check_replays(stray_kernel())).wrong
     assert wrong.cause is ReplayCause.ESCAPED_WORK
-    assert wrong.operator.place is not None
-    assert wrong.operator.place.line == marked_line("steps.py", "STRAY")
+    assert wrong.operator.location is not None
+    assert wrong.operator.location.line == marked_line("steps.py", "STRAY")
 
 
 def test_memory_that_a_capture_does_not_reuse(tmp_path: Path) -> None:
@@ -205,9 +205,9 @@ def test_memory_that_a_capture_does_not_reuse(tmp_path: Path) -> None:
     examined = doctor(tmp_path, "--workload", f"{STEPS}:deferred_free")
     assert examined.code == 0, examined.out
     finding = found(examined.report, RuleId.DEFERRED_FREE)
-    assert (finding.severity, finding.calls) == (Severity.COSTLY, 8)
-    assert finding.place is not None
-    assert finding.place.line == marked_line("steps.py", "DEFERRED")
+    assert (finding.severity, finding.calls_per_step) == (Severity.COSTLY, 8)
+    assert finding.location is not None
+    assert finding.location.line == marked_line("steps.py", "DEFERRED")
 
 
 def test_memory_of_failed_captures(tmp_path: Path) -> None:
@@ -224,16 +224,16 @@ def test_a_graph_collected_in_a_capture(tmp_path: Path) -> None:
     examined = doctor(tmp_path, "--", sys.executable, str(HERE / "collected.py"))
     finding = examined.report.findings[0]
     assert finding.rule is RuleId.COLLECTED_GRAPH
-    assert finding.place is not None
-    assert finding.place.line == marked_line("collected.py", "COLLECTS")
+    assert finding.location is not None
+    assert finding.location.line == marked_line("collected.py", "COLLECTS")
 
 
 def test_a_capture_out_of_memory(tmp_path: Path) -> None:
     examined = doctor(tmp_path, "--", sys.executable, str(HERE / "memory.py"))
     finding = examined.report.findings[0]
     assert finding.rule is RuleId.OUT_OF_MEMORY
-    assert finding.place is not None
-    assert finding.place.line == marked_line("memory.py", "FAILS")
+    assert finding.location is not None
+    assert finding.location.line == marked_line("memory.py", "FAILS")
 
 
 def test_doctor_replays_of_a_sound_workload(tmp_path: Path) -> None:
@@ -241,5 +241,5 @@ def test_doctor_replays_of_a_sound_workload(tmp_path: Path) -> None:
     assert examined.code == 0, examined.out
     check = read_bundle(tmp_path / "doctor").replay_check
     assert check is not None
-    assert check.values[0].differing == 0
+    assert check.values[0].difference_count == 0
     assert "agree with eager steps" in examined.out

@@ -116,7 +116,7 @@ def test_out_of_memory_in_a_pass(hungry: dict[str, tuple[Path, int, str]], name:
     assert read_bundle(output / "eager").manifest.status == "complete"
     failed = read_bundle(output / "graph")
     (failure,) = failed.manifest.failures
-    assert (failure.during.value, failure.error) == (name, "OutOfMemoryError")
+    assert (failure.stage.value, failure.error) == (name, "OutOfMemoryError")
     assert failure.location is not None
     assert failure.location.startswith("tests/gpu/hungry.py:")
     assert (failed.clean is None) == (name == "clean")

@@ -31,7 +31,7 @@ def _recorded(name: str, *, traced: bool = False, **changes: object) -> Run:
 
 
 def test_a_window_is_moved_to_where_the_program_still_runs() -> None:
-    (remedy,) = find_remedies(_recorded("eager", steps=30, skip=30, window=5))
+    (remedy,) = find_remedies(_recorded("eager", steps=30, skip_steps=30, requested_window_steps=5))
     # 26 steps are left for skipping and the window after three to settle in.
     window = ("--skip", "21", "--steps", "5", "--name", "eager-again")
     command = ("graphviz-dash", "collect", "-o", "mine", *window, *PROGRAM)
@@ -40,7 +40,7 @@ def test_a_window_is_moved_to_where_the_program_still_runs() -> None:
 
 @pytest.mark.parametrize("output", [("-o", "/tmp/x/mine"), ("--output=/tmp/x/mine",)])
 def test_the_folder_of_the_recording_machine_is_not_advised(output: tuple[str, ...]) -> None:
-    run = _recorded("eager", steps=30, skip=30, window=5)
+    run = _recorded("eager", steps=30, skip_steps=30, requested_window_steps=5)
     command = ("graphviz-dash", "collect", *output, "--skip", "30", *PROGRAM)
     manifest = msgspec.structs.replace(run.manifest, command=command)
     moved = Run(path=run.path, manifest=manifest, recording=run.recording)
@@ -50,10 +50,12 @@ def test_the_folder_of_the_recording_machine_is_not_advised(output: tuple[str, .
 
 
 def test_steps_count_anew_after_a_capture_and_the_window_shrinks() -> None:
-    run = _recorded("graphed", steps=20, skip=30, window=5)
+    run = _recorded("graphed", steps=20, skip_steps=30, requested_window_steps=5)
     assert run.recording is not None
     late = msgspec.structs.replace(run.recording.graphs[0], step=10, profiled=True)
-    (remedy,) = find_remedies(_recorded("graphed", steps=20, skip=30, window=5, graphs=(late,)))
+    (remedy,) = find_remedies(
+        _recorded("graphed", steps=20, skip_steps=30, requested_window_steps=5, graphs=(late,))
+    )
     assert remedy.command is not None
     assert remedy.command[4:8] == ("--skip", "3", "--steps", "3")
     assert remedy.extra_steps == 0
@@ -64,14 +66,14 @@ def test_the_window_of_a_server_is_to_hold_every_size() -> None:
     assert run.recording is not None
     (graph,) = run.recording.graphs
     other = msgspec.structs.replace(graph, graph="graph-1", window_replays=0)
-    steps = {"steps": 40 + graph.step, "skip": 20}
-    served = _recorded("graphed", traced=True, graphs=(graph, other), marked=200, **steps)
+    steps = {"steps": 40 + graph.step, "skip_steps": 20}
+    served = _recorded("graphed", traced=True, graphs=(graph, other), window_steps=200, **steps)
     sizes, *_ = find_remedies(served)
     assert sizes.missing_input is MissingInput.SIZES
     assert sizes.command is not None
     assert sizes.command[sizes.command.index("--window-replays") + 1] == "800"
     # A window that ended before its maximum does not become longer with a larger one.
-    ended = _recorded("graphed", traced=True, graphs=(graph, other), marked=10, **steps)
+    ended = _recorded("graphed", traced=True, graphs=(graph, other), window_steps=10, **steps)
     assert all(remedy.missing_input is not MissingInput.SIZES for remedy in find_remedies(ended))
     untraced = _recorded("graphed", graphs=(graph, other), **steps)
     window, *_ = find_remedies(untraced)
@@ -81,7 +83,7 @@ def test_the_window_of_a_server_is_to_hold_every_size() -> None:
 
 
 def test_a_program_that_is_too_short_must_run_longer() -> None:
-    (remedy,) = find_remedies(_recorded("eager", steps=2, skip=30, window=5))
+    (remedy,) = find_remedies(_recorded("eager", steps=2, skip_steps=30, requested_window_steps=5))
     assert remedy.command is not None
     assert remedy.command[4:8] == ("--skip", "0", "--steps", "1")
     assert remedy.extra_steps == 3

@@ -181,7 +181,7 @@ class TestJoined:
         (found,) = import_files(files, tmp_path / "out")
         assert reasons(found)["other captures"].endswith(": bs_64.json.gz")
         run = load_run(found.path)
-        assert [(graph.id, graph.captured_in) for graph in run.graphs] == [
+        assert [(graph.id, graph.capture_trace_index) for graph in run.graphs] == [
             ("graph-0", 0),
             ("graph-1", 1),
         ]
@@ -216,9 +216,9 @@ class TestJoined:
     def test_when_it_was_recorded(self, tmp_path: Path) -> None:
         (found,) = import_files([replay(tmp_path / "step.json.gz")], tmp_path / "out")
         manifest = load_run(found.path).manifest
-        assert manifest.recorded is not None
-        assert manifest.recorded.startswith("2026-11-21T")
-        assert manifest.recorded_or_created_at == manifest.recorded
+        assert manifest.recorded_at is not None
+        assert manifest.recorded_at.startswith("2026-11-21T")
+        assert manifest.recorded_or_created_at == manifest.recorded_at
 
     def test_ranks_are_told_by_the_traces(self, tmp_path: Path) -> None:
         files = [replay(tmp_path / f"r{rank}.json.gz", rank=rank) for rank in range(2)]

@@ -19,11 +19,11 @@ def test_notes_report_pauses_limit_cupti_and_end() -> None:
         RECORDING,
         window_open_ns=3_000_000,
         window_close_ns=40_000_000,
-        window=10,
-        marked=4,
+        requested_window_steps=10,
+        window_steps=4,
         window_ended_by=WindowEnd.EVENTS,
         cupti_attached="the program's environment has TEARDOWN_CUPTI=0",
-        end_seen=False,
+        reached_end=False,
     )
     pauses, limit, attached, end = list_recording_notes(recording)
     assert "for 3.00 ms when it opened and for 40.0 ms when it closed" in pauses
@@ -34,7 +34,7 @@ def test_notes_report_pauses_limit_cupti_and_end() -> None:
 
 
 def test_a_program_that_ended_well_has_no_note_about_its_end() -> None:
-    recording = replace(RECORDING, window_ended_by=WindowEnd.STEPS, end_seen=True)
+    recording = replace(RECORDING, window_ended_by=WindowEnd.STEPS, reached_end=True)
     assert list_recording_notes(recording) == ()
 
 
@@ -47,12 +47,12 @@ def test_a_program_that_ended_well_has_no_note_about_its_end() -> None:
     ],
 )
 def test_a_window_without_a_step_is_reported(end: WindowEnd, reason: str) -> None:
-    recording = replace(RECORDING, window=10, marked=0, window_ended_by=end)
+    recording = replace(RECORDING, requested_window_steps=10, window_steps=0, window_ended_by=end)
     (note,) = list_recording_notes(recording)
     assert note == (
         f"The traced window closed early because {reason}. It contains no complete step."
     )
-    assert list_recording_notes(replace(recording, marked=10)) == ()
+    assert list_recording_notes(replace(recording, window_steps=10)) == ()
 
 
 def test_a_worker_and_its_unused_graphs_are_reported() -> None:

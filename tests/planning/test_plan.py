@@ -73,16 +73,16 @@ def addresses_of(step: Step, plan: Plan) -> list[tuple[Access, ...]]:
             if storage in place:
                 own.append(place[storage])
         for storage, facts in enumerate(step.storages):
-            if facts.maker == index:
+            if facts.creator == index:
                 if own:
                     place[storage] = own.pop(0)
                 else:
                     place[storage], top = top, top + 64
-            elif facts.maker is None and storage not in place:
+            elif facts.creator is None and storage not in place:
                 place[storage], top = top, top + 64
         where.append(
             tuple(
-                Access(0, place[a.storage] + a.begin, place[a.storage] + a.end, a.writes)
+                Access(0, place[a.storage] + a.start, place[a.storage] + a.end, a.writes)
                 for a in operator.accesses
             )
         )
@@ -98,7 +98,7 @@ def test_what_shares_memory_is_ordered(drawn: tuple[Step, list[int]]) -> None:
     edges = edges_of(step, plan)
     apart = [
         tuple(
-            Access(0, 64 * a.storage + a.begin, 64 * a.storage + a.end, a.writes)
+            Access(0, 64 * a.storage + a.start, 64 * a.storage + a.end, a.writes)
             for a in op.accesses
         )
         for op in step.operators

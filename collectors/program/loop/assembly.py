@@ -128,10 +128,10 @@ def assemble_loop(
         families=families,
         graphs=_build_costs(by_kind[EventKind.REPLAY], gpu, facts, graphs, clean),
         steps=_build_columns(kept, book, families, gpu),
-        steps_seen=len(steps) + facts.dropped,
+        step_count=len(steps) + facts.dropped,
         clean_steps=clean_steps,
         later_clean_steps=later_clean_steps,
-        window_steps=_find_marked_steps(by_kind[EventKind.MARK], [step for step, *_ in kept]),
+        window_rows=_find_marked_steps(by_kind[EventKind.MARK], [step for step, *_ in kept]),
         engine=facts.engine,
     )
 
@@ -398,9 +398,9 @@ def _build_costs(
                 launch_ns=_select_evenly(launches[1:]),
                 gpu_ns=_select_evenly(samples[number]),
                 pool=own.pool,
-                pool_added_bytes=own.pool_added_bytes,
-                own_bytes=own.own_bytes,
-                outside_bytes=own.outside_bytes,
+                pool_growth_bytes=own.pool_added_bytes,
+                exclusive_bytes=own.own_bytes,
+                driver_bytes=own.outside_bytes,
             )
         )
     return tuple(rows)

@@ -39,10 +39,10 @@ def add_variable_keys(
         families[family].members[member].key[0]  # type: ignore[index]  # these families have keys
         if family is not None and has_new_keys[family] and member is not None
         else size
-        for family, member, size in zip(steps.family, steps.member, steps.padded, strict=True)
+        for family, member, size in zip(steps.family, steps.member, steps.padded_size, strict=True)
     )
     return msgspec.structs.replace(
-        loop, families=families, steps=msgspec.structs.replace(steps, padded=padded_sizes)
+        loop, families=families, steps=msgspec.structs.replace(steps, padded_size=padded_sizes)
     )
 
 

@@ -93,7 +93,7 @@ def attribute_graphs(
     """
     captures_by_index = dict(enumerate(map(_CaptureTrace, captures)))
     return {
-        graph.id: _attribute_graph(graph, captures_by_index.get(graph.captured_in))
+        graph.id: _attribute_graph(graph, captures_by_index.get(graph.capture_trace_index))
         for graph in graphs
     }
 
@@ -109,8 +109,8 @@ def _attribute_graph(graph: CapturedGraph, capture: _CaptureTrace | None) -> Att
     if capture is None:
         return _build_unattributed(graph, "the capture was not traced", len(launched_nodes))
     windows = find_capture_windows(graph.id, capture.trace)
-    if graph.captured_as is not None:
-        windows = windows[graph.captured_as : graph.captured_as + 1]
+    if graph.capture_index is not None:
+        windows = windows[graph.capture_index : graph.capture_index + 1]
     if not windows:
         return _build_unattributed(
             graph, "the trace contains no capture of this graph", len(launched_nodes)

@@ -62,12 +62,12 @@ def list_graph_identities(
 
 
 def _find_input_shape(graph: CapturedGraph, captures: Sequence[Trace]) -> tuple[int, ...] | None:
-    if graph.captured_in >= len(captures):
+    if graph.capture_trace_index >= len(captures):
         return None
-    capture = captures[graph.captured_in]
+    capture = captures[graph.capture_trace_index]
     windows = find_capture_windows(graph.id, capture)
-    if graph.captured_as is not None:
-        windows = windows[graph.captured_as : graph.captured_as + 1]
+    if graph.capture_index is not None:
+        windows = windows[graph.capture_index : graph.capture_index + 1]
     if len(windows) != 1:
         return None
     ops = capture.ops

@@ -72,7 +72,7 @@ def _get_step_ns(run: Run) -> float | Missing:
     if recording is None:
         return _explain_not_recorded(run)
     step_ns = compute_recorded_step_ns(recording)
-    if isinstance(step_ns, Missing) and run.loop is not None and not recording.profiler_seen:
+    if isinstance(step_ns, Missing) and run.loop is not None and not recording.profiler_active:
         loop_ns = compute_loop_step_ns(run.loop)
         return step_ns if loop_ns is None else loop_ns
     return step_ns

@@ -131,11 +131,11 @@ def _sum_spans(ledger: Ledger) -> dict[str, dict[SpanKind, int]]:
     names = {graph.graph for graph in ledger.graphs}
     for span in ledger.spans:
         if span.name in names:
-            times[span.name][span.kind] += span.end_ns - span.begin_ns
+            times[span.name][span.kind] += span.end_ns - span.start_ns
         elif span.kind is SpanKind.GC:
             for capture in captures:
-                if capture.begin_ns <= span.begin_ns and span.end_ns <= capture.end_ns:
-                    times[capture.name][SpanKind.GC] += span.end_ns - span.begin_ns
+                if capture.start_ns <= span.start_ns and span.end_ns <= capture.end_ns:
+                    times[capture.name][SpanKind.GC] += span.end_ns - span.start_ns
     return times
 
 

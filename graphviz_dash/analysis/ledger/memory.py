@@ -225,9 +225,9 @@ class _OutsideParts:
         self._end = find_last_start(ledger)
         self._spans = sorted(
             (span for span in ledger.spans if span.kind not in _NO_CAUSES),
-            key=lambda span: span.begin_ns,
+            key=lambda span: span.start_ns,
         )
-        captures = [span.begin_ns for span in ledger.spans if span.kind is SpanKind.CAPTURE]
+        captures = [span.start_ns for span in ledger.spans if span.kind is SpanKind.CAPTURE]
         self._first_capture = min(captures, default=self._end)
         self.causes: Counter[tuple[LedgerPart, str, bool]] = Counter()
 
@@ -280,10 +280,10 @@ class _OutsideParts:
         best: tuple[int, int] = (0, 0)
         closest = None
         for span in self._spans:
-            if span.begin_ns >= end:
+            if span.start_ns >= end:
                 break
-            overlap = min(end, span.end_ns) - max(begin, span.begin_ns)
-            rank = overlap, span.begin_ns - span.end_ns
+            overlap = min(end, span.end_ns) - max(begin, span.start_ns)
+            rank = overlap, span.start_ns - span.end_ns
             if overlap > 0 and rank > best:
                 best, closest = rank, span
         return closest

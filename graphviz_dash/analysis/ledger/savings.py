@@ -195,7 +195,9 @@ def _predict_one_pool(run: Run, ledger: Ledger, graphs: Sequence[GraphLedger], s
 def _list_outputs(run: Run, ledger: Ledger, workspace: int) -> dict[str, int]:
     """Return the bytes that each graph keeps after its capture. The first graph of each stream also
     keeps the workspace, which is excluded."""
-    costs = {cost.graph: cost.own_bytes or 0 for cost in (run.loop.graphs if run.loop else ())}
+    costs = {
+        cost.graph: cost.exclusive_bytes or 0 for cost in (run.loop.graphs if run.loop else ())
+    }
     streams: set[int | None] = set()
     outputs: dict[str, int] = {}
     for graph in ledger.graphs:
@@ -344,10 +346,10 @@ def _find_collections(ledger: Ledger) -> Iterator[Saving]:
         return
     end = max(span.end_ns for span in captures)
     runs = [span for span in ledger.spans if span.kind is SpanKind.GC and span.end_ns <= end]
-    first = min(span.begin_ns for span in captures)
+    first = min(span.start_ns for span in captures)
     # A program that collects before each capture also does so before the first one.
     begin = first - _COLLECTION_GAP_NS
-    times = [span.end_ns - span.begin_ns for span in runs if span.end_ns >= begin]
+    times = [span.end_ns - span.start_ns for span in runs if span.end_ns >= begin]
     if times:
         yield Saving(SavingAction.FREEZE, 0, sum(times) - max(times), SavingBasis.MEASUREMENT)
 

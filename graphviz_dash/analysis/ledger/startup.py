@@ -137,7 +137,7 @@ def build_startup_ledger(ledger: Ledger) -> StartupLedger:
     if total is None:
         ends = [span.end_ns for span in ledger.spans] + [s.time_ns for s in ledger.samples]
         total = max(ends, default=0)
-    spans = [_cut(span, total) for span in ledger.spans if span.begin_ns < total]
+    spans = [_cut(span, total) for span in ledger.spans if span.start_ns < total]
     by_thread: dict[int, list[LedgerSpan]] = {}
     for span in spans:
         by_thread.setdefault(span.thread, []).append(span)
@@ -170,11 +170,11 @@ def nest_spans(spans: Iterable[LedgerSpan]) -> list[IcicleBox]:
     """Nest the spans of one thread: an inner span ends with the span around it."""
     boxes: list[IcicleBox] = []
     stack: list[IcicleBox] = []
-    for span in sorted(spans, key=lambda span: (span.begin_ns, -span.end_ns)):
-        while stack and stack[-1].end_ns <= span.begin_ns:
+    for span in sorted(spans, key=lambda span: (span.start_ns, -span.end_ns)):
+        while stack and stack[-1].end_ns <= span.start_ns:
             stack.pop()
         end = min(span.end_ns, stack[-1].end_ns) if stack else span.end_ns
-        box = IcicleBox(span.begin_ns, end, _PARTS[span.kind], span.name, span.thread, len(stack))
+        box = IcicleBox(span.start_ns, end, _PARTS[span.kind], span.name, span.thread, len(stack))
         boxes.append(box)
         stack.append(box)
     return boxes
@@ -260,10 +260,10 @@ class _Marks(Struct, frozen=True):
 def _find_marks(ledger: Ledger, total: int) -> _Marks:
     contexts = [s.time_ns for s in ledger.samples if s.kind is SampleKind.CONTEXT]
     captures = [
-        span for span in ledger.spans if span.kind is SpanKind.CAPTURE and span.begin_ns < total
+        span for span in ledger.spans if span.kind is SpanKind.CAPTURE and span.start_ns < total
     ]
     context = contexts[0] if contexts else total
-    first = min((span.begin_ns for span in captures), default=total)
+    first = min((span.start_ns for span in captures), default=total)
     last = max((span.end_ns for span in captures), default=total)
     return _Marks(context, max(first, context), max(last, first, context))
 

@@ -38,8 +38,8 @@ def can_infer_sizes(loop: ProgramLoop | None) -> bool:
         return False
     steps = loop.steps
     return any(
-        row is not None and steps.padded[row] is not None and steps.real[row] is None
-        for row in loop.window_steps
+        row is not None and steps.padded_size[row] is not None and steps.real_size[row] is None
+        for row in loop.window_rows
     )
 
 
@@ -48,12 +48,12 @@ def infer_copied_sizes(loop: ProgramLoop, trace: Trace) -> dict[int, int]:
     by_family: dict[int, dict[int, Ints]] = {}
     for row, copied in _collect_copies(loop, trace).items():
         family = loop.steps.family[row]
-        if family is not None and loop.steps.padded[row] is not None:
+        if family is not None and loop.steps.padded_size[row] is not None:
             by_family.setdefault(family, {})[row] = copied
     sizes: dict[int, int] = {}
     for number, copies in by_family.items():
         rows = list(copies)
-        padded = np.array([loop.steps.padded[row] or 0 for row in rows], dtype=np.int64)
+        padded = np.array([loop.steps.padded_size[row] or 0 for row in rows], dtype=np.int64)
         smaller = np.array([_find_next_smaller(loop, number, row) for row in rows], dtype=np.int64)
         if len(np.unique(padded)) < MIN_SIZES or not padded.all():
             continue
@@ -122,9 +122,9 @@ def _collect_copies(loop: ProgramLoop, trace: Trace) -> dict[int, Ints]:
     steps = loop.steps
     rows_by_number = {
         number: row
-        for number, row in enumerate(loop.window_steps)
+        for number, row in enumerate(loop.window_rows)
         if row is not None
-        and steps.real[row] is None
+        and steps.real_size[row] is None
         and steps.kind[row] in (StepKind.REPLAY, StepKind.SEGMENTS)
     }
     if len({steps.thread[row] for row in rows_by_number.values()}) != 1:

@@ -90,7 +90,7 @@ class MemberReport(Struct, frozen=True):
     """Time of the first replay calls; None if a graph was never replayed."""
     exclusive_bytes: int | None
     """Bytes of the pool used exclusively; None if not recorded."""
-    pool_added_bytes: int | None
+    pool_growth_bytes: int | None
     """Bytes by which the captures grew the pool; None if not recorded."""
     executable_bytes: int | None
     """Estimated device memory of executables outside the allocator; None if nodes are unknown."""
@@ -242,7 +242,7 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
         uses=uses,
         node_bytes=_estimate_node_bytes(costs, recorded),
         evictions=find_released_graphs(recording),
-        has_counted_steps=loop.steps_seen > len(columns.kind),
+        has_counted_steps=loop.step_count > len(columns.kind),
     )
     families = [
         _build_family(index, family, columns, graphs) for index, family in enumerate(loop.families)
@@ -252,7 +252,7 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
         run=run.name,
         families=tuple(families),
         columns=columns,
-        steps_seen=loop.steps_seen,
+        steps_seen=loop.step_count,
         steps_without_family=int((columns.family == NONE).sum()),
         engine=loop.engine,
         modes=summarize_modes(columns, loop.families),
@@ -275,9 +275,9 @@ def _estimate_node_bytes(
     costs: Mapping[str, GraphCost], recorded: Mapping[str, RecordedGraph]
 ) -> NodeBytes:
     measurements = [
-        (cost.outside_bytes, nodes)
+        (cost.driver_bytes, nodes)
         for graph, cost in costs.items()
-        if cost.outside_bytes is not None and graph in recorded and (nodes := recorded[graph].nodes)
+        if cost.driver_bytes is not None and graph in recorded and (nodes := recorded[graph].nodes)
     ]
     total_bytes = sum(total_bytes for total_bytes, _ in measurements)
     if total_bytes < _MIN_MEASURED_BYTES:
@@ -357,8 +357,8 @@ def _build_member(
         nodes=nodes,
         capture_ns=sum(graph.capture_ns for graph in recorded),
         first_launch_ns=_sum_known([cost.first_launch_ns for cost in costs]),
-        exclusive_bytes=_sum_known([cost.own_bytes for cost in costs]),
-        pool_added_bytes=_sum_known([cost.pool_added_bytes for cost in costs]),
+        exclusive_bytes=_sum_known([cost.exclusive_bytes for cost in costs]),
+        pool_growth_bytes=_sum_known([cost.pool_growth_bytes for cost in costs]),
         executable_bytes=None if nodes is None else round(nodes * graphs.node_bytes.bytes),
         is_eviction=graphs.evictions.issuperset(ids),
     )

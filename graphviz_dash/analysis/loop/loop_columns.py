@@ -102,16 +102,16 @@ def build_loop_columns(
     ``copied`` maps rows to real sizes from input copies.
     """
     steps = loop.steps
-    real = _encode_column(steps.real)
+    real = _encode_column(steps.real_size)
     source = _encode_column(
         [None if method is None else _SOURCE_BY_METHOD[method] for method in steps.size_method]
     )
     for row, size in copied.items():
         real[row], source[row] = size, SIZE_SOURCES.index(SizeSource.COPIES)
     kind, family = _encode_kinds(steps.kind), _encode_column(steps.family)
-    biased = _find_biased(source, kind, family, real, loop.window_steps)
+    biased = _find_biased(source, kind, family, real, loop.window_rows)
     real[biased] = source[biased] = NONE
-    begin, thread = _encode_column(steps.begin_ns), _encode_column(steps.thread)
+    begin, thread = _encode_column(steps.start_ns), _encode_column(steps.thread)
     clean = _find_clean_ranges(loop)
     return LoopColumns(
         kind=kind,
@@ -122,7 +122,7 @@ def build_loop_columns(
         member=_encode_column(steps.member),
         real=real,
         size_source=source,
-        padded=_encode_column(steps.padded),
+        padded=_encode_column(steps.padded_size),
         requests=_encode_column(steps.requests or [None] * len(kind)),
         begin_ns=begin,
         end_ns=_encode_column(steps.end_ns),

@@ -114,11 +114,11 @@ def iter_segment_spans(memory_pass: MemoryPass) -> Iterator[SegmentSpan]:
     for graph in memory_pass.graphs:
         for extent in graph.extents:
             edges[extent.segment] += [
-                (extent.begin, True, graph.graph),
+                (extent.start, True, graph.graph),
                 (extent.end, False, graph.graph),
             ]
-    for block in memory_pass.live:
-        edges[block.segment] += [(block.begin, True, block.owner), (block.end, False, block.owner)]
+    for block in memory_pass.live_extents:
+        edges[block.segment] += [(block.start, True, block.owner), (block.end, False, block.owner)]
     for number, segment in enumerate(memory_pass.segments):
         graphs: dict[str, None] = {}
         owner: Owner | None = None
@@ -203,7 +203,7 @@ def compute_footprints(memory_pass: MemoryPass) -> tuple[GraphFootprint, ...]:
             footprint=footprint[graph.graph],
             exclusive=exclusive[graph.graph],
             shared=footprint[graph.graph] - exclusive[graph.graph],
-            live_after_capture=graph.kept_bytes,
+            live_after_capture=graph.retained_bytes,
             peak=graph.peak_bytes,
             allocations=graph.allocations,
             instantiate_device=graph.instantiate_device_bytes,

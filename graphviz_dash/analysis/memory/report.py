@@ -145,7 +145,7 @@ def _compute_parts(
     memory_pass: MemoryPass, pools: tuple[PoolBreakdown, ...], last: MemoryStage
 ) -> dict[MemoryPart, int]:
     at_peak = dict.fromkeys(Owner, 0)
-    for part in memory_pass.at_peak:
+    for part in memory_pass.owners_at_peak:
         if part.pool == DEFAULT_POOL:
             at_peak[part.owner] += part.bytes
     in_pools = {owner: sum(pool.owned[owner] for pool in pools) for owner in Owner}

@@ -104,7 +104,7 @@ def _check_gpu(clean: CleanTimings) -> Iterator[Caveat]:
     states = [process.gpu for process in clean.processes if process.gpu is not None]
     if not states:
         return
-    causes = tuple(dict.fromkeys(cause for state in states for cause in state.slowed_by))
+    causes = tuple(dict.fromkeys(cause for state in states for cause in state.throttle_reasons))
     clocks = [state.sm_mhz for state in states]
     if causes or max(clocks) > MAX_CLOCK_RATIO * min(clocks):
         yield make_caveat(

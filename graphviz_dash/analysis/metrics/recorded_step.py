@@ -47,11 +47,11 @@ def compute_recorded_step(recording: Recording) -> RecordedStep | Missing:
         return make_untimed(
             f"no step was timed after the last capture ({recording.steps} steps in all)"
         )
-    if recording.profiler_seen:
+    if recording.profiler_active:
         return make_untimed(
             "a profiler had run in the process, which slows every launch from then on"
         )
-    if recording.drain_ns is None:
+    if recording.final_wait_ns is None:
         return make_untimed("the program ended before a synchronisation at the end of a step")
     times = np.array(recording.step_ns, dtype=np.float64)
     median = float(np.median(times))
@@ -60,9 +60,9 @@ def compute_recorded_step(recording: Recording) -> RecordedStep | Missing:
     if len(times) < _MIN_STEPS or count > max(1, _MAX_PAUSE_SHARE * len(times)):
         pauses, count = np.zeros(len(times), dtype=np.bool_), 0
     steps = times[~pauses]
-    ns = (float(steps.sum()) + recording.drain_ns) / len(steps)
+    ns = (float(steps.sum()) + recording.final_wait_ns) / len(steps)
     # If the CPU runs ahead of the GPU, single steps only show how fast it launches.
-    spread = _estimate_interval(steps, ns) if recording.drain_ns <= median else None
+    spread = _estimate_interval(steps, ns) if recording.final_wait_ns <= median else None
     return RecordedStep(ns, spread, count, max(float((times[pauses] - ns).sum()), 0.0))
 
 

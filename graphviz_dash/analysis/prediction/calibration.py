@@ -186,7 +186,7 @@ def calibrate(
     return msgspec.structs.replace(
         rough,
         samples=tuple(samples),
-        checks=checked,
+        holdout_samples=checked,
         errors=_fit_errors(samples, checked or tuple(samples)),
     )
 
@@ -293,7 +293,7 @@ def _assemble_calibration(
         version=CALIBRATION_VERSION,
         tool_version=source.tool_version,
         created=source.created,
-        recorded=source.recorded,
+        recorded_at=source.recorded,
         gpu=source.gpu,
         environment=source.environment,
         terms=terms,
@@ -309,7 +309,7 @@ def _assemble_calibration(
             nodes, [max(workload.first_launch_ns - workload.step_ns, 0) for workload in recorded]
         ),
         samples=(),
-        checks=(),
+        holdout_samples=(),
     )
 
 

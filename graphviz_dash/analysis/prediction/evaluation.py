@@ -149,7 +149,7 @@ def compute_prediction_metrics(
         yield make_missing_value("prediction_error", prediction)
         return
     step = prediction.step_ns
-    samples = len(prediction.calibration.checks or prediction.calibration.samples)
+    samples = len(prediction.calibration.holdout_samples or prediction.calibration.samples)
     spread = (
         None if step.low is None else Spread(step.low, step.high, SpreadKind.PREDICTION, samples)
     )

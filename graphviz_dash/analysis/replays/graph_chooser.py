@@ -72,7 +72,7 @@ def find_launch_order(node_ids: NodeIdPass | None) -> tuple[str, ...]:
     """
     if node_ids is None or not node_ids.launch_steps:
         return ()
-    name_of = {ident: ids.graph for ids in node_ids.graphs for ident in ids.launched_as}
+    name_of = {ident: ids.graph for ids in node_ids.graphs for ident in ids.executable_ids}
     graph_of = {row.launch: name_of.get(row.graph) for row in node_ids.rows}
     steps: dict[int, list[str | None]] = {}
     for launch, step in enumerate(node_ids.launch_steps):
@@ -106,7 +106,7 @@ class GraphChooser:
         self._matchers = matchers
         self._roots = roots
         self._identities = identities
-        self._named = {ident: ids.graph for ids in identities.ids for ident in ids.launched_as}
+        self._named = {ident: ids.graph for ids in identities.ids for ident in ids.executable_ids}
         self._likest_of: dict[bytes, tuple[int, ...]] = {}
 
     def choose(self, launches: Sequence[GraphLaunch]) -> list[GraphChoice]:

@@ -108,7 +108,7 @@ def infer_graphs(
             )
             edges = tuple(GraphEdge(index, index + 1) for index in range(len(nodes) - 1))
             ident = f"graph-{len(graphs)}"
-            graphs.append(CapturedGraph(ident, nodes, edges, method, captured_as=number))
+            graphs.append(CapturedGraph(ident, nodes, edges, method, capture_index=number))
     return InferredGraphs(tuple(graphs), tuple(missing))
 
 

@@ -81,7 +81,7 @@ def build_node_id_trace(node_ids: NodeIdPass, with_ids: bool = True) -> Trace:
 def _build_gpu_columns(
     node_ids: NodeIdPass, rows: Sequence[NodeIdRow], with_ids: bool
 ) -> dict[str, list[Any]]:
-    looks = [node_ids.looks[row.look] for row in rows]
+    looks = [node_ids.signatures[row.signature] for row in rows]
     grids = [look.grid or (None, None, None) for look in looks]
     blocks = [look.block or (None, None, None) for look in looks]
     return {

@@ -131,7 +131,7 @@ def _describe_contents(run: Run, entry: FileEntry) -> str:
                     nodes, edges = len(graph.nodes), len(graph.edges)
                     return f"{pluralize(nodes, 'node')}, {pluralize(edges, 'edge')}"
         case FileRole.OBSERVERS if run.observers is not None:
-            series = run.observers.observed
+            series = run.observers.series
             observers = {observed.observer for observed in series}
             return f"{len(series)} series of {len(observers)} observers"
         case FileRole.CAPTURE_TRACE if run.capture_traces:

@@ -19,7 +19,7 @@ def format_code(location: CodeLocation) -> str:
             format_element("i", escape_html(number)) + escape_html(line or " "),
             "hit" if number == location.line else "",
         )
-        for number, line in enumerate(location.lines, location.first)
+        for number, line in enumerate(location.lines, location.first_line)
     ]
     return format_element("div", location_markup, "where") + format_element(
         # Focusable, because it may scroll horizontally.

@@ -30,7 +30,7 @@ class CodeLocationDocument(Document, frozen=True):
     file: str
     line: int
     function: str | None
-    first: int = field(name="first_line")
+    first_line: int
     lines: list[str]
 
 
@@ -47,15 +47,15 @@ class FindingDocument(Document, frozen=True):
 
     rule: str
     severity: str
-    seen: str = field(name="observed_in")
-    first: bool = field(name="first_illegal_call")
-    place: CodeLocationDocument | None = field(name="location")
+    detected_by: str = field(name="observed_in")
+    ends_capture: bool = field(name="first_illegal_call")
+    location: CodeLocationDocument | None
     caller: CodeLocationDocument | None
     op: str | None
     stream: str | None
     thread: str | None
     message: str | None
-    calls: Count | None
+    calls_per_step: Count | None = field(name="calls")
     evidence: list[EvidenceDocument]
     title: Sentence
     advice: Sentence
@@ -78,9 +78,9 @@ class TensorCheckDocument(Document, frozen=True):
     dtype: str
     shape: list[Count]
     elements: Count
-    differing: Count
-    largest: float | None = field(name="largest_difference")
-    noise: float | None
+    differing_elements: Count = field(name="differing")
+    max_difference: float | None = field(name="largest_difference")
+    eager_difference: float | None = field(name="noise")
 
 
 class DiagnosisDocument(Document, frozen=True):

@@ -108,14 +108,14 @@ def _format_group(group: FindingGroup) -> str:
     finding = group.first
     rule = RULES[finding.rule]
     kind = "illegal" if finding.severity is Severity.ILLEGAL else "silent"
-    badge = "first illegal call" if finding.first else finding.severity.value
+    badge = "first illegal call" if finding.ends_capture else finding.severity.value
     head = format_element(
         "header",
         format_element("span", escape_html(badge), f"badge {kind}")
         + format_element("h3", escape_html(rule.title))
         + format_rule_id(rule),
     )
-    details = format_code(finding.place) if finding.place else ""
+    details = format_code(finding.location) if finding.location else ""
     if finding.message:
         details += format_element("p", escape_html(finding.message), "doctor-error")
     details += _format_facts(group)
@@ -134,9 +134,12 @@ def _format_facts(group: FindingGroup) -> str:
         ("Operator", finding.op),
         ("Stream", finding.stream),
         ("Thread", finding.thread),
-        ("Occurrences per step", None if finding.calls is None else format_count(finding.calls)),
+        (
+            "Occurrences per step",
+            None if finding.calls_per_step is None else format_count(finding.calls_per_step),
+        ),
         *((evidence.name, format_evidence_value(evidence)) for evidence in finding.evidence),
-        ("Evidence", _EVIDENCE_LABELS[finding.seen]),
+        ("Evidence", _EVIDENCE_LABELS[finding.detected_by]),
         ("Also at", ", ".join(format_other_places(group)) or None),
     ]
     cells = "".join(
@@ -161,8 +164,8 @@ def _format_outputs(diagnosis: Diagnosis) -> str:
     outputs = diagnosis.report.outputs
     if not outputs:
         return ""
-    differing = [check for check in outputs if check.differing]
-    equal = [check for check in outputs if not check.differing]
+    differing = [check for check in outputs if check.differing_elements]
+    equal = [check for check in outputs if not check.differing_elements]
     rows = [_format_output(check) for check in differing[:_MAX_OUTPUTS]]
     more = len(differing) - len(rows)
     rows += [_format_equal_outputs(equal)] if len(equal) > 1 else map(_format_output, equal)

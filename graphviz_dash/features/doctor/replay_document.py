@@ -187,7 +187,7 @@ def _build_wrong(wrong: WrongOperator) -> WrongOperatorDocument:
         "advice": CAUSE_ADVICE[wrong.cause],
         "op": wrong.operator.name,
         "operator": wrong.index,
-        "location": _get_text(wrong.operator.place),
+        "location": _get_text(wrong.operator.location),
         "module": wrong.operator.module,
         "first_node": wrong.operator.first_node,
         "replay": difference.replay if difference else None,
@@ -197,8 +197,8 @@ def _build_wrong(wrong: WrongOperator) -> WrongOperatorDocument:
         "eager": list(wrong.fact.eager) if wrong.fact else [],
         "kernels": list(wrong.kernels),
         "relative_difference": difference.relative if difference else None,
-        "noise": difference.noise if difference else None,
-        "differing_elements": elements.differing if elements else None,
+        "noise": difference.eager_difference if difference else None,
+        "differing_elements": elements.differing_elements if elements else None,
         "elements": [
             {"index": list(item.index), "eager": item.eager, "replay": item.replay}
             for item in (elements.first if elements else ())
@@ -215,7 +215,7 @@ def _build_stop(fault: StopFault) -> ReplayStopDocument:
         "title": CAUSE_TITLES[fault.cause],
         "advice": CAUSE_ADVICE[fault.cause],
         "graph": stop.graph,
-        "capture_place": _get_text(stop.capture_place),
+        "capture_place": _get_text(stop.capture_location),
         "rank": stop.rank,
         "replay": stop.replay,
         "is_running": stop.is_running,
@@ -253,7 +253,7 @@ def _build_memory(fault: MemoryFault) -> MemoryFaultDocument:
         "owner": memory.owner,
         "description": memory.description,
         "fate": memory.fate,
-        "free_place": _get_text(memory.free_place),
+        "free_place": _get_text(memory.free_location),
         "after_replay": memory.after_replay,
         "before_replay": memory.reported_before_replay,
     }
@@ -266,11 +266,11 @@ def _build_node(node: NodeOwner) -> NodeDocument:
         "kind": node.kind,
         "name": node.name,
         "op": node.op,
-        "location": _get_text(node.place),
+        "location": _get_text(node.location),
         "module": node.module,
         "collective": node.collective,
     }
 
 
-def _get_text(place: CodeLocation | None) -> str | None:
-    return place.text if place else None
+def _get_text(location: CodeLocation | None) -> str | None:
+    return location.text if location else None

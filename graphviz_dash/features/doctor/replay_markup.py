@@ -102,10 +102,10 @@ def _format_card(
 def _format_stop(fault: StopFault) -> str:
     stop = fault.stop
     suspect = stop.suspects[0] if stop.suspects else None
-    place = suspect.place if suspect else None
+    place = suspect.location if suspect else None
     facts = [
         ("Graph", stop.graph),
-        ("Captured at", stop.capture_place.text if stop.capture_place else None),
+        ("Captured at", stop.capture_location.text if stop.capture_location else None),
         ("Replay", format_count(stop.replay)),
         ("Rank", None if stop.rank is None else str(stop.rank)),
         (
@@ -133,7 +133,9 @@ def _format_wrong(wrong: WrongOperator) -> str:
         ),
         (
             "Two eager steps",
-            f"{difference.noise:.3g}" if difference and difference.noise is not None else None,
+            f"{difference.eager_difference:.3g}"
+            if difference and difference.eager_difference is not None
+            else None,
         ),
     ]
     extra = _format_elements(wrong.elements) if wrong.elements else ""
@@ -142,16 +144,15 @@ def _format_wrong(wrong: WrongOperator) -> str:
         "silent",
         "wrong value",
         format_wrong_operator(wrong),
-        operator.place,
+        operator.location,
         facts,
         extra,
     )
 
 
 def _format_elements(elements: WrongElements) -> str:
-    caption = (
-        f"{format_count(elements.differing)} of {format_count(elements.elements)} elements differ"
-    )
+    differing = format_count(elements.differing_elements)
+    caption = f"{differing} of {format_count(elements.elements)} elements differ"
     head = "".join(
         format_element("th", name, scope="col") for name in ("Element", "Eager", "Replay")
     )
@@ -177,7 +178,7 @@ def _format_memory(fault: MemoryFault) -> str:
         ("Reported before replay", format_count(memory.reported_before_replay)),
         ("Used by", format_node(memory.node) if memory.node else None),
     ]
-    place = memory.free_place or (memory.node.place if memory.node else None)
+    place = memory.free_location or (memory.node.location if memory.node else None)
     return _format_card(
         fault.cause, "silent", memory.fate, format_memory_fault(fault), place, facts
     )

@@ -32,7 +32,7 @@ def print_replay_check(name: str | None, diagnosis: ReplayDiagnosis) -> None:
         print_heading(f"{number}. {CAUSE_TITLES[fault.cause]} [{fault.cause.value}]")
         _print(f"   {format_stop(fault)}")
         for node in fault.stop.suspects:
-            _print_place(node.place)
+            _print_place(node.location)
         for node in fault.stop.last:
             _print(f"   after {format_node(node)}")
         _print(f"   fix: {CAUSE_ADVICE[fault.cause]}")
@@ -44,7 +44,7 @@ def print_replay_check(name: str | None, diagnosis: ReplayDiagnosis) -> None:
         number += 1
         print_heading(f"{number}. {CAUSE_TITLES[memory.cause]} [{memory.cause.value}]")
         _print(f"   {format_memory_fault(memory)}")
-        _print_place(memory.memory.free_place)
+        _print_place(memory.memory.free_location)
         _print(f"   fix: {CAUSE_ADVICE[memory.cause]}")
     if diagnosis.gaps:
         print_heading("Not checked")
@@ -54,11 +54,14 @@ def print_replay_check(name: str | None, diagnosis: ReplayDiagnosis) -> None:
 
 def _print_wrong(wrong: WrongOperator) -> None:
     _print(f"   {format_wrong_operator(wrong)}")
-    _print_place(wrong.operator.place)
+    _print_place(wrong.operator.location)
     if wrong.operator.first_node is not None:
         _print(f"   first node {wrong.operator.first_node} of the checked graph")
     if wrong.elements is not None:
-        _print(f"   {wrong.elements.differing:,} of {wrong.elements.elements:,} elements differ")
+        _print(
+            f"   {wrong.elements.differing_elements:,} of {wrong.elements.elements:,} "
+            "elements differ"
+        )
         for element in wrong.elements.first[:3]:
             _print(f"     {format_element_difference(element)}")
     _print(f"   fix: {CAUSE_ADVICE[wrong.cause]}")
@@ -68,7 +71,7 @@ def _print_place(place: CodeLocation | None) -> None:
     if place is None:
         return
     _print(f"   {place.text}" + (f" in {place.function}" if place.function else ""))
-    for number, line in enumerate(place.lines, place.first):
+    for number, line in enumerate(place.lines, place.first_line):
         mark = ">" if number == place.line else " "
         _print(f"   {mark} {number:>5}  {line}".rstrip())
 

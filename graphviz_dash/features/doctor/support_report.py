@@ -124,7 +124,7 @@ def _describe_recording(manifest: Manifest, redact: bool) -> list[tuple[str, str
     for failure in manifest.failures:
         location = f" at {failure.location}" if failure.location else ""
         message = _REDACTED_TEXT if redact else f"{failure.message}{location}"
-        rows.append((f"Failed in the {failure.during.value} pass", f"{failure.error}: {message}"))
+        rows.append((f"Failed in the {failure.stage.value} pass", f"{failure.error}: {message}"))
     for absent in manifest.absent:
         rows.append((f"Not available: {absent.fact}", _REDACTED_TEXT if redact else absent.reason))
     return rows

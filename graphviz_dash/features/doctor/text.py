@@ -65,18 +65,18 @@ def print_trace_blockers(prediction: Prediction) -> None:
 def _print_group(number: int, group: FindingGroup) -> None:
     finding = group.first
     rule = RULES[finding.rule]
-    first = ", the first illegal call" if finding.first else ""
+    first = ", the first illegal call" if finding.ends_capture else ""
     print_heading(f"{number}. {finding.severity.value}: {rule.title} [{rule.id.value}]{first}")
-    if finding.place is not None:
-        function = f" in {finding.place.function}" if finding.place.function else ""
-        click.echo(escape_control_characters(f"   {finding.place.text}{function}"))
-        _print_code(finding.place)
+    if finding.location is not None:
+        function = f" in {finding.location.function}" if finding.location.function else ""
+        click.echo(escape_control_characters(f"   {finding.location.text}{function}"))
+        _print_code(finding.location)
     if (caller := format_caller(finding)) is not None:
         click.echo(escape_control_characters(f"   {caller}"))
     parts = [("op", finding.op), ("stream", finding.stream), ("thread", finding.thread)]
     context = ", ".join(f"{label} {value}" for label, value in parts if value)
-    if finding.calls is not None and finding.calls > 1:
-        context += f", {finding.calls:,} times per step"
+    if finding.calls_per_step is not None and finding.calls_per_step > 1:
+        context += f", {finding.calls_per_step:,} times per step"
     if context:
         click.echo(escape_control_characters(f"   {context}"))
     if finding.message:
@@ -91,6 +91,6 @@ def _print_group(number: int, group: FindingGroup) -> None:
 
 
 def _print_code(location: CodeLocation) -> None:
-    for number, line in enumerate(location.lines, location.first):
+    for number, line in enumerate(location.lines, location.first_line):
         mark = ">" if number == location.line else " "
         click.echo(escape_control_characters(f"   {mark} {number:>5}  {line}").rstrip())

@@ -265,8 +265,8 @@ def _count_process_iterations(clean: CleanTimings) -> dict[str, tuple[int, ...]]
     """Count the iterations of each series per process; empty for a single process."""
     if len(clean.processes) < 2:
         return {}
-    steps = tuple(process.steps for process in clean.processes)
-    intervals = tuple(process.back_to_back for process in clean.processes)
+    steps = tuple(process.step_count for process in clean.processes)
+    intervals = tuple(process.back_to_back_count for process in clean.processes)
     return {metric: intervals if metric == "step_interval" else steps for metric in TIME_METRICS}
 
 

@@ -90,8 +90,8 @@ def describe_update_prediction(prediction: UpdatePrediction) -> str:
 
 def describe_update_result(update: GraphUpdate) -> str:
     """Format the driver's result, and the call's time compared with re-instantiation."""
-    result = "accepted" if update.answer.result == UpdateResult.SUCCESS else "refused"
-    detail = "" if result == "accepted" else f", {_format_result(update.answer)}"
+    result = "accepted" if update.result.result == UpdateResult.SUCCESS else "refused"
+    detail = "" if result == "accepted" else f", {_format_result(update.result)}"
     if not update.update_ns or not update.instantiate_ns:
         return result + detail
     update_ns, instantiate_ns = median(update.update_ns), median(update.instantiate_ns)
@@ -150,7 +150,7 @@ def explain_missing_graphs(runs: Iterable[Run]) -> list[str]:
         failed = [
             format_failure(run.name, failure)
             for failure in run.manifest.failures
-            if failure.during in _MAKE_GRAPHS
+            if failure.stage in _MAKE_GRAPHS
         ]
         reasons += failed or [f"{run.name}: {explain_missing(run, Fact.GRAPHS).reason}"]
         unseen = find_unseen_graphs(run, None)

@@ -48,8 +48,8 @@ class AgreementDocument(Document, frozen=True):
     source: str
     steps: Count
     records: Count
-    dropped: Count
-    outside: Count
+    dropped_records: Count = field(name="dropped")
+    outside_records: Count = field(name="outside")
     compared: Count
     agreeing: Count
     unnamed: Count
@@ -163,7 +163,7 @@ class GraphDocument(Document, frozen=True):
 
     id: str
     parent: GraphNodeDocument | None
-    read_by: str
+    source_api: str = field(name="read_by")
     nodes: Count
     edges: Count
     kinds: dict[str, Count]

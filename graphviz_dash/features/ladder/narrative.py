@@ -449,7 +449,7 @@ def describe_family_costs(family: FamilyReport) -> str:
     private = sum(
         (member.exclusive_bytes or 0) + (member.executable_bytes or 0) for member in members
     )
-    added = sum(member.pool_added_bytes or 0 for member in members)
+    added = sum(member.pool_growth_bytes or 0 for member in members)
     capture = sum(member.capture_ns for member in members)
     first_launch = sum(member.first_launch_ns or 0 for member in members)
     return (
@@ -490,7 +490,7 @@ def build_family_tiles(family: FamilyReport) -> list[tuple[str, str, str]]:
         )
     startup = sum(member.startup_ns for member in members)
     cells.append(("Startup", format_ns(startup), "captures and first launches"))
-    added = sum(member.pool_added_bytes or 0 for member in family.kept_members)
+    added = sum(member.pool_growth_bytes or 0 for member in family.kept_members)
     executables = sum(member.executable_bytes or 0 for member in family.kept_members)
     cells.append(
         ("Memory", format_bytes(added + executables), f"{format_bytes(executables)} executables")

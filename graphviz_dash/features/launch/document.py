@@ -87,7 +87,7 @@ class TopologyDocument(Document, frozen=True):
     width: Count
     length: Count
     single_root: bool
-    other: str | None = field(name="other_kind")
+    middle_node: str | None = field(name="other_kind")
     nodes: Count
     measures: dict[str, TimingDocument]
     absent: dict[str, Sentence]
@@ -120,7 +120,7 @@ class LaunchDifferenceDocument(Document, frozen=True):
     width: Count
     length: Count
     single_root: bool
-    other: str | None = field(name="other_kind")
+    middle_node: str | None = field(name="other_kind")
     measure: str
     medians: list[Ns]
     ratios: list[Ratio]

@@ -102,7 +102,7 @@ def format_topology(topology: Topology) -> str:
     else:
         root = ", one root" if topology.single_root else ""
         name = f"{topology.width} parallel chains of {format_count(topology.length)}{root}"
-    return name if topology.other is None else f"{name}, one {topology.other}"
+    return name if topology.middle_node is None else f"{name}, one {topology.middle_node}"
 
 
 def format_chain_family(family: ChainFamily) -> str:

@@ -122,7 +122,7 @@ def print_published(
     click.echo(
         escape_control_characters(
             f"On {publication.gpu}, {publication.cpu}, with toolkits {publication.older} and "
-            f"{publication.newer}; {publication.read_as}."
+            f"{publication.newer}; {publication.reading_method}."
         )
     )
     headings = [

@@ -104,5 +104,5 @@ def _print_calibration(calibration: Calibration) -> None:
         )
     print_table(table)
     click.echo()
-    scored = calibration.checks or calibration.samples
+    scored = calibration.holdout_samples or calibration.samples
     click.echo(f"Of {pluralize(len(scored), 'workload')}, 90% are within their intervals.")

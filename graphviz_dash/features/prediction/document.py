@@ -46,7 +46,7 @@ class CalibrationDocument(Document, frozen=True):
     gpu: str
     driver: str | None
     torch: str | None
-    recorded: str
+    recorded_at: str = field(name="recorded")
     workloads: Count
     checks: Count
 
@@ -214,7 +214,7 @@ def build_prediction_document(prediction: Prediction, shipped: bool) -> Predicti
             shipped=shipped,
             gpu=calibration.gpu.name,
             workloads=len(calibration.samples),
-            checks=len(calibration.checks),
+            checks=len(calibration.holdout_samples),
         ),
         eager_step=build(EagerStepDocument, value=prediction.eager_ns, basis=prediction.eager_side),
         on_streams=compute_eager_bounds(prediction),

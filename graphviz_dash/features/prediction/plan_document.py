@@ -22,10 +22,10 @@ class AttemptDocument(Document, frozen=True):
 
     streams: Count
     edges: Count
-    expected_ns: Ns = field(name="predicted")
+    predicted_ns: Ns = field(name="predicted")
     measured: Ns | None
     replays: Count
-    expected_bytes: Bytes | None = field(name="predicted_memory")
+    predicted_bytes: Bytes | None = field(name="predicted_memory")
     memory_bytes: Bytes | None = field(name="memory")
     workspace_bytes: Bytes | None = field(name="workspaces")
     results_match: bool
@@ -47,7 +47,7 @@ class ParallelPlanDocument(Document, frozen=True):
     """A step captured on ``chosen_streams``; ``single_stream`` is the capture on one."""
 
     verdict: str
-    chosen: Count = field(name="chosen_streams")
+    selected_streams: Count = field(name="chosen_streams")
     single_stream: AttemptDocument
     attempts: list[AttemptDocument]
     memory_limit_bytes: Bytes | None = field(name="memory_limit")
@@ -62,7 +62,7 @@ def build_plan_document(name: str, plan: ParallelPlan) -> ParallelPlanDocument:
     return build(
         ParallelPlanDocument,
         plan,
-        single_stream=_build_attempt(plan.line),
+        single_stream=_build_attempt(plan.serial),
         attempts=[_build_attempt(attempt) for attempt in plan.attempts],
         operators=len(plan.operators),
         opaque=sum(operator.opaque for operator in plan.operators),

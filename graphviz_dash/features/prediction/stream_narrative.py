@@ -230,7 +230,7 @@ _PLAN_REASONS: Final = {
 def describe_plan(name: str, plan: ParallelPlan) -> tuple[str, ...]:
     """Describe the result of the plan of run ``name``, its cost and its check."""
     chosen = select_attempt(plan)
-    line_ns = (chosen and chosen.line_ns) or compute_attempt_ns(plan.line)
+    line_ns = (chosen and chosen.serial_ns) or compute_attempt_ns(plan.serial)
     plan_ns = None if chosen is None else compute_attempt_ns(chosen)
     if plan.verdict is not Verdict.FASTER or chosen is None or not line_ns or not plan_ns:
         reason = _PLAN_REASONS.get(plan.verdict, "no plan was timed")
@@ -245,17 +245,17 @@ def describe_plan(name: str, plan: ParallelPlan) -> tuple[str, ...]:
             _describe_check(plan.check),
         )
     memory = ""
-    if chosen.memory_bytes is not None and plan.line.memory_bytes is not None:
+    if chosen.memory_bytes is not None and plan.serial.memory_bytes is not None:
         memory = (
             f" Its capture uses {format_bytes(chosen.memory_bytes)} of memory, the single stream "
-            f"{format_bytes(plan.line.memory_bytes)}."
+            f"{format_bytes(plan.serial.memory_bytes)}."
         )
-    error = chosen.expected_ns / plan_ns - 1
+    error = chosen.predicted_ns / plan_ns - 1
     return (
         f"{escape_control_characters(name)}: on {pluralize(chosen.streams, 'stream')} a replay "
         "takes "
         f"{format_ns(round(plan_ns))} instead of {format_ns(round(line_ns))} on one: "
-        f"{format_ratio(line_ns / plan_ns)} as fast; prediction {format_ns(chosen.expected_ns)} "
+        f"{format_ratio(line_ns / plan_ns)} as fast; prediction {format_ns(chosen.predicted_ns)} "
         f"(error {error:+.1%}).{memory}{_describe_workspace(plan, chosen)}",
         *_describe_bounds(plan),
         *_describe_larger_plans(plan),
@@ -265,15 +265,15 @@ def describe_plan(name: str, plan: ParallelPlan) -> tuple[str, ...]:
 
 def _describe_workspace(plan: ParallelPlan, chosen: Attempt) -> str:
     """Describe the workspace of its streams if it is smaller than cuBLAS's setting."""
-    if plan.fitted_bytes is None or not chosen.wide_streams:
+    if plan.workspace_bytes is None or not chosen.wide_streams:
         return ""
     if chosen.wide_streams == chosen.streams:
         subject = "Each of its streams has"
     else:
         subject = f"{format_count(chosen.wide_streams)} of its streams have"
     return (
-        f" {subject} {format_bytes(plan.fitted_bytes)} of cuBLAS workspace, which is all that its "
-        "kernels write."
+        f" {subject} {format_bytes(plan.workspace_bytes)} of cuBLAS workspace, which is all that "
+        "its kernels write."
     )
 
 
@@ -297,10 +297,10 @@ def _describe_larger_plans(plan: ParallelPlan) -> tuple[str, ...]:
         [_format_larger_plan(plan, last)] if last is not first else []
     )
     sentences = [f"With more memory: {'; '.join(options)}."]
-    narrow_ns, line_ns = plan.narrow_line_ns, compute_attempt_ns(plan.line)
-    uses_full_workspace = plan.fitted_bytes is None
+    narrow_ns, line_ns = plan.narrow_serial_ns, compute_attempt_ns(plan.serial)
+    uses_full_workspace = plan.workspace_bytes is None
     if uses_full_workspace and narrow_ns and line_ns and narrow_ns <= _MAX_SLOWDOWN * line_ns:
-        wide = sum(operator.wide and operator.nodes > 0 for operator in plan.operators)
+        wide = sum(operator.needs_wide_stream and operator.nodes > 0 for operator in plan.operators)
         sentences.append(
             f"{pluralize(wide, 'operator')} of the step {'runs' if wide == 1 else 'run'} different "
             "kernels with less cuBLAS workspace than the default, so each stream with any "
@@ -314,7 +314,7 @@ def _describe_larger_plans(plan: ParallelPlan) -> tuple[str, ...]:
 
 
 def _format_larger_plan(plan: ParallelPlan, plan_option: LargerPlan) -> str:
-    line = plan.line.memory_bytes
+    line = plan.serial.memory_bytes
     times = f", {format_ratio(plan_option.memory_bytes / line)} of one stream" if line else ""
     verb = "takes" if plan_option.measured else "should take"
     return (
@@ -350,16 +350,16 @@ def build_attempt_row(plan: ParallelPlan, attempt: Attempt) -> tuple[str, ...]:
         "–" if size is None else format_bytes(size)
         for size in (attempt.memory_bytes, attempt.workspace_bytes)
     ]
-    if attempt.memory_bytes is None and attempt.expected_bytes is not None:
-        sizes[0] = f"{format_bytes(attempt.expected_bytes)} predicted"
+    if attempt.memory_bytes is None and attempt.predicted_bytes is not None:
+        sizes[0] = f"{format_bytes(attempt.predicted_bytes)} predicted"
     chosen = select_attempt(plan)
     mark = ", chosen" if attempt is chosen else ""
     return (
         f"{attempt.streams}{mark}",
         format_count(attempt.edges),
-        format_ns(attempt.expected_ns),
+        format_ns(attempt.predicted_ns),
         "–" if time_ns is None else format_ns(round(time_ns)),
-        "–" if not time_ns else f"{attempt.expected_ns / time_ns - 1:+.1%}",
+        "–" if not time_ns else f"{attempt.predicted_ns / time_ns - 1:+.1%}",
         "–" if speedup is None else format_ratio(speedup),
         *sizes,
     )

@@ -69,7 +69,7 @@ def _format_calibration(prediction: Prediction, shipped: bool) -> str:
     return escape_control_characters(
         f"Calibration ({origin}): {prediction.calibration.gpu.name}, driver "
         f"{machine.driver or 'unknown'}, torch {machine.torch}, recorded "
-        f"{prediction.calibration.recorded[:10]} from {len(prediction.calibration.samples)} "
+        f"{prediction.calibration.recorded_at[:10]} from {len(prediction.calibration.samples)} "
         "workloads."
     )
 

@@ -47,11 +47,11 @@ def print_compiled(report: CompileReport, count: int) -> None:
     _print_parts(report)
     print_causes(report.causes, count)
     _print_tree(report.tree)
-    missing = [source for source in report.compilation.sources if source.missing]
+    missing = [source for source in report.compilation.sources if source.missing_reason]
     if missing:
         print_heading("Missing data")
         for source in missing:
-            click.echo(escape_control_characters(f"  {source.fact.value}: {source.missing}"))
+            click.echo(escape_control_characters(f"  {source.fact.value}: {source.missing_reason}"))
 
 
 def print_compiled_summary(report: CompileReport) -> None:

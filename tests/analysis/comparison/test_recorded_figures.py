@@ -31,14 +31,14 @@ def recording(
     return Recording(
         boundary_kind=BoundaryKind.OPTIMIZER,
         boundary="SGD.step returns",
-        skip=count,
-        window=5,
+        skip_steps=count,
+        requested_window_steps=5,
         steps=count + 8,
         step_ns=(step_ns,) * count,
-        drain_ns=step_ns * count,
-        marked=5,
-        window_refused=None,
-        profiler_seen=False,
+        final_wait_ns=step_ns * count,
+        window_steps=5,
+        window_missing_reason=None,
+        profiler_active=False,
         earlier_replays=0,
         graphs=graphs,
     )
@@ -73,7 +73,7 @@ def test_a_pause_is_no_part_of_the_step() -> None:
     """One step of 15.9 ms among 1.1 ms: not 1.61 ms per step."""
     times = [1_100_000 + 1_000 * (at % 3) for at in range(29)]
     times[17] = 15_900_000
-    paused = replace(recording(1), step_ns=tuple(times), drain_ns=20_000)
+    paused = replace(recording(1), step_ns=tuple(times), final_wait_ns=20_000)
     (run,) = compare_runs(make_experiment(recorded("paused", paused))).runs
     step, pauses = run["recorded_step"], run["recorded_pauses"].value
     assert step.value == pytest.approx(1_101_000, rel=0.01)
@@ -85,7 +85,7 @@ def test_a_pause_is_no_part_of_the_step() -> None:
 
 def test_a_read_in_each_tenth_step_is_part_of_the_loop() -> None:
     times = ([500_000] * 9 + [5_500_000]) * 4
-    reading = replace(recording(1), step_ns=tuple(times), drain_ns=0)
+    reading = replace(recording(1), step_ns=tuple(times), final_wait_ns=0)
     (run,) = compare_runs(make_experiment(recorded("reading", reading))).runs
     assert run["recorded_step"].value == 1_000_000
     assert run["recorded_pauses"].value == 0
@@ -129,8 +129,8 @@ def test_recorded_and_collected_runs_are_never_compared() -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"profiler_seen": True}, "a profiler had run"),
-        ({"drain_ns": None}, "ended before a synchronisation"),
+        ({"profiler_active": True}, "a profiler had run"),
+        ({"final_wait_ns": None}, "ended before a synchronisation"),
         ({"step_ns": ()}, "no step was timed after the last capture"),
         ({"boundary_kind": None}, "nothing in the program looked like a step"),
     ],
@@ -158,7 +158,7 @@ def test_few_steps_and_failed_captures_are_weak() -> None:
 @pytest.mark.parametrize(("rare", "weak"), [(900_000, True), (30_000, False)])
 def test_a_mean_that_few_long_steps_make_up_is_told(rare: int, weak: bool) -> None:
     what = msgspec.structs.replace(
-        recording(10_000), step_ns=(10_000,) * 36 + (rare,) * 4, drain_ns=0
+        recording(10_000), step_ns=(10_000,) * 36 + (rare,) * 4, final_wait_ns=0
     )
     (run,) = compare_runs(make_experiment(recorded("server", what))).runs
     texts = {note.code: note.text for note in describe_low_confidence(run.low_confidence)}

@@ -191,7 +191,9 @@ def test_unused_graphs_cost_their_memory_and_their_warm_up() -> None:
         RecordedGraph(name, (), 0, 0, NODES[name], int(name == "graph-0"), 0, False, True)
         for name in GRAPHS
     )
-    recording = Recording(None, None, 0, 0, 0, (), None, 0, None, False, 0, recorded, end_seen=True)
+    recording = Recording(
+        None, None, 0, 0, 0, (), None, 0, None, False, 0, recorded, reached_end=True
+    )
     saving = savings_of(make_ledger(), recording)[SavingAction.UNUSED_GRAPHS]
     assert saving.graphs == ("graph-1", "graph-2")
     graphs = build_graph_ledgers(make_run(make_ledger()))

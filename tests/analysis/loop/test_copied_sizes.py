@@ -65,7 +65,7 @@ def server(
         scene.replay(graph, now + 300, [(0, 0, 7)])
         scene.mark(f"{STEP}{number}", now - 10, now + 500)
         facts = {"kind": StepKind.SEGMENTS, "family": 0, "member": ladder.index(padded)}
-        steps.add(400, 100, padded=padded, **facts)
+        steps.add(400, 100, padded_size=padded, **facts)
     count = len(requests)
     loop = ProgramLoop((family,), (), steps.columns(), count, 0, tuple(range(count)))
     return loop, scene.trace()
@@ -150,7 +150,7 @@ def test_the_shipped_server_without_its_labels() -> None:
     assert run.loop is not None
     assert run.replay_trace is not None
     assert not can_infer_sizes(run.loop)
-    real = run.loop.steps.real
+    real = run.loop.steps.real_size
     masked = msgspec.structs.replace(
         run.loop, steps=msgspec.structs.replace(run.loop.steps, **unknown(run.loop.steps))
     )
@@ -167,5 +167,5 @@ def test_the_shipped_server_without_its_labels() -> None:
 
 
 def unknown(steps: LoopSteps) -> dict[str, tuple[None, ...]]:
-    nothing = (None,) * len(steps.real)
-    return {"real": nothing, "size_method": nothing}
+    nothing = (None,) * len(steps.real_size)
+    return {"real_size": nothing, "size_method": nothing}

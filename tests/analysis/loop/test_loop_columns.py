@@ -22,7 +22,7 @@ def test_sizes_of_eager_passes_are_used_where_those_of_replays_are_known(tmp_pat
     make_server(tmp_path, sizes=(4, 8), requests=[3, 20, 8, 30])
     loop = load_outlines(tmp_path)[0].loop
     assert loop is not None
-    kinds, real = list(loop.steps.kind), list(loop.steps.real)
+    kinds, real = list(loop.steps.kind), list(loop.steps.real_size)
     first, second = (row for row, kind in enumerate(kinds) if kind is StepKind.FALLBACK)
     by_shapes = [
         SizeMethod.SHAPES if kind is StepKind.FALLBACK else method
@@ -42,8 +42,8 @@ def test_sizes_of_eager_passes_are_used_where_those_of_replays_are_known(tmp_pat
     ]
     unknown = msgspec.structs.replace(
         known,
-        steps=msgspec.structs.replace(known.steps, real=tuple(without)),
-        window_steps=(first, first + 1),
+        steps=msgspec.structs.replace(known.steps, real_size=tuple(without)),
+        window_rows=(first, first + 1),
     )
     assert set(build_loop_columns(unknown).real.tolist()) == {NONE}
 

@@ -36,7 +36,7 @@ def server(folder: Path, size: int, steps: int = 200, gpu_share: float = 1.0) ->
 def test_it_is_the_time_from_step_to_step(tmp_path: Path) -> None:
     run = server(tmp_path, 16)
     assert run.recording is not None
-    assert run.recording.drain_ns is None
+    assert run.recording.final_wait_ns is None
     assert step_of(run) == pytest.approx(replay_ns(16) + 50_000)
 
 

@@ -52,9 +52,9 @@ def test_a_wait_for_requests_is_no_time_of_a_step(tmp_path: Path) -> None:
     # One pause of ten seconds in the middle.
     middle = len(steps.kind) // 2
     later = tuple(
-        begin + (10_000_000_000 if row >= middle else 0) for row, begin in enumerate(steps.begin_ns)
+        begin + (10_000_000_000 if row >= middle else 0) for row, begin in enumerate(steps.start_ns)
     )
-    paused = replace(run.loop, steps=replace(steps, begin_ns=later))
+    paused = replace(run.loop, steps=replace(steps, start_ns=later))
     before, after = build_loop_report(run), build_loop_report(replace(run, loop=paused))
     assert isinstance(before, LoopReport)
     assert isinstance(after, LoopReport)

@@ -60,7 +60,7 @@ def test_stretches_divide_a_segment_without_gap_or_overlap(
             graph.graph
             for graph in graphs
             for extent in graph.extents
-            if extent.begin <= piece.begin < extent.end
+            if extent.start <= piece.begin < extent.end
         }
         assert set(piece.graphs) == expected
 

@@ -118,10 +118,10 @@ def test_rounding_is_no_overhead(experiment: Experiment) -> None:
         assert eager.memory_pass is not None
         at_peak = tuple(
             msgspec.structs.replace(part, bytes=count) if part.owner is Owner.TRANSIENT else part
-            for part in eager.memory_pass.at_peak
+            for part in eager.memory_pass.owners_at_peak
         )
         return replace(
-            eager, memory_pass=msgspec.structs.replace(eager.memory_pass, at_peak=at_peak)
+            eager, memory_pass=msgspec.structs.replace(eager.memory_pass, owners_at_peak=at_peak)
         )
 
     def overhead(count: int) -> MetricValue:

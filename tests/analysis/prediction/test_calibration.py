@@ -112,7 +112,9 @@ def test_checks_give_the_width_of_intervals_and_no_term(
     assert checked.terms == calibrated.terms
     assert checked.errors.weights == calibrated.errors.weights
     # As they are all off by the same, the narrowest of the intervals holds it.
-    assert min(half(checked, check) for check in checked.checks) == pytest.approx(0.1, rel=0.01)
+    assert min(half(checked, check) for check in checked.holdout_samples) == pytest.approx(
+        0.1, rel=0.01
+    )
 
 
 def test_too_few_workloads_are_refused(exact: list[RecordedWorkload]) -> None:

@@ -22,7 +22,7 @@ def test_intervals_hold_nine_of_ten_of_its_checks() -> None:
     inside = [
         compute_sample_errors(check)[0]
         <= compute_error_scale(check.sources, weights) * calibration.errors.step
-        for check in calibration.checks
+        for check in calibration.holdout_samples
     ]
     assert len(inside) > 30
     assert 0.9 <= sum(inside) / len(inside) <= 0.97
@@ -31,4 +31,4 @@ def test_intervals_hold_nine_of_ten_of_its_checks() -> None:
 def test_what_is_checked_plays_no_part_in_the_terms() -> None:
     calibration = load_shipped_calibration()
     names = {sample.name for sample in calibration.samples}
-    assert not names.intersection(check.name for check in calibration.checks)
+    assert not names.intersection(check.name for check in calibration.holdout_samples)

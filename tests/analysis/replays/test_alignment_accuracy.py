@@ -58,7 +58,7 @@ class TestAgreement:
         assert found.misses == {MissCause.TWIN: 2}
 
     def test_ids_of_nodes_that_look_different_are_not_compared(self) -> None:
-        other = msgspec.structs.replace(node_id_pass([0]), looks=(NodeSignature(
+        other = msgspec.structs.replace(node_id_pass([0]), signatures=(NodeSignature(
             "kernel", "another", (1, 1, 1), (128, 1, 1), 16, 32, None),))  # fmt: skip
         found = measure_agreement(self._run(other, layers()))
         assert found is not None

@@ -74,7 +74,7 @@ class TestByReplays:
         found = infer_graphs(capture, replay, {})
         (graph,) = found.graphs
         assert found.missing == ()
-        assert graph.read_by == BY_REPLAYS
+        assert graph.source_api == BY_REPLAYS
         assert [node.kind for node in graph.nodes] == [
             NodeKind.KERNEL,
             NodeKind.MEMCPY,
@@ -102,7 +102,7 @@ class TestByReplays:
         replay = replays(tmp_path, *[["x1", "x2"], ["y1", "y2"]] * 3)
         graphs = infer_graphs(capture, replay, {}).graphs
         assert [graph.nodes[0].label for graph in graphs] == ["x1", "y1"]
-        assert [graph.captured_as for graph in graphs] == [0, 1]
+        assert [graph.capture_index for graph in graphs] == [0, 1]
 
     def test_another_order_fits_none(self, tmp_path: Path) -> None:
         capture = captures(tmp_path, ["a1", "a2"], ["b1", "b2"])
@@ -124,7 +124,7 @@ class TestByArguments:
         capture = captures(tmp_path, ["fill", "gemm"], told=True)
         replay = replays(tmp_path, ["fill", "gemm"], shapes=False)
         (graph,) = infer_graphs(capture, replay, self._kernels(capture)).graphs
-        assert graph.read_by == BY_ARGUMENTS
+        assert graph.source_api == BY_ARGUMENTS
         kernel = graph.nodes[1].params
         assert isinstance(kernel, KernelParams)
         assert (kernel.name, kernel.grid, kernel.block) == ("gemm", (4, 1, 1), (64, 1, 1))
@@ -181,5 +181,5 @@ class TestNothing:
 
     def test_an_empty_capture(self, tmp_path: Path) -> None:
         found = infer_graphs(captures(tmp_path, [], ["fill"]), replays(tmp_path, ["fill"]), {})
-        assert [graph.captured_as for graph in found.graphs] == [1]
+        assert [graph.capture_index for graph in found.graphs] == [1]
         assert found.missing == ("capture 0 shows no launch",)

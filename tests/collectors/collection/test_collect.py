@@ -223,7 +223,7 @@ def test_modes_are_timed_in_turns_and_each_process_keeps_its_own(
     assert [len(steps) for steps in clean.process_steps] == [2, 2, 1]
     # Each told its turn as the time of a step.
     assert [step.wall_ns for step in clean.steps] == [100, 100, 101, 101, 102]
-    assert [process.began_ns for process in clean.processes] == [0, 1, 2]
+    assert [process.start_unix_ns for process in clean.processes] == [0, 1, 2]
     assert format_event(events[1]) == "[1/11] eager: clean pass, process 1 of 3 …"
     assert format_event(events[-1]).startswith("[11/11] graph: memory pass done in ")
 
@@ -245,7 +245,7 @@ def test_a_mode_that_fails_in_a_later_turn_keeps_the_earlier_ones(
     assert order == [("eager", 0), ("graph", 0), ("eager", 1), ("graph", 1), ("eager", 2)]
     assert not eager.failures
     contents = read_bundle(graph.path)
-    assert [failure.during for failure in contents.manifest.failures] == [Pass.CLEAN]
+    assert [failure.stage for failure in contents.manifest.failures] == [Pass.CLEAN]
     assert contents.clean is not None
     assert len(contents.clean.processes) == 1
     assert contents.replay_trace is not None
@@ -293,7 +293,7 @@ def test_the_step_is_timed_under_each_observer_between_two_that_watch_nothing(
     assert order == [("eager", name) for name in eager] + [("graph", name) for name in graph]
     contents = read_bundle(runs[1].path)
     assert contents.observers is not None
-    found = [(one.observer.value, one.process) for one in contents.observers.observed]
+    found = [(one.observer.value, one.process) for one in contents.observers.series]
     assert found == [(name, place) for place, name in enumerate(graph) if name != "cupti-node"]
     assert contents.manifest.status == "complete"
     (why,) = (one for one in contents.manifest.absent if one.fact == "observer cupti-node")
@@ -312,7 +312,7 @@ def test_an_observers_pass_needs_a_process_without_an_observer(
     for run in runs:
         contents = read_bundle(run.path)
         assert contents.observers is None
-        assert [failure.during for failure in contents.manifest.failures] == [Pass.OBSERVERS]
+        assert [failure.stage for failure in contents.manifest.failures] == [Pass.OBSERVERS]
         assert contents.clean is not None
 
 
@@ -346,7 +346,7 @@ def test_a_memory_pass_that_fails_leaves_the_rest(
     assert contents.memory_pass is None
     assert contents.clean is not None
     assert contents.replay_trace is not None
-    assert contents.manifest.failures[0].during is Pass.MEMORY
+    assert contents.manifest.failures[0].stage is Pass.MEMORY
 
 
 def test_a_failing_capture_is_kept_with_its_cause(
@@ -418,7 +418,7 @@ def test_a_compiled_mode_that_fails_keeps_what_the_compiler_told(
     assert begun.count(Pass.TRACED) == 1
     assert (Pass.MEMORY in begun) is (died is not Pass.CLEAN)
     contents = read_bundle(run.path)
-    assert [failure.during for failure in contents.manifest.failures] == [died]
+    assert [failure.stage for failure in contents.manifest.failures] == [died]
     assert contents.replay_trace is None or died is Pass.CAPTURE
     assert contents.compilation is not None
     assert contents.compilation.breaks == TREE.breaks
@@ -515,7 +515,7 @@ def test_without_a_plan_the_mode_says_why(tmp_path: Path, monkeypatch: pytest.Mo
     eager, parallel = (read_bundle(run.path) for run in collect(asked, lambda _: None))
     assert eager.manifest.status == "complete"
     assert parallel.manifest.status == "failed"
-    assert [failure.during for failure in parallel.manifest.failures] == [Pass.PLAN]
+    assert [failure.stage for failure in parallel.manifest.failures] == [Pass.PLAN]
     reasons = {absent.fact: absent.reason for absent in parallel.manifest.absent}
     assert reasons["plan pass"] == "the pass failed, see failures"
     assert reasons["clean pass"] == reasons["memory pass"] == "the plan pass failed"

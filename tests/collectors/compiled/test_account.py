@@ -140,8 +140,8 @@ def test_the_innermost_caller_is_the_call_of_the_compiled_function(tmp_path: Pat
         ("train.py:2", "step", "return compiled()"),
         ("train.py:5", "run", "result = step(compiled)"),
     ]
-    assert frame.place is not None
-    assert frame.place.text == "steps.py:5"
+    assert frame.location is not None
+    assert frame.location.text == "steps.py:5"
 
 
 def test_nothing_is_made_of_a_program_that_compiles_nothing() -> None:
@@ -253,7 +253,7 @@ def test_trees_of_another_shape_cost_their_facts(monkeypatch: pytest.MonkeyPatch
     other.read_trees(lambda _: None)
     result = other.get_result()
     assert result is not None
-    missing = {source.fact: source.missing for source in result.sources}
+    missing = {source.fact: source.missing_reason for source in result.sources}
     assert missing[CompilationFact.NODES] == f"{TREES} is not as expected (AttributeError)"
     assert guard.errors == 0
 
@@ -272,5 +272,5 @@ def test_a_torch_that_does_not_log_a_fact_is_not_taken_to_have_none(
         assert (sources[fact].source is not None) is is_logged
     assert sources[CompilationFact.SKIPS].source is not None
     if not is_logged:
-        missing = sources[CompilationFact.PARTITIONS].missing
+        missing = sources[CompilationFact.PARTITIONS].missing_reason
         assert missing == "torch 2.6 does not log it, torch 2.11 does"

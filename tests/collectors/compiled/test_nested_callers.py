@@ -107,7 +107,7 @@ def marked(line: UserLine) -> str:
 @pytest.mark.parametrize("build", BUILDS)
 def test_the_innermost_caller_is_the_call(program: dict[str, Any], build: str) -> None:
     told = told_of(program, build)
-    outermost = next(frame for frame in told.frames if not frame.resumes)
+    outermost = next(frame for frame in told.frames if not frame.is_continuation)
     callers = [line.function for line in outermost.callers if line.function != "<listcomp>"]
     assert marked(outermost.callers[0]) == "call"
     assert callers[:3] == ["step", "fit", "train"]
@@ -131,7 +131,7 @@ def test_what_is_mended_at_the_call_is_told_at_the_call(
 ) -> None:
     """Facts that need a GPU are put beside what torch tells of the program."""
     told = told_of(program, build)
-    frame = next(each.id for each in told.frames if not each.resumes)
+    frame = next(each.id for each in told.frames if not each.is_continuation)
     recorded = TreeFunction(0, frame, "inference", ())
     for warning, rule in (
         (CompileWarning("CUDAGraph supports dynamic shapes", ()), Rule.CHANGING_SIZES),
@@ -145,7 +145,7 @@ def test_what_is_mended_at_the_call_is_told_at_the_call(
 
 def test_a_skip_without_a_line_has_that_of_its_function(program: dict[str, Any]) -> None:
     told = told_of(program, "by_name")
-    frame = next(each for each in told.frames if not each.resumes)
+    frame = next(each for each in told.frames if not each.is_continuation)
     skip = GraphSkip(frame.id, "incompatible operators", ())
     facts = {"skips": (skip,), "breaks": (), "recompiles": ()}
     (cause,) = find_compile_causes(msgspec.structs.replace(told, **facts), UNTIMED, UNTIMED)

@@ -29,22 +29,22 @@ def test_rows_are_by_start_in_their_step_with_shared_looks() -> None:
             record(0, 210, correlation=9),
         ]
     )
-    assert [(r.launch, r.node, r.look, r.start_ns, r.duration_ns) for r in found.rows] == [
+    assert [(r.launch, r.node, r.signature, r.start_ns, r.duration_ns) for r in found.rows] == [
         (0, 0, 0, 10, 10),
         (0, 1, 1, 30, 10),
         (1, 0, 0, 110, 10),
         (1, 1, 1, 130, 10),
     ]
     assert found.launch_steps == (0, 1)
-    assert found.looks == (A, B)
-    assert (found.steps, found.dropped, found.outside) == (2, 3, 0)
+    assert found.signatures == (A, B)
+    assert (found.steps, found.dropped_records, found.outside_records) == (2, 3, 0)
     assert msgspec.json.decode(msgspec.json.encode(found), type=NodeIdPass) == found
 
 
 def test_work_outside_graphs_is_counted_and_not_kept_and_settling_is_neither() -> None:
     found = made([record(0, 90), record(0, 110, graph=0), record(0, 120), record(0, 220, graph=0)])
     assert [row.start_ns for row in found.rows] == [20]
-    assert found.outside == 2
+    assert found.outside_records == 2
 
 
 def test_launches_are_numbered_by_their_calls_not_by_who_began_first() -> None:

@@ -51,7 +51,7 @@ def test_a_moved_input_is_told_once_at_its_first_use() -> None:
         for address in (0x10, 0x20, 0x30)
     ]
     (found,) = find_differences(logs)
-    assert (found.rule, found.severity, found.spot) == (
+    assert (found.rule, found.severity, found.location) == (
         RuleId.MOVED_INPUT,
         Severity.SILENT,
         spot(3),
@@ -73,7 +73,7 @@ def test_a_changed_shape_hides_what_follows_from_it() -> None:
         for length in (12, 20)
     ]
     (found,) = find_differences(logs)
-    assert (found.rule, found.spot, found.op) == (RuleId.CHANGING_SHAPE, spot(3), "aten::slice")
+    assert (found.rule, found.location, found.op) == (RuleId.CHANGING_SHAPE, spot(3), "aten::slice")
     assert values(found) == {
         "shape in step 1": "[12]",
         "shape in step 2": "[20]",
@@ -84,7 +84,7 @@ def test_a_changed_shape_hides_what_follows_from_it() -> None:
 def test_an_input_of_another_shape_is_told_where_it_comes_in() -> None:
     logs = [StepLog([op("mul", 9, use(0x10, shape))]) for shape in ((4, 8), (6, 8))]
     (found,) = find_differences(logs)
-    assert (found.rule, found.spot) == (RuleId.CHANGING_SHAPE, spot(9))
+    assert (found.rule, found.location) == (RuleId.CHANGING_SHAPE, spot(9))
 
 
 def test_a_number_that_changes_is_told_with_its_values() -> None:
@@ -103,7 +103,7 @@ def test_another_path_is_told_at_its_first_operator_and_nothing_behind_it() -> N
     one = StepLog([op("mul", 3, use(0x10)), op("sum", 5, use(0x20))])
     two = StepLog([op("mul", 3, use(0x10)), op("mul", 4, use(0x99)), op("sum", 5, use(0x77))])
     (found,) = find_differences([one, two])
-    assert (found.rule, found.spot) == (RuleId.CONTROL_FLOW, spot(4))
+    assert (found.rule, found.location) == (RuleId.CONTROL_FLOW, spot(4))
     told = values(found)
     assert (told["operators in step 1"], told["operators in step 2"]) == (2, 3)
     assert told["first operator that differs"] == 1
@@ -112,7 +112,7 @@ def test_another_path_is_told_at_its_first_operator_and_nothing_behind_it() -> N
 def test_a_step_that_ends_early_is_another_path() -> None:
     one = StepLog([op("mul", 3, use(0x10)), op("sum", 5, use(0x20))])
     (found,) = find_differences([one, StepLog(one.events[:1])])
-    assert (found.rule, found.spot) == (RuleId.CONTROL_FLOW, spot(5))
+    assert (found.rule, found.location) == (RuleId.CONTROL_FLOW, spot(5))
     assert values(found)["in step 2"] == "end of the step"
 
 
@@ -123,7 +123,10 @@ def test_a_place_that_is_illegal_many_times_is_one_finding() -> None:
     )
     other = replace(bad, spot=spot(8))
     found = find_illegal_calls(StepLog([bad, op("mul", 7), bad, other]), DetectionMethod.EAGER)
-    assert [(draft.spot, draft.calls) for draft in found] == [(spot(6), 2), (spot(8), 1)]
+    assert [(draft.location, draft.calls_per_step) for draft in found] == [
+        (spot(6), 2),
+        (spot(8), 1),
+    ]
     assert all(draft.severity is Severity.ILLEGAL for draft in found)
 
 
@@ -137,7 +140,7 @@ def test_cpu_operators_are_counted_by_line_and_those_that_compute_nothing_left_o
     events = [replace(op(name, 3), **on_cpu) for name in ("mul", "add", "detach", "view")]
     events.append(replace(op("mul", 4), on_gpu=True, makes_cpu=False))
     (found,) = find_cpu_work(StepLog(events))
-    assert (found.spot, found.calls, found.op) == (spot(3), 2, "aten::mul")
+    assert (found.location, found.calls_per_step, found.op) == (spot(3), 2, "aten::mul")
 
 
 def test_changed_python_variables_are_cpu_work() -> None:

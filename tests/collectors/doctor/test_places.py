@@ -60,7 +60,7 @@ def test_a_place_carries_a_few_lines_around_it(
 ) -> None:
     monkeypatch.chdir(script.parent)
     place = SourceLocation(str(script), 2, "step").to_code_place()
-    assert (place.file, place.line, place.function, place.first) == ("train.py", 2, "step", 1)
+    assert (place.file, place.line, place.function, place.first_line) == ("train.py", 2, "step", 1)
     assert place.lines == tuple(CODE.splitlines()[:5])
     assert place.text == "train.py:2"
 

@@ -28,9 +28,9 @@ def observed(name: str) -> Any:
         pieces=split_recorded(recorded),
         serial_ns=recorded.line_ns,
         fixed_ns=10_000,
-        serial_bytes=plan.line.memory_bytes,
-        stream_workspace_bytes=plan.line.workspace_bytes,
-        wide_bytes=plan.line.workspace_bytes,
+        serial_bytes=plan.serial.memory_bytes,
+        stream_workspace_bytes=plan.serial.workspace_bytes,
+        wide_bytes=plan.serial.workspace_bytes,
         narrow_bytes=2 * MIB,
     )
 

@@ -26,7 +26,7 @@ with open(Path(request["out"]).parent / "starts.txt", "a") as file:
 for name in request["names"]:
     folder = Path(request["out"]) / name
     if name == "raises" and request["kind"] == "clean":
-        failure = {"during": "clean", "error": "RuntimeError", "message": "no", "location": None,
+        failure = {"stage": "clean", "error": "RuntimeError", "message": "no", "location": None,
                    "traceback": ""}
         (folder / "failure.json").write_text(json.dumps(failure))
         sys.exit(1)

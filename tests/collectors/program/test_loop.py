@@ -97,9 +97,9 @@ def test_threads_that_capture_and_replay_at_once_lose_nothing(tmp_path: Path) ->
         served = own[3:]
         assert [steps.kind[at] for at in own[:3]] == [C, C, C]
         real = [1 + (step * 7 + rank) % 9 for step in range(400)]
-        assert [steps.real[at] for at in served] == real
+        assert [steps.real_size[at] for at in served] == real
         padded = [min((s for s in (2, 4, 8) if s >= size), default=None) for size in real]
-        assert [steps.padded[at] for at in served] == padded
+        assert [steps.padded_size[at] for at in served] == padded
     _, recording = seen(tmp_path)
     assert sum(graph.replays for graph in recording.graphs) == sum(kind is R for kind in steps.kind)
     assert [graph.nodes for graph in recording.graphs] == [2] * 12
@@ -127,18 +127,18 @@ def test_a_labelled_server_has_sizes_paddings_and_fallbacks(tmp_path: Path) -> N
     ]
     steps = loop.steps
     assert steps.kind == (C, C, C, *(R, R, R, F, R) * 8)
-    assert steps.real[3:] == (1, 3, 4, 9, 2) * 8
-    assert steps.padded[3:] == (1, 4, 4, None, 2) * 8
+    assert steps.real_size[3:] == (1, 3, 4, 9, 2) * 8
+    assert steps.padded_size[3:] == (1, 4, 4, None, 2) * 8
     assert set(steps.phase) == {Phase.DECODE}
     assert set(steps.size_method[3:]) == {SizeMethod.LABEL}
     _, recording = seen(tmp_path)
     assert recording.boundary_kind is BoundaryKind.LABEL
     # The window went on until each of the three graphs was in it, and no longer than that.
     assert all(graph.window_replays for graph in recording.graphs)
-    assert recording.marked == len(loop.window_steps) < 10
+    assert recording.window_steps == len(loop.window_rows) < 10
     assert loop.clean_steps == 3 + 21
     # Three steps settle.
-    assert loop.window_steps[0] == loop.clean_steps + 3
+    assert loop.window_rows[0] == loop.clean_steps + 3
 
 
 def test_a_server_that_says_nothing_is_known_by_shapes_and_modules(tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_a_server_that_says_nothing_is_known_by_shapes_and_modules(tmp_path: Pat
     assert family.name == "warm_up, train.py:18"
     assert loop.steps.kind == (C, C, C, *(R, R, F, R, R, R) * 9)
     # What ran eagerly was given so many rows; of replays nothing says it.
-    assert set(zip(loop.steps.kind, loop.steps.real, loop.steps.size_method, strict=True)) == {
+    assert set(zip(loop.steps.kind, loop.steps.real_size, loop.steps.size_method, strict=True)) == {
         (C, None, None),
         (R, None, None),
         (F, 9, SizeMethod.SHAPES),
@@ -164,7 +164,7 @@ def test_a_server_that_says_nothing_is_known_by_shapes_and_modules(tmp_path: Pat
     _, recording = seen(tmp_path)
     assert recording.boundary == "replay of any graph captured at train.py:18"
     first = loop.graphs[0]
-    assert (first.pool, first.outside_bytes) == ((0, 1), 0)
+    assert (first.pool, first.driver_bytes) == ((0, 1), 0)
     assert first.first_launch_ns is not None
     assert len(first.launch_ns) == 17
     # The second, and of 32 replays the third and the fourth.
@@ -228,8 +228,8 @@ def test_graphs_of_any_accelerator_are_seen_and_what_they_take(tmp_path: Path) -
     assert [graph.replays for graph in recording.graphs] == [10, 10, 10]
     graphs = loop_of(tmp_path).graphs
     assert [graph.pool for graph in graphs] == [(0, 7)] * 3
-    assert [graph.pool_added_bytes for graph in graphs] == [4096, 0, 2048]
-    assert [graph.own_bytes for graph in graphs] == [512, 0, 1024]
+    assert [graph.pool_growth_bytes for graph in graphs] == [4096, 0, 2048]
+    assert [graph.exclusive_bytes for graph in graphs] == [512, 0, 1024]
 
 
 RUNNER = """
@@ -298,8 +298,8 @@ def test_an_engine_tells_keys_sizes_and_phases(tmp_path: Path) -> None:
     assert {member.method for member in family.members} == {KeyMethod.ENGINE}
     assert loop.engine == "transformers 5.17"
     assert loop.steps.kind == (C, C, R, C, C, *(R,) * 33)
-    assert loop.steps.real[2:] == (30, 9, 3) * 12
-    assert loop.steps.padded[2:] == (32, 16, 8) * 12
+    assert loop.steps.real_size[2:] == (30, 9, 3) * 12
+    assert loop.steps.padded_size[2:] == (32, 16, 8) * 12
     assert loop.steps.phase[2:] == (Phase.PREFILL, Phase.MIXED, Phase.DECODE) * 12
 
 
@@ -323,14 +323,14 @@ def test_a_worker_is_a_run_with_role_and_parent(tmp_path: Path, method: StartMet
     contents, recording = seen(tmp_path, "recorded-2")
     parent = seen(tmp_path)[1].process
     assert parent is not None
-    assert (parent.role, parent.started_by, parent.parent) == (
+    assert (parent.role, parent.start_method, parent.parent) == (
         "train.py",
         StartMethod.PROGRAM,
         None,
     )
     process = recording.process
     assert process is not None
-    assert (process.role, process.started_by, process.parent) == ("engine", method, "recorded")
+    assert (process.role, process.start_method, process.parent) == ("engine", method, "recorded")
     assert process.parent_pid == parent.pid
     assert contents.loop is not None
     assert [member.key for member in contents.loop.families[0].members] == [(2,), (1,)]
@@ -482,7 +482,13 @@ def test_vllm_tells_mode_phase_sizes_and_requests(tmp_path: Path) -> None:
     served = [at for at, kind in enumerate(steps.kind) if kind is not C]
     assert len(served) == 200
     rows = [
-        (steps.kind[at], steps.phase[at], steps.real[at], steps.padded[at], steps.requests[at])
+        (
+            steps.kind[at],
+            steps.phase[at],
+            steps.real_size[at],
+            steps.padded_size[at],
+            steps.requests[at],
+        )
         for at in served
     ]
     assert (
@@ -553,7 +559,13 @@ def test_sglang_tells_sizes_of_decode_and_prefill(tmp_path: Path) -> None:
     steps = loop.steps
     served = [at for at, kind in enumerate(steps.kind) if kind is not C]
     rows = [
-        (steps.kind[at], steps.phase[at], steps.real[at], steps.padded[at], steps.family[at])
+        (
+            steps.kind[at],
+            steps.phase[at],
+            steps.real_size[at],
+            steps.padded_size[at],
+            steps.family[at],
+        )
         for at in served
     ]
     assert rows == [
@@ -688,9 +700,9 @@ def test_pieces_in_labels_are_one_member_for_each_size() -> None:
         ("graph-0", "graph-1", "graph-2"),
         ("graph-3", "graph-4", "graph-5"),
     ]
-    assert loop.steps.padded == (8, 4, 8)
-    assert loop.steps.real == (5, 3, 5)
-    assert (loop.steps.begin_ns[1], loop.steps.end_ns[1]) == (100, 190)
+    assert loop.steps.padded_size == (8, 4, 8)
+    assert loop.steps.real_size == (5, 3, 5)
+    assert (loop.steps.start_ns[1], loop.steps.end_ns[1]) == (100, 190)
 
 
 def test_an_engines_step_within_a_label_is_the_labels() -> None:
@@ -703,7 +715,7 @@ def test_an_engines_step_within_a_label_is_the_labels() -> None:
     ]
     loop = assembled(events, facts(1, engine, label))
     assert [family.name for family in loop.families] == ["mine"]
-    assert loop.steps.real == (7,)
+    assert loop.steps.real_size == (7,)
 
 
 def test_after_a_profiler_times_are_not_clean() -> None:
@@ -714,7 +726,7 @@ def test_after_a_profiler_times_are_not_clean() -> None:
         Event(EventKind.GPU, 0, 1, 30, 900),
     ]
     loop = assembled(events, facts(1))
-    assert (loop.clean_steps, loop.steps_seen) == (2, 4)
+    assert (loop.clean_steps, loop.step_count) == (2, 4)
     assert loop.steps.gpu_ns == (None, 700, None, 900)
     assert (loop.graphs[0].first_launch_ns, loop.graphs[0].launch_ns) == (4, (4,))
     assert loop.graphs[0].gpu_ns == (700,)

@@ -38,8 +38,8 @@ for _ in range(40):
         assert recording.window_ended_by is WindowEnd.PROFILER
         assert recording.cupti_attached is None
     else:
-        assert recording.window_refused == "a profiler of the program was running"
-        assert recording.profiler_seen
+        assert recording.window_missing_reason == "a profiler of the program was running"
+        assert recording.profiler_active
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_a_profiler_in_another_thread_closes_the_window(tmp_path: Path) -> None:
     assert done.stdout == "True\n0\n", done.stderr
     _, recording = seen(tmp_path)
     assert recording.window_ended_by is WindowEnd.PROFILER
-    assert recording.window_refused is None
+    assert recording.window_missing_reason is None
 
 
 def test_a_traced_thread_that_waits_leaves_the_profiler_to_the_program(tmp_path: Path) -> None:
@@ -114,7 +114,10 @@ def test_a_traced_thread_that_waits_leaves_the_profiler_to_the_program(tmp_path:
     assert done.stdout == "True\n1\n", done.stderr
     _, recording = seen(tmp_path)
     assert recording.window_ended_by is WindowEnd.PROFILER
-    assert recording.window_refused == "the traced thread was waiting when the window had to close"
+    assert (
+        recording.window_missing_reason
+        == "the traced thread was waiting when the window had to close"
+    )
 
 
 def test_no_window_opens_next_to_a_profiler_in_another_thread(tmp_path: Path) -> None:
@@ -137,7 +140,7 @@ thread.join()
 """
     finished = run(tmp_path, CAPTURE + program, *OPTIONS)
     assert finished.stdout == "40 [1]\n", finished.stderr
-    assert seen(tmp_path)[1].window_refused == "a profiler of the program was running"
+    assert seen(tmp_path)[1].window_missing_reason == "a profiler of the program was running"
 
 
 def test_one_window_opens_if_several_threads_replay(tmp_path: Path) -> None:
@@ -166,7 +169,7 @@ print(torch.PROFILERS, len(torch.PROFILED))
     done = run(tmp_path, CAPTURE + program, "--skip", "5", "--steps", "8")
     assert done.stdout == "[1] 0\n", done.stderr
     _, recording = seen(tmp_path)
-    assert recording.marked == 8
+    assert recording.window_steps == 8
     assert recording.window_ended_by is WindowEnd.STEPS
 
 

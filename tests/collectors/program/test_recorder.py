@@ -34,8 +34,8 @@ def test_a_loop_of_replays_is_counted_timed_and_traced(tmp_path: Path) -> None:
     # Three steps settle, four are marked.
     assert (graph.replays, graph.window_replays, graph.nodes) == (40, 7, 2)
     assert graph.captured_at == ("train.py:7", "train.py:10")
-    assert (len(recording.step_ns), recording.marked) == (5, 4)
-    assert recording.drain_ns is not None
+    assert (len(recording.step_ns), recording.window_steps) == (5, 4)
+    assert recording.final_wait_ns is not None
     assert recording.exit_code == 0
     assert [len(graph.nodes) for graph in contents.graphs] == [2]
     assert contents.memory is not None
@@ -87,7 +87,7 @@ def test_the_surest_kind_ends_steps(
     assert done.returncode == 0, done.stderr
     _, recording = seen(tmp_path)
     assert (recording.boundary_kind, recording.boundary) == (kind, boundary)
-    assert (len(recording.step_ns), recording.marked) == (4, 2)
+    assert (len(recording.step_ns), recording.window_steps) == (4, 2)
 
 
 def test_without_a_window_nothing_is_profiled_and_steps_are_kept(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_without_a_window_nothing_is_profiled_and_steps_are_kept(tmp_path: Path)
     contents, recording = seen(tmp_path)
     assert recording.graphs[0].replays == 1500
     assert len(recording.step_ns) == 1000
-    assert recording.drain_ns is not None
+    assert recording.final_wait_ns is not None
     assert contents.replay_trace is None
     reasons = {fact.fact: fact.reason for fact in contents.manifest.absent}
     assert reasons["traced pass"] == "no traced window was asked for"
@@ -136,8 +136,8 @@ thread.start()
     done = run(tmp_path, CAPTURE + program, "--skip", "5", "--steps", "1000000")
     assert (done.returncode, done.stderr.count("Error")) == (0, 0), done.stderr
     contents, recording = seen(tmp_path)
-    assert recording.window_refused == refused
-    assert recording.marked > 20
+    assert recording.window_missing_reason == refused
+    assert recording.window_steps > 20
     assert (contents.replay_trace is None) == (refused is not None)
 
 
@@ -155,7 +155,7 @@ def test_steps_are_counted_anew_after_a_capture(tmp_path: Path) -> None:
     _, recording = seen(tmp_path)
     first, second = recording.graphs
     assert second.step == 5
-    assert (len(recording.step_ns), recording.marked) == (8, 1)
+    assert (len(recording.step_ns), recording.window_steps) == (8, 1)
     assert first.window_replays == second.window_replays == 4
 
 
@@ -451,7 +451,7 @@ def test_what_the_recorder_failed_at_is_told_in_the_bundle(tmp_path: Path) -> No
     done = run(tmp_path, CAPTURE + textwrap.dedent(program))
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
     contents, recording = seen(tmp_path)
-    (reason,) = [fact.reason for fact in contents.manifest.absent if fact.fact == "whole recording"]
+    (reason,) = [fact.reason for fact in contents.manifest.absent if fact.fact == "complete recording"]
     assert reason.startswith("the recorder failed ")
     assert reason.endswith("times, first: graphs/graph-1.json: File too large")
     assert [(graph.nodes, graph.replays) for graph in recording.graphs] == [(2, 0), (None, 1)]
@@ -468,7 +468,7 @@ def test_processes_that_could_not_be_recorded_are_told_in_the_bundle(tmp_path: P
     done = run(tmp_path, CAPTURE + textwrap.dedent(program))
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     contents, _ = seen(tmp_path)
-    (reason,) = [fact.reason for fact in contents.manifest.absent if fact.fact == "whole recording"]
+    (reason,) = [fact.reason for fact in contents.manifest.absent if fact.fact == "complete recording"]
     assert "1 of 2 processes could not be, first: DecodeError" in reason
 
 

@@ -44,7 +44,7 @@ def test_what_each_step_replays_is_only_counted(
     loop = loop_of(tmp_path)
     kinds = loop.steps.kind
     captures = kinds.count(StepKind.CAPTURE)
-    assert (len(kinds) - captures, loop.steps_seen - captures) == (noted, seen_steps)
+    assert (len(kinds) - captures, loop.step_count - captures) == (noted, seen_steps)
 
 
 @pytest.mark.parametrize("step", ["", "collectors.step()"], ids=["replays", "explicit"])
@@ -62,7 +62,7 @@ def test_what_is_said_after_a_rest_has_its_replays(tmp_path: Path, step: str) ->
     assert run(tmp_path, CAPTURE + flat(program), "--steps", "0").returncode == 0
     steps = loop_of(tmp_path).steps
     assert StepKind.FALLBACK not in steps.kind
-    assert len([real for real in steps.real if real is not None]) == 20
+    assert len([real for real in steps.real_size if real is not None]) == 20
 
 
 FORKED_WHILE_COUNTING = """

@@ -17,7 +17,7 @@ def ledger_of(folder: Path, program: str, *options: str) -> Ledger:
     assert done.returncode == 0, done.stderr
     contents, _ = seen(folder)
     assert contents.ledger is not None
-    assert not [fact for fact in contents.manifest.absent if fact.fact == "whole recording"]
+    assert not [fact for fact in contents.manifest.absent if fact.fact == "complete recording"]
     return contents.ledger
 
 
@@ -60,13 +60,13 @@ def test_spans_start_with_the_process_and_are_nested(tmp_path: Path) -> None:
     ledger = ledger_of(tmp_path, SERVER, "--steps", "0")
     spans = [span for span in ledger.spans if span.thread == 0]
     interpreter, torch, hook = spans[:3]
-    assert (interpreter.kind, interpreter.begin_ns) == (SpanKind.INTERPRETER, 0)
+    assert (interpreter.kind, interpreter.start_ns) == (SpanKind.INTERPRETER, 0)
     assert (torch.kind, torch.name) == (SpanKind.IMPORT, "torch")
-    assert (hook.kind, hook.begin_ns) == (SpanKind.RECORDER, torch.end_ns)
-    ordered = sorted(spans, key=lambda span: (span.begin_ns, -span.end_ns))
+    assert (hook.kind, hook.start_ns) == (SpanKind.RECORDER, torch.end_ns)
+    ordered = sorted(spans, key=lambda span: (span.start_ns, -span.end_ns))
     for number, outer in enumerate(ordered):
         for inner in ordered[number + 1 :]:
-            assert inner.begin_ns >= outer.end_ns or inner.end_ns <= outer.end_ns
+            assert inner.start_ns >= outer.end_ns or inner.end_ns <= outer.end_ns
 
 
 @pytest.mark.parametrize("program", ["captured()\n", "torch.cuda._lazy_init()\ncaptured()\n"])

@@ -31,7 +31,7 @@ def test_the_profiler_stops_without_events_and_detaches_cupti(tmp_path: Path) ->
     assert recording.window_open_ns is not None
     assert recording.window_close_ns is not None
     assert recording.window_ended_by is WindowEnd.STEPS
-    assert recording.end_seen is True
+    assert recording.reached_end is True
     assert contents.replay_trace is not None
     assert "CUPTI" not in done.stderr
 
@@ -95,7 +95,7 @@ def test_a_window_ends_when_it_holds_too_many_events(
     done = run(tmp_path, CAPTURE + program, *OPTIONS)
     assert done.returncode == 0, done.stderr
     _, recording = seen(tmp_path)
-    assert recording.marked == marked
+    assert recording.window_steps == marked
     ended_by = WindowEnd.STEPS if marked == 4 else WindowEnd.EVENTS
     assert recording.window_ended_by is ended_by
 
@@ -115,7 +115,7 @@ for i in range(40):
     done = run(tmp_path, CAPTURE + program, *OPTIONS)
     assert done.returncode == 0, done.stderr
     _, recording = seen(tmp_path)
-    assert (recording.window_ended_by, recording.marked) == (WindowEnd.EVENTS, 1)
+    assert (recording.window_ended_by, recording.window_steps) == (WindowEnd.EVENTS, 1)
     assert recording.graphs[1].window_replays < 3
 
 
@@ -125,7 +125,7 @@ def test_no_window_opens_where_cuda_is_not_used(tmp_path: Path) -> None:
     done = run(tmp_path, program, *OPTIONS)
     assert done.stdout == "[0] []\n"
     _, recording = seen(tmp_path)
-    assert recording.window_refused == "the program has not used CUDA"
+    assert recording.window_missing_reason == "the program has not used CUDA"
     assert len(recording.step_ns) == 5
 
 
@@ -153,11 +153,11 @@ def test_a_killed_process_keeps_everything_that_was_flushed(tmp_path: Path) -> N
     assert recording.steps >= count - 1
     assert len(recording.step_ns) == recording.steps - 1
     assert contents.loop is not None
-    assert contents.loop.steps_seen == 1 + count  # and the capture
-    assert recording.end_seen is False
+    assert contents.loop.step_count == 1 + count  # and the capture
+    assert recording.reached_end is False
     assert contents.manifest.status == "killed"
     absent = {fact.fact: fact.reason for fact in contents.manifest.absent}
-    assert absent["whole recording"] == f"its recording has no end: {KILLED}"
+    assert absent["complete recording"] == f"its recording has no end: {KILLED}"
 
 
 def test_a_child_that_is_killed_is_labelled(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_a_process_that_leaves_without_exit_handlers_was_not_killed(tmp_path: Pa
     done = run(tmp_path, CAPTURE + "captured().replay()\nimport os; os._exit(4)")
     assert done.returncode == 4
     contents, recording = seen(tmp_path)
-    assert (contents.manifest.status, recording.end_seen) == ("complete", False)
+    assert (contents.manifest.status, recording.reached_end) == ("complete", False)
 
 
 def test_progress_is_read_as_it_was_written(tmp_path: Path) -> None:
@@ -248,9 +248,9 @@ print(len(calls))
     done = run(tmp_path, CAPTURE + program)
     assert done.stdout == "20\n", done.stderr
     contents, recording = seen(tmp_path)
-    assert recording.end_seen is True
+    assert recording.reached_end is True
     absent = {fact.fact: fact.reason for fact in contents.manifest.absent}
-    reason = absent["whole recording"]
+    reason = absent["complete recording"]
     assert reason.startswith("the recorder failed 20 times and stopped, first: ValueError at ")
 
 

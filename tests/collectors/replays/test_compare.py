@@ -37,12 +37,12 @@ def test_a_difference_names_operator_size_and_noise() -> None:
     (difference,) = find_tensor_differences(replay, eager, eager, 0, 2)
     assert (difference.operator, difference.replay, difference.absent) == (1, 2, False)
     assert difference.relative == pytest.approx(0.02)
-    assert difference.noise == 0.0
+    assert difference.eager_difference == 0.0
     again = run(step, {1: row(92, 100.0, 5.5)})
     (difference,) = find_tensor_differences(replay, eager, again, 0, 2)
-    assert difference.noise == pytest.approx(0.005)
+    assert difference.eager_difference == pytest.approx(0.005)
     (difference,) = find_tensor_differences(replay, eager, None, 1, 1)
-    assert difference.noise is None
+    assert difference.eager_difference is None
 
 
 def test_a_slot_that_a_replay_leaves_empty_is_absent() -> None:

@@ -82,7 +82,7 @@ def test_a_crash_is_named_by_the_first_node_without_a_mark(tmp_path: Path) -> No
     assert (crash.kind, crash.replay, crash.completions, crash.nodes) == ("crash", 2, 2, 5)
     (suspect,) = crash.suspects
     assert (suspect.index, suspect.name, suspect.op) == (2, "tanh", "aten::mm")
-    assert suspect.place == PLACE
+    assert suspect.location == PLACE
     assert [node.index for node in crash.last] == [1]
     assert crash.error == "CUDA_ERROR_ILLEGAL_ADDRESS"
 

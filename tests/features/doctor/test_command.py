@@ -88,14 +88,17 @@ def test_json_has_the_report(tmp_path: Path, invoke: Invoke) -> None:
     for given, told in zip(held.findings, process["findings"], strict=True):
         assert told["advice"] == RULES[given.rule].advice
         assert (told["rule"], told["severity"]) == (given.rule, given.severity)
-        assert (told["observed_in"], told["first_illegal_call"]) == (given.seen, given.first)
+        assert (told["observed_in"], told["first_illegal_call"]) == (
+            given.detected_by,
+            given.ends_capture,
+        )
         assert (told["op"], told["stream"], told["thread"]) == (
             given.op,
             given.stream,
             given.thread,
         )
-        assert (told["message"], told["calls"]) == (given.message, given.calls)
-        place = given.place
+        assert (told["message"], told["calls"]) == (given.message, given.calls_per_step)
+        place = given.location
         assert told["location"] == (
             None
             if place is None
@@ -103,7 +106,7 @@ def test_json_has_the_report(tmp_path: Path, invoke: Invoke) -> None:
                 "file": place.file,
                 "line": place.line,
                 "function": place.function,
-                "first_line": place.first,
+                "first_line": place.first_line,
                 "lines": list(place.lines),
             }
         )

@@ -140,7 +140,7 @@ def test_a_mode_that_was_refused_needs_no_doctor(roots: Path) -> None:
 def test_a_report_can_do_no_harm(roots: Path) -> None:
     place = CodeLocation(HARM, 2, HARM, 1, (HARM, "</span></pre><script>alert(1)</script>", HARM))
     evil = msgspec.structs.replace(
-        READ, place=place, op=HARM, stream=HARM, thread=HARM, message=HARM
+        READ, location=place, op=HARM, stream=HARM, thread=HARM, message=HARM
     )
     output = msgspec.structs.replace(OUTPUTS[0], name=HARM, dtype=HARM)
     examined(roots / "toy", report(evil, outputs=(output,)))

@@ -204,9 +204,9 @@ def test_a_break_costs_what_it_puts_between_and_the_graph_that_it_adds(time: Ste
 
 def test_a_function_that_is_given_up_costs_the_graphs_of_what_it_calls(time: StepTime) -> None:
     outer = CompiledFrame("9/0", "loop", UserLine("model.py", 1, "loop"), False, failure="print")
-    given_up = msgspec.structs.replace(BREAK, frame="9/0", whole_frame=True)
+    given_up = msgspec.structs.replace(BREAK, frame="9/0", runs_eagerly=True)
     callers = (UserLine("model.py", 3, "loop", "x = layer(x)"),)
-    inner = [msgspec.structs.replace(f, resumes=False, callers=callers) for f in FRAMES]
+    inner = [msgspec.structs.replace(f, is_continuation=False, callers=callers) for f in FRAMES]
     told = compilation(frames=(outer, *inner), breaks=(given_up,))
     cause = causes(told, time)[CompileRuleId.PYTHON_SIDE_EFFECT]
     broken = causes(compilation(), time)[CompileRuleId.PYTHON_SIDE_EFFECT]
@@ -222,7 +222,7 @@ def test_a_break_in_a_helper_adds_what_resumes_its_caller(time: StepTime) -> Non
     place = UserLine("model.py", 5, "forward")
     called = UserLine("model.py", 8, "forward", "shown(x)")
     frames = (
-        msgspec.structs.replace(FRAMES[0], place=place, callers=(UserLine("main.py", 1),)),
+        msgspec.structs.replace(FRAMES[0], location=place, callers=(UserLine("main.py", 1),)),
         FRAMES[1],
     )
     lines = (helper, called, UserLine("main.py", 1))
@@ -379,7 +379,7 @@ def test_recompiles_of_a_function_are_one_cause_with_what_they_took() -> None:
         for n in range(3)
     )
     again = [Recompile(f"3/{n}", (f"k == {n}",), ()) for n in (1, 2)]
-    limit = Recompile("3/3", ("k == 2",), (), limit=True)
+    limit = Recompile("3/3", ("k == 2",), (), limit_reached=True)
     told = Compilation("2.11", (), frames=frames, recompiles=(*again, limit))
     cause = causes(told)[CompileRuleId.RECOMPILE_LIMIT]
     assert (cause.count, cause.one_time_ns, cause.lines[0].text) == (3, 2 * 10**9, "model.py:20")
@@ -539,7 +539,7 @@ def test_a_skip_and_a_warning_without_a_line_are_placed_by_their_function() -> N
             warnings=(CompileWarning("CUDAGraph supports dynamic shapes by recording", ()),),
         )
     )
-    assert told[CompileRuleId.NOT_RECORDED].lines == (frame.place, call)
+    assert told[CompileRuleId.NOT_RECORDED].lines == (frame.location, call)
     assert told[CompileRuleId.CHANGING_SIZES].lines == (call,)
 
 

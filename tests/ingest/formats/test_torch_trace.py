@@ -32,12 +32,12 @@ def test_a_log_is_known_by_its_first_line() -> None:
 def test_frames_are_functions_and_rests_of_them(log: Compilation) -> None:
     frames = {frame.id: frame for frame in log.frames}
     whole, rest = frames["0/0"], frames["1/0"]
-    assert (whole.function, whole.place and whole.place.text, whole.resumes) == (
+    assert (whole.function, whole.location and whole.location.text, whole.is_continuation) == (
         "f",
         "steps.py:6",
         False,
     )
-    assert (rest.function, rest.place and rest.place.text, rest.resumes) == (
+    assert (rest.function, rest.location and rest.location.text, rest.is_continuation) == (
         "f",
         "steps.py:8",
         True,
@@ -78,7 +78,7 @@ def test_graphs_are_named_by_their_keys(log: Compilation) -> None:
 
 
 def test_what_such_a_log_does_not_tell_is_said(log: Compilation) -> None:
-    missing = {source.fact for source in log.sources if source.missing}
+    missing = {source.fact for source in log.sources if source.missing_reason}
     assert {CompilationFact.NODES, CompilationFact.PARTITIONS} <= missing
     assert CompilationFact.BREAKS not in missing
 

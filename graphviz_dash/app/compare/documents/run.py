@@ -81,7 +81,7 @@ class GroupDocument(Document, frozen=True):
 class FailureDocument(Document, frozen=True):
     """A failure during collection."""
 
-    during: str = field(name="stage")
+    stage: str
     error: str
     message: str
     location: str | None
@@ -105,7 +105,7 @@ class IdentityDocument(Document, frozen=True):
     status: str
     gpu: str | None
     created: str
-    recorded: str | None
+    recorded_at: str | None = field(name="recorded")
     failures: list[FailureDocument]
     absent: list[AbsentFactDocument]
 

@@ -87,7 +87,7 @@ def _format_heading(run: RunComparison, recording: Recording) -> str:
     else:
         steps = (
             f"{format_count(recording.steps)} steps, {len(recording.step_ns):,} timed, "
-            f"{recording.marked:,} traced; a step ends at: {recording.boundary}"
+            f"{recording.window_steps:,} traced; a step ends at: {recording.boundary}"
         )
     omitted = len(recording.graphs) - MAX_LISTED
     more = f"; {omitted:,} more captures not listed" if omitted > 0 else ""

@@ -15,7 +15,7 @@ def format_agreement(run: Run) -> list[str]:
     lines = [
         f"Node-id pass: {format_count(len(node_ids.rows))} records of "
         f"{format_count(node_ids.steps)} steps from {node_ids.source}, "
-        f"{format_count(node_ids.dropped)} lost"
+        f"{format_count(node_ids.dropped_records)} lost"
     ]
     accuracy = measure_agreement(run)
     if accuracy is None or accuracy.share is None:

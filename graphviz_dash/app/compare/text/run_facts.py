@@ -47,7 +47,7 @@ def print_facts(run: Run) -> None:
         **_format_ranks(manifest),
         "status": manifest.status,
         "command": " ".join(manifest.command),
-        **({"recorded": manifest.recorded} if manifest.recorded else {}),
+        **({"recorded": manifest.recorded_at} if manifest.recorded_at else {}),
         "imported" if manifest.sources else "collected": (
             f"{manifest.created} by graphviz-dash {manifest.tool_version}"
         ),

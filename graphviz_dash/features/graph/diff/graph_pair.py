@@ -32,7 +32,7 @@ class GraphPair(Struct, frozen=True):
         """True if the driver's result and offending node match the prediction; None if unknown."""
         if self.recorded_update is None or self.prediction.is_accepted is None:
             return None
-        violation, answer = self.prediction.violation, self.recorded_update.answer
+        violation, answer = self.prediction.violation, self.recorded_update.result
         if violation is None:
             return answer.result == UpdateResult.SUCCESS
         predicted = (violation.result, violation.node, violation.from_node)
@@ -52,7 +52,7 @@ def compare_graphs(run_a: Run, graph_a: str, run_b: Run, graph_b: str) -> GraphP
             (
                 update
                 for update in run_a.updates.pairs
-                if (update.of, update.by) == (graph_a, graph_b)
+                if (update.source_graph, update.target_graph) == (graph_a, graph_b)
             ),
             None,
         )

@@ -176,7 +176,7 @@ def _check_dependency_order(
     """Record that old bundles do not have edges in the order of each node's dependencies."""
     if any(len(sources) > 1 for sources in before):
         for graph in (a, b):
-            if DEPENDENCY_ORDER not in graph.read_by:
+            if DEPENDENCY_ORDER not in graph.source_api:
                 text = f"the order of each node's dependencies was not read for {graph.id}"
                 unknown[text] = None
 

@@ -18,7 +18,7 @@ from graphviz_dash.units import format_count, format_ns, format_percent, plurali
 def show_graph_summary(key: str, run: Run, whole: ExpandedGraph) -> None:
     """Show the size of the graph, and a note if its edges are only an order."""
     show_markup(format_element("p", escape_html(_describe_size(whole)), "muted"))
-    if whole.table.graph.captured_as is not None:
+    if whole.table.graph.capture_index is not None:
         show_markup(format_element("p", escape_html(_describe_launch(key, run, whole)), "muted"))
 
 
@@ -43,9 +43,9 @@ def _describe_launch(key: str, run: Run, whole: ExpandedGraph) -> str:
     if disabled:
         nodes_are = "1 node is" if disabled == 1 else f"{format_count(disabled)} nodes are"
         line += f" {nodes_are} disabled in the graph exec."
-    if graph.captured_as is not None:
+    if graph.capture_index is not None:
         line += (
-            f" Read from the {graph.read_by}: node dependencies are unknown. The edges show "
+            f" Read from the {graph.source_api}: node dependencies are unknown. The edges show "
             "the order in which replays ran the nodes on one stream."
         )
     return line

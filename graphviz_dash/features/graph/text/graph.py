@@ -48,7 +48,7 @@ def print_graph(
     kinds = Counter(node.kind.value for node in graph.nodes)
     print_heading(
         f"{graph.id}: {pluralize(len(graph.nodes), 'node')}, "
-        f"{pluralize(len(graph.edges), 'edge')} (read by {graph.read_by})"
+        f"{pluralize(len(graph.edges), 'edge')} (read by {graph.source_api})"
     )
     click.echo("  " + ", ".join(f"{format_count(n)} {kind}" for kind, n in kinds.most_common()))
     click.echo(

@@ -87,7 +87,7 @@ def _compute_costs(
     Later captures reuse temporary memory of earlier ones. Unexplained memory belongs to library
     workspaces.
     """
-    added = sum(member.pool_added_bytes or 0 for member in members)
+    added = sum(member.pool_growth_bytes or 0 for member in members)
     explained = _estimate_explained_bytes(members)
     kept_bytes = sum(explained.values())
     one_time_bytes = min(sum(member.exclusive_bytes or 0 for member in members) - kept_bytes, added)
@@ -140,8 +140,8 @@ def _list_pool_needs(members: Sequence[MemberReport]) -> list[tuple[int, int]]:
     reserved = largest = 0
     needs: dict[int, int] = {}
     for member in sorted(members, key=lambda member: member.index):
-        reserved += member.pool_added_bytes or 0
-        if member.pool_added_bytes and member.size:
+        reserved += member.pool_growth_bytes or 0
+        if member.pool_growth_bytes and member.size:
             needs[member.size] = reserved
     rising = []
     for size in sorted(needs):

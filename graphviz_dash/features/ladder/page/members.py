@@ -108,7 +108,7 @@ def _build_columns(family: FamilyReport) -> dict[str, list[Any]]:
         ],
         "Own memory (MiB)": own_memory,
         "Pool growth (MiB)": [
-            None if member.pool_added_bytes is None else member.pool_added_bytes / _MIB
+            None if member.pool_growth_bytes is None else member.pool_growth_bytes / _MIB
             for member in members
         ],
         "Nodes": [member.nodes for member in members],

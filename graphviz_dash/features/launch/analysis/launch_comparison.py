@@ -129,7 +129,7 @@ def compare_published(
             figure.source,
             _find_medians(recordings, figure.chains, figure.length, figure.measure),
         )
-        for figure in published.figures
+        for figure in published.times
     ]
     for measure in dict.fromkeys(figure.measure for figure in published.lines):
         older, newer = (figure for figure in published.lines if figure.measure is measure)
@@ -167,7 +167,7 @@ def _find_median(
 ) -> float | None:
     for row in costs.rows:
         topology = row.topology
-        shape = (topology.width, topology.length, topology.single_root, topology.other)
+        shape = (topology.width, topology.length, topology.single_root, topology.middle_node)
         if shape == (chains, length, False, None):
             return row.get_median(measure)
     return None

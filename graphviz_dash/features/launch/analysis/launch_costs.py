@@ -132,7 +132,7 @@ def _select_lines(recording: LaunchRecording) -> list[LaunchSeries]:
         series
         for series in recording.series
         if series.topology.width == 1
-        and series.topology.other is None
+        and series.topology.middle_node is None
         and not series.topology.single_root
     ]
     return sorted(lines, key=lambda series: series.topology.nodes)
@@ -165,7 +165,7 @@ def _fit_chains(recording: LaunchRecording) -> dict[ChainFamily, dict[LaunchMeas
     families: dict[ChainFamily, list[LaunchSeries]] = {}
     for series in recording.series:
         topology = series.topology
-        if topology.width > 1 and topology.other is None:
+        if topology.width > 1 and topology.middle_node is None:
             family = ChainFamily(topology.width, topology.single_root)
             families.setdefault(family, []).append(series)
     process_trials = recording.process_trials
@@ -182,7 +182,7 @@ def _fit_root(recording: LaunchRecording) -> AddedTime | None:
     by_length: dict[int, list[LaunchSeries]] = {}
     for series in recording.series:
         topology = series.topology
-        if topology.other is None and not topology.single_root and measure in series.samples:
+        if topology.middle_node is None and not topology.single_root and measure in series.samples:
             by_length.setdefault(topology.length, []).append(series)
     longest_series = max(by_length.values(), key=len, default=[])
     if len(longest_series) < MIN_SIZES:
@@ -200,8 +200,12 @@ def _measure_other_kinds(
     others: dict[str, AddedTime] = {}
     for series in recording.series:
         kernel_series = kernel_chains.get(series.topology.nodes)
-        if series.topology.other is None or kernel_series is None or measure not in series.samples:
+        if (
+            series.topology.middle_node is None
+            or kernel_series is None
+            or measure not in series.samples
+        ):
             continue
         samples = arrange_samples((kernel_series.samples[measure], series.samples[measure]))
-        others[series.topology.other] = compute_difference(samples, recording.process_trials)
+        others[series.topology.middle_node] = compute_difference(samples, recording.process_trials)
     return others

@@ -116,7 +116,7 @@ def _compute_reference_ratios(costs: LaunchCosts) -> Spread:
         shape = row.topology
         median = row.get_median(LaunchMeasure.REPEAT_LAUNCH_CPU)
         roots = 1 if shape.single_root else shape.width
-        if median is None or shape.other is not None or (roots > 1 and costs.root is None):
+        if median is None or shape.middle_node is not None or (roots > 1 and costs.root is None):
             continue
         _, predicted_ns, _ = _predict_launch(shape.nodes, roots, {}, costs)
         ratios.append(median / predicted_ns)

@@ -127,7 +127,7 @@ def compute_observer_effect(run: Run) -> ObserverEffect | Missing:
     # Without an observer the GPU time is unknown; its noise is that of the whole step.
     noise |= dict.fromkeys(_BASE_OBSERVERS, noise[StepMeasure.STEP])
     by_observer: dict[Observer, list[ObservedSeries]] = {}
-    for process in observers.observed:
+    for process in observers.series:
         by_observer.setdefault(process.observer, []).append(process)
     rows = tuple(
         _build_row(observer, by_observer[observer], observers, noise)
@@ -185,7 +185,7 @@ def _compute_effect(
         return None
     base_of = _BASE_OBSERVERS.get(measure, Observer.NONE)
     base_values = _collect_values(
-        [process for process in observers.observed if process.observer is base_of],
+        [process for process in observers.series if process.observer is base_of],
         _BASE_MEASURES.get(measure, measure),
     )
     base = summarise(base_values)
@@ -215,7 +215,7 @@ def _collect_values(series: Iterable[ObservedSeries], measure: StepMeasure) -> l
 def _compute_noise(observers: ObserverPass, measure: StepMeasure) -> float:
     medians = [
         float(np.median(values))
-        for process in observers.observed
+        for process in observers.series
         if process.observer is Observer.NONE and (values := _READERS[measure](process))
     ]
     if not medians or not min(medians):

@@ -105,7 +105,7 @@ def _select_main_width(
     rows: Sequence[TopologyCosts], measure: LaunchMeasure
 ) -> list[TopologyCosts]:
     """Select rows with the measure, without other node kinds, of the most frequent width."""
-    measured = [row for row in rows if row.topology.other is None and measure in row.timings]
+    measured = [row for row in rows if row.topology.middle_node is None and measure in row.timings]
     widths: dict[int, list[TopologyCosts]] = {}
     for row in measured:
         widths.setdefault(row.topology.width, []).append(row)
@@ -178,7 +178,7 @@ def _add_published(
         )
     figures = [
         size
-        for size in published.figures
+        for size in published.times
         if size.measure is measure and size.chains == 1 and size.source == _EXACT_SOURCE
     ]
     for toolkit, dash in _TOOLKIT_DASHES.items() if figures else ():

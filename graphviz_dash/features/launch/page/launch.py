@@ -161,7 +161,7 @@ def show_published_panel(recordings: Mapping[str, LaunchCosts]) -> None:
                 f"{escape_html(published.address)}. On {escape_html(published.gpu)}, "
                 f"{escape_html(published.cpu)}, "
                 f"with toolkits {escape_html(published.older)} and {escape_html(published.newer)}; "
-                f"{escape_html(published.read_as)}.",
+                f"{escape_html(published.reading_method)}.",
             )
         )
         rows = compare_published(published, recordings)

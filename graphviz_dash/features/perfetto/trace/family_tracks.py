@@ -29,15 +29,15 @@ def build_family_steps(
     families: list[str] = []
     real: list[int | None] = []
     padded: list[int | None] = []
-    rows = dict(enumerate(loop.window_steps)) if loop else {}
+    rows = dict(enumerate(loop.window_rows)) if loop else {}
     for step in steps:
         row = rows.get(step.index)
         if loop is None or row is None:
             continue
         columns = loop.steps
         marked.append(step)
-        real.append(columns.real[row])
-        padded.append(columns.padded[row])
+        real.append(columns.real_size[row])
+        padded.append(columns.padded_size[row])
         number, member = columns.family[row], columns.member[row]
         family = None if number is None else loop.families[number]
         families.append("no family" if family is None else escape_control_characters(family.name))

@@ -201,7 +201,7 @@ def _build_run_scene(pid: int, aligned: AlignedRun, alignment: Alignment) -> Run
             f"{workload}, mode {run.mode.value}, traced pass of {count} steps on "
             f"{environment.gpu_name}, driver {environment.driver or 'unknown'}, CUDA "
             f"{environment.cuda_runtime or 'unknown'}, torch {environment.torch or 'unknown'}, "
-            f"{'recorded' if run.manifest.recorded else 'collected'} "
+            f"{'recorded' if run.manifest.recorded_at else 'collected'} "
             f"{run.manifest.recorded_or_created_at}"
         ),
         cpu=cpu,

@@ -38,14 +38,14 @@ def compute_attempt_speedup(plan: ParallelPlan, attempt: Attempt) -> float | Non
 
     It prefers the single-stream time interleaved with the attempt, because GPU clocks vary.
     """
-    time, line = compute_attempt_ns(attempt), attempt.line_ns or compute_attempt_ns(plan.line)
+    time, line = compute_attempt_ns(attempt), attempt.serial_ns or compute_attempt_ns(plan.serial)
     return line / time if time and line else None
 
 
 def get_times_by_streams(plan: ParallelPlan) -> dict[int, float]:
     """Return the fastest median replay in ns by number of streams, including a single stream."""
     times: dict[int, float] = {}
-    for attempt in (plan.line, *plan.attempts):
+    for attempt in (plan.serial, *plan.attempts):
         time = compute_attempt_ns(attempt)
         if time is not None and attempt.differs_at is None:
             times[attempt.streams] = min(time, times.get(attempt.streams, time))
@@ -55,8 +55,8 @@ def get_times_by_streams(plan: ParallelPlan) -> dict[int, float]:
 def sort_attempts(plan: ParallelPlan) -> list[Attempt]:
     """Return the single-stream capture and all attempts, by streams and then by expected time."""
     return [
-        plan.line,
-        *sorted(plan.attempts, key=lambda attempt: (attempt.streams, attempt.expected_ns)),
+        plan.serial,
+        *sorted(plan.attempts, key=lambda attempt: (attempt.streams, attempt.predicted_ns)),
     ]
 
 
@@ -77,7 +77,7 @@ def find_larger_plans(plan: ParallelPlan) -> tuple[LargerPlan, ...]:
 
     Each is faster than those before it.
     """
-    least_ns = compute_attempt_ns(plan.line) or float("inf")
+    least_ns = compute_attempt_ns(plan.serial) or float("inf")
     curve = []
     for candidate in sorted(
         _iterate_larger_plans(plan),
@@ -91,8 +91,8 @@ def find_larger_plans(plan: ParallelPlan) -> tuple[LargerPlan, ...]:
 
 def _iterate_larger_plans(plan: ParallelPlan) -> Iterator[LargerPlan]:
     for attempt in plan.attempts:
-        size = attempt.memory_bytes or attempt.expected_bytes
-        line_ns = attempt.line_ns or compute_attempt_ns(plan.line)
+        size = attempt.memory_bytes or attempt.predicted_bytes
+        line_ns = attempt.serial_ns or compute_attempt_ns(plan.serial)
         if (
             size is None
             or line_ns is None
@@ -101,7 +101,7 @@ def _iterate_larger_plans(plan: ParallelPlan) -> Iterator[LargerPlan]:
         ):
             continue
         timed = compute_attempt_ns(attempt)
-        time_ns = attempt.expected_ns if timed is None else timed
+        time_ns = attempt.predicted_ns if timed is None else timed
         yield LargerPlan(attempt.streams, time_ns, timed is not None, line_ns / time_ns, size)
 
 
@@ -114,12 +114,12 @@ def select_attempt(plan: ParallelPlan) -> Attempt | None:
 
     None if none was timed.
     """
-    if plan.chosen <= 1:
-        return plan.line
+    if plan.selected_streams <= 1:
+        return plan.serial
     timed = [
         (speedup, attempt)
         for attempt in plan.attempts
-        if attempt.streams == plan.chosen
+        if attempt.streams == plan.selected_streams
         and attempt.differs_at is None
         and _fits_memory(plan, attempt.memory_bytes or 0)
         for speedup in (compute_attempt_speedup(plan, attempt),)

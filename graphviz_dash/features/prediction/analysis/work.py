@@ -123,7 +123,7 @@ def get_issued_streams(plan: ParallelPlan) -> tuple[int, ...]:
     """Return the issuing stream of each node of the graph captured by ``plan``."""
     return tuple(
         stream
-        for operator, stream in zip(plan.operators, plan.stream, strict=True)
+        for operator, stream in zip(plan.operators, plan.streams, strict=True)
         for _ in range(operator.nodes)
     )
 

@@ -84,8 +84,8 @@ def _build_points(
 
 
 def _get_size(attempt: Attempt) -> int:
-    return attempt.memory_bytes or attempt.expected_bytes or 0
+    return attempt.memory_bytes or attempt.predicted_bytes or 0
 
 
 def _get_time_ns(attempt: Attempt) -> float:
-    return compute_attempt_ns(attempt) or attempt.expected_ns
+    return compute_attempt_ns(attempt) or attempt.predicted_ns

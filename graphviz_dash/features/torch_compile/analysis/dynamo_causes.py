@@ -63,7 +63,7 @@ def find_break_causes(compilation: Compilation, costs: StepCosts | None) -> Iter
         ]
         # Enclosing functions are skipped because of the break, so their own reason is irrelevant.
         first = next(
-            (graph_break for graph_break in line_breaks if not graph_break.whole_frame),
+            (graph_break for graph_break in line_breaks if not graph_break.runs_eagerly),
             line_breaks[0],
         )
         reason = first.reason
@@ -82,7 +82,7 @@ def find_break_causes(compilation: Compilation, costs: StepCosts | None) -> Iter
         added -= set(break_frames[:1])
         called_break_frames = set(break_frames) & called_frames
         text = f"{reason} {first.explanation or ''}"
-        is_whole_frame = all(graph_break.whole_frame for graph_break in line_breaks)
+        is_whole_frame = all(graph_break.runs_eagerly for graph_break in line_breaks)
 
         yield CompileCause(
             rule=find_first_rule(text, _BREAK_RULES, CompileRuleId.GRAPH_BREAK),
@@ -129,11 +129,13 @@ def _predict_compile_gain(
 
 def _find_callees(compilation: Compilation, functions: Collection[str]) -> dict[str, UserLine]:
     """Find the compilations called from ``functions``, with the calling line."""
-    starts = [frame.place for frame in compilation.frames if frame.id in functions and frame.place]
+    starts = [
+        frame.location for frame in compilation.frames if frame.id in functions and frame.location
+    ]
     return {
         frame.id: caller
         for frame in compilation.frames
-        if not frame.resumes
+        if not frame.is_continuation
         for caller in reversed(frame.callers)
         for start in starts
         if (caller.file, caller.function) == (start.file, start.function)
@@ -169,13 +171,13 @@ def _find_break_line(graph_break: GraphBreak, frame: CompiledFrame | None) -> Us
     Falls back to the innermost line.
     """
     found_line = None
-    if frame is not None and frame.place is not None:
+    if frame is not None and frame.location is not None:
         # A resume function is called by the function itself.
-        callers = {caller_line.text for caller_line in frame.callers[frame.resumes :]}
+        callers = {caller_line.text for caller_line in frame.callers[frame.is_continuation :]}
         for line in graph_break.lines:
             if line.text in callers:
                 break
-            if (line.file, line.function) == (frame.place.file, frame.function):
+            if (line.file, line.function) == (frame.location.file, frame.function):
                 found_line = line
     return found_line or next(iter(graph_break.lines), None)
 
@@ -198,8 +200,8 @@ def _find_preceding_break(
 def _group_resumed_frames(compilation: Compilation) -> dict[_BreakLocation | None, list[str]]:
     frames_by_break: dict[_BreakLocation | None, list[str]] = {}
     for frame in compilation.frames:
-        if frame.resumes and frame.place is not None:
-            break_line = _BreakLocation(frame.place.file, frame.function, frame.place.line)
+        if frame.is_continuation and frame.location is not None:
+            break_line = _BreakLocation(frame.location.file, frame.function, frame.location.line)
             frames_by_break.setdefault(break_line, []).append(frame.id)
     return frames_by_break
 
@@ -219,7 +221,7 @@ def find_recompile_causes(
         lines = [line for recompile in recompiles for line in recompile.lines]
         lines = lines or list(get_frame_lines(first))
         compile_times = [frames[frame].compile_ns for frame in recompiled_frames if frame in frames]
-        limit = any(recompile.limit for recompile in recompiles)
+        limit = any(recompile.limit_reached for recompile in recompiles)
         guards = [guard for recompile in recompiles for guard in recompile.guards]
         yield CompileCause(
             rule=CompileRuleId.RECOMPILE_LIMIT if limit else CompileRuleId.RECOMPILING,

@@ -93,7 +93,7 @@ def _find_failed_operator(
     innermost = [
         (on_stack[place.file, frame.function], frame)
         for frame in frames
-        if (place := frame.place) is not None and (place.file, frame.function) in on_stack
+        if (place := frame.location) is not None and (place.file, frame.function) in on_stack
     ]
     candidates = [frame for _, frame in sorted(innermost, key=lambda entry: -entry[0])]
     node_lists = _SOURCE_NODES.findall(failure.traceback)

@@ -124,7 +124,11 @@ def get_frame_lines(frame: CompiledFrame | None) -> tuple[UserLine, ...]:
     """Return the lines at which a compilation starts, innermost first."""
     if frame is None:
         return ()
-    place = () if frame.place is None or frame.place.file.startswith("torch/") else (frame.place,)
+    place = (
+        ()
+        if frame.location is None or frame.location.file.startswith("torch/")
+        else (frame.location,)
+    )
     return (*place, *frame.callers)
 
 

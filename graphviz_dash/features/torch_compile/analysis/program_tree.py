@@ -107,8 +107,8 @@ class _Builder:
         entry_frames: dict[tuple[str, str], list[CompiledFrame]] = {}
         resumed_frames: dict[tuple[str, str], list[CompiledFrame]] = {}
         for frame in self._compilation.frames:
-            file = frame.place.file if frame.place else ""
-            (resumed_frames if frame.resumes else entry_frames).setdefault(
+            file = frame.location.file if frame.location else ""
+            (resumed_frames if frame.is_continuation else entry_frames).setdefault(
                 (file, frame.function), []
             ).append(frame)
         roots = [
@@ -140,7 +140,7 @@ class _Builder:
             id=f"function {first.id}",
             kind=BoxKind.FUNCTION,
             title=name,
-            line=first.place,
+            line=first.location,
             exclusive_ns=None,
             total_ns=total,
             facts=tuple(facts),
@@ -171,13 +171,13 @@ class _Builder:
             facts.append(("not compiled", frame.failure))
         own_ns = self._times.get(frame.id)
         resume_title = (
-            f"after line {frame.place.line}" if kind is BoxKind.RESUME and frame.place else ""
+            f"after line {frame.location.line}" if kind is BoxKind.RESUME and frame.location else ""
         )
         return TreeBox(
             id=f"frame {frame.id}",
             kind=kind,
             title=resume_title or frame.id,
-            line=frame.place,
+            line=frame.location,
             exclusive_ns=own_ns,
             total_ns=own_ns,
             facts=tuple(facts),

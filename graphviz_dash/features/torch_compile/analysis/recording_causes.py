@@ -261,7 +261,7 @@ def find_warning_causes(
             reason=group[0].text,
             lines=calls[0] if calls else (),
             frames=tuple(warned_frames),
-            count=sum(warning.times for warning in group),
+            count=sum(warning.count for warning in group),
             gain_ns=gain_ns,
             one_time_ns=None,
             details=tuple(f"called at {caller}" for caller in places)[1:8],

@@ -74,7 +74,7 @@ def build_rule_outcomes(
         if fact is not None and source is None:
             reason = "torch.compile diagnostics were not recorded"
         elif source is not None and source.source is None:
-            reason = source.missing
+            reason = source.missing_reason
         elif rule.id in _TRACE_RULES and isinstance(time, Missing):
             reason = time.reason
         status = CheckStatus.PASSED if reason is None else CheckStatus.NOT_CHECKED

@@ -177,7 +177,9 @@ def _show_sources(report: CompileReport) -> None:
     with st.expander("Data sources", icon=":material/menu_book:"):
         rows = "".join(
             format_element("dt", escape_html(source.fact.value))
-            + format_element("dd", escape_html(source.source or f"not available: {source.missing}"))
+            + format_element(
+                "dd", escape_html(source.source or f"not available: {source.missing_reason}")
+            )
             for source in sources
         )
         version = report.compilation.torch or "unknown version"

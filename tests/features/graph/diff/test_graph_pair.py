@@ -41,10 +41,10 @@ def test_every_recorded_update_was_predicted() -> None:
     assert len(run.updates.pairs) == 9 * 8
     results = set()
     for one in run.updates.pairs:
-        pair = compare_graphs(run, one.of, run, one.by)
+        pair = compare_graphs(run, one.source_graph, run, one.target_graph)
         assert pair.recorded_update is one
         assert pair.is_prediction_correct is True, (one, pair.prediction)
-        results.add(one.answer.result)
+        results.add(one.result.result)
     assert results == {"SUCCESS", "ERROR_TOPOLOGY_CHANGED", "ERROR_PARAMETERS_CHANGED"}
 
 

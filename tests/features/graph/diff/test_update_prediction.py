@@ -185,7 +185,7 @@ def test_an_unknown_that_comes_with_an_offence_is_no_longer_asked() -> None:
 
 def test_an_old_bundle_does_not_tell_the_order_of_dependencies() -> None:
     graph = _graphs([["K", []], ["K", []], ["K", [0, 1]]], "a")[0]
-    old = msgspec.structs.replace(graph, read_by="cuGraphGetNodes, cuGraphGetEdges")
+    old = msgspec.structs.replace(graph, source_api="cuGraphGetNodes, cuGraphGetEdges")
     assert predict_update([graph], [graph]).is_accepted is True
     found = predict_update([old], [graph])
     assert found.is_accepted is None

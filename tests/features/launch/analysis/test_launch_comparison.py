@@ -71,7 +71,7 @@ def test_only_what_all_recordings_have_is_compared() -> None:
 def test_published_figures_have_their_source_and_stand_beside_measured_ones() -> None:
     published = read_published_launch()
     assert published.address.startswith("developer.nvidia.com/blog/constant-time-launch")
-    printed = [figure for figure in published.figures if figure.source == "table 1"]
+    printed = [figure for figure in published.times if figure.source == "table 1"]
     assert len(printed) == 15
     for figure in printed:
         # The post's own percentages, rounded from times finer than the whole µs that it prints.

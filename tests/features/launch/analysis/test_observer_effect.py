@@ -154,7 +154,7 @@ def test_a_recording_on_a_gpu_holds_together(mode: str) -> None:
     """What tests/gpu asks of a fresh recording, of the one that is shipped."""
     run = read_bundle(SAMPLE / mode)
     assert run.observers is not None
-    seen = [one.observer for one in run.observers.observed]
+    seen = [one.observer for one in run.observers.series]
     graph_level = [Observer.GRAPH_LEVEL] if mode == "graph" else []
     assert seen == [
         Observer.NONE,
@@ -165,8 +165,8 @@ def test_a_recording_on_a_gpu_holds_together(mode: str) -> None:
         Observer.NODE_LEVEL,
         Observer.NONE,
     ]
-    by = {one.observer: one for one in run.observers.observed}
-    for one in run.observers.observed:
+    by = {one.observer: one for one in run.observers.series}
+    for one in run.observers.series:
         assert len(one.steps) == 100
         if one.observer is not Observer.NONE:
             # A step that the waiting kernel let go early is left out.

@@ -25,7 +25,7 @@ def served(tmp_path: Path) -> Experiment:
     server = load_run(make_server(tmp_path / "service", requests=[3, 20, 40, 1]))
     assert server.loop is not None
     first = server.loop.steps.kind.index(StepKind.REPLAY)
-    loop = msgspec.structs.replace(server.loop, window_steps=(first, first + 1, first + 2))
+    loop = msgspec.structs.replace(server.loop, window_rows=(first, first + 1, first + 2))
     toy = load_experiment(make_experiment(tmp_path / "toy"))
     return replace(toy, runs=(replace(toy.runs[-1], loop=loop),))
 

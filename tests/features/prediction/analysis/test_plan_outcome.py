@@ -51,7 +51,7 @@ def test_a_plan_is_held_against_the_line_in_turns_with_it() -> None:
     chosen = select_attempt(PLAN)
     assert chosen is not None
     assert build_attempt_row(PLAN, chosen)[5] == "2.06x"
-    slower_clock = msgspec.structs.replace(chosen, line_ns=2_000_000)
+    slower_clock = msgspec.structs.replace(chosen, serial_ns=2_000_000)
     plan = msgspec.structs.replace(PLAN, attempts=(slower_clock,))
     assert build_attempt_row(plan, slower_clock)[5] == "2.50x"
     assert "instead of 2.00 ms on one: 2.50x as fast" in describe_plan("parallel", plan)[0]
@@ -67,27 +67,27 @@ def test_differences_are_held_against_those_of_eager_steps() -> None:
 
 
 def test_where_the_line_is_as_good_it_says_why() -> None:
-    plan = msgspec.structs.replace(PLAN, verdict=Verdict.CHAIN, chosen=1)
+    plan = msgspec.structs.replace(PLAN, verdict=Verdict.CHAIN, selected_streams=1)
     assert describe_plan("p", plan)[0] == (
         "p: one stream is as good: each operator depends on the previous one in nearly all of the "
         "step."
     )
-    assert select_attempt(plan) is plan.line
+    assert select_attempt(plan) is plan.serial
 
 
 def test_what_more_memory_would_buy_is_told() -> None:
-    line = msgspec.structs.replace(PLAN.line, memory_bytes=36 << 20)
-    predicted = Attempt(2, 2, 0, 1_000_000, expected_bytes=72 << 20)
-    tried = Attempt(8, 8, 0, 300_000, (400_000,), 252 << 20, 238 << 20, line_ns=1_600_000)
-    slower = Attempt(3, 3, 0, 1_200_000, expected_bytes=108 << 20)
+    line = msgspec.structs.replace(PLAN.serial, memory_bytes=36 << 20)
+    predicted = Attempt(2, 2, 0, 1_000_000, predicted_bytes=72 << 20)
+    tried = Attempt(8, 8, 0, 300_000, (400_000,), 252 << 20, 238 << 20, serial_ns=1_600_000)
+    slower = Attempt(3, 3, 0, 1_200_000, predicted_bytes=108 << 20)
     plan = msgspec.structs.replace(
         PLAN,
-        line=line,
+        serial=line,
         attempts=(predicted, slower, tried),
         memory_limit_bytes=54 << 20,
         verdict=Verdict.MEMORY,
-        chosen=1,
-        narrow_line_ns=1_100_000,
+        selected_streams=1,
+        narrow_serial_ns=1_100_000,
     )
     outcome, memory, workspaces, _ = describe_plan("p", plan)
     assert outcome == (
@@ -100,12 +100,12 @@ def test_what_more_memory_would_buy_is_told() -> None:
     )
     assert "CUBLAS_WORKSPACE_CONFIG=:1024:1" in workspaces
     assert build_attempt_row(plan, predicted)[6:] == ("72.0 MiB predicted", "–")
-    slow = msgspec.structs.replace(plan, narrow_line_ns=1_800_000)
+    slow = msgspec.structs.replace(plan, narrow_serial_ns=1_800_000)
     assert "CUBLAS_WORKSPACE_CONFIG" not in " ".join(describe_plan("p", slow))
 
 
 def test_a_workspace_that_was_fitted_is_told() -> None:
-    fitted = msgspec.structs.replace(PLAN, fitted_bytes=1 << 20)
+    fitted = msgspec.structs.replace(PLAN, workspace_bytes=1 << 20)
     assert "of cuBLAS workspace" not in describe_plan("p", PLAN)[0]
     predicted, tried = PLAN.attempts
     for wide, said in ((4, "Each of its streams has 1.00 MiB"), (3, "3 of its streams have 1.00")):
@@ -118,10 +118,10 @@ def test_a_workspace_that_was_fitted_is_told() -> None:
 
 
 def test_the_plan_that_was_taken_is_one_that_fits() -> None:
-    fits = Attempt(4, 4, 0, 1, (900_000,), 50 << 20, 0, line_ns=1_000_000)
+    fits = Attempt(4, 4, 0, 1, (900_000,), 50 << 20, 0, serial_ns=1_000_000)
     larger = msgspec.structs.replace(fits, replays_ns=(500_000,), memory_bytes=99 << 20)
     plan = msgspec.structs.replace(
-        PLAN, attempts=(larger, fits), memory_limit_bytes=54 << 20, chosen=4
+        PLAN, attempts=(larger, fits), memory_limit_bytes=54 << 20, selected_streams=4
     )
     assert select_attempt(plan) is fits
     assert "With more memory: on 4 streams it takes 500 µs" in describe_plan("p", plan)[1]

@@ -8,7 +8,7 @@ from graphviz_dash.features.prediction.charts.plan_memory import draw_plan_memor
 from graphviz_dash.model.parallel import Attempt
 from tests.parallel_runs import PLAN
 
-LARGER = Attempt(3, 3, 2, 9_000, expected_bytes=72 << 20)
+LARGER = Attempt(3, 3, 2, 9_000, predicted_bytes=72 << 20)
 
 
 def test_plans_stand_at_their_memory_and_time() -> None:
