@@ -147,7 +147,7 @@ def _free_target(output: Path, name: str, names: Counter[str]) -> Path:
 
 
 def _find_origin(identity: Identity, runs: dict[int, str], program: Program) -> ProcessOrigin:
-    start_method = identity.started_by
+    start_method = identity.start_method
     if start_method is None:
         inner = identity.parent_pid in program.pythons
         start_method = StartMethod.SUBPROCESS if inner else StartMethod.PROGRAM

@@ -53,7 +53,7 @@ class Identity(msgspec.Struct, frozen=True):
     """Process id."""
     parent_pid: int = 0
     """Process id of the parent."""
-    started_by: StartMethod | None = None
+    start_method: StartMethod | None = None
     """Start method, from multiprocessing or a fork. None if unknown."""
 
 

@@ -44,9 +44,9 @@ def read_identity(environment: Mapping[str, str], forked: bool) -> Identity:
 
 def add_origin(identity: Identity) -> Identity:
     """Add the origin of this process in the program to ``identity``, as far as known."""
-    role, parent_pid, started_by = _find_origin(identity.forked)
+    role, parent_pid, start_method = _find_origin(identity.forked)
     return replace(
-        identity, role=role, pid=os.getpid(), parent_pid=parent_pid, start_method=started_by
+        identity, role=role, pid=os.getpid(), parent_pid=parent_pid, start_method=start_method
     )
 
 
