@@ -66,7 +66,7 @@ def test_a_process_keeps_its_series_and_the_machine_beside_them(
     assert timings.back_to_back_ns == (2_000_000,) * 5
     assert all(0 <= step.launch_cpu_ns <= step.wall_ns for step in timings.steps)
     (process,) = timings.processes
-    assert (process.steps, process.back_to_back, process.gpu) == (5, 5, CLOCKS)
+    assert (process.step_count, process.back_to_back_count, process.gpu) == (5, 5, CLOCKS)
     assert len(process.cpu_loop_ns) == 2 * REPEATS
     # The clocks are read while the GPU still works, after all that is timed.
     ((bus_id, iterations),) = asked

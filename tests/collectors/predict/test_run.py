@@ -97,7 +97,7 @@ def test_each_workload_becomes_an_experiment_of_two_bundles(recorded: object) ->
 
 def test_a_workload_that_fails_costs_no_other_its_turn(recorded: object) -> None:
     output, told, failures = recorded("one", "raises", "dies", "two")  # type: ignore[operator]
-    assert [(name, one.during, one.error) for name, one in failures] == [
+    assert [(name, one.stage, one.error) for name, one in failures] == [
         ("raises", Pass.CLEAN, "RuntimeError"),
         ("dies", Pass.TRACED, "ProcessDied"),
     ]
