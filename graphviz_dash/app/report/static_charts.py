@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.measured_graph import find_timing_replays, measure_graph
+from graphviz_dash.analysis.nodes.replay_faults import find_graph_faults
 from graphviz_dash.analysis.nodes.whole_graph import expand_graph
 from graphviz_dash.app.compare.charts.static import (
     draw_break_even,
     draw_time_by_category,
     draw_waterfall,
 )
+from graphviz_dash.charts.static.replay_stops import draw_replay_stops
 from graphviz_dash.charts.static.svg import declare_variables
+from graphviz_dash.features.graph.drawing.colours import ColourBy
 from graphviz_dash.features.graph.drawing.folded import build_folded_graph
 from graphviz_dash.features.graph.drawing.static import draw_dag
 from graphviz_dash.features.timeline.view.run import build_run_timeline, choose_step
@@ -32,7 +35,8 @@ class StaticCharts(Struct, frozen=True):
     """Charts of a report."""
 
     pictures: dict[str, str]
-    """SVG by name: waterfall, where, break-even, timeline, graph; missing if not available."""
+    """SVG by name: waterfall, where, break-even, timeline, graph, replay-stops;
+    missing if not available."""
     light: str
     """CSS declarations of chart colours for light pages."""
     dark: str
@@ -48,6 +52,9 @@ def draw_charts(comparison: Comparison) -> StaticCharts:
             [choose_step(build_run_timeline(run), None) for run in runs[:_MAX_RUNS]]
         ),
         "graph": _draw_graph(comparison, runs),
+        "replay-stops": draw_replay_stops(
+            [fault for _, diagnosis in comparison.replay_diagnoses for fault in diagnosis.stops]
+        ),
     }
     best = comparison.best
     if best is not None:
@@ -66,7 +73,15 @@ def _draw_run_charts(comparison: Comparison, run: RunComparison) -> dict[str, st
 
 
 def _draw_graph(comparison: Comparison, runs: list[Run]) -> str | None:
-    """Draw the largest graph of the fastest run, or else of the first run with a graph."""
+    """Draw the first graph with wrong or stopped replays, or else the largest graph of the fastest
+    run or of the first run with a graph."""
+    for run in runs:
+        for graph in run.graphs if comparison.replay_diagnoses else ():
+            whole = expand_graph(run, graph.id)
+            faults = find_graph_faults(comparison.replay_diagnoses, run.name, whole)
+            if faults is not None and faults.faults:
+                marked = build_folded_graph(whole, faults=lambda states=faults.states: states)
+                return draw_dag(marked, f"{run.name} {graph.id}", ColourBy.FAULT)
     best_runs = [comparison.best.run] if comparison.best is not None else []
     run = next((graphed for graphed in (*best_runs, *runs) if graphed.graphs), None)
     if run is None:
