@@ -57,13 +57,13 @@ class GraphFaults(Struct, frozen=True):
     states: Mapping[int, FaultState]
     """State of each node by place. Empty without faults."""
 
-    def list_faults(self, place: int) -> list[ReplayFault]:
-        """Return the faults of the node at ``place``."""
-        return [item.fault for item in self.faults if place in item.nodes]
+    def list_faults(self, position: int) -> list[ReplayFault]:
+        """Return the faults of the node at the place ``position``."""
+        return [item.fault for item in self.faults if position in item.nodes]
 
-    def find_cause(self, place: int) -> LocatedFault | None:
-        """Return the first fault before the node at ``place``, or None."""
-        return self.faults[0] if self.states.get(place) is FaultState.AFTER else None
+    def find_cause(self, position: int) -> LocatedFault | None:
+        """Return the first fault before the node at the place ``position``, or None."""
+        return self.faults[0] if self.states.get(position) is FaultState.AFTER else None
 
 
 def find_graph_faults(
@@ -114,8 +114,8 @@ def _list_places(
     fault: ReplayFault, nodes: Sequence[tuple[str, int]], graph: ExpandedGraph
 ) -> list[LocatedFault]:
     places = [graph.find_place(*node) for node in nodes]
-    known = tuple(place for place in places if place is not None)
-    return [LocatedFault(fault, known)] if known else []
+    drawn = tuple(number for number in places if number is not None)
+    return [LocatedFault(fault, drawn)] if drawn else []
 
 
 def _list_operator_nodes(wrong: WrongOperator, graph: ExpandedGraph) -> list[tuple[str, int]]:
@@ -130,15 +130,15 @@ def is_same_step(values: ValueCheck, graph: ExpandedGraph) -> bool:
     numbers = number_checked_nodes(values)
     if numbers is None or len(graph.root_nodes) != values.nodes:
         return False
-    known = equal = 0
+    attributed = equal = 0
     for operator in values.operators:
         if operator.first_node is None:
             continue
         # The profiler also sees the operators that an operator calls, such as clamp_min for relu.
         path = graph.table.rows[numbers[operator.first_node]].origin.op_path
-        known += bool(path)
+        attributed += bool(path)
         equal += operator.name in path
-    return equal >= known * _MIN_EQUAL_SHARE
+    return equal >= attributed * _MIN_EQUAL_SHARE
 
 
 def _compute_states(graph: ExpandedGraph, located: Sequence[LocatedFault]) -> dict[int, FaultState]:
@@ -148,7 +148,7 @@ def _compute_states(graph: ExpandedGraph, located: Sequence[LocatedFault]) -> di
     after = find_dependents(graph.table.graph, faulty)
     # A conditional or child graph runs its bodies.
     for node in [*after]:
-        after.update(place for body in graph.bodies.get(node, ()) for place in body.nodes)
+        after.update(inner for body in graph.bodies.get(node, ()) for inner in body.nodes)
     states = dict.fromkeys(range(len(graph.table.rows)), FaultState.INDEPENDENT)
     states |= dict.fromkeys(after, FaultState.AFTER)
     return states | dict.fromkeys(faulty, FaultState.FAULT)

@@ -149,7 +149,7 @@ def _generate_sections(
         "graph",
     )
     if best is not None:
-        yield from generate_efficiency_section(best.run)
+        yield from generate_efficiency_section(best)
     yield from generate_family_sections(comparison.experiment.runs)
     yield from generate_compile_sections(comparison.experiment.runs)
     yield from generate_ledger_sections(comparison.experiment.runs)

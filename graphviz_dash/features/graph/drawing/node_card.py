@@ -80,18 +80,18 @@ def build_node_card(
     eager: EagerCounterpart | None = None,
     needs: Sequence[NodeNeed] = (),
     faults: GraphFaults | None = None,
-    place: int | None = None,
+    position: int | None = None,
 ) -> NodeCard:
     """Build the card of node ``index`` (IndexError if there is none).
 
     ``samples`` are its durations in ns, shape (replays,). ``measured`` is the launched graph, which
     provides the slack; ``eager`` is the eager counterpart, ``needs`` are the data dependencies.
-    ``faults`` are those of the graph's replays, in which the node is at ``place``.
+    ``faults`` are those of the graph's replays, in which the node is at the place ``position``.
     """
     row = table.rows[index]
     label = escape_control_characters(row.node.label)
     parent = table.graph.parent
-    fault_fields = _build_fault_fields(faults, place)
+    fault_fields = _build_fault_fields(faults, position)
     return NodeCard(
         where=f"node {index}"
         + (f" of {escape_control_characters(table.graph.id)}" if parent else ""),
@@ -121,33 +121,33 @@ def build_node_card(
             ),
         ),
         bins=_compute_histogram(samples),
-        wrong_elements=_find_wrong_elements(faults, place),
+        wrong_elements=_find_wrong_elements(faults, position),
     )
 
 
-def _build_fault_fields(faults: GraphFaults | None, place: int | None) -> tuple[Field, ...]:
+def _build_fault_fields(faults: GraphFaults | None, position: int | None) -> tuple[Field, ...]:
     """Build the fields of a node that is wrong, or runs after one that is."""
-    if faults is None or place is None:
+    if faults is None or position is None:
         return ()
     fields = [
         Field(label, escape_control_characters(text))
-        for fault in faults.list_faults(place)
+        for fault in faults.list_faults(position)
         for label, text in (("Fault", format_fault(fault)), *list_fault_facts(fault))
     ]
-    cause = faults.find_cause(place)
+    cause = faults.find_cause(position)
     if cause is not None:
         nodes = ", ".join(map(str, cause.nodes[:_MAX_NEEDS]))
         fields.append(Field("State", "after the fault", f"of node {nodes}"))
     return tuple(fields)
 
 
-def _find_wrong_elements(faults: GraphFaults | None, place: int | None) -> WrongElements | None:
-    if faults is None or place is None:
+def _find_wrong_elements(faults: GraphFaults | None, position: int | None) -> WrongElements | None:
+    if faults is None or position is None:
         return None
     return next(
         (
             fault.elements
-            for fault in faults.list_faults(place)
+            for fault in faults.list_faults(position)
             if isinstance(fault, WrongOperator) and fault.elements is not None
         ),
         None,
