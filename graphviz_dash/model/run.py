@@ -173,6 +173,9 @@ COLLECTOR_ERROR: Final = "GraphvizDashError"
 """``Failure.error`` of a failure reported by the collector instead of an exception of the program.
 """
 
+PROCESS_DIED: Final = "ProcessDied"
+"""``Failure.error`` of a process that ended without an exception."""
+
 
 class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     """A failure in a pass."""
@@ -180,7 +183,7 @@ class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     during: Pass
     """The pass."""
     error: str
-    """Name of the exception's class, ``ProcessDied``, or REFUSED."""
+    """Name of the exception's class, PROCESS_DIED, or COLLECTOR_ERROR."""
     message: str
     """Message of the exception."""
     location: str | None

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.ui.page.markup import (
     escape_html,
@@ -14,6 +14,21 @@ from graphviz_dash.ui.page.markup import (
     show_markup,
 )
 from graphviz_dash.units import format_count, format_ns, format_percent
+
+
+def show_missing_shares(result: Comparison) -> None:
+    """Show why the trace of a run says nothing about its graphs."""
+    show_markup(
+        *(
+            format_element(
+                "p",
+                escape_html(f"{run.name}: no graph share, because {run.coverage.reason}."),
+                "muted",
+            )
+            for run in result.runs
+            if isinstance(run.coverage, Missing) and run.coverage.fact is Fact.GRAPH_STEPS
+        )
+    )
 
 
 def show_not_captured(run: RunComparison) -> None:
