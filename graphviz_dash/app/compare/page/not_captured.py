@@ -9,6 +9,7 @@ from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.ui.page.markup import (
     escape_html,
+    format_details,
     format_element,
     format_table,
     show_markup,
@@ -59,14 +60,10 @@ def show_not_captured(run: RunComparison) -> None:
     )
     outside = format_percent(1 - run.coverage.work_share)
     show_markup(
-        format_element(
-            "details",
-            format_element(
-                "summary", escape_html(f"Not captured in {run.name}: {outside} of the work")
-            )
-            + format_element("div", format_table(head, groups, "figures runs"), "scroll")
-            + format_element("p", escape_html(note), "muted"),
-            "more",
+        format_details(
+            f"Not captured in {run.name}: {outside} of the work",
+            format_element("div", format_table(head, groups, "figures runs"), "scroll"),
+            format_element("p", escape_html(note), "muted"),
             id=Evidence.COVERAGE.value,
         )
     )
