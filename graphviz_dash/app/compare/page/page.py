@@ -11,7 +11,10 @@ from graphviz_dash.app.compare.page.equation import (
     format_answer,
     show_difference_panel,
 )
-from graphviz_dash.app.compare.page.hardware_limit import show_hardware_limit
+from graphviz_dash.app.compare.page.hardware_limit import (
+    reserve_hardware_limit,
+    show_hardware_limit,
+)
 from graphviz_dash.app.compare.page.kernel_table import show_kernels_panel
 from graphviz_dash.app.compare.page.metrics_table import show_metrics_section
 from graphviz_dash.app.compare.page.not_captured import show_missing_shares, show_not_captured
@@ -52,7 +55,7 @@ def render() -> None:
                 query,
             ),
         )
-        limit_place = st.empty()
+        limit_place = st.empty() if run is None else reserve_hardware_limit(run)
     if notes := format_failures(result) + format_doctor_verdicts(result):
         show_markup(format_element("div", notes, id=Evidence.FAILURES.value))
     runs = chosen.experiment.runs
