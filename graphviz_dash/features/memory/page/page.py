@@ -18,12 +18,15 @@ from graphviz_dash.features.memory.narrative import (
     build_memory_pass_hint,
     describe_allocator,
     describe_memory_cost,
+    describe_snapshot,
     get_allocator_hint,
 )
 from graphviz_dash.features.memory.page.memory_pools import show_pools_panel
 from graphviz_dash.features.memory.page.state import get_ledgers, get_memory
+from graphviz_dash.features.memory.snapshots import SNAPSHOT_GROUPS, list_snapshots
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
+from graphviz_dash.model.run import MemoryShare
 from graphviz_dash.narrative.memory_change import STEADY_MEMORY
 from graphviz_dash.narrative.summary import build_memory_tiles
 from graphviz_dash.ui.page import url_state
@@ -55,6 +58,8 @@ from graphviz_dash.units import (
 
 _ALLOCATOR, _DEVICE = "allocator", "whole device"
 _MIB: Final = 1 << 20
+_MAX_SHARES: Final = 12
+"""Maximum rows of each group of a snapshot."""
 
 
 def render() -> None:
@@ -66,6 +71,7 @@ def render() -> None:
         show_markup(format_failures(get_comparison(chosen.key)))
         uses = list_allocator_states(chosen.experiment.runs)
         _show_allocator(chosen, uses)
+        _show_snapshots(chosen)
         show_ledgers(chosen, get_ledgers(chosen.key))
         _show_statistics(chosen)
         _show_missing_pass(chosen, result, known=bool(uses))
@@ -90,6 +96,7 @@ def render() -> None:
     _show_parts(chosen, result)
     show_pools_panel(chosen, report)
     _show_stages(result)
+    _show_snapshots(chosen)
     show_ledgers(chosen, get_ledgers(chosen.key))
     _show_definitions(report)
 
@@ -103,6 +110,39 @@ def _show_allocator(chosen: SelectedExperiment, uses: Sequence[AllocatorState]) 
     chart = get_figure(chosen.key, "memory-allocator", lambda seen: draw_allocator(uses, seen))
     if chart is not None:
         draw_figure(chart, "memory-allocator")
+
+
+def _show_snapshots(chosen: SelectedExperiment) -> None:
+    for name, use in list_snapshots(chosen.experiment.runs):
+        if use.live is None:
+            continue
+        st.header(f"Live memory of {escape_markdown(name)}", anchor=False)
+        show_markup(format_element("p", escape_html(describe_snapshot(use)), "sentence"))
+        groups = [
+            (title, _build_share_rows(getattr(use.live, attribute)))
+            for title, attribute in SNAPSHOT_GROUPS
+        ]
+        head = ("", "Live", "Blocks", "Reserved")
+        table = format_table(head, [group for group in groups if group[1]], "figures runs")
+        show_markup(format_element("div", table, "scroll"))
+
+
+def _build_share_rows(shares: Sequence[MemoryShare]) -> list[list[str]]:
+    rows = [
+        [
+            escape_html(share.label),
+            format_bytes(share.live_bytes),
+            format_count(share.blocks),
+            "" if share.reserved_bytes is None else format_bytes(share.reserved_bytes),
+        ]
+        for share in shares[:_MAX_SHARES]
+    ]
+    if len(shares) > _MAX_SHARES:
+        rest = shares[_MAX_SHARES:]
+        size, blocks = sum(each.live_bytes for each in rest), sum(each.blocks for each in rest)
+        label = escape_html(f"{len(rest):,} more")
+        rows.append([label, format_bytes(size), format_count(blocks), ""])
+    return rows
 
 
 def _show_statistics(chosen: SelectedExperiment) -> None:
