@@ -414,7 +414,7 @@ class LiveMemory(Struct, frozen=True, forbid_unknown_fields=True):
     """By line of the program that allocated. Lines beyond the 500 largest are one row."""
 
 
-class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True):
+class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Content of memory.json: statistics of the caching allocator after the clean pass."""
 
     peak_allocated_bytes: Count | None
