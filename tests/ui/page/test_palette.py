@@ -36,7 +36,9 @@ def test_ctrl_k_jumps_and_share_copies(visitor: BrowserContext, dashboard: str) 
         assert page.evaluate("window.copied") == page.url
 
 
-def test_ctrl_k_between_two_pages_opens_with_the_next(visitor: BrowserContext, dashboard: str) -> None:
+def test_ctrl_k_between_two_pages_opens_with_the_next(
+    visitor: BrowserContext, dashboard: str
+) -> None:
     with tab(visitor) as page:
         page.goto(f"{dashboard}/compare?experiment=fork-join")
         expect(page.locator("[data-palette]")).to_be_attached()
