@@ -114,12 +114,12 @@ def describe_snapshot(use: MemoryUse) -> str:
     reserved = f"{format_bytes(use.reserved_bytes)} reserved"
     live = use.live
     if live is None:
-        allocated = f"{format_bytes(use.allocated_bytes)} allocated"
+        text = f"{format_bytes(use.allocated_bytes)} allocated"
     else:
         size = sum(share.live_bytes for share in live.pools)
         blocks = pluralize(sum(share.blocks for share in live.pools), "live block")
-        allocated = f"{format_bytes(size)} in {blocks}"
-    return f"{allocated} of {reserved}, at the time of the snapshot."
+        text = f"{format_bytes(size)} in {blocks}"
+    return f"{text} of {reserved}, at the time of the snapshot."
 
 
 def describe_allocator(use: AllocatorState) -> str:

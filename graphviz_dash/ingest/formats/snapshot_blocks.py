@@ -55,14 +55,14 @@ class Segment(Struct, gc=False):
 
 def sum_live_memory(segments: Sequence[Segment]) -> LiveMemory:
     """Sum the live blocks of a snapshot in four ways."""
-    several = len({segment.device for segment in segments}) > 1
+    has_gpus = len({segment.device for segment in segments}) > 1
 
     def locate(segment: Segment, label: str) -> str:
-        return f"GPU {segment.device}, {label}" if several else label
+        return f"GPU {segment.device}, {label}" if has_gpus else label
 
     return LiveMemory(
-        streams=_sum_segments(segments, lambda each: locate(each, f"stream {each.stream}")),
-        pools=_sum_segments(segments, lambda each: locate(each, _name_pool(each))),
+        streams=_sum_segments(segments, lambda item: locate(item, f"stream {item.stream}")),
+        pools=_sum_segments(segments, lambda item: locate(item, _name_pool(item))),
         sizes=_sum_blocks(segments, lambda block: _name_size(block.size)),
         lines=_limit_lines(_sum_blocks(segments, _name_line)),
     )

@@ -112,8 +112,8 @@ def _show_allocator(chosen: SelectedExperiment, uses: Sequence[AllocatorState]) 
         draw_figure(chart, "memory-allocator")
 
 
-def _show_snapshots(chosen: SelectedExperiment) -> None:
-    for name, use in list_snapshots(chosen.experiment.runs):
+def _show_snapshots(selection: SelectedExperiment) -> None:
+    for name, use in list_snapshots(selection.experiment.runs):
         if use.live is None:
             continue
         st.header(f"Live memory of {escape_markdown(name)}", anchor=False)
@@ -139,7 +139,7 @@ def _build_share_rows(shares: Sequence[MemoryShare]) -> list[list[str]]:
     ]
     if len(shares) > _MAX_SHARES:
         rest = shares[_MAX_SHARES:]
-        size, blocks = sum(each.live_bytes for each in rest), sum(each.blocks for each in rest)
+        size, blocks = sum(share.live_bytes for share in rest), sum(share.blocks for share in rest)
         label = escape_html(f"{len(rest):,} more")
         rows.append([label, format_bytes(size), format_count(blocks), ""])
     return rows
