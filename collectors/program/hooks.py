@@ -256,7 +256,7 @@ class CompiledCalls:
             # The caller's variable; its absence costs only the name.
             function = sys._getframe(2).f_locals.get("fn")
             label = getattr(function, "__qualname__", None)
-            is_own = str(getattr(function, "__module__", "torch")).partition(".")[0] != "torch"
-            name = f"compiled {label}" if label and is_own else "compiled module"
+            has_place = str(getattr(function, "__module__", "torch")).partition(".")[0] != "torch"
+            name = f"compiled {label}" if label and has_place else "compiled module"
             self._names[identity] = name
         self._on_call(identity, name)

@@ -111,10 +111,10 @@ class SnapshotDocument(Document, frozen=True):
     """Allocator memory at the time of an imported snapshot."""
 
     run: str = field(name="name")
-    allocated: Bytes
-    reserved: Bytes
-    peak_allocated: Bytes | None
-    peak_reserved: Bytes | None
+    allocated_bytes: Bytes = field(name="allocated")
+    reserved_bytes: Bytes = field(name="reserved")
+    peak_allocated_bytes: Bytes | None = field(name="peak_allocated")
+    peak_reserved_bytes: Bytes | None = field(name="peak_reserved")
     live: LiveMemoryDocument | None
 
 
@@ -161,12 +161,10 @@ def build_snapshot_document(path: Path, use: MemoryUse, count: int) -> MemoryDoc
 
 
 def _build_snapshot(name: str, use: MemoryUse, count: int) -> SnapshotDocument:
-    return SnapshotDocument(
+    return build(
+        SnapshotDocument,
+        use,
         run=name,
-        allocated=use.allocated_bytes,
-        reserved=use.reserved_bytes,
-        peak_allocated=use.peak_allocated_bytes,
-        peak_reserved=use.peak_reserved_bytes,
         live=None
         if use.live is None
         else build(

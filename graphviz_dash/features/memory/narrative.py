@@ -111,7 +111,6 @@ def _format_use(report: MemoryReport) -> str:
 
 def describe_snapshot(use: MemoryUse) -> str:
     """Describe the memory at the time of a snapshot."""
-    reserved = f"{format_bytes(use.reserved_bytes)} reserved"
     live = use.live
     if live is None:
         text = f"{format_bytes(use.allocated_bytes)} allocated"
@@ -119,7 +118,7 @@ def describe_snapshot(use: MemoryUse) -> str:
         size = sum(share.live_bytes for share in live.pools)
         blocks = pluralize(sum(share.blocks for share in live.pools), "live block")
         text = f"{format_bytes(size)} in {blocks}"
-    return f"{text} of {reserved}, at the time of the snapshot."
+    return f"{text} of {format_bytes(use.reserved_bytes)} reserved, at the time of the snapshot."
 
 
 def describe_allocator(use: AllocatorState) -> str:
