@@ -18,12 +18,15 @@ from graphviz_dash.features.memory.narrative import (
     build_memory_pass_hint,
     describe_allocator,
     describe_memory_cost,
+    describe_snapshot,
     get_allocator_hint,
 )
 from graphviz_dash.features.memory.page.memory_pools import show_pools_panel
 from graphviz_dash.features.memory.page.state import get_ledgers, get_memory
+from graphviz_dash.features.memory.snapshots import SNAPSHOT_GROUPS, list_snapshots
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
+from graphviz_dash.model.run import MemoryShare
 from graphviz_dash.narrative.memory_change import STEADY_MEMORY
 from graphviz_dash.narrative.summary import build_memory_tiles
 from graphviz_dash.ui.page import url_state
@@ -56,6 +59,8 @@ from graphviz_dash.units import (
 
 _ALLOCATOR, _DEVICE = "allocator", "whole device"
 _MIB: Final = 1 << 20
+_MAX_SHARES: Final = 12
+"""Maximum rows of each group of a snapshot."""
 
 
 def render() -> None:
@@ -67,6 +72,7 @@ def render() -> None:
         show_markup(format_failures(get_comparison(chosen.key)))
         uses = list_allocator_states(chosen.experiment.runs)
         _show_allocator(chosen, uses)
+        _show_snapshots(chosen)
         show_ledgers(chosen, get_ledgers(chosen.key))
         _show_statistics(chosen)
         _show_missing_pass(chosen, result, known=bool(uses))
@@ -90,6 +96,7 @@ def render() -> None:
         st.caption(escape_markdown(f"{PUBLISHED_OVERHEAD}."))
     _show_parts(chosen, result, report)
     show_pools_panel(chosen, report)
+    _show_snapshots(chosen)
     show_ledgers(chosen, get_ledgers(chosen.key))
     show_markup(_format_stages(result), _format_definitions(report))
 
@@ -103,6 +110,39 @@ def _show_allocator(chosen: SelectedExperiment, uses: Sequence[AllocatorState]) 
     chart = get_figure(chosen.key, "memory-allocator", lambda seen: draw_allocator(uses, seen))
     if chart is not None:
         draw_figure(chart, "memory-allocator")
+
+
+def _show_snapshots(selection: SelectedExperiment) -> None:
+    for name, use in list_snapshots(selection.experiment.runs):
+        if use.live is None:
+            continue
+        st.header(f"Live memory of {escape_markdown(name)}", anchor=False)
+        show_markup(format_element("p", escape_html(describe_snapshot(use)), "sentence"))
+        groups = [
+            (title, _build_share_rows(getattr(use.live, attribute)))
+            for title, attribute in SNAPSHOT_GROUPS
+        ]
+        head = ("", "Live", "Blocks", "Reserved")
+        table = format_table(head, [group for group in groups if group[1]], "figures runs")
+        show_markup(format_element("div", table, "scroll"))
+
+
+def _build_share_rows(shares: Sequence[MemoryShare]) -> list[list[str]]:
+    rows = [
+        [
+            escape_html(share.label),
+            format_bytes(share.live_bytes),
+            format_count(share.blocks),
+            "" if share.reserved_bytes is None else format_bytes(share.reserved_bytes),
+        ]
+        for share in shares[:_MAX_SHARES]
+    ]
+    if len(shares) > _MAX_SHARES:
+        rest = shares[_MAX_SHARES:]
+        size, blocks = sum(share.live_bytes for share in rest), sum(share.blocks for share in rest)
+        label = escape_html(f"{len(rest):,} more")
+        rows.append([label, format_bytes(size), format_count(blocks), ""])
+    return rows
 
 
 def _show_statistics(chosen: SelectedExperiment) -> None:
