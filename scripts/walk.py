@@ -32,7 +32,7 @@ WIDTHS: Final = (1280, 360, 800, 1440, 1920, 2560)
 HEIGHT: Final = 860
 THEMES: Final = ("light", "dark")
 PICTURES: Final = ("none", "first", "whole")
-ONCE: Final = ("overview",)
+SHARED_PAGES: Final = ("overview",)
 """Pages that are equal for all experiments."""
 
 _IDLE: Final = '[data-testid="stApp"][data-test-script-state="notRunning"]'
@@ -137,7 +137,7 @@ def measure_amount(page: Page) -> Amount:
 def build_address(name: str, experiment: str) -> str:
     """Build the address of a page below that of the dashboard."""
     path = "" if name == "overview" else name
-    return path if name in ONCE else f"{path}?experiment={experiment}"
+    return path if name in SHARED_PAGES else f"{path}?experiment={experiment}"
 
 
 class Walk(Struct):
@@ -171,8 +171,8 @@ class Walk(Struct):
                 page.set_viewport_size({"width": width, "height": HEIGHT})
                 page.wait_for_timeout(_RESIZE_MS)
                 page.locator(_IDLE).wait_for(timeout=90_000)
-                if found := page.evaluate(_FAULTS):
-                    faults[f"{theme} {width}"] = found
+                if problems := page.evaluate(_FAULTS):
+                    faults[f"{theme} {width}"] = problems
                 if scrolling := page.evaluate(_SCROLLING_TABLES):
                     tables[str(width)] = scrolling
                 self._take_pictures(page, f"{name}-{experiment}-{width}-{theme}")
@@ -226,21 +226,21 @@ def summarize(visits: list[Visit]) -> str:
     """Summarize visits: a table of median amounts and shifts by page, then all faults."""
     lines = [f"{'page':<10}{'visits':>7}{'words':>7}{'figures':>9}{'screens':>9}{'shift':>8}"]
     for name in NAMES:
-        own = [visit for visit in visits if visit.page == name]
-        if not own:
+        page_visits = [visit for visit in visits if visit.page == name]
+        if not page_visits:
             continue
         words, figures, screens = (
-            statistics.median(getattr(visit.amount, field) for visit in own)
+            statistics.median(getattr(visit.amount, field) for visit in page_visits)
             for field in ("words", "figures", "screens")
         )
-        shift = max(visit.shift for visit in own)
+        shift = max(visit.shift for visit in page_visits)
         lines.append(
-            f"{name:<10}{len(own):>7}{words:>7.0f}{figures:>9.0f}{screens:>9.1f}{shift:>8.3f}"
+            f"{name:<10}{len(page_visits):>7}{words:>7.0f}{figures:>9.0f}{screens:>9.1f}{shift:>8.3f}"
         )
     lines += [
-        f"{visit.page} {visit.experiment}, {where}: {'; '.join(faults)}"
+        f"{visit.page} {visit.experiment}, {place}: {'; '.join(faults)}"
         for visit in visits
-        for where, faults in visit.faults.items()
+        for place, faults in visit.faults.items()
     ]
     return "\n".join(lines)
 
@@ -281,7 +281,7 @@ def main() -> int:
                 options.pictures,
             )
             for name in options.pages:
-                for experiment in experiments[:1] if name in ONCE else experiments:
+                for experiment in experiments[:1] if name in SHARED_PAGES else experiments:
                     results.write(msgspec.json.encode(walk.visit(name, experiment)) + b"\n")
                     results.flush()
             browser.close()

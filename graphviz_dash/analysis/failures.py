@@ -27,7 +27,7 @@ def format_cause(failure: Failure) -> str:
     first = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
     if not first:
         return failure.error
-    return first if is_refusal(failure) or is_killed(failure) else f"{failure.error}: {first}"
+    return first if is_refusal(failure) or has_no_end(failure) else f"{failure.error}: {first}"
 
 
 def is_refusal(failure: Failure) -> bool:
@@ -35,14 +35,14 @@ def is_refusal(failure: Failure) -> bool:
     return failure.error == COLLECTOR_ERROR
 
 
-def is_killed(failure: Failure) -> bool:
+def has_no_end(failure: Failure) -> bool:
     """Return whether a recorded program left no end; its recording is usable."""
     return failure.during is Pass.RECORDED and failure.error == PROCESS_DIED
 
 
 def get_failure_verb(failure: Failure) -> str:
     """Return the predicate of a failed run."""
-    return "was killed" if is_killed(failure) else "failed"
+    return "was killed" if has_no_end(failure) else "failed"
 
 
 def format_failed_stage(failure: Failure) -> str:

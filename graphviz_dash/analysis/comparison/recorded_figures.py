@@ -58,7 +58,9 @@ def compute_relative_recorded_metrics(run: Run, baseline: Run | Missing) -> Iter
     if isinstance(after, Missing) or isinstance(before, Missing):
         return
     if after.is_median != before.is_median:
-        yield from (make_missing_value(metric, _MIXED) for metric in RELATIVE_RECORDED_METRICS)
+        yield from (
+            make_missing_value(metric, _UNLIKE_STEPS) for metric in RELATIVE_RECORDED_METRICS
+        )
         return
     yield make_value("recorded_speedup", before.ns / after.ns)
     yield make_value("recorded_saving", before.ns - after.ns)
@@ -100,7 +102,7 @@ def _compute_baseline_step(run: Run) -> RecordedStep | Missing:
     return step.add_owner(f"the baseline {run.name}") if isinstance(step, Missing) else step
 
 
-_MIXED: Final = Missing(
+_UNLIKE_STEPS: Final = Missing(
     Fact.RECORDED_STEP,
     "the step of one run is a mean, that of the other a median, because a few long steps take "
     "most of its time",

@@ -75,8 +75,8 @@ def find_long_steps(recording: Recording) -> tuple[int, float]:
     times = np.array(recording.step_ns, dtype=np.float64)
     if not times.sum():
         return 0, 0.0
-    long = times[times > LONG_STEP_MEDIANS * float(np.median(times))]
-    return len(long), float(long.sum() / times.sum())
+    long_times = times[times > LONG_STEP_MEDIANS * float(np.median(times))]
+    return len(long_times), float(long_times.sum() / times.sum())
 
 
 def compute_recorded_step_ns(recording: Recording) -> float | Missing:

@@ -57,8 +57,8 @@ def show_low_confidence(result: Comparison) -> None:
         for line in _list_notes(notes)
     ]
     count = pluralize(len(by_code), "cause")
-    folded = format_element("ul", "".join(lines), "notes")
-    show_markup(format_details(f"Low-confidence metrics: {count}", folded))
+    note_list = format_element("ul", "".join(lines), "notes")
+    show_markup(format_details(f"Low-confidence metrics: {count}", note_list))
 
 
 def _list_notes(notes: Sequence[tuple[str, Note]]) -> list[str]:

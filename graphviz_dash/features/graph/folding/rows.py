@@ -316,7 +316,7 @@ class FoldRows(ABC):
         (name, _), *others = names.most_common()
         return f"{name}{_AND_OTHERS}" if others else name
 
-    def _distinguish_children(self, draft: GroupDraft) -> None:
+    def _rename_siblings(self, draft: GroupDraft) -> None:
         """Give siblings of one title a number and the name of their longest node.
 
         Blocks of a REPEAT are numbered where they are shown.
@@ -337,13 +337,13 @@ class FoldRows(ABC):
         """Return the operator or kernel of the longest node of a group; the first if none was
         timed."""
         rows = [self.rows[node] for node in iter_leaves(draft)]
-        longest = max(rows, key=lambda row: row.times.median_ns or 0.0)
-        return longest.origin.op or shorten_name(longest.node.label)
+        row = max(rows, key=lambda node_row: node_row.times.median_ns or 0.0)
+        return row.origin.op or shorten_name(row.node.label)
 
     def _number_group(
         self, draft: GroupDraft, ident: str, first: int, order: LeafOrder
     ) -> FoldGroup:
-        self._distinguish_children(draft)
+        self._rename_siblings(draft)
         children: list[FoldItem] = []
         leaf = first
         for position, child in enumerate(draft.children):

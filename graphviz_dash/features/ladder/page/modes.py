@@ -31,10 +31,10 @@ def show_modes_panel(report: LoopReport) -> None:
 
 def show_modes_of_runs(reports: Sequence[LoopReport]) -> None:
     """Show the steps of runs with several phases or modes; nothing without any."""
-    shown = [report for report in reports if _count_timed_modes(report) > 1]
-    if shown:
+    reports_with_modes = [report for report in reports if _count_timed_modes(report) > 1]
+    if reports_with_modes:
         st.header("Steps by mode", anchor=False)
-        show_markup(_format_modes(shown))
+        show_markup(_format_modes(reports_with_modes))
 
 
 def _count_timed_modes(report: LoopReport) -> int:

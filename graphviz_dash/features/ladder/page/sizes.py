@@ -67,8 +67,8 @@ def show_size_panel(key: str, number: int, family_index: int, family: FamilyRepo
     if is_ready:
         _show_changes(slots, marks)
     notes = (describe_real_sizes(family), describe_step_times(family))
-    folded = (format_element("p", escape_html(note), "muted") for note in notes if note)
-    show_markup(format_details("Method", *folded))
+    paragraphs = (format_element("p", escape_html(note), "muted") for note in notes if note)
+    show_markup(format_details("Method", *paragraphs))
     return None if is_ready else slots
 
 

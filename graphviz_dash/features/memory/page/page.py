@@ -264,13 +264,13 @@ def _show_parts(chosen: SelectedExperiment, result: MemoryComparison, report: Me
         draw_figure(chart, "memory-parts")
         flush_to_browser()
     change = result.get_difference(report.run)
-    compared = [report] if change is None else [result[change.baseline], report]
-    if len(result.reports) > len(compared):
+    shown_reports = [report] if change is None else [result[change.baseline], report]
+    if len(result.reports) > len(shown_reports):
         everything = format_details(
             f"All parts of {pluralize(len(result.reports), 'run')}",
             format_element("div", _format_part_table(result, result.reports), "scroll"),
         )
-        changes = _format_part_table(result, compared, only_changes=change is not None)
+        changes = _format_part_table(result, shown_reports, only_changes=change is not None)
         show_markup(format_element("div", changes, "scroll"), everything)
     else:
         table = _format_part_table(result, result.reports)

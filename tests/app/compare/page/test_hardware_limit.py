@@ -34,7 +34,7 @@ def test_no_sentence_without_limits(look_in: LookIn, monkeypatch: pytest.MonkeyP
 def test_its_place_is_reserved_before_the_graph_is_read(
     look_in: LookIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the graph is read, or if nothing comes of it, the page below stands still."""
+    """The page below stands still while the graph is read."""
     limits = (make_ceilings("NVIDIA H200"),)
     monkeypatch.setattr(ceilings_choice, "load_shipped_ceilings", lambda: limits)
     monkeypatch.setattr(page, "show_hardware_limit", lambda *_: None)
