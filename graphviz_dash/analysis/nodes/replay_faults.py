@@ -1,4 +1,4 @@
-"""Faults of a replay check located in captured graphs: faulty nodes, and nodes that depend on them.
+"""Locate the faults of a replay check in captured graphs: faulty nodes, and nodes after them.
 
 A check of a program names nodes of the program's graphs. A check of a workload names nodes of its
 own capture, which has a hash behind each tensor; without the hashes, the nodes correspond to those
@@ -76,46 +76,46 @@ def find_graph_faults(
     """
     checks = dict(diagnoses)
     if run in checks:
-        return _locate(run, checks[run], graph, own=True)
+        return _locate(run, checks[run], graph, same_run=True)
     for name, diagnosis in checks.items():
         if diagnosis.check.subject == "workload":
-            located = _locate(name, diagnosis, graph, own=False)
-            if located is not None:
-                return located
+            locations = _locate(name, diagnosis, graph, same_run=False)
+            if locations is not None:
+                return locations
     return None
 
 
 def _locate(
-    run: str, diagnosis: ReplayDiagnosis, graph: ExpandedGraph, *, own: bool
+    run: str, diagnosis: ReplayDiagnosis, graph: ExpandedGraph, *, same_run: bool
 ) -> GraphFaults | None:
     check = diagnosis.check
-    located: list[LocatedFault] = []
-    is_checked = own and check.subject == "program"
-    if own:
+    locations: list[LocatedFault] = []
+    has_result = same_run and check.subject == "program"
+    if same_run:
         for stop in diagnosis.stops:
             nodes = [(node.graph, node.index) for node in stop.stop.suspects]
-            located += _list_places(stop, nodes, graph)
+            locations += _list_places(stop, nodes, graph)
         for fault in diagnosis.memory:
             node = fault.memory.node
-            located += _list_places(fault, [(node.graph, node.index)] if node else [], graph)
+            locations += _list_places(fault, [(node.graph, node.index)] if node else [], graph)
     values = {id(operator): item for item in check.values for operator in item.operators}
     for item in check.values:
-        is_checked |= is_same_step(item, graph)
+        has_result |= is_same_step(item, graph)
     for wrong in diagnosis.wrong:
         item = values[id(wrong.operator)]
         if is_same_step(item, graph):
-            located += _list_places(wrong, _list_operator_nodes(wrong, graph), graph)
-    if not located and not is_checked:
+            locations += _list_places(wrong, _list_operator_nodes(wrong, graph), graph)
+    if not locations and not has_result:
         return None
-    return GraphFaults(run, diagnosis, tuple(located), _compute_states(graph, located))
+    return GraphFaults(run, diagnosis, tuple(locations), _compute_states(graph, locations))
 
 
 def _list_places(
     fault: ReplayFault, nodes: Sequence[tuple[str, int]], graph: ExpandedGraph
 ) -> list[LocatedFault]:
     places = [graph.find_place(*node) for node in nodes]
-    drawn = tuple(number for number in places if number is not None)
-    return [LocatedFault(fault, drawn)] if drawn else []
+    positions = tuple(number for number in places if number is not None)
+    return [LocatedFault(fault, positions)] if positions else []
 
 
 def _list_operator_nodes(wrong: WrongOperator, graph: ExpandedGraph) -> list[tuple[str, int]]:
@@ -130,21 +130,23 @@ def is_same_step(values: ValueCheck, graph: ExpandedGraph) -> bool:
     numbers = number_checked_nodes(values)
     if numbers is None or len(graph.root_nodes) != values.nodes:
         return False
-    attributed = equal = 0
+    path_count = match_count = 0
     for operator in values.operators:
         if operator.first_node is None:
             continue
         # The profiler also sees the operators that an operator calls, such as clamp_min for relu.
         path = graph.table.rows[numbers[operator.first_node]].origin.op_path
-        attributed += bool(path)
-        equal += operator.name in path
-    return equal >= attributed * _MIN_EQUAL_SHARE
+        path_count += bool(path)
+        match_count += operator.name in path
+    return match_count >= path_count * _MIN_EQUAL_SHARE
 
 
-def _compute_states(graph: ExpandedGraph, located: Sequence[LocatedFault]) -> dict[int, FaultState]:
-    if not located:
+def _compute_states(
+    graph: ExpandedGraph, locations: Sequence[LocatedFault]
+) -> dict[int, FaultState]:
+    if not locations:
         return {}
-    faulty = {node for item in located for node in item.nodes}
+    faulty = {node for item in locations for node in item.nodes}
     after = find_dependents(graph.table.graph, faulty)
     # A conditional or child graph runs its bodies.
     for node in [*after]:
@@ -159,11 +161,11 @@ def find_dependents(graph: CapturedGraph, nodes: Iterable[int]) -> set[int]:
     targets: dict[int, list[int]] = {}
     for edge in graph.edges:
         targets.setdefault(edge.source, []).append(edge.target)
-    reached: set[int] = set()
+    dependents: set[int] = set()
     pending = list(nodes)
     while pending:
         for target in targets.get(pending.pop(), ()):
-            if target not in reached:
-                reached.add(target)
+            if target not in dependents:
+                dependents.add(target)
                 pending.append(target)
-    return reached
+    return dependents

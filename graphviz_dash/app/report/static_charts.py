@@ -77,19 +77,21 @@ def _draw_graph(comparison: Comparison, runs: list[Run]) -> str | None:
     run or of the first run with a graph."""
     for run in runs:
         for graph in run.graphs if comparison.replay_diagnoses else ():
-            whole = expand_graph(run, graph.id)
-            faults = find_graph_faults(comparison.replay_diagnoses, run.name, whole)
+            full_graph = expand_graph(run, graph.id)
+            faults = find_graph_faults(comparison.replay_diagnoses, run.name, full_graph)
             if faults is not None and faults.faults:
-                marked = build_folded_graph(whole, faults=lambda states=faults.states: states)
-                return draw_dag(marked, f"{run.name} {graph.id}", ColourBy.FAULT)
+                fault_graph = build_folded_graph(
+                    full_graph, faults=lambda states=faults.states: states
+                )
+                return draw_dag(fault_graph, f"{run.name} {graph.id}", ColourBy.FAULT)
     best_runs = [comparison.best.run] if comparison.best is not None else []
-    run = next((graphed for graphed in (*best_runs, *runs) if graphed.graphs), None)
+    run = next((graph_run for graph_run in (*best_runs, *runs) if graph_run.graphs), None)
     if run is None:
         return None
     top_level = [graph for graph in run.graphs if graph.parent is None]
     graph = max(top_level, key=lambda captured: len(captured.nodes))
-    measured = measure_graph(graph, run.graphs, find_timing_replays(run))
+    timed_graph = measure_graph(graph, run.graphs, find_timing_replays(run))
     graph_view = build_folded_graph(
-        expand_graph(run, graph.id), None if isinstance(measured, Missing) else measured
+        expand_graph(run, graph.id), None if isinstance(timed_graph, Missing) else timed_graph
     )
     return draw_dag(graph_view, f"{run.name} {graph.id}")

@@ -46,8 +46,8 @@ def _compare_with_eager(run: Run) -> WorkPairs | None:
     folder = run.path.parent
     try:
         experiment = load_without_graphs(folder)
-        usual = select_baseline(experiment.runs)
-        name = experiment.baseline or (usual and usual.name)
+        default_baseline = select_baseline(experiment.runs)
+        name = experiment.baseline or (default_baseline and default_baseline.name)
         baseline = next((other for other in experiment.runs if other.name == name), None)
         if baseline is None or baseline.path.name == run.path.name:
             return None

@@ -137,7 +137,7 @@ def _build_fault_fields(faults: GraphFaults | None, position: int | None) -> tup
     cause = faults.find_cause(position)
     if cause is not None:
         nodes = ", ".join(map(str, cause.nodes[:_MAX_NEEDS]))
-        fields.append(Field("State", "after the fault", f"of node {nodes}"))
+        fields.append(Field("State", "after the fault", f"fault: node {nodes}"))
     return tuple(fields)
 
 

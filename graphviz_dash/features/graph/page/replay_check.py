@@ -26,14 +26,14 @@ def show_replay_check(address: GraphAddress) -> None:
             text = f"Replay check: {format_replay_verdict(faults.diagnosis)}"
             show_markup(format_element("p", escape_html(text), "muted"))
         return
-    for number, located in enumerate(faults.faults[:_MAX_FAULTS]):
-        _show_fault(located, number)
+    for number, location in enumerate(faults.faults[:_MAX_FAULTS]):
+        _show_fault(location, number)
 
 
-def _show_fault(located: LocatedFault, number: int) -> None:
-    node = located.nodes[0]
+def _show_fault(location: LocatedFault, number: int) -> None:
+    node = location.nodes[0]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        text = escape_html(format_fault(located.fault))
+        text = escape_html(format_fault(location.fault))
         st.html(format_element("div", text, "failed", role="note"))
         st.button(
             f"Show node {node}",

@@ -13,22 +13,22 @@ from graphviz_dash.ui.page.markup import escape_html, format_element, show_marku
 from graphviz_dash.ui.page.navigation import show_link
 
 
-def show_replay_stops(chosen: SelectedExperiment) -> None:
-    """Show the progress of each stopped replay; nothing if none stopped."""
-    for name, diagnosis in list_replay_diagnoses(chosen.experiment.runs):
+def show_replay_stops(selection: SelectedExperiment) -> None:
+    """Show the progress of each stopped replay; nothing without one."""
+    for name, diagnosis in list_replay_diagnoses(selection.experiment.runs):
         if diagnosis.stops:
-            _show_run(chosen, name, diagnosis)
+            _show_run(selection, name, diagnosis)
 
 
-def _show_run(chosen: SelectedExperiment, name: str, diagnosis: ReplayDiagnosis) -> None:
+def _show_run(selection: SelectedExperiment, name: str, diagnosis: ReplayDiagnosis) -> None:
     text = f"{name}: {format_replay_verdict(diagnosis)}"
     show_markup(
         format_element("div", escape_html(text), "failed", role="note"),
         _format_rows(list_stop_rows(diagnosis.stops)),
     )
-    experiment = {"experiment": chosen.entry.name}
+    experiment = {"experiment": selection.entry.name}
     suspects = diagnosis.stops[0].stop.suspects
-    run = next(run for run in chosen.experiment.runs if run.name == name)
+    run = next(run for run in selection.experiment.runs if run.name == name)
     if suspects and suspects[0].graph in {graph.id for graph in run.graphs}:
         node = suspects[0]
         query = {"run": name, "graph": node.graph, "node": str(node.index)}
@@ -39,18 +39,20 @@ def _show_run(chosen: SelectedExperiment, name: str, diagnosis: ReplayDiagnosis)
 def _format_rows(rows: Sequence[StopRow]) -> str:
     """Format a bar per row with a legend."""
     theme = get_theme()
-    ended, stopped, pending = (get_colour(shade, theme) for shade in STOP_SHADES.values())
+    end_colour, stop_colour, rest_colour = (
+        get_colour(shade, theme) for shade in STOP_SHADES.values()
+    )
     bars = []
     for row in rows:
         marks = "".join(
-            format_element("u", "", style=f"left:{mark:.2%};background:{stopped}")
+            format_element("u", "", style=f"left:{mark:.2%};background:{stop_colour}")
             for mark in row.marks
         )
-        done = format_element("i", "", style=f"width:{row.share:.2%};background:{ended}")
+        end_bar = format_element("i", "", style=f"width:{row.share:.2%};background:{end_colour}")
         bars.append(
             format_element("span", escape_html(row.label))
             + format_element(
-                "div", done + marks, "bar", style=f"background:{pending}", title=row.tip
+                "div", end_bar + marks, "bar", style=f"background:{rest_colour}", title=row.tip
             )
         )
     key = "".join(

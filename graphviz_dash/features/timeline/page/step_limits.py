@@ -15,7 +15,7 @@ from graphviz_dash.ui.page.frame import SelectedExperiment, get_theme
 from graphviz_dash.ui.state.store import STORE
 
 
-def show_step_limits(chosen: SelectedExperiment, runs: Sequence[Run]) -> None:
+def show_step_limits(selection: SelectedExperiment, runs: Sequence[Run]) -> None:
     """Show a folded panel for the first imported trace among ``runs`` without graphs.
 
     The Graph page has that of a graph. Eager passes of collectors record no shapes.
@@ -26,7 +26,7 @@ def show_step_limits(chosen: SelectedExperiment, runs: Sequence[Run]) -> None:
 
     def get_report() -> EfficiencyReport | Missing:
         return STORE.derive(
-            chosen.key, ("step limits", run.name), lambda _: measure_run_efficiency(run)
+            selection.key, ("step limits", run.name), lambda _: measure_run_efficiency(run)
         )
 
     show_efficiency_panel(

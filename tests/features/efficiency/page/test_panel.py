@@ -109,9 +109,7 @@ def test_an_imported_trace_with_shapes_has_limits_on_the_timeline(
 ) -> None:
     import_case(invoke, tmp_path / "case")
     page = show_imported(look_in, tmp_path, monkeypatch)
-    sentence = next(
-        line for line in unescape(markup(page)).split("<p") if "of the hardware limit" in line
-    )
+    sentence = next(line for line in unescape(markup(page)).split("<p") if "hardware limit" in line)
     assert "The step spends" in sentence
     assert "by fusing" in sentence
     run = next((tmp_path / "case").glob("*/manifest.json")).parent

@@ -42,10 +42,10 @@ def find_eager_choices(
     eager_calls = list_eager_calls(pairs.before.items)
     for call, duration in zip(eager_calls, pairs.before.duration.tolist(), strict=True):
         eager_ns[call] += duration
-    for calls, indices, is_other in _group_calls(rows, eager_calls):
+    for calls, indices, differs in _group_calls(rows, eager_calls):
         before = sum(eager_ns[call] for call in calls)
         after = sum(limits[index].time_ns for index in indices)
-        if is_other and after > before * (1 + NOISE):
+        if differs and after > before * (1 + NOISE):
             low = max(0.0, after * (1 - NOISE) - before * (1 + NOISE))
             high = after * (1 + NOISE) - before * (1 - NOISE)
             yield AdviceGroup(Remedy.KERNEL, tuple(indices), (low, after - before, high))
@@ -56,16 +56,16 @@ def _select_rows(
 ) -> Iterator[tuple[PairRow, list[int]]]:
     """Select the rows with work of both steps, and the calls of their nodes; only the first launch
     of each node."""
-    seen: set[tuple[str, int]] = set()
+    used_nodes: set[tuple[str, int]] = set()
     for row in pairs.rows:
         nodes = [
             (item.graph, item.node)
             for item in (pairs.after.items[number] for number in row.after)
             if item.graph is not None and item.node is not None
         ]
-        if not row.before or seen.intersection(nodes):
+        if not row.before or used_nodes.intersection(nodes):
             continue
-        seen.update(nodes)
+        used_nodes.update(nodes)
         indices = [owners[node] for node in nodes if node in owners]
         if indices:
             yield row, indices
@@ -83,24 +83,24 @@ def _group_calls(
             neighbours[eager_calls[item]].append(number)
         for index in indices:
             by_index[index].append(number)
-    done: set[int] = set()
+    visits: set[int] = set()
     for first in range(len(rows)):
-        if first in done:
+        if first in visits:
             continue
-        pending, calls, members, is_other = [first], set[Hashable](), set[int](), False
+        pending, calls, members, differs = [first], set[Hashable](), set[int](), False
         while pending:
             number = pending.pop()
-            if number in done:
+            if number in visits:
                 continue
-            done.add(number)
+            visits.add(number)
             row, indices = rows[number]
-            is_other |= row.kind is PairKind.OTHER
+            differs |= row.kind is PairKind.OTHER
             row_calls = {eager_calls[item] for item in row.before}
             calls |= row_calls
             members.update(indices)
             pending += [other for call in row_calls for other in neighbours[call]]
             pending += [other for index in indices for other in by_index[index]]
-        yield calls, sorted(members), is_other
+        yield calls, sorted(members), differs
 
 
 def list_eager_calls(items: Sequence[StepItem]) -> list[Hashable]:
