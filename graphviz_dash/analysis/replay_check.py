@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -95,6 +95,9 @@ class MemoryFault(Struct, frozen=True):
     memory: MemoryFate
 
 
+ReplayFault: TypeAlias = StopFault | WrongOperator | MemoryFault
+
+
 class ReplayDiagnosis(Struct, frozen=True):
     """A replay check and its interpretation."""
 
@@ -107,9 +110,14 @@ class ReplayDiagnosis(Struct, frozen=True):
     """Memory used after its end, in the order of the reports, without the causes of crashes."""
 
     @property
+    def faults(self) -> tuple[ReplayFault, ...]:
+        """All faults, in the order of their importance."""
+        return (*self.stops, *self.wrong, *self.memory)
+
+    @property
     def fault_count(self) -> int:
         """Number of faults."""
-        return len(self.stops) + len(self.wrong) + len(self.memory)
+        return len(self.faults)
 
     @property
     def gaps(self) -> tuple[CheckGap, ...]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from graphviz_dash.analysis.nodes.replay_faults import ReplayFault
 from graphviz_dash.analysis.replay_check import (
     MemoryFault,
     ReplayCause,
     ReplayDiagnosis,
+    ReplayFault,
     StopFault,
     WrongOperator,
     find_differing_ranks,
@@ -112,8 +112,7 @@ def format_replay_verdict(diagnosis: ReplayDiagnosis) -> str:
 
 def list_fault_sentences(diagnosis: ReplayDiagnosis) -> list[str]:
     """Return one sentence per fault, in the order of their importance."""
-    faults: tuple[ReplayFault, ...] = (*diagnosis.stops, *diagnosis.wrong, *diagnosis.memory)
-    return list(map(format_fault, faults))
+    return list(map(format_fault, diagnosis.faults))
 
 
 def format_fault(fault: ReplayFault) -> str:

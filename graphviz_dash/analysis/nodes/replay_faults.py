@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.analysis.replay_check import (
-    MemoryFault,
     ReplayDiagnosis,
-    StopFault,
+    ReplayFault,
     WrongOperator,
     number_checked_nodes,
 )
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.replay_check import ValueCheck
-
-ReplayFault: TypeAlias = StopFault | WrongOperator | MemoryFault
 
 _MIN_EQUAL_SHARE: Final = 0.9
 """Smallest share of equal operators for a capture of another run to be the same step."""

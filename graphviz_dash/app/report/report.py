@@ -197,7 +197,7 @@ def _generate_failures(comparison: Comparison) -> Iterator[str]:
 
 def _generate_replay_faults(name: str, diagnosis: ReplayDiagnosis) -> Iterator[str]:
     """Generate the facts of each fault of a check of replays."""
-    for fault in (*diagnosis.stops, *diagnosis.wrong, *diagnosis.memory):
+    for fault in diagnosis.faults:
         yield f"<h2>{escape_html(f'{name}: {CAUSE_TITLES[fault.cause]}')}</h2>"
         yield f"<p>{escape_html(format_fault(fault))}</p>"
         rows: list[Row] = [[label, text] for label, text in list_fault_facts(fault)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -75,15 +76,10 @@ def _draw_run_charts(comparison: Comparison, run: RunComparison) -> dict[str, st
 def _draw_graph(comparison: Comparison, runs: list[Run]) -> str | None:
     """Draw the first graph with wrong or stopped replays, or else the largest graph of the fastest
     run or of the first run with a graph."""
-    for run in runs:
-        for graph in run.graphs if comparison.replay_diagnoses else ():
-            full_graph = expand_graph(run, graph.id)
-            faults = find_graph_faults(comparison.replay_diagnoses, run.name, full_graph)
-            if faults is not None and faults.faults:
-                fault_graph = build_folded_graph(
-                    full_graph, faults=lambda states=faults.states: states
-                )
-                return draw_dag(fault_graph, f"{run.name} {graph.id}", ColourBy.FAULT)
+    if comparison.replay_diagnoses:
+        drawing = _draw_faults(comparison, runs)
+        if drawing is not None:
+            return drawing
     best_runs = [comparison.best.run] if comparison.best is not None else []
     run = next((graph_run for graph_run in (*best_runs, *runs) if graph_run.graphs), None)
     if run is None:
@@ -95,3 +91,15 @@ def _draw_graph(comparison: Comparison, runs: list[Run]) -> str | None:
         expand_graph(run, graph.id), None if isinstance(timed_graph, Missing) else timed_graph
     )
     return draw_dag(graph_view, f"{run.name} {graph.id}")
+
+
+def _draw_faults(comparison: Comparison, runs: list[Run]) -> str | None:
+    """Draw the first graph with wrong or stopped replays. None if its faults are in no graph."""
+    for run in runs:
+        for graph in run.graphs:
+            full_graph = expand_graph(run, graph.id)
+            faults = find_graph_faults(comparison.replay_diagnoses, run.name, full_graph)
+            if faults is not None and faults.faults:
+                marked_graph = build_folded_graph(full_graph, faults=partial(dict, faults.states))
+                return draw_dag(marked_graph, f"{run.name} {graph.id}", ColourBy.FAULT)
+    return None
