@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.loop.loop_step import compute_loop_replay_ns, compute_loop_step_ns
+from graphviz_dash.analysis.loop.loop_step import (
+    compute_loop_replay_ns,
+    compute_loop_step_ns,
+    list_engine_periods,
+)
 from graphviz_dash.analysis.metrics.recorded_step import (
     RecordedStep,
     compute_recorded_step,
@@ -78,6 +82,7 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
     A server whose steps have no synchronization has the mean interval of its graph families. If
     a few long steps take most of the time, as while a server waits for requests, the step is the
     median. That needs steps longer than their replays: otherwise the CPU runs ahead of the GPU.
+    The median of an engine covers all its steps, also those after the traced window.
     """
     recording = run.recording
     if recording is None:
@@ -91,6 +96,7 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
     summary = summarise(recording.step_ns)
     if summary is None or find_long_steps(recording)[1] <= MAX_LONG_STEP_SHARE:
         return step
+    summary = summarise(list_engine_periods(run.loop)) or summary
     replay_ns = compute_loop_replay_ns(run.loop)
     if replay_ns is None or replay_ns > summary.median:
         return step
