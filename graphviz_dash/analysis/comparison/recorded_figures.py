@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -24,6 +24,8 @@ from graphviz_dash.analysis.sample_statistics import summarise
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
+    from graphviz_dash.model.loop import ProgramLoop
+    from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.run import Run
 
 RELATIVE_RECORDED_METRICS: Final = ("recorded_speedup", "recorded_saving")
@@ -96,11 +98,24 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
     summary = summarise(recording.step_ns)
     if summary is None or find_long_steps(recording)[1] <= MAX_LONG_STEP_SHARE:
         return step
-    summary = summarise(list_engine_periods(run.loop)) or summary
+    summary = summarise(_list_steps(run.loop, recording)) or summary
     replay_ns = compute_loop_replay_ns(run.loop)
     if replay_ns is None or replay_ns > summary.median:
         return step
     return replace(step, ns=summary.median, spread=summary.spread, is_median=True)
+
+
+def list_step_times(run: Run) -> Sequence[int]:
+    """List the times that :func:`compute_program_step` summarizes, in ns; empty if unknown."""
+    recording, step = run.recording, compute_program_step(run)
+    if recording is None:
+        return ()
+    is_median = not isinstance(step, Missing) and step.is_median
+    return _list_steps(run.loop, recording) if is_median else recording.step_ns
+
+
+def _list_steps(loop: ProgramLoop | None, recording: Recording) -> Sequence[int]:
+    return (list_engine_periods(loop) if loop is not None else ()) or recording.step_ns
 
 
 def _compute_baseline_step(run: Run) -> RecordedStep | Missing:

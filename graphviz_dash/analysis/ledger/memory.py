@@ -237,7 +237,7 @@ def _split_allocator(
     else:
         sizes = sum_owners(state)
         if workspaces is not None:
-            # Libraries keep their workspaces: what they do not keep belongs to others.
+            # Libraries keep their workspaces, so the excess has other owners.
             excess = max(sizes[LedgerPart.WORKSPACES] - workspaces, 0)
             sizes[LedgerPart.ALLOCATIONS] = excess
             sizes[LedgerPart.WORKSPACES] = (

@@ -76,8 +76,8 @@ def describe_workspaces(ledger: MemoryLedger) -> str | None:
         f"{format_bytes(size)} for {'a stream' if count == 1 else f'each of {count} streams'}"
         for size, count in by_size.most_common(_MAX_SIZES)
     ]
-    more = len(by_size) - len(texts)
-    suffix = f", {pluralize(more, 'other size')}" if more > 0 else ""
+    remainder = len(by_size) - len(texts)
+    suffix = f", {pluralize(remainder, 'other size')}" if remainder > 0 else ""
     return f"Library workspaces: {', '.join(texts)}{suffix}."
 
 

@@ -8,7 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.comparison.recorded_figures import compute_program_step
+from graphviz_dash.analysis.comparison.recorded_figures import (
+    compute_program_step,
+    list_step_times,
+)
 from graphviz_dash.analysis.metrics.recorded_step import RecordedStep
 from graphviz_dash.analysis.metrics.run_selection import (
     get_family,
@@ -22,11 +25,16 @@ from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.loop import StepKind
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
 from graphviz_dash.model.run import Absent, ExecutionMode, Run
-from graphviz_dash.narrative.answer import build_run_answer, format_answer
+from graphviz_dash.narrative.answer import (
+    build_run_answer,
+    format_answer,
+    format_recorded_steps,
+)
 from graphviz_dash.narrative.headline import build_headline
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
+from graphviz_dash.units import format_ns
 from tests.analysis.frames import make_experiment, make_run, steps_trace
-from tests.samples import SAMPLES
+from tests.samples import SAMPLES, compared_sample
 
 GRAPH = RecordedGraph("graph-0", ("train.py:9",), 5_000, 0, 3, 60, 4, False, True)
 
@@ -252,4 +260,8 @@ def test_the_step_of_an_engine_covers_all_its_steps(name: str) -> None:
     step = compute_program_step(run)
     assert isinstance(step, RecordedStep)
     assert step.is_median
+    assert list(list_step_times(run)) == periods
+    # The sentence and the table share the median.
+    text = format_recorded_steps(compared_sample(name)["default-sizes"])
+    assert text.startswith(f"median step {format_ns(step.ns)},")
     assert step.ns == pytest.approx(float(np.median(periods)), rel=0.01)
