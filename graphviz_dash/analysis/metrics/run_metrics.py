@@ -224,8 +224,8 @@ def compute_traced_metrics(
         if reason is not None:
             yield make_missing_value(metric, reason)
         else:
-            measured = traced_steps if metric in _CPU_METRICS else gpu_steps
-            yield _make_median(metric, summarise([read(step) for step in measured]), no_steps)
+            rows = traced_steps if metric in _CPU_METRICS else gpu_steps
+            yield _make_median(metric, summarise([read(step) for step in rows]), no_steps)
     yield _compute_busy_fraction(gpu_steps, missing or no_busy_time)
     if missing is not None or run.replay_trace is None:
         yield make_missing_value("self_cpu_time", missing or explain_missing(run, Fact.TRACED_PASS))

@@ -342,12 +342,12 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     same_work = same_work or _run_same_operators(trace, usual, other)
     only_first = differing == (0,)
     # A profiler may lose calls together with their work, in the middle of a trace too.
-    may_be_lost = is_part(other.appearances, usual.appearances) and _list_step_operators(
+    has_lost_calls = is_part(other.appearances, usual.appearances) and _list_step_operators(
         trace, step.steps[differing[-1]]
     ) == _list_step_operators(trace, step.steps[step.matching[0]])
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
-        certain=not (only_first or may_be_lost) and step.integrity.supports(Claim.DATA_DEPENDENCE),
+        certain=not (only_first or has_lost_calls) and step.integrity.supports(Claim.DATA_DEPENDENCE),
         op=origin.op if origin else None,
         module=origin.module if origin else None,
         source=origin.source if origin else None,
