@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
+from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final
 
@@ -15,8 +17,11 @@ from graphviz_dash.bundle.parts import JSON_PARTS, TRACE_PATHS, format_graph_pat
 from graphviz_dash.model import marks
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import FORMAT_VERSION, Manifest
-from scripts.reference.tables import format_table, get_field_text, get_first_paragraph, join_lines
+from scripts.reference.tables import get_field_text, get_first_paragraph, join_lines
 
+Field = tuple[str, str, str]
+"""Name, type and meaning, as printed."""
+_COMMON: Final = 3
 _SCALARS: Final[dict[type[types.Type], str]] = {
     types.IntType: "integer",
     types.FloatType: "number",
@@ -30,6 +35,14 @@ _MARKS: Final = {
     "MODULE": "path of the module",
     "SOURCE": "file:line",
 }
+_OPENING: Final = re.compile(r"^Content of [\w./-]+\.json(?:\.gz)?(?:: |\.)")
+_WITHOUT_VALUE: Final = re.compile(
+    r" None if (?:unknown|unavailable|unnamed|undefined|not (?:measured|read|recorded|tried)"
+    r"|not (?:counted|attempted|applicable|instantiated)|irrelevant"
+    r"|there (?:is|was|are) none|it is none|none (?:did|was reported|was recorded)"
+    r"|no \w+ (?:does|was reported))\.$"
+)
+_UNIT: Final = re.compile(r",? in (?:ns|bytes)\b(?=[.,:;]|$)")
 _VERSION: Final = re.compile(r"^    (\d+): (.*(?:\n {7}.*)*)", re.M)
 
 
@@ -45,35 +58,49 @@ def format_body() -> str:
     record_types: set[type] = set()
     values: dict[type[Enum], None] = {}
     overview = (
-        f"This page describes format version {FORMAT_VERSION}. `X?` may be null, `X[]` is a list, "
-        "and `{X}` maps names to values. Files of older versions lack optional fields.\n"
+        f"This page describes format version {FORMAT_VERSION}. `NAME?` may be null if the value is "
+        "unknown or does not apply, and missing in files of older versions. `X[]` is a list, and "
+        "`{X}` maps names to values. Fields that end in `_ns` and `_bytes` are integers.\n"
     )
-    parts = [overview, "## Files\n", _format_files()]
+    common = _find_common_fields()
+    lines = sorted(_format_field_line(*row) for row in common)
+    parts = [overview, "## Files\n", _format_files(), "## Common fields\n", *lines, ""]
     for path, _, kind in list_chapters():
         parts.append(f"## {path}\n")
-        parts += _format_records(types.type_info(kind), record_types, values)
+        parts += [
+            _format_record(info, common) for info in _list_new_records(kind, record_types, values)
+        ]
     parts += ["## Values\n", *(_format_enumeration(kind) for kind in values)]
     parts += ["## Marks in traces\n", _format_marks(), "## History\n", _format_history()]
     return "\n".join(parts)
 
 
+def _find_common_fields() -> set[Field]:
+    """Fields that at least three records have, if no record leaves their name undocumented."""
+    record_types: set[type] = set()
+    counts: Counter[Field] = Counter()
+    for _, _, kind in list_chapters():
+        for info in _list_new_records(kind, record_types, {}):
+            counts.update(_read_field(info.cls, field) for field in info.fields)
+    common = {row for row, count in counts.items() if count >= _COMMON and row[2]}
+    labels = Counter(label for label, *_ in common)
+    labels.update(label for label, _, meaning in counts if not meaning)
+    return {row for row in common if labels[row[0]] == 1}
+
+
 def _format_files() -> str:
-    rows = [
-        (
-            f"[`{path}`](#{_get_anchor(path)})",
-            f"`{role}`" if role else "",
-            _describe(kind),
-        )
+    lines = [
+        f"- [`{path}`](#{_get_anchor(path)})" + (f" (`{role}`)" if role else "") + _describe(kind)
         for path, role, kind in list_chapters()
     ]
-    rows += [
-        (f"`{path}`", f"`{role.value}`", "Kineto trace, as torch.profiler wrote it.")
+    lines += [
+        f"- `{path}` (`{role.value}`): Kineto trace, as torch.profiler wrote it"
         for role, path in TRACE_PATHS.items()
     ]
-    rows.append(
-        ("`traces/capture-N.json.gz`", "`capture-trace`", "Kineto trace of a further capture.")
+    lines.append(
+        "- `traces/capture-N.json.gz` (`capture-trace`): Kineto trace of a further capture"
     )
-    return format_table(("file", "role", "content"), rows)
+    return "\n".join(lines) + "\n"
 
 
 def _get_anchor(path: str) -> str:
@@ -81,20 +108,24 @@ def _get_anchor(path: str) -> str:
 
 
 def _describe(kind: Any) -> str:
-    """One sentence on a part, from the docstring of its record."""
+    """One sentence on a part, from the docstring of its record; empty if it repeats the name."""
     info = types.type_info(kind)
     record = info.item_type if isinstance(info, types.VarTupleType) else info
     assert isinstance(record, types.StructType)
-    sentence = get_first_paragraph(record.cls)
-    return re.sub(r"^[\w./-]+\.json(\.gz)?: ", "", sentence)
+    text = _shorten_record_text(record.cls)
+    return f": {text.removesuffix('.')}" if text else ""
 
 
-def _format_records(
-    info: types.Type, record_types: set[type], values: dict[type[Enum], None]
-) -> list[str]:
-    """A section for each record that ``info`` reaches and no earlier chapter described."""
-    parts: list[str] = []
-    waiting = [info]
+def _shorten_record_text(kind: type) -> str:
+    text = _OPENING.sub("", get_first_paragraph(kind)).replace("None", "null").strip()
+    return text[:1].upper() + text[1:]
+
+
+def _list_new_records(
+    kind: Any, record_types: set[type], values: dict[type[Enum], None]
+) -> Iterator[types.StructType]:
+    """Each record that ``kind`` reaches and no earlier chapter described."""
+    waiting: list[types.Type] = [types.type_info(kind)]
     while waiting:
         current = waiting.pop(0)
         if isinstance(current, types.EnumType):
@@ -102,11 +133,10 @@ def _format_records(
         elif isinstance(current, types.StructType):
             if current.cls not in record_types:
                 record_types.add(current.cls)
-                parts.append(_format_record(current))
+                yield current
                 waiting += [field.type for field in current.fields]
         else:
             waiting += _list_inner_types(current)
-    return parts
 
 
 def _list_inner_types(info: types.Type) -> list[types.Type]:
@@ -123,22 +153,45 @@ def _list_inner_types(info: types.Type) -> list[types.Type]:
     return []
 
 
-def _format_record(info: types.StructType) -> str:
-    text = get_first_paragraph(info.cls)
+def _format_record(info: types.StructType, common: set[Field]) -> str:
+    """A section with a line for each field; others of one type share a line."""
+    text = _shorten_record_text(info.cls)
     if info.array_like:
-        text += " Stored as a list of its fields, in this order."
-    rows = [
-        (
-            f"`{field.encode_name}`",
-            _format_type(field.type) + ("" if field.required else ", optional"),
-            get_field_text(info.cls, field.name),
-        )
-        for field in info.fields
-    ]
+        text += " Stored as a list in this order."
     if info.tag is not None:
-        rows.insert(0, (f"`{info.tag_field}`", f"`{info.tag}`", "Kind of this record."))
-    heading = f"### {info.cls.__name__}\n\n{text}\n\n"
-    return heading + (format_table(("field", "type", "meaning"), rows) if rows else "")
+        text += f" `{info.tag_field}` is `{info.tag}`."
+    rows = [_read_field(info.cls, field) for field in info.fields]
+    plain: dict[str, list[str]] = {}
+    lines = []
+    for row in rows:
+        label, kind, meaning = row
+        if info.array_like or (meaning and row not in common):
+            lines.append(_format_field_line(*row))
+        else:
+            plain.setdefault(kind or "integer", []).append(label)
+    lines += [f"- {', '.join(labels)}: {kind}" for kind, labels in plain.items()]
+    parts = [f"### {info.cls.__name__}", text.strip(), "\n".join(lines)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _read_field(record: type, field: types.Field) -> Field:
+    kind = _format_type(field.type)
+    is_optional = kind.endswith("?") or not field.required
+    kind = kind.removesuffix("?")
+    if kind == "integer" and field.encode_name.endswith(("_ns", "_bytes")):
+        kind = ""
+    label = f"`{field.encode_name}{'?' if is_optional else ''}`"
+    return label, kind, _shorten_meaning(get_field_text(record, field.name))
+
+
+def _format_field_line(label: str, kind: str, meaning: str) -> str:
+    return f"- {label} {kind}".rstrip() + (f": {meaning}" if meaning else "")
+
+
+def _shorten_meaning(text: str) -> str:
+    """The text of a field without the facts that its name, its type and the page's start give."""
+    text = _WITHOUT_VALUE.sub("", _UNIT.sub("", text))
+    return text.replace(". None ", ". Null ").replace("None", "null").strip().removesuffix(".")
 
 
 def _format_type(info: types.Type) -> str:  # noqa: PLR0911  # one return for each kind of type
@@ -163,17 +216,20 @@ def _format_type(info: types.Type) -> str:  # noqa: PLR0911  # one return for ea
 
 def _format_enumeration(kind: type[Enum]) -> str:
     rows = [(f"`{member.value}`", get_field_text(kind, member.name)) for member in kind]
-    heading = f"### {kind.__name__}\n\n{get_first_paragraph(kind)}\n\n"
-    if any(text for _, text in rows):
-        return heading + format_table(("value", "meaning"), rows)
-    return heading + ", ".join(value for value, _ in rows) + ".\n"
+    parts = [f"### {kind.__name__}", get_first_paragraph(kind)]
+    lines = [f"- {value}: {text.removesuffix('.')}" for value, text in rows if text]
+    plain = ", ".join(value for value, text in rows if not text)
+    parts.append("\n".join([*lines, f"- {plain}"] if lines and plain else [*lines, plain]).strip())
+    parts = list(filter(None, parts))
+    return "\n\n".join(parts) + "\n"
 
 
 def _format_marks() -> str:
-    rows = [
-        (f"`{getattr(marks, name)}<{text}>`", _get_mark_text(name)) for name, text in _MARKS.items()
+    lines = [
+        f"- `{getattr(marks, name)}<{text}>`: {_get_mark_text(name)}"
+        for name, text in _MARKS.items()
     ]
-    return format_table(("name of the range", "meaning"), rows)
+    return "\n".join(lines) + "\n"
 
 
 def _get_mark_text(name: str) -> str:
@@ -185,15 +241,16 @@ def _get_mark_text(name: str) -> str:
 def _format_history() -> str:
     """The versions, newest first, from the docstring of the schema's module."""
     versions = _VERSION.findall(schema.__doc__ or "")
-    rows = [(version, join_lines(text)) for version, text in reversed(versions)]
-    return format_table(("version", "change"), rows)
+    return (
+        "\n".join(f"- {version}: {join_lines(text)}" for version, text in reversed(versions)) + "\n"
+    )
 
 
 def list_records() -> set[type]:
     """The records on this page."""
     record_types: set[type] = set()
     for _, _, kind in list_chapters():
-        _format_records(types.type_info(kind), record_types, {})
+        list(_list_new_records(kind, record_types, {}))
     return record_types
 
 

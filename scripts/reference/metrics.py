@@ -66,10 +66,10 @@ def format_body() -> str:
     for title, group in SECTIONS.items():
         parts.append(f"\n## {title}\n")
         for metric in group:
-            facts = f"`{metric.id}` · {metric.unit.value} · pass: {metric.source.value}"
+            facts = f"`{metric.id}`, {metric.unit.value}, {metric.source.value}"
             if metric.better is not Better.NONE:
-                facts += f" · {metric.better.value} is better"
+                facts += f", {metric.better.value} is better"
             if metric.estimate:
-                facts += " · an estimate"
+                facts += ", estimate"
             parts.append(f"\n### {metric.title}\n\n{facts}\n\n{metric.formula}\n")
     return "".join((*parts, build_metrics_chapter(), _OUTCOME, _WEAK))
