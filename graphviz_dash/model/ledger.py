@@ -193,7 +193,7 @@ class AllocatorState(Struct, frozen=True, forbid_unknown_fields=True):
     layers: tuple[LayerGroup, ...] = ()
     """Repeated layers of the models, largest first."""
     tensors: tuple[TensorGroup, ...] = ()
-    """Tensors by shape, largest groups first, at most TENSOR_GROUPS."""
+    """Tensors by shape, largest groups first, at most 200."""
 
 
 class GraphStart(Struct, frozen=True, forbid_unknown_fields=True):

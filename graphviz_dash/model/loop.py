@@ -105,10 +105,10 @@ class GraphCost(Struct, frozen=True, forbid_unknown_fields=True):
     first_launch_ns: Count | None
     """Time of the first replay's call. None if never replayed."""
     launch_ns: tuple[Count, ...]
-    """Times of later replay calls: at most LAUNCHES_KEPT samples, evenly spread."""
+    """Times of later replay calls in ns: at most 256 samples, evenly spread."""
     gpu_ns: tuple[Count, ...]
-    """GPU times of replays between two CUDA events, for one replay in SAMPLED_EVERY, later fewer,
-    in ns. Excludes the first.
+    """GPU times of replays between two CUDA events, for one replay in 16, later fewer, in ns.
+    Excludes the first.
     """
     pool: tuple[Count, Count] | None
     """Allocator id of its memory pool. None if unavailable."""
@@ -167,7 +167,7 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
     graphs: tuple[GraphCost, ...]
     """Costs per graph, in the order of the recording's graphs."""
     steps: LoopSteps
-    """The first LOOP_STEPS_KEPT steps. For a single graph, the timed steps."""
+    """The first 200,000 steps. For a single graph, the timed steps."""
     steps_seen: Count
     """Total number of steps."""
     clean_steps: Count

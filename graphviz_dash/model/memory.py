@@ -77,7 +77,7 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """A range of a private pool."""
 
     segment: Count
-    """Index in `MemoryPass.segments`."""
+    """Index in `segments` of the file."""
     begin: Count
     """First byte in the segment."""
     end: Count
@@ -88,7 +88,7 @@ class LiveExtent(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
     """A live allocation in a private pool at the end of the pass."""
 
     segment: Count
-    """Index in `MemoryPass.segments`."""
+    """Index in `segments` of the file."""
     begin: Count
     """First byte in the segment."""
     end: Count

@@ -53,7 +53,7 @@ class NodeIdRow(Struct, frozen=True, forbid_unknown_fields=True, array_like=True
     node: Count
     """Number of the node within its graph: lower half of the record's node id."""
     look: Count
-    """Index in ``NodeIdPass.looks``."""
+    """Index in `looks`."""
     device: Count
     """Ordinal of the device."""
     stream: Count

@@ -180,7 +180,7 @@ class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     during: Pass
     """The pass."""
     error: str
-    """Name of the exception's class, `ProcessDied`, or REFUSED."""
+    """Name of the exception's class, or `ProcessDied`."""
     message: str
     """Message of the exception."""
     location: str | None

@@ -81,9 +81,9 @@ class CleanProcess(Struct, frozen=True, forbid_unknown_fields=True):
     began_ns: Nanoseconds
     """Start of its timings, in ns since 1970."""
     steps: Count
-    """Number of its rows in ``CleanTimings.steps``."""
+    """Number of its rows in `steps` of the file."""
     back_to_back: Count
-    """Number of its rows in ``CleanTimings.back_to_back_ns``."""
+    """Number of its rows in `back_to_back_ns` of the file."""
     cpu_loop_ns: tuple[Nanoseconds, ...]
     """Times of a fixed Python loop, half before and half after the timed series, in ns."""
     gpu: GpuClocks | None
