@@ -169,6 +169,13 @@ class TestPythonApi:
             assert f"collectors.{name}(" in section
             assert len(section.split()) > 10
 
+    def test_documented_arguments_are_those_of_the_signature(self) -> None:
+        for name in python_api.list_exports():
+            section = page("python").split(f"\n## {name}\n")[1].split("\n## ")[0]
+            signature = section.split("```")[1]
+            for argument in re.findall(r"^- `(\w+)`: ", section, re.M):
+                assert re.search(rf"\b{argument}:", signature), (name, argument)
+
     def test_the_generator_reads_sources_only(self) -> None:
         source = Path(inspect.getsourcefile(python_api) or "").read_text(encoding="utf-8")
         assert "import collectors" not in source

@@ -17,7 +17,7 @@ from graphviz_dash.bundle.parts import JSON_PARTS, TRACE_PATHS, format_graph_pat
 from graphviz_dash.model import marks
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import FORMAT_VERSION, Manifest
-from scripts.reference.tables import get_field_text, get_first_paragraph, join_lines
+from scripts.reference.docstrings import get_field_text, get_first_paragraph, join_lines
 
 _INDENT: Final = "    "
 _AS_LIST: Final = "Stored as a list in this order"

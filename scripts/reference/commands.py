@@ -13,7 +13,7 @@ import click
 from graphviz_dash.app.cli.command_table import COMMANDS_BY_TASK
 from graphviz_dash.app.cli.examples import EXAMPLES
 from graphviz_dash.app.cli.main import cli
-from scripts.reference.tables import join_lines
+from scripts.reference.docstrings import join_lines
 
 _PROGRAM: Final = "graphviz-dash"
 _TYPES: Final = {"integer range": "N", "integer": "N", "float range": "NUMBER", "text": "TEXT"}

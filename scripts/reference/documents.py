@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from graphviz_dash.app.documents.schemas import build_schema
 from graphviz_dash.exports.documents.envelope import VERSIONS
-from scripts.reference.tables import join_lines
+from scripts.reference.docstrings import join_lines
 
 Schema = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Markdown tables and the docstrings below fields, which Python does not keep."""
+"""The docstrings below fields, which Python does not keep, as Markdown."""
 
 from __future__ import annotations
 
@@ -6,23 +6,12 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
 
 Docstrings = dict[tuple[str, str], str]
 """Text by the names of class and field."""
-
-
-def format_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; a vertical bar in a cell is escaped."""
-    lines = [_format_row(heads), _format_row(["---"] * len(heads))]
-    lines += [_format_row([cell.replace("|", "\\|") for cell in row]) for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _format_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def join_lines(text: str | None) -> str:
