@@ -17,10 +17,15 @@ from graphviz_dash.bundle.parts import JSON_PARTS, TRACE_PATHS, format_graph_pat
 from graphviz_dash.model import marks
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import FORMAT_VERSION, Manifest
-from scripts.reference.docstrings import get_field_text, get_first_paragraph, join_lines
+from scripts.reference.docstrings import (
+    get_field_text,
+    get_first_paragraph,
+    join_lines,
+    shorten_by_type,
+)
 
 _INDENT: Final = "    "
-_AS_LIST: Final = "Stored as a list in this order"
+_AS_LIST: Final = "*List*"
 _SCALARS: Final[dict[type[types.Type], str]] = {
     types.IntType: "integer",
     types.FloatType: "number",
@@ -58,7 +63,8 @@ def format_body() -> str:
         f"This page describes format version {FORMAT_VERSION}. `NAME?` may be null if the value is "
         "unknown or does not apply, and missing in files of older versions. `NAME[]` is a list, "
         "and `NAME{}` maps names to values. An indented list shows the fields of an element. "
-        "Fields that end in `_ns` and `_bytes` are integers.\n"
+        "A field without a type or an indented list is an integer. *List* marks elements that are "
+        "stored as lists of their fields.\n"
     )
     shared = _find_shared()
     parts = [overview, "## Files\n", _format_files()]
@@ -179,13 +185,13 @@ def _list_lines(info: types.StructType, indent: str, shared: Collection[type]) -
         if not field.required and not suffix.endswith("?"):
             suffix += "?"
         label = f"`{field.encode_name}{suffix}`"
-        if kind == "integer" and field.encode_name.endswith(("_ns", "_bytes")):
-            kind = ""
         meaning = format_meaning(info.cls, field.name, inner)
+        meaning = shorten_by_type(meaning, kind)
         if not meaning and inner is None and not info.array_like:
-            plain.setdefault(kind or "integer", []).append(label)
+            plain.setdefault(kind, []).append(label)
             continue
-        yield f"{indent}- {label} {kind}".rstrip() + (f": {meaning}" if meaning else "")
+        shown = "" if kind == "integer" else kind
+        yield f"{indent}- {label} {shown}".rstrip() + (f": {meaning}" if meaning else "")
         if isinstance(inner, types.StructType):
             yield from _list_lines(inner, indent + _INDENT, shared)
         elif inner is not None:

@@ -18,7 +18,7 @@ from scripts.reference.docstrings import join_lines
 _PROGRAM: Final = "graphviz-dash"
 _TYPES: Final = {"integer range": "N", "integer": "N", "float range": "NUMBER", "text": "TEXT"}
 _DEFAULT: Final = re.compile(r" *[\[(]default: ([^\])]*)[\])]\.?")
-_COMMON: Final = 3
+_COMMON: Final = 2
 _VERBATIM_MARK: Final = "\b"
 
 
@@ -43,7 +43,7 @@ def format_body() -> str:
 
 
 def _find_common_options(commands: dict[str, click.Command]) -> set[tuple[str, str]]:
-    """Options and meanings that at least three commands have."""
+    """Options and meanings that several commands have."""
     counts = Counter(row for command in commands.values() for row in _list_options(command))
     return {row for row, count in counts.items() if count >= _COMMON}
 

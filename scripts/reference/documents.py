@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from graphviz_dash.app.documents.schemas import build_schema
 from graphviz_dash.exports.documents.envelope import VERSIONS
-from scripts.reference.docstrings import join_lines
+from scripts.reference.docstrings import join_lines, shorten_by_type
 
 Schema = dict[str, Any]
 
@@ -112,6 +112,7 @@ def _list_lines(
             continue
         kind, inner, suffix = _format_type(field, definitions, shared)
         meaning = _get_meaning(owner, name, field, definitions.get(inner or "", {}))
+        meaning = shorten_by_type(meaning, kind)
         label = f"`{name}{suffix}`"
         if inner is None and not meaning:
             plain.setdefault(kind, []).append(label)
