@@ -203,9 +203,10 @@ _PROGRAM = (
         "traced window, without pauses. The recorder synchronises before the first and after the "
         "last of these steps only, so this is the time per step in the program's loop. If the "
         "program ended before, it is the mean interval between steps of its graph families, from "
-        "at least 32 steps. Not available if a profiler ran earlier. The interval comes from "
-        "blocks of steps; there is none if the CPU runs ahead of the GPU. Never compared with a "
-        "clean pass.",
+        "at least 32 steps. It is the median if steps above two medians take more than half of the "
+        "time and replays are shorter than the median, as in a server that waits for requests. Not "
+        "available if a profiler ran earlier. The interval of a mean comes from blocks of steps; "
+        "there is none if the CPU runs ahead of the GPU. Never compared with a clean pass.",
     ),
     Metric(
         "recorded_pauses", "Pauses in program loop", _NS, _RECORDED, _LOW,
