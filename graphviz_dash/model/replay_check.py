@@ -7,12 +7,15 @@ operator and the cause.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.model.graph import Count
+
+REPLAY_FAULT_EXIT_CODE: Final = 3
+"""Exit code of the command line for wrong, crashed or hanging replays."""
 
 HashedRole: TypeAlias = Literal["output", "input"]
 
