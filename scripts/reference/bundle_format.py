@@ -190,8 +190,8 @@ def _list_lines(info: types.StructType, indent: str, shared: Collection[type]) -
         if not meaning and inner is None and not info.array_like:
             plain.setdefault(kind, []).append(label)
             continue
-        shown = "" if kind == "integer" else kind
-        yield f"{indent}- {label} {shown}".rstrip() + (f": {meaning}" if meaning else "")
+        type_text = "" if kind == "integer" else kind
+        yield f"{indent}- {label} {type_text}".rstrip() + (f": {meaning}" if meaning else "")
         if isinstance(inner, types.StructType):
             yield from _list_lines(inner, indent + _INDENT, shared)
         elif inner is not None:

@@ -70,12 +70,15 @@ def _list_documented_fields(body: list[ast.stmt]) -> Iterable[tuple[str, str]]:
             yield target.id, following.value.value
 
 
-_IMPLIED = {"integer": re.compile(r"^Number of "), "boolean": re.compile(r"^(?:True if|Whether) ")}
+_TYPE_OPENINGS = {
+    "integer": re.compile(r"^Number of "),
+    "boolean": re.compile(r"^(?:True if|Whether) "),
+}
 
 
 def shorten_by_type(text: str, kind: str) -> str:
     """``text`` without the opening that a type implies, such as "Number of" for an integer."""
-    opening = _IMPLIED.get(kind)
+    opening = _TYPE_OPENINGS.get(kind)
     if opening is None or not opening.match(text):
         return text
     rest = opening.sub("", text)

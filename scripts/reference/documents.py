@@ -104,7 +104,7 @@ def _list_lines(
     Fields without a meaning are listed together by type.
     """
     plain: dict[str, list[str]] = {}
-    described: list[str] = []
+    field_lines: list[str] = []
     fields = schema.get("properties", {})
     for name, field in fields.items():
         is_envelope = not indent and name in ("schema", "version")
@@ -117,14 +117,16 @@ def _list_lines(
         if inner is None and not meaning:
             plain.setdefault(kind, []).append(label)
             continue
-        described.append(f"{indent}- {label} {kind}".rstrip() + (f": {meaning}" if meaning else ""))
+        field_lines.append(
+            f"{indent}- {label} {kind}".rstrip() + (f": {meaning}" if meaning else "")
+        )
         if inner is not None:
-            described += _list_lines(
+            field_lines += _list_lines(
                 definitions[inner], inner, indent + _INDENT, definitions, shared
             )
     for kind, labels in plain.items():
         yield f"{indent}- {', '.join(labels)}: {kind}"
-    yield from described
+    yield from field_lines
 
 
 def _get_meaning(owner: str, name: str, field: Schema, inner: Schema) -> str:
