@@ -476,12 +476,12 @@ def _format_step_difference(seen: StepDifference) -> str:
     return f"{subject} {verb}: {difference}, first {other} in place of {usual}"
 
 
-def is_within_interval(prediction: Prediction, measured: float | None) -> bool:
+def is_within_interval(prediction: Prediction, step_ns: float | None) -> bool:
     """Check whether the interval of a prediction contains the measured step time."""
     step = prediction.step_ns
-    if step.low is None or step.high is None or measured is None:
+    if step.low is None or step.high is None or step_ns is None:
         return False
-    return step.low <= measured <= step.high
+    return step.low <= step_ns <= step.high
 
 
 def format_prediction_score(prediction: Prediction, measured: float | None) -> str:

@@ -46,9 +46,9 @@ def _describe_launch(key: str, run: Run, whole: ExpandedGraph) -> str:
     return line
 
 
-def _describe_unknown_edges(whole: ExpandedGraph) -> str:
+def _describe_unknown_edges(graph: ExpandedGraph) -> str:
     return (
-        f"Read from the {whole.table.graph.read_by}: node dependencies are unknown. The edges show "
+        f"Read from the {graph.table.graph.read_by}: node dependencies are unknown. The edges show "
         "the order in which replays ran the nodes on one stream."
     )
 
