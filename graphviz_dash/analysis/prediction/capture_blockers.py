@@ -347,7 +347,8 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     ) == _list_step_operators(trace, step.steps[step.matching[0]])
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
-        certain=not (only_first or has_lost_calls) and step.integrity.supports(Claim.DATA_DEPENDENCE),
+        certain=not (only_first or has_lost_calls)
+        and step.integrity.supports(Claim.DATA_DEPENDENCE),
         op=origin.op if origin else None,
         module=origin.module if origin else None,
         source=origin.source if origin else None,

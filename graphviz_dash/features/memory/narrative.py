@@ -73,11 +73,17 @@ PUBLISHED_OVERHEAD: Final = (
 Source: evaluation/reports/2026-11-21-gpt-training.md."""
 
 
-def describe_memory_cost(comparison: MemoryComparison) -> str:
-    """Describe the memory of the baselines and its changes by graphs, peak first; printable."""
+def describe_memory_cost(comparison: MemoryComparison, run_name: str | None = None) -> str:
+    """Describe the memory of the baselines and its changes by graphs, peak first; printable.
+
+    ``run_name`` restricts it to one run and its baseline.
+    """
     reports, differences = comparison.reports, comparison.differences
     if not reports:
         return "No run has a memory pass"
+    if run_name is not None:
+        differences = tuple(change for change in differences if change.run == run_name)
+        reports = (comparison[run_name],)
     baselines = list(dict.fromkeys(change.baseline for change in differences))
     uses = [
         _format_use(comparison[name]) for name in baselines or [report.run for report in reports]
