@@ -109,9 +109,10 @@ def simplify_number(value: float) -> float:
     return int(value) if value == int(value) else value
 
 
-def display_path(path: Path) -> str:
+def display_path(path: Path | str) -> str:
     """Return ``path`` relative to the current folder if inside it, otherwise absolute. Bytes that
     are not UTF-8 are escaped."""
     full, here = os.path.abspath(path), os.getcwd()
-    text = os.path.relpath(full, here) if Path(full).is_relative_to(here) else full
+    is_inside = full == here or full.startswith(here.rstrip(os.sep) + os.sep)
+    text = os.path.relpath(full, here) if is_inside else full
     return text.encode("utf-8", "backslashreplace").decode()
