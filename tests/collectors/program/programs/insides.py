@@ -49,6 +49,16 @@ INSIDES = (
         runs=1,
     ),
     case(
+        "an error while collections are frequent",
+        """
+        import gc
+        captured().replay()
+        gc.set_threshold(1)
+        def fail(): return [] + {}[()]
+        fail()
+        """,
+    ),
+    case(
         "calls that a base class and others have made their own",
         """
         calls = []
