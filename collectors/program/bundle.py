@@ -49,6 +49,7 @@ from graphviz_dash.model.recording import ProcessOrigin, Recording, StartMethod
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
+    PROCESS_DIED,
     Absent,
     Environment,
     ExecutionMode,
@@ -339,7 +340,7 @@ def _list_failures(folder: Path, returncode: int | None, is_killed: bool) -> tup
         died = f"the process was killed, or ended without exit handlers; {KILLED}"
     else:
         return ()
-    return (Failure(Pass.RECORDED, "ProcessDied", died, None, ""),)
+    return (Failure(Pass.RECORDED, PROCESS_DIED, died, None, ""),)
 
 
 def _list_absent(

@@ -112,7 +112,11 @@ def find_baseline_remedy(runs: Sequence[Run]) -> tuple[Run, Remedy] | None:
 
 
 def _has_graph_replays(run: Run) -> bool:
-    if run.graphs or (run.recording is not None and run.recording.graphs):
+    recording = run.recording
+    if recording is not None:
+        # Compiled programs capture an empty graph for their memory pool, even if none is replayed.
+        return bool(recording.earlier_replays) or any(graph.replays for graph in recording.graphs)
+    if run.graphs:
         return True
     if not run.mode.is_recorded:
         return run.mode.captures_graphs

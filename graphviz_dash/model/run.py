@@ -173,6 +173,9 @@ COLLECTOR_ERROR: Final = "GraphvizDashError"
 """``Failure.error`` of a failure reported by the collector instead of an exception of the program.
 """
 
+PROCESS_DIED: Final = "ProcessDied"
+"""``Failure.error`` of a process that ended without an exception."""
+
 
 class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     """A failure in a pass."""
@@ -180,7 +183,7 @@ class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     during: Pass
     """The pass."""
     error: str
-    """Name of the exception's class, ``ProcessDied``, or REFUSED."""
+    """Name of the exception's class, PROCESS_DIED, or COLLECTOR_ERROR."""
     message: str
     """Message of the exception."""
     location: str | None
@@ -387,7 +390,34 @@ class PoolUse(Struct, frozen=True, forbid_unknown_fields=True):
     """Allocated part of the segments, in bytes."""
 
 
-class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True):
+class MemoryShare(Struct, frozen=True, forbid_unknown_fields=True):
+    """Live memory of one stream, pool, range of block sizes or line of the program."""
+
+    label: str
+    """Name of the stream, pool, range or line."""
+    blocks: Count
+    """Number of live blocks."""
+    live_bytes: Count
+    """Size of the live blocks, in bytes."""
+    reserved_bytes: Count | None = None
+    """Size of the segments, in bytes. None for sizes and lines, which share segments."""
+
+
+class LiveMemory(Struct, frozen=True, forbid_unknown_fields=True):
+    """Live blocks of an imported snapshot at its time, including blocks that wait for a stream
+    before they are freed. Each group adds up to all of them, largest first."""
+
+    streams: tuple[MemoryShare, ...]
+    """By stream."""
+    pools: tuple[MemoryShare, ...]
+    """By pool."""
+    sizes: tuple[MemoryShare, ...]
+    """By block size, in powers of two."""
+    lines: tuple[MemoryShare, ...]
+    """By line of the program that allocated. Lines beyond the 500 largest are one row."""
+
+
+class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Content of memory.json: statistics of the caching allocator after the clean pass."""
 
     peak_allocated_bytes: Count | None
@@ -402,6 +432,8 @@ class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True):
     """Memory reserved by the allocator at the end, in bytes."""
     pools: tuple[PoolUse, ...]
     """Private pools of graphs. The default pool is ``reserved_bytes`` minus theirs."""
+    live: LiveMemory | None = None
+    """Live blocks by stream, pool, size and line. None without an imported snapshot."""
 
 
 class RunParts(Struct, frozen=True, kw_only=True):

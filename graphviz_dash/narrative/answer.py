@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from statistics import median, quantiles
+from statistics import mean, median, quantiles
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.limits import BusyGpu, OutsideGraphs, find_limit
 from graphviz_dash.analysis.comparison.verdict import Outcome
-from graphviz_dash.analysis.failures import format_cause, format_failed_stage
+from graphviz_dash.analysis.failures import format_cause, format_failed_stage, get_failure_verb
 from graphviz_dash.analysis.loop.family_report import build_loop_report
 from graphviz_dash.analysis.metrics.graph_coverage import Reason
 from graphviz_dash.analysis.prediction.predict import Recommendation
@@ -293,11 +293,15 @@ _MAX_STEP_TIMES: Final = 2
 def format_recorded_steps(run: RunComparison) -> str:
     """Format the median and the range of recorded steps if their mean is far above the median, as
     in a server that waits for requests; empty if the mean is typical."""
-    recording, mean = run.run.recording, run.step.value
-    if recording is None or mean is None or len(recording.step_ns) < _MIN_STEPS_FOR_PERCENTILES:
+    recording = run.run.recording
+    if (
+        recording is None
+        or run.step.value is None
+        or len(recording.step_ns) < _MIN_STEPS_FOR_PERCENTILES
+    ):
         return ""
     middle = median(recording.step_ns)
-    if mean <= _SKEWED_MEAN_RATIO * middle:
+    if max(mean(recording.step_ns), run.step.value) <= _SKEWED_MEAN_RATIO * middle:
         return ""
     twentieths = quantiles(recording.step_ns, n=20)
     span = f"{format_ns(twentieths[0])} to {format_ns(twentieths[-1])}"
@@ -328,7 +332,7 @@ def _build_failure_answer(run: RunComparison, base: RunComparison, step_ns: floa
         AnswerPart("Not in its current form: "),
         AnswerPart(
             escape_control_characters(
-                f"{run.name} failed {format_failed_stage(failure)}{location}"
+                f"{run.name} {get_failure_verb(failure)} {format_failed_stage(failure)}{location}"
             ),
             Evidence.FAILURES,
         ),

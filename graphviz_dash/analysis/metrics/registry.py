@@ -220,7 +220,9 @@ _PROGRAM = (
         "explicit call, an optimizer step, a cycle of graph replays, a forward call). If the "
         "program ended before the final synchronisation, the value is the mean interval between "
         "steps of its graph families, from at least 32 steps and only if it is not shorter than "
-        "the GPU time of their replays. Not available if a profiler ran earlier. The interval "
+        "the GPU time of their replays. It is the median if steps above two medians take more than "
+        "half of the time and replays are shorter than the median, as in a server that waits "
+        "for requests. Not available if a profiler ran earlier. The interval of a mean "
         "comes from blocks of steps; there is none if the CPU runs ahead of the GPU. Never "
         "compared with a clean pass.",
     ),
