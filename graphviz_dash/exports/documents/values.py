@@ -112,7 +112,7 @@ def simplify_number(value: float) -> float:
 def display_path(path: Path | str) -> str:
     """Return ``path`` relative to the current folder if inside it, otherwise absolute. Bytes that
     are not UTF-8 are escaped."""
-    full, here = os.path.abspath(path), os.getcwd()
-    is_inside = full == here or full.startswith(here.rstrip(os.sep) + os.sep)
-    text = os.path.relpath(full, here) if is_inside else full
+    full, current = os.path.abspath(path), os.getcwd()
+    has_prefix = full.startswith(os.path.join(current, ""))
+    text = os.path.relpath(full, current) if has_prefix or full == current else full
     return text.encode("utf-8", "backslashreplace").decode()

@@ -17,7 +17,7 @@ _SHOWN_VERSIONS: Final = "versions-shown"
 """Session key: store key, and so the version, of each experiment shown."""
 _LISTED: Final = "experiments-listed"
 """Session key: experiments at the last listing."""
-_LOADED: Final = "page-loaded"
+_PAGE_STATE: Final = "page-loaded"
 """Session key: present after the first page."""
 _REPORTED_DAMAGE: Final = "damage-told"
 """Session key: traces whose damaged cache was already reported."""
@@ -35,12 +35,12 @@ def get_visitor() -> str:
 
 def get_listing() -> Catalogue:
     """Return the experiments under the server's folders and the visitor's uploads."""
-    return list_experiments(get_visitor(), is_loaded=_LOADED in st.session_state)
+    return list_experiments(get_visitor(), reuses_search=_PAGE_STATE in st.session_state)
 
 
 def refresh_listing() -> None:
     """Search large folders again, after a page that used an older search."""
-    st.session_state[_LOADED] = True
+    st.session_state[_PAGE_STATE] = True
     refresh_searches()
 
 

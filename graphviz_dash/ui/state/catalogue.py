@@ -128,12 +128,13 @@ def get_roots() -> tuple[Path, ...]:
     return tuple(path.resolve() for path in folders)
 
 
-def list_experiments(visitor: str, *, is_loaded: bool = False) -> Catalogue:
+def list_experiments(visitor: str, *, reuses_search: bool = False) -> Catalogue:
     """List the experiments of ``visitor``, searching the folders again.
 
-    If the page ``is_loaded``, a somewhat older search of a large folder is reused.
+    With ``reuses_search``, a somewhat older search of a large folder is reused, for interactions on
+    a page that is loaded.
     """
-    reuse_s = _REUSE_ON_PAGE_S if is_loaded else _REUSE_S
+    reuse_s = _REUSE_ON_PAGE_S if reuses_search else _REUSE_S
     entries: dict[str, Entry] = {}
     problems = []
     uploads = UPLOADS.get_folder(visitor)

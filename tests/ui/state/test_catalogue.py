@@ -25,30 +25,30 @@ def now(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return set_time
 
 
-def list_names(*, is_loaded: bool) -> list[str]:
-    return list(catalogue.list_experiments("visitor", is_loaded=is_loaded).entries)
+def list_names(*, reuses_search: bool) -> list[str]:
+    return list(catalogue.list_experiments("visitor", reuses_search=reuses_search).entries)
 
 
 def test_an_interaction_waits_for_no_search_and_the_next_one_sees_what_arrived(
     roots: Path, now: Callable[[float], None]
 ) -> None:
     make_run(roots / "first", "eager")
-    assert list_names(is_loaded=False) == ["first"]
+    assert list_names(reuses_search=False) == ["first"]
     make_run(roots / "group" / "second", "eager")
     now(11.0)
-    assert list_names(is_loaded=True) == ["first"]
+    assert list_names(reuses_search=True) == ["first"]
     catalogue.refresh_searches()
-    assert list_names(is_loaded=True) == ["first", "group/second"]
+    assert list_names(reuses_search=True) == ["first", "group/second"]
     make_run(roots / "third", "eager")
     now(72.0)
-    assert list_names(is_loaded=True) == ["first", "group/second", "third"]
+    assert list_names(reuses_search=True) == ["first", "group/second", "third"]
 
 
 def test_a_new_page_searches_after_ten_seconds(roots: Path, now: Callable[[float], None]) -> None:
     make_run(roots / "first", "eager")
-    assert list_names(is_loaded=False) == ["first"]
+    assert list_names(reuses_search=False) == ["first"]
     make_run(roots / "second", "eager")
     now(9.0)
-    assert list_names(is_loaded=False) == ["first"]
+    assert list_names(reuses_search=False) == ["first"]
     now(11.0)
-    assert list_names(is_loaded=False) == ["first", "second"]
+    assert list_names(reuses_search=False) == ["first", "second"]
