@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +30,7 @@ from collectors.program.files import (
     PROBLEMS_FILE,
     STATE_FILE,
     TRACE_FILE,
+    WRITTEN_FILE,
     Identity,
     Problems,
     ProcessFolder,
@@ -129,8 +131,8 @@ def write_runs(
     for folder, identity in zip(folders, identities, strict=True):
         rank = identity.rank if len(folders) > 1 else None
         own = name if rank is None else f"{name}-rank{rank}"
-        written = _find_written(folder)
-        targets.append(output / written if written else _free_target(output, own, names))
+        run_name = _find_written(folder)
+        targets.append(output / run_name if run_name else _free_target(output, own, names))
     # A process that executes itself again keeps its id: the last one has the children.
     runs = {identity.pid: path.name for identity, path in zip(identities, targets, strict=True)}
     new_targets = []
