@@ -144,6 +144,11 @@ def _has_prediction(runs: Sequence[Run]) -> bool:
     return bool(runs_with_trace) and all(map(may_be_eager, runs_with_trace))
 
 
+def _has_stopped_replay(run: Run) -> bool:
+    """Return whether a check found a replay that crashed or hangs."""
+    return run.replay_check is not None and bool(run.replay_check.stops)
+
+
 def _get_no_command(_: Sequence[Run]) -> None:
     return None
 
@@ -200,7 +205,7 @@ _RULES: Final = {
         "capture the step in the program if it does not do so yet",
     ),
     Part.TIMELINE: _Rule(
-        lambda runs: any(map(has_trace, runs)),
+        lambda runs: any(has_trace(run) or _has_stopped_replay(run) for run in runs),
         Missing(Fact.TRACED_PASS, "no run here holds a trace of its steps"),
         _build_trace_command,
     ),
@@ -222,7 +227,8 @@ _RULES: Final = {
     ),
     Part.DOCTOR: _Rule(
         lambda runs: (
-            _has_file(runs, FileRole.DOCTOR, FileRole.COMPILATION) or _has_prediction(runs)
+            _has_file(runs, FileRole.DOCTOR, FileRole.COMPILATION, FileRole.REPLAY_CHECK)
+            or _has_prediction(runs)
         ),
         Missing(Fact.CAPTURE_PASS, "no doctor examined these runs"),
         lambda runs: build_doctor_command(runs[0]),
