@@ -48,6 +48,20 @@ INSIDES = (
         """,
         runs=1,
     ),
+    *(
+        case(
+            f"a module {name} of its own",
+            f"""
+            captured().replay()
+            print("torch is there")
+            import {name}
+            print({name}.VALUE)
+            """,
+            files={f"{name}.py": "print('imported by the program')\nVALUE = 5\n"},
+            runs=0,
+        )
+        for name in ("collectors", "graphviz_dash", "msgspec")
+    ),
     case(
         "an error while collections are frequent",
         """
