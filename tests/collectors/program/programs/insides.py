@@ -50,7 +50,7 @@ INSIDES = (
     ),
     *(
         case(
-            f"a module {name} of its own",
+            f"a module {name} next to the program",
             f"""
             captured().replay()
             print("torch is there")
