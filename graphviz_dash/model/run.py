@@ -183,13 +183,13 @@ class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     during: Pass
     """The pass."""
     error: str
-    """Name of the exception's class, PROCESS_DIED, or COLLECTOR_ERROR."""
+    """Name of the exception's class, `ProcessDied`, or `GraphvizDashError`."""
     message: str
     """Message of the exception."""
     location: str | None
     """``file:line`` of the user's code. None if raised elsewhere."""
     traceback: str
-    """Traceback as printed by Python, or the end of a crashed process's output. May be empty."""
+    """Python's traceback, or the end of a crashed process's output. May be empty."""
 
 
 class Absent(Struct, frozen=True, forbid_unknown_fields=True):
@@ -212,7 +212,7 @@ class Environment(Struct, frozen=True, forbid_unknown_fields=True):
     driver: str | None
     """Version of NVIDIA's driver."""
     cuda_driver: str | None
-    """Newest CUDA version supported by the driver."""
+    """Newest CUDA version that the driver supports."""
     cuda_runtime: str | None
     """CUDA version that torch was built with."""
     cupti: str | None
@@ -259,8 +259,7 @@ class StepWork(Struct, frozen=True, forbid_unknown_fields=True):
     """Work of one step as declared by its workload, for throughput and utilisation."""
 
     model_flops: Count
-    """Floating-point operations of the model's mathematics according to ``formula``, not of the
-    executed kernels."""
+    """Floating-point operations of the model's mathematics by `formula`, not of the kernels."""
     tokens: Count | None
     """Number of tokens per step. None if not applicable."""
     precision: str
@@ -279,11 +278,10 @@ class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
     seed: int | None
     """Random seed of torch. None in mode recorded."""
     warmup: Count
-    """Number of iterations before measurements. In mode recorded, steps to skip before the traced
-    window."""
+    """Number of iterations before measurements; in mode recorded, steps before the traced window.
+    """
     iterations: Count
-    """Number of iterations per timed series, in all processes together. In mode recorded, timed
-    steps."""
+    """Number of timed iterations in all processes; in mode recorded, timed steps."""
     traced_iterations: Count
     """Number of iterations under the profiler."""
     parameters: dict[str, int | float | bool | str] = {}
@@ -302,7 +300,7 @@ class RankGroup(Struct, frozen=True, forbid_unknown_fields=True):
     settings: dict[str, str]
     """Environment variables that affect collectives, as set during the passes."""
     job: str | None = None
-    """Display name common to the ranks of an imported job. None for collected ranks."""
+    """Display name of the ranks of an imported job. None for collected ranks."""
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -323,9 +321,9 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     mode: ExecutionMode
     """Execution mode."""
     rank: Count | None
-    """Rank of the process. None if the run has a single process."""
+    """Rank of the process. None if there is none."""
     status: Literal["complete", "failed", "killed"]
-    """``complete`` if all passes succeeded, ``killed`` if a recorded process left no end."""
+    """`killed` if a recorded process left no end."""
     failures: tuple[Failure, ...]
     """Failures of passes."""
     absent: tuple[Absent, ...]
@@ -335,12 +333,11 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     files: tuple[FileEntry, ...]
     """Files of the bundle except the manifest."""
     group: RankGroup | None = None
-    """Ranks that ran together. None if the run has a single process."""
+    """Ranks that ran together. None if there is none."""
     sources: tuple[Source, ...] = ()
-    """Foreign files of an imported run. Empty for collected runs."""
+    """Foreign files of an imported run."""
     recorded: str | None = None
-    """Time of recording of an imported trace, ISO 8601 in UTC. None if unknown, and for collected
-    runs."""
+    """Time of recording of an imported trace, ISO 8601 in UTC. None if not applicable."""
 
     @property
     def recorded_or_created_at(self) -> str:
@@ -421,11 +418,9 @@ class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     """Content of memory.json: statistics of the caching allocator after the clean pass."""
 
     peak_allocated_bytes: Count | None
-    """Peak of live allocations over the pass, in bytes. None for an imported snapshot without
-    history."""
+    """Peak of live allocations, in bytes. None for an imported snapshot without history."""
     peak_reserved_bytes: Count | None
-    """Peak of reserved memory over the pass, in bytes. None for an imported snapshot without
-    history."""
+    """Peak of reserved memory, in bytes. None for an imported snapshot without history."""
     allocated_bytes: Count
     """Live allocations at the end, in bytes."""
     reserved_bytes: Count

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
     from graphviz_dash.analysis.prediction.predict import Prediction
 
-_CAUSE_NOUNS: Final = {
+CAUSE_NOUNS: Final = {
     Cause.GAPS: "launch overhead",
     Cause.KERNELS: "kernel time",
     Cause.COPIES: "memcpy and memset time",
@@ -166,7 +166,7 @@ def name_main_cause(run: RunComparison) -> str:
     """Name the main cause of the difference of ``run``, such as ``launch overhead``; empty if the
     difference is not significant or unexplained."""
     main = _find_cause(run)
-    return "" if main is None else _CAUSE_NOUNS[main.cause]
+    return "" if main is None else CAUSE_NOUNS[main.cause]
 
 
 def _build_predicted_answer(run: RunComparison, prediction: Prediction) -> Answer:
@@ -465,7 +465,7 @@ def _describe_cause(run: RunComparison, saving: float) -> Iterator[AnswerPart]:
         yield AnswerPart(format_percent(main.share), Evidence.WATERFALL)
         yield AnswerPart(f" of the difference{basis_note}")
     elif main.offset is not None:
-        noun = _CAUSE_NOUNS[main.offset]
+        noun = CAUSE_NOUNS[main.offset]
         change = "less" if main.is_saving == (main.offset is Cause.OVERLAP) else "more"
         yield AnswerPart(f", partly offset by {change} {noun}")
 
@@ -473,7 +473,7 @@ def _describe_cause(run: RunComparison, saving: float) -> Iterator[AnswerPart]:
 def _format_cause(main: MainCause) -> str:
     # More overlap saves time, less overlap costs time.
     verb = "less" if main.is_saving != (main.cause is Cause.OVERLAP) else "more"
-    return f"{verb} {_CAUSE_NOUNS[main.cause]}"
+    return f"{verb} {CAUSE_NOUNS[main.cause]}"
 
 
 def _describe_costs(run: RunComparison) -> Iterator[AnswerPart]:

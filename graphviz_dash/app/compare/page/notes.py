@@ -20,7 +20,7 @@ from graphviz_dash.features.prediction.stream_narrative import (
 )
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.low_confidence import Note, describe_low_confidence
-from graphviz_dash.narrative.prediction import format_prediction_score
+from graphviz_dash.narrative.prediction import format_prediction_score, is_within_interval
 from graphviz_dash.ui.page.frame import draw_figure, get_theme
 from graphviz_dash.ui.page.markup import (
     escape_html,
@@ -106,6 +106,10 @@ def show_predictions(result: Comparison, run: RunComparison | None) -> None:
         if run.prediction.fact is Fact.SAME_WORK:
             st.caption(escape_markdown(f"No prediction for {run.name}: {run.prediction.reason}."))
         return
-    score = format_prediction_score(run.prediction, run["step_time"].value)
+    measured_ns = run["step_time"].value
+    if is_within_interval(run.prediction, measured_ns):
+        # Its metrics are in the table.
+        return
+    score = format_prediction_score(run.prediction, measured_ns)
     title = f"{run.name}: prediction from the eager trace"
     show_markup(format_details(title, format_element("p", escape_html(score))))

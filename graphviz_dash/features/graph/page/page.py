@@ -121,7 +121,7 @@ def _show_introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
         earlier, later = choice.pair
         show_outcome(*_format_names(earlier, later), get_graph_pair(later, earlier))
         return len(get_graph_union(later, earlier).graph.owners)
-    show_graph_summary(choice.address[0], choice.run, get_whole_graph(*choice.address))
+    show_graph_summary(get_whole_graph(*choice.address))
     show_replay_check(choice.address)
     return count
 
