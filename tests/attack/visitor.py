@@ -229,7 +229,7 @@ class Visitor:
         self.rerun(WidgetState(id=uploader.id, file_uploader_state_value=state), wait=wait)
 
     def flood(self, count: int) -> int:
-        """Ask for so many runs of the page, reading nothing; the number that was sent."""
+        """Request ``count`` runs of the page without reading; return the number sent."""
         assert self._socket is not None
         state = ClientState(query_string=self._query, page_name=self._page)
         data = BackMsg(rerun_script=state).SerializeToString()
@@ -247,7 +247,7 @@ class Visitor:
             self._socket = None
 
     def format_upload_head(self, length: int) -> bytes:
-        """The beginning of an upload of so many bytes."""
+        """Return the head of an upload of ``length`` bytes."""
         host = self.address.partition("//")[2]
         lines = (
             f"PUT /_stcore/upload_file/{self.session}/{secrets.token_hex(8)} HTTP/1.1",
