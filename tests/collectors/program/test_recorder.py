@@ -78,6 +78,16 @@ def test_a_loop_of_replays_is_counted_timed_and_traced(tmp_path: Path) -> None:
             BoundaryKind.FORWARDS,
             "forward of Net",
         ),
+        (
+            "@torch.compile\ndef attend(x): return x\n"
+            "def embed(x): return x\n"
+            "embed = torch.compile(embed)\n"
+            "for _ in range(20):\n    attend(1); embed(1)\n"
+            "import torch._dynamo.eval_frame as frames\n"
+            "assert frames._callback_from_stance.__name__ == '<lambda>'",
+            BoundaryKind.FORWARDS,
+            "call of the compiled attend",
+        ),
     ],
 )
 def test_the_surest_kind_ends_steps(
@@ -451,7 +461,9 @@ def test_what_the_recorder_failed_at_is_told_in_the_bundle(tmp_path: Path) -> No
     done = run(tmp_path, CAPTURE + textwrap.dedent(program))
     assert (done.returncode, done.stdout) == (0, "well\n"), done.stderr
     contents, recording = seen(tmp_path)
-    (reason,) = [fact.reason for fact in contents.manifest.absent if fact.fact == "complete recording"]
+    (reason,) = [
+        fact.reason for fact in contents.manifest.absent if fact.fact == "complete recording"
+    ]
     assert reason.startswith("the recorder failed ")
     assert reason.endswith("times, first: graphs/graph-1.json: File too large")
     assert [(graph.nodes, graph.replays) for graph in recording.graphs] == [(2, 0), (None, 1)]
@@ -468,7 +480,9 @@ def test_processes_that_could_not_be_recorded_are_told_in_the_bundle(tmp_path: P
     done = run(tmp_path, CAPTURE + textwrap.dedent(program))
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     contents, _ = seen(tmp_path)
-    (reason,) = [fact.reason for fact in contents.manifest.absent if fact.fact == "complete recording"]
+    (reason,) = [
+        fact.reason for fact in contents.manifest.absent if fact.fact == "complete recording"
+    ]
     assert "1 of 2 processes could not be, first: DecodeError" in reason
 
 

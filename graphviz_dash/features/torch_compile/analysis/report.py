@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from graphviz_dash.analysis.absence import explain_missing
-from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns
+from graphviz_dash.analysis.comparison.recorded_figures import compute_program_step
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns, get_step_times
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.compiled_code import has_compiled_code
+from graphviz_dash.analysis.trace.integrity import select_complete_steps
 from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
@@ -117,7 +118,10 @@ def _get_step_time(
     if run.replay_trace is None:
         return explain_missing(run, Fact.TRACED_PASS)
     run_steps = find_steps(run.replay_trace) if traced_steps is None else traced_steps
-    return compute_step_time(run.replay_trace, run_steps, compilation)
+    complete = select_complete_steps(run.replay_trace, run_steps)
+    if isinstance(complete, Missing):
+        return complete
+    return compute_step_time(run.replay_trace, complete, compilation)
 
 
 def _compute_process_medians(run: Run) -> list[float]:
@@ -131,5 +135,6 @@ def _get_step_ns(run: Run) -> float | Missing:
     if clean is not None:
         return clean
     if run.recording is not None:
-        return compute_recorded_step_ns(run.recording)
+        step = compute_program_step(run)
+        return step if isinstance(step, Missing) else step.ns
     return explain_missing(run, Fact.STEP_TIMES)
