@@ -191,7 +191,8 @@ def _list_wrong_facts(wrong: WrongOperator) -> list[tuple[str, str | None]]:
 
 def format_differing_elements(elements: WrongElements) -> str:
     """Format the number of elements that differ."""
-    return f"{format_count(elements.differing_elements)} of {format_count(elements.elements)} elements differ"
+    differing = format_count(elements.differing_elements)
+    return f"{differing} of {format_count(elements.elements)} elements differ"
 
 
 def format_wrong_operator(wrong: WrongOperator) -> str:

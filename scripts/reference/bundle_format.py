@@ -86,7 +86,7 @@ def format_body() -> str:
             parts.append(f"### {info.cls.__name__}\n\n{text}\n")
             parts += [*_list_values(info.cls, ""), ""]
     parts += ["## Marks in traces\n", _format_marks(), "## History\n", _format_history()]
-    parts += ["### Fields renamed in version 8\n", _format_renamed_fields(record_types)]
+    parts += ["### Fields renamed in version 8\n", _format_renamed_fields()]
     return "\n".join(parts)
 
 
@@ -284,15 +284,15 @@ def _format_history() -> str:
     )
 
 
-def _format_renamed_fields(record_types: set[type]) -> str:
+def _format_renamed_fields() -> str:
     """The new name of each field of earlier versions, by record."""
-    rows = [
-        (record.__name__, f"`{earlier}`", f"`{present}`")
+    record_types = list_records()
+    return "\n".join(
+        f"- {record.__name__}: "
+        + ", ".join(f"`{earlier}` → `{present}`" for earlier, present in names.items())
         for record, names in RENAMED_FIELDS.items()
         if record in record_types
-        for earlier, present in names.items()
-    ]
-    return format_table(("record", "version 7", "version 8"), rows)
+    )
 
 
 def list_records() -> set[type]:

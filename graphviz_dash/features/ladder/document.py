@@ -46,7 +46,7 @@ class MemberDocument(Document, frozen=True):
     capture_ns: Ns = field(name="capture_time")
     first_launch_ns: Ns | None = field(name="first_launch_time")
     exclusive_bytes: Bytes | None = field(name="own_memory")
-    pool_added_bytes: Bytes | None = field(name="pool_growth")
+    pool_growth_bytes: Bytes | None = field(name="pool_growth")
     executable_bytes: Bytes | None = field(name="executable_memory")
 
 

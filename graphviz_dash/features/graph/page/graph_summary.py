@@ -48,8 +48,8 @@ def _describe_launch(key: str, run: Run, whole: ExpandedGraph) -> str:
 
 def _describe_unknown_edges(graph: ExpandedGraph) -> str:
     return (
-        f"Read from the {graph.table.graph.source_api}: node dependencies are unknown. The edges show "
-        "the order in which replays ran the nodes on one stream."
+        f"Read from the {graph.table.graph.source_api}: node dependencies are unknown. The edges "
+        "show the order in which replays ran the nodes on one stream."
     )
 
 
