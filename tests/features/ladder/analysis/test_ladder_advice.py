@@ -340,11 +340,11 @@ def ladder_use(data: LadderData, sizes: tuple[int, ...]) -> LadderCost:
 class TestMemory:
     def test_executables_of_many_nodes_tell_what_a_node_takes(self, tmp_path: Path) -> None:
         path = make_server(tmp_path, nodes=1_600)
-        usual = family_of(remembered(path, outside_bytes=lambda _: 4 << 20))
+        usual = family_of(remembered(path, driver_bytes=lambda _: 4 << 20))
         assert (usual.node_bytes.bytes, usual.node_bytes.graphs) == (3_072, 0)
         # In chunks of 2 MiB: of 6.25 MiB each, four times 6 and twice 8.
         told = family_of(
-            remembered(path, outside_bytes=lambda place: (8 if place % 3 == 2 else 6) << 20)
+            remembered(path, driver_bytes=lambda place: (8 if place % 3 == 2 else 6) << 20)
         )
         assert told.node_bytes.graphs == 6
         assert told.node_bytes.bytes * 1_600 == pytest.approx(40 / 6 * 2**20)
@@ -358,8 +358,8 @@ class TestMemory:
         path = make_server(tmp_path, nodes=5)
         report = remembered(
             path,
-            own_bytes=lambda place: workspace + 4_096 if place < 2 else 4_096,
-            pool_added_bytes=lambda place: workspace + (4 << 20) if place < 2 else 0,
+            exclusive_bytes=lambda place: workspace + 4_096 if place < 2 else 4_096,
+            pool_growth_bytes=lambda place: workspace + (4 << 20) if place < 2 else 0,
         )
         data = data_of(report)
         assert sum(costs.exclusive_bytes for costs in data.captured) < 1 << 20
@@ -372,8 +372,8 @@ class TestMemory:
         draw = random.Random(seed)
         report = remembered(
             make_server(tmp_path),
-            own_bytes=lambda _: draw.choice((0, 512, 1 << 20, 33 << 20)),
-            pool_added_bytes=lambda _: draw.choice((0, 2 << 20, 20 << 20, 64 << 20)),
+            exclusive_bytes=lambda _: draw.choice((0, 512, 1 << 20, 33 << 20)),
+            pool_growth_bytes=lambda _: draw.choice((0, 2 << 20, 20 << 20, 64 << 20)),
         )
         data = data_of(report)
         for _ in range(20):
