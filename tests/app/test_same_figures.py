@@ -284,9 +284,11 @@ class Collector:
             figures.add(
                 result.predicted_run.name, "predicted speedup", "compare page", tiles.get("Speedup")
             )
-        if any(run.run.memory_pass is not None for run in result.runs):
-            page = shown("memory", experiment=name)
-            tables, tiles = read_markup(markup(page))
+        for run in result.runs:
+            if run.run.memory_pass is None:
+                continue
+            page = shown("memory", experiment=name, run=run.name)
+            tables, _ = read_markup(markup(page))
             self.add_tables("memory page", tables)
             for line in re.findall(r'<p class="sentence">(.*?)</p>', markup(page)):
                 self.add_memory_sentence("memory page sentence", line)
