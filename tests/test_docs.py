@@ -191,8 +191,12 @@ def test_the_figures_of_the_readme_are_those_of_the_samples() -> None:
     assert {name for name, *_ in table} <= {
         folder.name for folder in (ROOT / "sample_traces").iterdir() if folder.is_dir()
     }
+    engines = ["recorded-vllm", "recorded-sglang"]
+    assert [name for name, *_ in table][:2] == engines
     assert {"recorded-batching", "recorded-resnet", "recorded-megatron"} <= {n for n, *_ in table}
     runs = {
+        "recorded-vllm": ("", "default-sizes"),
+        "recorded-sglang": ("", "default-sizes"),
         "recorded-batching": ("", "interval-32"),
         "recorded-resnet": ("eager", "graphed"),
         "recorded-megatron": ("local", "full-iteration"),
@@ -204,6 +208,11 @@ def test_the_figures_of_the_readme_are_those_of_the_samples() -> None:
             assert f" {before} " in rows[name, baseline]
         assert f" {after} " in rows[name, run]
         assert f" {speedup} " in rows[name, run]
+    for name in engines:
+        told = re.search(rf"`{name}` \| .+?graphs ran (.+?) steps; eager steps took (\S+) of", part)
+        compared = CliRunner().invoke(cli, ["compare", str(ROOT / "sample_traces" / name)]).output
+        assert told
+        assert all(figure in compared for figure in told.groups())
 
 
 def test_the_figures_of_the_sample_in_gpt_training_are_those_of_the_sample() -> None:

@@ -70,7 +70,8 @@ def format_body() -> str:
     parts = [overview, "## Files\n", _format_files()]
     for path, _, kind in list_chapters():
         record = _get_record(kind)
-        text = _describe_record(record)
+        # The first sentence is in the list of files.
+        text = _describe_record(record).partition(". ")[2]
         parts += [f"## {path}\n", *([f"{text}\n"] if text else []), _format_fields(record, shared)]
     records = [info for info in shared.values() if isinstance(info, types.StructType)]
     parts.append("## Shared records\n")

@@ -79,8 +79,9 @@ def _format_anchor(name: str) -> str:
 
 
 def _format_section(name: str, command: click.Command, common: set[tuple[str, str]]) -> str:
-    usage = f"{_PROGRAM} {name} {_format_usage(command)}".rstrip()
-    parts = [f"## {name}\n", "\n\n".join(_format_paragraphs(command)) + "\n", f"`{usage}`\n"]
+    parts = [f"## {name}\n", "\n\n".join(_format_paragraphs(command)) + "\n"]
+    if any(isinstance(parameter, click.Argument) for parameter in command.params):
+        parts.append(f"`{_PROGRAM} {name} {_format_usage(command)}`\n")
     rows = _list_options(command)
     lines = [_format_option_line(*row) for row in rows if row not in common]
     shared = ", ".join(option for option, meaning in rows if (option, meaning) in common)

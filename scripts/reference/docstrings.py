@@ -71,7 +71,7 @@ def _list_documented_fields(body: list[ast.stmt]) -> Iterable[tuple[str, str]]:
 
 
 _TYPE_OPENINGS = {
-    "integer": re.compile(r"^Number of "),
+    "integer": re.compile(r"^Number of (?!each )"),
     "boolean": re.compile(r"^(?:True if|Whether) "),
 }
 

@@ -44,7 +44,7 @@ def format_body() -> str:
         command = _COMMANDS.get(name, name)
         section = command.partition(" ")[0]
         parts.append(
-            f"## {name}\n\nVersion {VERSIONS[name]}, printed by "
+            f"## {name}\n\nVersion {VERSIONS[name]}: "
             f"[`graphviz-dash {command} --json`](commands.md#{section}).\n"
         )
         parts.append(

@@ -22,6 +22,8 @@ from graphviz_dash.analysis.metrics.thresholds import (
 )
 from graphviz_dash.features.launch.narrative import build_metrics_chapter
 
+_ARROWS: Final = {Better.LOWER: "↓", Better.HIGHER: "↑"}
+
 _WEAK: Final = f"""
 ## Low-confidence metrics
 
@@ -74,7 +76,7 @@ def format_body() -> str:
         for metric in group:
             facts = f"`{metric.id}`, {metric.unit.value}, {metric.source.value}"
             if metric.better is not Better.NONE:
-                facts += f", {metric.better.value} is better"
+                facts += f", {_ARROWS[metric.better]}"
             if metric.estimate:
                 facts += ", estimate"
             parts.append(f"\n### {metric.title}\n\n{facts}\n\n{metric.formula}\n")
