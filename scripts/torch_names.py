@@ -50,6 +50,7 @@ def find_names(folder: Path = COLLECTORS) -> dict[str, tuple[str, ...]]:
 
 
 def _iter_names(tree: ast.AST) -> Iterator[str]:
+    aliases = _find_aliases(tree)
     for node in ast.walk(tree):
         match node:
             case ast.Import():
@@ -57,17 +58,54 @@ def _iter_names(tree: ast.AST) -> Iterator[str]:
             case ast.ImportFrom(module=str(module), level=0):
                 yield from (f"{module}.{alias.name}" for alias in node.names)
             case ast.Attribute():
-                yield from filter(None, [_join_attributes(node)])
+                yield from filter(None, [_join_attributes(node, aliases)])
+            case ast.Call(
+                func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(attribute)), *_]
+            ):
+                names = filter(None, [_join_attributes(owner, aliases)])
+                yield from (f"{name}.{attribute}" for name in names)
             case ast.Constant(value=str(text)) if _TEXT.fullmatch(text):
                 yield text
 
 
-def _join_attributes(node: ast.expr) -> str | None:
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute) and (before := _join_attributes(node.value)) is not None:
-        return f"{before}.{node.attr}"
+def _find_aliases(tree: ast.AST) -> dict[str, str]:
+    """Find names of a file that stand for modules of torch: imports and looked-up modules."""
+    aliases: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module), level=0):
+                aliases |= {one.asname or one.name: f"{module}.{one.name}" for one in node.names}
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=value)
+            ):
+                if value is not None and (module := _find_module(value, aliases)) is not None:
+                    aliases[name] = module
+    return aliases
+
+
+def _find_module(value: ast.expr, aliases: dict[str, str]) -> str | None:
+    """Return the module of torch that a constant names or that a call looks up."""
+    match value:
+        case ast.Constant(value=str(text)) if _TEXT.fullmatch(text):
+            return text
+        case ast.Call(
+            func=ast.Attribute(attr="get" | "import_module") | ast.Name(id="import_module"),
+            args=[ast.Name() | ast.Constant() as argument, *_],
+        ):
+            if isinstance(argument, ast.Name):
+                return aliases.get(argument.id)
+            return _find_module(argument, aliases)
     return None
+
+
+def _join_attributes(node: ast.expr, aliases: dict[str, str]) -> str | None:
+    if isinstance(node, ast.Attribute):
+        before = _join_attributes(node.value, aliases)
+        return None if before is None else f"{before}.{node.attr}"
+    if isinstance(node, ast.Name):
+        return aliases.get(node.id, node.id)
+    return _find_module(node, aliases)
 
 
 def _is_private(name: str) -> bool:
