@@ -69,12 +69,14 @@ def _iter_names(tree: ast.AST) -> Iterator[str]:
 
 
 def _find_aliases(tree: ast.AST) -> dict[str, str]:
-    """Find names of a file that stand for modules of torch: imports and looked-up modules."""
+    """Find names of a file that represent modules of torch: imports and looked-up modules."""
     aliases: dict[str, str] = {}
     for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(module=str(module), level=0):
-                aliases |= {one.asname or one.name: f"{module}.{one.name}" for one in node.names}
+                aliases |= {
+                    alias.asname or alias.name: f"{module}.{alias.name}" for alias in node.names
+                }
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
                 | ast.AnnAssign(target=ast.Name(id=name), value=value)
