@@ -1,3 +1,3 @@
 """Profile CUDA graphs: compare eager and graphed runs, inspect graphs, timelines and traces."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"

@@ -76,7 +76,7 @@ def list_site_files() -> dict[Path, str]:
     files = {
         path: path.relative_to(DOCS).as_posix()
         for path in sorted(DOCS.rglob("*"))
-        if path.is_file() and "_intro" not in path.parts
+        if path.is_file()
     }
     files |= {ROOT / name: target for name, target in PROJECT.items() if (ROOT / name).is_file()}
     if "index.md" not in files.values():

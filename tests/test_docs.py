@@ -66,9 +66,6 @@ class TestPages:
     def test_links_lead_somewhere(self) -> None:
         broken = []
         for page in pages():
-            if page.parent.name == "_intro":
-                # Part of a page in the folder above, where its links are checked.
-                continue
             text = FENCE.sub("", page.read_text(encoding="utf-8"))
             targets = re.findall(r"\[[^\]]*\]\(<?([^)\s>]+)[^)]*\)", text)
             targets += re.findall(r'(?:src|srcset|href)="([^"]+)"', text)
@@ -91,15 +88,15 @@ class TestPages:
         ]
         assert bare == []
 
-    def test_every_decision_is_in_the_table(self) -> None:
+    def test_every_decision_is_in_the_list(self) -> None:
         folder = ROOT / "docs" / "decisions"
         records = {path for path in tracked() if path.parent == folder} - {folder / "README.md"}
         table = (folder / "README.md").read_text()
         numbers = [path.name[:4] for path in records]
         assert len(set(numbers)) == len(numbers)
-        # The number of a record that was merged into another leads to that one.
-        merged = dict(re.findall(r"^\| (\d{4}) \| \[(\d{4})\]", table, re.M))
-        assert set(merged.values()) <= set(numbers)
+        # The number of a record that was merged into another is with that one.
+        also = re.findall(r"^- \[\d{4}\].* \(also ([\d, ]+)\)$", table, re.M)
+        merged = [number for listed in also for number in listed.split(", ")]
         assert sorted([*numbers, *merged]) == [
             f"{number + 1:04}" for number in range(len(numbers) + len(merged))
         ]
@@ -194,8 +191,12 @@ def test_the_figures_of_the_readme_are_those_of_the_samples() -> None:
     assert {name for name, *_ in table} <= {
         folder.name for folder in (ROOT / "sample_traces").iterdir() if folder.is_dir()
     }
+    engines = ["recorded-vllm", "recorded-sglang"]
+    assert [name for name, *_ in table][:2] == engines
     assert {"recorded-batching", "recorded-resnet", "recorded-megatron"} <= {n for n, *_ in table}
     runs = {
+        "recorded-vllm": ("", "default-sizes"),
+        "recorded-sglang": ("", "default-sizes"),
         "recorded-batching": ("", "interval-32"),
         "recorded-resnet": ("eager", "graphed"),
         "recorded-megatron": ("local", "full-iteration"),
@@ -207,6 +208,11 @@ def test_the_figures_of_the_readme_are_those_of_the_samples() -> None:
             assert f" {before} " in rows[name, baseline]
         assert f" {after} " in rows[name, run]
         assert f" {speedup} " in rows[name, run]
+    for name in engines:
+        told = re.search(rf"`{name}` \| .+?graphs ran (.+?) steps; eager steps took (\S+) of", part)
+        compared = CliRunner().invoke(cli, ["compare", str(ROOT / "sample_traces" / name)]).output
+        assert told
+        assert all(figure in compared for figure in told.groups())
 
 
 def test_the_figures_of_the_sample_in_gpt_training_are_those_of_the_sample() -> None:

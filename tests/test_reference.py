@@ -12,8 +12,10 @@ import msgspec
 import pytest
 
 from graphviz_dash.app.cli.examples import EXAMPLES
+from graphviz_dash.app.documents.schemas import build_schema
 from graphviz_dash.bundle.parts import PATHS_BY_ROLE, format_graph_path
 from graphviz_dash.bundle.schema import MANIFEST_FILE
+from graphviz_dash.exports.documents.envelope import VERSIONS
 from graphviz_dash.model import (
     ceilings,
     compilation,
@@ -36,6 +38,7 @@ from graphviz_dash.model.compile_rules import COMPILE_RULES
 from graphviz_dash.model.rules import RULES
 from scripts.reference import bundle_format, documents, python_api
 from scripts.reference.commands import list_commands
+from scripts.reference.docstrings import shorten_by_type
 from scripts.reference.pages import FOLDER, format_page, list_pages
 
 MODULES = (
@@ -110,11 +113,16 @@ class TestBundleFormat:
     def test_every_stored_record_is_described(self) -> None:
         assert bundle_format.list_records() == classes(msgspec.Struct) - NOT_STORED
 
-    def test_every_field_is_listed(self) -> None:
+    def test_every_field_is_listed_with_its_meaning(self) -> None:
         text = page("bundle-format")
+        listed = {name.rstrip("[]{}?") for name in re.findall(r"`([^`\n]+)`", text)}
         for kind in bundle_format.list_records():
-            section = text.split(f"\n### {kind.__name__}\n")[1].split("\n#")[0]
-            assert all(f"| `{field}` |" in section for field in bundle_format.list_fields(kind))
+            assert set(bundle_format.list_fields(kind)) <= listed
+            for field in msgspec.structs.fields(kind):
+                meaning = bundle_format.format_meaning(kind, field.name)
+                assert shorten_by_type(meaning, "integer") in text or (
+                    shorten_by_type(meaning, "boolean") in text
+                )
 
     @pytest.mark.parametrize(
         "kind", sorted(classes(enum.StrEnum), key=str), ids=lambda kind: kind.__name__
@@ -132,10 +140,21 @@ class TestBundleFormat:
 
     def test_the_history_begins_with_the_current_version(self) -> None:
         history = page("bundle-format").split("## History")[1]
-        assert re.findall(r"^\| (\d+) \|", history, re.M)[0] == str(run.FORMAT_VERSION)
+        assert re.findall(r"^- (\d+): ", history, re.M)[0] == str(run.FORMAT_VERSION)
 
 
 class TestDocuments:
+    def test_every_field_of_a_document_is_listed(self) -> None:
+        """Except the reasons of fields that are listed, as the page says."""
+        text = page("json")
+        listed = {name.rstrip("[]{}?") for name in re.findall(r"`([^`\n]+)`", text)}
+        for name in VERSIONS:
+            schema = build_schema(name)
+            for content in (schema, *schema["$defs"].values()):
+                fields = set(content.get("properties", ()))
+                reasons = {field for field in fields if field.removesuffix("_reason") in fields}
+                assert fields - {f for f in reasons if f.endswith("_reason")} <= listed
+
     def test_no_meaning_is_written_for_an_unknown_field(self) -> None:
         assert documents.find_unknown_meanings() == set()
 
@@ -153,6 +172,13 @@ class TestPythonApi:
             section = page("python").split(f"\n## {name}\n")[1].split("\n## ")[0]
             assert f"collectors.{name}(" in section
             assert len(section.split()) > 10
+
+    def test_documented_arguments_are_those_of_the_signature(self) -> None:
+        for name in python_api.list_exports():
+            section = page("python").split(f"\n## {name}\n")[1].split("\n## ")[0]
+            signature = section.split("```")[1]
+            for argument in re.findall(r"^- `(\w+)`: ", section, re.M):
+                assert re.search(rf"\b{argument}:", signature), (name, argument)
 
     def test_the_generator_reads_sources_only(self) -> None:
         source = Path(inspect.getsourcefile(python_api) or "").read_text(encoding="utf-8")

@@ -63,12 +63,9 @@ def _parse_run_name(
 _HELP: Final = """\
 Measure a workload on the GPU in each mode, or record an unmodified program.
 
-For each mode: a clean pass without any profiler; a capture pass under torch.profiler, which reads
-the graph from the driver; a traced pass; and a memory pass under torch's memory recorder. Each
-pass runs in a separate process. The clean pass runs in several, interleaved with those of the
-other modes, so intervals cover the machine and not one process. If a mode fails, its cause is
-stored and collection continues. --node-ids adds a pass under cupti-python. --observers times the
-step in six more processes, each with a different tool attached.
+Each mode has a clean pass without any profiler, a capture pass, a traced pass and a memory pass,
+all in separate processes. The clean pass runs in several, interleaved with the other modes. If a
+mode fails, its cause is stored and collection continues.
 
 \b
 Under torchrun each rank collects its own runs; passes run together:

@@ -30,7 +30,7 @@ from graphviz_dash.bundle import parts
 from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
 from graphviz_dash.model.absence import Fact, format_manifest_name
 from graphviz_dash.model.observers import ObservedSeries, Observer, ObserverPass
-from graphviz_dash.model.run import Absent, ExecutionMode, Failure, Pass
+from graphviz_dash.model.run import PROCESS_DIED, Absent, ExecutionMode, Failure, Pass
 
 _RANKS_TIMEOUT_S: Final = 900
 """Default time limit in s of a pass with several ranks."""
@@ -160,7 +160,7 @@ def _read_failure(
         raise GraphvizDashError(escape_control_characters(find_last_line(process.stderr)))
     return Failure(
         during=kind,
-        error="ProcessDied" if limit.reason is None else limit.error,
+        error=PROCESS_DIED if limit.reason is None else limit.error,
         message=limit.reason or _describe_exit(process),
         location=None,
         traceback=_strip_module_list(process.stderr)[-_TAIL:],

@@ -15,7 +15,7 @@ from collectors.process.python import PYTHON, SAFE_PATH
 from collectors.process.requests import FAILURE_FILE
 from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
 from graphviz_dash.model.doctor import DoctorReport
-from graphviz_dash.model.run import Failure, Pass
+from graphviz_dash.model.run import PROCESS_DIED, Failure, Pass
 
 STEPS: Final = 3
 """Default number of eager steps to compare."""
@@ -68,7 +68,7 @@ def examine_workload(
         )
     return Failure(
         during=Pass.CAPTURE,
-        error="ProcessDied",
+        error=PROCESS_DIED,
         message=f"the process ended with code {process.returncode}",
         location=None,
         traceback=process.stderr[-_TAIL:],

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from importlib import import_module
 from threading import get_ident
 from time import perf_counter_ns
+from types import CodeType
 from typing import Any, Final
 
 MIN_COLLECTION_NS: Final = 200_000
@@ -38,6 +39,13 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
     ignore: Any = begins.get
 
     def handle(phase: str, info: dict[str, int]) -> None:
+        # Python prints errors of callbacks; here it happens near the program's recursion limit.
+        try:  # noqa: SIM105 - a context manager needs two frames more
+            note(phase, info)
+        except RecursionError:
+            pass
+
+    def note(phase: str, info: dict[str, int]) -> None:
         if phase == "start":
             if has_signal_handler():
                 # Not removed, because the collector would skip the next callback. This one runs no
@@ -45,8 +53,9 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
                 gc.callbacks[gc.callbacks.index(handle)] = ignore
                 return
             name = f"generation {info.get('generation', 0)}"
-            code = sys._getframe(1).f_code
-            if code.co_name == "__enter__" and code.co_filename.endswith("cuda/graphs.py"):
+            # The interpreter itself is the caller while it prints a traceback or ends.
+            caller = sys._getframe(1).f_back
+            if caller is not None and is_capture(caller.f_code):
                 name = BEFORE_CAPTURE
             begins[get_ident()] = perf_counter_ns(), name
         elif (beginning := begins.pop(get_ident(), None)) is not None:
@@ -62,6 +71,11 @@ def time_collections(add: Callable[[str, int, int], None]) -> Callable[[], None]
     if not has_signal_handler():
         gc.callbacks.append(handle)
     return stop
+
+
+def is_capture(code: CodeType) -> bool:
+    """Return True for the method of ``torch.cuda.graph`` that collects before its capture."""
+    return code.co_name == "__enter__" and code.co_filename.endswith("cuda/graphs.py")
 
 
 def has_signal_handler() -> bool:

@@ -30,6 +30,7 @@ from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
+    PROCESS_DIED,
     Absent,
     Environment,
     ExecutionMode,
@@ -160,7 +161,7 @@ def _run_worker(request: Path, done: Callable[[str], object]) -> int:
 def _build_crash_failure(kind: str, code: int) -> Failure:
     return Failure(
         during=Pass.CLEAN if kind == "clean" else Pass.TRACED,
-        error="ProcessDied",
+        error=PROCESS_DIED,
         message=f"the process ended with exit code {code}",
         location=None,
         traceback="",

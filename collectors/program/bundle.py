@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +30,7 @@ from collectors.program.files import (
     PROBLEMS_FILE,
     STATE_FILE,
     TRACE_FILE,
+    WRITTEN_FILE,
     Identity,
     Problems,
     ProcessFolder,
@@ -49,6 +51,7 @@ from graphviz_dash.model.recording import ProcessOrigin, Recording, StartMethod
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
+    PROCESS_DIED,
     Absent,
     Environment,
     ExecutionMode,
@@ -125,16 +128,31 @@ def write_runs(
     identities = [_read(folder / IDENTITY_FILE, Identity) for folder in folders]
     names: Counter[str] = Counter()
     targets = []
-    for identity in identities:
+    for folder, identity in zip(folders, identities, strict=True):
         rank = identity.rank if len(folders) > 1 else None
         own = name if rank is None else f"{name}-rank{rank}"
-        targets.append(_free_target(output, own, names))
+        run_name = _find_written(folder)
+        targets.append(output / run_name if run_name else _free_target(output, own, names))
     # A process that executes itself again keeps its id: the last one has the children.
     runs = {identity.pid: path.name for identity, path in zip(identities, targets, strict=True)}
+    new_targets = []
     for folder, identity, target in zip(folders, identities, targets, strict=True):
+        if _find_written(folder) is not None:
+            continue
         for line in write_run(folder, target, program, _find_origin(identity, runs, program)):
             report(f"{target.name}: {line}")
-    return tuple(targets)
+        new_targets.append(target)
+        with suppress(OSError):  # a full disk
+            (folder / WRITTEN_FILE).write_text(target.name, encoding="utf-8")
+    return tuple(new_targets)
+
+
+def _find_written(folder: Path) -> str | None:
+    """Return the name of the run that a killed command has written for a process. None if none."""
+    try:
+        return (folder / WRITTEN_FILE).read_text(encoding="utf-8") or None
+    except FileNotFoundError:
+        return None
 
 
 def _free_target(output: Path, name: str, names: Counter[str]) -> Path:
@@ -339,7 +357,7 @@ def _list_failures(folder: Path, returncode: int | None, is_killed: bool) -> tup
         died = f"the process was killed, or ended without exit handlers; {KILLED}"
     else:
         return ()
-    return (Failure(Pass.RECORDED, "ProcessDied", died, None, ""),)
+    return (Failure(Pass.RECORDED, PROCESS_DIED, died, None, ""),)
 
 
 def _list_absent(

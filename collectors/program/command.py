@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from graphviz_dash.bundle.staging import Staging, remove_abandoned_folders
 from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 
 _NOTHING_SEEN = "it captured no graph, and nothing in it looked like a step"
+_LOSS_REASON = "it was killed before, or within 100 ms after, its first capture or step"
 
 NEEDS = ("graphviz_dash", "collectors", "msgspec", "torch", "cuda")
 """Modules that the recorder needs in the program's Python."""
@@ -103,7 +105,8 @@ def record_program(
             report(escape_control_characters(f"Error: {error}"))
             return (), ended.returncode
     if not written:
-        report(f"Nothing was recorded: {refusal or explain_unwatched(ended) or _NOTHING_SEEN}.")
+        default_reason = _LOSS_REASON if ended.returncode == -signal.SIGKILL else _NOTHING_SEEN
+        report(f"Nothing was recorded: {refusal or explain_unwatched(ended) or default_reason}.")
     return written, ended.returncode
 
 

@@ -26,6 +26,8 @@ IDENTITY_FILE: Final = "identity.json"
 PROBLEMS_FILE: Final = "problems.json"
 COMPILATION_FILE: Final = "compilation.json"
 LEDGER_FILE: Final = "ledger.json"
+WRITTEN_FILE: Final = "written"
+"""Name of the run whose bundle is written already, in case the command is killed after it."""
 GRAPHS_FOLDER: Final = "graphs"
 
 

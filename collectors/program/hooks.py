@@ -1,10 +1,12 @@
-"""Step candidates from torch: optimizer steps, and calls of outermost modules.
+"""Step candidates from torch: optimizer steps, outermost modules and compiled functions.
 
 Nothing is stored on objects of the program, where a copy or a pickle would include it.
 """
 
 from __future__ import annotations
 
+import importlib
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -80,8 +82,8 @@ class OutermostCalls:
     the module and the start of the call, by the performance counter.
 
     It wraps ``nn.Module.__call__`` and restores it at the first ``torch.compile`` or
-    ``torch.export.export``, so that the compiler finds torch unchanged. After a few consecutive
-    calls of one module, only the class of that module is watched.
+    ``torch.export.export``, so that the compiler finds torch unchanged, and calls ``on_compile``
+    then. After a few consecutive calls of one module, only the class of that module is watched.
     """
 
     _SETTLED = 4
@@ -91,10 +93,12 @@ class OutermostCalls:
         on_call: Callable[[Any, tuple[Any, ...]], bool],
         guard: Guard,
         on_return: Callable[[Any, int], None] | None = None,
+        on_compile: Callable[[], None] | None = None,
     ) -> None:
         self._guard = guard
         self._on_call = on_call
         self._on_return = on_return
+        self._on_compile = on_compile
         self._local = threading.local()
         self._original = torch.nn.Module.__call__
         self._last = 0
@@ -189,7 +193,11 @@ class OutermostCalls:
                 self.stop()
                 args = tuple(self._unwrap_method(arg) for arg in args)
             with HIDDEN_FRAME:
-                return entry(*args, **kwargs)
+                result = entry(*args, **kwargs)
+            if self._on_compile is not None:
+                with self._guard:
+                    self._on_compile()
+            return result
 
         return compile_without_us
 
@@ -197,3 +205,58 @@ class OutermostCalls:
         """Replace a bound ``module.__call__`` of the watch by torch's."""
         ours = isinstance(argument, MethodType) and argument.__func__.__name__ == "call_module"
         return MethodType(self._original, argument.__self__) if ours else argument
+
+
+class CompiledCalls:
+    """Calls ``on_call`` with identity and name of a compiled function, at each of its calls from
+    eager code.
+
+    Wraps a function that torch 2.6 to 2.14 calls before it enters compiled code. Without it,
+    nothing is reported.
+    """
+
+    _MODULE, _, _NAME = "torch._dynamo.eval_frame._callback_from_stance".rpartition(".")
+
+    def __init__(self, on_call: Callable[[int, str], None], guard: Guard) -> None:
+        self._on_call = on_call
+        self._guard = guard
+        self._names: dict[int, str] = {}
+        self._original: Callable[[Any], Any] | None = None
+        self._stopped = False
+
+    def start(self) -> None:
+        """Start to watch after a first ``torch.compile``. May be called again."""
+        if self._stopped or self._original is not None:
+            return
+        # A decorator with options imports the compiler only when it is applied.
+        module = importlib.import_module(self._MODULE)
+        if hasattr(module, self._NAME):
+            self._original = getattr(module, self._NAME)
+            setattr(module, self._NAME, self._enter)
+
+    def stop(self) -> None:
+        """Restore torch. May be called again."""
+        self._stopped = True
+        module = sys.modules.get(self._MODULE)
+        # A later replacement by the program stays and calls this one, which passes the call on.
+        if getattr(module, self._NAME, None) == self._enter:
+            setattr(module, self._NAME, self._original)
+
+    def _enter(self, callback: Any) -> Any:
+        if callable(callback) and not self._stopped:
+            with self._guard:
+                self._report(id(callback))
+        assert self._original is not None
+        with HIDDEN_FRAME:
+            return self._original(callback)
+
+    def _report(self, identity: int) -> None:
+        name = self._names.get(identity)
+        if name is None:
+            # The caller's variable; its absence costs only the name.
+            function = sys._getframe(2).f_locals.get("fn")
+            label = getattr(function, "__qualname__", None)
+            has_place = str(getattr(function, "__module__", "torch")).partition(".")[0] != "torch"
+            name = f"compiled {label}" if label and has_place else "compiled module"
+            self._names[identity] = name
+        self._on_call(identity, name)

@@ -36,7 +36,7 @@ from collectors.program.files import (
     Settings,
 )
 from collectors.program.flusher import Flusher
-from collectors.program.hooks import OptimizerSteps, OutermostCalls
+from collectors.program.hooks import CompiledCalls, OptimizerSteps, OutermostCalls
 from collectors.program.loop.recorder import LoopRecorder
 from collectors.program.process_facts import (
     add_origin,
@@ -166,7 +166,10 @@ class ProgramRecorder:
         self._step_captured = False
         self._strangers = 0
         self._previous: dict[int, _Capture] = {}
-        self._forwards = OutermostCalls(self._handle_call, guard, self.loop.record_module_return)
+        self._compiled_calls = CompiledCalls(self._handle_compiled_call, guard)
+        self._forwards = OutermostCalls(
+            self._handle_call, guard, self.loop.record_module_return, self._compiled_calls.start
+        )
         self._optimizers = OptimizerSteps(self._handle_optimizer_step, guard)
         self._stopped = False
         self._written: Recording | None = None
@@ -199,6 +202,7 @@ class ProgramRecorder:
             self._profilers.stop,
             partial(self._compiled.read_trees, self._find_graph_id),
             self._compiled.stop,
+            self._compiled_calls.stop,
             self._forwards.stop,
             self.loop.stop,
             self._ledger.finish,
@@ -236,6 +240,7 @@ class ProgramRecorder:
             self.end_traces,
             self._stop_ticking,
             self._compiled.stop,
+            self._compiled_calls.stop,
             self._forwards.stop,
             self.loop.stop,
             self._ledger.stop,
@@ -249,6 +254,7 @@ class ProgramRecorder:
         """Restore torch in a forked child to its state before the parent's recording."""
         self._profilers.stop()
         self._optimizers.stop()
+        self._compiled_calls.stop()
         self._forwards.stop()
         self.loop.stop()
 
@@ -439,6 +445,16 @@ class ProgramRecorder:
                 self._forwards.stop()
         return noted
 
+    def _handle_compiled_call(self, identity: int, name: str) -> None:
+        """Handle the call of a compiled function: a step, unless graphs are replayed."""
+        if self._window.profiling:
+            self._check_limit(None)
+        if self._clock.is_relevant(BoundaryKind.FORWARDS):
+            boundary = f"call of the {name}"
+            self._handle_tick(BoundaryKind.FORWARDS, identity, boundary)
+        else:
+            self._compiled_calls.stop()
+
     def _handle_scope_end(self, engine: str | None) -> None:
         if engine is None:
             kind, boundary = BoundaryKind.LABEL, "the block of a collectors.label ends"
@@ -578,6 +594,7 @@ class ProgramRecorder:
 
     def _stop_ticking(self) -> None:
         self._stopped = True
+        self._compiled_calls.stop()
         self.loop.stop_ticking()
         self._optimizers.stop()
 

@@ -3,7 +3,7 @@
 1. explicit: the program calls ``collectors.step()`` at the end of each step.
 2. optimizer: ``step()`` of a torch optimizer returns, or a graph with such a call is replayed.
 3. replays: the same graph is replayed again; one cycle of replays is a step.
-4. forwards: the same outermost module is called again.
+4. forwards: the same outermost module is called again, or the same compiled function.
 
 Several candidates of a kind may tick, such as two optimizers or a graph per layer. The first is the
 anchor that ends steps, until another one has ticked :data:`PATIENCE` times without it. A more

@@ -116,8 +116,8 @@ class StepChecker:
     Args:
         step: Step to check: a function without arguments.
         replays: Replays per round.
-        between: Called before each replay and each eager step, such as the rest of a program's
-            loop, or None.
+        other_work: Called before each replay and each eager step, such as the rest of a
+            program's loop, or None.
     """
 
     def __init__(

@@ -21,7 +21,8 @@ from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.bundle.write import BundleWriter
-from graphviz_dash.model.replay_check import ReplayCheck, ReplayStop
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.replay_check import REPLAY_FAULT_EXIT_CODE, ReplayCheck, ReplayStop
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -62,6 +63,8 @@ def mark_program(
 ) -> tuple[Path | None, int]:
     """Run the program once with marked graphs; return the bundle and the exit code.
 
+    The exit code is the program's, or another one if the program succeeded in spite of a fault.
+
     Args:
         request: Program and settings.
         report: Receives lines: hangs while they last, the rest at the end.
@@ -99,11 +102,20 @@ def mark_program(
         if not check.graphs:
             report("Nothing was checked: the program captured no graph.")
             return None, program_end.returncode
-        _write(target, check, request, staging.path)
+        graphs = monitor.read_faulty_graphs(check)
+        _write(target, check, graphs, request, staging.path)
+    if program_end.returncode == 0 and (check.stops or check.memory):
+        return target, REPLAY_FAULT_EXIT_CODE
     return target, program_end.returncode
 
 
-def _write(target: Path, check: ReplayCheck, request: MarksRequest, scratch: Path) -> None:
+def _write(
+    target: Path,
+    check: ReplayCheck,
+    graphs: Sequence[CapturedGraph],
+    request: MarksRequest,
+    scratch: Path,
+) -> None:
     name = get_program_name(request.program)
     manifest = Manifest(
         format=FORMAT_NAME,
@@ -122,4 +134,6 @@ def _write(target: Path, check: ReplayCheck, request: MarksRequest, scratch: Pat
     )
     with BundleWriter(target) as writer:
         writer.add(parts.REPLAY_CHECK, check)
+        for graph in graphs:
+            writer.add_graph(graph)
         writer.commit(manifest)

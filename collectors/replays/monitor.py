@@ -17,6 +17,7 @@ import msgspec
 
 from collectors.replays.marks_file import GraphProgress, MarksFile
 from collectors.replays.notes import GraphNote, NoteFolder, ProcessNote
+from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.replay_check import (
     CheckGap,
     MemoryFate,
@@ -164,6 +165,27 @@ class ReplayMonitor:
                 CheckGap(subject, reason, count) for (subject, reason), count in gaps.items()
             ),
         )
+
+    def read_faulty_graphs(self, check: ReplayCheck) -> list[CapturedGraph]:
+        """Read the graphs with faults, each followed by its bodies, with each id once.
+
+        Ranks have graphs of the same id. The graph of a rank whose replay stopped comes first.
+        """
+        ids = dict.fromkeys(
+            (*(stop.graph for stop in check.stops), *(fate.graph for fate in check.memory))
+        )
+        ranks = {stop.rank for stop in check.stops}
+        processes = sorted(
+            self._processes.values(), key=lambda process: process.note.rank not in ranks
+        )
+        graphs: dict[str, CapturedGraph] = {}
+        for graph_id in ids:
+            for process in processes:
+                captures = process.folder.read_captures(graph_id)
+                if captures:
+                    graphs |= {graph.id: graph for graph in captures}
+                    break
+        return list(graphs.values())
 
     def _find_processes(self) -> None:
         if not self._root.is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from graphviz_dash.model.doctor import CodeLocation
+from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.replay_check import MemoryFate, NodeOwner
 
 PROCESS_FILE: Final = "process.json"
@@ -109,6 +111,17 @@ class NoteFolder:
         """Write the note of a graph."""
         self._put(f"{note.id}.graph.json", note)
 
+    def write_captures(self, graphs: Sequence[CapturedGraph]) -> None:
+        """Write a graph as read from the driver, followed by its bodies."""
+        self._put(f"{graphs[0].id}.capture.json", graphs)
+
+    def read_captures(self, graph_id: str) -> tuple[CapturedGraph, ...]:
+        """Read a graph and its bodies. Empty if it was not written."""
+        file = self.path / f"{graph_id}.capture.json"
+        if not file.exists():
+            return ()
+        return msgspec.json.decode(file.read_bytes(), type=tuple[CapturedGraph, ...])
+
     def write_fate(self, fate: MemoryFate) -> None:
         """Add a report on memory."""
         self._put(f"fate-{self._fates}.json", fate)
@@ -131,7 +144,7 @@ class NoteFolder:
         files = sorted(self.path.glob("fate-*.json"), key=lambda file: _number(file.name))
         return [msgspec.json.decode(file.read_bytes(), type=MemoryFate) for file in files]
 
-    def _put(self, name: str, content: Struct) -> None:
+    def _put(self, name: str, content: Struct | Sequence[Struct]) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
         part = self.path / f".{name}"
         part.write_bytes(msgspec.json.encode(content))

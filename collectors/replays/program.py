@@ -165,12 +165,13 @@ class MarkedProgram:
             return
         handle = int(graph.raw_cuda_graph())
         try:
-            read = read_graph(handle, state.id)[0]
+            captures = read_graph(handle, state.id)
         except DriverError as error:
             self._folder.write_graph(
                 GraphNote(state.id, None, None, (), (), (), reason=f"not read: {error}")
             )
             return
+        read = captures[0]
         if not read.nodes:
             # The cudagraph trees capture an empty graph once, to create their memory pool.
             return
@@ -185,6 +186,7 @@ class MarkedProgram:
         except UnmarkedError as error:
             reason = str(error)
         state.number = marking.number if marking else None
+        self._folder.write_captures(captures)
         self._folder.write_graph(_build_note(state, record, read, reason))
         record.externals.clear()
 

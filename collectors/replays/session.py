@@ -28,7 +28,7 @@ def check_replays(
             compared with those of a new capture, which finds outdated addresses and numbers.
         replays: Replays from the same memory, per round of inputs.
         warmup: Eager steps before the capture.
-        between: Called before each replay and each eager step, such as the replay of another graph.
+        other_work: Called before each replay and eager step, such as the replay of another graph.
     """
     from collectors.replays.check import check_step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.model.run import COLLECTOR_ERROR, Pass
+from graphviz_dash.model.run import COLLECTOR_ERROR, PROCESS_DIED, Pass
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Failure
@@ -17,7 +17,8 @@ def format_failure(name: str, failure: Failure) -> str:
     """
     where = f" at {failure.location}" if failure.location else ""
     return escape_control_characters(
-        f"{name} failed {format_failed_stage(failure)}{where}: {format_cause(failure)}"
+        f"{name} {get_failure_verb(failure)} {format_failed_stage(failure)}{where}: "
+        f"{format_cause(failure)}"
     )
 
 
@@ -26,12 +27,22 @@ def format_cause(failure: Failure) -> str:
     first = failure.message.strip().splitlines()[0] if failure.message.strip() else ""
     if not first:
         return failure.error
-    return first if is_refusal(failure) else f"{failure.error}: {first}"
+    return first if is_refusal(failure) or has_no_end(failure) else f"{failure.error}: {first}"
 
 
 def is_refusal(failure: Failure) -> bool:
     """Return whether the collector itself gave up, for example if a mode cannot run a step."""
     return failure.error == COLLECTOR_ERROR
+
+
+def has_no_end(failure: Failure) -> bool:
+    """Return whether a recorded program left no end; its recording is usable."""
+    return failure.during is Pass.RECORDED and failure.error == PROCESS_DIED
+
+
+def get_failure_verb(failure: Failure) -> str:
+    """Return the predicate of a failed run."""
+    return "was killed" if has_no_end(failure) else "failed"
 
 
 def format_failed_stage(failure: Failure) -> str:

@@ -6,12 +6,14 @@ The command line, its JSON, the report and the Doctor page share the result of
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from graphviz_dash.model.replay_check import (
+    REPLAY_FAULT_EXIT_CODE,
     CheckedOperator,
     CheckGap,
     FactDifference,
@@ -25,10 +27,8 @@ from graphviz_dash.model.replay_check import (
     ValueCheck,
     WrongElements,
 )
+from graphviz_dash.model.run import Run
 from graphviz_dash.planning.replay_differences import find_first_difference
-
-REPLAY_FAULT_EXIT_CODE: Final = 3
-"""Exit code of the command line for wrong, crashed or hanging replays."""
 
 
 class ReplayCause(StrEnum):
@@ -64,6 +64,8 @@ class WrongOperator(Struct, frozen=True):
     operator: CheckedOperator
     index: int
     """Index of the operator in the step."""
+    node: int | None
+    """Number of its first node in a capture without hashes. None if it has none, or if unknown."""
     fact: FactDifference | None
     """Fact that proves the cause. None if the cause follows from elsewhere."""
     writer: CheckedOperator | None
@@ -93,6 +95,9 @@ class MemoryFault(Struct, frozen=True):
     memory: MemoryFate
 
 
+ReplayFault: TypeAlias = StopFault | WrongOperator | MemoryFault
+
+
 class ReplayDiagnosis(Struct, frozen=True):
     """A replay check and its interpretation."""
 
@@ -105,9 +110,14 @@ class ReplayDiagnosis(Struct, frozen=True):
     """Memory used after its end, in the order of the reports, without the causes of crashes."""
 
     @property
+    def faults(self) -> tuple[ReplayFault, ...]:
+        """All faults, in the order of their importance."""
+        return (*self.stops, *self.wrong, *self.memory)
+
+    @property
     def fault_count(self) -> int:
         """Number of faults."""
-        return len(self.stops) + len(self.wrong) + len(self.memory)
+        return len(self.faults)
 
     @property
     def gaps(self) -> tuple[CheckGap, ...]:
@@ -118,6 +128,25 @@ class ReplayDiagnosis(Struct, frozen=True):
     def exit_code(self) -> int:
         """Exit code of the command line."""
         return REPLAY_FAULT_EXIT_CODE if self.fault_count else 0
+
+
+def number_checked_nodes(values: ValueCheck) -> dict[int, int] | None:
+    """Map the first nodes of operators in the hashed capture to their numbers without hashes.
+
+    Return None if the operators and the kernels between them do not cover the graph.
+    """
+    spans = [
+        (operator.first_node, operator.nodes)
+        for operator in values.operators
+        if operator.first_node is not None
+    ]
+    spans += [(foreign.first_node, foreign.nodes) for foreign in values.foreign]
+    numbers: dict[int, int] = {}
+    total = 0
+    for first, count in sorted(spans):
+        numbers[first] = total
+        total += count
+    return numbers if total == values.nodes else None
 
 
 _VIEWS: Final = 4
@@ -152,6 +181,11 @@ def diagnose_replays(check: ReplayCheck) -> ReplayDiagnosis:
             if memory not in crash_memory
         ),
     )
+
+
+def list_replay_diagnoses(runs: Iterable[Run]) -> list[tuple[str, ReplayDiagnosis]]:
+    """Interpret the replay checks of ``runs``, with the names of their runs."""
+    return [(run.name, diagnose_replays(run.replay_check)) for run in runs if run.replay_check]
 
 
 def find_wrong_operator(values: ValueCheck) -> WrongOperator | None:
@@ -190,11 +224,14 @@ def _build(
     writer: int | None = None,
     kernels: tuple[str, ...] = (),
 ) -> WrongOperator:
+    operator = values.operators[index]
+    numbers = number_checked_nodes(values) or {}
     return WrongOperator(
         cause=cause,
         difference=first,
-        operator=values.operators[index],
+        operator=operator,
         index=index,
+        node=None if operator.first_node is None else numbers.get(operator.first_node),
         fact=fact,
         writer=None if writer is None else values.operators[writer],
         kernels=kernels,

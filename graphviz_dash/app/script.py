@@ -9,6 +9,7 @@ from graphviz_dash.app.hosting.preload import preload_all
 from graphviz_dash.app.hosting.switch import is_plain
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import build_tab_title, draw_top_bar
+from graphviz_dash.ui.page.listing import refresh_listing
 from graphviz_dash.ui.page.navigation import get_page_name, list_pages
 from graphviz_dash.ui.state.store import ClosedError
 
@@ -28,5 +29,6 @@ except ClosedError:
     # The experiment changed on disk while the page was built.
     st.rerun()
 url_state.remember_address(name)
-# After the first page is sent.
+# After the page is sent.
 preload_all()
+refresh_listing()

@@ -11,7 +11,8 @@ Version history:
     6: allows graphs/<id>.json.gz; adds ``window_open_ns``, ``window_close_ns``,
        ``window_ended_by``, ``cupti_attached`` and ``ended`` to recording.json, and status
        ``killed``; version 5 is unchanged.
-    7: adds ledger.json.gz, replay-check.json and ceilings.json; version 6 is unchanged.
+    7: adds ledger.json.gz, replay-check.json and ceilings.json, and ``live`` to memory.json;
+       version 6 is unchanged.
 """
 
 from __future__ import annotations

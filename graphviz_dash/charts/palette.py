@@ -15,6 +15,7 @@ from graphviz_dash.analysis.ledger.memory import LedgerPart
 from graphviz_dash.analysis.ledger.startup import TimePart
 from graphviz_dash.analysis.memory.report import MemoryPart
 from graphviz_dash.analysis.metrics.run_selection import is_eager_recording
+from graphviz_dash.analysis.nodes.replay_faults import FaultState
 from graphviz_dash.analysis.step_comparison.eager_change import EagerChange
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.kernel_categories import Category
@@ -23,6 +24,7 @@ from graphviz_dash.charts.shades import (
     CYAN,
     GREEN,
     GREY,
+    IDLE,
     MAGENTA,
     ORANGE,
     VIOLET,
@@ -163,6 +165,13 @@ CHANGE_SHADES: Final = {
     Change.MOVED: BLUE,
     Change.SAME: GREY,
 }
+
+FAULT_SHADES: Final = {
+    FaultState.FAULT: IDLE,
+    FaultState.AFTER: Shade("#c9ced6", "#454d5a"),
+    FaultState.INDEPENDENT: BLUE,
+}
+"""Colours of a node by its relation to a wrong, crashed or hanging replay."""
 
 EAGER_SHADES: Final = {
     EagerChange.FASTER: GREEN,

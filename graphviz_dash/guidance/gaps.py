@@ -112,7 +112,11 @@ def find_baseline_remedy(runs: Sequence[Run]) -> tuple[Run, Remedy] | None:
 
 
 def _has_graph_replays(run: Run) -> bool:
-    if run.graphs or (run.recording is not None and run.recording.graphs):
+    recording = run.recording
+    if recording is not None:
+        # Compiled programs capture an empty graph for their memory pool, even if none is replayed.
+        return bool(recording.earlier_replays) or any(graph.replays for graph in recording.graphs)
+    if run.graphs:
         return True
     if not run.mode.is_recorded:
         return run.mode.captures_graphs
@@ -138,6 +142,11 @@ def _has_prediction(runs: Sequence[Run]) -> bool:
     run with graphs has a trace."""
     runs_with_trace = [run for run in runs if has_trace(run)]
     return bool(runs_with_trace) and all(map(may_be_eager, runs_with_trace))
+
+
+def _has_stopped_replay(run: Run) -> bool:
+    """Return whether a check found a replay that crashed or hangs."""
+    return run.replay_check is not None and bool(run.replay_check.stops)
 
 
 def _get_no_command(_: Sequence[Run]) -> None:
@@ -196,7 +205,7 @@ _RULES: Final = {
         "capture the step in the program if it does not do so yet",
     ),
     Part.TIMELINE: _Rule(
-        lambda runs: any(map(has_trace, runs)),
+        lambda runs: any(has_trace(run) or _has_stopped_replay(run) for run in runs),
         Missing(Fact.TRACED_PASS, "no run here holds a trace of its steps"),
         _build_trace_command,
     ),
@@ -218,7 +227,8 @@ _RULES: Final = {
     ),
     Part.DOCTOR: _Rule(
         lambda runs: (
-            _has_file(runs, FileRole.DOCTOR, FileRole.COMPILATION) or _has_prediction(runs)
+            _has_file(runs, FileRole.DOCTOR, FileRole.COMPILATION, FileRole.REPLAY_CHECK)
+            or _has_prediction(runs)
         ),
         Missing(Fact.CAPTURE_PASS, "no doctor examined these runs"),
         lambda runs: build_doctor_command(runs[0]),

@@ -82,7 +82,9 @@ def find_remedies(run: Run, other_runs: Iterable[Run] = ()) -> tuple[Remedy, ...
                 MissingInput.SIZES, build_recording_command(run, {"--window-replays": replay_count})
             )
         )
-    if recording.graphs and not any(map(is_attributed, (run, *other_runs))):
+    if any(graph.nodes for graph in recording.graphs) and not any(
+        map(is_attributed, (run, *other_runs))
+    ):
         # A separate run, because profiled captures prevent timing of the steps.
         named = {"--name": f"{run.name}-attributed", "--attribute": None}
         found.append(Remedy(MissingInput.ATTRIBUTION, build_recording_command(run, named)))

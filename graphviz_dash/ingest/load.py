@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -273,8 +272,9 @@ def search_experiments(root: Path, depth: int = 3, *, links: bool = True) -> Fou
         InputError: ``root`` is not a folder.
     """
     folder = _resolve_folder(root)
-    search = _Search(folder, links, {folder}, [], [])
-    paths = sorted(search.find_below(str(folder), depth), key=lambda path: path.split(os.sep))
+    search = _Search(folder, links, {folder}, [], [], [])
+    search.find_below(str(folder), depth)
+    paths = sorted(search.experiments, key=lambda path: path.split(os.sep))
     experiments = tuple(map(Path, paths))
     return FoundExperiments(experiments, tuple(search.skipped_links), tuple(search.non_utf8))
 
@@ -288,35 +288,38 @@ class _Search(Struct, frozen=True):
     """True if links are followed."""
     seen: set[Path]
     """Resolved target folders of followed links."""
+    experiments: list[str]
+    """Found experiments."""
     skipped_links: list[Path]
     """Links that were not followed."""
     non_utf8: list[Path]
     """Folders whose name is not UTF-8."""
 
-    def find_below(self, folder: str, depth: int) -> Iterator[str]:
-        """Yield the experiments at or below ``folder``."""
+    def find_below(self, folder: str, depth: int) -> None:
+        """Add the experiments at or below ``folder``."""
         # Each child is tested once, because every page lists all and a folder may be on a slow
         # disk. Strings, because a Path costs more than the test.
-        children = []
+        others = []
+        is_experiment = False
         for name, is_link in _list_folders(folder):
-            child = os.path.join(folder, name)
+            child = f"{folder.rstrip(os.sep)}{os.sep}{name}"
             if not is_utf8(name):
                 self.non_utf8.append(Path(child))
-            elif (bundle := is_bundle(child)) and is_link and is_foreign_link(Path(child)):
+            elif not is_bundle(child):
+                others.append((child, is_link))
+            elif is_link and is_foreign_link(Path(child)):
                 self.skipped_links.append(Path(child))
             else:
-                children.append((child, is_link, bundle))
-        if any(bundle for _, _, bundle in children):
-            yield folder
+                is_experiment = True
+        if is_experiment:
+            self.experiments.append(folder)
         if depth <= 0:
             return
-        for child, is_link, bundle in children:
-            if bundle:
-                continue
+        for child, is_link in others:
             if not is_link:
-                yield from self.find_below(child, depth - 1)
+                self.find_below(child, depth - 1)
             elif self.links and self._follow_link(Path(child)):
-                yield from self.find_below(child, min(depth - 1, 1))
+                self.find_below(child, min(depth - 1, 1))
 
     def _follow_link(self, link: Path) -> bool:
         try:

@@ -19,6 +19,7 @@ class Fact(StrEnum):
     CAPTURE_PASS = "capture pass"
     TRACED_PASS = "traced pass"
     TRACED_STEPS = "traced steps"
+    GRAPH_STEPS = "traced steps with graphs"
     MEMORY_PASS = "memory pass"
     NODE_IDS_PASS = "node-ids pass"
     OBSERVERS_PASS = "observers pass"

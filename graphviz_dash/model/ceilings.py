@@ -57,7 +57,7 @@ class ArithmeticTime(Struct, frozen=True, forbid_unknown_fields=True):
     pipe: Pipe
     """Data type of the inputs."""
     is_matrix: bool
-    """True for a matrix product, False for multiply-adds of a vector kernel."""
+    """False for multiply-adds of a vector kernel."""
     flops: Count
     """Floating-point operations; a multiply-add counts as two."""
     duration_ns: tuple[Nanoseconds, ...]

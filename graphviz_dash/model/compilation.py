@@ -65,7 +65,7 @@ class CompiledFrame(Struct, frozen=True, forbid_unknown_fields=True):
     function: str
     """Function name, without the prefix that Dynamo adds to continuations."""
     place: UserLine | None
-    """First line of the function, or the line of the graph break that a continuation follows."""
+    """First line of the function, or of the graph break before a continuation."""
     resumes: bool
     """True for the continuation of a function after a graph break."""
     callers: tuple[UserLine, ...] = ()
@@ -77,13 +77,13 @@ class CompiledFrame(Struct, frozen=True, forbid_unknown_fields=True):
     guards: Count | None = None
     """Number of guards checked per call. None if unknown."""
     guard_ns: Count | None = None
-    """Time to check the guards once, measured by Dynamo, in ns. None if unknown."""
+    """Time to check the guards once, in ns. None if unknown."""
     compile_ns: Count | None = None
     """Compile time in ns. None if unknown."""
     failure: str | None = None
     """Reason for a failed compilation. None if it succeeded."""
     code: str | None = None
-    """FX graph as printed by torch, truncated to 20,000 characters. None without a graph."""
+    """FX graph as printed by torch, at most 20,000 characters. None without a graph."""
 
 
 class GraphBreak(Struct, frozen=True, forbid_unknown_fields=True):
@@ -102,7 +102,7 @@ class GraphBreak(Struct, frozen=True, forbid_unknown_fields=True):
     lines: tuple[UserLine, ...]
     """Program lines, innermost first."""
     whole_frame: bool = False
-    """True if the function runs eagerly because Dynamo cannot resume after the break."""
+    """True if the function runs eagerly because Dynamo cannot resume."""
 
 
 class Recompile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,7 +115,7 @@ class Recompile(Struct, frozen=True, forbid_unknown_fields=True):
     lines: tuple[UserLine, ...]
     """Program line behind each guard, if known."""
     limit: bool = False
-    """True if the recompile limit was reached, so that the function runs eagerly."""
+    """True if the recompile limit was reached: the function runs eagerly."""
 
 
 class CompiledGraph(Struct, frozen=True, forbid_unknown_fields=True):
@@ -124,7 +124,7 @@ class CompiledGraph(Struct, frozen=True, forbid_unknown_fields=True):
     frame: str | None
     """Id of its compilation. None if unknown."""
     key: str
-    """Key in Inductor's cache; traces name the calls of the graph by this key."""
+    """Key in Inductor's cache, which names its calls in traces."""
     backward: bool | None
     """True for a backward graph. None if unknown."""
     cached: bool | None
@@ -185,7 +185,7 @@ class FunctionInput(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     """Name in the FX graph."""
     static: bool
-    """True if torch assumes a fixed address: parameters, buffers, marked tensors."""
+    """True if torch assumes a fixed address."""
     mutated: bool
     """True if the function writes to it."""
     line: UserLine | None = None
@@ -230,11 +230,11 @@ class TreeNode(Struct, frozen=True, forbid_unknown_fields=True):
     parent: Count | None
     """Number of the node replayed before it. None for a root."""
     graph: str | None
-    """Id of its graph in the bundle. None if no graph could be matched."""
+    """Id of its graph in the bundle. None if unknown."""
     copied: tuple[CopiedInput, ...]
     """Inputs copied before each replay."""
     managed: Count
-    """Number of inputs that are outputs of earlier graphs, read in place."""
+    """Number of inputs read in place from earlier graphs' outputs."""
     outputs: Count
     """Number of outputs."""
     aliased: Count
@@ -260,7 +260,7 @@ class Rerecording(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
     """Violated expectation of the earlier recording."""
     moved: tuple[MovedInput, ...]
-    """Inputs that moved. Empty if another expectation was violated."""
+    """Inputs that moved. Empty for another violation."""
 
 
 class CompileWarning(Struct, frozen=True, forbid_unknown_fields=True):
@@ -269,7 +269,7 @@ class CompileWarning(Struct, frozen=True, forbid_unknown_fields=True):
     text: str
     """Message, on one line."""
     lines: tuple[UserLine, ...]
-    """Program lines named by the message, or those that made the call, innermost first."""
+    """Program lines that the message names or that made the call, innermost first."""
     times: Count = 1
     """Number of occurrences."""
 

@@ -107,15 +107,15 @@ class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     rule: RuleId
     """The violated rule."""
     severity: Severity
-    """Effect of the violation: a failed capture, incorrect replays or lost memory."""
+    """Effect of the violation."""
     seen: DetectionMethod
     """Detection method."""
     first: bool
     """True if this call ended the capture, or would have."""
     place: CodeLocation | None
-    """Line of the program or of a library that it uses. None if unknown."""
+    """Line of the program or of a library. None if unknown."""
     op: str | None
-    """Operator or call. None if only the line is known."""
+    """Operator or call. None if unknown."""
     stream: str | None
     """CUDA stream that was current ("stream 7 (capturing)"). None if irrelevant."""
     thread: str | None
@@ -127,8 +127,7 @@ class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     evidence: tuple[Evidence, ...]
     """Supporting facts."""
     caller: CodeLocation | None = None
-    """Line of the program that led to the library's line. None if ``place`` is the program's own or
-    unknown."""
+    """Line of the program that led to the library's line. None if there is none."""
 
     @property
     def program_line(self) -> CodeLocation | None:
@@ -162,7 +161,7 @@ class OutputCheck(Struct, frozen=True, forbid_unknown_fields=True):
     differing: Count
     """Number of unequal elements."""
     largest: float | None
-    """Largest absolute difference. None if undefined for the type or not finite."""
+    """Largest absolute difference. None if undefined."""
     noise: float | None
     """Largest absolute difference of two eager steps. None if not measured."""
 
@@ -171,12 +170,11 @@ class DoctorReport(Struct, frozen=True, forbid_unknown_fields=True):
     """Content of doctor.json."""
 
     subject: Literal["workload", "program"]
-    """A workload's step, which the doctor can rerun, or a program, which it can only observe."""
+    """A workload's step, which can be run again, or a program."""
     captured: bool | None
     """True if a capture of the unchanged step succeeded. None if not attempted."""
     attempts: Count
-    """Number of capture attempts. Attempts that replace known illegal calls by results of an eager
-    step count too."""
+    """Number of captures tried, including those that replace illegal calls by eager results."""
     nodes: Count | None
     """Number of nodes of the graph. None without a graph."""
     steps: Count

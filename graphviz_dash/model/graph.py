@@ -63,17 +63,15 @@ class KernelParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     block: Dim3 | None
     """Threads of a block per dimension. None as for ``grid``."""
     dynamic_shared: Count | None
-    """Dynamic shared memory of the launch, in bytes. Traces show the sum with ``static_shared``.
-    None as for ``grid``."""
+    """Dynamic shared memory of the launch, in bytes. None as for `grid`."""
     static_shared: Count | None = None
     """Static shared memory from the function's attributes, in bytes."""
     registers: Count | None = None
     """Registers per thread."""
     cluster: Dim3 | None = None
-    """Size of a thread block cluster, in blocks per dimension. None also if the launch sets none.
-    """
+    """Size of a thread block cluster, in blocks per dimension. None if the launch sets none."""
     cooperative: bool | None = None
-    """True for a cooperative launch, whose blocks are all resident at the same time."""
+    """True for a cooperative launch."""
     priority: int | None = None
     """Launch priority; lower numbers run first."""
     dynamic_parallelism: bool | None = None
@@ -89,7 +87,7 @@ class MemcpyParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     target: str
     """Memory type of the destination."""
     direction: str
-    """Direction from the location of the addresses: HtoD, DtoH, DtoD, HtoH or "unknown"."""
+    """HtoD, DtoH, DtoD, HtoH or "unknown", by the location of the addresses."""
     bytes: Count
     """Product of width, height and depth, in bytes."""
     width: Count
@@ -99,7 +97,7 @@ class MemcpyParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     depth: Count
     """Number of slices."""
     pageable: bool | None = None
-    """True if an operand is host memory that is not pinned. None if not read."""
+    """True if an operand is pageable host memory. None if not read."""
 
 
 class MemsetParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="memset"):
@@ -144,16 +142,16 @@ class MemFreeParams(
     """A memory deallocation."""
 
     allocated_by: Count | None
-    """Index of the node in the same graph that allocated the memory. None if another graph or the
-    program allocated it."""
+    """Index of the allocating node in the same graph. None if another graph or the program
+    allocated it.
+    """
 
 
 class EventParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="event"):
     """An event record or event wait."""
 
     event: Count
-    """Number of the event, in the order of the nodes of a graph and its bodies. A record and its
-    wait share it."""
+    """Number of the event, by nodes of a graph and its bodies. A record and its wait share it."""
 
 
 class SemaphoreParams(
@@ -162,7 +160,7 @@ class SemaphoreParams(
     """A signal of or wait for external semaphores."""
 
     semaphores: tuple[Count, ...]
-    """Numbers of the semaphores, in the order of the nodes of a graph and its bodies."""
+    """Numbers of the semaphores, by nodes of a graph and its bodies."""
     values: tuple[Uint64, ...]
     """Fence values. Binary semaphores ignore them."""
 
@@ -223,8 +221,9 @@ class Operand(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """Memory that a node may access: a range of an allocation."""
 
     allocation: Count
-    """Number of the allocation (a segment of the allocator or another device allocation), in the
-    order in which nodes of a graph and its bodies refer to it."""
+    """Number of the allocation (a segment of the allocator or another one), in the order in which
+    nodes refer to it.
+    """
     offset: Count
     """Offset in the allocation, in bytes."""
     bytes: Count
@@ -241,17 +240,19 @@ class GraphNode(Struct, frozen=True, forbid_unknown_fields=True):
     params: Params | None = None
     """Parameters. None for kinds without parameters (Empty, ChildGraph), or if not read."""
     bodies: tuple[str, ...] = ()
-    """Ids of the contained graphs: a child graph, or the bodies of a conditional in the order of
-    their values (the first body of an If runs if the value is not zero)."""
+    """Ids of the contained graphs: a child graph, or the bodies of a conditional by value (the
+    first body of an If runs if the value is not zero).
+    """
     enabled: bool | None = None
-    """True if the executable graph runs the node (kernels, copies and memsets can be disabled).
-    None for other kinds, or if not read."""
+    """True if the executable graph runs the node. Only kernels, copies and memsets can be disabled;
+    None for others. None if not read.
+    """
     device: Count | None = None
-    """Ordinal of the node's device. None for kinds without one, or if not read."""
+    """Ordinal of the node's device. None if not applicable."""
     operands: tuple[Operand, ...] | None = None
-    """Memory accessible through the node's arguments, in order and without overlaps, for reading or
-    writing. None if unknown. Excludes memory reached through pointers in memory and through
-    global variables."""
+    """Memory accessible through the node's arguments, without overlaps. Excludes memory reached
+    through pointers in memory and global variables. None if unknown.
+    """
 
     @property
     def label(self) -> str:
@@ -297,11 +298,11 @@ class DriverResult(Struct, frozen=True, forbid_unknown_fields=True):
     result: str
     """Name of the result without its prefix; "SUCCESS" on success."""
     graph: str | None = None
-    """Id of the graph of the offending node. None if no node was reported."""
+    """Id of the graph of the offending node. None if unknown."""
     node: Count | None = None
-    """Index of the offending node. None if no node was reported."""
+    """Index of the offending node. None if unknown."""
     from_node: Count | None = None
-    """Index of the mismatched dependency of that node. None if none was reported."""
+    """Index of its mismatched dependency. None if unknown."""
 
 
 class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
@@ -314,18 +315,19 @@ class CapturedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     edges: tuple[GraphEdge, ...]
     """Edges between nodes, by index."""
     read_by: str
-    """API that provided the graph. With cuGraphNodeGetDependencies, edges into a node have the
-    order of its dependencies."""
+    """API that provided the graph. cuGraphNodeGetDependencies keeps the order of edges into a node.
+    """
     parent: tuple[str, Count] | None = None
-    """Id of the graph that contains this graph as a body, and index of the containing node. None
-    for a top-level graph."""
+    """Id of the graph that contains this one as a body, and index of the containing node. None for
+    a top-level graph.
+    """
     name: str | None = None
     """Name given by the workload. None if unnamed."""
     device_launch: DriverResult | None = None
-    """Result of instantiating the graph for device launch. None for bodies, or if not attempted."""
+    """Result of instantiating the graph for device launch. None if not attempted."""
     captured_as: Count | None = None
-    """Index of its capture in the capture trace, from 0. None if a range of the collector
-    identifies it, or if unknown."""
+    """Index of its capture in the capture trace, from 0. None if a range identifies it, or if
+    unknown.
+    """
     captured_in: Count = 0
-    """Index of the capture trace that contains its capture, from 0. Engines write one trace per
-    batch size."""
+    """Index of the capture trace that contains its capture, from 0."""

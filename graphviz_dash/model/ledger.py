@@ -52,11 +52,11 @@ class MemorySample(Struct, frozen=True, forbid_unknown_fields=True, array_like=T
     allocated_bytes: Count
     """Live allocations of the allocator."""
     pool_bytes: Count
-    """Memory reserved by private pools, as of the last capture before the sample."""
+    """Memory reserved by private pools at the last capture before, in bytes."""
     host_bytes: Count
     """Resident memory of the process on the host."""
     name: str | None = None
-    """Id of the graph, name of the stage or of the operator. None otherwise."""
+    """Id of the graph, or name of the stage or operator. None otherwise."""
 
     @property
     def outside_bytes(self) -> int:
@@ -193,7 +193,7 @@ class AllocatorState(Struct, frozen=True, forbid_unknown_fields=True):
     layers: tuple[LayerGroup, ...] = ()
     """Repeated layers of the models, largest first."""
     tensors: tuple[TensorGroup, ...] = ()
-    """Tensors by shape, largest groups first, at most TENSOR_GROUPS."""
+    """Tensors by shape, largest groups first, at most 200."""
 
 
 class GraphStart(Struct, frozen=True, forbid_unknown_fields=True):
@@ -207,7 +207,8 @@ class GraphStart(Struct, frozen=True, forbid_unknown_fields=True):
     """Number of the capturing stream, in order of appearance. None if unknown."""
     first_replay_ns: Count | None
     """End of its first replay's call, in ns since the start of the process. None if never replayed
-    during start-up."""
+    by then.
+    """
     failure: bool = False
     """True if the capture failed."""
 
@@ -228,11 +229,10 @@ class Ledger(Struct, frozen=True, forbid_unknown_fields=True):
     module_loading: str | None
     """Loading of kernels by the driver: ``lazy`` or ``eager``. None if unknown."""
     used_before_bytes: Count | None
-    """Used device memory before the context was created (NVML): other processes and the driver.
-    None if unknown."""
+    """Used device memory before the context was created (NVML), in bytes. None if unknown."""
     process_used_bytes: Count | None
-    """Device memory of this process at the end of start-up (NVML). None if the driver does not list
-    the process."""
+    """Device memory of this process at the end of start-up (NVML), in bytes. None if unavailable.
+    """
     samples: tuple[MemorySample, ...]
     """Memory over time, in order."""
     spans: tuple[LedgerSpan, ...]
@@ -242,11 +242,12 @@ class Ledger(Struct, frozen=True, forbid_unknown_fields=True):
     states: tuple[AllocatorState, ...]
     """Content of the allocator, in order."""
     startup_end_ns: Count | None
-    """End of the start-up, in ns since the start of the process: the return of the first useful
-    replay, which is the first one followed by as many replays as there were captures, without
-    another capture. None if there was none."""
+    """End of the start-up, in ns since the start of the process: return of the first replay that is
+    followed by as many replays as there were captures, without another capture. None if there was
+    none.
+    """
     recorder_ns: Count
-    """Time that the recorder of the ledger used in the program's threads, in ns."""
+    """Time that the recorder used in the program's threads, in ns."""
     compiler_events: dict[str, Count] = {}
     """Number of events of torch.compile's caches by name, such as ``fx_graph_cache_hit``."""
     settings: dict[str, str] = {}

@@ -71,22 +71,22 @@ class FamilyMember(Struct, frozen=True, forbid_unknown_fields=True):
     method: KeyMethod | None
     """Source of the key. None if the key is unknown."""
     graphs: tuple[str, ...]
-    """Ids of the graph, or of the segments of a step in replay order. A graph replayed twice per
-    step occurs twice."""
+    """Ids of the graph, or of a step's segments in replay order. A graph replayed twice occurs
+    twice.
+    """
 
 
 class GraphFamily(Struct, frozen=True, forbid_unknown_fields=True):
     """Graphs captured by the same code."""
 
     name: str
-    """Name from the program or its engine; otherwise the capturing function and line."""
+    """Name from the program or engine; otherwise the capturing function and line."""
     captured_at: tuple[str, ...]
-    """``file:line`` of the calls that led to the first capture, innermost first."""
+    """`file:line` of the calls that led to the first capture, innermost first."""
     axes: tuple[str, ...]
-    """Names of the key's components, such as ``tokens``. Empty if no key is known."""
+    """Names of the key's components, such as `tokens`."""
     size_axis: Count | None
-    """Index of the padded axis, to which ``real`` and ``padded`` of steps refer. None if unknown.
-    """
+    """Index of the padded axis. None if unknown."""
     module: str | None
     """Class of the module whose forward is captured. None if none was recorded."""
     members: tuple[FamilyMember, ...]
@@ -99,27 +99,30 @@ class GraphCost(Struct, frozen=True, forbid_unknown_fields=True):
     graph: str
     """Id of the graph."""
     instantiate_ns: Count | None
-    """Time of the call that ends the capture and instantiates, or of a separate instantiation call.
-    None if not recorded."""
+    """Time of the call that instantiates, which may also end the capture, in ns. None if not
+    recorded.
+    """
     first_launch_ns: Count | None
     """Time of the first replay's call. None if never replayed."""
     launch_ns: tuple[Count, ...]
-    """Times of later replay calls: at most LAUNCHES_KEPT samples, evenly spread."""
+    """Times of later replay calls in ns: at most 256 samples, evenly spread."""
     gpu_ns: tuple[Count, ...]
-    """GPU times of replays between two CUDA events, for one replay in SAMPLED_EVERY, later fewer.
-    Excludes the first replay."""
+    """GPU times of replays between two CUDA events, for one replay in 16, later fewer, in ns.
+    Excludes the first.
+    """
     pool: tuple[Count, Count] | None
     """Allocator id of its memory pool. None if unavailable."""
     pool_added_bytes: Count | None
-    """Growth in bytes of its pool since the end of the previous capture into the pool, including
-    warm-ups. None if unavailable."""
+    """Growth of its pool since the end of the previous capture, in bytes. None if unavailable."""
     own_bytes: Count | None
-    """Bytes allocated in the pool at the end of its capture but not at the end of the previous one.
-    Other graphs cannot use them. None if unavailable."""
+    """Bytes in the pool at the end of its capture but not of the previous one; no other graph can
+    use them. None if unavailable.
+    """
     outside_bytes: Count | None
-    """Decrease of free device memory outside the allocator during instantiation, in bytes. The
-    driver allocates large chunks, so only sums over many graphs are accurate. None if
-    unavailable, or if memory was freed meanwhile."""
+    """Device memory that instantiation used outside the allocator, in bytes. Allocated in large
+    chunks, so only sums over many graphs are accurate. None if unavailable, or if memory was freed
+    meanwhile.
+    """
 
 
 class LoopSteps(Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,27 +134,27 @@ class LoopSteps(Struct, frozen=True, forbid_unknown_fields=True):
     phase: tuple[Phase | None, ...]
     """Computed phase."""
     family: tuple[Count | None, ...]
-    """Index of its family in ``families``. For a fallback, the family whose module ran."""
+    """Index in `families`; of a fallback, the family whose module ran."""
     member: tuple[Count | None, ...]
-    """Index of the replayed or captured member in ``members`` of the family. None for a fallback.
-    """
+    """Index of the replayed or captured member of the family. None for a fallback."""
     real: tuple[Count | None, ...]
     """Requested size on the family's size axis."""
     padded: tuple[Count | None, ...]
-    """Computed size. None for a fallback, which computes the requested size."""
+    """Computed size. None for a fallback."""
     size_method: tuple[SizeMethod | None, ...]
     """Source of ``real``."""
     thread: tuple[Count, ...]
     """Number of the thread, in order of appearance."""
     begin_ns: tuple[Count, ...]
-    """Start of the step on the CPU clock, in ns since the start of the recording: from the program
-    or the engine if available, otherwise the first replay call."""
+    """Start of the step, in ns since the start of the recording: from the program or engine,
+    otherwise the first replay call.
+    """
     end_ns: tuple[Count, ...]
-    """Return of the step's last call, in ns like ``begin_ns``. The GPU may still be busy."""
+    """Return of the step's last call, in ns like `begin_ns`."""
     launch_ns: tuple[Count | None, ...]
     """Total time of the calls that replay its graphs, in ns. None without a replay."""
     gpu_ns: tuple[Count | None, ...]
-    """GPU time of its replays between CUDA events, in ns. None for steps that were not sampled."""
+    """GPU time of its replays between CUDA events, in ns. None if not sampled."""
     requests: tuple[Count | None, ...] = ()
     """Number of requests of an engine's step. Empty in bundles of older versions."""
 
@@ -160,24 +163,25 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
     """Content of loop.json.gz: families, graph costs and steps."""
 
     families: tuple[GraphFamily, ...]
-    """Families in the order of their first captures. A graph may belong to several members."""
+    """Families in the order of their first captures."""
     graphs: tuple[GraphCost, ...]
     """Costs per graph, in the order of the recording's graphs."""
     steps: LoopSteps
-    """The first LOOP_STEPS_KEPT steps. For a single graph replayed repeatedly, the timed steps."""
+    """The first 200,000 steps. For a single graph, the timed steps."""
     steps_seen: Count
     """Total number of steps."""
     clean_steps: Count
-    """Number of leading rows that ran before a profiler started. Only these have valid times; sizes
-    are valid for all rows. Samples in ``graphs`` come from these steps too."""
+    """Number of leading rows before a profiler started. Only these have valid times and samples in
+    `graphs`; sizes are always valid.
+    """
     window_steps: tuple[Count | None, ...]
-    """Row of the step for each mark of the traced window, in order. None if the loop was not
-    active."""
+    """Row of the step for each mark of the traced window. None if the loop was not active."""
     engine: str | None = None
     """Engine with its version, if its state was read. None without an engine."""
     later_clean_steps: tuple[Count, Count] | None = None
-    """First row, and row after the last, of the steps after the profiler was detached, whose times
-    are valid too. None if there are none."""
+    """First row, and row after the last, of the steps after the profiler was detached; their times
+    are valid. None if there are none.
+    """
 
 
 SAMPLING_INTERVAL: Final = 16

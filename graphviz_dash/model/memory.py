@@ -55,8 +55,7 @@ class MemoryStage(Struct, frozen=True, forbid_unknown_fields=True):
     device_used_bytes: Count
     """Used device memory in bytes (cudaMemGetInfo), including other processes."""
     process_used_bytes: Count | None = None
-    """Memory of this process according to the driver (nvidia-smi, in steps of MiB), in bytes. None
-    if the driver does not list it."""
+    """Memory of this process (nvidia-smi, in steps of MiB), in bytes. None if unavailable."""
 
 
 class OwnedBytes(Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +77,7 @@ class Extent(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
     """A range of a private pool."""
 
     segment: Count
-    """Index of the segment in ``MemoryPass.segments``."""
+    """Index in `segments` of the file."""
     begin: Count
     """First byte in the segment."""
     end: Count
@@ -89,7 +88,7 @@ class LiveExtent(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tru
     """A live allocation in a private pool at the end of the pass."""
 
     segment: Count
-    """Index of its segment in ``MemoryPass.segments``."""
+    """Index in `segments` of the file."""
     begin: Count
     """First byte in the segment."""
     end: Count
@@ -112,11 +111,11 @@ class GraphMemory(Struct, frozen=True, forbid_unknown_fields=True):
     kept_bytes: Count
     """Its allocations alive at the end of the capture, in bytes."""
     extents: tuple[Extent, ...]
-    """Ranges of its pool allocated at any time during the capture, merged."""
+    """Merged ranges of its pool that the capture allocated at any time."""
     instantiate_device_bytes: SignedBytes | None
-    """Growth of device memory during instantiation, in bytes. The driver allocates chunks of MiB
-    and keeps some, so most graphs have 0, and other processes interfere. None if not
-    instantiated."""
+    """Growth of device memory during instantiation, in bytes. Allocated in chunks of MiB, so most
+    graphs have 0; other processes interfere. None if not instantiated.
+    """
 
 
 class MemoryPass(Struct, frozen=True, forbid_unknown_fields=True):
@@ -131,8 +130,7 @@ class MemoryPass(Struct, frozen=True, forbid_unknown_fields=True):
     at_rest: tuple[OwnedBytes, ...]
     """Live allocations after the last iteration."""
     at_peak: tuple[OwnedBytes, ...]
-    """Live allocations at the peak within one iteration. ``transient`` is memory that the iteration
-    allocated and freed again."""
+    """Live allocations at the peak within one iteration. `transient` is freed again within it."""
     segments: tuple[PoolSegment, ...]
     """Segments of the private pools."""
     live: tuple[LiveExtent, ...]

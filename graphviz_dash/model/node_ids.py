@@ -49,11 +49,11 @@ class NodeIdRow(Struct, frozen=True, forbid_unknown_fields=True, array_like=True
     launch: Count
     """Number of the graph launch, in call order."""
     graph: Count
-    """Id of the executable graph: the upper half of the record's node id."""
+    """Id of the executable graph: upper half of the record's node id."""
     node: Count
-    """Number of the node within its graph: the lower half of the record's node id."""
+    """Number of the node within its graph: lower half of the record's node id."""
     look: Count
-    """Index in ``NodeIdPass.looks``."""
+    """Index in `looks`."""
     device: Count
     """Ordinal of the device."""
     stream: Count
@@ -75,7 +75,7 @@ class NodeIdPass(Struct, frozen=True, forbid_unknown_fields=True):
     steps: Count
     """Number of recorded iterations."""
     dropped: Count
-    """Number of records that CUPTI dropped because its buffers were full."""
+    """Number of records that CUPTI dropped."""
     outside: Count
     """Number of discarded records of work outside graphs."""
     graphs: tuple[GraphIds, ...]

@@ -39,17 +39,17 @@ class ObservedSeries(Struct, frozen=True, forbid_unknown_fields=True):
     """Times of synchronised steps, including the observer's work within a step (recording events).
     """
     interval_ns: Nanoseconds
-    """Mean step time in ns over the same number of steps without waits in between, including the
-    final wait."""
+    """Mean step time over the same number of steps without waits in between, in ns."""
     device_ns: tuple[Nanoseconds, ...]
-    """GPU times in ns between two CUDA events, with the step queued behind a spinning kernel to
-    exclude launch time. Steps that launch longer than the kernel spins are omitted."""
+    """GPU times between two CUDA events, queued behind a spinning kernel to exclude launch time, in
+    ns. Steps that launch longer than it spins are omitted.
+    """
     reported_ns: tuple[Nanoseconds, ...]
-    """GPU times in ns reported by the tool per synchronised step, from the start of the first work
-    to the end of the last."""
+    """GPU times that the tool reports per synchronised step, from the start of the first to the end
+    of the last work, in ns.
+    """
     records: Count | None
-    """Number of GPU work records created by the tool for these steps. None for tools without
-    records."""
+    """Number of records of GPU work that the tool created. None without records."""
 
 
 class ObserverPass(Struct, frozen=True, forbid_unknown_fields=True):

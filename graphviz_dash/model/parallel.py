@@ -49,31 +49,25 @@ class Operator(Struct, frozen=True, forbid_unknown_fields=True):
     nodes follow those of earlier operators."""
 
     name: str
-    """Name with overload, such as ``aten.addmm.default``. Empty for work without an operator."""
+    """Name with overload, such as `aten.addmm.default`. May be empty."""
     accesses: tuple[Access, ...]
     """Memory accesses."""
     nodes: Count
     """Number of its graph nodes."""
     opaque: bool = False
-    """True if it may have effects beyond its arguments, so that its order to all other work is
-    kept."""
+    """True if it may have other effects, so that its order to all work is kept."""
     random: bool = False
-    """True if it draws random numbers. They depend on the issue order, so the program's order is
-    kept."""
+    """True if it draws random numbers, which depend on the issue order."""
     wide: bool = False
-    """True if it runs different kernels on a stream with a small library workspace, and so needs a
-    wide stream."""
+    """True if it runs different kernels with a small library workspace."""
     large: bool = False
-    """True if it allocates blocks of more than 1 MiB, for which each stream has separate segments.
-    """
+    """True if it allocates blocks of more than 1 MiB, which need segments of their stream."""
     source: str | None = None
-    """``file:line`` of the user's code that called it. None for calls of autograd's engine."""
+    """`file:line` of the user's code. None for calls of autograd's engine."""
     device_ns: Nanoseconds | None = None
-    """GPU time of its nodes in a graph of one stream, in ns. None without nodes, or if not
-    measured."""
+    """GPU time of its nodes in a graph of one stream, in ns. None if not measured."""
     demand: float | None = None
-    """Share of the multiprocessors occupied by its largest kernel, 0 to 1. None without kernels, or
-    if not read."""
+    """Share of the multiprocessors that its largest kernel occupies, 0 to 1. None if not read."""
 
     @property
     def is_collective(self) -> bool:
@@ -87,22 +81,23 @@ class Attempt(Struct, frozen=True, forbid_unknown_fields=True):
     streams: Count
     """Number of streams. 1 is the serial capture."""
     wide_streams: Count
-    """Number of streams with a large library workspace; the others have a small one."""
+    """Number of streams with a large library workspace."""
     edges: Count
     """Number of dependencies between streams."""
     expected_ns: Nanoseconds
     """Predicted replay time, in ns."""
     replays_ns: tuple[Nanoseconds, ...] = ()
-    """Times from launch to completion, one per replay, in ns. Empty if not tried."""
+    """Times from launch to completion per replay, in ns. Empty if not tried."""
     memory_bytes: Count | None = None
     """Device memory of its capture including workspaces, in bytes. None if not tried."""
     workspace_bytes: Count | None = None
     """Library workspaces of its streams, in bytes. None if not tried."""
     line_ns: Nanoseconds | None = None
     """Median replay time of the serial capture, interleaved with these replays, in ns. None if not
-    measured."""
+    measured.
+    """
     differs_at: Count | None = None
-    """Index of the first operator whose results differ from eager. None if all are equal."""
+    """Index of the first operator with other results than eager. None if all are equal."""
     expected_bytes: Count | None = None
     """Predicted device memory of its capture, in bytes. None if not recorded."""
 
@@ -127,16 +122,17 @@ class ParallelCheck(Struct, frozen=True, forbid_unknown_fields=True):
     replays: Count
     """Number of compared replays, each with new inputs."""
     delayed_replays: Count
-    """Number of compared replays with kernels delayed randomly by spinning kernels."""
+    """Number of compared replays with randomly delayed kernels."""
     loaded_replays: Count
-    """Number of compared replays while another stream kept the GPU busy."""
+    """Number of compared replays on a busy GPU."""
     tensors: Count
     """Number of tensors compared per replay: results, and memory written outside the step."""
     bitwise_replays: Count
     """Number of replays with bitwise equal results."""
     eager_difference: float
-    """Largest difference between two eager steps on the same inputs, relative to the tensor's
-    largest value. 0 means bitwise equal."""
+    """Largest difference of two eager steps, relative to the tensor's largest value. 0 means
+    bitwise equal.
+    """
     difference: float
     """Largest difference between a replay and an eager step, likewise relative."""
 
@@ -151,13 +147,11 @@ class ParallelPlan(Struct, frozen=True, forbid_unknown_fields=True):
     stream: tuple[Count, ...]
     """Stream of each operator. 0 is the capture's stream."""
     waits: tuple[tuple[Count, ...], ...]
-    """For each operator, operators on other streams that it waits for. Other dependencies follow
-    from stream order."""
+    """Operators on other streams that each operator waits for."""
     follow_ns: Nanoseconds
-    """Planner's estimate of the time between consecutive nodes of a stream, in ns."""
+    """Estimated time between consecutive nodes of a stream, in ns."""
     cross_ns: Nanoseconds
-    """Planner's estimate of the time between a node and a dependent node on another stream, in ns.
-    """
+    """Estimated time between dependent nodes on different streams, in ns."""
     line: Attempt
     """The step captured on one stream."""
     attempts: tuple[Attempt, ...]
@@ -171,8 +165,10 @@ class ParallelPlan(Struct, frozen=True, forbid_unknown_fields=True):
     check: ParallelCheck
     """Check of the selected plan."""
     narrow_line_ns: Nanoseconds | None = None
-    """Median replay time of the serial capture on a stream with a small workspace, in ns. Operators
-    run different kernels there, so results differ in their last bits. None if no operator does."""
+    """Median replay time of the serial capture with a small workspace, in ns. Other kernels run
+    there, so results differ in their last bits. None if no operator does.
+    """
     fitted_bytes: Count | None = None
-    """Workspace of a wide stream in bytes, if its operators write less than the full workspace.
-    None for the full workspace."""
+    """Workspace of a wide stream, in bytes, if its operators need less than the full one. None for
+    the full workspace.
+    """

@@ -62,7 +62,7 @@ class ProcessOrigin(Struct, frozen=True, forbid_unknown_fields=True):
     parent_pid: Count
     """Process id of the parent."""
     parent: str | None
-    """Run of the parent process in the same experiment. None if it has no run."""
+    """Run of the parent process in the same experiment. None if there is none."""
 
 
 class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,26 +71,27 @@ class RecordedGraph(Struct, frozen=True, forbid_unknown_fields=True):
     graph: str
     """Id of the graph in the bundle."""
     captured_at: tuple[str, ...]
-    """``file:line`` of the calls that led to it, innermost first, excluding frames of torch."""
+    """`file:line` of the calls that led to it, innermost first, without torch."""
     capture_ns: Count
-    """Wall time in ns from the call that begins the capture to the end of the one that ends it.
-    Includes instantiation, excludes reading the graph."""
+    """Wall time from the start of the capture to the end of the call that ends it, with
+    instantiation, in ns.
+    """
     step: Count
     """Number of steps completed before."""
     nodes: Count | None
-    """Number of nodes. None if the graph could not be read; ``problem`` has the reason."""
+    """Number of nodes. None if unreadable; `problem` has the reason."""
     replays: Count
     """Number of recorded launches."""
     window_replays: Count
     """Number of launches in the traced window."""
     profiled: bool
-    """True if captured while the recorder's profiler ran."""
+    """True if captured under the recorder's profiler."""
     alive: bool
-    """True if the program still held the graph when it ended."""
+    """True if the program held the graph until its end."""
     problem: str | None = None
-    """Reason for a failed capture or an unreadable graph. None without a problem."""
+    """Reason for a failed capture or an unreadable graph. None if there is none."""
     eviction: bool = False
-    """True if the program released the graph before a later capture, as a cache of graphs does."""
+    """True if the program released the graph before a later capture."""
 
 
 class Recording(
@@ -102,29 +103,31 @@ class Recording(
     """Content of recording.json: the program's captures, replays and steps."""
 
     boundary_kind: BoundaryKind | None
-    """Kind of event that ends a step (``rung`` in the file). None if no step ended."""
+    """Kind of event that ends a step. None if no step ended."""
     boundary: str | None
-    """Description of the event that ends a step. None if no step ended."""
+    """Event that ends a step. None if no step ended."""
     skip: Count
-    """Number of capture-free steps before the traced window, as requested."""
+    """Requested number of capture-free steps before the traced window."""
     window: Count
-    """Number of steps in the traced window, as requested."""
+    """Requested number of steps in the traced window."""
     steps: Count
     """Number of steps that ended while the recorder counted."""
     step_ns: tuple[Count, ...]
-    """Wall times in ns between ends of consecutive steps, for steps after the last capture and
-    before the window. The recorder synchronised with the GPU before the first of them only."""
+    """Wall times between ends of consecutive steps after the last capture and before the window, in
+    ns. The recorder synchronised only before the first.
+    """
     drain_ns: Count | None
-    """Wait for the GPU after the last of ``step_ns``, in ns. Together with their sum, the time of
-    these steps in the program's loop. None if not measured."""
+    """Wait for the GPU after the last of `step_ns`, in ns. Completes their time in the program's
+    loop. None if not measured.
+    """
     marked: Count
     """Number of complete steps in the traced window."""
     window_refused: str | None
-    """Reason for a missing traced window. None if the window exists or may still come."""
+    """Reason for a missing traced window. None if there is none."""
     profiler_seen: bool
-    """True if a profiler of the program or the recorder ran before or during the steps."""
+    """True if any profiler ran before or during the steps."""
     earlier_replays: Count
-    """Number of launches of graphs captured before the recording started."""
+    """Number of launches of graphs captured before the recording."""
     graphs: tuple[RecordedGraph, ...]
     """Captures, in the order of their start."""
     exit_code: int | None = None
@@ -132,17 +135,17 @@ class Recording(
     process: ProcessOrigin | None = None
     """The recorded process of the program. None if recorded as a library."""
     window_open_ns: Count | None = None
-    """Pause of the program at the start of the traced window, in ns. None if it did not open."""
+    """Pause of the program when the window opened, in ns. None if it did not open."""
     window_close_ns: Count | None = None
-    """Pause of the program at the end of the traced window, in ns. None if it did not close."""
+    """Pause of the program when the window closed, in ns. None if it did not close."""
     window_ended_by: WindowEnd | None = None
     """Reason for the end of the traced window. None if it did not close."""
     cupti_attached: str | None = None
-    """Reason why CUPTI stayed attached after profiling. None if it was detached or never
-    attached."""
+    """Reason why CUPTI stayed attached after profiling. None if it did not."""
     end_seen: bool | None = None
-    """True if the recorder saw the process end. False: the process was killed or left without its
-    exit handlers. None if unknown (before version 6)."""
+    """True if the recorder saw the process end. False if it was killed or skipped its exit
+    handlers. None if unknown.
+    """
 
 
 def find_released_graphs(recording: Recording) -> frozenset[str]:

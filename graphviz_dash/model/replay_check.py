@@ -7,12 +7,15 @@ operator and the cause.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.model.graph import Count
+
+REPLAY_FAULT_EXIT_CODE: Final = 3
+"""Exit code of the command line for wrong, crashed or hanging replays."""
 
 HashedRole: TypeAlias = Literal["output", "input"]
 
@@ -73,7 +76,7 @@ class CheckedOperator(Struct, frozen=True, forbid_unknown_fields=True):
     reads_cpu: bool
     """It reads a CPU tensor that is not a scalar."""
     cpu_writer: Count | None = None
-    """Last operator of the step that wrote the CPU tensor that it reads. None if none did."""
+    """Last operator that wrote the CPU tensor that it reads. None if none did."""
 
 
 class FactDifference(Struct, frozen=True, forbid_unknown_fields=True):
@@ -95,7 +98,7 @@ class TensorDifference(Struct, frozen=True, forbid_unknown_fields=True):
     """A hashed tensor that differs between a replay and the eager step in its place."""
 
     round: Count
-    """Number of the inputs: 0 for those of the capture, above for changed inputs."""
+    """Number of the inputs: 0 for those of the capture, above for changed ones."""
     replay: Count
     """Number of the replay from the saved state, from 1."""
     operator: Count
@@ -103,9 +106,9 @@ class TensorDifference(Struct, frozen=True, forbid_unknown_fields=True):
     tensor: CheckedTensor
     """The tensor."""
     relative: float | None
-    """Difference of the signed sums relative to the sum of absolute values. None if undefined."""
+    """Difference of the signed sums over the sum of absolute values. None if undefined."""
     noise: float | None
-    """Same between two eager steps. 0 if they were equal bit by bit. None if not measured."""
+    """Same between two eager steps; 0 if bitwise equal. None if not measured."""
     absent: bool = False
     """True if the replay did not write the tensor at all."""
 
@@ -166,7 +169,7 @@ class StaleArgument(Struct, frozen=True, forbid_unknown_fields=True):
     node: Count
     """Index of the node."""
     operator: Count | None
-    """Index of the operator that launches it. None for nodes outside operators."""
+    """Index of the operator that launches it. None if there is none."""
     name: str | None
     """Kernel. None for copies and sets."""
     kind: FactKind
@@ -202,7 +205,7 @@ class ValueCheck(Struct, frozen=True, forbid_unknown_fields=True):
     replays: Count
     """Replays per round."""
     differences: tuple[TensorDifference, ...]
-    """Differing tensors in order of round, replay and operator; limited in number."""
+    """Differing tensors by round, replay and operator; limited in number."""
     differing: Count
     """Number of all differing tensors."""
     facts: tuple[FactDifference, ...]
@@ -212,11 +215,11 @@ class ValueCheck(Struct, frozen=True, forbid_unknown_fields=True):
     foreign: tuple[ForeignNodes, ...]
     """Nodes outside operators."""
     overwritten: tuple[Count, ...] = ()
-    """Operators whose external memory changed between a replay and the next without the step."""
+    """Operators whose external memory changed between two replays."""
     arguments: tuple[StaleArgument, ...] = ()
-    """Arguments of the program's graph that are out of date. Empty without such a graph."""
+    """Arguments of the program's graph that are out of date."""
     elements: WrongElements | None = None
-    """Elements of the first wrong tensor. None if nothing is wrong or it was not read."""
+    """Elements of the first wrong tensor. None if not read."""
     duration_ns: Count | None = None
     """Duration of the check. None if not measured."""
 
@@ -275,7 +278,7 @@ class RankProgress(Struct, frozen=True, forbid_unknown_fields=True):
     collectives: Count
     """Collectives in its graph."""
     collectives_passed: Count
-    """Collectives that ended in the replay that its GPU began last."""
+    """Collectives that ended in its last replay."""
 
 
 class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
@@ -287,13 +290,13 @@ class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
     capture_place: CodeLocation | None
     """Line that captured the graph. None if unknown."""
     rank: Count | None
-    """Rank of the process. None outside a distributed program."""
+    """Rank of the process. None if there is none."""
     replay: Count
     """Number of the replay, from 1."""
     is_running: bool
     """False if the replay waits for earlier work of its stream."""
     suspects: tuple[NodeOwner, ...]
-    """Nodes that were reached but did not end: one per branch."""
+    """Nodes that were reached but did not end, one per branch."""
     last: tuple[NodeOwner, ...]
     """Last nodes that ended, before the suspects."""
     completions: Count
@@ -311,7 +314,7 @@ class ReplayStop(Struct, frozen=True, forbid_unknown_fields=True):
     key: str | None = None
     """Label of the graph, such as a batch size. None if unknown."""
     ranks: tuple[RankProgress, ...] = ()
-    """All ranks at that time, by number. Empty outside a distributed program."""
+    """All ranks at that time, by number."""
 
 
 class ReplayCheck(Struct, frozen=True, forbid_unknown_fields=True):

@@ -173,6 +173,9 @@ COLLECTOR_ERROR: Final = "GraphvizDashError"
 """``Failure.error`` of a failure reported by the collector instead of an exception of the program.
 """
 
+PROCESS_DIED: Final = "ProcessDied"
+"""``Failure.error`` of a process that ended without an exception."""
+
 
 class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     """A failure in a pass."""
@@ -180,13 +183,13 @@ class Failure(Struct, frozen=True, forbid_unknown_fields=True):
     during: Pass
     """The pass."""
     error: str
-    """Name of the exception's class, ``ProcessDied``, or REFUSED."""
+    """Name of the exception's class, `ProcessDied`, or `GraphvizDashError`."""
     message: str
     """Message of the exception."""
     location: str | None
     """``file:line`` of the user's code. None if raised elsewhere."""
     traceback: str
-    """Traceback as printed by Python, or the end of a crashed process's output. May be empty."""
+    """Python's traceback, or the end of a crashed process's output. May be empty."""
 
 
 class Absent(Struct, frozen=True, forbid_unknown_fields=True):
@@ -209,7 +212,7 @@ class Environment(Struct, frozen=True, forbid_unknown_fields=True):
     driver: str | None
     """Version of NVIDIA's driver."""
     cuda_driver: str | None
-    """Newest CUDA version supported by the driver."""
+    """Newest CUDA version that the driver supports."""
     cuda_runtime: str | None
     """CUDA version that torch was built with."""
     cupti: str | None
@@ -256,8 +259,7 @@ class StepWork(Struct, frozen=True, forbid_unknown_fields=True):
     """Work of one step as declared by its workload, for throughput and utilisation."""
 
     model_flops: Count
-    """Floating-point operations of the model's mathematics according to ``formula``, not of the
-    executed kernels."""
+    """Floating-point operations of the model's mathematics by `formula`, not of the kernels."""
     tokens: Count | None
     """Number of tokens per step. None if not applicable."""
     precision: str
@@ -276,11 +278,10 @@ class WorkloadInfo(Struct, frozen=True, forbid_unknown_fields=True):
     seed: int | None
     """Random seed of torch. None in mode recorded."""
     warmup: Count
-    """Number of iterations before measurements. In mode recorded, steps to skip before the traced
-    window."""
+    """Number of iterations before measurements; in mode recorded, steps before the traced window.
+    """
     iterations: Count
-    """Number of iterations per timed series, in all processes together. In mode recorded, timed
-    steps."""
+    """Number of timed iterations in all processes; in mode recorded, timed steps."""
     traced_iterations: Count
     """Number of iterations under the profiler."""
     parameters: dict[str, int | float | bool | str] = {}
@@ -299,7 +300,7 @@ class RankGroup(Struct, frozen=True, forbid_unknown_fields=True):
     settings: dict[str, str]
     """Environment variables that affect collectives, as set during the passes."""
     job: str | None = None
-    """Display name common to the ranks of an imported job. None for collected ranks."""
+    """Display name of the ranks of an imported job. None for collected ranks."""
 
 
 class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
@@ -320,9 +321,9 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     mode: ExecutionMode
     """Execution mode."""
     rank: Count | None
-    """Rank of the process. None if the run has a single process."""
+    """Rank of the process. None if there is none."""
     status: Literal["complete", "failed", "killed"]
-    """``complete`` if all passes succeeded, ``killed`` if a recorded process left no end."""
+    """`killed` if a recorded process left no end."""
     failures: tuple[Failure, ...]
     """Failures of passes."""
     absent: tuple[Absent, ...]
@@ -332,12 +333,11 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     files: tuple[FileEntry, ...]
     """Files of the bundle except the manifest."""
     group: RankGroup | None = None
-    """Ranks that ran together. None if the run has a single process."""
+    """Ranks that ran together. None if there is none."""
     sources: tuple[Source, ...] = ()
-    """Foreign files of an imported run. Empty for collected runs."""
+    """Foreign files of an imported run."""
     recorded: str | None = None
-    """Time of recording of an imported trace, ISO 8601 in UTC. None if unknown, and for collected
-    runs."""
+    """Time of recording of an imported trace, ISO 8601 in UTC. None if not applicable."""
 
     @property
     def recorded_or_created_at(self) -> str:
@@ -387,21 +387,48 @@ class PoolUse(Struct, frozen=True, forbid_unknown_fields=True):
     """Allocated part of the segments, in bytes."""
 
 
-class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True):
+class MemoryShare(Struct, frozen=True, forbid_unknown_fields=True):
+    """Live memory of one stream, pool, range of block sizes or line of the program."""
+
+    label: str
+    """Name of the stream, pool, range or line."""
+    blocks: Count
+    """Number of live blocks."""
+    live_bytes: Count
+    """Size of the live blocks, in bytes."""
+    reserved_bytes: Count | None = None
+    """Size of the segments, in bytes. None for sizes and lines, which share segments."""
+
+
+class LiveMemory(Struct, frozen=True, forbid_unknown_fields=True):
+    """Live blocks of an imported snapshot at its time, including blocks that wait for a stream
+    before they are freed. Each group adds up to all of them, largest first."""
+
+    streams: tuple[MemoryShare, ...]
+    """By stream."""
+    pools: tuple[MemoryShare, ...]
+    """By pool."""
+    sizes: tuple[MemoryShare, ...]
+    """By block size, in powers of two."""
+    lines: tuple[MemoryShare, ...]
+    """By line of the program that allocated. Lines beyond the 500 largest are one row."""
+
+
+class MemoryUse(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Content of memory.json: statistics of the caching allocator after the clean pass."""
 
     peak_allocated_bytes: Count | None
-    """Peak of live allocations over the pass, in bytes. None for an imported snapshot without
-    history."""
+    """Peak of live allocations, in bytes. None for an imported snapshot without history."""
     peak_reserved_bytes: Count | None
-    """Peak of reserved memory over the pass, in bytes. None for an imported snapshot without
-    history."""
+    """Peak of reserved memory, in bytes. None for an imported snapshot without history."""
     allocated_bytes: Count
     """Live allocations at the end, in bytes."""
     reserved_bytes: Count
     """Memory reserved by the allocator at the end, in bytes."""
     pools: tuple[PoolUse, ...]
     """Private pools of graphs. The default pool is ``reserved_bytes`` minus theirs."""
+    live: LiveMemory | None = None
+    """Live blocks by stream, pool, size and line. None without an imported snapshot."""
 
 
 class RunParts(Struct, frozen=True, kw_only=True):

@@ -43,14 +43,17 @@ class GraphLifecycle(Struct, frozen=True, forbid_unknown_fields=True):
     first_launch_ns: Nanoseconds
     """Time of the first replay until completion."""
     upload_cpu_ns: Nanoseconds | None = None
-    """Time of cudaGraphUpload until it returned, on a second executable graph. None if unavailable.
+    """Time of cudaGraphUpload until its return, on a second executable graph, in ns. None if
+    unavailable.
     """
     upload_device_ns: Nanoseconds | None = None
-    """GPU time of cudaGraphUpload, between CUDA events behind a spinning kernel. None if
-    unavailable."""
+    """GPU time of cudaGraphUpload between CUDA events behind a spinning kernel, in ns. None if
+    unavailable.
+    """
     first_launch_device_ns: Nanoseconds | None = None
     """GPU time of the first launch of a second executable graph, between CUDA events behind a
-    spinning kernel. None if unavailable."""
+    spinning kernel, in ns. None if unavailable.
+    """
     repeat_launches: tuple[StepTiming, ...] = ()
     """Launches into an empty stream."""
     repeat_launch_device_ns: tuple[Nanoseconds, ...] = ()
@@ -67,8 +70,9 @@ class GpuClocks(Struct, frozen=True, forbid_unknown_fields=True):
     memory_mhz: Count
     """Memory clock, in MHz."""
     slowed_by: tuple[str, ...]
-    """Active throttle reasons, from NVML's clocks event reasons: ``power cap``, ``power brake``,
-    ``heat`` and ``hardware slowdown``."""
+    """Active throttle reasons from NVML: `power cap`, `power brake`, `heat` and `hardware
+    slowdown`.
+    """
 
 
 class CleanProcess(Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,13 +81,13 @@ class CleanProcess(Struct, frozen=True, forbid_unknown_fields=True):
     began_ns: Nanoseconds
     """Start of its timings, in ns since 1970."""
     steps: Count
-    """Number of its rows in ``CleanTimings.steps``."""
+    """Number of its rows in `steps` of the file."""
     back_to_back: Count
-    """Number of its rows in ``CleanTimings.back_to_back_ns``."""
+    """Number of its rows in `back_to_back_ns` of the file."""
     cpu_loop_ns: tuple[Nanoseconds, ...]
-    """Times of a fixed Python loop, half of them before and half after the timed series, in ns."""
+    """Times of a fixed Python loop, half before and half after the timed series, in ns."""
     gpu: GpuClocks | None
-    """Clocks of the GPU right after the timed series. None if NVML is unavailable."""
+    """GPU clocks right after the timed series. None if unavailable."""
 
 
 class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,13 +98,15 @@ class CleanTimings(Struct, frozen=True, forbid_unknown_fields=True):
     steps: tuple[StepTiming, ...]
     """Synchronised iterations, process by process."""
     back_to_back_ns: tuple[Nanoseconds, ...]
-    """Times in ns between the CUDA events around each iteration of a second series without
-    synchronisation in between."""
+    """Times between the CUDA events around each iteration of a second series without
+    synchronisation, in ns.
+    """
     graphs: tuple[GraphLifecycle, ...]
     """One-time costs of each graph, from the first process."""
     processes: tuple[CleanProcess, ...] = ()
     """Processes in execution order, interleaved with those of other modes. Empty if one process
-    timed all iterations without machine state."""
+    timed everything.
+    """
 
     @property
     def process_steps(self) -> tuple[tuple[StepTiming, ...], ...]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from statistics import median, quantiles
+from statistics import mean, median, quantiles
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.limits import BusyGpu, OutsideGraphs, find_limit
 from graphviz_dash.analysis.comparison.verdict import Outcome
-from graphviz_dash.analysis.failures import format_cause, format_failed_stage
+from graphviz_dash.analysis.failures import format_cause, format_failed_stage, get_failure_verb
 from graphviz_dash.analysis.loop.family_report import build_loop_report
 from graphviz_dash.analysis.metrics.graph_coverage import Reason
 from graphviz_dash.analysis.prediction.predict import Recommendation
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
     from graphviz_dash.analysis.prediction.predict import Prediction
 
-_CAUSE_NOUNS: Final = {
+CAUSE_NOUNS: Final = {
     Cause.GAPS: "launch overhead",
     Cause.KERNELS: "kernel time",
     Cause.COPIES: "memcpy and memset time",
@@ -165,7 +165,7 @@ def name_main_cause(run: RunComparison) -> str:
     """Name the main cause of the difference of ``run``, such as ``launch overhead``; empty if the
     difference is not significant or unexplained."""
     main = _find_cause(run)
-    return "" if main is None else _CAUSE_NOUNS[main.cause]
+    return "" if main is None else CAUSE_NOUNS[main.cause]
 
 
 def _build_predicted_answer(run: RunComparison, prediction: Prediction) -> Answer:
@@ -293,11 +293,15 @@ _MAX_STEP_TIMES: Final = 2
 def format_recorded_steps(run: RunComparison) -> str:
     """Format the median and the range of recorded steps if their mean is far above the median, as
     in a server that waits for requests; empty if the mean is typical."""
-    recording, mean = run.run.recording, run.step.value
-    if recording is None or mean is None or len(recording.step_ns) < _MIN_STEPS_FOR_PERCENTILES:
+    recording = run.run.recording
+    if (
+        recording is None
+        or run.step.value is None
+        or len(recording.step_ns) < _MIN_STEPS_FOR_PERCENTILES
+    ):
         return ""
     middle = median(recording.step_ns)
-    if mean <= _SKEWED_MEAN_RATIO * middle:
+    if max(mean(recording.step_ns), run.step.value) <= _SKEWED_MEAN_RATIO * middle:
         return ""
     twentieths = quantiles(recording.step_ns, n=20)
     span = f"{format_ns(twentieths[0])} to {format_ns(twentieths[-1])}"
@@ -328,7 +332,7 @@ def _build_failure_answer(run: RunComparison, base: RunComparison, step_ns: floa
         AnswerPart("Not in its current form: "),
         AnswerPart(
             escape_control_characters(
-                f"{run.name} failed {format_failed_stage(failure)}{location}"
+                f"{run.name} {get_failure_verb(failure)} {format_failed_stage(failure)}{location}"
             ),
             Evidence.FAILURES,
         ),
@@ -464,7 +468,7 @@ def _describe_cause(run: RunComparison, saving: float) -> Iterator[AnswerPart]:
         yield AnswerPart(format_percent(main.share), Evidence.WATERFALL)
         yield AnswerPart(f" of the difference{basis_note}")
     elif main.offset is not None:
-        noun = _CAUSE_NOUNS[main.offset]
+        noun = CAUSE_NOUNS[main.offset]
         change = "less" if main.is_saving == (main.offset is Cause.OVERLAP) else "more"
         yield AnswerPart(f", partly offset by {change} {noun}")
 
@@ -472,7 +476,7 @@ def _describe_cause(run: RunComparison, saving: float) -> Iterator[AnswerPart]:
 def _format_cause(main: MainCause) -> str:
     # More overlap saves time, less overlap costs time.
     verb = "less" if main.is_saving != (main.cause is Cause.OVERLAP) else "more"
-    return f"{verb} {_CAUSE_NOUNS[main.cause]}"
+    return f"{verb} {CAUSE_NOUNS[main.cause]}"
 
 
 def _describe_costs(run: RunComparison) -> Iterator[AnswerPart]:

@@ -69,8 +69,8 @@ def describe_waterfall_method(run: RunComparison, waterfall: Waterfall) -> str:
     if waterfall.basis is Basis.CLEAN:
         scale_before, scale_after = waterfall.scales
         lead = (
-            "Totals are unprofiled medians in integer nanoseconds; the parts add up to the "
-            f"difference exactly. {counts} provide the split: GPU work as traced, CPU times "
+            "Totals are unprofiled medians; the parts add up to the difference exactly. "
+            f" {counts} provide the split: GPU work as traced, CPU times "
             f"scaled by {scale_before:.2f} and {scale_after:.2f} (clean over traced launch CPU "
             "time)."
         )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from graphviz_dash.analysis.comparison.verdict import Outcome
-from graphviz_dash.analysis.failures import format_failed_stage, format_failure
+from graphviz_dash.analysis.failures import format_failed_stage, format_failure, get_failure_verb
 from graphviz_dash.analysis.metrics.run_selection import get_family
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.absence import Missing
@@ -71,7 +71,7 @@ def describe_run(run: RunComparison) -> str:
     if run.run.manifest.status == "killed":
         return "; ".join([*parts, "the process was killed"])
     parts += [
-        f"it failed {format_failed_stage(failure)}"
+        f"it {get_failure_verb(failure)} {format_failed_stage(failure)}"
         if failure.during is Pass.RECORDED
         else f"its {failure.during.value} pass failed"
         for failure in run.failures

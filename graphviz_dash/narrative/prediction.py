@@ -476,6 +476,14 @@ def _format_step_difference(seen: StepDifference) -> str:
     return f"{subject} {verb}: {difference}, first {other} in place of {usual}"
 
 
+def is_within_interval(prediction: Prediction, step_ns: float | None) -> bool:
+    """Check whether the interval of a prediction contains the measured step time."""
+    step = prediction.step_ns
+    if step.low is None or step.high is None or step_ns is None:
+        return False
+    return step.low <= step_ns <= step.high
+
+
 def format_prediction_score(prediction: Prediction, measured: float | None) -> str:
     """Format the prediction next to the measurement."""
     step = prediction.step_ns
@@ -485,7 +493,7 @@ def format_prediction_score(prediction: Prediction, measured: float | None) -> s
     predicted += f" ({format_ns(round(step.low))} to {format_ns(round(step.high))})"
     if not measured:
         return f"{predicted}."
-    inside = step.low <= measured <= step.high
+    inside = is_within_interval(prediction, measured)
     return (
         f"{predicted}; measured: {format_ns(measured)}, error "
         f"{step.value / measured - 1:+.1%}, {'within' if inside else 'outside'} the interval."

@@ -8,6 +8,7 @@ from graphviz_dash.analysis.replay_check import (
     MemoryFault,
     ReplayCause,
     ReplayDiagnosis,
+    ReplayFault,
     StopFault,
     WrongOperator,
     find_differing_ranks,
@@ -21,6 +22,7 @@ from graphviz_dash.model.replay_check import (
     NodeOwner,
     RankProgress,
     ReplayStop,
+    WrongElements,
 )
 from graphviz_dash.units import format_count, format_ns, pluralize
 
@@ -110,11 +112,86 @@ def format_replay_verdict(diagnosis: ReplayDiagnosis) -> str:
 
 def list_fault_sentences(diagnosis: ReplayDiagnosis) -> list[str]:
     """Return one sentence per fault, in the order of their importance."""
+    return list(map(format_fault, diagnosis.faults))
+
+
+def format_fault(fault: ReplayFault) -> str:
+    """Describe a fault in one sentence."""
+    match fault:
+        case StopFault():
+            return format_stop(fault)
+        case WrongOperator():
+            return format_wrong_operator(fault)
+        case MemoryFault():
+            return format_memory_fault(fault)
+
+
+def list_fault_facts(fault: ReplayFault) -> list[tuple[str, str]]:
+    """Return the known facts of a fault: label and text."""
+    match fault:
+        case StopFault(stop=stop):
+            facts = _list_stop_facts(stop)
+        case WrongOperator():
+            facts = _list_wrong_facts(fault)
+        case MemoryFault(memory=memory):
+            facts = [
+                ("Graph", memory.graph),
+                ("Memory", memory.description),
+                ("Reported before replay", format_count(memory.reported_before_replay)),
+                ("Used by", format_node(memory.node) if memory.node else None),
+            ]
+    return [(label, text) for label, text in facts if text is not None]
+
+
+def _list_stop_facts(stop: ReplayStop) -> list[tuple[str, str | None]]:
     return [
-        *map(format_stop, diagnosis.stops),
-        *map(format_wrong_operator, diagnosis.wrong),
-        *map(format_memory_fault, diagnosis.memory),
+        ("Graph", stop.graph),
+        ("Captured at", stop.capture_place.text if stop.capture_place else None),
+        ("Replay", format_count(stop.replay)),
+        ("Rank", None if stop.rank is None else str(stop.rank)),
+        ("Nodes that ended", format_completions(stop)),
+        ("Last nodes", "; ".join(map(format_node, stop.last)) or None),
+        ("Error", stop.error),
     ]
+
+
+def format_progress(stop: ReplayStop) -> str:
+    """Describe the replay that stopped and its progress as a label."""
+    rank = "" if stop.rank is None else f", rank {stop.rank}"
+    replay = f"{stop.graph}{rank}, replay {format_count(stop.replay)}"
+    return f"{replay}: {format_completions(stop)} nodes ended"
+
+
+def format_completions(stop: ReplayStop) -> str:
+    """Format the number of nodes that ended before a replay stopped."""
+    return f"{format_count(stop.completions)} of {format_count(stop.nodes)}"
+
+
+def _list_wrong_facts(wrong: WrongOperator) -> list[tuple[str, str | None]]:
+    operator, difference = wrong.operator, wrong.difference
+    return [
+        ("Operator", operator.name),
+        ("Module", operator.module),
+        ("Graph node", None if wrong.node is None else str(wrong.node)),
+        ("Value in the capture", wrong.fact.capture_value if wrong.fact else None),
+        ("Value in eager steps", ", ".join(wrong.fact.eager) if wrong.fact else None),
+        ("Replay", format_count(difference.replay) if difference else None),
+        (
+            "Relative difference",
+            f"{difference.relative:.3g}" if difference and difference.relative else None,
+        ),
+        (
+            "Two eager steps",
+            f"{difference.noise:.3g}" if difference and difference.noise is not None else None,
+        ),
+    ]
+
+
+def format_differing_elements(elements: WrongElements) -> str:
+    """Format the number of elements that differ."""
+    return (
+        f"{format_count(elements.differing)} of {format_count(elements.elements)} elements differ"
+    )
 
 
 def format_wrong_operator(wrong: WrongOperator) -> str:
@@ -200,8 +277,8 @@ def _describe_memory(fault: StopFault) -> str:
 def _format_ranks(fault: StopFault) -> str:
     stop = fault.stop
     if len(stop.ranks) < 2:
-        return f"; {_format_passed(stop)} passed" if stop.collectives else ""
-    parts = [f"rank {item.rank} passed {_format_passed(item)}" for item in stop.ranks]
+        return f"; {format_passed(stop)} passed" if stop.collectives else ""
+    parts = [f"rank {item.rank} passed {format_passed(item)}" for item in stop.ranks]
     others = [item for item in fault.lagging if item.rank != stop.rank]
     nodes = [
         f"rank {item.rank} is in {format_node(item.suspects[0])}"
@@ -213,7 +290,8 @@ def _format_ranks(fault: StopFault) -> str:
     return "; " + "; ".join([", ".join(parts), *nodes, *verdict])
 
 
-def _format_passed(stop: ReplayStop | RankProgress) -> str:
+def format_passed(stop: ReplayStop | RankProgress) -> str:
+    """Format the number of collectives that a rank passed."""
     return f"{stop.collectives_passed} of {stop.collectives} collectives"
 
 

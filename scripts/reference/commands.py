@@ -4,38 +4,60 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 import click
 
-from graphviz_dash.app.cli.command_table import COMMANDS_BY_NAME, COMMANDS_BY_TASK
+from graphviz_dash.app.cli.command_table import COMMANDS_BY_TASK
 from graphviz_dash.app.cli.examples import EXAMPLES
 from graphviz_dash.app.cli.main import cli
-from scripts.reference.tables import format_table, join_lines
+from scripts.reference.docstrings import join_lines
 
 _PROGRAM: Final = "graphviz-dash"
 _TYPES: Final = {"integer range": "N", "integer": "N", "float range": "NUMBER", "text": "TEXT"}
 _DEFAULT: Final = re.compile(r" *[\[(]default: ([^\])]*)[\])]\.?")
+_COMMON: Final = 2
 _VERBATIM_MARK: Final = "\b"
 
 
 def format_body() -> str:
-    """The commands by task: a table, then a section for each."""
+    """The commands by task, the options that several share, then a section for each command."""
     commands = list_commands()
     parts = []
     for task, rows in COMMANDS_BY_TASK.items():
-        summaries = [
-            (f"[`{name}`](#{_format_anchor(name)})", _get_short_help(name, commands[name]))
+        links = [
+            f"[`{name}`](#{_format_anchor(name)})"
             for row in rows
             for name in commands
             if name.split()[0] == row.name
         ]
-        parts.append(f"**{task}**\n\n{format_table(('command', 'purpose'), summaries)}")
+        parts.append(f"- **{task}**: {', '.join(links)}")
+    common = _find_common_options(commands)
+    parts += ["", "## Common options\n", *(_format_option_line(*row) for row in sorted(common)), ""]
     names = [row.name for rows in COMMANDS_BY_TASK.values() for row in rows]
     for name in sorted(commands, key=lambda name: (names.index(name.split()[0]), name)):
-        parts.append(_format_section(name, commands[name]))
+        parts.append(_format_section(name, commands[name], common))
     return "\n".join(parts)
+
+
+def _find_common_options(commands: dict[str, click.Command]) -> set[tuple[str, str]]:
+    """Options and meanings that several commands have."""
+    counts = Counter(row for command in commands.values() for row in _list_options(command))
+    return {row for row, count in counts.items() if count >= _COMMON}
+
+
+def _list_options(command: click.Command) -> list[tuple[str, str]]:
+    return [
+        (_format_option(option, command), _format_meaning(option))
+        for option in command.params
+        if isinstance(option, click.Option)
+    ]
+
+
+def _format_option_line(option: str, meaning: str) -> str:
+    return f"- {option}: {meaning}"
 
 
 def list_commands(group: click.Group = cli, parents: str = "") -> dict[str, click.Command]:
@@ -56,23 +78,17 @@ def _format_anchor(name: str) -> str:
     return name.replace(" ", "-")
 
 
-def _get_short_help(name: str, command: click.Command) -> str:
-    if name in COMMANDS_BY_NAME:
-        return COMMANDS_BY_NAME[name].short_help
-    return join_lines(inspect.cleandoc(command.help or "").split("\n\n")[0])
-
-
-def _format_section(name: str, command: click.Command) -> str:
+def _format_section(name: str, command: click.Command, common: set[tuple[str, str]]) -> str:
     parts = [f"## {name}\n", "\n\n".join(_format_paragraphs(command)) + "\n"]
-    lines = [f"{_PROGRAM} {name} {_format_usage(command)}".rstrip()]
-    parts.append("```text\n" + "\n".join(lines) + "\n```\n")
-    rows = [
-        (_format_option(option, command), _format_meaning(option))
-        for option in command.params
-        if isinstance(option, click.Option)
-    ]
-    if rows:
-        parts.append(format_table(("option", "meaning"), rows))
+    if any(isinstance(parameter, click.Argument) for parameter in command.params):
+        parts.append(f"`{_PROGRAM} {name} {_format_usage(command)}`\n")
+    rows = _list_options(command)
+    lines = [_format_option_line(*row) for row in rows if row not in common]
+    shared = ", ".join(option for option, meaning in rows if (option, meaning) in common)
+    if shared:
+        lines.append(f"- [common](#common-options): {shared}")
+    if lines:
+        parts.append("\n".join(lines) + "\n")
     examples = EXAMPLES.get(name, ())
     if examples:
         example_text = "\n".join(f"$ {example}" for example in examples)
@@ -107,8 +123,9 @@ def _format_option(option: click.Option, command: click.Command) -> str:
 
 
 def _format_meaning(option: click.Option) -> str:
-    text = _DEFAULT.sub(r" Default: \1.", join_lines(option.help)).strip()
-    if option.multiple and "epeated" not in text:
+    text = _DEFAULT.sub(r". Default: \1.", join_lines(option.help)).strip()
+    text = text.replace("..", ".").replace(" (docs/reference/json.md)", "")
+    if option.multiple and "epeat" not in text:
         text = f"{text} May be repeated."
     if option.show_default and _has_default(option):
         text = f"{text} Default: `{option.default}`."

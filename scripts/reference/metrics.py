@@ -22,27 +22,35 @@ from graphviz_dash.analysis.metrics.thresholds import (
 )
 from graphviz_dash.features.launch.narrative import build_metrics_chapter
 
+_ARROWS: Final = {Better.LOWER: "↓", Better.HIGHER: "↑"}
+
 _WEAK: Final = f"""
 ## Low-confidence metrics
 
-Every page and report marks a figure with low confidence and gives advice. The reasons are:
+Pages and reports mark a figure with low confidence. Reasons, and remedies after the arrow:
 
-- fewer than {FEW_ITERATIONS} iterations in a clean series, or fewer than {FEW_TRACED_STEPS} traced
-  steps;
-- quartiles of a clean series that are more than {WIDE_RELATIVE_SPREAD:.0%} of the median apart;
-- medians of the first and second half of a clean series that differ by more than {DRIFT:.0%};
-- a speedup whose 95% interval contains 1;
-- an observer effect of at least {STRONG_OBSERVER}, or below {MIN_OBSERVER_EFFECT};
-- more GPU busy time in the traced pass than step time in the clean pass;
-- communication above {MUCH_COMMUNICATION:.0%} of the busy time of one rank of several: a collective
-  that waits for another rank counts as busy;
-- a baseline with another GPU, driver, CUDA, torch, workload, seed or parameters;
-- a remainder above {LARGE_REMAINDER:.0%} of the baseline's step;
-- fewer than {FEW_STEPS} recorded steps, or a failed or unreadable capture;
-- steps longer than {LONG_STEP_MEDIANS} medians that use more than
-  {MAX_LONG_STEP_SHARE:.0%} of the loop, if profiled steps are shorter than the mean;
-- While nodes, for which the profiler shows only the last iteration;
-- a trace with defects or without marked steps.
+- fewer than {FEW_ITERATIONS} iterations or {FEW_TRACED_STEPS} traced steps → raise
+  `--iterations`, `--traced-iterations`
+- quartiles of a clean series more than {WIDE_RELATIVE_SPREAD:.0%} of the median apart → quieter
+  machine, more `--processes`
+- medians of the first and second half differ by more than {DRIFT:.0%} → raise `--warmup`
+- a speedup whose 95% interval contains 1 → [The interval includes
+  1](../how-to/measure-a-step.md#the-interval-includes-1)
+- an observer effect of at least {STRONG_OBSERVER}, or below {MIN_OBSERVER_EFFECT} → use clean
+  figures
+- more traced GPU busy time than clean step time: clocks changed → collect again
+- communication above {MUCH_COMMUNICATION:.0%} of the busy time of a rank: waiting counts as
+  work → Ranks page
+- a baseline with another GPU, driver, CUDA, torch, workload, seed or parameters → collect both
+  together
+- a remainder above {LARGE_REMAINDER:.0%} of the baseline's step → use the total and not the
+  parts
+- fewer than {FEW_STEPS} recorded steps, or a failed or unreadable capture → run longer, or
+  lower `--skip`
+- steps longer than {LONG_STEP_MEDIANS} medians use more than {MAX_LONG_STEP_SHARE:.0%} of the
+  loop → exclude checkpoints and evaluation
+- While nodes: node times are those of the last iteration
+- a trace with [defects](import-dialects.md#defects-of-a-trace) or without marked steps
 """
 
 _OUTCOME: Final = f"""
@@ -66,10 +74,10 @@ def format_body() -> str:
     for title, group in SECTIONS.items():
         parts.append(f"\n## {title}\n")
         for metric in group:
-            facts = f"`{metric.id}` · {metric.unit.value} · pass: {metric.source.value}"
+            facts = f"`{metric.id}`, {metric.unit.value}, {metric.source.value}"
             if metric.better is not Better.NONE:
-                facts += f" · {metric.better.value} is better"
+                facts += f", {_ARROWS[metric.better]}"
             if metric.estimate:
-                facts += " · an estimate"
+                facts += ", estimate"
             parts.append(f"\n### {metric.title}\n\n{facts}\n\n{metric.formula}\n")
     return "".join((*parts, build_metrics_chapter(), _OUTCOME, _WEAK))

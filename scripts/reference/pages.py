@@ -12,7 +12,7 @@ from scripts.reference import bundle_format, commands, documents, metrics, pytho
 
 ROOT: Final = Path(__file__).parents[2]
 FOLDER: Final = ROOT / "docs" / "reference"
-INTRODUCTIONS: Final = FOLDER / "_intro"
+INTRODUCTIONS: Final = Path(__file__).with_name("introductions")
 
 _BODIES: Final[dict[str, tuple[str, Callable[[], str]]]] = {
     "commands": ("Commands", commands.format_body),
@@ -37,7 +37,7 @@ def list_pages() -> tuple[str, ...]:
 def format_page(name: str) -> str:
     """The page ``name`` (KeyError: no such page)."""
     title, body = _BODIES[name]
-    source = f"docs/reference/_intro/{name}.md"
+    source = f"scripts/reference/introductions/{name}.md"
     parts = [f"# {title}\n", _NOTICE.format(source=source) + "\n"]
     introduction = INTRODUCTIONS / f"{name}.md"
     if introduction.is_file():
@@ -47,13 +47,12 @@ def format_page(name: str) -> str:
 
 
 def _format_introduction(text: str) -> str:
-    """``text`` without its title; its links lead from the page, which is one folder up."""
+    """``text`` without its title; its links lead from the page."""
     return _LINK.sub(_rewrite_link, _HEADING.sub("", text))
 
 
 def _rewrite_link(match: re.Match[str]) -> str:
     target = match["target"]
-    if re.match(r"[a-z]+:", target) or (FOLDER / target).exists():
+    if re.match(r"[a-z]+:", target):
         return match[0]
-    file = (INTRODUCTIONS / target).resolve()
-    return match["open"] + (os.path.relpath(file, FOLDER) if file.exists() else target)
+    return match["open"] + os.path.relpath((INTRODUCTIONS / target).resolve(), FOLDER)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from scripts.reference.tables import format_code_marks, format_table
+from scripts.reference.docstrings import format_code_marks
 
 ROOT: Final = Path(__file__).parents[2]
 _PACKAGE: Final = "collectors"
@@ -101,7 +101,7 @@ def _parse_module(module: str) -> ast.Module:
 
 
 def _format_docstring(docstring: str) -> str:
-    """A docstring as Markdown: sections as tables, text after ``::`` as code."""
+    """A docstring as Markdown: sections as lists, text after ``::`` as code."""
     parts: list[str] = []
     lines = inspect.cleandoc(docstring).splitlines()
     while lines:
@@ -138,5 +138,6 @@ def _format_arguments(head: str, lines: list[str]) -> str:
             rows[-1][1] += f" {line.strip()}"
         else:
             rows.append(["", line.strip()])
-    kind = "exception" if head == "Raises" else "argument" if head == "Args" else "result"
-    return format_table((kind, "meaning"), [(name, format_code_marks(text)) for name, text in rows])
+    verb = "raises " if head == "Raises" else ""
+    lines = [": ".join(filter(None, (name, format_code_marks(text)))) for name, text in rows]
+    return "\n".join(f"- {verb}{line}" for line in lines) + "\n"

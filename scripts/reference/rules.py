@@ -9,9 +9,9 @@ from graphviz_dash.model.doctor import Severity
 from graphviz_dash.model.rules import RULES, Rule
 
 _SEVERITY: Final = {
-    Severity.ILLEGAL: "Illegal: the capture fails.",
-    Severity.SILENT: "Silent: the capture succeeds, but replays do other work.",
-    Severity.COSTLY: "Costly: replays are right, but memory is lost.",
+    Severity.ILLEGAL: "Illegal.",
+    Severity.SILENT: "Silent.",
+    Severity.COSTLY: "Costly.",
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphviz_dash.analysis.failures import format_cause, format_failure, is_refusal
-from graphviz_dash.model.run import COLLECTOR_ERROR, Failure, Pass
+from graphviz_dash.model.run import COLLECTOR_ERROR, PROCESS_DIED, Failure, Pass
 
 
 def failed(error: str, message: str, during: Pass = Pass.CLEAN) -> Failure:
@@ -24,4 +24,15 @@ def test_a_refusal_says_its_message_alone() -> None:
     assert is_refusal(failure)
     assert format_failure("graph", failure) == (
         "graph failed while it was recorded at model.py:3: the step calls no module"
+    )
+
+
+def test_a_killed_program_did_not_fail() -> None:
+    killed = Failure(Pass.RECORDED, PROCESS_DIED, "the last 100 ms are missing", None, "")
+    assert format_failure("server", killed) == (
+        "server was killed while it was recorded: the last 100 ms are missing"
+    )
+    crashed = Failure(Pass.CLEAN, PROCESS_DIED, "exit code 1", None, "")
+    assert format_failure("graph", crashed) == (
+        "graph failed in its clean pass: ProcessDied: exit code 1"
     )

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout
 from html.parser import HTMLParser
+from math import isnan
 from typing import Any, NamedTuple
 
 import pytest
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from graphviz_dash.analysis.metrics.registry import METRICS
+from graphviz_dash.units import format_count, format_ns, format_percent, format_ratio
 
 SIGNED = ("peak_reserved_change", "device_memory_change", "iterate_reserved_change")
 """Changes, whose sign only labelled surfaces show."""
@@ -119,6 +121,17 @@ class _Reader(HTMLParser):
             self._cell += data
         if self._tile:
             self._tile[-1] += data
+
+
+def show_cell(title: str, value: Any) -> str | None:
+    """Show a value of the table of captured graphs as the terminal does."""
+    if isinstance(value, str) or value is None or isnan(value):
+        return value if isinstance(value, str) else None
+    if title.endswith("(µs)"):
+        return format_ns(value * 1e3)
+    if title == "Repeat vs chain":
+        return format_ratio(value)
+    return format_percent(value) if title == "Linear" else format_count(int(value))
 
 
 def read_markup(markup: str) -> tuple[list[Table], dict[str, str]]:

@@ -6,7 +6,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pytest
 from click import Command
@@ -25,19 +28,32 @@ from graphviz_dash.app.compare.text.comparison import print_comparison, print_co
 from graphviz_dash.app.overview.experiment_card import build_card
 from graphviz_dash.app.report.report import render_report
 from graphviz_dash.features.ladder.command import ladder_command
+from graphviz_dash.features.launch.command import launch_command
+from graphviz_dash.features.launch.observer_narrative import MEASURE_TITLES
 from graphviz_dash.features.memory.command import memory_command
 from graphviz_dash.features.prediction.command import predict_command
 from graphviz_dash.features.ranks.fleet_command import fleet_command
+from graphviz_dash.features.timeline.page.component.api import compute_differences
+from graphviz_dash.features.timeline.page.component.ready import load_timeline
+from graphviz_dash.features.timeline.view.run import choose_step
+from graphviz_dash.features.timeline.view.view import build_timeline_view
 from graphviz_dash.features.torch_compile.analysis.report import has_compile_report
 from graphviz_dash.features.torch_compile.command import compile_command
 from graphviz_dash.importers.bundles import import_files
 from graphviz_dash.ingest.load import load_experiment, load_pair
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.answer import build_answer, build_run_answer, format_answer
+from graphviz_dash.narrative.answer import (
+    CAUSE_NOUNS,
+    build_answer,
+    build_run_answer,
+    format_answer,
+)
 from graphviz_dash.narrative.headline import describe_run
 from graphviz_dash.narrative.memory_change import list_memory_changes
 from graphviz_dash.ui.state.catalogue import format_pair_name
-from tests.app.surfaces import SIGNED, Figures, Table, print_tables, read_markup
+from graphviz_dash.ui.state.results import get_comparison
+from graphviz_dash.ui.state.store import STORE
+from tests.app.surfaces import SIGNED, Figures, Table, print_tables, read_markup, show_cell
 from tests.importers.fleets import work_in_threads
 from tests.narrative.test_answer_properties import NAMES
 from tests.samples import SAMPLES, compared_sample
@@ -289,6 +305,86 @@ class Collector:
             for run in result.runs:
                 pattern = rf"[:,] {re.escape(run.name)} ([\d.]+x)"
                 figures.find(run.name, "observer_effect", "timeline page", pattern, text)
+        self.add_launch_page(name)
+
+    def add_launch_page(self, name: str) -> None:
+        """Add the graphs of the experiment on the Launch page, and its clean step."""
+        page = shown("launch", experiment=name)
+        for table in page.dataframe:
+            if "Repeat vs chain" in table.value.columns:
+                self.add_graph_rows("launch page", table.value.to_dict("records"))
+        text = "\n".join([markup(page), *(caption.value for caption in page.caption)])
+        self.add_graph_verdicts("launch page", text)
+        watched = [run.name for run in self.result.runs if run.run.observers is not None]
+        for run_name in watched:
+            page = shown("launch", experiment=name, watched=run_name)
+            text = " ".join(caption.value for caption in page.caption).replace("\\", "")
+            pattern = rf"a step lasted {TIME}, including"
+            self.figures.find(run_name, "step_time", "launch page observers", pattern, text)
+            pattern = rf", including {TIME} to "
+            self.figures.find(run_name, "launch_cpu_time", "launch page observers", pattern, text)
+            tables, _ = read_markup(markup(page))
+            self.add_observers("launch page observers", run_name, tables)
+
+    def add_graph_rows(self, surface: str, rows: list[dict[str, Any]]) -> None:
+        """Add rows of captured graphs: times in us, or as the terminal prints them."""
+        for row in rows:
+            run, graph = row["Run"], row["Graph"]
+            for title, value in row.items():
+                if title not in ("Run", "Graph"):
+                    fact = f"{graph}: {title.removesuffix(' (µs)')}"
+                    self.figures.add(run, fact, surface, show_cell(title, value))
+
+    def add_graph_verdicts(self, surface: str, text: str) -> None:
+        """Add the verdict on the launches of the experiment."""
+        for pattern in (r"(Repeat launches: [^<\n]*)", r"(Its repeat launch is [^<\n]*)"):
+            self.figures.find("", "launch verdict", surface, pattern, unescape(text))
+
+    def add_observers(self, surface: str, run: str, tables: list[Table]) -> None:
+        for table in tables:
+            if table.head[-1] != "records/step":
+                continue
+            for observer, heading, text in table.iterate_cells():
+                if heading in {title for title, _ in MEASURE_TITLES.values()}:
+                    self.figures.add(run, f"{observer}: {heading}", surface, text)
+
+    def add_timeline(self, folder: Path) -> None:
+        """Add the steps that the Timeline draws, their length in words, and the cause that it
+        names next to the difference of two runs."""
+        traced = [run for run in self.result.runs if run.run.replay_trace is not None]
+        key = STORE.register(folder)
+        # As after a visit of Compare.
+        get_comparison(key)
+        for run in traced:
+            timeline = choose_step(load_timeline(key, run.name), None)
+            durations = [step.duration_ns for step in timeline.timeline.steps]
+            if not durations:
+                continue
+            figure = run["traced_step_time"]
+            if figure.value is not None:
+                self.figures.add(
+                    run.name,
+                    "traced_step_time",
+                    "timeline",
+                    figure.metric.format(median(durations)),
+                )
+            if len(durations) % 2 and timeline.timeline.shared is None:
+                [view] = build_timeline_view([timeline], None, 1000).runs
+                self.figures.add(run.name, "traced_step_time", "timeline label", view.length)
+        for run in traced:
+            answer = build_run_answer(run)
+            if run.baseline is None or answer is None or run.baseline_run is None:
+                continue
+            if run.baseline_run.replay_trace is None or run.baseline not in self.steady:
+                continue
+            chosen = [
+                choose_step(load_timeline(key, name), None) for name in (run.baseline, run.name)
+            ]
+            [difference] = compute_differences(key, chosen)
+            because = "".join(part.text for part in answer.because)
+            named = re.search(rf"(?:less|more) ({'|'.join(CAUSE_NOUNS.values())})", because)
+            self.figures.add(run.name, "main cause", "timeline", difference.cause)
+            self.figures.add(run.name, "main cause", "answer", named[1] if named else None)
 
     def add_memory_sentence(self, surface: str, sentence: str) -> None:
         labels = (("Peak memory", "peak_reserved_change"), ("Steady-state memory", "steady"))
@@ -348,6 +444,20 @@ class Collector:
             self.add_memory_sentence("memory sentence", output.splitlines()[0])
         self.add_prediction(folder)
         self.add_ladder(folder)
+        self.add_launch_command(folder)
+        self.add_timeline(folder)
+
+    def add_launch_command(self, folder: Path) -> None:
+        """Add the graphs of the experiment and its profiler overhead, as ``launch`` prints them."""
+        output, tables = _invoke(launch_command, str(folder))
+        self.add_graph_verdicts("launch", output)
+        names = {"linear share": "Linear", "of chain": "Repeat vs chain"}
+        for table in tables:
+            heads = [names.get(head, head[:1].upper() + head[1:]) for head in table.head]
+            if {"Run", "Graph"} <= {*heads}:
+                rows = [dict(zip(heads, row, strict=True)) for row in table.rows]
+                self.add_graph_rows("launch", rows)
+            self.add_observers("launch", table.head[0], [table])
 
     def add_fleet(self, folder: Path, run: RunComparison) -> None:
         """Add the step of a fleet of one rank, which is the median of its traced steps."""

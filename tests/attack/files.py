@@ -27,6 +27,7 @@ _MOST_WAIT_S = 10.0
 """For an answer to somebody else meanwhile, on a machine that does other work."""
 _REFUSED = "File cannot be opened"
 _OPENED = "uploaded by you"
+_LIMIT = "Remove an upload on the Overview page"
 
 
 def archive(more: Mapping[str, bytes] | None = None) -> bytes:
@@ -159,15 +160,24 @@ def others_uploads(served: Dashboard) -> str:
 
 def too_many(served: Dashboard) -> str:
     """Uploads without end; and removing them."""
-    refused = kept = 0
+    most, refused, others = 20, 0, []
     with Visitor(served.address).open() as visitor:
-        for _ in range(23):
+        for number in range(most + 3):
             visitor.open().upload([("x.zip", archive())])
-            refused += "Remove an upload on the Overview page" in visitor.text
+            if _LIMIT in visitor.text:
+                refused += 1
+            elif _REFUSED in visitor.text:
+                # A busy machine may stop a reader: then this one does not count.
+                others.append(visitor.text.partition(_REFUSED)[2][:200])
+            must(refused == 0 or number >= most, f"the {number + 1}. was refused")
         kept = visitor.open().text.count("remove-")
-        must(refused == 3 and kept == 20, f"{kept} were kept, {refused} refused")
+        attempts = most + 3 - len(others)
+        must(
+            kept == min(attempts, most) and refused == max(attempts - most, 0) > 0,
+            f"{kept} were kept, {refused} refused, others failed: {others}",
+        )
         visitor.press("remove-")
-        must(visitor.open().text.count("remove-") == 19, "removing did not remove")
+        must(visitor.open().text.count("remove-") == kept - 1, "removing did not remove")
     return "held: the 21st is refused; a button removes"
 
 

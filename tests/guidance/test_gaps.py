@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.guidance.gaps import (
@@ -130,3 +131,15 @@ def test_a_lone_run_with_graphs_is_told_how_to_get_its_baseline() -> None:
     assert found[1].missing_input is MissingInput.EAGER_RECORDING
     assert find_baseline_remedy(_experiment("mlp-train").runs) is None
     assert find_baseline_remedy(_experiment("recorded-lightning").runs) is None
+
+
+def test_a_program_that_replays_no_graph_needs_no_run_without_graphs() -> None:
+    """A compiled program whose sizes always change captures only the empty graph of its pool."""
+    (run,) = [run for run in _experiment("recorded-server").runs if run.recording is not None]
+    assert run.recording is not None
+    empty = replace(run.recording.graphs[0], nodes=0, replays=0, window_replays=0)
+    recording = replace(run.recording, graphs=(empty,), earlier_replays=0)
+    idle = replace(run, recording=recording, graphs=(), loop=None)
+    assert find_baseline_remedy((idle,)) is None
+    inputs = [remedy.missing_input for remedy in find_remedies(idle)]
+    assert MissingInput.ATTRIBUTION not in inputs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,15 @@ def test_a_folder_is_settled_some_time_after_its_last_change(path: Path) -> None
     assert identity.last_change_ns >= newest
     assert not identity.is_stable(newest + 1_000_000)
     assert identity.is_stable(newest + 60_000_000_000)
+
+
+def test_dates_beyond_any_clock_and_names_that_are_not_utf8_have_a_digest(tmp_path: Path) -> None:
+    run = make_run(tmp_path, "eager")
+    before = compute_identity(tmp_path)
+    odd = run / os.fsdecode(b"odd\xff")
+    odd.write_text("x", encoding="utf-8")
+    with suppress(OSError):  # a file system may keep smaller dates only
+        os.utime(odd, ns=(2**68, 2**68))
+    identity = measure_identity(tmp_path)
+    assert identity.digest not in (before, b"")
+    assert not identity.is_stable(0)

@@ -7,7 +7,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from graphviz_dash.documentation import SITE_FOLDER, build_url
 from graphviz_dash.ui.page.registry import PAGES
-from tests.ui.standing import follow
+from tests.ui.standing import follow, lent
 from tests.ui.tabs import Overheard, tab
 from tests.ui.waits import idle
 
@@ -45,6 +45,16 @@ def test_the_help_of_every_page_opens_its_section(visitor: BrowserContext, dashb
                 assert answer is None or answer.status == 200
                 shows_section(reading, row.help.partition("#")[2])
             assert (heard.foreign, heard.errors) == ([], [])
+
+
+def test_the_menu_has_nothing_of_streamlit_alone(tab_of_dashboard: Page) -> None:
+    with lent(tab_of_dashboard) as page:
+        page.get_by_test_id("stMainMenu").get_by_role("button").click()
+        menu = page.get_by_test_id("stMainMenuPopover")
+        expect(menu.get_by_text("Print")).to_be_visible()
+        expect(menu.get_by_text("Record screen")).to_be_hidden()
+        expect(menu.get_by_text("Made with Streamlit")).to_be_hidden()
+        page.keyboard.press("Escape")
 
 
 def test_a_title_and_a_metric_link_to_their_sections(

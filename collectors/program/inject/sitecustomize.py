@@ -127,6 +127,10 @@ class _HiddenFrame:
 _HIDDEN_FRAME = _HiddenFrame()
 
 
+_PACKAGES = {"graphviz_dash": "units.py", "msgspec": "_core*"}
+"""Packages that every hook imports, each with one of its files."""
+
+
 class _Refusal:
     """Context that swallows an error, so that ``import torch`` of the program does not fail.
 
@@ -163,19 +167,19 @@ def _call_hook(hook: str, note: _Note) -> None:
 
 
 def _hidden(module: str) -> str | None:
-    """Explain why ``module`` must not be imported: another package of its name comes first on
-    sys.path.
+    """Explain why ``module`` must not be imported: another package of its name, or of a name that
+    it imports, comes first on sys.path.
 
     That package belongs to the program and would run too early. None if the right one comes first,
     or none exists.
     """
     package, *inner = module.split(".")
-    with suppress(ImportError, ValueError):
-        spec = importlib.util.find_spec(package)
-        if inner and spec is not None:
-            folder = Path(spec.origin or "").parent
-            if not folder.joinpath(*inner).with_suffix(".py").is_file():
-                return f"another module {package} comes first on sys.path"
+    files = {package: f"{'/'.join(inner)}.py", **_PACKAGES} if inner else {}
+    for name, file in files.items():
+        with suppress(ImportError, ValueError):
+            spec = importlib.util.find_spec(name)
+            if spec is not None and not any(Path(spec.origin or "").parent.glob(file)):
+                return f"another module {name} comes first on sys.path"
     return None
 
 

@@ -407,7 +407,7 @@ def _build_costs(
 
 
 def _select_evenly(values: Sequence[int]) -> tuple[int, ...]:
-    """Select at most LAUNCHES_KEPT items, evenly spaced."""
+    """Select at most MAX_LAUNCH_SAMPLES items, evenly spaced."""
     if len(values) <= MAX_LAUNCH_SAMPLES:
         return tuple(values)
     return tuple(values[at * len(values) // MAX_LAUNCH_SAMPLES] for at in range(MAX_LAUNCH_SAMPLES))

@@ -24,7 +24,7 @@ from graphviz_dash.analysis.doctor import has_differing_replays
 from graphviz_dash.analysis.metrics import run_selection
 from graphviz_dash.analysis.metrics.low_confidence import find_caveats
 from graphviz_dash.analysis.prediction.evaluation import EagerPredictions, predict_from_baseline
-from graphviz_dash.analysis.replay_check import diagnose_replays
+from graphviz_dash.analysis.replay_check import list_replay_diagnoses
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Experiment, Run
@@ -51,11 +51,7 @@ def compare_runs(
         InputError: no run has the name or the mode ``baseline``.
     """
     examined = [(run.name, run.doctor) for run in experiment.runs if run.doctor]
-    diagnoses = [
-        (run.name, diagnose_replays(run.replay_check))
-        for run in experiment.runs
-        if run.replay_check
-    ]
+    diagnoses = list_replay_diagnoses(experiment.runs)
     replays_match = not (
         any(has_differing_replays(report) for _, report in examined)
         or any(diagnosis.wrong for _, diagnosis in diagnoses)

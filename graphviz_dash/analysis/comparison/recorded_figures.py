@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.loop.loop_step import compute_loop_step_ns
+from msgspec.structs import replace
+
+from graphviz_dash.analysis.loop.loop_step import compute_loop_replay_ns, compute_loop_step_ns
 from graphviz_dash.analysis.metrics.recorded_step import (
+    RecordedStep,
     compute_recorded_step,
-    compute_recorded_step_ns,
+    find_long_steps,
     make_untimed,
 )
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
-from graphviz_dash.model.absence import Missing
+from graphviz_dash.analysis.metrics.thresholds import MAX_LONG_STEP_SHARE
+from graphviz_dash.analysis.sample_statistics import summarise
+from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
@@ -28,61 +33,80 @@ def compute_recorded_metrics(run: Run) -> Iterator[MetricValue]:
         for metric in ("recorded_step", "recorded_pauses", "recorded_replays"):
             yield make_missing_value(metric, _explain_not_recorded(run))
         return
-    step = compute_recorded_step(recording)
-    step_ns = _get_step_ns(run)
-    if isinstance(step_ns, Missing):
-        yield make_missing_value("recorded_step", step_ns)
-    else:
-        spread = None if isinstance(step, Missing) else step.spread
-        yield make_value("recorded_step", step_ns, spread)
+    step = compute_program_step(run)
     if isinstance(step, Missing):
-        yield make_missing_value("recorded_pauses", step)
+        yield make_missing_value("recorded_step", step)
     else:
-        yield make_value("recorded_pauses", step.pause_ns)
+        yield make_value("recorded_step", step.ns, step.spread)
+    pauses = compute_recorded_step(recording)
+    if isinstance(pauses, Missing):
+        yield make_missing_value("recorded_pauses", pauses)
+    else:
+        yield make_value("recorded_pauses", pauses.pause_ns)
     replays = sum(graph.replays for graph in recording.graphs) + recording.earlier_replays
     yield make_value("recorded_replays", replays)
 
 
 def compute_relative_recorded_metrics(run: Run, baseline: Run | Missing) -> Iterator[MetricValue]:
     """Compute the RECORDED_RELATIVE metrics; ``against`` is the baseline."""
-    after = _get_step_ns(run)
-    before = baseline if isinstance(baseline, Missing) else _get_baseline_step_ns(baseline)
-    if not isinstance(after, Missing) and not isinstance(before, Missing):
-        yield make_value("recorded_speedup", before / after)
-        yield make_value("recorded_saving", before - after)
-        return
+    after = compute_program_step(run)
+    before = baseline if isinstance(baseline, Missing) else _compute_baseline_step(baseline)
     for side in (after, before):
         if isinstance(side, Missing):
             yield from (make_missing_value(metric, side) for metric in RELATIVE_RECORDED_METRICS)
             return
+    if isinstance(after, Missing) or isinstance(before, Missing):
+        return
+    if after.is_median != before.is_median:
+        yield from (
+            make_missing_value(metric, _UNLIKE_STEPS) for metric in RELATIVE_RECORDED_METRICS
+        )
+        return
+    yield make_value("recorded_speedup", before.ns / after.ns)
+    yield make_value("recorded_saving", before.ns - after.ns)
 
 
 def get_recorded_step_ns(run: Run) -> float | None:
     """Return the step time of the program's loop in ns; None if unknown."""
-    step_ns = _get_step_ns(run)
-    return None if isinstance(step_ns, Missing) else step_ns
+    step = compute_program_step(run)
+    return None if isinstance(step, Missing) else step.ns
 
 
-def _get_step_ns(run: Run) -> float | Missing:
-    """Return the step time of the program's loop in ns.
+def compute_program_step(run: Run) -> RecordedStep | Missing:
+    """Compute the step of the program's loop.
 
-    Falls back to the graph families for a server whose steps have no synchronization.
+    A server whose steps have no synchronization has the mean interval of its graph families. If
+    a few long steps take most of the time, as while a server waits for requests, the step is the
+    median. That needs steps longer than their replays: otherwise the CPU runs ahead of the GPU.
     """
     recording = run.recording
     if recording is None:
         return _explain_not_recorded(run)
-    step_ns = compute_recorded_step_ns(recording)
-    if isinstance(step_ns, Missing) and run.loop is not None and not recording.profiler_seen:
+    step = compute_recorded_step(recording)
+    if run.loop is None or recording.profiler_seen:
+        return step
+    if isinstance(step, Missing):
         loop_ns = compute_loop_step_ns(run.loop)
-        return step_ns if loop_ns is None else loop_ns
-    return step_ns
+        return step if loop_ns is None else RecordedStep(loop_ns, None, 0, 0.0)
+    summary = summarise(recording.step_ns)
+    if summary is None or find_long_steps(recording)[1] <= MAX_LONG_STEP_SHARE:
+        return step
+    replay_ns = compute_loop_replay_ns(run.loop)
+    if replay_ns is None or replay_ns > summary.median:
+        return step
+    return replace(step, ns=summary.median, spread=summary.spread, is_median=True)
 
 
-def _get_baseline_step_ns(run: Run) -> float | Missing:
-    step_ns = _get_step_ns(run)
-    return (
-        step_ns.add_owner(f"the baseline {run.name}") if isinstance(step_ns, Missing) else step_ns
-    )
+def _compute_baseline_step(run: Run) -> RecordedStep | Missing:
+    step = compute_program_step(run)
+    return step.add_owner(f"the baseline {run.name}") if isinstance(step, Missing) else step
+
+
+_UNLIKE_STEPS: Final = Missing(
+    Fact.RECORDED_STEP,
+    "the step of one run is a mean, that of the other a median, because a few long steps take "
+    "most of its time",
+)
 
 
 def _explain_not_recorded(run: Run) -> Missing:

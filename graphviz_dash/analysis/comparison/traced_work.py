@@ -30,6 +30,7 @@ from graphviz_dash.analysis.step_comparison.waterfall import (
 from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity, assess_integrity
 from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.units import format_count
 
 if TYPE_CHECKING:
     from graphviz_dash.analysis.metrics.run_metrics import MetricValue
@@ -63,7 +64,17 @@ class TracedWork(Struct, frozen=True):
             return explain_missing(run, Fact.GRAPHS)
         if run.replay_trace is None:
             return explain_missing(run, Fact.TRACED_PASS)
-        return compute_coverage(run.replay_trace, self.steps[run.name])
+        coverage = compute_coverage(run.replay_trace, self.steps[run.name])
+        if isinstance(coverage, Missing) or coverage.nodes or run.recording is None:
+            return coverage
+        replays = sum(graph.replays for graph in run.recording.graphs)
+        if not replays:
+            return coverage
+        return Missing(
+            Fact.GRAPH_STEPS,
+            "the traced window has only steps without a graph; outside it, the program replayed "
+            f"graphs {format_count(replays)} times",
+        )
 
     def divide_time(
         self, run: Run, step: MetricValue, figures: Mapping[str, MetricValue], *, untimed: bool

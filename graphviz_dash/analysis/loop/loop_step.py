@@ -36,6 +36,12 @@ def compute_loop_step_ns(loop: ProgramLoop) -> float | None:
     return float(columns.period_ns[timed].mean())
 
 
+def compute_loop_replay_ns(loop: ProgramLoop) -> float | None:
+    """Compute the mean GPU time of the replays in a step, in ns; None without GPU times."""
+    columns = build_loop_columns(loop)
+    return _compute_period_and_replay(columns, np.flatnonzero(columns.period_ns != NONE))[1]
+
+
 def _compute_period_and_replay(columns: LoopColumns, timed: Ints) -> tuple[float, float | None]:
     """Compute the mean interval and replay time of the steps ``timed``, in ns; None if not
     timed."""

@@ -13,7 +13,7 @@ from graphviz_dash.model.run import Run
 
 
 class AllocatorState(Struct, frozen=True):
-    """Final state of one run's allocator, in bytes."""
+    """State of one run's allocator at its end or at the time of a snapshot, in bytes."""
 
     run: str
     """Name of the run."""
@@ -31,6 +31,8 @@ class AllocatorState(Struct, frozen=True):
     """Peak of live allocations; None if the source has no history."""
     graphs: int
     """Number of graphs launched directly."""
+    is_snapshot: bool = False
+    """True if imported from a snapshot."""
 
     @property
     def reserved(self) -> int:
@@ -63,4 +65,5 @@ def _build_state(run: Run) -> AllocatorState:
         pools=len(use.pools),
         peak_allocated=use.peak_allocated_bytes,
         graphs=sum(graph.parent is None for graph in run.graphs),
+        is_snapshot=bool(run.manifest.sources),
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode, make_caveat
 from graphviz_dash.analysis.metrics.machine_state import find_machine_caveats
-from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns
+from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns, find_long_steps
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, get_step_times
 from graphviz_dash.analysis.metrics.thresholds import (
     DRIFT,
@@ -20,7 +20,6 @@ from graphviz_dash.analysis.metrics.thresholds import (
     FEW_STEPS,
     FEW_TRACED_STEPS,
     LARGE_REMAINDER,
-    LONG_STEP_MEDIANS,
     MAX_LONG_STEP_SHARE,
     MIN_OBSERVER_EFFECT,
     MUCH_COMMUNICATION,
@@ -275,17 +274,13 @@ def _check_uneven_steps(run: Run, figures: Mapping[str, MetricValue]) -> Iterato
     # If the CPU runs ahead, single recorded steps are meaningless; profiled steps are complete.
     if run.recording is None or mean is None or not traced or traced >= MIN_OBSERVER_EFFECT * mean:
         return
-    times = run.recording.step_ns
-    summary = summarise(times)
-    if summary is None:
-        return
-    long = [time for time in times if time > LONG_STEP_MEDIANS * summary.median]
-    share = sum(long) / sum(times)
-    if share > MAX_LONG_STEP_SHARE:
+    summary = summarise(run.recording.step_ns)
+    long_count, share = find_long_steps(run.recording)
+    if summary is not None and share > MAX_LONG_STEP_SHARE:
         yield make_caveat(
             CaveatCode.UNEVEN_STEPS,
-            long_count=len(long),
-            count=len(times),
+            long_count=long_count,
+            count=len(run.recording.step_ns),
             share=share,
             median=summary.median,
             traced=traced,

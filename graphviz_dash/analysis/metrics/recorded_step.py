@@ -30,13 +30,17 @@ class RecordedStep(Struct, frozen=True):
     """Step of a program's loop, without pauses, in ns."""
 
     ns: float
-    """Mean of the steps without a pause, including the final wait for the GPU."""
+    """Mean of the steps without a pause, including the final wait for the GPU; the median of all
+    steps if ``is_median``."""
     spread: Spread | None
-    """Interval of the mean. None for few steps, and if the CPU runs ahead of the GPU."""
+    """Interval of the mean. None for few steps, and if the CPU runs ahead of the GPU. Quartiles of
+    the steps if ``is_median``."""
     pauses: int
     """Number of steps with a pause."""
     pause_ns: float
     """Total time of the pauses."""
+    is_median: bool = False
+    """True if a few long steps take most of the time, so that a mean describes no step."""
 
 
 def compute_recorded_step(recording: Recording) -> RecordedStep | Missing:
@@ -64,6 +68,15 @@ def compute_recorded_step(recording: Recording) -> RecordedStep | Missing:
     # If the CPU runs ahead of the GPU, single steps only show how fast it launches.
     spread = _estimate_interval(steps, ns) if recording.drain_ns <= median else None
     return RecordedStep(ns, spread, count, max(float((times[pauses] - ns).sum()), 0.0))
+
+
+def find_long_steps(recording: Recording) -> tuple[int, float]:
+    """Return the number of steps above LONG_STEP_MEDIANS medians, and their share of the time."""
+    times = np.array(recording.step_ns, dtype=np.float64)
+    if not times.sum():
+        return 0, 0.0
+    long_times = times[times > LONG_STEP_MEDIANS * float(np.median(times))]
+    return len(long_times), float(long_times.sum() / times.sum())
 
 
 def compute_recorded_step_ns(recording: Recording) -> float | Missing:

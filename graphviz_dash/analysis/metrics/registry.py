@@ -108,38 +108,30 @@ _STEP = (
     Metric(
         "step_time", "Step time", _NS, _CLEAN, _LOW,
         "Median over the synchronised iterations of the wall time from the call of the step to "
-        "the completion of its work. The GPU is idle at the start of each iteration, and the "
-        "iteration ends with a synchronisation. This is the latency of one step: use it if each "
-        "step's result is awaited (inference, decoding, a loss read in every step). It is the "
-        "headline metric.",
+        "the completion of its work. The GPU is idle at the start. This is the latency of one "
+        "step: use it if each result is awaited (inference, decoding, a loss read in every step). "
+        "It is the headline metric.",
     ),
     Metric(
         "step_interval", "Back-to-back interval", _NS, _CLEAN, _LOW,
-        "Median time between the CUDA events before and after each iteration, in a second "
-        "series of iterations without waits in between. This is the time per step in a loop "
-        "that never waits, as in most training loops. The CPU may run ahead of the GPU, so it "
-        "approaches the longer of launch CPU time and GPU time. The step time adds the delay "
-        "before the first kernel and the wait after the last one.",
+        "Median time between the CUDA events around each iteration, in a second series without "
+        "waits in between. This is the time per step in a loop that never waits, as in most "
+        "training loops. It approaches the longer of launch CPU time and GPU time.",
     ),
     Metric(
         "launch_cpu_time", "Launch CPU time", _NS, _CLEAN, _LOW,
-        "Median over the synchronised iterations of the time from the call of the step to its "
-        "return, before any wait for the GPU. In mode eager it covers Python, the framework and "
-        "all launches of the step; in mode graph it is one replay() call. If the step itself "
-        "waits for the GPU, that wait is included.",
+        "Median time from the call of the step to its return, before any wait for the GPU. In "
+        "mode eager it covers Python, the framework and all launches; in mode graph it is one "
+        "replay() call. Waits inside the step are included.",
     ),
     Metric(
         "speedup", "Speedup", _X, _CLEAN, _HIGH,
         "Step time of the baseline divided by the step time of this run. The spread is a 95% "
-        "interval of the ratio of medians, from a circular block bootstrap with 1,000 resamples "
-        "and a fixed seed: processes of both runs are resampled, and within them blocks of "
-        "iterations. The block length is the square root of the number of iterations; "
-        "independent draws would understate the interval because neighbouring iterations "
-        "correlate. The interval covers variation between processes, with the modes "
-        "interleaved. If one process timed the run, as in bundles before version 3, it covers "
-        "variation within that process only, and the page says so. It never covers another "
-        "machine or another time of day; compare the fixed CPU loop and the GPU clock for "
-        "those.",
+        "interval of the ratio of medians, from a circular block bootstrap with 1,000 resamples: "
+        "processes are resampled, and within them blocks of iterations, because neighbouring "
+        "iterations correlate. The interval covers variation between interleaved processes, or "
+        "within the process if there is only one. It never covers another machine or another time "
+        "of day; compare the fixed CPU loop and the GPU clock for those.",
     ),
     Metric(
         "speedup_interval", "Back-to-back speedup", _X, _CLEAN, _HIGH,
@@ -154,9 +146,8 @@ _STEP = (
     Metric(
         "compile_saving", "Saved by compilation", _NS, _CLEAN, _HIGH,
         "For torch.compile with graphs (mode compile): step time of the baseline minus that of "
-        "the run in mode compile-default, which compiles the same modules without graphs. The "
-        "saving comes mostly from fusion: fewer kernels and fewer operators to dispatch. It and "
-        "\"Saved by graphs\" add up to the time saved per step.",
+        "the run in mode compile-default, which compiles without graphs. It and \"Saved by "
+        "graphs\" add up to the time saved per step.",
     ),
     Metric(
         "graph_saving", "Saved by graphs", _NS, _CLEAN, _HIGH,
@@ -168,10 +159,9 @@ _STEP = (
 _MACHINE = (
     Metric(
         "cpu_loop", "Fixed CPU loop", _NS, _CLEAN, _NONE,
-        "Median time of a Python loop of 10,000 additions. Each process times it forty times, "
-        "half before and half after the clean timings. Its work does not depend on the "
-        "workload, so it measures the speed of the host's processor for this Python version. "
-        "The launch overhead of eager mode scales with it.",
+        "Median time of a Python loop of 10,000 additions, measured before and after the clean "
+        "timings. It measures the speed of the host's processor, with which the launch overhead "
+        "of eager mode scales.",
     ),
     Metric(
         "cpu_slowdown", "CPU loop slowdown", _X, _CLEAN, _LOW,
@@ -192,21 +182,17 @@ _THROUGHPUT = (
     ),
     Metric(
         "model_flops_rate", "Model FLOP/s", Unit.FLOPS, _CLEAN, _HIGH,
-        "Model FLOPs per step divided by the back-to-back interval. The workload states the "
-        "model FLOPs by the formula in its manifest: the operations that the model's "
-        "mathematics requires, regardless of the kernels that ran. gpt-train uses 72 B s l h² "
-        "(1 + s/6h + V/12lh) for B sequences of s tokens, l layers of width h and a vocabulary "
-        "of V (Narayanan et al. 2021, arXiv:2104.04473, section 5.1, without the recomputation "
-        "that they count). It counts matrix multiplications only, an addition and a "
-        "multiplication as two operations, the backward pass as twice the forward pass, and "
-        "full attention although causal attention needs half of it.",
+        "Model FLOPs per step divided by the back-to-back interval. The workload states the model "
+        "FLOPs by the formula in its manifest: the operations of the model's mathematics, "
+        "regardless of the kernels. gpt-train uses 72 B s l h² (1 + s/6h + V/12lh) for B "
+        "sequences of s tokens, l layers of width h and a vocabulary of V (Narayanan et al. 2021, "
+        "arXiv:2104.04473, section 5.1, without recomputation).",
     ),
     Metric(
         "mfu", "Model FLOPs utilisation", _F, _CLEAN, _HIGH,
-        "Model FLOP/s divided by the GPU's dense peak for the stated precision (MFU as defined "
-        "by Chowdhery et al. 2022, arXiv:2204.02311, appendix B). Peaks come from the vendor's "
-        "data sheets: an H200 has 989 TFLOP/s in bf16. Not available for a GPU with an unknown "
-        "peak.",
+        "Model FLOP/s divided by the GPU's dense peak for the stated precision (Chowdhery et al. "
+        "2022, arXiv:2204.02311, appendix B). Peaks come from data sheets: an H200 has 989 "
+        "TFLOP/s in bf16. Not available for a GPU with an unknown peak.",
     ),
 )  # fmt: skip
 
@@ -214,15 +200,13 @@ _PROGRAM = (
     Metric(
         "recorded_step", "Step time in program loop", _NS, _RECORDED, _LOW,
         "For a recorded program: mean wall time of the steps between its last capture and the "
-        "traced window, without pauses. The recorder synchronises before the first and after "
-        "the last of these steps but not in between. This is therefore the time per step in the "
-        "program's loop, with data loading and logging. The recording defines a step (an "
-        "explicit call, an optimizer step, a cycle of graph replays, a forward call). If the "
-        "program ended before the final synchronisation, the value is the mean interval between "
-        "steps of its graph families, from at least 32 steps and only if it is not shorter than "
-        "the GPU time of their replays. Not available if a profiler ran earlier. The interval "
-        "comes from blocks of steps; there is none if the CPU runs ahead of the GPU. Never "
-        "compared with a clean pass.",
+        "traced window, without pauses. The recorder synchronises before the first and after the "
+        "last of these steps only, so this is the time per step in the program's loop. If the "
+        "program ended before, it is the mean interval between steps of its graph families, from "
+        "at least 32 steps. It is the median if steps above two medians take more than half of the "
+        "time and replays are shorter than the median, as in a server that waits for requests. Not "
+        "available if a profiler ran earlier. The interval of a mean comes from blocks of steps; "
+        "there is none if the CPU runs ahead of the GPU. Never compared with a clean pass.",
     ),
     Metric(
         "recorded_pauses", "Pauses in program loop", _NS, _RECORDED, _LOW,
@@ -231,10 +215,9 @@ _PROGRAM = (
     ),
     Metric(
         "recorded_speedup", "Speedup in program loop", _X, _RECORDED, _HIGH,
-        "For a recorded program: step time in the program loop of the baseline divided by that "
-        "of this run. The default baseline is the first recorded run that neither replayed a "
-        "graph nor was compiled. Without such a run, it is the recording with the lowest "
-        "number, if the names differ only in a number, or else the earliest.",
+        "For a recorded program: step time in the program loop of the baseline divided by that of "
+        "this run. The default baseline is the first recorded run without graphs and compilation, "
+        "else the recording with the lowest number in its name, or the earliest.",
     ),
     Metric(
         "recorded_saving", "Saved per step in loop", _NS, _RECORDED, _HIGH,
@@ -248,16 +231,15 @@ _PROGRAM = (
     ),
     Metric(
         "loop_replay", "Replay time per step", _NS, _RECORDED, _LOW,
-        "For a recorded program with graph families: mean GPU time of the replays in a step, "
-        "over the steps with replays. Each graph counts with the median of its sampled replays, "
-        "timed between CUDA events. Steps with unsampled graphs are excluded.",
+        "For a recorded program with graph families: mean GPU time of the replays in a step. Each "
+        "graph counts with the median of its sampled replays, timed between CUDA events. Steps "
+        "with unsampled graphs are excluded.",
     ),
     Metric(
         "loop_padding", "Padding cost per step", _NS, _RECORDED, _LOW,
         "For a recorded program with graphs of several sizes: additional GPU time per step "
         "compared with a graph of exactly the requested size, as a mean over all steps of known "
-        "size. Times between sampled sizes are interpolated linearly "
-        "(docs/explanation/padding-and-ladders.md).",
+        "size (docs/explanation/padding-and-ladders.md).",
     ),
     Metric(
         "loop_fallbacks", "Fallbacks", _F, _RECORDED, _LOW,
@@ -267,17 +249,15 @@ _PROGRAM = (
     Metric(
         "loop_startup", "Graph startup time", _NS, _RECORDED, _LOW,
         "For a recorded program with graph families: wall time of capture, instantiation and "
-        "the call of the first launch, summed over their graphs. Each is measured once.",
+        "first launch, summed over their graphs. Measured once.",
     ),
 )  # fmt: skip
 
 _ONE_OFF = (
     Metric(
         "capture_time", "Capture", _NS, _CLEAN, _LOW,
-        "Wall time of the capture, summed over the graphs of the run: from the call that begins "
-        "it to the return of the call that ends it, including the step's Python code. The "
-        "preparation by torch.cuda.graph (garbage collection, emptying the allocator's cache) "
-        "is excluded. Measured once.",
+        "Wall time of the captures from begin to end, including the step's Python code but not "
+        "the preparation by torch.cuda.graph. Measured once.",
     ),
     Metric(
         "instantiate_time", "Instantiation", _NS, _CLEAN, _LOW,
@@ -285,10 +265,9 @@ _ONE_OFF = (
     ),
     Metric(
         "upload_time", "Upload", _NS, _CLEAN, _LOW,
-        "Wall time of cudaGraphUpload until its completion, summed over the graphs, measured on "
-        "a separate executable graph. The first launch of the replayed graph also uploads it, "
-        "so this time is already part of the first launch and must not be added to it. Measured "
-        "once.",
+        "Wall time of cudaGraphUpload until its completion, summed over the graphs, on a separate "
+        "executable graph. The first launch also uploads its graph, so do not add this time to "
+        "it. Measured once.",
     ),
     Metric(
         "first_launch_cpu_time", "First launch CPU time", _NS, _CLEAN, _LOW,
@@ -303,29 +282,25 @@ _ONE_OFF = (
     Metric(
         "one_off_cost", "One-off cost", _NS, _CLEAN, _LOW,
         "Cost of graphs before they can save time. In mode graph: capture + instantiation + "
-        "(first launch - step time). The upload is part of the first launch and is not added "
-        "again. In modes callables and partial, which graph only parts of a step: capture + "
-        "instantiation + upload. Not available in mode compile, because compilation is not "
-        "timed separately from the warm-up. Warm-up is excluded because its iterations do the "
-        "work of a step in every mode.",
+        "(first launch - step time). In modes callables and partial: capture + instantiation + "
+        "upload. Not available in mode compile, because compilation is not timed separately from "
+        "the warm-up. Warm-up is excluded because it does the work of steps.",
     ),
     Metric(
         "break_even", "Break-even replays", _N, _CLEAN, _LOW,
-        "Smallest number N of replays for which capture, instantiation and N replays (including "
-        "the slower first one) are no slower than N steps of the baseline: one-off cost divided "
-        "by the time saved per step, rounded up, at least 1. Not available if a replay saves no "
-        "time. The spread uses the 95% interval of the time saved and treats the one-off cost, "
-        "a single measurement, as exact.",
+        "Smallest number of replays for which graphs are no slower than the baseline: one-off "
+        "cost divided by the time saved per step, rounded up, at least 1. Not available if a "
+        "replay saves no time. The spread uses the 95% interval of the time saved and treats the "
+        "one-off cost as exact.",
     ),
 )  # fmt: skip
 
 _MEM = (
     Metric(
         "private_pool", "Private pools", _B, _MEMORY, _LOW,
-        "Bytes reserved by the private memory pools of the captured graphs after the clean "
-        "pass. They hold the step's allocations during capture and are not shared with eager "
-        "code. In eager mode the same tensors are in the default pool, so this is not the "
-        "additional memory cost of graphs; for that, see the change in peak reserved memory.",
+        "Bytes reserved by the private memory pools of the captured graphs after the clean pass. "
+        "In eager mode the same tensors are in the default pool, so this is not the additional "
+        "memory cost of graphs; for that, see the change in peak reserved memory.",
     ),
     Metric(
         "allocated", "Allocated memory", _B, _MEMORY, _LOW,
@@ -354,22 +329,20 @@ _MEM = (
     ),
     Metric(
         "device_memory", "Device memory", _B, _MEMORY_PASS, _LOW,
-        "Device memory of the process while it iterates, at the end of the memory pass: memory "
-        "reserved by the allocator and memory outside it. The value comes from nvidia-smi, in "
-        "MiB. Not available if nvidia-smi does not list the process.",
+        "Device memory of the process at the end of the memory pass: memory reserved by the "
+        "allocator and memory outside it, from nvidia-smi. Not available if nvidia-smi does not "
+        "list the process.",
     ),
     Metric(
         "device_memory_change", "Change in steady-state memory", _B, _MEMORY_PASS, _LOW,
-        "Device memory minus that of the baseline: the memory cost of the mode. It is the sum "
-        "of the changes of its parts, shown on the Memory page and by graphviz-dash memory: "
-        "weights, gradients, optimizer state, other tensors, library workspaces, activations, "
-        "private pools, the allocator's cache, and memory outside the allocator.",
+        "Device memory minus that of the baseline: the memory cost of the mode. It is the sum of "
+        "the changes of its parts, shown on the Memory page and by graphviz-dash memory.",
     ),
     Metric(
         "iterate_reserved", "Reserved while iterating", _B, _MEMORY_PASS, _LOW,
-        "Bytes that the caching allocator holds from the device at the end of the memory pass, "
-        "including private pools. The cache is emptied after warm-up and after the setup of the "
-        "mode, so this is the memory that iterations need.",
+        "Bytes that the caching allocator holds at the end of the memory pass, including private "
+        "pools. The cache was emptied after warm-up and setup, so this is the memory that "
+        "iterations need.",
     ),
     Metric(
         "iterate_reserved_change", "Change in steady-state reserved", _B, _MEMORY_PASS, _LOW,
@@ -379,14 +352,13 @@ _MEM = (
     Metric(
         "activation_memory", "Activations", _B, _MEMORY_PASS, _LOW,
         "Bytes of the default pool that one iteration allocated and freed and that were live at "
-        "its allocation peak: activations, temporaries and gradients of activations. Work that "
-        "runs from a graph keeps them in its private pool instead.",
+        "its peak: activations, temporaries and their gradients. Graphs keep them in their "
+        "private pool instead.",
     ),
     Metric(
         "pool_exclusive", "Pools, one graph", _B, _MEMORY_PASS, _LOW,
         "Memory in private pools that the capture of exactly one graph allocated at some time, "
-        "excluding the model's tensors (weights, gradients, optimizer state, buffers) and "
-        "library workspaces.",
+        "excluding the model's tensors and library workspaces.",
     ),
     Metric(
         "pool_shared", "Pools, shared", _B, _MEMORY_PASS, _NONE,
@@ -410,32 +382,26 @@ _MEM = (
     ),
     Metric(
         "prepare_peak", "Peak during setup", _B, _MEMORY_PASS, _LOW,
-        "Maximum number of bytes that the allocator held during the setup of the mode. For a "
-        "graphed mode, setup covers the capture and first launch of its graphs. Mode eager has "
-        "no setup.",
+        "Maximum number of bytes that the allocator held during the setup of the mode: capture "
+        "and first launch of its graphs. Mode eager has no setup.",
     ),
     Metric(
         "activation_overhead", "Activation overhead", _F, _MEMORY_PASS, _LOW,
-        "Increase over the baseline in the sum of activations, private pools (without the "
-        "model's tensors and library workspaces) and other tensors, divided by the baseline's "
-        "activations. 0.2 means 20% more memory for activations. NeMo's documentation states "
-        "about 20% for one graph per layer; evaluation/reports/2026-11-21-gpt-training.md "
-        "describes both setups. Not "
-        "available if the baseline's activations are below 2 MiB, the allocator's segment size, "
-        "or in mode compile: cudagraph trees release the blocks of their pool after each "
-        "capture, so library workspaces cannot be distinguished from activations.",
+        "Increase over the baseline in the sum of activations, private pools (without the model's "
+        "tensors and library workspaces) and other tensors, divided by the baseline's "
+        "activations. 0.2 means 20% more memory. Not available below 2 MiB of activations, or in "
+        "mode compile: cudagraph trees release the blocks of their pool, so library workspaces "
+        "cannot be distinguished from activations.",
     ),
 )  # fmt: skip
 
 _GPU = (
     Metric(
         "traced_step_time", "Step time under profiler", _NS, _TRACED, _NONE,
-        "Median duration of the step's range over the traced steps, including the final "
-        "synchronisation. If ranges do not end synchronised and the CPU runs ahead, a step "
-        "lasts from the end of all GPU work launched before it to the end of its own work. If "
-        "the trace does not show the earlier work, the step begins with its own work. The "
-        "profiler distorts this time, most of all for graphs. Use it only as a reference for "
-        "other values of the same trace.",
+        "Median duration of the traced steps' ranges, including the final synchronisation. If "
+        "ranges end unsynchronised and the CPU runs ahead, a step lasts from the end of all "
+        "earlier GPU work to the end of its own. The profiler distorts this time, most of all for "
+        "graphs. Use it only as a reference for other values of the same trace.",
     ),
     Metric(
         "observer_effect", "Observer effect", _X, Source.BOTH, _NONE,
@@ -446,33 +412,27 @@ _GPU = (
     Metric(
         "gpu_busy", "GPU busy time", _NS, _TRACED, _LOW,
         "Median over the traced steps of the time in which at least one kernel, copy or set of "
-        "the step was running. It is the union of their intervals over all streams and devices "
-        "of the process, within the traced step. Work belongs to the step that launched it, "
-        "found by the correlation ID of the launch call. Without a launch in the trace, it "
-        "belongs to the step in which it began. Work launched before the trace started belongs "
-        "to no step.",
+        "the step was running, over all streams and devices of the process. Work belongs to the "
+        "step that launched it, or without a launch in the trace, to the step in which it began. "
+        "Work launched before the trace belongs to no step.",
     ),
     Metric(
         "self_cpu_time", "Self CPU time total", _NS, _TRACED, _LOW,
-        "Median over the traced steps of the \"Self CPU time total\" in torch.profiler's table: "
-        "for each thread the union of its operators, ranges and runtime calls, summed over the "
-        "threads. The final synchronisation is included; Python time between the operators is "
-        "not. Profiler overhead is included. It exists for comparison with published "
-        "measurements of capture schemes; rely on the clean launch CPU time instead.",
+        "Median over the traced steps of the \"Self CPU time total\" in torch.profiler's table, "
+        "with the final synchronisation and profiler overhead. It exists for comparison with "
+        "published measurements; rely on the clean launch CPU time instead.",
     ),
     Metric(
         "busy_fraction", "GPU busy share (traced)", _F, _TRACED, _HIGH,
-        "GPU busy time divided by the traced step time, both medians over the traced steps; the "
-        "remaining time is idle. The range is that of the busy time, also divided by the "
-        "median step time. Too low if the observer effect is large.",
+        "GPU busy time divided by the traced step time, both medians; the remaining time is idle. "
+        "Too low if the observer effect is large.",
     ),
     Metric(
         "busy_of_clean", "GPU busy share (clean)", _F, Source.BOTH, _HIGH,
-        "GPU busy time of the traced pass divided by the step time of the clean pass. This is "
-        "an estimate: it assumes that the profiler does not change kernel durations. A value "
-        "above 100% shows that it did, and is reported unchanged. Not available for one rank of "
-        "several if communication, which waits for other ranks, exceeds a quarter of its busy "
-        "time.",
+        "GPU busy time of the traced pass divided by the clean step time. It assumes that the "
+        "profiler does not change kernel durations. A value above 100% shows that it did, and is "
+        "reported unchanged. Not available for one rank of several if communication exceeds a "
+        "quarter of its busy time.",
         estimate=True,
     ),
     Metric(
@@ -522,11 +482,11 @@ _EQUATION = (
     Metric(
         "gaps_removed", "Launch gaps removed", _NS, Source.BOTH, _HIGH,
         "GPU idle time caused by late launches, in a baseline step minus that in a step of this "
-        "run. It covers gaps before the first work, between pieces of work, between graph "
-        "nodes, and after the last work until the CPU is done. The clean step time is divided "
-        "according to the traced steps: CPU times are scaled by clean over traced launch CPU "
-        "time, GPU durations are used as traced, and dependencies are kept. The seven "
-        "differences of this section add up exactly to the time saved per step.",
+        "run: before the first work, between pieces of work and graph nodes, and after the last "
+        "work until the CPU is done. The clean step time is divided according to the traced "
+        "steps: CPU times are scaled by clean over traced launch CPU time, GPU durations are used "
+        "as traced. The seven differences of this section add up exactly to the time saved per "
+        "step.",
         estimate=True,
     ),
     Metric(
@@ -543,9 +503,8 @@ _EQUATION = (
     ),
     Metric(
         "overlap_change", "Saved by overlap", _NS, Source.BOTH, _HIGH,
-        "Time that the sum of kernel, memcpy and memset durations counts more than once because "
-        "work ran concurrently, in a step of this run minus that in a baseline step. Overlap "
-        "does not reduce the work; it runs at the same time. Negative if less work overlaps.",
+        "Time that the sum of durations counts more than once because work ran concurrently, in a "
+        "step of this run minus that in a baseline step. Negative if less work overlaps.",
         estimate=True,
     ),
     Metric(
@@ -559,11 +518,9 @@ _EQUATION = (
     Metric(
         "rank_wait_removed", "Rank wait removed", _NS, Source.BOTH, _HIGH,
         "Time in which the GPU only waited in a collective for other ranks, in a baseline step "
-        "minus that in a step of this run. In a traced step, all ranks leave a collective "
-        "together, so the wait of a rank is its excess over the shortest kernel for that "
-        "collective. Traced waits are longer than clean ones. The clean steps of all ranks are "
-        "therefore modelled with a common start, and each rank waits for the last one to "
-        "arrive.",
+        "minus that in a step of this run. The wait of a rank is its excess over the shortest "
+        "kernel for that collective. The clean steps of all ranks are modelled with a common "
+        "start, and each rank waits for the last one to arrive.",
         estimate=True,
     ),
     Metric(
@@ -595,10 +552,9 @@ _GRAPH = (
 _PREDICTION = (
     Metric(
         "predicted_step_time", "Predicted step time", _NS, Source.PREDICTED, _NONE,
-        "Step time of a whole-step graph, predicted from the eager run only. The model follows "
-        "the longest path through the streams of the eager trace: its kernels, the gaps that "
-        "remain between the nodes of a replay (by node type), and one launch, as calibrated for "
-        "a machine. The spread is an interval intended to contain nine of ten measured times. "
+        "Step time of a whole-step graph, predicted from the eager run only: its kernels, the "
+        "gaps that remain between the nodes of a replay, and one launch, as calibrated for a "
+        "machine. The spread is intended to contain nine of ten measured times. "
         "docs/explanation/prediction.md describes the model and its errors.",
     ),
     Metric(

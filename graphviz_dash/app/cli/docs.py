@@ -34,7 +34,7 @@ _PAGES: Final = ("commands", "json", "bundle-format", "metrics", "rules", "pytho
 """Pages of the reference, which are topics by their names."""
 
 _START: Final = "index.md"
-_INTERNAL: Final = ("decisions", "project", "_intro")
+_INTERNAL: Final = ("decisions", "project")
 """Folders for developers, whose headings are no topics."""
 
 _FENCE: Final = re.compile(r"^(`{3,}|~{3,}).*?^\1[ ]*$", re.M | re.S)

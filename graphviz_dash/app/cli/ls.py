@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -57,9 +58,10 @@ def _print_experiments(experiments: list[tuple[Path, ListedExperiment]], path: P
     headings = ("run", "workload", "mode", "status", "step time", "speedup", "GPU", "date (UTC)")
     table = create_table(*headings, right=(4, 5))
     invalid = []
-    for folder, experiment in experiments:
+    for path_of_experiment, experiment in experiments:
+        folder = str(path_of_experiment)
         for run in experiment.rows:
-            name = display_path(folder / run.name)
+            name = display_path(os.path.join(folder, run.name))
             if run.has_speedup and not run.replays_match:
                 invalid.append(name)
             table.add_row(
@@ -73,7 +75,7 @@ def _print_experiments(experiments: list[tuple[Path, ListedExperiment]], path: P
                 build_cell(run.date),
             )
         for bundle, _ in experiment.unreadable:
-            bundle_path = display_path(folder / bundle)
+            bundle_path = display_path(os.path.join(folder, bundle))
             table.add_row(build_cell(bundle_path), "", "", build_cell("unreadable", "red"))
     print_table(table, spare=(6, 1, 3, 7))
     for name in invalid:

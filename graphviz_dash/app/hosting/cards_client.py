@@ -163,11 +163,11 @@ class FirstCards:
             else None
         )
 
-    def find_card(self, path: Path) -> Card | None:
-        """Return the last known card of the experiment at ``path``, which may have changed."""
+    def find_cards(self, paths: Iterable[Path]) -> list[Card | None]:
+        """Return the last known cards of the experiments at ``paths``, which may have changed."""
         with self._changed:
-            message = self._cards.get((str(path), None))
-        return None if message is None else message.card
+            messages = [self._cards.get((str(path), None)) for path in paths]
+        return [None if message is None else message.card for message in messages]
 
     def count_unknown(self, paths: Iterable[Path]) -> int:
         """Count the experiments whose card is not known yet; 0 if no process computes them."""

@@ -209,11 +209,14 @@ def _arrange_entries(entries: list[Entry], *, is_large: bool) -> list[Entry]:
     order = url_state.get_option("sort", tuple(_ORDERS))
     if not query and kind == _ALL and order == _AS_LISTED:
         return entries
-    get_card = _find_card_to_sort if is_large else _get_card_to_sort
-    cards = [(entry, get_card(entry)) for entry in entries]
+    cards = (
+        FIRST_CARDS.find_cards(entry.path for entry in entries)
+        if is_large
+        else map(_get_card_to_sort, entries)
+    )
     matching = [
         (entry, card)
-        for entry, card in cards
+        for entry, card in zip(entries, cards, strict=True)
         if query in f"{entry.name} {card.description if card else ''}".lower()
         and (kind == _ALL or (card is not None and kind in card.kinds))
     ]
@@ -221,10 +224,6 @@ def _arrange_entries(entries: list[Entry], *, is_large: bool) -> list[Entry]:
     if key is not None:
         matching.sort(key=lambda pair: (pair[1] is None, key(pair[1]) if pair[1] else ()))
     return [entry for entry, _ in matching]
-
-
-def _find_card_to_sort(entry: Entry) -> Card | None:
-    return FIRST_CARDS.find_card(entry.path)
 
 
 def _get_card_to_sort(entry: Entry) -> Card | None:

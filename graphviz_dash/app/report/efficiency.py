@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.app.report.report_tables import escape_html
 from graphviz_dash.features.efficiency.analysis.advice import Advice
 from graphviz_dash.features.efficiency.analysis.report import measure_run_efficiency
@@ -15,25 +16,27 @@ from graphviz_dash.features.efficiency.narrative import (
     format_range,
 )
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.model.run import Run
 from graphviz_dash.units import format_ns
 
 _MAX_NODES = 5_000
 _MAX_ADVICE = 8
 
 
-def generate_efficiency_section(run: Run) -> Iterator[str]:
-    """Generate the section of a run whose graph has known limits."""
+def generate_efficiency_section(best: RunComparison) -> Iterator[str]:
+    """Generate the section of a run whose graph has known limits or recommendations."""
+    run = best.run
     if not run.graphs or sum(len(graph.nodes) for graph in run.graphs) > _MAX_NODES:
         return
-    report = measure_run_efficiency(run)
-    if isinstance(report, Missing) or isinstance(report.choice, Missing) or not report.known_ns:
+    pairs = None if isinstance(best.waterfall, Missing) else best.waterfall.pairs
+    report = measure_run_efficiency(run, pairs=pairs)
+    if isinstance(report, Missing) or not (report.known_ns or report.advice):
         return
     yield f"<h2>Hardware limits: {escape_html(run.name)}</h2>"
     yield f"<p>{escape_html(describe_efficiency(report))}</p>"
     if report.advice:
         yield _format_advice(report.advice[:_MAX_ADVICE])
-    yield f'<p class="muted">{escape_html(describe_ceilings(report.choice))}</p>'
+    if not isinstance(report.choice, Missing):
+        yield f'<p class="muted">{escape_html(describe_ceilings(report.choice))}</p>'
 
 
 def _format_advice(advice: tuple[Advice, ...]) -> str:

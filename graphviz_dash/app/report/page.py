@@ -29,7 +29,12 @@ from graphviz_dash.ui.page.frame import (
     show_empty_state,
     show_error_panel,
 )
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_details,
+    format_element,
+    show_markup,
+)
 from graphviz_dash.ui.state.results import get_comparison, get_kernels
 
 _ALL: Final = "all"
@@ -44,7 +49,8 @@ def render() -> None:
         _show_report(chosen)
     with right, st.container(border=True, height="stretch"):
         _show_kernels(chosen)
-        _show_graph(chosen)
+        graph_words = _show_graph(chosen)
+    _show_commands(chosen, graph_words)
 
 
 def _show_trace(chosen: SelectedExperiment) -> None:
@@ -70,7 +76,6 @@ def _show_trace(chosen: SelectedExperiment) -> None:
     st.caption(
         "The public UI runs in your browser. The trace stays on this computer and is not uploaded."
     )
-    _show_command("perfetto", chosen, "trace.pftrace")
 
 
 def _show_report(chosen: SelectedExperiment) -> None:
@@ -81,7 +86,6 @@ def _show_report(chosen: SelectedExperiment) -> None:
     )
     name = f"{chosen.experiment.name}-report.html"
     _show_download("HTML report", lambda: _render_report(chosen.key), name, "text/html")
-    _show_command("html", chosen, "report.html")
 
 
 def _render_report(key: str) -> bytes:
@@ -110,7 +114,6 @@ def _show_kernels(chosen: SelectedExperiment) -> None:
         _show_download(
             "Parquet", lambda: format_parquet(build_kernel_frame(table)), f"{stem}.parquet", _BINARY
         )
-    _show_command("kernels", chosen, "kernels.csv")
 
 
 def _build_node_frame(key: str, run_name: str, graph_id: str) -> pl.DataFrame:
@@ -119,12 +122,14 @@ def _build_node_frame(key: str, run_name: str, graph_id: str) -> pl.DataFrame:
     )
 
 
-def _show_graph(chosen: SelectedExperiment) -> None:
+def _show_graph(chosen: SelectedExperiment) -> tuple[str, ...]:
+    """Show the downloads of a graph and return the words that select it in a command: its run and
+    options, or none without a graph."""
     st.header("Captured graph", anchor=False)
     runs = [run for run in chosen.experiment.runs if run.graphs]
     if not runs:
         show_markup(format_element("p", "No captured graph in this experiment", "muted"))
-        return
+        return ()
     st.markdown(
         "Nodes with operators, modules, source lines and replay times, or the graph in the "
         "DOT language."
@@ -155,9 +160,7 @@ def _show_graph(chosen: SelectedExperiment) -> None:
             f"{stem}.dot",
             "text/vnd.graphviz",
         )
-    graph = ("--graph", graph_id) if len(graphs) > 1 else ()
-    _show_command("nodes", chosen, "nodes.csv", run.name, *graph)
-    _show_command("dot", chosen, "graph.dot", run.name, *graph)
+    return run.name, *(("--graph", graph_id) if len(graphs) > 1 else ())
 
 
 _BINARY = "application/octet-stream"
@@ -176,19 +179,22 @@ def _show_download(label: str, content: Callable[[], bytes], name: str, kind: st
     )
 
 
-def _show_command(
-    kind: str, chosen: SelectedExperiment, output: str, run: str = "", *options: str
-) -> None:
-    """Show the equivalent shell command for the experiment, or for its run ``run``.
-
-    Lines break between words.
-    """
+def _show_commands(chosen: SelectedExperiment, graph_words: tuple[str, ...]) -> None:
+    """Show the equivalent shell commands, folded; ``graph_words`` selects the graph."""
     folder = chosen.entry.command_path
     if folder is None:
         return
-    path = f"{folder}/{run}" if run else folder
-    words = ("graphviz-dash", "export", kind, path, *options, "-o", output)
-    quoted = " ".join(
-        format_element("span", escape_html(shlex.quote(word)), "word") for word in words
-    )
-    show_markup(format_element("p", "In a terminal: " + format_element("code", quoted), "muted"))
+    exports: list[tuple[str, str, tuple[str, ...]]] = [
+        ("perfetto", "trace.pftrace", ()),
+        ("html", "report.html", ()),
+        ("kernels", "kernels.csv", ()),
+    ]
+    if graph_words:
+        exports += [("nodes", "nodes.csv", graph_words), ("dot", "graph.dot", graph_words)]
+    commands = []
+    for kind, output, selection in exports:
+        path = f"{folder}/{selection[0]}" if selection else folder
+        words = ("graphviz-dash", "export", kind, path, *selection[1:], "-o", output)
+        commands.append(shlex.join(words))
+    folded = format_element("pre", escape_html("\n".join(commands)), "command")
+    show_markup(format_details("In a terminal", folded))

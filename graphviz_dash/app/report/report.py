@@ -10,15 +10,21 @@ from graphviz_dash import __version__
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import format_failure
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
+from graphviz_dash.analysis.replay_check import (
+    ReplayDiagnosis,
+    WrongOperator,
+)
 from graphviz_dash.app.report.compiled import generate_compile_sections
 from graphviz_dash.app.report.efficiency import generate_efficiency_section
 from graphviz_dash.app.report.families import generate_family_sections
 from graphviz_dash.app.report.ledger import generate_ledger_sections
 from graphviz_dash.app.report.report_tables import (
+    Row,
     escape_html,
     format_kernels_section,
     format_metrics_section,
     format_shares_table,
+    format_table,
     generate_notes_sections,
     generate_plan_sections,
 )
@@ -30,6 +36,13 @@ from graphviz_dash.narrative.doctor import list_verdicts
 from graphviz_dash.narrative.equation import describe_compile_savings, describe_waterfall_method
 from graphviz_dash.narrative.headline import build_headline
 from graphviz_dash.narrative.prediction import format_prediction_score
+from graphviz_dash.narrative.replay_check import (
+    CAUSE_ADVICE,
+    CAUSE_TITLES,
+    format_element_difference,
+    format_fault,
+    list_fault_facts,
+)
 from graphviz_dash.narrative.summary import (
     Tile,
     build_summary_tiles,
@@ -71,7 +84,8 @@ def render_report(
     Args:
         comparison: the comparison; its fastest run is described in detail.
         kernels: kernels of its runs; the first are listed.
-        pictures: SVG by subject: waterfall, where, break-even, timeline, graph.
+        pictures: SVG by subject: waterfall, where, break-even, timeline, graph,
+            replay-stops.
         colours: CSS that declares their colours, for light and dark pages.
     """
     light, dark = colours
@@ -99,6 +113,7 @@ def _generate_sections(
     for line in list_provenance(comparison):
         yield f'<p class="muted">{escape_html(line)}</p>'
     yield from _generate_failures(comparison)
+    yield _format_picture("Stopped replays", pictures.get("replay-stops"), "", "sheet")
     if best is not None:
         yield _format_tiles(comparison, best)
         yield from _generate_difference(best, pictures)
@@ -134,7 +149,7 @@ def _generate_sections(
         "graph",
     )
     if best is not None:
-        yield from generate_efficiency_section(best.run)
+        yield from generate_efficiency_section(best)
     yield from generate_family_sections(comparison.experiment.runs)
     yield from generate_compile_sections(comparison.experiment.runs)
     yield from generate_ledger_sections(comparison.experiment.runs)
@@ -176,6 +191,23 @@ def _generate_failures(comparison: Comparison) -> Iterator[str]:
                 yield f'<p class="failed">{escape_html(message)}</p>'
     for name, verdict in list_verdicts(comparison):
         yield f'<p class="failed">{escape_html(f"{name}: {verdict}")}</p>'
+    for name, diagnosis in comparison.replay_diagnoses:
+        yield from _generate_replay_faults(name, diagnosis)
+
+
+def _generate_replay_faults(name: str, diagnosis: ReplayDiagnosis) -> Iterator[str]:
+    """Generate the facts of each fault of a check of replays."""
+    for fault in diagnosis.faults:
+        yield f"<h2>{escape_html(f'{name}: {CAUSE_TITLES[fault.cause]}')}</h2>"
+        yield f"<p>{escape_html(format_fault(fault))}</p>"
+        rows: list[Row] = [[label, text] for label, text in list_fault_facts(fault)]
+        if isinstance(fault, WrongOperator) and fault.elements is not None:
+            rows += [
+                [f"Element {list(item.index)}", format_element_difference(item)]
+                for item in fault.elements.first
+            ]
+        yield format_table(["", ""], [("", rows)])
+        yield f"<p>Fix: {escape_html(CAUSE_ADVICE[fault.cause])}</p>"
 
 
 def _format_tiles(comparison: Comparison, run: RunComparison) -> str:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.measured_graph import find_timing_replays, measure_graph
+from graphviz_dash.analysis.nodes.replay_faults import find_graph_faults
 from graphviz_dash.analysis.nodes.whole_graph import expand_graph
 from graphviz_dash.app.compare.charts.static import (
     draw_break_even,
     draw_time_by_category,
     draw_waterfall,
 )
+from graphviz_dash.charts.static.replay_stops import draw_replay_stops
 from graphviz_dash.charts.static.svg import declare_variables
+from graphviz_dash.features.graph.drawing.colours import ColourBy
 from graphviz_dash.features.graph.drawing.folded import build_folded_graph
 from graphviz_dash.features.graph.drawing.static import draw_dag
 from graphviz_dash.features.timeline.view.run import build_run_timeline, choose_step
@@ -32,7 +36,8 @@ class StaticCharts(Struct, frozen=True):
     """Charts of a report."""
 
     pictures: dict[str, str]
-    """SVG by name: waterfall, where, break-even, timeline, graph; missing if not available."""
+    """SVG by name: waterfall, where, break-even, timeline, graph, replay-stops;
+    missing if not available."""
     light: str
     """CSS declarations of chart colours for light pages."""
     dark: str
@@ -48,6 +53,9 @@ def draw_charts(comparison: Comparison) -> StaticCharts:
             [choose_step(build_run_timeline(run), None) for run in runs[:_MAX_RUNS]]
         ),
         "graph": _draw_graph(comparison, runs),
+        "replay-stops": draw_replay_stops(
+            [fault for _, diagnosis in comparison.replay_diagnoses for fault in diagnosis.stops]
+        ),
     }
     best = comparison.best
     if best is not None:
@@ -66,15 +74,32 @@ def _draw_run_charts(comparison: Comparison, run: RunComparison) -> dict[str, st
 
 
 def _draw_graph(comparison: Comparison, runs: list[Run]) -> str | None:
-    """Draw the largest graph of the fastest run, or else of the first run with a graph."""
+    """Draw the first graph with wrong or stopped replays, or else the largest graph of the fastest
+    run or of the first run with a graph."""
+    if comparison.replay_diagnoses:
+        drawing = _draw_faults(comparison, runs)
+        if drawing is not None:
+            return drawing
     best_runs = [comparison.best.run] if comparison.best is not None else []
-    run = next((graphed for graphed in (*best_runs, *runs) if graphed.graphs), None)
+    run = next((graph_run for graph_run in (*best_runs, *runs) if graph_run.graphs), None)
     if run is None:
         return None
     top_level = [graph for graph in run.graphs if graph.parent is None]
     graph = max(top_level, key=lambda captured: len(captured.nodes))
-    measured = measure_graph(graph, run.graphs, find_timing_replays(run))
+    timed_graph = measure_graph(graph, run.graphs, find_timing_replays(run))
     graph_view = build_folded_graph(
-        expand_graph(run, graph.id), None if isinstance(measured, Missing) else measured
+        expand_graph(run, graph.id), None if isinstance(timed_graph, Missing) else timed_graph
     )
     return draw_dag(graph_view, f"{run.name} {graph.id}")
+
+
+def _draw_faults(comparison: Comparison, runs: list[Run]) -> str | None:
+    """Draw the first graph with wrong or stopped replays. None if its faults are in no graph."""
+    for run in runs:
+        for graph in run.graphs:
+            full_graph = expand_graph(run, graph.id)
+            faults = find_graph_faults(comparison.replay_diagnoses, run.name, full_graph)
+            if faults is not None and faults.faults:
+                marked_graph = build_folded_graph(full_graph, faults=partial(dict, faults.states))
+                return draw_dag(marked_graph, f"{run.name} {graph.id}", ColourBy.FAULT)
+    return None

@@ -35,9 +35,11 @@ _MAX_RICH_ROWS: Final = 500
 """Maximum number of rows that rich formats; longer tables have neither folds nor colours."""
 
 
-def build_cell(text: object, style: str = "") -> Text:
+def build_cell(text: object, style: str = "") -> Text | str:
     """Convert ``text`` to a literal table cell on one line without control characters."""
-    return Text(escape_control_characters(str(text)), style=style)
+    literal = escape_control_characters(str(text))
+    # The consoles below parse no markup. A Text costs ten times as much as a string.
+    return Text(literal, style=style) if style else literal
 
 
 def shorten(text: str, length: int) -> str:

@@ -109,9 +109,10 @@ def simplify_number(value: float) -> float:
     return int(value) if value == int(value) else value
 
 
-def display_path(path: Path) -> str:
+def display_path(path: Path | str) -> str:
     """Return ``path`` relative to the current folder if inside it, otherwise absolute. Bytes that
     are not UTF-8 are escaped."""
-    full, here = os.path.abspath(path), os.getcwd()
-    text = os.path.relpath(full, here) if Path(full).is_relative_to(here) else full
+    full, current = os.path.abspath(path), os.getcwd()
+    has_prefix = full.startswith(os.path.join(current, ""))
+    text = os.path.relpath(full, current) if has_prefix or full == current else full
     return text.encode("utf-8", "backslashreplace").decode()

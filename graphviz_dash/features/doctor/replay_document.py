@@ -189,7 +189,7 @@ def _build_wrong(wrong: WrongOperator) -> WrongOperatorDocument:
         "operator": wrong.index,
         "location": _get_text(wrong.operator.place),
         "module": wrong.operator.module,
-        "first_node": wrong.operator.first_node,
+        "first_node": wrong.node,
         "replay": difference.replay if difference else None,
         "changed_inputs": bool(difference and difference.round),
         "tensor": f"{tensor.role} {tensor.dtype} {list(tensor.shape)}" if tensor else None,

@@ -17,12 +17,13 @@ from graphviz_dash.model.replay_check import WrongElements
 from graphviz_dash.narrative.replay_check import (
     CAUSE_ADVICE,
     CAUSE_TITLES,
+    format_differing_elements,
     format_gap,
     format_memory_fault,
-    format_node,
     format_replay_verdict,
     format_stop,
     format_wrong_operator,
+    list_fault_facts,
 )
 from graphviz_dash.ui.page.markup import escape_html, format_element
 from graphviz_dash.ui.page.widgets import format_facts
@@ -75,7 +76,7 @@ def _format_card(
     badge: str,
     sentence: str,
     place: CodeLocation | None,
-    facts: Iterable[tuple[str, str | None]],
+    facts: Iterable[tuple[str, str]],
     extra: str = "",
 ) -> str:
     head = format_element(
@@ -87,7 +88,6 @@ def _format_card(
     cells = "".join(
         format_element("dt", escape_html(name)) + format_element("dd", escape_html(value))
         for name, value in facts
-        if value is not None
     )
     details = format_element("p", escape_html(sentence))
     details += format_code(place) if place else ""
@@ -103,55 +103,25 @@ def _format_stop(fault: StopFault) -> str:
     stop = fault.stop
     suspect = stop.suspects[0] if stop.suspects else None
     place = suspect.place if suspect else None
-    facts = [
-        ("Graph", stop.graph),
-        ("Captured at", stop.capture_place.text if stop.capture_place else None),
-        ("Replay", format_count(stop.replay)),
-        ("Rank", None if stop.rank is None else str(stop.rank)),
-        (
-            "Nodes that ended",
-            f"{format_count(stop.completions)} of {format_count(stop.nodes)}",
-        ),
-        ("Last nodes", "; ".join(map(format_node, stop.last)) or None),
-        ("Error", stop.error),
-    ]
-    return _format_card(fault.cause, "illegal", stop.kind, format_stop(fault), place, facts)
+    return _format_card(
+        fault.cause, "illegal", stop.kind, format_stop(fault), place, list_fault_facts(fault)
+    )
 
 
 def _format_wrong(wrong: WrongOperator) -> str:
-    operator, difference = wrong.operator, wrong.difference
-    facts = [
-        ("Operator", operator.name),
-        ("Module", operator.module),
-        ("Graph node", None if operator.first_node is None else str(operator.first_node)),
-        ("Value in the capture", wrong.fact.capture_value if wrong.fact else None),
-        ("Value in eager steps", ", ".join(wrong.fact.eager) if wrong.fact else None),
-        ("Replay", format_count(difference.replay) if difference else None),
-        (
-            "Relative difference",
-            f"{difference.relative:.3g}" if difference and difference.relative else None,
-        ),
-        (
-            "Two eager steps",
-            f"{difference.noise:.3g}" if difference and difference.noise is not None else None,
-        ),
-    ]
     extra = _format_elements(wrong.elements) if wrong.elements else ""
     return _format_card(
         wrong.cause,
         "silent",
         "wrong value",
         format_wrong_operator(wrong),
-        operator.place,
-        facts,
+        wrong.operator.place,
+        list_fault_facts(wrong),
         extra,
     )
 
 
 def _format_elements(elements: WrongElements) -> str:
-    caption = (
-        f"{format_count(elements.differing)} of {format_count(elements.elements)} elements differ"
-    )
     head = "".join(
         format_element("th", name, scope="col") for name in ("Element", "Eager", "Replay")
     )
@@ -166,20 +136,20 @@ def _format_elements(elements: WrongElements) -> str:
         for item in elements.first
     )
     table = format_element("table", format_element("tr", head) + rows, "doctor-table")
-    return format_element("p", caption, "muted") + format_element("div", table, "scroll")
+    caption = format_element("p", format_differing_elements(elements), "muted")
+    return caption + format_element("div", table, "scroll")
 
 
 def _format_memory(fault: MemoryFault) -> str:
     memory = fault.memory
-    facts = [
-        ("Graph", memory.graph),
-        ("Memory", memory.description),
-        ("Reported before replay", format_count(memory.reported_before_replay)),
-        ("Used by", format_node(memory.node) if memory.node else None),
-    ]
     place = memory.free_place or (memory.node.place if memory.node else None)
     return _format_card(
-        fault.cause, "silent", memory.fate, format_memory_fault(fault), place, facts
+        fault.cause,
+        "silent",
+        memory.fate,
+        format_memory_fault(fault),
+        place,
+        list_fault_facts(fault),
     )
 
 

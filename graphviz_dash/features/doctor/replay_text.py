@@ -11,6 +11,7 @@ from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.narrative.replay_check import (
     CAUSE_ADVICE,
     CAUSE_TITLES,
+    format_differing_elements,
     format_element_difference,
     format_gap,
     format_memory_fault,
@@ -55,10 +56,10 @@ def print_replay_check(name: str | None, diagnosis: ReplayDiagnosis) -> None:
 def _print_wrong(wrong: WrongOperator) -> None:
     _print(f"   {format_wrong_operator(wrong)}")
     _print_place(wrong.operator.place)
-    if wrong.operator.first_node is not None:
-        _print(f"   first node {wrong.operator.first_node} of the checked graph")
+    if wrong.node is not None:
+        _print(f"   first node {wrong.node} of the graph")
     if wrong.elements is not None:
-        _print(f"   {wrong.elements.differing:,} of {wrong.elements.elements:,} elements differ")
+        _print(f"   {format_differing_elements(wrong.elements)}")
         for element in wrong.elements.first[:3]:
             _print(f"     {format_element_difference(element)}")
     _print(f"   fix: {CAUSE_ADVICE[wrong.cause]}")

@@ -8,6 +8,9 @@ from typing import Final
 
 import click
 
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.metrics.run_selection import select_baseline
+from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs
 from graphviz_dash.bundle.ceilings import read_ceilings
 from graphviz_dash.cli.loading import open_run, open_run_trace
 from graphviz_dash.cli.text.brief import add_all_option, limit_output
@@ -27,10 +30,33 @@ from graphviz_dash.features.efficiency.document import build_efficiency_document
 from graphviz_dash.features.efficiency.narrative import MEASURE_COMMAND
 from graphviz_dash.features.efficiency.text import print_efficiency
 from graphviz_dash.guidance.narrative import list_remedies
+from graphviz_dash.ingest.load import load_run, load_without_graphs
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.ceilings import Ceilings
+from graphviz_dash.model.run import Experiment, Run
 
 _NO_LIMITS: Final = "a trace contains no limits of its GPU"
+
+
+def _compare_with_eager(run: Run) -> WorkPairs | None:
+    """Compare the step of a run with graphs with that of the baseline in the same folder; None if
+    they cannot be compared."""
+    if not run.graphs or run.replay_trace is None:
+        return None
+    folder = run.path.parent
+    try:
+        experiment = load_without_graphs(folder)
+        default_baseline = select_baseline(experiment.runs)
+        name = experiment.baseline or (default_baseline and default_baseline.name)
+        baseline = next((other for other in experiment.runs if other.name == name), None)
+        if baseline is None or baseline.path.name == run.path.name:
+            return None
+        runs = (load_run(baseline.path), run)
+    except InputError:
+        # The run itself can be read.
+        return None
+    waterfall = compare_runs(Experiment(folder, runs))[run.name].waterfall
+    return None if isinstance(waterfall, Missing) else waterfall.pairs
 
 
 @click.command("efficiency")
@@ -65,12 +91,11 @@ def show_efficiency(
     """
     ceilings_override = None if file is None else read_ceilings(file)
     report = _measure_path(run, graph_id, ceilings_override)
-    subject = "The step" if report.graph is None else "The graph"
     if as_json:
         print_json("efficiency", build_efficiency_document(run.name, report))
         return
     with limit_output(everything=everything):
-        print_efficiency(report, subject, GroupKey(key), everything=everything)
+        print_efficiency(report, GroupKey(key), everything=everything)
 
 
 def _measure_path(
@@ -89,7 +114,7 @@ def _measure_path(
         if graph_id is not None and graph_id not in {graph.id for graph in run.graphs}:
             ids = ", ".join(graph.id for graph in run.graphs) or "no graphs"
             raise InputError(f"--graph {graph_id}", "no such graph", f"one of {ids}")
-        report = measure_run_efficiency(run, graph_id, ceilings_override)
+        report = measure_run_efficiency(run, graph_id, ceilings_override, _compare_with_eager(run))
         remedies = list_remedies((run,))
     if isinstance(report, Missing):
         raise InputError(path, report.reason, "timed kernels with operators", " ".join(remedies))

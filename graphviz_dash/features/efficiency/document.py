@@ -74,6 +74,8 @@ class EfficiencyGroupDocument(Document, frozen=True):
     time: Ns
     excess: Ns
     unknown: Ns
+    bytes: Number | None
+    flops: Number | None
 
 
 class AdviceDocument(Document, frozen=True):
@@ -93,6 +95,15 @@ class AdviceDocument(Document, frozen=True):
     source: str | None
 
 
+class KernelChainDocument(Document, frozen=True):
+    """Kernels that run one after the other, without programmatic edges."""
+
+    first: Count
+    last: Count
+    kernels: Count
+    hideable: Ns
+
+
 class ProgrammaticDocument(Document, frozen=True):
     """Programmatic edges of a graph, and the gaps of other edges between kernels."""
 
@@ -101,6 +112,7 @@ class ProgrammaticDocument(Document, frozen=True):
     gap: Ns | None
     full_edges: Count
     hideable: Ns
+    chains: list[KernelChainDocument]
 
 
 class EfficiencyDocument(Document, frozen=True):
@@ -151,7 +163,21 @@ def _build_programmatic(report: EfficiencyReport) -> ProgrammaticDocument | None
     audit = report.programmatic
     if audit is None:
         return None
-    return build(ProgrammaticDocument, audit, gap=audit.gap_ns, hideable=audit.hideable_ns)
+    return build(
+        ProgrammaticDocument,
+        audit,
+        gap=audit.gap_ns,
+        hideable=audit.hideable_ns,
+        chains=[
+            KernelChainDocument(
+                first=chain.nodes[0],
+                last=chain.nodes[-1],
+                kernels=len(chain.nodes),
+                hideable=chain.hideable_ns,
+            )
+            for chain in audit.chains
+        ],
+    )
 
 
 def _build_limits(choice: CeilingsChoice) -> LimitsDocument:
@@ -176,6 +202,7 @@ def _build_group(group: EfficiencyGroup) -> EfficiencyGroupDocument:
         time=group.time_ns,
         excess=group.above_ns,
         unknown=group.unknown_ns,
+        bytes=group.moved_bytes,
     )
 
 

@@ -12,6 +12,7 @@ from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
     CeilingsOrigin,
 )
 from graphviz_dash.features.efficiency.analysis.limits import LimitTerm, UnitLimit
+from graphviz_dash.features.efficiency.analysis.programmatic import ProgrammaticEdges
 from graphviz_dash.features.efficiency.analysis.rates import Rates
 from graphviz_dash.features.efficiency.analysis.report import EfficiencyReport
 from graphviz_dash.features.efficiency.analysis.rules.search import Remedy
@@ -33,6 +34,7 @@ _MAX_TEXTS: Final = 3
 """Recommendations that a sentence lists."""
 
 _REMEDY_TITLES: Final[Mapping[Remedy, str]] = {
+    Remedy.KERNEL: "Use the eager run's kernels",
     Remedy.OPTIMIZER: "Use a fused optimizer",
     Remedy.CASTS: "Remove casts that undo each other",
     Remedy.FUSE: "Fuse memory-bound kernels",
@@ -44,6 +46,7 @@ _REMEDY_TITLES: Final[Mapping[Remedy, str]] = {
 }
 
 _ADVICE_TITLES: Final[Mapping[Remedy, str]] = {
+    Remedy.KERNEL: "the eager run's kernels for {operators} ({count})",
     Remedy.OPTIMIZER: "a fused optimizer ({count})",
     Remedy.CASTS: "removing {count} that cast and cast back",
     Remedy.FUSE: "fusing {operators} ({count})",
@@ -55,6 +58,10 @@ _ADVICE_TITLES: Final[Mapping[Remedy, str]] = {
 }
 
 REMEDY_INSTRUCTIONS: Final[Mapping[Remedy, str]] = {
+    Remedy.KERNEL: (
+        "Warm up on the stream of the capture, with the same precision, cudnn.benchmark and cuBLAS "
+        "workspace as in eager steps."
+    ),
     Remedy.OPTIMIZER: "Pass fused=True to the optimizer.",
     Remedy.CASTS: "Keep the narrow type between these operators.",
     Remedy.FUSE: "Compile this code with torch.compile, or call a fused operator.",
@@ -73,6 +80,11 @@ LIMIT_METHOD: Final = (
     "the measured rate, and an empty kernel. Each input is read once and each output written once."
 )
 
+RATE_METHOD: Final = (
+    "Achieved rates count each input read once and each output written once. Without measured "
+    "limits of this GPU model, possible rates are unknown."
+)
+
 BOUND_NOTES: Final[Mapping[Bound, str]] = {
     Bound.EXACT: "",
     Bound.LOWER: "at least",
@@ -80,10 +92,12 @@ BOUND_NOTES: Final[Mapping[Bound, str]] = {
 }
 
 
-def describe_efficiency(report: EfficiencyReport, subject: str = "The graph") -> str:
+def describe_efficiency(report: EfficiencyReport) -> str:
     """Describe the share of time near the limit, and the largest predicted savings."""
+    subject = "The step" if report.graph is None else "The graph"
     if isinstance(report.choice, Missing):
-        return f"Limits are unknown: {report.choice.reason}. Measure them: {MEASURE_COMMAND}."
+        text = f"Limits are unknown: {report.choice.reason}. Measure them: {MEASURE_COMMAND}."
+        return f"{text} {_format_savings(report)}." if report.advice else text
     if not report.known_ns:
         return (
             f"No operator of {subject[:1].lower()}{subject[1:]} has a known limit: "
@@ -93,10 +107,14 @@ def describe_efficiency(report: EfficiencyReport, subject: str = "The graph") ->
     text = f"{subject} spends {near_text} of {total} within 20% of the hardware limit"
     if not report.advice:
         return f"{text}; no change with a predictable saving was found."
+    return f"{text}; {_format_savings(report)}."
+
+
+def _format_savings(report: EfficiencyReport) -> str:
     texts = "; ".join(_format_saving(entry) for entry in report.advice[:_MAX_TEXTS])
     remaining = len(report.advice) - _MAX_TEXTS
     suffix = f"; {remaining} more" if remaining > 0 else ""
-    return f"{text}; {format_ns(report.saving_ns)} could go: {texts}{suffix}."
+    return f"{format_ns(report.saving_ns)} could go: {texts}{suffix}"
 
 
 def _format_saving(advice: Advice) -> str:
@@ -178,6 +196,13 @@ def describe_unknown(report: EfficiencyReport) -> str | None:
     return f"{format_ns(unknown_ns)} have no known limit: {find_missing_input(report)}."
 
 
+def describe_missing_shapes(report: EfficiencyReport) -> str | None:
+    """Describe how to record the shapes of an eager step; None if any are known."""
+    if report.graph is not None or any(limit.unit.call for limit in report.limits):
+        return None
+    return "The trace has no shapes. Record them: torch.profiler.profile(record_shapes=True)."
+
+
 def describe_programmatic(report: EfficiencyReport) -> str | None:
     """Describe programmatic edges and the gaps that more of them could hide; None without any."""
     audit = report.programmatic
@@ -187,17 +212,33 @@ def describe_programmatic(report: EfficiencyReport) -> str | None:
         f"Programmatic launch could hide up to {format_ns(audit.hideable_ns)} between the kernels "
         f"of {pluralize(audit.full_edges, 'other edge')}, if the kernels support it"
     )
+    chains = describe_chains(audit)
+    hideable = f"{hideable}. {chains}" if chains else f"{hideable}."
     if not audit.edges:
-        return f"No edge is programmatic. {hideable}."
+        return f"No edge is programmatic. {hideable}"
     edges = pluralize(audit.edges, "programmatic edge")
     if audit.gap_ns is None:
-        return f"{edges}, not timed. {hideable}."
+        return f"{edges}, not timed. {hideable}"
     effect = (
         f"{audit.overlaps} of them overlap in replays"
         if audit.overlaps
         else "none overlaps in replays: the kernels lack the device half, or trigger at their end"
     )
-    return f"{edges}, median gap {format_ns(audit.gap_ns)}; {effect}. {hideable}."
+    return f"{edges}, median gap {format_ns(audit.gap_ns)}; {effect}. {hideable}"
+
+
+def describe_chains(audit: ProgrammaticEdges) -> str | None:
+    """Describe the longest chains of kernels without programmatic edges; None without any."""
+    if not audit.chains:
+        return None
+    texts = [
+        f"nodes {chain.nodes[0]} to {chain.nodes[-1]} ({pluralize(len(chain.nodes), 'kernel')}, "
+        f"up to {format_ns(chain.hideable_ns)})"
+        for chain in audit.chains[:_MAX_TEXTS]
+    ]
+    remaining = len(audit.chains) - len(texts)
+    suffix = f"; {remaining} more" if remaining else ""
+    return f"Longest chains: {'; '.join(texts)}{suffix}."
 
 
 def describe_limit(limit: UnitLimit) -> str:

@@ -25,6 +25,7 @@ from graphviz_dash.features.efficiency.narrative import (
     REMEDY_INSTRUCTIONS,
     describe_ceilings,
     describe_efficiency,
+    describe_missing_shapes,
     describe_programmatic,
     describe_unknown,
     format_advice_title,
@@ -39,14 +40,15 @@ _BRIEF_ADVICE: Final = 4
 _NAME_LENGTH: Final = 36
 
 
-def print_efficiency(
-    report: EfficiencyReport, subject: str, key: GroupKey, *, everything: bool
-) -> None:
+def print_efficiency(report: EfficiencyReport, key: GroupKey, *, everything: bool) -> None:
     """Print the result, the groups, recommendations and, with everything, all operator calls."""
-    click.echo(escape_control_characters(describe_efficiency(report, subject)))
+    click.echo(escape_control_characters(describe_efficiency(report)))
     unknown = describe_unknown(report)
     if unknown is not None:
         click.echo(escape_control_characters(unknown))
+    shapes = describe_missing_shapes(report)
+    if shapes is not None:
+        click.echo(shapes)
     if not isinstance(report.choice, Missing):
         click.echo(escape_control_characters(describe_ceilings(report.choice)))
     _print_groups(report, key, everything=everything)

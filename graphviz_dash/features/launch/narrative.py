@@ -71,8 +71,6 @@ Synthetic graphs, recorded by `graphviz-dash bench launch`; all values in nanose
 better. The definitions are those of NVIDIA's sample cudaGraphsPerfScaling. Work queued behind a
 waiting kernel is timed by events on the GPU, without any CPU time.
 
-| measure | id | timed interval |
-| --- | --- | --- |
 """
 
 
@@ -80,7 +78,7 @@ def build_metrics_chapter() -> str:
     """Build the chapter of docs/reference/metrics.md on launch costs."""
     lines = [_CHAPTER]
     lines += [
-        f"| {MEASURE_TITLES[measure]} | `{measure.value}` | {MEASURE_MEANINGS[measure]} |\n"
+        f"- {MEASURE_TITLES[measure]} (`{measure.value}`): {MEASURE_MEANINGS[measure]}\n"
         for measure in LaunchMeasure
     ]
     lines.append(

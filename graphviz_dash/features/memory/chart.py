@@ -131,7 +131,8 @@ def draw_allocator(uses: Sequence[AllocatorState], theme: Theme) -> go.Figure | 
     for use, label in zip(uses, labels, strict=True):
         add_end_label(figure, use.reserved / size, label, format_bytes(use.reserved))
     figure.update_layout(barmode="stack", bargap=0.34)
-    title = f"{unit} reserved at exit"
+    is_snapshot = any(use.is_snapshot for use in uses)
+    title = f"{unit} reserved" if is_snapshot else f"{unit} reserved at exit"
     return apply_bar_theme(figure, theme, 67 + 44 * len(uses), title, longest / size, labels)
 
 

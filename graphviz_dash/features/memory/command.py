@@ -13,10 +13,11 @@ from graphviz_dash.cli.text.output import print_json
 from graphviz_dash.features.ledger.changes import parse_changes
 from graphviz_dash.features.ledger.text import print_ledgers
 from graphviz_dash.features.memory.comparison import compare_memory
-from graphviz_dash.features.memory.document import build_memory_document
+from graphviz_dash.features.memory.document import build_memory_document, build_snapshot_document
 from graphviz_dash.features.memory.snapshot_text import print_snapshot
+from graphviz_dash.features.memory.snapshots import list_snapshots
 from graphviz_dash.features.memory.text import print_memory
-from graphviz_dash.ingest.formats.snapshot_blocks import read_snapshot_blocks
+from graphviz_dash.ingest.formats.snapshot_file import read_snapshot_file
 
 
 @click.command("memory")
@@ -68,9 +69,13 @@ def memory_command(
     """
     change = parse_changes(changes)
     if experiment.is_file():
-        if as_json or baseline is not None:
-            raise click.UsageError("A snapshot has no baseline and no JSON document.")
-        print_snapshot(read_snapshot_blocks(experiment), count)
+        if baseline is not None:
+            raise click.UsageError("A snapshot has no baseline.")
+        use = read_snapshot_file(experiment)
+        if as_json:
+            print_json("memory", build_snapshot_document(experiment, use, count))
+        else:
+            print_snapshot(use, count)
         return
     loaded = open_experiment(experiment)
     result = compare_memory(compare_runs(loaded, baseline))
@@ -85,3 +90,6 @@ def memory_command(
         print_ledgers(reports, count)
     else:
         print_memory(result, count)
+        for name, use in list_snapshots(loaded.runs):
+            click.echo()
+            print_snapshot(use, count, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec import field
 
@@ -21,8 +22,9 @@ from graphviz_dash.exports.documents.values import (
 )
 from graphviz_dash.features.ledger.document import LedgerDocument, build_ledger_document
 from graphviz_dash.features.memory.comparison import MemoryComparison
-from graphviz_dash.features.memory.narrative import describe_memory_cost
-from graphviz_dash.model.run import Experiment
+from graphviz_dash.features.memory.narrative import describe_memory_cost, describe_snapshot
+from graphviz_dash.features.memory.snapshots import list_snapshots
+from graphviz_dash.model.run import Experiment, MemoryUse
 
 
 class MemoryStageDocument(Document, frozen=True):
@@ -86,12 +88,43 @@ class RunMemoryDocument(Document, frozen=True):
     method: Sentence
 
 
+class MemoryShareDocument(Document, frozen=True):
+    """Live memory of one stream, pool, range of block sizes or line."""
+
+    label: str
+    blocks: Count
+    live_bytes: Bytes = field(name="live")
+    reserved_bytes: Bytes | None = field(name="reserved")
+
+
+class LiveMemoryDocument(Document, frozen=True):
+    """Live blocks of a snapshot; each list adds up to all of them unless it was shortened."""
+
+    streams: list[MemoryShareDocument]
+    pools: list[MemoryShareDocument]
+    sizes: list[MemoryShareDocument]
+    lines: list[MemoryShareDocument]
+    total_lines: Count
+
+
+class SnapshotDocument(Document, frozen=True):
+    """Allocator memory at the time of an imported snapshot."""
+
+    run: str = field(name="name")
+    allocated_bytes: Bytes = field(name="allocated")
+    reserved_bytes: Bytes = field(name="reserved")
+    peak_allocated_bytes: Bytes | None = field(name="peak_allocated")
+    peak_reserved_bytes: Bytes | None = field(name="peak_reserved")
+    live: LiveMemoryDocument | None
+
+
 class MemoryDocument(Document, frozen=True):
     """Memory breakdown of an experiment's runs."""
 
     experiment: ExperimentDocument
     sentence: Sentence
     runs: list[RunMemoryDocument]
+    snapshots: list[SnapshotDocument]
     ledgers: list[LedgerDocument]
     unavailable: dict[str, Sentence]
 
@@ -107,8 +140,39 @@ def build_memory_document(
         experiment=ExperimentDocument(name=experiment.name, path=display_path(experiment.path)),
         sentence=describe_memory_cost(result),
         runs=[_build_run(result, report, count) for report in result.reports],
+        snapshots=[
+            _build_snapshot(name, use, count) for name, use in list_snapshots(experiment.runs)
+        ],
         ledgers=[build_ledger_document(report, count, fit) for report, fit in ledgers],
         unavailable={name: missing.reason for name, missing in result.missing.items()},
+    )
+
+
+def build_snapshot_document(path: Path, use: MemoryUse, count: int) -> MemoryDocument:
+    """Build the memory document of the snapshot at ``path``; ``count`` limits its lines."""
+    return MemoryDocument(
+        experiment=ExperimentDocument(name=path.name, path=display_path(path)),
+        sentence=describe_snapshot(use),
+        runs=[],
+        snapshots=[_build_snapshot(path.name, use, count)],
+        ledgers=[],
+        unavailable={},
+    )
+
+
+def _build_snapshot(name: str, use: MemoryUse, count: int) -> SnapshotDocument:
+    return build(
+        SnapshotDocument,
+        use,
+        run=name,
+        live=None
+        if use.live is None
+        else build(
+            LiveMemoryDocument,
+            use.live,
+            lines=use.live.lines[:count],
+            total_lines=len(use.live.lines),
+        ),
     )
 
 

@@ -21,7 +21,7 @@ from graphviz_dash.units import (
 
 if TYPE_CHECKING:
     from graphviz_dash.features.memory.comparison import MemoryComparison
-    from graphviz_dash.model.run import Run
+    from graphviz_dash.model.run import MemoryUse, Run
 
 PART_MEANINGS: Final[Mapping[MemoryPart, str]] = {
     MemoryPart.WEIGHTS: "Storages of torch.nn.Parameter.",
@@ -73,11 +73,17 @@ PUBLISHED_OVERHEAD: Final = (
 Source: evaluation/reports/2026-11-21-gpt-training.md."""
 
 
-def describe_memory_cost(comparison: MemoryComparison) -> str:
-    """Describe the memory of the baselines and its changes by graphs, peak first; printable."""
+def describe_memory_cost(comparison: MemoryComparison, run_name: str | None = None) -> str:
+    """Describe the memory of the baselines and its changes by graphs, peak first; printable.
+
+    ``run_name`` restricts it to one run and its baseline.
+    """
     reports, differences = comparison.reports, comparison.differences
     if not reports:
         return "No run has a memory pass"
+    if run_name is not None:
+        differences = tuple(change for change in differences if change.run == run_name)
+        reports = (comparison[run_name],)
     baselines = list(dict.fromkeys(change.baseline for change in differences))
     uses = [
         _format_use(comparison[name]) for name in baselines or [report.run for report in reports]
@@ -109,10 +115,23 @@ def _format_use(report: MemoryReport) -> str:
     return f"{escape_control_characters(report.run)} {verb} {size}{kind} in steady state"
 
 
+def describe_snapshot(use: MemoryUse) -> str:
+    """Describe the memory at the time of a snapshot."""
+    live = use.live
+    if live is None:
+        text = f"{format_bytes(use.allocated_bytes)} allocated"
+    else:
+        size = sum(share.live_bytes for share in live.pools)
+        blocks = pluralize(sum(share.blocks for share in live.pools), "live block")
+        text = f"{format_bytes(size)} in {blocks}"
+    return f"{text} of {format_bytes(use.reserved_bytes)} reserved, at the time of the snapshot."
+
+
 def describe_allocator(use: AllocatorState) -> str:
     """Describe the allocator's statistics of a run, with the graph pools first."""
-    text = f"{escape_control_characters(use.run)} reserves {format_bytes(use.reserved)} at exit"
-    if use.pools:
+    moment = "at the time of the snapshot" if use.is_snapshot else "at exit"
+    text = f"{escape_control_characters(use.run)} reserves {format_bytes(use.reserved)} {moment}"
+    if use.pools and use.reserved:
         text += (
             f", {format_bytes(use.private_reserved)} of it "
             f"({format_percent(use.private_reserved / use.reserved)}) in "

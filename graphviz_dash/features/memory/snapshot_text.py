@@ -1,4 +1,4 @@
-"""Live memory of an allocator snapshot on the terminal."""
+"""Allocator snapshots on the terminal."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ import click
 
 from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.ingest.formats.snapshot_blocks import MemoryShare, SnapshotBlocks
-from graphviz_dash.units import format_bytes, format_count, pluralize
+from graphviz_dash.features.memory.narrative import describe_snapshot
+from graphviz_dash.features.memory.snapshots import SNAPSHOT_GROUPS
+from graphviz_dash.model.run import MemoryShare, MemoryUse
+from graphviz_dash.units import format_bytes, format_count
 
 
-def print_snapshot(blocks: SnapshotBlocks, count: int) -> None:
-    """Print the live memory of a snapshot, with ``count`` sizes and lines."""
-    live = sum(share.live_bytes for share in blocks.pools)
-    segment_bytes = sum(share.reserved_bytes or 0 for share in blocks.pools)
-    number = sum(share.blocks for share in blocks.pools)
-    click.echo(
-        f"{format_bytes(live)} in {pluralize(number, 'live block')} of "
-        f"{format_bytes(segment_bytes)} reserved, at the time of the snapshot."
-    )
-    _print_shares("By stream", blocks.streams, len(blocks.streams))
-    _print_shares("By pool", blocks.pools, len(blocks.pools))
-    _print_shares("By block size", blocks.sizes, count)
-    _print_shares("By allocating line", blocks.lines, count)
+def print_snapshot(use: MemoryUse, count: int, name: str | None = None) -> None:
+    """Print the memory of a snapshot, with ``count`` sizes and lines.
+
+    ``name`` is its run; None for a single snapshot.
+    """
+    sentence = describe_snapshot(use)
+    click.echo(escape_control_characters(sentence if name is None else f"{name}: {sentence}"))
+    if use.live is None:
+        return
+    for title, attribute in SNAPSHOT_GROUPS:
+        shares: Sequence[MemoryShare] = getattr(use.live, attribute)
+        has_segments = any(share.reserved_bytes is not None for share in shares)
+        _print_shares(title, shares, len(shares) if has_segments else count)
 
 
 def _print_shares(title: str, shares: Sequence[MemoryShare], count: int) -> None:

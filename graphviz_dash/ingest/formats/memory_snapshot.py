@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.formats.snapshot_blocks import Segment, sum_live_memory
 from graphviz_dash.ingest.formats.text import read_json
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.graph import Count
@@ -26,19 +27,13 @@ _ALLOCATED: Final = {"alloc": 1, "free_completed": -1}
 _RESERVED: Final = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
 
 
-class _Segment(msgspec.Struct, gc=False):
-    total_size: Count
-    allocated_size: Count
-    segment_pool_id: PoolId = DEFAULT_POOL
-
-
 class _Event(msgspec.Struct, gc=False):
     action: str
     size: Count = 0
 
 
 class _Snapshot(msgspec.Struct):
-    segments: list[_Segment]
+    segments: list[Segment]
     device_traces: list[list[_Event]] = []
 
 
@@ -49,7 +44,7 @@ def read_memory_snapshot(path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryU
         InputError: As in :func:`convert_memory_use`, or not JSON.
     """
     # Before torch 2.0, a snapshot is a list of segments.
-    value = read_json(path, limits, _Snapshot | list[_Segment], EXPECTED_SNAPSHOT)  # type: ignore[arg-type]
+    value = read_json(path, limits, _Snapshot | list[Segment], EXPECTED_SNAPSHOT)  # type: ignore[arg-type]
     return _build_memory_use(_Snapshot(value) if isinstance(value, list) else value)
 
 
@@ -83,6 +78,9 @@ def _build_memory_use(snapshot: _Snapshot) -> MemoryUse:
         allocated_bytes=allocated,
         reserved_bytes=reserved,
         pools=tuple(_iter_pools(snapshot.segments)),
+        live=sum_live_memory(snapshot.segments)
+        if any(segment.blocks for segment in snapshot.segments)
+        else None,
     )
 
 
@@ -94,10 +92,30 @@ def check_snapshot_size(value: Any, path: Path, limits: Limits) -> None:
     traces = value.get("device_traces")
     parts = [value.get("segments"), *(traces if isinstance(traces, list) else [])]
     count = sum(len(part) for part in parts if isinstance(part, list | tuple))
+    _check_count(count, path, limits)
+    for blocks in _iter_lists(value.get("segments"), "blocks"):
+        count += len(blocks)
+        _check_count(count, path, limits)
+        count += sum(map(len, _iter_lists(blocks, "frames")))
+        for history in _iter_lists(blocks, "history"):
+            count += len(history) + sum(map(len, _iter_lists(history, "frames")))
+            _check_count(count, path, limits)
+    _check_count(count, path, limits)
+
+
+def _check_count(count: int, path: Path, limits: Limits) -> None:
     if count > limits.events:
-        raise limits.build_error(path, "events", f"{count:,} segments and events")
+        raise limits.build_error(path, "events", f"{count:,} segments, blocks and events")
     if count * _EVENT_BYTES > limits.memory_bytes:
-        raise limits.build_error(path, "memory_bytes", f"{count:,} segments and events")
+        raise limits.build_error(path, "memory_bytes", f"{count:,} segments, blocks and events")
+
+
+def _iter_lists(values: Any, name: str) -> Iterator[list[Any] | tuple[Any, ...]]:
+    """The lists in a field of untyped dictionaries."""
+    for value in values if isinstance(values, list | tuple) else ():
+        inner = value.get(name) if isinstance(value, dict) else None
+        if isinstance(inner, list | tuple):
+            yield inner
 
 
 def _compute_peak(now: int, latest_first: list[_Event], signs: dict[str, int]) -> int | None:
@@ -113,8 +131,8 @@ def _compute_peak(now: int, latest_first: list[_Event], signs: dict[str, int]) -
     return highest
 
 
-def _iter_pools(segments: list[_Segment]) -> Iterator[PoolUse]:
-    by_pool: dict[PoolId, list[_Segment]] = {}
+def _iter_pools(segments: list[Segment]) -> Iterator[PoolUse]:
+    by_pool: dict[PoolId, list[Segment]] = {}
     for segment in segments:
         by_pool.setdefault(segment.segment_pool_id, []).append(segment)
     for pool, pool_segments in sorted(by_pool.items()):

@@ -3,105 +3,75 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
-import msgspec
 from msgspec import Struct
 
-from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.formats.memory_snapshot import EXPECTED_SNAPSHOT, check_snapshot_size
-from graphviz_dash.ingest.formats.pickles import read_pickle
-from graphviz_dash.ingest.formats.registry import SourceKind, require_format
-from graphviz_dash.ingest.formats.text import read_json
-from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.graph import Count
 from graphviz_dash.model.memory import DEFAULT_POOL, PoolId
+from graphviz_dash.model.run import LiveMemory, MemoryShare
 
+MAX_LINES: Final = 500
+"""Maximum number of lines; the rest is one row."""
 _LIVE: Final = "active"
 """Prefix of the states of live blocks, including blocks that wait for a stream."""
 _LIBRARY: Final = "/torch/"
 """Folder of frames that are not the program's."""
 
 
-class MemoryShare(Struct, frozen=True):
-    """Memory of one stream, pool, size or line."""
+class Frame(Struct, gc=False):
+    """Frame of an allocation."""
 
-    label: str
-    """Name of the stream, pool, size or line."""
-    blocks: int
-    """Number of live blocks."""
-    live_bytes: int
-    """Size of the live blocks, in bytes."""
-    reserved_bytes: int | None
-    """Size of the segments, in bytes. None for sizes and lines, which share segments."""
-
-
-class SnapshotBlocks(Struct, frozen=True):
-    """Live memory of a snapshot; each group is sorted by live bytes, largest first."""
-
-    streams: tuple[MemoryShare, ...]
-    """By stream."""
-    pools: tuple[MemoryShare, ...]
-    """By pool."""
-    sizes: tuple[MemoryShare, ...]
-    """By block size, in powers of two."""
-    lines: tuple[MemoryShare, ...]
-    """By line of the program that allocated."""
-
-
-class _Frame(Struct, gc=False):
     filename: str = ""
     line: int = 0
     name: str = ""
 
 
-class _Block(Struct, gc=False):
+class _BlockHistory(Struct, gc=False):
+    frames: list[Frame] = []
+
+
+class Block(Struct, gc=False):
+    """Block of a segment."""
+
     size: Count
     state: str
-    frames: list[_Frame] = []
+    frames: list[Frame] = []
+    history: list[_BlockHistory] = []
+    """Allocations of the block, latest first, in torch before 2.1."""
 
 
-class _Segment(Struct, gc=False):
+class Segment(Struct, gc=False):
+    """Segment of a snapshot."""
+
     total_size: Count
+    allocated_size: Count
+    device: int = 0
     stream: int = 0
     segment_pool_id: PoolId = DEFAULT_POOL
-    blocks: list[_Block] = []
+    blocks: list[Block] = []
 
 
-class _Snapshot(Struct):
-    segments: list[_Segment]
+def sum_live_memory(segments: Sequence[Segment]) -> LiveMemory:
+    """Sum the live blocks of a snapshot in four ways."""
+    has_gpus = len({segment.device for segment in segments}) > 1
 
+    def locate(segment: Segment, label: str) -> str:
+        return f"GPU {segment.device}, {label}" if has_gpus else label
 
-def read_snapshot_blocks(path: Path, limits: Limits = DEFAULT_LIMITS) -> SnapshotBlocks:
-    """Read the live memory of the snapshot at ``path``, a pickle or JSON.
-
-    Raises:
-        InputError: Another file, a missing field, or more than ``limits`` allow.
-    """
-    if require_format(path, limits).kind is SourceKind.PICKLE:
-        value = read_pickle(path, limits)
-    else:
-        value = read_json(path, limits, dict[str, Any] | list[Any], EXPECTED_SNAPSHOT)  # type: ignore[arg-type]
-    value = {"segments": value} if isinstance(value, list) else value
-    check_snapshot_size(value, path, limits)
-    try:
-        segments = msgspec.convert(value, _Snapshot).segments
-    except (msgspec.ValidationError, RecursionError) as error:
-        raise InputError(path, str(error), EXPECTED_SNAPSHOT) from error
-    return SnapshotBlocks(
-        streams=_sum_segments(segments, lambda segment: f"stream {segment.stream}"),
-        pools=_sum_segments(segments, _name_pool),
+    return LiveMemory(
+        streams=_sum_segments(segments, lambda item: locate(item, f"stream {item.stream}")),
+        pools=_sum_segments(segments, lambda item: locate(item, _name_pool(item))),
         sizes=_sum_blocks(segments, lambda block: _name_size(block.size)),
-        lines=_sum_blocks(segments, _name_line),
+        lines=_limit_lines(_sum_blocks(segments, _name_line)),
     )
 
 
 def _sum_segments(
-    segments: Iterable[_Segment], name: Callable[[_Segment], str]
+    segments: Iterable[Segment], name: Callable[[Segment], str]
 ) -> tuple[MemoryShare, ...]:
-    groups: defaultdict[str, list[_Segment]] = defaultdict(list)
+    groups: defaultdict[str, list[Segment]] = defaultdict(list)
     for segment in segments:
         groups[name(segment)].append(segment)
     return _sort_shares(
@@ -116,17 +86,17 @@ def _sum_segments(
 
 
 def _sum_blocks(
-    segments: Iterable[_Segment], name: Callable[[_Block], str]
+    segments: Iterable[Segment], name: Callable[[Block], str]
 ) -> tuple[MemoryShare, ...]:
     groups: defaultdict[str, list[int]] = defaultdict(list)
     for block in _iter_live(segments):
         groups[name(block)].append(block.size)
     return _sort_shares(
-        MemoryShare(label, len(sizes), sum(sizes), None) for label, sizes in groups.items()
+        MemoryShare(label, len(sizes), sum(sizes)) for label, sizes in groups.items()
     )
 
 
-def _iter_live(segments: Iterable[_Segment]) -> Iterator[_Block]:
+def _iter_live(segments: Iterable[Segment]) -> Iterator[Block]:
     for segment in segments:
         yield from (block for block in segment.blocks if block.state.startswith(_LIVE))
 
@@ -135,7 +105,15 @@ def _sort_shares(shares: Iterable[MemoryShare]) -> tuple[MemoryShare, ...]:
     return tuple(sorted(shares, key=lambda share: (-share.live_bytes, share.label)))
 
 
-def _name_pool(segment: _Segment) -> str:
+def _limit_lines(lines: tuple[MemoryShare, ...]) -> tuple[MemoryShare, ...]:
+    rest = lines[MAX_LINES:]
+    if not rest:
+        return lines
+    blocks, size = sum(share.blocks for share in rest), sum(share.live_bytes for share in rest)
+    return (*lines[:MAX_LINES], MemoryShare(f"{len(rest):,} other lines", blocks, size))
+
+
+def _name_pool(segment: Segment) -> str:
     if segment.segment_pool_id == DEFAULT_POOL:
         return "default pool"
     return "pool {}-{}".format(*segment.segment_pool_id)
@@ -151,10 +129,11 @@ def _name_size(size: int) -> str:
     raise AssertionError
 
 
-def _name_line(block: _Block) -> str:
+def _name_line(block: Block) -> str:
     """Name the innermost Python frame outside torch, or else the innermost one."""
-    frames = [(frame.filename.replace("\\", "/"), frame) for frame in block.frames]
-    python = [(path, frame) for path, frame in frames if path.endswith(".py")]
+    frames = block.frames or (block.history[0].frames if block.history else [])
+    paths = [(frame.filename.replace("\\", "/"), frame) for frame in frames]
+    python = [(path, frame) for path, frame in paths if path.endswith(".py")]
     program = [(path, frame) for path, frame in python if _LIBRARY not in path]
     for path, frame in (*program, *python):
         return f"{path.rpartition('/')[2]}:{frame.line} {frame.name}"

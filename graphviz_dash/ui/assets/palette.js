@@ -107,14 +107,16 @@
       event.preventDefault()
     })
     dialog.addEventListener("click", (event) => {
-      if (event.target === dialog || event.target.closest("a")) setTimeout(() => dialog.close())
+      if (event.target === dialog || event.target.closest("a")) dialog.close()
     })
   }
 
   const open = () => {
     const data = read()
-    if (!data) return
+    // Between two pages there is no bar: the palette opens as soon as the next one is drawn.
+    if (!data) return requestAnimationFrame(open)
     if (!dialog) build()
+    if (dialog.open) return
     const { color, backgroundColor } = getComputedStyle(document.querySelector('[data-testid="stApp"]'))
     Object.assign(dialog.style, { color, backgroundColor })
     field.value = ""

@@ -10,13 +10,15 @@ from typing import Final
 import streamlit as st
 
 from graphviz_dash.ui.page.markup import escape_markdown
-from graphviz_dash.ui.state.catalogue import Catalogue, Entry, list_experiments
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry, list_experiments, refresh_searches
 from graphviz_dash.ui.state.presence import VISITOR_HEADER
 
 _SHOWN_VERSIONS: Final = "versions-shown"
 """Session key: store key, and so the version, of each experiment shown."""
 _LISTED: Final = "experiments-listed"
 """Session key: experiments at the last listing."""
+_PAGE_STATE: Final = "page-loaded"
+"""Session key: present after the first page."""
 _REPORTED_DAMAGE: Final = "damage-told"
 """Session key: traces whose damaged cache was already reported."""
 _MAX_NAMES: Final = 3
@@ -33,7 +35,13 @@ def get_visitor() -> str:
 
 def get_listing() -> Catalogue:
     """Return the experiments under the server's folders and the visitor's uploads."""
-    return list_experiments(get_visitor())
+    return list_experiments(get_visitor(), reuses_search=_PAGE_STATE in st.session_state)
+
+
+def refresh_listing() -> None:
+    """Search large folders again, after a page that used an older search."""
+    st.session_state[_PAGE_STATE] = True
+    refresh_searches()
 
 
 def toast_changes(entries: Sequence[Entry]) -> None:

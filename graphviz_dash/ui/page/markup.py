@@ -75,6 +75,12 @@ def format_table(
     return format_element("table", format_element("thead", top) + "".join(bodies), kind)
 
 
+def format_details(summary: str, *pieces: str, **attributes: str) -> str:
+    """Format ``pieces`` (markup) folded below the text ``summary``."""
+    head = format_element("summary", escape_html(summary))
+    return format_element("details", head + "".join(pieces), "more", **attributes)
+
+
 def show_markup(*pieces: str) -> None:
     """Write markup to the page, if there is any."""
     if markup := "".join(pieces):

@@ -7,7 +7,7 @@ from typing import Final
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.comparison.verdict import Outcome
-from graphviz_dash.analysis.failures import format_cause, format_failed_stage
+from graphviz_dash.analysis.failures import format_cause, format_failed_stage, get_failure_verb
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
@@ -67,20 +67,25 @@ def format_tiles(cells: Iterable[tuple[str, str, str]], doubted: Container[str] 
 
 def format_failures(comparison: Comparison) -> str:
     """Format failures with their code location; identical failures of several runs are merged."""
-    grouped: dict[tuple[str, str | None, str], list[str]] = {}
+    grouped: dict[tuple[str, str, str | None, str], list[str]] = {}
     for run in comparison.runs:
         for failure in run.failures:
-            note = (format_failed_stage(failure), failure.location, format_cause(failure))
+            note = (
+                get_failure_verb(failure),
+                format_failed_stage(failure),
+                failure.location,
+                format_cause(failure),
+            )
             grouped.setdefault(note, []).append(run.name)
     return "".join(
         format_element(
             "div",
-            f"<b>{escape_html(join_names(names))} failed</b> {escape_html(during)}"
+            f"<b>{escape_html(join_names(names))} {verb}</b> {escape_html(during)}"
             + (f" at <code>{escape_html(location)}</code>" if location else "")
             + f"<br>{escape_html(cause)}",
             "failed",
         )
-        for (during, location, cause), names in grouped.items()
+        for (verb, during, location, cause), names in grouped.items()
     )
 
 

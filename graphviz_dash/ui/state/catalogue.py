@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from contextlib import suppress
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
@@ -29,7 +30,9 @@ _SAMPLES: Final = "sample_traces"
 _MAX_SEARCHED: Final = 500
 """Number of experiments above which a search costs more than drawing a page."""
 _REUSE_S: Final = 10.0
-"""Seconds that the search of such a folder is reused."""
+"""Seconds that the search of such a folder is reused for a page that is loaded."""
+_REUSE_ON_PAGE_S: Final = 60.0
+"""Seconds that it is reused for interactions on that page; then searched again."""
 
 
 class Entry(Struct, frozen=True, dict=True):
@@ -125,8 +128,13 @@ def get_roots() -> tuple[Path, ...]:
     return tuple(path.resolve() for path in folders)
 
 
-def list_experiments(visitor: str) -> Catalogue:
-    """List the experiments of ``visitor``, searching the folders again."""
+def list_experiments(visitor: str, *, reuses_search: bool = False) -> Catalogue:
+    """List the experiments of ``visitor``, searching the folders again.
+
+    With ``reuses_search``, a somewhat older search of a large folder is reused, for interactions on
+    a page that is loaded.
+    """
+    reuse_s = _REUSE_ON_PAGE_S if reuses_search else _REUSE_S
     entries: dict[str, Entry] = {}
     problems = []
     uploads = UPLOADS.get_folder(visitor)
@@ -134,7 +142,7 @@ def list_experiments(visitor: str) -> Catalogue:
     for root in (*([] if uploads is None else [uploads]), *get_roots()):
         try:
             # Uploads contain no links.
-            result = _search(root) if root != uploads else _name(root, links=False)
+            result = _search(root, reuse_s) if root != uploads else _name(root, links=False)
         except InputError as error:
             problems.append(str(error))
             continue
@@ -162,10 +170,17 @@ class _Search(Struct, frozen=True):
     """Time of its end, in seconds of the monotonic clock."""
 
 
-def _search(root: Path) -> _NamedExperiments:
+def refresh_searches() -> None:
+    """Search large folders again whose last search is not recent."""
+    for root in list(_SEARCHES):
+        with suppress(InputError):  # the next page reports this
+            _search(root, _REUSE_S)
+
+
+def _search(root: Path, reuse_s: float) -> _NamedExperiments:
     """Search a folder, or return a recent result if it contains many experiments."""
     recent = _SEARCHES.get(root)
-    if recent is not None and time.monotonic() - recent.end_s < _REUSE_S:
+    if recent is not None and time.monotonic() - recent.end_s < reuse_s:
         return recent.experiments
     result = _name(root, links=True)
     if len(result.experiments) > _MAX_SEARCHED:
@@ -177,13 +192,13 @@ def _search(root: Path) -> _NamedExperiments:
 
 def _name(root: Path, *, links: bool) -> _NamedExperiments:
     result = search_experiments(root, links=links)
-    return _NamedExperiments(
-        tuple(
-            (path.relative_to(root).as_posix() if path != root else path.name, path)
-            for path in result.experiments
-        ),
-        result.problems,
+    # Strings, because thousands of relative paths cost as much as the search.
+    prefix = os.path.join(root, "")
+    names = (
+        path.name if path == root else str(path).removeprefix(prefix).replace(os.sep, "/")
+        for path in result.experiments
     )
+    return _NamedExperiments(tuple(zip(names, result.experiments, strict=True)), result.problems)
 
 
 def list_launches() -> dict[str, Path]:

@@ -8,11 +8,14 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.recorded_figures import (
+    compute_program_step,
     compute_recorded_metrics,
     compute_relative_recorded_metrics,
 )
 from graphviz_dash.analysis.loop.loop_step import compute_loop_step_ns
+from graphviz_dash.analysis.sample_statistics import SpreadKind
 from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
 from tests.loops import make_server, replay_ns
 
@@ -58,3 +61,37 @@ def test_two_ladders_are_compared(tmp_path: Path) -> None:
     }
     before, after = (replay_ns(size) + 50_000 for size in (16, 32))
     assert told["recorded_speedup"] == pytest.approx(before / after)
+
+
+def with_steps(run: Run, *step_ns: int) -> Run:
+    """``run`` with recorded steps and no wait after the last."""
+    assert run.recording is not None
+    return replace(run, recording=replace(run.recording, step_ns=step_ns, drain_ns=0))
+
+
+def test_a_server_that_waits_has_the_median_of_its_steps(tmp_path: Path) -> None:
+    """Thirty steps of 1 ms and ten in which it waits for requests: a mean of 50.75 ms describes
+    none of them."""
+    run = with_steps(server(tmp_path, 16), *[1_000_000] * 30, *[200_000_000] * 10)
+    step = compute_program_step(run)
+    assert not isinstance(step, Missing)
+    assert (step.ns, step.is_median) == (1_000_000, True)
+    assert step.spread is not None
+    assert step.spread.kind is SpreadKind.QUARTILES
+    assert (step.spread.low, step.spread.high) == (1_000_000, 50_750_000)
+
+
+def test_a_cpu_that_runs_ahead_has_a_mean(tmp_path: Path) -> None:
+    """Launches of 0.1 ms, each tenth of which waits for replays of 0.46 ms."""
+    run = with_steps(server(tmp_path, 16), *([100_000] * 9 + [3_700_000]) * 4)
+    step = compute_program_step(run)
+    assert not isinstance(step, Missing)
+    assert (step.ns, step.is_median) == (460_000, False)
+
+
+def test_a_mean_is_not_compared_with_a_median(tmp_path: Path) -> None:
+    waiting = with_steps(server(tmp_path, 16), *[1_000_000] * 30, *[200_000_000] * 10)
+    busy = with_steps(server(tmp_path, 32), *[1_000_000] * 40)
+    for figure in compute_relative_recorded_metrics(busy, waiting):
+        assert figure.missing is not None
+        assert "the other a median" in figure.missing.reason

@@ -9,7 +9,8 @@ from scripts.reference.pages import format_page
 def test_each_metric_has_its_heading_id_and_pass() -> None:
     page = format_page("metrics")
     for metric in METRICS.values():
-        assert f"\n### {metric.title}\n\n`{metric.id}` · {metric.unit.value} · pass: " in page
+        facts = f"`{metric.id}`, {metric.unit.value}, {metric.source.value}"
+        assert f"\n### {metric.title}\n\n{facts}" in page
         assert metric.formula in page
 
 

@@ -146,10 +146,10 @@ def test_changed_experiments_are_found_again(tmp_path: Path) -> None:
         make_run(folders[-1], "eager")
         cards.refresh()
         now_s[0] = 60.0
-        assert cards.find_card(folders[-1]) is None
+        assert cards.find_cards(folders[-1:]) == [None]
         cards.refresh()
         _wait(lambda: cards.count_unknown(folders) == 0)
-        assert cards.find_card(folders[-1]) == build_card_message(folders[-1]).card
+        assert cards.find_cards(folders[-1:]) == [build_card_message(folders[-1]).card]
     finally:
         cards.stop()
 

@@ -78,6 +78,16 @@ def test_a_loop_of_replays_is_counted_timed_and_traced(tmp_path: Path) -> None:
             BoundaryKind.FORWARDS,
             "forward of Net",
         ),
+        (
+            "@torch.compile\ndef attend(x): return x\n"
+            "def embed(x): return x\n"
+            "embed = torch.compile(embed)\n"
+            "for _ in range(20):\n    attend(1); embed(1)\n"
+            "import torch._dynamo.eval_frame as frames\n"
+            "assert frames._callback_from_stance.__name__ == '<lambda>'",
+            BoundaryKind.FORWARDS,
+            "call of the compiled attend",
+        ),
     ],
 )
 def test_the_surest_kind_ends_steps(

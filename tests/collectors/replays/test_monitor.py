@@ -6,13 +6,14 @@ import struct
 from pathlib import Path
 
 import pytest
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from collectors.replays.marks_file import MarksFile, MarksFullError
 from collectors.replays.monitor import ReplayMonitor, find_frontier, format_hang
 from collectors.replays.notes import GraphNote, NodeNote, NoteFolder, ProcessNote
 from graphviz_dash.model.doctor import CodeLocation
 from graphviz_dash.model.replay_check import MemoryFate, ReplayStop
+from tests.builders import captured_graph, chain
 
 PLACE = CodeLocation("train.py", 12, "step", 11, ("a = 1", "b = a @ a"))
 NAMES = ("gemm", "ncclDevKernel_AllReduce", "tanh", "ncclDevKernel_AllReduce", "tail")
@@ -208,3 +209,21 @@ def test_the_file_of_marks_is_limited(tmp_path: Path) -> None:
     with pytest.raises(MarksFullError, match="1,500,000"):
         marks.add_graph(1_500_000)
     assert MarksFile(tmp_path / "marks").graphs == 1
+
+
+def test_graphs_with_faults_are_kept_with_their_bodies(tmp_path: Path) -> None:
+    """A rank whose replay stopped comes first; the graphs of right replays are omitted."""
+    programs = [Program(tmp_path, f"1-{rank}", rank) for rank in range(2)]
+    for program in programs:
+        for number in range(2):
+            assert program.capture() == number
+            outer = captured_graph(chain(2 + (program.rank or 0)), f"graph-{number}")
+            body = replace(captured_graph(chain(1), f"graph-{number}.0"), parent=(outer.id, 0))
+            program.folder.write_captures((outer, body))
+        program.replay(0, 1)
+    programs[0].end(None)
+    programs[1].replay(1, 1, nodes=2)
+    programs[1].end("CUDA_ERROR_ILLEGAL_ADDRESS")
+    monitor = watch(tmp_path)[0]
+    graphs = monitor.read_faulty_graphs(monitor.collect(1))
+    assert [(graph.id, len(graph.nodes)) for graph in graphs] == [("graph-1", 3), ("graph-1.0", 1)]

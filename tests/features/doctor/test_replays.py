@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import re
+import shutil
 import sys
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
+from msgspec.structs import replace
 
+from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.analysis.replay_check import diagnose_replays
+from graphviz_dash.app.report.report import render_report
+from graphviz_dash.app.report.static_charts import draw_charts
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.features.doctor.command import doctor
 from graphviz_dash.features.doctor.replay_document import build_replay_check_document
+from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.replay_check import (
     CheckedTensor,
     CheckGap,
@@ -26,6 +36,7 @@ from graphviz_dash.model.replay_check import (
     WrongElements,
 )
 from graphviz_dash.model.run import ExecutionMode, WorkloadInfo
+from graphviz_dash.narrative.replay_check import format_replay_verdict, format_stop
 from graphviz_dash.ui.state import catalogue
 from tests.analysis.test_replay_check import (
     FATE,
@@ -35,8 +46,12 @@ from tests.analysis.test_replay_check import (
     make_replay_check,
     make_stop,
 )
+from tests.builders import captured_graph, chain
 from tests.experiments import manifest
+from tests.samples_once import SAMPLES
 from tests.ui.views.apptests import HARM, markup, shown
+
+CASES = Path(__file__).parents[2] / "cases"
 
 ELEMENTS = WrongElements(
     1,
@@ -49,8 +64,6 @@ HASHED = CheckGap("host nodes", f"a host function {HARM} may write any memory")
 
 
 def make_wrong_check() -> ReplayCheck:
-    from msgspec.structs import replace
-
     values = make_check(make_difference(), facts=(make_fact(FactKind.SCALAR),))
     return ReplayCheck("workload", (replace(values, elements=ELEMENTS),), (), (FATE,), 1, (HASHED,))
 
@@ -166,8 +179,6 @@ def test_the_page_shows_where_a_replay_stopped(roots: Path) -> None:
 
 
 def test_compare_and_report_show_a_fault(tmp_path: Path) -> None:
-    from graphviz_dash.analysis.comparison.compare import compare_runs
-    from graphviz_dash.ingest.load import load_experiment
     from graphviz_dash.narrative.doctor import list_verdicts
 
     write(tmp_path / "toy" / "recorded", make_replay_check(make_stop()))
@@ -182,3 +193,93 @@ def test_a_marked_program_alone_opens_on_every_page(roots: Path, page: str) -> N
     check = make_replay_check(make_stop())
     write(roots / "toy" / "recorded", check, ExecutionMode.RECORDED)
     shown(page) if page == "overview" else shown(page, experiment="toy")
+
+
+def write_stop(folder: Path) -> str:
+    """Write a marked program with its graph, and return the sentence of its crash."""
+    check = make_replay_check(make_stop())
+    info = WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)
+    with BundleWriter(folder) as writer:
+        writer.add(parts.REPLAY_CHECK, check)
+        writer.add_graph(captured_graph(chain(9)))
+        writer.commit(manifest(ExecutionMode.RECORDED, info))
+    return format_stop(diagnose_replays(check).stops[0])
+
+
+def write_wrong_sample(folder: Path) -> str:
+    """Write the sample mlp-train with a real check of its step in which one operator is wrong, and
+    return the sentence of that fault."""
+    for name in ("eager", "graph"):
+        shutil.copytree(SAMPLES / "mlp-train" / name, folder / name)
+    content = gzip.decompress((CASES / "replay-check-mlp-train.json.gz").read_bytes())
+    check = msgspec.json.decode(content, type=ReplayCheck)
+    values = check.values[0]
+    number = next(n for n, item in enumerate(values.operators) if item.name == "aten::relu")
+    wrong = replace(
+        values,
+        differences=(make_difference(operator=number),),
+        differing=1,
+        facts=(make_fact(FactKind.SCALAR, number),),
+        elements=replace(ELEMENTS, operator=number),
+    )
+    check = replace(check, values=(wrong,))
+    write(folder / "doctor", check)
+    return format_replay_verdict(diagnose_replays(check))
+
+
+def test_a_crash_has_one_sentence_on_all_surfaces(roots: Path) -> None:
+    sentence = escape(write_stop(roots / "toy" / "recorded"))
+    graph = shown("graph", experiment="toy")
+    assert sentence in markup(graph)
+    assert graph.selectbox(key="choice-colour-0").value == "fault"
+    assert "Show node 5" in {button.label for button in graph.button}
+    timeline = markup(shown("timeline", experiment="toy"))
+    assert sentence in timeline
+    assert "graph-0, replay 21: 5 of 9 nodes ended" in timeline
+    assert sentence in markup(shown("doctor", experiment="toy"))
+    comparison = compare_runs(load_experiment(roots / "toy"))
+    charts = draw_charts(comparison)
+    report = render_report(
+        comparison,
+        build_kernel_table(comparison.experiment),
+        charts.pictures,
+        (charts.light, charts.dark),
+    ).decode()
+    assert sentence in report
+    assert "5 of 9 nodes ended" in report
+    # The graph of the fault is drawn, with its state as the legend.
+    assert ">after the fault<" in report
+
+
+def test_the_card_of_a_node_shows_its_part_in_a_crash(roots: Path) -> None:
+    sentence = write_stop(roots / "toy" / "recorded")
+    faulty = markup(shown("graph", experiment="toy", node="5"))
+    assert "Replay check" in faulty
+    assert faulty.count(escape(sentence)) == 2
+    assert "5 of 9" in faulty
+    assert "after the fault" in markup(shown("graph", experiment="toy", node="7"))
+    assert "Replay check" not in markup(shown("graph", experiment="toy", node="3"))
+
+
+def test_a_wrong_value_is_a_picture_on_the_card_of_its_node(roots: Path) -> None:
+    sentence = write_wrong_sample(roots / "toy")
+    page = shown("graph", experiment="toy", run="graph", node="4")
+    assert escape(sentence) in markup(page)
+    assert page.selectbox(key="choice-colour-0").value == "fault"
+    card = markup(page)
+    assert "First wrong elements, eager next to replay: [0, 1]: eager 1.5, replay 1.25" in card
+    # The bars have the ratio of the values.
+    heights = [float(text) for text in re.findall(r"height:([0-9.]+)px\"></i>", card)]
+    assert heights == [44.0, pytest.approx(44.0 * 1.25 / 1.5, abs=0.1)]
+    assert "32 of 32 elements differ" in card
+
+
+def test_right_replays_are_one_line_on_the_graph(roots: Path) -> None:
+    write_wrong_sample(roots / "toy")
+    content = gzip.decompress((CASES / "replay-check-mlp-train.json.gz").read_bytes())
+    shutil.rmtree(roots / "toy" / "doctor")
+    check = msgspec.json.decode(content, type=ReplayCheck)
+    write(roots / "toy" / "doctor", check)
+    page = shown("graph", experiment="toy", run="graph")
+    assert "Replay check: All 214 tensors of 78 operators agree with eager steps" in markup(page)
+    assert page.selectbox(key="choice-colour-0").value == "category"

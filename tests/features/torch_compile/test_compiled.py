@@ -543,6 +543,28 @@ def test_a_skip_and_a_warning_without_a_line_are_placed_by_their_function() -> N
     assert told[CompileRuleId.CHANGING_SIZES].lines == (call,)
 
 
+@pytest.mark.parametrize(
+    ("recordings", "reason", "gain"),
+    [
+        (0, "60 sizes, none recorded: each new size only warms up", "each step is a warm-up"),
+        (1, "CUDAGraph supports dynamic shapes by recording", "one-time cost per size"),
+    ],
+)
+def test_changing_sizes_cost_once_only_if_they_were_recorded(
+    recordings: int, reason: str, gain: str
+) -> None:
+    sizes = tuple(
+        TreeFunction(number, "0/0", "inference", (), warmups=1, recordings=recordings)
+        for number in range(60)
+    )
+    warning = CompileWarning("CUDAGraph supports dynamic shapes by recording", ())
+    told = Compilation("2.11", (), frames=FRAMES, functions=sizes, warnings=(warning,))
+    cause = causes(told)[CompileRuleId.CHANGING_SIZES]
+    assert cause.reason == reason
+    assert isinstance(cause.gain_ns, Missing)
+    assert gain in cause.gain_ns.reason
+
+
 def test_outputs_that_are_kept_are_told_at_the_call_and_other_calls_beside_it() -> None:
     calls = [UserLine("train.py", line, "step", "kept.append(model(x))") for line in (30, 50)]
     waiting = "outputs of an earlier step still wait for their backward"

@@ -10,12 +10,21 @@ from typing import Any
 import pytest
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.formats.snapshot_blocks import read_snapshot_blocks
+from graphviz_dash.ingest.formats import snapshot_blocks
+from graphviz_dash.ingest.formats.snapshot_file import read_snapshot_file
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
+from graphviz_dash.model.run import LiveMemory
 from tests.cli.fixtures import Invoke, invoke
 
 __all__ = ["invoke"]
 
 MIB = 1 << 20
+
+
+def read_live(path: Path, limits: Limits = DEFAULT_LIMITS) -> LiveMemory:
+    live = read_snapshot_file(path, limits).live
+    assert live is not None
+    return live
 
 
 def make_block(size: int, state: str = "active_allocated", *files: str) -> dict[str, Any]:
@@ -49,7 +58,7 @@ SNAPSHOT = {
 def test_live_memory_is_summed_in_four_ways(tmp_path: Path, is_pickle: bool) -> None:
     path = tmp_path / "snapshot"
     path.write_bytes(pickle.dumps(SNAPSHOT) if is_pickle else json.dumps(SNAPSHOT).encode())
-    blocks = read_snapshot_blocks(path)
+    blocks = read_live(path)
     groups = {
         "streams": blocks.streams,
         "pools": blocks.pools,
@@ -86,7 +95,45 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "snapshot"
     path.write_bytes(pickle.dumps({"segments": [{"blocks": 3}]}))
     with pytest.raises(InputError, match="blocks"):
-        read_snapshot_blocks(path)
+        read_snapshot_file(path)
+
+
+def test_streams_and_pools_of_two_gpus_are_separate(tmp_path: Path) -> None:
+    segments = [make_segment(2 * MIB, [make_block(MIB)], device=gpu) for gpu in (0, 1)]
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": segments, "device_traces": [[], []]}))
+    live = read_live(path)
+    assert [share.label for share in live.streams] == ["GPU 0, stream 0", "GPU 1, stream 0"]
+    assert [share.reserved_bytes for share in live.pools] == [2 * MIB, 2 * MIB]
+
+
+def test_stacks_of_older_torch_are_read(tmp_path: Path) -> None:
+    block = make_block(MIB)
+    block |= {"frames": [], "history": make_block(1, "x", "model.py")["frames"]}
+    block["history"] = [{"addr": 1, "frames": block["history"]}]
+    path = tmp_path / "snapshot.json"
+    path.write_text(json.dumps([make_segment(2 * MIB, [block])]))
+    assert [share.label for share in read_live(path).lines] == ["model.py:7 forward"]
+
+
+def test_lines_beyond_the_largest_are_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshot_blocks, "MAX_LINES", 2)
+    blocks = [make_block(MIB, "active_allocated", f"model{n}.py") for n in range(5)]
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": [make_segment(8 * MIB, blocks)]}))
+    lines = read_live(path).lines
+    assert [share.label for share in lines][2:] == ["3 other lines"]
+    assert sum(share.live_bytes for share in lines) == 5 * MIB
+
+
+def test_one_block_named_many_times_is_counted(tmp_path: Path) -> None:
+    blocks = [make_block(1)] * 1000
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps({"segments": [make_segment(1, blocks)] * 1000}))
+    with pytest.raises(InputError, match="limit events"):
+        read_live(path, Limits(events=100_000))
 
 
 def test_the_command_prints_a_snapshot(tmp_path: Path, invoke: Invoke) -> None:
@@ -96,4 +143,20 @@ def test_the_command_prints_a_snapshot(tmp_path: Path, invoke: Invoke) -> None:
     assert printed.code == 0
     assert "9.00 MiB in 4 live blocks of 24.0 MiB reserved" in printed.out
     assert "1 of 3, the largest first" in printed.out
-    assert invoke("memory", str(path), "--json").code == 2
+    (snapshot,) = json.loads(invoke("memory", str(path), "--json").out)["snapshots"]
+    assert snapshot["reserved"] == 24 * MIB
+    assert [share["live"] for share in snapshot["live"]["streams"]] == [7 * MIB, 2 * MIB + 700]
+
+
+def test_an_imported_snapshot_has_the_same_breakdown(tmp_path: Path, invoke: Invoke) -> None:
+    path = tmp_path / "snapshot.pickle"
+    path.write_bytes(pickle.dumps(SNAPSHOT))
+    folder = str(tmp_path / "E")
+    assert invoke("import", str(path), "-o", folder).code == 0
+    (imported,) = json.loads(invoke("memory", folder, "--json").out)["snapshots"]
+    (alone,) = json.loads(invoke("memory", str(path), "--json").out)["snapshots"]
+    assert imported["live"] == alone["live"]
+    printed = invoke("memory", folder).out
+    assert "snapshot: 9.00 MiB in 4 live blocks of 24.0 MiB reserved" in printed
+    for title in ("By stream", "By pool", "By block size", "By allocating line"):
+        assert title in printed

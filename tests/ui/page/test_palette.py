@@ -34,3 +34,21 @@ def test_ctrl_k_jumps_and_share_copies(visitor: BrowserContext, dashboard: str) 
         page.locator(".share-link").click()
         expect(page.locator(".share-link")).to_have_text("Link copied")
         assert page.evaluate("window.copied") == page.url
+
+
+def test_ctrl_k_between_two_pages_opens_with_the_next(
+    visitor: BrowserContext, dashboard: str
+) -> None:
+    with tab(visitor) as page:
+        page.goto(f"{dashboard}/compare?experiment=fork-join")
+        expect(page.locator("[data-palette]")).to_be_attached()
+        page.evaluate(
+            """window.bar = document.querySelector("[data-palette]")
+            window.entries = bar.dataset.palette
+            delete bar.dataset.palette"""
+        )
+        page.keyboard.press("Control+k")
+        field = page.get_by_role("combobox", name="Go to")
+        expect(field).not_to_be_attached()
+        page.evaluate("bar.dataset.palette = entries")
+        expect(field).to_be_focused()

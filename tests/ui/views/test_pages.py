@@ -292,6 +292,16 @@ def test_a_page_is_dim_exactly_when_it_has_nothing_to_say(name: str, look_in: Lo
         assert is_empty == (part.value in empty), part
 
 
+def test_no_page_repeats_what_another_or_a_fold_says(look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    timeline = shown("timeline", experiment="compile-mends")
+    assert not timeline.get("plotly_chart")
+    assert "compile" in {link.page for link in page_links(timeline)[NAVIGATION:]}
+    export = markup(shown("export", experiment="mlp-train"))
+    _, folded = export.split("<summary>In a terminal</summary>")
+    assert folded.count("graphviz-dash export") == export.count("graphviz-dash export") == 5
+
+
 def test_graphs_are_the_first_tab_of_a_program_with_many(look_in: LookIn) -> None:
     look_in(SAMPLES)
     for page in ("graphs", "graph"):

@@ -20,14 +20,14 @@ from graphviz_dash.exports.tables import build_kernel_frame, write_table
 from graphviz_dash.units import format_bytes
 
 _BASELINE_OPTION = click.option(
-    "--baseline", help="Mode or name of the baseline run [default: eager]."
+    "--baseline", metavar="MODE", help="Mode or name of the baseline run.  [default: eager]"
 )
 
 
 @click.command(short_help="Kernels of all runs as a table.")
 @click.argument("experiment", type=click.Path(path_type=Path))
 @OUTPUT_OPTION
-@click.option("--baseline", help="Mode or name of the baseline run [default: eager].")
+@_BASELINE_OPTION
 def kernels(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write the kernels of an EXPERIMENT's traced steps as .csv or .parquet."""
     loaded = open_experiment(experiment)

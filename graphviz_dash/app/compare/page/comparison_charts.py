@@ -17,7 +17,13 @@ from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.break_even import format_break_even
 from graphviz_dash.narrative.summary import format_break_even_title
 from graphviz_dash.ui.page.frame import draw_figure, get_figure
-from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_details,
+    format_element,
+    show_markup,
+)
 from graphviz_dash.units import format_ns
 
 
@@ -53,8 +59,7 @@ def _format_recorded_note() -> str:
         "and the final wait, divided by their number. If the program ended before that wait, it "
         "is the mean interval between steps of its graph families."
     )
-    summary = format_element("summary", "Recorded steps")
-    return format_element("details", summary + format_element("p", text, "muted"), "more")
+    return format_details("Recorded steps", format_element("p", text, "muted"))
 
 
 def _show_break_even(key: str, result: Comparison, run: RunComparison) -> None:

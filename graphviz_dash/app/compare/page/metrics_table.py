@@ -15,7 +15,13 @@ from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.narrative.numbers import format_spread
 from graphviz_dash.narrative.summary import MAIN_METRICS, format_metric_title
 from graphviz_dash.ui.page.help import format_docs_link
-from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_details,
+    format_element,
+    format_table,
+    show_markup,
+)
 
 
 def show_metrics_section(result: Comparison, run: RunComparison | None) -> None:
@@ -59,12 +65,10 @@ def format_metrics(result: Comparison, run: RunComparison | None) -> str:
         "Spreads are the 25th to 75th percentile unless marked 95%. Hover over a name for its "
         "definition. Clean values come from processes without a profiler."
     )
-    details = format_element(
-        "details",
-        format_element("summary", f"All {count} metrics")
-        + _format_figures([*head, "pass"], [group for group in groups if group[1]])
-        + format_element("p", note, "muted"),
-        "more",
+    details = format_details(
+        f"All {count} metrics",
+        _format_figures([*head, "pass"], [group for group in groups if group[1]]),
+        format_element("p", note, "muted"),
     )
     return (_format_figures(head, [("", main)]) if main else "") + details
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.answer import Evidence
 from graphviz_dash.ui.page.markup import (
     escape_html,
+    format_details,
     format_element,
     format_table,
     show_markup,
 )
 from graphviz_dash.units import format_count, format_ns, format_percent
+
+
+def show_missing_shares(result: Comparison) -> None:
+    """Show why the trace of a run says nothing about its graphs."""
+    show_markup(
+        *(
+            format_element(
+                "p",
+                escape_html(f"{run.name}: no graph share, because {run.coverage.reason}."),
+                "muted",
+            )
+            for run in result.runs
+            if isinstance(run.coverage, Missing) and run.coverage.fact is Fact.GRAPH_STEPS
+        )
+    )
 
 
 def show_not_captured(run: RunComparison) -> None:
@@ -44,14 +60,10 @@ def show_not_captured(run: RunComparison) -> None:
     )
     outside = format_percent(1 - run.coverage.work_share)
     show_markup(
-        format_element(
-            "details",
-            format_element(
-                "summary", escape_html(f"Not captured in {run.name}: {outside} of the work")
-            )
-            + format_element("div", format_table(head, groups, "figures runs"), "scroll")
-            + format_element("p", escape_html(note), "muted"),
-            "more",
+        format_details(
+            f"Not captured in {run.name}: {outside} of the work",
+            format_element("div", format_table(head, groups, "figures runs"), "scroll"),
+            format_element("p", escape_html(note), "muted"),
             id=Evidence.COVERAGE.value,
         )
     )

@@ -20,9 +20,15 @@ from graphviz_dash.features.prediction.stream_narrative import (
 )
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.low_confidence import Note, describe_low_confidence
-from graphviz_dash.narrative.prediction import format_prediction_score
+from graphviz_dash.narrative.prediction import format_prediction_score, is_within_interval
 from graphviz_dash.ui.page.frame import draw_figure, get_theme
-from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_details,
+    format_element,
+    show_markup,
+)
 from graphviz_dash.units import pluralize
 
 
@@ -51,14 +57,8 @@ def show_low_confidence(result: Comparison) -> None:
         for line in _list_notes(notes)
     ]
     count = pluralize(len(by_code), "cause")
-    show_markup(
-        format_element(
-            "details",
-            format_element("summary", f"Low-confidence metrics: {count}")
-            + format_element("ul", "".join(lines), "notes"),
-            "more",
-        )
-    )
+    note_list = format_element("ul", "".join(lines), "notes")
+    show_markup(format_details(f"Low-confidence metrics: {count}", note_list))
 
 
 def _list_notes(notes: Sequence[tuple[str, Note]]) -> list[str]:
@@ -106,12 +106,10 @@ def show_predictions(result: Comparison, run: RunComparison | None) -> None:
         if run.prediction.fact is Fact.SAME_WORK:
             st.caption(escape_markdown(f"No prediction for {run.name}: {run.prediction.reason}."))
         return
-    score = format_prediction_score(run.prediction, run["step_time"].value)
-    show_markup(
-        format_element(
-            "details",
-            format_element("summary", escape_html(f"{run.name}: prediction from the eager trace"))
-            + format_element("p", escape_html(score)),
-            "more",
-        )
-    )
+    measured_ns = run["step_time"].value
+    if is_within_interval(run.prediction, measured_ns):
+        # Its metrics are in the table.
+        return
+    score = format_prediction_score(run.prediction, measured_ns)
+    title = f"{run.name}: prediction from the eager trace"
+    show_markup(format_details(title, format_element("p", escape_html(score))))

@@ -11,10 +11,13 @@ from graphviz_dash.app.compare.page.equation import (
     format_answer,
     show_difference_panel,
 )
-from graphviz_dash.app.compare.page.hardware_limit import show_hardware_limit
+from graphviz_dash.app.compare.page.hardware_limit import (
+    reserve_hardware_limit,
+    show_hardware_limit,
+)
 from graphviz_dash.app.compare.page.kernel_table import show_kernels_panel
 from graphviz_dash.app.compare.page.metrics_table import show_metrics_section
-from graphviz_dash.app.compare.page.not_captured import show_not_captured
+from graphviz_dash.app.compare.page.not_captured import show_missing_shares, show_not_captured
 from graphviz_dash.app.compare.page.notes import (
     show_low_confidence,
     show_parallel_plans,
@@ -22,6 +25,8 @@ from graphviz_dash.app.compare.page.notes import (
     show_tracebacks,
 )
 from graphviz_dash.app.compare.page.recorded import show_recorded_panel, show_remedies
+from graphviz_dash.features.ladder.page.modes import show_modes_of_runs
+from graphviz_dash.features.ladder.page.state import get_loop_reports
 from graphviz_dash.narrative.answer import Evidence, build_answer, build_run_answer
 from graphviz_dash.narrative.summary import build_summary_tiles
 from graphviz_dash.ui.page import url_state
@@ -50,7 +55,7 @@ def render() -> None:
                 query,
             ),
         )
-        limit_place = st.empty()
+        limit_place = st.empty() if run is None else reserve_hardware_limit(run)
     if notes := format_failures(result) + format_doctor_verdicts(result):
         show_markup(format_element("div", notes, id=Evidence.FAILURES.value))
     runs = chosen.experiment.runs
@@ -68,6 +73,7 @@ def render() -> None:
         cells = [(tile.label, tile.value, tile.note) for tile in summary]
         show_markup(format_tiles(cells, {tile.label for tile in summary if tile.is_invalid}))
         show_difference_panel(chosen.key, result, run)
+    show_modes_of_runs(get_loop_reports(chosen.key))
     if run is None:
         show_predictions(result, run)
         # Actions before details.
@@ -76,6 +82,7 @@ def render() -> None:
     show_comparison_charts(chosen.key, result, run)
     with st.container(gap=None):
         show_metrics_section(result, run)
+        show_missing_shares(result)
         show_low_confidence(result)
         if run is not None:
             show_predictions(result, run)

@@ -133,7 +133,7 @@ def _print_shares(
     print_table(table)
 
 
-def _build_cells(saved: CauseTimes, causes: Sequence[Cause]) -> list[Text]:
+def _build_cells(saved: CauseTimes, causes: Sequence[Cause]) -> list[Text | str]:
     values = dict(saved.list_items())
     times = (*(values[cause] for cause in causes), saved.total)
     return [build_cell(format_signed_ns(value) if value else "") for value in times]

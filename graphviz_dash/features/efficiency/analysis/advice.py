@@ -26,7 +26,12 @@ from graphviz_dash.features.efficiency.analysis.rules.products import (
     find_siblings,
     find_slow_types,
 )
-from graphviz_dash.features.efficiency.analysis.rules.search import AdviceGroup, Remedy, Search
+from graphviz_dash.features.efficiency.analysis.rules.search import (
+    AdviceGroup,
+    Calls,
+    Remedy,
+    Search,
+)
 from graphviz_dash.model.ceilings import Pipe
 
 MIN_SAVING_NS: Final = 1_000.0
@@ -44,7 +49,13 @@ _RULES: Final[tuple[Callable[[Search, set[int]], Iterator[AdviceGroup]], ...]] =
 )
 """The first rule that finds a call keeps it."""
 
-_SUMMARY_REMEDIES: Final = (Remedy.OPTIMIZER, Remedy.DTYPE, Remedy.LAUNCH, Remedy.WAVES)
+_SUMMARY_REMEDIES: Final = (
+    Remedy.KERNEL,
+    Remedy.OPTIMIZER,
+    Remedy.DTYPE,
+    Remedy.LAUNCH,
+    Remedy.WAVES,
+)
 """Kinds that are reported once, with all their operators."""
 
 
@@ -78,29 +89,41 @@ class Advice(Struct, frozen=True):
 def find_advice(
     items: Sequence[WorkItem],
     limits: Sequence[UnitLimit],
-    rates: Rates,
+    rates: Rates | None,
     multiprocessors: int | None = None,
+    eager_choices: Sequence[AdviceGroup] = (),
 ) -> tuple[Advice, ...]:
-    """Find recommendations, largest saving first."""
-    search = Search(
-        items,
-        limits,
-        rates,
-        multiprocessors or rates.ceilings.gpu.multiprocessors,
-        any(item.origin is not None and item.origin.phase == "backward" for item in items),
-    )
+    """Find recommendations, largest saving first.
+
+    Without ``rates`` these are only ``eager_choices``, whose savings are measured.
+    """
+    calls = Calls(items, limits)
     free = set(range(len(limits)))
-    groups: list[AdviceGroup] = []
+    groups = list(eager_choices)
+    free.difference_update(index for group in groups for index in group.limits)
+    search = (
+        None
+        if rates is None
+        else Search(
+            items,
+            limits,
+            rates,
+            multiprocessors or rates.ceilings.gpu.multiprocessors,
+            any(item.origin is not None and item.origin.phase == "backward" for item in items),
+        )
+    )
     for rule in _RULES:
+        if search is None:
+            break
         for group in tuple(rule(search, free)):
             if free.issuperset(group.limits) and group.savings_ns[1] > 0:
                 groups.append(group)
                 free.difference_update(group.limits)
-    advice = (entry for entry in _merge_groups(search, groups) if entry.saving_ns >= MIN_SAVING_NS)
+    advice = (entry for entry in _merge_groups(calls, groups) if entry.saving_ns >= MIN_SAVING_NS)
     return tuple(sorted(advice, key=lambda entry: -entry.saving_ns))
 
 
-def _merge_groups(search: Search, groups: Iterable[AdviceGroup]) -> Iterator[Advice]:
+def _merge_groups(search: Calls, groups: Iterable[AdviceGroup]) -> Iterator[Advice]:
     by_kind: defaultdict[tuple[Remedy, tuple[str, ...]], list[AdviceGroup]] = defaultdict(list)
     for group in groups:
         names = tuple(map(search.get_operator, group.limits))

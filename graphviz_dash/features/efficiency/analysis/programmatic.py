@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from statistics import median
 from typing import Final
 
 from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
-from graphviz_dash.model.graph import CapturedGraph, EdgeType, NodeKind
+from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge, NodeKind
 from graphviz_dash.planning.operations import MEASURED_COSTS
 
 GAP_NS: Final = MEASURED_COSTS.same_stream_gap_ns
 """Gap between two kernels of a replay without a profiler, in ns."""
+
+
+class KernelChain(Struct, frozen=True):
+    """Kernels that run one after the other, without programmatic edges."""
+
+    nodes: tuple[int, ...]
+    """Indices of the nodes, in order."""
+
+    @property
+    def hideable_ns(self) -> float:
+        """Gaps that programmatic launch could hide at most, in ns."""
+        return (len(self.nodes) - 1) * GAP_NS
 
 
 class ProgrammaticEdges(Struct, frozen=True):
@@ -29,6 +43,8 @@ class ProgrammaticEdges(Struct, frozen=True):
     """Number of other edges between kernels."""
     hideable_ns: float
     """Gaps of these edges, which programmatic launch could hide at most, in ns."""
+    chains: tuple[KernelChain, ...] = ()
+    """Chains of these edges, longest first."""
 
 
 def measure_programmatic_edges(
@@ -57,4 +73,26 @@ def measure_programmatic_edges(
         median(gaps) if gaps else None,
         len(inner) - len(programmatic),
         len(full_targets) * GAP_NS,
+        _list_chains([edge for edge in inner if edge.type is not EdgeType.PROGRAMMATIC]),
     )
+
+
+def _list_chains(edges: Sequence[GraphEdge]) -> tuple[KernelChain, ...]:
+    """List the paths whose kernels wait for one kernel and are awaited by one, longest first."""
+    after: defaultdict[int, list[int]] = defaultdict(list)
+    before: defaultdict[int, list[int]] = defaultdict(list)
+    for edge in edges:
+        after[edge.source].append(edge.target)
+        before[edge.target].append(edge.source)
+    successors = {
+        source: targets[0]
+        for source, targets in after.items()
+        if len(targets) == 1 and len(before[targets[0]]) == 1
+    }
+    chains = []
+    for first in sorted(successors.keys() - set(successors.values())):
+        nodes = [first]
+        while nodes[-1] in successors:
+            nodes.append(successors[nodes[-1]])
+        chains.append(KernelChain(tuple(nodes)))
+    return tuple(sorted(chains, key=lambda chain: -len(chain.nodes)))

@@ -18,6 +18,7 @@ from graphviz_dash.analysis.nodes.measured_graph import (
 )
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph, expand_graph
 from graphviz_dash.analysis.prediction.eager_step import build_eager_step
+from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs
 from graphviz_dash.features.efficiency.analysis.advice import Advice, find_advice
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
     CeilingsChoice,
@@ -34,7 +35,10 @@ from graphviz_dash.features.efficiency.analysis.programmatic import (
     measure_programmatic_edges,
 )
 from graphviz_dash.features.efficiency.analysis.rates import Rates
+from graphviz_dash.features.efficiency.analysis.rules.eager_choice import find_eager_choices
+from graphviz_dash.features.efficiency.analysis.rules.search import AdviceGroup
 from graphviz_dash.features.efficiency.analysis.units import group_items
+from graphviz_dash.features.efficiency.analysis.work import Work
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.ceilings import Ceilings
 from graphviz_dash.model.run import Run
@@ -68,6 +72,24 @@ class EfficiencyGroup(Struct, frozen=True):
     """Time above the limit, in ns."""
     unknown_ns: float
     """Part of the time whose limit is unknown, in ns."""
+    moved_bytes: float | None
+    """Bytes that the calls must move per replay. None if unknown for a call."""
+    flops: float | None
+    """Floating-point operations of the calls per replay. None if unknown for a call."""
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Achieved bytes per second. None if unknown."""
+        if self.moved_bytes is None or not self.time_ns:
+            return None
+        return self.moved_bytes / self.time_ns * 1e9
+
+    @property
+    def flop_rate(self) -> float | None:
+        """Achieved operations per second. None if unknown or without operations."""
+        if not self.flops or not self.time_ns:
+            return None
+        return self.flops / self.time_ns * 1e9
 
 
 class EfficiencyReport(Struct, frozen=True):
@@ -126,13 +148,20 @@ def measure_graph_efficiency(
     choice: CeilingsChoice | Missing,
     multiprocessors: int | None = None,
     timed_graph: MeasuredGraph | Missing | None = None,
+    pairs: WorkPairs | None = None,
 ) -> EfficiencyReport | Missing:
     """Measure a graph; Missing if none of its nodes was timed.
 
-    ``timed_graph`` has the gaps between its nodes.
+    ``timed_graph`` has the gaps between its nodes, ``pairs`` compares its step with an eager one.
     """
     report = measure_items(
-        list_graph_items(graph), choice, graph.table.graph.id, multiprocessors=multiprocessors
+        list_graph_items(graph),
+        choice,
+        graph.table.graph.id,
+        multiprocessors=multiprocessors,
+        find_eager=None
+        if pairs is None
+        else lambda items, limits: tuple(find_eager_choices(items, limits, graph, pairs)),
     )
     if isinstance(report, Missing) or not isinstance(timed_graph, MeasuredGraph):
         return report
@@ -151,9 +180,14 @@ def measure_step_efficiency(
 
 
 def measure_run_efficiency(
-    run: Run, graph_id: str | None = None, ceilings_override: Ceilings | None = None
+    run: Run,
+    graph_id: str | None = None,
+    ceilings_override: Ceilings | None = None,
+    pairs: WorkPairs | None = None,
 ) -> EfficiencyReport | Missing:
     """Analyze a graph of a run, by default the one with most GPU time, or else its eager step.
+
+    ``pairs`` compares the run's step with an eager one.
 
     Raises:
         KeyError: The run has no graph with that id.
@@ -167,7 +201,7 @@ def measure_run_efficiency(
         graphs = [expand_graph(run, entry) for entry in ids]
         main_graph = max(graphs, key=lambda graph: graph.work_ns * graph.table.replays)
         timed_graph = measure_graph(main_graph.table.graph, run.graphs, find_timing_replays(run))
-        return measure_graph_efficiency(main_graph, choice, multiprocessors, timed_graph)
+        return measure_graph_efficiency(main_graph, choice, multiprocessors, timed_graph, pairs)
     if run.replay_trace is None:
         return explain_missing(run, Fact.TRACED_PASS)
     return measure_step_efficiency(run.replay_trace, choice, multiprocessors)
@@ -179,13 +213,19 @@ def measure_items(
     graph: str | None = None,
     *,
     multiprocessors: int | None = None,
+    find_eager: Callable[[Sequence[WorkItem], Sequence[UnitLimit]], tuple[AdviceGroup, ...]]
+    | None = None,
 ) -> EfficiencyReport | Missing:
-    """Analyze kernels, copies and memsets in order of execution; Missing if none was timed."""
+    """Analyze kernels, copies and memsets in order of execution; Missing if none was timed.
+
+    ``find_eager`` finds calls with faster eager kernels.
+    """
     if all(item.duration_ns is None for item in items):
         return Missing(Fact.NODE_TIMES, "no kernel of the graph was timed")
     rates = None if isinstance(choice, Missing) else Rates(choice.ceilings)
     limits = compute_limits(items, group_items(items), rates)
-    advice = () if rates is None else find_advice(items, limits, rates, multiprocessors)
+    eager_choices = () if find_eager is None else find_eager(items, limits)
+    advice = find_advice(items, limits, rates, multiprocessors, eager_choices)
     return EfficiencyReport(graph, items, limits, choice, advice)
 
 
@@ -203,10 +243,21 @@ def group_limits(report: EfficiencyReport, key: GroupKey) -> tuple[EfficiencyGro
             sum(limit.time_ns for limit in limits),
             sum(limit.above_ns for limit in limits),
             sum(limit.time_ns for limit in limits if limit.limit_ns is None),
+            _sum_work(limits, lambda work: work.total_bytes),
+            _sum_work(limits, lambda work: work.flops),
         )
         for name, limits in by_name.items()
     )
     return tuple(sorted(groups, key=lambda group: (-group.above_ns, -group.time_ns, group.name)))
+
+
+def _sum_work(limits: Sequence[UnitLimit], get: Callable[[Work], int]) -> float | None:
+    total = 0.0
+    for limit in limits:
+        if limit.unit.work is None:
+            return None
+        total += get(limit.unit.work) * limit.runs
+    return total
 
 
 def _get_operator(limit: UnitLimit, items: Sequence[WorkItem]) -> str | None:

@@ -18,9 +18,11 @@ from graphviz_dash.features.efficiency.analysis.report import (
 from graphviz_dash.features.efficiency.chart import draw_roofline
 from graphviz_dash.features.efficiency.narrative import (
     LIMIT_METHOD,
+    RATE_METHOD,
     REMEDY_INSTRUCTIONS,
     describe_ceilings,
     describe_efficiency,
+    describe_missing_shapes,
     describe_programmatic,
     describe_unknown,
     format_advice_title,
@@ -45,16 +47,15 @@ _LABELS: Final = {
 def show_efficiency_panel(
     identity: str,
     get_report: Callable[[], EfficiencyReport | Missing],
-    find: Callable[[str], None],
+    find: Callable[[str], None] | None,
     theme: Theme,
+    title: str = "Hardware limits",
 ) -> None:
     """Show a folded panel; ``get_report`` is called if it is open, ``find`` with a selected name.
 
-    ``identity`` distinguishes the widgets of graphs.
+    ``identity`` distinguishes the widgets of graphs and steps. A step has no ``find``.
     """
-    panel = st.expander(
-        "Hardware limits", icon=":material/speed:", key=f"limits-{identity}", on_change="rerun"
-    )
+    panel = st.expander(title, icon=":material/speed:", key=f"limits-{identity}", on_change="rerun")
     if not panel.open:
         return
     report = get_report()
@@ -93,7 +94,9 @@ def _show_advice(report: EfficiencyReport) -> None:
     )
 
 
-def _show_groups(report: EfficiencyReport, identity: str, find: Callable[[str], None]) -> None:
+def _show_groups(
+    report: EfficiencyReport, identity: str, find: Callable[[str], None] | None
+) -> None:
     key = GroupKey(
         url_state.select_option(
             "limits-by", "Group by", list(_LABELS), width=180, format_func=_LABELS.__getitem__
@@ -108,21 +111,44 @@ def _show_groups(report: EfficiencyReport, identity: str, find: Callable[[str], 
             ],
             "Kernels": [group.kernels for group in groups],
             "Time (µs)": [group.time_ns / 1e3 for group in groups],
-            "Above the limit (µs)": [_get_excess_us(group) for group in groups],
-            "Unknown limit (µs)": [group.unknown_ns / 1e3 for group in groups],
+            **_build_limit_columns(report, groups),
+            "Achieved GB/s": [_scale(group.bandwidth) for group in groups],
+            "Achieved GFLOP/s": [_scale(group.flop_rate) for group in groups],
         },
         column_config={
             name: st.column_config.NumberColumn(format="%.2f")
             for name in ("Time (µs)", "Above the limit (µs)", "Unknown limit (µs)")
+        }
+        | {
+            name: st.column_config.NumberColumn(format="%.0f")
+            for name in ("Achieved GB/s", "Achieved GFLOP/s")
         },
         hide_index=True,
         height="content" if len(groups) <= 12 else _HEIGHT,
         key=widget,
-        on_select=build_selection_callback(widget, lambda row: _find_group(groups, row, find)),
+        on_select="ignore"
+        if find is None
+        else build_selection_callback(widget, lambda row: _find_group(groups, row, find)),
         selection_mode="single-cell",
         placeholder="–",
         alt="Time above the hardware limit, largest first; selecting a row highlights its nodes",
     )
+
+
+def _build_limit_columns(
+    report: EfficiencyReport, groups: Sequence[EfficiencyGroup]
+) -> dict[str, list[float | None]]:
+    """Build the columns that need limits of the GPU."""
+    if isinstance(report.choice, Missing):
+        return {}
+    return {
+        "Above the limit (µs)": [_get_excess_us(group) for group in groups],
+        "Unknown limit (µs)": [group.unknown_ns / 1e3 for group in groups],
+    }
+
+
+def _scale(rate: float | None) -> float | None:
+    return None if rate is None else rate / 1e9
 
 
 def _get_excess_us(group: EfficiencyGroup) -> float | None:
@@ -137,10 +163,13 @@ def _find_group(
 
 
 def _show_notes(report: EfficiencyReport) -> None:
-    notes = [LIMIT_METHOD]
+    notes = [RATE_METHOD if isinstance(report.choice, Missing) else LIMIT_METHOD]
     unknown = describe_unknown(report)
     if unknown is not None:
         notes.insert(0, unknown)
+    shapes = describe_missing_shapes(report)
+    if shapes is not None:
+        notes.insert(0, shapes)
     programmatic = describe_programmatic(report)
     if programmatic is not None:
         notes.append(programmatic)

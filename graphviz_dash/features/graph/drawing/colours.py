@@ -13,12 +13,14 @@ import numpy as np
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.change import Change
 from graphviz_dash.analysis.nodes.node_table import NodeRow
+from graphviz_dash.analysis.nodes.replay_faults import FaultState
 from graphviz_dash.analysis.step_comparison.eager_change import EagerChange, EagerCounterpart
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import (
     CATEGORY_SHADES,
     CHANGE_SHADES,
     EAGER_SHADES,
+    FAULT_SHADES,
     KIND_SHADES,
     MODULE_SHADES,
     PHASE_SHADES,
@@ -70,6 +72,7 @@ class ColourBy(StrEnum):
     EAGER = "eager"
     STREAM = "stream"
     LIMIT = "limit"
+    FAULT = "fault"
 
 
 class LegendEntry(msgspec.Struct, frozen=True):
@@ -98,6 +101,7 @@ class NodeColours:
         code = {label: index for index, label in enumerate(used_shades)}
         self.codes: Ints = np.fromiter((code[key] for key in keys), np.int64, len(keys))[order]
         self._same = code.get(Change.SAME.value, -1)
+        self._fault = code.get(FaultState.FAULT.value, -1)
 
     def get_leaf_colour(self, at: int) -> int:
         """Return the colour of leaf number ``at``."""
@@ -107,6 +111,8 @@ class NodeColours:
         """Return the most frequent colour among ``count`` leaves from ``first``; the first of
         equals."""
         codes = self.codes[first : first + count]
+        if self._fault in codes:
+            return self._fault
         # A group with a change is not grey, even if most of its nodes are the same.
         changed = codes[codes != self._same]
         codes = changed if len(changed) else codes
@@ -129,9 +135,11 @@ def compute_node_colours(
     eager: Mapping[int, EagerCounterpart],
     streams: Mapping[int, int],
     limit_shares: Mapping[int, float],
+    fault_states: Mapping[int, FaultState],
 ) -> NodeColours:
     """Compute the colours of ``rows`` in fold order ``order``. ``eager`` maps nodes to eager
-    counterparts, ``streams`` to planned streams, ``limit_shares`` to shares of the hardware limit.
+    counterparts, ``streams`` to planned streams, ``limit_shares`` to shares of the hardware limit,
+    ``fault_states`` to the result of a check of replays.
     """
     match by:
         case ColourBy.CATEGORY:
@@ -177,6 +185,11 @@ def compute_node_colours(
             }
             shades[_NO_LIMIT_LABEL] = CATEGORY_SHADES[Category.OTHER]
             keys = [_get_limit_label(limit_shares.get(node)) for node in range(len(rows))]
+        case ColourBy.FAULT:
+            shades = {state.value: shade for state, shade in FAULT_SHADES.items()}
+            keys = [
+                fault_states.get(node, FaultState.INDEPENDENT).value for node in range(len(rows))
+            ]
         case ColourBy.TIME:
             shades = {
                 label: shade for (label, _), shade in zip(_TIME_LIMITS, TIME_SHADES, strict=True)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow
+from graphviz_dash.analysis.nodes.replay_faults import FaultState
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.analysis.step_comparison.eager_change import EagerCounterpart
 from graphviz_dash.features.graph.diff.graph_union import GraphUnion
@@ -50,6 +51,9 @@ class FoldedGraph:
     get_limit_shares: Callable[[], Mapping[int, float]] = dict
     """Callback that returns the share of the hardware limit of each node with a known limit, by
     index; called on demand."""
+    get_fault_states: Callable[[], Mapping[int, FaultState]] = dict
+    """Callback that returns the state of each node by a check of replays, by index; called on
+    demand."""
     complete: bool = True
     """Whether times and derived data are available."""
     _colour_cache: dict[ColourBy, NodeColours] = field(
@@ -105,8 +109,9 @@ class FoldedGraph:
             order = self.root.order.nodes
             streams = self.get_streams() if by is ColourBy.STREAM else {}
             shares = self.get_limit_shares() if by is ColourBy.LIMIT else {}
+            faults = self.get_fault_states() if by is ColourBy.FAULT else {}
             colours = compute_node_colours(
-                by, self.rows, self.path, self.union, order, eager, streams, shares
+                by, self.rows, self.path, self.union, order, eager, streams, shares, faults
             )
             self._colour_cache[by] = colours
         return colours
@@ -120,16 +125,20 @@ def build_folded_graph(
     by: FoldCriterion = FoldCriterion.ORDER,
     streams: Callable[[], Mapping[int, int]] = dict,
     limit_shares: Callable[[], Mapping[int, float]] = dict,
+    faults: Callable[[], Mapping[int, FaultState]] = dict,
 ) -> FoldedGraph:
     """Fold a graph with its nested graphs.
 
     ``measured`` provides the critical path, ``union`` the changes, ``eager`` the eager
-    counterparts, ``by`` the first fold criterion, ``streams`` the planned streams, and
-    ``limit_shares`` the shares of the hardware limit.
+    counterparts, ``by`` the first fold criterion, ``streams`` the planned streams,
+    ``limit_shares`` the shares of the hardware limit, and ``faults`` the result of a check of
+    replays.
     """
     root = fold_graph(whole, by)
     path = build_path_marks(whole, measured)
-    return FoldedGraph(whole, root, index_groups(root), path, union, eager, streams, limit_shares)
+    return FoldedGraph(
+        whole, root, index_groups(root), path, union, eager, streams, limit_shares, faults
+    )
 
 
 def fold_without_times(whole: ExpandedGraph, by: FoldCriterion) -> FoldedGraph:
@@ -144,10 +153,13 @@ def add_times(
     eager: Callable[[], Mapping[int, EagerCounterpart]],
     streams: Callable[[], Mapping[int, int]],
     limit_shares: Callable[[], Mapping[int, float]] = dict,
+    faults: Callable[[], Mapping[int, FaultState]] = dict,
 ) -> FoldedGraph:
     """Add times to an untimed graph; ``whole`` has the same nodes with measured times."""
     path = build_path_marks(whole, measured)
-    return FoldedGraph(whole, graph.root, graph.groups, path, None, eager, streams, limit_shares)
+    return FoldedGraph(
+        whole, graph.root, graph.groups, path, None, eager, streams, limit_shares, faults
+    )
 
 
 class GroupTimes:

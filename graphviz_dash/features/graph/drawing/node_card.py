@@ -11,6 +11,8 @@ from msgspec import Struct
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.nodes.measured_graph import UNTRACED, MeasuredGraph
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
+from graphviz_dash.analysis.nodes.replay_faults import GraphFaults
+from graphviz_dash.analysis.replay_check import WrongOperator
 from graphviz_dash.analysis.step_comparison.eager_change import EagerChange, EagerCounterpart
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.errors import escape_control_characters
@@ -32,6 +34,8 @@ from graphviz_dash.model.graph import (
     NodeKind,
     SemaphoreParams,
 )
+from graphviz_dash.model.replay_check import WrongElements
+from graphviz_dash.narrative.replay_check import format_fault, list_fault_facts
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent, pluralize
 
 _MAX_BINS: Final = 24
@@ -64,6 +68,8 @@ class NodeCard(Struct, frozen=True):
     """Titled lists of fields."""
     bins: tuple[int, ...]
     """Histogram of sample durations, ascending; empty without samples."""
+    wrong_elements: WrongElements | None = None
+    """Elements of its first wrong tensor, eager and replayed. None without any."""
 
 
 def build_node_card(
@@ -73,15 +79,19 @@ def build_node_card(
     measured: MeasuredGraph | None = None,
     eager: EagerCounterpart | None = None,
     needs: Sequence[NodeNeed] = (),
+    faults: GraphFaults | None = None,
+    position: int | None = None,
 ) -> NodeCard:
     """Build the card of node ``index`` (IndexError if there is none).
 
     ``samples`` are its durations in ns, shape (replays,). ``measured`` is the launched graph, which
     provides the slack; ``eager`` is the eager counterpart, ``needs`` are the data dependencies.
+    ``faults`` are those of the graph's replays, in which the node is at the place ``position``.
     """
     row = table.rows[index]
     label = escape_control_characters(row.node.label)
     parent = table.graph.parent
+    fault_fields = _build_fault_fields(faults, position)
     return NodeCard(
         where=f"node {index}"
         + (f" of {escape_control_characters(table.graph.id)}" if parent else ""),
@@ -90,6 +100,7 @@ def build_node_card(
         title=build_node_lines(row)[0],
         name=label,
         sections=(
+            *((("Replay check", fault_fields),) if fault_fields else ()),
             ("Origin", _build_origin_fields(row)),
             ("Launch", _build_launch_fields(row)),
             (
@@ -110,6 +121,36 @@ def build_node_card(
             ),
         ),
         bins=_compute_histogram(samples),
+        wrong_elements=_find_wrong_elements(faults, position),
+    )
+
+
+def _build_fault_fields(faults: GraphFaults | None, position: int | None) -> tuple[Field, ...]:
+    """Build the fields of a node that is wrong, or runs after one that is."""
+    if faults is None or position is None:
+        return ()
+    fields = [
+        Field(label, escape_control_characters(text))
+        for fault in faults.list_faults(position)
+        for label, text in (("Fault", format_fault(fault)), *list_fault_facts(fault))
+    ]
+    cause = faults.find_cause(position)
+    if cause is not None:
+        nodes = ", ".join(map(str, cause.nodes[:_MAX_NEEDS]))
+        fields.append(Field("State", "after the fault", f"fault: node {nodes}"))
+    return tuple(fields)
+
+
+def _find_wrong_elements(faults: GraphFaults | None, position: int | None) -> WrongElements | None:
+    if faults is None or position is None:
+        return None
+    return next(
+        (
+            fault.elements
+            for fault in faults.list_faults(position)
+            if isinstance(fault, WrongOperator) and fault.elements is not None
+        ),
+        None,
     )
 
 

@@ -45,9 +45,9 @@ text {{ fill: {ink}; }}
 """Text styles of a standalone file."""
 
 
-def draw_dag(graph: FoldedGraph, name: str) -> str:
-    """Draw the graph as the Graph page initially shows it, coloured by work category."""
-    return draw_view(build_dag_view(graph, ColourBy.CATEGORY, _ASPECT_RATIO), name)
+def draw_dag(graph: FoldedGraph, name: str, colour_by: ColourBy = ColourBy.CATEGORY) -> str:
+    """Draw the graph as the Graph page initially shows it."""
+    return draw_view(build_dag_view(graph, colour_by, _ASPECT_RATIO), name)
 
 
 def draw_view_file(view: DagView, name: str, dark: bool) -> str:

@@ -314,11 +314,36 @@ class FoldRows(ABC):
                 row = self.rows[item.node]
                 names[row.origin.op or shorten_name(row.node.label)] += 1
         (name, _), *others = names.most_common()
-        return f"{name} and others" if others else name
+        return f"{name}{_AND_OTHERS}" if others else name
+
+    def _rename_siblings(self, draft: GroupDraft) -> None:
+        """Give siblings of one title a number and the name of their longest node.
+
+        Blocks of a REPEAT are numbered where they are shown.
+        """
+        if draft.kind is FoldKind.REPEAT:
+            return
+        siblings: dict[str, list[GroupDraft]] = {}
+        for child in draft.children:
+            if child.kind in _NAMED_BY_WORK and child.node < 0:
+                siblings.setdefault(child.title, []).append(child)
+        for title, group in siblings.items():
+            others = _AND_OTHERS if title.endswith(_AND_OTHERS) else ""
+            for number, child in enumerate(group, 1):
+                if len(group) > 1:
+                    child.title = f"{number}: {self._find_longest_name(child)}{others}"
+
+    def _find_longest_name(self, draft: GroupDraft) -> str:
+        """Return the operator or kernel of the longest node of a group; the first if none was
+        timed."""
+        rows = [self.rows[node] for node in iter_leaves(draft)]
+        row = max(rows, key=lambda node_row: node_row.times.median_ns or 0.0)
+        return row.origin.op or shorten_name(row.node.label)
 
     def _number_group(
         self, draft: GroupDraft, ident: str, first: int, order: LeafOrder
     ) -> FoldGroup:
+        self._rename_siblings(draft)
         children: list[FoldItem] = []
         leaf = first
         for position, child in enumerate(draft.children):
@@ -342,6 +367,11 @@ class FoldRows(ABC):
             draft.is_part,
             draft.note,
         )
+
+
+_AND_OTHERS: Final = " and others"
+_NAMED_BY_WORK: Final = (FoldKind.RUN, FoldKind.TANGLE, FoldKind.REPEAT)
+"""Kinds of groups whose title is their most common work."""
 
 
 def iter_leaves(draft: GroupDraft) -> Iterator[int]:

@@ -25,7 +25,13 @@ from graphviz_dash.features.prediction.charts.streams import draw_streams
 from graphviz_dash.features.prediction.stream_narrative import describe_parallel
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page.frame import draw_figure
-from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_details,
+    format_element,
+    show_markup,
+)
 
 _MAX_EDGES: Final = 500
 _MAX_CONTENTIONS: Final = 40
@@ -40,18 +46,11 @@ def show_streams_panel(address: GraphAddress, whole: ExpandedGraph, theme: Theme
         return
     captured_plan = get_plan(*address[:2])
     sentences = describe_parallel(address[1], captured_plan, prediction)
-    findings = format_element(
-        "ul", "".join(format_element("li", escape_html(line)) for line in sentences), "findings"
-    )
+    show_markup(*_format_findings(sentences))
     measured = {} if plan is None else get_times_by_streams(plan)
     if captured_plan is not None or (len(prediction.rows) == 1 and not measured):
-        show_markup(findings)
         return
-    left, right = st.columns([0.62, 0.38], gap="medium")
-    with left:
-        show_markup(findings)
-    with right:
-        draw_figure(draw_streams(prediction, measured, theme), "streams")
+    draw_figure(draw_streams(prediction, measured, theme), "streams")
     slowed = find_contentions(prediction, _MAX_CONTENTIONS)
     if slowed:
         expander = st.expander(
@@ -63,6 +62,12 @@ def show_streams_panel(address: GraphAddress, whole: ExpandedGraph, theme: Theme
         if expander.open:
             with expander:
                 _show_contentions(slowed, whole)
+
+
+def _format_findings(sentences: Sequence[str]) -> list[str]:
+    """Format the first sentence, and the others folded."""
+    first, *others = (format_element("p", escape_html(line), "said") for line in sentences)
+    return [first, format_details("Details", *others)] if others else [first]
 
 
 def _show_contentions(slowed: Sequence[Contention], whole: ExpandedGraph) -> None:
@@ -104,18 +109,9 @@ def show_concurrency_panel(
         st.caption(escape_markdown(f"Not available: {outcome.reason}."))
         return
     chart = draw_schedule(outcome.measured, theme)
-    sentences = describe_concurrency(outcome)
-    findings = format_element(
-        "ul", "".join(format_element("li", escape_html(line)) for line in sentences), "findings"
-    )
-    if chart is None:
-        show_markup(findings)
-    else:
-        left, right = st.columns([0.62, 0.38], gap="medium")
-        with left:
-            show_markup(findings)
-        with right:
-            draw_figure(chart, "schedules")
+    show_markup(*_format_findings(describe_concurrency(outcome)))
+    if chart is not None:
+        draw_figure(chart, "schedules")
     if not outcome.measured.edges:
         return
     expander = st.expander(

@@ -16,6 +16,7 @@ from graphviz_dash.features.graph.page.state.graphs import (
     get_whole_graph,
     sort_by_capture,
 )
+from graphviz_dash.features.graph.page.state.replay_faults import get_fault_states
 from graphviz_dash.guidance.remedies import is_attributed
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state
@@ -66,7 +67,7 @@ def select_graph(chosen: SelectedExperiment, runs: Sequence[Run]) -> GraphChoice
         _redirect_to_outer_graph(chosen, run)
         address = (chosen.key, run.name, _select_id(chosen.key, run))
         other = select_other(chosen.key, runs, address)
-        colours = _list_colours(chosen, other)
+        colours = _list_colours(chosen, other, address)
         colour = url_state.select_option(
             "colour", "Colour by", list(colours), width=180, format_func=colours.__getitem__
         )
@@ -101,7 +102,9 @@ def _find_fastest(chosen: SelectedExperiment, runs: Sequence[Run]) -> str | None
     return next((run.name for run in runs if is_attributed(run)), best.name)
 
 
-def _list_colours(chosen: SelectedExperiment, other: GraphAddress | None) -> dict[str, str]:
+def _list_colours(
+    chosen: SelectedExperiment, other: GraphAddress | None, address: GraphAddress
+) -> dict[str, str]:
     labels = {"category": "kernel category"}
     labels |= {
         name: name for name in ("kind", "op", "module", "phase", "time", "slack", "stream", "limit")
@@ -109,7 +112,13 @@ def _list_colours(chosen: SelectedExperiment, other: GraphAddress | None) -> dic
     labels |= {"op": "operator", "stream": "planned stream", "limit": "share of limit"}
     if any(not run.graphs for run in chosen.experiment.runs):
         labels["eager"] = "eager vs graph"
-    return labels if other is None else {_CHANGE: "change", **labels}
+    if other is not None:
+        return {_CHANGE: "change", **labels}
+    has_check = any(run.replay_check is not None for run in chosen.experiment.runs)
+    if has_check and get_fault_states(*address):
+        # First, so that the drawing shows the fault.
+        return {"fault": "replay check", **labels}
+    return labels
 
 
 def _redirect_to_outer_graph(chosen: SelectedExperiment, run: Run) -> None:

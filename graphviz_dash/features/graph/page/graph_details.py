@@ -35,6 +35,7 @@ from graphviz_dash.features.graph.page.state.graphs import (
     get_nodes,
     get_whole_graph,
 )
+from graphviz_dash.features.graph.page.state.replay_faults import get_graph_faults
 from graphviz_dash.features.graph.page.state.streams import get_node_needs
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
@@ -111,6 +112,8 @@ def _show_node(chosen: SelectedExperiment, owner: tuple[str, str, int]) -> None:
         None if isinstance(times, Missing) else times,
         get_eager_nodes(chosen.key, run, outer).get(row),
         get_node_needs(chosen.key, run, outer, (graph, index)),
+        get_graph_faults(chosen.key, run, outer),
+        row,
     )
     show_markup(format_node_panel(card, get_theme()))
     query = {"select": f"{run}/{graph}#{index}"}

@@ -15,11 +15,11 @@ from graphviz_dash.ui.page.markup import escape_html, format_element, show_marku
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 
-def show_graph_summary(key: str, run: Run, whole: ExpandedGraph) -> None:
+def show_graph_summary(whole: ExpandedGraph) -> None:
     """Show the size of the graph, and a note if its edges are only an order."""
     show_markup(format_element("p", escape_html(_describe_size(whole)), "muted"))
     if whole.table.graph.captured_as is not None:
-        show_markup(format_element("p", escape_html(_describe_launch(key, run, whole)), "muted"))
+        show_markup(format_element("p", escape_html(_describe_unknown_edges(whole)), "muted"))
 
 
 def show_graph_properties(key: str, run: Run, graph: ExpandedGraph) -> None:
@@ -43,12 +43,14 @@ def _describe_launch(key: str, run: Run, whole: ExpandedGraph) -> str:
     if disabled:
         nodes_are = "1 node is" if disabled == 1 else f"{format_count(disabled)} nodes are"
         line += f" {nodes_are} disabled in the graph exec."
-    if graph.captured_as is not None:
-        line += (
-            f" Read from the {graph.read_by}: node dependencies are unknown. The edges show "
-            "the order in which replays ran the nodes on one stream."
-        )
     return line
+
+
+def _describe_unknown_edges(graph: ExpandedGraph) -> str:
+    return (
+        f"Read from the {graph.table.graph.read_by}: node dependencies are unknown. The edges show "
+        "the order in which replays ran the nodes on one stream."
+    )
 
 
 def _describe_size(whole: ExpandedGraph) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from heapq import nsmallest
+from math import isfinite
 from typing import Final
 
 import streamlit as st
@@ -11,18 +12,24 @@ import streamlit as st
 from graphviz_dash.analysis.nodes.node_table import NodeTable
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.charts.palette import CATEGORY_SHADES
-from graphviz_dash.charts.shades import Theme, get_colour
+from graphviz_dash.charts.shades import GREY, IDLE, Theme, get_colour
 from graphviz_dash.features.graph.drawing.node_card import Field, NodeCard
 from graphviz_dash.features.graph.drawing.node_note import (
     build_node_lines,
     format_module_tail,
     format_work_name,
 )
+from graphviz_dash.model.replay_check import WrongElements
+from graphviz_dash.narrative.replay_check import (
+    format_differing_elements,
+    format_element_difference,
+)
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.picked_row import build_selection_callback
 
 _MAX_NODES: Final = 14
+_PICTURE_PX: Final = 44
 
 
 def format_node_panel(card: NodeCard, theme: Theme) -> str:
@@ -41,6 +48,8 @@ def format_node_panel(card: NodeCard, theme: Theme) -> str:
         pieces.append(format_element("p", escape_html(card.name), "full", tabindex="0"))
     for title, fields in card.sections:
         pieces.append(format_element("h3", escape_html(title)))
+        if title == "Replay check" and card.wrong_elements is not None:
+            pieces.append(_format_elements(card.wrong_elements, theme))
         if title.startswith("Time") and card.bins:
             pieces.append(_format_histogram(card.bins, colour))
         pieces.append(
@@ -104,6 +113,40 @@ def _format_field(field: Field) -> str:
     # Break long paths after a folder, not within the line number.
     value = escape_html(field.text).replace("/", "/<wbr>")
     return format_element("span", escape_html(field.label)) + format_element("b", value + note)
+
+
+def _format_elements(elements: WrongElements, theme: Theme) -> str:
+    """Format the first wrong elements as pairs of bars: eager and replayed value on one scale."""
+    values = [value for item in elements.first for value in (item.eager, item.replay)]
+    finite = [value for value in values if isfinite(value)]
+    low, high = min((*finite, 0.0)), max((*finite, 0.0))
+    scale = _PICTURE_PX / ((high - low) or 1.0)
+    shades = (get_colour(GREY, theme), get_colour(IDLE, theme))
+    pairs = []
+    for item in elements.first:
+        bars = "".join(
+            format_element("i", "", style=_format_bar(value, low, scale, colour))
+            for value, colour in zip((item.eager, item.replay), shades, strict=True)
+        )
+        pairs.append(format_element("span", bars, title=format_element_difference(item)))
+    label = "First wrong elements, eager next to replay: " + "; ".join(
+        map(format_element_difference, elements.first)
+    )
+    picture = format_element("div", "".join(pairs), "elements", role="img", **{"aria-label": label})
+    key = "".join(
+        format_element("i", "", style=f"background:{colour}") + escape_html(name)
+        for name, colour in zip(("eager", "replay"), shades, strict=True)
+    )
+    caption = key + format_element("span", escape_html(format_differing_elements(elements)))
+    return picture + format_element("p", caption, "elements-key")
+
+
+def _format_bar(value: float, low: float, scale: float, colour: str) -> str:
+    """Format the position of a bar from zero; a value that is no number fills the height."""
+    if not isfinite(value):
+        return f"background:{colour};bottom:0;height:{_PICTURE_PX}px;opacity:0.35"
+    bottom = (min(value, 0.0) - low) * scale
+    return f"background:{colour};bottom:{bottom:.1f}px;height:{max(abs(value) * scale, 1):.1f}px"
 
 
 def _format_histogram(bins: tuple[int, ...], colour: str) -> str:

@@ -30,6 +30,7 @@ from graphviz_dash.features.graph.page.graph_details import (
 )
 from graphviz_dash.features.graph.page.graph_summary import show_graph_summary
 from graphviz_dash.features.graph.page.graph_tables import FIND
+from graphviz_dash.features.graph.page.replay_check import show_replay_check
 from graphviz_dash.features.graph.page.state.graphs import (
     GraphAddress,
     get_graph_pair,
@@ -120,7 +121,8 @@ def _show_introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
         earlier, later = choice.pair
         show_outcome(*_format_names(earlier, later), get_graph_pair(later, earlier))
         return len(get_graph_union(later, earlier).graph.owners)
-    show_graph_summary(choice.address[0], choice.run, get_whole_graph(*choice.address))
+    show_graph_summary(get_whole_graph(*choice.address))
+    show_replay_check(choice.address)
     return count
 
 

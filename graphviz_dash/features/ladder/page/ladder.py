@@ -27,7 +27,13 @@ from graphviz_dash.features.ladder.page.state import get_advice, get_coverage
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw_figure, get_figure
-from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_details,
+    format_element,
+    format_table,
+    show_markup,
+)
 from graphviz_dash.ui.state.store import Extent
 from graphviz_dash.units import format_bytes, format_count, format_ns, round_significant
 
@@ -63,11 +69,10 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
         show_markup(format_element("p", text, "answer"))
     show_markup(
         format_element("p", escape_html(describe_advice(result)), "answer"),
-        format_element("p", escape_html(fastest), "said"),
     )
     left, right = st.columns([0.5, 0.5], gap="medium")
     with left:
-        show_markup(format_element("div", _format_uses(result), "scroll"))
+        show_markup(format_element("div", _format_uses(result, brief=True), "scroll"))
         # Not st.code, which downloads syntax colours for all languages.
         _show_sizes(format_sizes(result.smallest.sizes))
         for option in list_size_options(loop, report, result.smallest.sizes):
@@ -77,17 +82,25 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
         chart = get_figure(key, chart_key, lambda seen: draw_ladder(result, seen), Extent.OUTLINE)
         if chart is not None:
             draw_figure(chart, f"ladder-{key}-{run}-{family}-{budget}")
-    notes = (describe_ceiling(result), describe_bound(result))
-    show_markup(*(format_element("p", escape_html(note), "said") for note in notes if note))
+    notes = (
+        fastest,
+        describe_ceiling(result),
+        describe_bound(result),
+        describe_memory_method(report.node_bytes),
+    )
+    show_markup(
+        format_details(
+            "All figures and the method",
+            format_element("div", _format_uses(result, brief=False), "scroll"),
+            *(format_element("p", escape_html(note), "said") for note in notes if note),
+        )
+    )
     if coverage is not None:
         if not coverage.is_worthwhile:
             text = escape_html(describe_coverage(report, coverage))
             show_markup(format_element("p", text, "said"))
         for option in list_size_options(loop, report, (*result.current_sizes, *coverage.new_sizes)):
             _show_sizes(option)
-    show_markup(
-        format_element("p", escape_html(describe_memory_method(report.node_bytes)), "muted")
-    )
     # The end of the page script, which stores the address, does not run after a fragment.
     url_state.remember_address("graphs")
 
@@ -122,8 +135,9 @@ def _read_limit(name: str, label: str, placeholder: str, minimum: int) -> int | 
     return limit
 
 
-def _format_uses(result: LadderAdvice) -> str:
-    sets = list_sets(result)
+def _format_uses(result: LadderAdvice, *, brief: bool) -> str:
+    """Format the compared sets; ``brief`` has the main rows of the current and recommended one."""
+    sets = list_sets(result)[: 2 if brief else None]
     uses = [use for _, _, use in sets]
     rows = [
         ("Sizes", [format_count(len(sizes)) for _, sizes, _ in sets]),
@@ -140,9 +154,13 @@ def _format_uses(result: LadderAdvice) -> str:
             *(format_element("span", escape_html(value), "num") for value in values),
         ]
         for name, values in rows
+        if not brief or name in _MAIN_ROWS
     ]
     head = ["", *(name for name, _, _ in sets)]
-    return format_table(head, [("Requests of this run", cells)], "figures runs")
+    return format_table(head, [("", cells)], "figures runs")
+
+
+_MAIN_ROWS: Final = ("Sizes", "GPU time per request", "Fallbacks", "Memory", "Startup")
 
 
 def _format_request_time(result: LadderAdvice, use: LadderCost) -> str:

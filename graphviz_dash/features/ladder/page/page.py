@@ -84,8 +84,7 @@ def render() -> None:
     show_comparison_panel(entry.key, reports, family.family.name)
     strip = None
     if family.is_segmented:
-        st.header("Anatomy of a step", anchor=False)
-        strip = st.container()
+        strip = st.expander("Anatomy of a step", icon=":material/view_week:")
     st.header("All graphs", anchor=False)
     show_members_table(entry, report, family)
     if strip is not None:

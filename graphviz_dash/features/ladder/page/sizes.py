@@ -21,10 +21,16 @@ from graphviz_dash.features.ladder.narrative import (
 )
 from graphviz_dash.features.ladder.page.state import get_changes, has_changes, start_changes_job
 from graphviz_dash.ui.page.frame import draw_figure, get_figure
-from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_details,
+    format_element,
+    format_table,
+    show_markup,
+)
 from graphviz_dash.ui.state.jobs import Job
 from graphviz_dash.ui.state.store import Extent
-from graphviz_dash.units import format_count
+from graphviz_dash.units import format_count, pluralize
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
@@ -52,8 +58,7 @@ def show_size_panel(key: str, number: int, family_index: int, family: FamilyRepo
     The indices select a report and a family in it. Returns None if there is nothing left to mark.
     """
     st.header("Replay time, requests and overhead by size", anchor=False)
-    sentences = " ".join(filter(None, (describe_losses(family), describe_real_sizes(family))))
-    show_markup(format_element("p", escape_html(sentences), "said"))
+    show_markup(format_element("p", escape_html(describe_losses(family)), "said"))
     slots = Slots(st.empty(), st.container())
     is_ready = has_changes(key, number, family_index)
     marks = get_changes(key, number, family_index) if is_ready else ()
@@ -61,7 +66,9 @@ def show_size_panel(key: str, number: int, family_index: int, family: FamilyRepo
         _draw_chart(key, number, family, marks)
     if is_ready:
         _show_changes(slots, marks)
-    show_markup(format_element("p", escape_html(describe_step_times(family)), "muted"))
+    notes = (describe_real_sizes(family), describe_step_times(family))
+    paragraphs = (format_element("p", escape_html(note), "muted") for note in notes if note)
+    show_markup(format_details("Method", *paragraphs))
     return None if is_ready else slots
 
 
@@ -113,10 +120,13 @@ def _wait_for_changes(job: Job) -> None:
 
 def _show_changes(slots: Slots, marks: tuple[KernelChange, ...]) -> None:
     with slots.text:
-        show_markup(format_element("p", escape_html(describe_kernel_changes(marks)), "said"))
-        if marks:
-            with st.expander("Kernel changes", icon=":material/swap_horiz:"):
-                show_markup(format_element("div", _format_changes_table(marks), "scroll"))
+        text = describe_kernel_changes(marks)
+        if not marks:
+            show_markup(format_element("p", escape_html(text), "muted"))
+            return
+        table = format_element("div", _format_changes_table(marks), "scroll")
+        title = f"{pluralize(len(marks), 'kernel change')} between sizes"
+        show_markup(format_details(title, format_element("p", escape_html(text), "said"), table))
 
 
 def _format_changes_table(marks: tuple[KernelChange, ...]) -> str:

@@ -20,17 +20,14 @@ from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.launch import LaunchMeasure
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 
-_MAX_SENTENCES: Final = 3
 _TABLE_PX: Final = 420
 
 
 def show_graphs_table(experiment: str, graphs: Sequence[ProgramGraph]) -> None:
-    """Show the graphs of an experiment, the largest in words, and all with their times, folded."""
+    """Show the graphs of an experiment with their times, folded."""
     if not graphs:
         return
     with st.expander(f"Your graphs: {escape_markdown(experiment)}"):
-        sentences = words.describe_own_graphs(graphs, _MAX_SENTENCES)[1:]
-        show_markup(*(format_element("p", escape_html(sentence), "said") for sentence in sentences))
         _show_graphs_table(graphs)
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import streamlit as st
 
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts
 from graphviz_dash.features.launch.narrative import (
-    MEASURE_MEANINGS,
     MEASURE_TITLES,
     format_chain_family,
     format_interval,
-    format_topology,
 )
 from graphviz_dash.model.launch import LaunchMeasure
 from graphviz_dash.ui.page.markup import escape_markdown
@@ -84,44 +80,3 @@ def show_fits_table(name: str, costs: LaunchCosts) -> None:
             },
             alt="Base, slope and knee of every measure with their intervals",
         )
-
-
-def show_medians_table(name: str, costs: LaunchCosts) -> None:
-    """Show the median of every measure for every graph of the recording ``name``."""
-    with st.expander(f"Medians of {escape_markdown(name)}"):
-        _show_medians(costs)
-
-
-def _show_medians(costs: LaunchCosts) -> None:
-    machine = costs.recording.environment
-    status = "" if costs.recording.complete else "; interrupted"
-    st.caption(
-        escape_markdown(
-            f"{machine.gpu_name}, {machine.cpu}, driver {machine.driver or 'unknown'}, CUDA "
-            f"{machine.cuda_runtime}, {costs.recording.created[:10]}{status}"
-        )
-    )
-    measures = [
-        measure for measure in LaunchMeasure if any(measure in row.timings for row in costs.rows)
-    ]
-    data: dict[str, list[Any]] = {
-        "Graph": [format_topology(row.topology) for row in costs.rows],
-        "Nodes": [row.topology.nodes for row in costs.rows],
-    }
-    config: dict[str, Any] = {"Graph": st.column_config.TextColumn(pinned=True, width="medium")}
-    for measure in measures:
-        medians = [row.get_median(measure) for row in costs.rows]
-        data[f"{MEASURE_TITLES[measure]} (µs)"] = [
-            None if value is None else value / 1e3 for value in medians
-        ]
-        config[f"{MEASURE_TITLES[measure]} (µs)"] = st.column_config.NumberColumn(
-            format="%.2f", help=MEASURE_MEANINGS[measure]
-        )
-    st.dataframe(
-        data,
-        column_config=config,
-        hide_index=True,
-        height="content" if len(costs.rows) < 18 else 640,
-        placeholder="–",
-        alt="Median of every measure for every graph",
-    )

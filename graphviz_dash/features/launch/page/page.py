@@ -27,7 +27,6 @@ from graphviz_dash.features.launch.page.launch_graph import show_launch_graph
 from graphviz_dash.features.launch.page.launch_tables import (
     format_launch_tiles,
     show_fits_table,
-    show_medians_table,
 )
 from graphviz_dash.features.launch.page.observers import show_observer_panel
 from graphviz_dash.ui.page import url_state
@@ -103,7 +102,6 @@ def render() -> None:
     show_published_panel(recordings)
     for name, costs in recordings.items():
         show_fits_table(name, costs)
-        show_medians_table(name, costs)
     st.caption(
         "Timed with cuda-python in processes without a profiler, following NVIDIA's sample "
         "cudaGraphsPerfScaling: empty kernels, captured from streams. Error bars show the "

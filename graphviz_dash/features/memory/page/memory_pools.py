@@ -39,15 +39,8 @@ def show_pools_panel(chosen: SelectedExperiment, report: MemoryReport) -> None:
         if chart is not None:
             draw_figure(chart, "memory-pool")
             row_count = len(chart.layout.yaxis.categoryarray)
-            st.caption(
-                "One row per graph, in capture order: bytes of the pool that its capture "
-                "allocated at any time. Bytes in no row are unused."
-                + (
-                    f" Showing the first {row_count} of {len(usage.rows)}."
-                    if row_count < len(usage.rows)
-                    else ""
-                )
-            )
+            if row_count < len(usage.rows):
+                st.caption(f"First {row_count} of {len(usage.rows)} graphs")
     _show_graphs(report)
 
 
@@ -90,17 +83,20 @@ def _show_graphs(report: MemoryReport) -> None:
     config: dict[str, Any] = {
         name: st.column_config.NumberColumn(format="%.2f") for name in columns if "MiB" in name
     }
-    st.dataframe(
-        columns,
-        column_config=config,
-        hide_index=True,
-        height="content" if len(graphs) <= 12 else 420,
-        placeholder="–",
-        alt="Memory of each graph",
-    )
-    st.caption(
-        "Used: all pool memory allocated by the capture, including workspaces and gradients. "
-        "Kept: alive at the end of the capture, such as outputs. Peak: maximum alive at the "
-        "same time. Executable: growth of device memory during instantiation; the driver "
-        "allocates in multiples of MiB, so most show 0."
-    )
+    with st.expander("Memory of each graph", icon=":material/table_rows:"):
+        st.dataframe(
+            columns,
+            column_config=config,
+            hide_index=True,
+            height="content" if len(graphs) <= 12 else 420,
+            placeholder="–",
+            alt="Memory of each graph",
+        )
+        st.caption(
+            "The chart has a row per graph, in capture order: bytes of the pool that its capture "
+            "allocated at any time. Bytes in no row are unused. "
+            "Used: all pool memory allocated by the capture, including workspaces and gradients. "
+            "Kept: alive at the end of the capture, such as outputs. Peak: maximum alive at the "
+            "same time. Executable: growth of device memory during instantiation; the driver "
+            "allocates in multiples of MiB, so most show 0."
+        )

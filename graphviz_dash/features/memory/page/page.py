@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from graphviz_dash.analysis.memory.allocator import AllocatorState, list_allocator_states
-from graphviz_dash.analysis.memory.report import MemoryDifference, MemoryPart, MemoryReport
+from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
 from graphviz_dash.features.ledger.page import show_ledgers
 from graphviz_dash.features.memory.chart import draw_allocator, draw_memory
 from graphviz_dash.features.memory.comparison import MemoryComparison
@@ -18,12 +18,15 @@ from graphviz_dash.features.memory.narrative import (
     build_memory_pass_hint,
     describe_allocator,
     describe_memory_cost,
+    describe_snapshot,
     get_allocator_hint,
 )
 from graphviz_dash.features.memory.page.memory_pools import show_pools_panel
 from graphviz_dash.features.memory.page.state import get_ledgers, get_memory
+from graphviz_dash.features.memory.snapshots import SNAPSHOT_GROUPS, list_snapshots
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
+from graphviz_dash.model.run import MemoryShare
 from graphviz_dash.narrative.memory_change import STEADY_MEMORY
 from graphviz_dash.narrative.summary import build_memory_tiles
 from graphviz_dash.ui.page import url_state
@@ -39,6 +42,7 @@ from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import (
     escape_html,
     escape_markdown,
+    format_details,
     format_element,
     format_table,
     show_markup,
@@ -55,6 +59,8 @@ from graphviz_dash.units import (
 
 _ALLOCATOR, _DEVICE = "allocator", "whole device"
 _MIB: Final = 1 << 20
+_MAX_SHARES: Final = 12
+"""Maximum rows of each group of a snapshot."""
 
 
 def render() -> None:
@@ -66,6 +72,7 @@ def render() -> None:
         show_markup(format_failures(get_comparison(chosen.key)))
         uses = list_allocator_states(chosen.experiment.runs)
         _show_allocator(chosen, uses)
+        _show_snapshots(chosen)
         show_ledgers(chosen, get_ledgers(chosen.key))
         _show_statistics(chosen)
         _show_missing_pass(chosen, result, known=bool(uses))
@@ -76,7 +83,7 @@ def render() -> None:
     with title:
         show_markup(
             format_page_heading("memory", escape_html(chosen.entry.name)),
-            format_element("p", escape_html(describe_memory_cost(result)), "sentence"),
+            format_element("p", escape_html(describe_memory_cost(result, report.run)), "sentence"),
         )
     show_markup(format_failures(get_comparison(chosen.key)))
     show_markup(_format_tiles(result, report))
@@ -87,11 +94,11 @@ def render() -> None:
         and not isinstance(change.activation_overhead, Missing)
     ):
         st.caption(escape_markdown(f"{PUBLISHED_OVERHEAD}."))
-    _show_parts(chosen, result)
+    _show_parts(chosen, result, report)
     show_pools_panel(chosen, report)
-    _show_stages(result)
+    _show_snapshots(chosen)
     show_ledgers(chosen, get_ledgers(chosen.key))
-    _show_definitions(report)
+    show_markup(_format_stages(result), _format_definitions(report))
 
 
 def _show_allocator(chosen: SelectedExperiment, uses: Sequence[AllocatorState]) -> None:
@@ -103,6 +110,39 @@ def _show_allocator(chosen: SelectedExperiment, uses: Sequence[AllocatorState]) 
     chart = get_figure(chosen.key, "memory-allocator", lambda seen: draw_allocator(uses, seen))
     if chart is not None:
         draw_figure(chart, "memory-allocator")
+
+
+def _show_snapshots(selection: SelectedExperiment) -> None:
+    for name, use in list_snapshots(selection.experiment.runs):
+        if use.live is None:
+            continue
+        st.header(f"Live memory of {escape_markdown(name)}", anchor=False)
+        show_markup(format_element("p", escape_html(describe_snapshot(use)), "sentence"))
+        groups = [
+            (title, _build_share_rows(getattr(use.live, attribute)))
+            for title, attribute in SNAPSHOT_GROUPS
+        ]
+        head = ("", "Live", "Blocks", "Reserved")
+        table = format_table(head, [group for group in groups if group[1]], "figures runs")
+        show_markup(format_element("div", table, "scroll"))
+
+
+def _build_share_rows(shares: Sequence[MemoryShare]) -> list[list[str]]:
+    rows = [
+        [
+            escape_html(share.label),
+            format_bytes(share.live_bytes),
+            format_count(share.blocks),
+            "" if share.reserved_bytes is None else format_bytes(share.reserved_bytes),
+        ]
+        for share in shares[:_MAX_SHARES]
+    ]
+    if len(shares) > _MAX_SHARES:
+        rest = shares[_MAX_SHARES:]
+        size, blocks = sum(share.live_bytes for share in rest), sum(share.blocks for share in rest)
+        label = escape_html(f"{len(rest):,} more")
+        rows.append([label, format_bytes(size), format_count(blocks), ""])
+    return rows
 
 
 def _show_statistics(chosen: SelectedExperiment) -> None:
@@ -211,7 +251,7 @@ def _format_tiles(result: MemoryComparison, report: MemoryReport) -> str:
     return format_tiles(cells)
 
 
-def _show_parts(chosen: SelectedExperiment, result: MemoryComparison) -> None:
+def _show_parts(chosen: SelectedExperiment, result: MemoryComparison, report: MemoryReport) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.header("Memory breakdown at the peak of a step", anchor=False)
         shown = url_state.select_option("memory", "Show", [_ALLOCATOR, _DEVICE])
@@ -223,7 +263,18 @@ def _show_parts(chosen: SelectedExperiment, result: MemoryComparison) -> None:
     if chart is not None:
         draw_figure(chart, "memory-parts")
         flush_to_browser()
-    show_markup(format_element("div", _format_part_table(result), "scroll"))
+    change = result.get_difference(report.run)
+    shown_reports = [report] if change is None else [result[change.baseline], report]
+    if len(result.reports) > len(shown_reports):
+        everything = format_details(
+            f"All parts of {pluralize(len(result.reports), 'run')}",
+            format_element("div", _format_part_table(result, result.reports), "scroll"),
+        )
+        changes = _format_part_table(result, shown_reports, only_changes=change is not None)
+        show_markup(format_element("div", changes, "scroll"), everything)
+    else:
+        table = _format_part_table(result, result.reports)
+        show_markup(format_element("div", table, "scroll"))
     if not all(report.is_process_only for report in result.reports):
         st.caption(
             "The driver did not list these processes. Memory outside the allocator includes "
@@ -233,8 +284,12 @@ def _show_parts(chosen: SelectedExperiment, result: MemoryComparison) -> None:
         show_markup(format_element("p", escape_html(f"{name}: {missing.reason}"), "muted"))
 
 
-def _format_part_table(result: MemoryComparison) -> str:
-    head = ["", *(escape_html(report.run) for report in result.reports)]
+def _format_part_table(
+    result: MemoryComparison, reports: Sequence[MemoryReport], *, only_changes: bool = False
+) -> str:
+    """Format the parts of ``reports`` with their changes, then the totals."""
+    columns = [(report, result.get_difference(report.run)) for report in reports]
+    head = ["", *(escape_html(report.run) for report in reports)]
     rows = [
         [
             format_element(
@@ -242,35 +297,30 @@ def _format_part_table(result: MemoryComparison) -> str:
             ),
             *(
                 _format_cell(report.parts[part], change.parts[part] if change else None)
-                for report, change in _list_changes(result)
+                for report, change in columns
             ),
         ]
         for part in MemoryPart
-        if any(report.parts[part] for report in result.reports)
+        if any(report.parts[part] for report in reports)
+        and not (only_changes and len({report.parts[part] for report in reports}) == 1)
     ]
     totals = [
         [
             escape_html("reserved"),
             *(
                 _format_cell(report.reserved, change.reserved if change else None)
-                for report, change in _list_changes(result)
+                for report, change in columns
             ),
         ],
         [
             escape_html("device memory"),
             *(
                 _format_cell(report.total, change.total if change else None)
-                for report, change in _list_changes(result)
+                for report, change in columns
             ),
         ],
     ]
     return format_table(head, [("Parts", rows), ("Total", totals)], "figures runs")
-
-
-def _list_changes(
-    result: MemoryComparison,
-) -> list[tuple[MemoryReport, MemoryDifference | None]]:
-    return [(report, result.get_difference(report.run)) for report in result.reports]
 
 
 def _format_cell(size: int, change: int | None) -> str:
@@ -280,8 +330,7 @@ def _format_cell(size: int, change: int | None) -> str:
     )
 
 
-def _show_stages(result: MemoryComparison) -> None:
-    st.header("Peak reserved by stage", anchor=False)
+def _format_stages(result: MemoryComparison) -> str:
     head = ["", *(escape_html(report.run) for report in result.reports)]
     rows = [
         [
@@ -298,13 +347,8 @@ def _show_stages(result: MemoryComparison) -> None:
         for stage in Stage
         if stage is not Stage.START
     ]
-    show_markup(
-        format_element(
-            "div",
-            format_table(head, [("Peak reserved in each stage", rows)], "figures runs"),
-            "scroll",
-        )
-    )
+    table = format_table(head, [("", rows)], "figures runs")
+    return format_details("Peak reserved by stage", format_element("div", table, "scroll"))
 
 
 _STAGE_LABELS: Final = {
@@ -315,18 +359,15 @@ _STAGE_LABELS: Final = {
 }
 
 
-def _show_definitions(report: MemoryReport) -> None:
-    with st.expander("Definitions of parts", icon=":material/menu_book:"):
-        show_markup(
-            format_element(
-                "ul",
-                "".join(
-                    format_element(
-                        "li",
-                        format_element("b", escape_html(part.value)) + escape_html(f": {meaning}"),
-                    )
-                    for part, meaning in PART_MEANINGS.items()
-                ),
-            ),
-            format_element("p", escape_html(f"Method: {report.method}."), "muted"),
+def _format_definitions(report: MemoryReport) -> str:
+    meanings = "".join(
+        format_element(
+            "li", format_element("b", escape_html(part.value)) + escape_html(f": {meaning}")
         )
+        for part, meaning in PART_MEANINGS.items()
+    )
+    return format_details(
+        "Definitions of parts",
+        format_element("ul", meanings),
+        format_element("p", escape_html(f"Method: {report.method}."), "muted"),
+    )

@@ -13,8 +13,10 @@ from graphviz_dash.features.graph.page.state.creation_orders import get_creation
 from graphviz_dash.features.timeline.page.component import render_timeline
 from graphviz_dash.features.timeline.page.component.ready import prepare_timelines
 from graphviz_dash.features.timeline.page.perfetto_steps import show_perfetto_steps
+from graphviz_dash.features.timeline.page.replay_stops import show_replay_stops
+from graphviz_dash.features.timeline.page.step_limits import show_step_limits
 from graphviz_dash.features.timeline.page.traced_note import format_traced_note
-from graphviz_dash.features.torch_compile.page.compile_causes import show_compiled_step_time
+from graphviz_dash.features.torch_compile.page.state import has_compiled_trace
 from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import SelectedExperiment, load_selected_experiment
@@ -32,6 +34,7 @@ def render() -> None:
     """Render the page."""
     chosen = load_selected_experiment()
     runs = [run for run in _sort_baseline_first(chosen) if run.replay_trace is not None]
+    show_replay_stops(chosen)
     if not runs:
         show_markup(format_trace_gap(chosen.experiment.runs))
         return
@@ -65,7 +68,11 @@ def render() -> None:
             {"experiment": chosen.entry.name, **query},
         )
     show_perfetto_steps(chosen, {name: _parse_step_number(step) for name in shown})
-    show_compiled_step_time(chosen, shown)
+    for name in shown:
+        if has_compiled_trace(chosen.key, name):
+            query = {"experiment": chosen.entry.name, "run": name}
+            show_link("compile", f"Time of the compiled step of {name}", query)
+    show_step_limits(chosen, [run for run in runs if run.name in shown])
     for effect in get_creation_orders(chosen.key):
         show_markup(format_element("p", escape_html(describe_order_effect(effect))))
     show_markup(format_element("p", escape_html(format_traced_note(chosen.key)), "muted"))

@@ -39,6 +39,7 @@ from graphviz_dash.model.compilation import (
     UserLine,
 )
 from graphviz_dash.model.compile_rules import CompileRuleId
+from graphviz_dash.units import pluralize
 
 MIN_COPY_SHARE: Final = 0.1
 """Share of a step above which input copies are a cause; every graph copies some inputs."""
@@ -239,26 +240,29 @@ def find_warning_causes(
         rule = find_first_rule(warning.text, _WARNING_RULES, CompileRuleId.NOT_RECORDED)
         by_rule.setdefault(rule, []).append(warning)
     for rule, group in by_rule.items():
+        reason = group[0].text
         if rule is CompileRuleId.PENDING_BACKWARD:
             warned_frames = _find_never_replayed(compilation, costs)
             gain_ns = predict_gain(costs, partial(_predict_recording_gain, warned_frames))
         else:
             # The warning names no function: use the one with the most recorded sizes.
-            recorded = Counter(
-                function.frame for function in compilation.functions if function.frame
-            )
-            warned_frames = [frame for frame, _ in recorded.most_common(1)]
+            sizes = Counter(function.frame for function in compilation.functions if function.frame)
+            warned_frames = [frame for frame, _ in sizes.most_common(1)]
+            is_recorded = any(function.recordings for function in compilation.functions)
             gain_ns = report_unavailable(
                 "it is a one-time cost per size"
-                if recorded
+                if is_recorded
                 else "no size was recorded, so each step is a warm-up"
             )
+            if sizes and not is_recorded and rule is CompileRuleId.CHANGING_SIZES:
+                count = pluralize(sizes[warned_frames[0]], "size")
+                reason = f"{count}, none recorded: each new size only warms up"
         calls = [warning.lines for warning in group if warning.lines]
         calls += [lines for frame in warned_frames if (lines := get_call_lines(frames.get(frame)))]
         places = dict.fromkeys(lines[0].text for lines in calls)
         yield CompileCause(
             rule=rule,
-            reason=group[0].text,
+            reason=reason,
             lines=calls[0] if calls else (),
             frames=tuple(warned_frames),
             count=sum(warning.times for warning in group),

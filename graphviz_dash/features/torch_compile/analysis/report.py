@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from graphviz_dash.analysis.absence import explain_missing
-from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns
+from graphviz_dash.analysis.comparison.recorded_figures import compute_program_step
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns, get_step_times
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.compiled_code import has_compiled_code
@@ -131,5 +131,6 @@ def _get_step_ns(run: Run) -> float | Missing:
     if clean is not None:
         return clean
     if run.recording is not None:
-        return compute_recorded_step_ns(run.recording)
+        step = compute_program_step(run)
+        return step if isinstance(step, Missing) else step.ns
     return explain_missing(run, Fact.STEP_TIMES)

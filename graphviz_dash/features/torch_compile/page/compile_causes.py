@@ -19,11 +19,10 @@ from graphviz_dash.features.torch_compile.narrative import (
     get_cause_title,
     summarize_compilation,
 )
-from graphviz_dash.features.torch_compile.page.state import get_compile_report, has_compiled_trace
+from graphviz_dash.features.torch_compile.page.state import get_compile_report
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import UserLine
 from graphviz_dash.model.compile_rules import COMPILE_RULES
-from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_figure
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import show_link
@@ -51,22 +50,6 @@ def show_compile_diagnosis(chosen: SelectedExperiment, run_name: str) -> None:
     query = {"experiment": chosen.entry.name, "run": run_name}
     show_link("compile", "Step time and program", query)
     show_markup(*generate_cause_cards(report.causes), format_compile_rules(report.rules))
-
-
-def show_compiled_step_time(chosen: SelectedExperiment, shown: list[str]) -> None:
-    """Show the time breakdown of the compiled step for one of the shown runs."""
-    names = [name for name in shown if has_compiled_trace(chosen.key, name)]
-    if not names:
-        return
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.header("Compiled step time breakdown", anchor=False)
-        name = url_state.select_option("divided", "Run", names) if len(names) > 1 else names[0]
-    report = get_compile_report(chosen.key, name)
-    if isinstance(report, Missing):
-        return
-    show_markup(format_element("p", escape_html(summarize_compilation(report))))
-    render_step_parts(chosen, report)
-    show_link("compile", "Top fixes", {"experiment": chosen.entry.name, "run": name})
 
 
 def format_compile_verdict(report: CompileReport) -> str:

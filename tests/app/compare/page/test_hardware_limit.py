@@ -6,6 +6,7 @@ from html import unescape
 
 import pytest
 
+from graphviz_dash.app.compare.page import page
 from graphviz_dash.features.efficiency.analysis import ceilings_choice
 from tests.features.efficiency.steps import make_ceilings
 from tests.samples import SAMPLES
@@ -28,3 +29,15 @@ def test_no_sentence_without_limits(look_in: LookIn, monkeypatch: pytest.MonkeyP
     look_in(SAMPLES)
     text = unescape(markup(shown("compare", experiment="decode")))
     assert "hardware limit" not in text
+
+
+def test_its_place_is_reserved_before_the_graph_is_read(
+    look_in: LookIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page below stands still while the graph is read."""
+    limits = (make_ceilings("NVIDIA H200"),)
+    monkeypatch.setattr(ceilings_choice, "load_shipped_ceilings", lambda: limits)
+    monkeypatch.setattr(page, "show_hardware_limit", lambda *_: None)
+    look_in(SAMPLES)
+    reserved = '<p class="muted hardware-limit"></p>'
+    assert reserved in markup(shown("compare", experiment="experts", run="graph"))

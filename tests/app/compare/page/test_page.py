@@ -19,7 +19,7 @@ from graphviz_dash.narrative.prediction import format_prediction_score
 from graphviz_dash.ui.state import catalogue
 from tests.analysis.parallel.training import chain_plan, write_parallel_experiment
 from tests.builders import STEP, make_experiment, make_run
-from tests.samples import SAMPLES
+from tests.samples import SAMPLES, compared_sample
 from tests.ui.views.apptests import (
     LookIn,
     assert_answers,
@@ -174,3 +174,27 @@ def test_any_two_runs_are_compared(roots: Path) -> None:
         shown("compare", experiment=catalogue.format_pair_name("one/graph", "two/../one/eager"))
     )
     assert "Experiment not found" in lost
+
+
+def test_steps_of_a_server_are_listed_by_kind_before_its_charts(look_in: LookIn) -> None:
+    look_in(SAMPLES)
+    page = shown("compare", experiment="recorded-vllm")
+    headings = [heading.value for heading in page.header]
+    assert headings.index("Steps by mode") < headings.index("Step time breakdown")
+    told = markup(page)
+    # The mean of all steps is 1.05 s, because 13 of 31 wait for requests.
+    assert "1.05 s" not in told
+    assert "2.91 ms" in told  # the median decode step
+
+
+def test_a_killed_server_did_not_fail_and_its_window_says_nothing_about_graphs(
+    look_in: LookIn,
+) -> None:
+    look_in(SAMPLES)
+    told = markup(shown("compare", experiment="recorded-sglang"))
+    assert "<b>default-sizes was killed</b> while it was recorded" in told
+    assert "failed" not in told.replace('class="failed"', "")
+    share = compared_sample("recorded-sglang")["default-sizes"]["graph_time_share"]
+    assert share.value is None
+    assert share.missing is not None
+    assert "only steps without a graph" in share.missing.reason

@@ -14,9 +14,9 @@ import sys
 import threading
 from collections import OrderedDict
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
 from threading import get_ident
-from types import ModuleType, SimpleNamespace
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 __version__ = "2.11.0+fake"
@@ -300,7 +300,19 @@ class record_function:  # noqa: N801  # torch's name
 
 
 def compile(model: Any, **_options: Any) -> Any:  # torch's name
-    return model
+    if not isinstance(model, FunctionType):
+        return model
+
+    def compile_frame() -> None: ...
+
+    fn = model
+
+    @wraps(fn)
+    def compile_wrapper(*args: Any, **kwargs: Any) -> Any:
+        sys.modules["torch._dynamo.eval_frame"]._callback_from_stance(compile_frame)
+        return fn(*args, **kwargs)
+
+    return compile_wrapper
 
 
 def _make_context() -> None:
@@ -345,6 +357,8 @@ _module("_C", _CUDAGraph=_CUDAGraph, _cuda_getCurrentRawStream=lambda _device: 1
 _module("_C._cudart", cudaProfilerStart=lambda: 0, cudaProfilerStop=lambda: 0)
 _module("version", cuda=os.environ.get("FAKE_CUDA", "13.0") or None)
 _module("compiler", is_compiling=lambda: False)
+_module("_dynamo")
+_eval_frame = _module("_dynamo.eval_frame", _callback_from_stance=lambda callback: callback)
 _module("export", export=lambda model: model)
 _module(
     "nn",

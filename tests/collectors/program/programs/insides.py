@@ -48,6 +48,30 @@ INSIDES = (
         """,
         runs=1,
     ),
+    *(
+        case(
+            f"a module {name} next to the program",
+            f"""
+            captured().replay()
+            print("torch is there")
+            import {name}
+            print({name}.VALUE)
+            """,
+            files={f"{name}.py": "print('imported by the program')\nVALUE = 5\n"},
+            runs=0,
+        )
+        for name in ("collectors", "graphviz_dash", "msgspec")
+    ),
+    case(
+        "an error while collections are frequent",
+        """
+        import gc
+        captured().replay()
+        gc.set_threshold(1)
+        def fail(): return [] + {}[()]
+        fail()
+        """,
+    ),
     case(
         "calls that a base class and others have made their own",
         """

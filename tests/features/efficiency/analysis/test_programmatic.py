@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from graphviz_dash.analysis.nodes.measured_graph import (
     MeasuredGraph,
     find_timing_replays,
@@ -11,9 +13,11 @@ from graphviz_dash.features.efficiency.analysis.programmatic import (
     GAP_NS,
     measure_programmatic_edges,
 )
+from graphviz_dash.features.efficiency.narrative import describe_chains
 from graphviz_dash.ingest.load import load_run
-from graphviz_dash.model.graph import CapturedGraph
-from tests.builders import captured_graph
+from graphviz_dash.model.graph import CapturedGraph, EdgeType
+from graphviz_dash.units import format_ns
+from tests.builders import captured_graph, fork_join
 from tests.samples import SAMPLES
 
 
@@ -39,3 +43,31 @@ def test_a_graph_without_kernels() -> None:
     line = measure_programmatic_edges(captured_graph(), timed_graph)
     assert line is not None
     assert (line.edges, line.gap_ns) == (0, None)
+
+
+def test_chains_are_what_one_kernel_after_the_other_forms() -> None:
+    run = load_run(SAMPLES / "decode" / "graph")
+    timed_graph = measure_graph(run.graphs[0], run.graphs, find_timing_replays(run))
+    assert isinstance(timed_graph, MeasuredGraph)
+    # A fork, two branches of three kernels, and a join.
+    audit = measure_programmatic_edges(captured_graph(fork_join(2, 3)), timed_graph)
+    assert audit is not None
+    assert [chain.nodes for chain in audit.chains] == [(1, 2, 3), (4, 5, 6)]
+    assert [chain.hideable_ns for chain in audit.chains] == [2 * GAP_NS] * 2
+    assert describe_chains(audit) == (
+        f"Longest chains: nodes 1 to 3 (3 kernels, up to {format_ns(2 * GAP_NS)}); "
+        f"nodes 4 to 6 (3 kernels, up to {format_ns(2 * GAP_NS)})."
+    )
+
+
+def test_a_programmatic_edge_ends_a_chain() -> None:
+    run = load_run(SAMPLES / "decode" / "graph")
+    timed_graph = measure_graph(run.graphs[0], run.graphs, find_timing_replays(run))
+    assert isinstance(timed_graph, MeasuredGraph)
+    audit = measure_programmatic_edges(run.graphs[0], timed_graph)
+    assert audit is not None
+    edges = {(edge.source, edge.target): edge.type for edge in run.graphs[0].edges}
+    for chain in audit.chains:
+        assert all(edges[pair] is EdgeType.FULL for pair in pairwise(chain.nodes))
+    assert sum(len(chain.nodes) - 1 for chain in audit.chains) <= audit.full_edges
+    assert len(audit.chains) > 1

@@ -80,3 +80,14 @@ def test_a_repeated_row_of_modules_is_named_after_them() -> None:
     assert isinstance(repeat, FoldGroup)
     assert repeat.title == "Net.embed, Net.mixer, Net.head"
     assert repeat.repeats == 30
+
+
+def test_groups_of_one_title_are_distinguished_by_number_and_longest_node() -> None:
+    """Two thirds of the nodes are additions, so that each part of the row is named after them."""
+    chance = random.Random(2)
+    names = [chance.choice(["add", "add", f"k{at}"]) for at in range(3_000)]
+    root = tree(table(3_000, line(3_000), None, names))
+    for group in index_groups(root).values():
+        titles = [child.title for child in group.children if isinstance(child, FoldGroup)]
+        if group.kind is not FoldKind.REPEAT:
+            assert len({*titles}) == len(titles)

@@ -32,6 +32,7 @@ Savings = tuple[float, float, float]
 class Remedy(StrEnum):
     """Kind of recommendation."""
 
+    KERNEL = "eager kernel"
     OPTIMIZER = "fused optimizer"
     CASTS = "unneeded casts"
     FUSE = "fuse"
@@ -55,19 +56,13 @@ class AdviceGroup(Struct, frozen=True):
     """Faster data type. None for other kinds."""
 
 
-class Search(Struct, frozen=True):
-    """A step with its limits."""
+class Calls(Struct, frozen=True):
+    """The operator calls of a step."""
 
     items: Sequence[WorkItem]
     """Kernels, copies and memsets."""
     limits: Sequence[UnitLimit]
     """Operator calls in order."""
-    rates: Rates
-    """Rates of the GPU."""
-    multiprocessors: int
-    """Number of multiprocessors."""
-    has_backward: bool
-    """True if a backward uses results of the forward."""
 
     def get_call(self, index: int) -> OperatorCall | None:
         """Return the operator call; None if unknown."""
@@ -121,6 +116,17 @@ class Search(Struct, frozen=True):
             for position in self.limits[index].unit.items
             for operand in self.items[position].operands or ()
         ]
+
+
+class Search(Calls, frozen=True):
+    """A step with its limits."""
+
+    rates: Rates
+    """Rates of the GPU."""
+    multiprocessors: int
+    """Number of multiprocessors."""
+    has_backward: bool
+    """True if a backward uses results of the forward."""
 
 
 def subtract_limit(

@@ -24,6 +24,7 @@ from graphviz_dash.features.graph.page.state.graphs import (
     get_nodes,
     get_whole_graph,
 )
+from graphviz_dash.features.graph.page.state.replay_faults import get_fault_states
 from graphviz_dash.features.graph.page.state.streams import get_data_graph, get_planned_streams
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
@@ -250,6 +251,7 @@ def _fold_with_times(address: GraphAddress, fold_by: FoldCriterion) -> FoldedGra
             lambda: get_eager_nodes(*address),
             lambda: get_planned_streams(*address),
             lambda: get_limit_shares(*address),
+            lambda: get_fault_states(*address),
         ),
     )
 
@@ -267,6 +269,7 @@ def _fold_by_data(address: GraphAddress) -> FoldedGraph:
             data.measured,
             eager=lambda: get_eager_nodes(*address),
             streams=lambda: get_planned_streams(*address),
+            faults=lambda: get_fault_states(*address),
         ),
     )
 

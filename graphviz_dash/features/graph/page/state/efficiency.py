@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs
 from graphviz_dash.features.efficiency.analysis.ceilings_choice import choose_ceilings
 from graphviz_dash.features.efficiency.analysis.report import (
     EfficiencyReport,
@@ -14,6 +15,7 @@ from graphviz_dash.features.graph.page.state.graphs import (
     get_whole_graph,
 )
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.ui.state.store import STORE
 
 
@@ -34,8 +36,14 @@ def get_efficiency(key: str, run_name: str, graph_id: str) -> EfficiencyReport |
             choose_ceilings(run),
             None if gpu is None else gpu.multiprocessors,
             get_measured_graph(key, run_name, graph_id),
+            _get_pairs(key, run_name),
         ),
     )
+
+
+def _get_pairs(key: str, run_name: str) -> WorkPairs | None:
+    waterfall = get_comparison(key)[run_name].waterfall
+    return None if isinstance(waterfall, Missing) else waterfall.pairs
 
 
 def get_limit_shares(key: str, run_name: str, graph_id: str) -> Mapping[int, float]:

@@ -147,7 +147,7 @@ def _handle_view(request: Request) -> msgspec.Struct:
             raise BadParameterError("t1: not later than t0")
     runs = _choose_runs(request, key, names)
     complete = is_complete(key, names)
-    differences = _compute_differences(key, runs) if complete else []
+    differences = compute_differences(key, runs) if complete else []
     return build_timeline_view(
         runs,
         window,
@@ -171,7 +171,7 @@ def _handle_measure(request: Request) -> msgspec.Struct:
     span = _parse_span(request)
     runs = _choose_runs(request, key, names)
     return measure_span(
-        runs, span, _compute_differences(key, runs) if is_complete(key, names) else []
+        runs, span, compute_differences(key, runs) if is_complete(key, names) else []
     )
 
 
@@ -199,7 +199,7 @@ def _get_job_key(key: str, names: Sequence[str]) -> tuple[str, ...]:
     return ("timeline", key, *names)
 
 
-def _compute_differences(key: str, runs: Sequence[ChosenRun]) -> list[RunDifference]:
+def compute_differences(key: str, runs: Sequence[ChosenRun]) -> list[RunDifference]:
     """Compute the loss of the first run against each other traced run."""
     first, *others = runs
     if first.timeline.problem is not None:

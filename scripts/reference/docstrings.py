@@ -1,4 +1,4 @@
-"""Markdown tables and the docstrings below fields, which Python does not keep."""
+"""The docstrings below fields, which Python does not keep, as Markdown."""
 
 from __future__ import annotations
 
@@ -6,23 +6,12 @@ import ast
 import inspect
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import cache
 from itertools import pairwise
 
 Docstrings = dict[tuple[str, str], str]
 """Text by the names of class and field."""
-
-
-def format_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table; a vertical bar in a cell is escaped."""
-    lines = [_format_row(heads), _format_row(["---"] * len(heads))]
-    lines += [_format_row([cell.replace("|", "\\|") for cell in row]) for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _format_row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def join_lines(text: str | None) -> str:
@@ -79,3 +68,18 @@ def _list_documented_fields(body: list[ast.stmt]) -> Iterable[tuple[str, str]]:
             and isinstance(following.value.value, str)
         ):
             yield target.id, following.value.value
+
+
+_TYPE_OPENINGS = {
+    "integer": re.compile(r"^Number of (?!each )"),
+    "boolean": re.compile(r"^(?:True if|Whether) "),
+}
+
+
+def shorten_by_type(text: str, kind: str) -> str:
+    """``text`` without the opening that a type implies, such as "Number of" for an integer."""
+    opening = _TYPE_OPENINGS.get(kind)
+    if opening is None or not opening.match(text):
+        return text
+    rest = opening.sub("", text)
+    return rest[:1].upper() + rest[1:]

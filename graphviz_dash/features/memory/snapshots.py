@@ -1,0 +1,23 @@
+"""Imported allocator snapshots of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from graphviz_dash.model.run import MemoryUse, Run
+
+SNAPSHOT_GROUPS: Final = (
+    ("By stream", "streams"),
+    ("By pool", "pools"),
+    ("By block size", "sizes"),
+    ("By allocating line", "lines"),
+)
+"""Title and field of each group of a snapshot's live memory."""
+
+
+def list_snapshots(runs: Iterable[Run]) -> tuple[tuple[str, MemoryUse], ...]:
+    """The names of imported runs with a snapshot, and its content."""
+    return tuple(
+        (run.name, run.memory) for run in runs if run.memory is not None and run.manifest.sources
+    )

@@ -1,0 +1,54 @@
+"""Searches of folders with many experiments: reused on a page, fresh for a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from graphviz_dash.ui.state import catalogue
+from tests.builders import make_run
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the clock of searches of a folder that counts as large."""
+    time_s = [0.0]
+    monkeypatch.setattr(catalogue, "_MAX_SEARCHED", 0)
+    monkeypatch.setattr(catalogue.time, "monotonic", lambda: time_s[0])
+    monkeypatch.setattr(catalogue, "_SEARCHES", {})
+
+    def set_time(seconds: float) -> None:
+        time_s[0] = seconds
+
+    return set_time
+
+
+def list_names(*, reuses_search: bool) -> list[str]:
+    return list(catalogue.list_experiments("visitor", reuses_search=reuses_search).entries)
+
+
+def test_an_interaction_waits_for_no_search_and_the_next_one_sees_what_arrived(
+    roots: Path, now: Callable[[float], None]
+) -> None:
+    make_run(roots / "first", "eager")
+    assert list_names(reuses_search=False) == ["first"]
+    make_run(roots / "group" / "second", "eager")
+    now(11.0)
+    assert list_names(reuses_search=True) == ["first"]
+    catalogue.refresh_searches()
+    assert list_names(reuses_search=True) == ["first", "group/second"]
+    make_run(roots / "third", "eager")
+    now(72.0)
+    assert list_names(reuses_search=True) == ["first", "group/second", "third"]
+
+
+def test_a_new_page_searches_after_ten_seconds(roots: Path, now: Callable[[float], None]) -> None:
+    make_run(roots / "first", "eager")
+    assert list_names(reuses_search=False) == ["first"]
+    make_run(roots / "second", "eager")
+    now(9.0)
+    assert list_names(reuses_search=False) == ["first"]
+    now(11.0)
+    assert list_names(reuses_search=False) == ["first", "second"]
