@@ -20,7 +20,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 COLLECTORS: Final = ROOT / "collectors"
@@ -49,8 +49,17 @@ def find_names(folder: Path = COLLECTORS) -> dict[str, tuple[str, ...]]:
     }
 
 
+class _Modules(NamedTuple):
+    """Names of a file that represent modules of torch."""
+
+    aliases: dict[str, str]
+    """Imported and looked-up modules."""
+    constants: dict[str, str]
+    """Constants with the name of a module."""
+
+
 def _iter_names(tree: ast.AST) -> Iterator[str]:
-    aliases = _find_aliases(tree)
+    modules = _find_modules(tree)
     for node in ast.walk(tree):
         match node:
             case ast.Import():
@@ -58,56 +67,61 @@ def _iter_names(tree: ast.AST) -> Iterator[str]:
             case ast.ImportFrom(module=str(module), level=0):
                 yield from (f"{module}.{alias.name}" for alias in node.names)
             case ast.Attribute():
-                yield from filter(None, [_join_attributes(node, aliases)])
+                yield from filter(None, [_join_attributes(node, modules)])
             case ast.Call(
                 func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(attribute)), *_]
             ):
-                names = filter(None, [_join_attributes(owner, aliases)])
+                names = filter(None, [_join_attributes(owner, modules)])
                 yield from (f"{name}.{attribute}" for name in names)
             case ast.Constant(value=str(text)) if _TEXT.fullmatch(text):
                 yield text
 
 
-def _find_aliases(tree: ast.AST) -> dict[str, str]:
-    """Find names of a file that represent modules of torch: imports and looked-up modules."""
-    aliases: dict[str, str] = {}
+def _find_modules(tree: ast.AST) -> _Modules:
+    modules = _Modules({}, {})
     for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(module=str(module), level=0):
-                aliases |= {
-                    alias.asname or alias.name: f"{module}.{alias.name}" for alias in node.names
-                }
+                for alias in node.names:
+                    modules.aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
             case (
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
                 | ast.AnnAssign(target=ast.Name(id=name), value=value)
             ):
-                if value is not None and (module := _find_module(value, aliases)) is not None:
-                    aliases[name] = module
-    return aliases
+                match value:
+                    case ast.Constant(value=str(text)) if _TEXT.fullmatch(text):
+                        modules.constants[name] = text
+                    case ast.Call() if (module := _find_module(value, modules)) is not None:
+                        modules.aliases[name] = module
+    return modules
 
 
-def _find_module(value: ast.expr, aliases: dict[str, str]) -> str | None:
-    """Return the module of torch that a constant names or that a call looks up."""
-    match value:
-        case ast.Constant(value=str(text)) if _TEXT.fullmatch(text):
-            return text
+def _find_module(call: ast.Call, modules: _Modules) -> str | None:
+    """Return the module of torch that ``call`` looks up."""
+    match call:
         case ast.Call(
             func=ast.Attribute(attr="get" | "import_module") | ast.Name(id="import_module"),
-            args=[ast.Name() | ast.Constant() as argument, *_],
+            args=[ast.Name(id=name), *_],
         ):
-            if isinstance(argument, ast.Name):
-                return aliases.get(argument.id)
-            return _find_module(argument, aliases)
+            return modules.constants.get(name)
+        case ast.Call(
+            func=ast.Attribute(attr="get" | "import_module") | ast.Name(id="import_module"),
+            args=[ast.Constant(value=str(text)), *_],
+        ) if _TEXT.fullmatch(text):
+            return text
     return None
 
 
-def _join_attributes(node: ast.expr, aliases: dict[str, str]) -> str | None:
-    if isinstance(node, ast.Attribute):
-        before = _join_attributes(node.value, aliases)
-        return None if before is None else f"{before}.{node.attr}"
-    if isinstance(node, ast.Name):
-        return aliases.get(node.id, node.id)
-    return _find_module(node, aliases)
+def _join_attributes(node: ast.expr, modules: _Modules) -> str | None:
+    match node:
+        case ast.Attribute():
+            before = _join_attributes(node.value, modules)
+            return None if before is None else f"{before}.{node.attr}"
+        case ast.Name():
+            return modules.aliases.get(node.id, node.id)
+        case ast.Call():
+            return _find_module(node, modules)
+    return None
 
 
 def _is_private(name: str) -> bool:
