@@ -11,6 +11,7 @@ from msgspec import Struct
 from graphviz_dash import progress
 from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage, compute_coverage
+from graphviz_dash.analysis.metrics.low_confidence import count_while_nodes
 from graphviz_dash.analysis.metrics.run_selection import get_family
 from graphviz_dash.analysis.ranks.ranks import group_rank_families
 from graphviz_dash.analysis.ranks.waits import RankWaits, compute_rank_waits
@@ -27,7 +28,11 @@ from graphviz_dash.analysis.step_comparison.waterfall import (
     build_waterfall,
     find_collective_arrivals,
 )
-from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity, assess_integrity
+from graphviz_dash.analysis.trace.integrity import (
+    TraceIntegrity,
+    assess_integrity,
+    select_complete_steps,
+)
 from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.units import format_count
@@ -49,6 +54,8 @@ class TracedWork(Struct, frozen=True):
 
     steps: TracedSteps
     """Steps by run name; empty without a trace."""
+    complete: Mapping[str, tuple[Step, ...] | Missing]
+    """Steps with all their GPU work by run name, for runs with a trace."""
     integrity: Mapping[str, TraceIntegrity]
     """Completeness of the trace by run name, for runs with a trace."""
     typical: Mapping[str, TypicalStep | Missing]
@@ -64,7 +71,10 @@ class TracedWork(Struct, frozen=True):
             return explain_missing(run, Fact.GRAPHS)
         if run.replay_trace is None:
             return explain_missing(run, Fact.TRACED_PASS)
-        coverage = compute_coverage(run.replay_trace, self.steps[run.name])
+        steps = self.complete[run.name]
+        if isinstance(steps, Missing):
+            return steps
+        coverage = compute_coverage(run.replay_trace, steps)
         if isinstance(coverage, Missing) or coverage.nodes or run.recording is None:
             return coverage
         replays = sum(graph.replays for graph in run.recording.graphs)
@@ -85,9 +95,17 @@ class TracedWork(Struct, frozen=True):
         if divided.value is None or busy.value is None or run.replay_trace is None:
             missing = busy.missing if divided.missing is None else step.missing or divided.missing
             return missing or explain_missing(run, Fact.TRACED_PASS)
+        steps = self.complete[run.name]
+        if isinstance(steps, Missing):
+            return steps
         waiting = self._get_rank_wait(run)
         return compute_time_by_category(
-            divided.value, run.replay_trace, self.steps[run.name], waiting, profiled=untimed
+            divided.value,
+            run.replay_trace,
+            steps,
+            waiting,
+            profiled=untimed,
+            has_loops=count_while_nodes(run) > 0,
         )
 
     def _get_rank_wait(self, run: Run) -> RankWaitTime | None:
@@ -139,21 +157,31 @@ def collect_traced_work(
         for run in experiment.runs
         if run.replay_trace is not None
     }
+    complete = {
+        run.name: select_complete_steps(
+            run.replay_trace, steps_by_run[run.name], integrity[run.name]
+        )
+        for run in experiment.runs
+        if run.replay_trace is not None
+    }
     if not compared:
-        return TracedWork(steps_by_run, integrity, {}, {}, {})
+        return TracedWork(steps_by_run, complete, integrity, {}, {}, {})
     waits = compute_rank_waits(experiment)
     typical: dict[str, TypicalStep | Missing] = {}
     for number, run in enumerate(experiment.runs):
         with progress.report_subtask(number, 2 * len(experiment.runs)):
-            unsupported = run.name in integrity and integrity[run.name].explain(Claim.COUNTS)
-            typical[run.name] = unsupported or build_typical_step(
-                run, waits.get(run.name), replays.get(run.name), steps_by_run[run.name]
+            steps = complete.get(run.name, ())
+            if isinstance(steps, Missing):
+                typical[run.name] = steps
+                continue
+            typical[run.name] = build_typical_step(
+                run, waits.get(run.name), replays.get(run.name), steps
             )
     last_arrivals = {
         name: find_collective_arrivals([(run, typical[run.name]) for run in ranks])
         for name, ranks in group_rank_families(experiment).items()
     }
-    return TracedWork(steps_by_run, integrity, typical, last_arrivals, waits)
+    return TracedWork(steps_by_run, complete, integrity, typical, last_arrivals, waits)
 
 
 def _find_steps(run: Run) -> tuple[Step, ...]:

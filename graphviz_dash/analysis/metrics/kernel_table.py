@@ -17,9 +17,11 @@ from graphviz_dash.analysis.absence import NO_STEP_MARKS
 from graphviz_dash.analysis.arrays import Floats, Ints, encode, get_column
 from graphviz_dash.analysis.metrics.run_selection import exclude_examinations, find_partner
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
+from graphviz_dash.analysis.trace.integrity import select_complete_steps
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.analysis.trace.lanes import find_distinct_values
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
+from graphviz_dash.model.absence import Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Experiment, Run
@@ -110,6 +112,12 @@ def build_kernel_table(
         trace = run.replay_trace
         run_steps = traced_steps.get(run.name) or (find_steps(trace) if trace is not None else ())
         missing = None if trace is None else find_missing_gpu_work(trace)
+        if trace is not None and missing is None:
+            complete = select_complete_steps(trace, run_steps)
+            if isinstance(complete, Missing):
+                missing = complete
+            else:
+                run_steps = complete
         if trace is None or missing or not run_steps or run_steps[0].method is StepMethod.WHOLE:
             reason = (missing or NO_STEP_MARKS).reason
             without[run.name] = "no traced pass" if trace is None else reason

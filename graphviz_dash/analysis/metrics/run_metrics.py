@@ -212,25 +212,31 @@ def compute_traced_metrics(
     no_gpu_work = None if run.replay_trace is None else find_missing_gpu_work(run.replay_trace)
     if no_gpu_work is None and integrity is not None:
         no_gpu_work = integrity.explain(Claim.COUNTS)
+    no_busy_time = no_gpu_work or (None if integrity is None else integrity.explain(Claim.BUSY))
+    gpu_steps = traced_steps
+    if integrity is not None and integrity.complete_steps:
+        gpu_steps = tuple(traced_steps[index] for index in integrity.complete_steps)
     launched = any(step.launches for step in traced_steps)
     for metric, read in series.items():
         is_known = metric in _CPU_METRICS or (launched and metric in _LAUNCH_METRICS)
-        reason = missing or (None if is_known else no_gpu_work)
+        no_value = no_busy_time if metric == "gpu_busy" else no_gpu_work
+        reason = missing or (None if is_known else no_value)
         if reason is not None:
             yield make_missing_value(metric, reason)
         else:
-            yield _make_median(metric, summarise([read(step) for step in traced_steps]), no_steps)
-    yield _compute_busy_fraction(traced_steps, missing or no_gpu_work)
+            rows = traced_steps if metric in _CPU_METRICS else gpu_steps
+            yield _make_median(metric, summarise([read(step) for step in rows]), no_steps)
+    yield _compute_busy_fraction(gpu_steps, missing or no_busy_time)
     if missing is not None or run.replay_trace is None:
         yield make_missing_value("self_cpu_time", missing or explain_missing(run, Fact.TRACED_PASS))
     else:
         summary = summarise(compute_self_cpu_ns(run.replay_trace, traced_steps).tolist())
         yield _make_median("self_cpu_time", summary, no_steps)
-    busy = sum(step.busy_ns for step in traced_steps)
-    if busy and no_gpu_work is None:
-        yield make_value("concurrency", sum(step.work_ns for step in traced_steps) / busy)
+    busy = sum(step.busy_ns for step in gpu_steps)
+    if busy and no_busy_time is None:
+        yield make_value("concurrency", sum(step.work_ns for step in gpu_steps) / busy)
     else:
-        yield make_missing_value("concurrency", missing or no_gpu_work or NO_GPU_WORK)
+        yield make_missing_value("concurrency", missing or no_busy_time or NO_GPU_WORK)
 
 
 def _find_missing_steps(

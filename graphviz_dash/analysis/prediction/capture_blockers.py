@@ -22,6 +22,7 @@ from graphviz_dash.analysis.prediction.eager_step import (
     WorkSignature,
     find_differing_steps,
     get_work_signature,
+    is_part,
 )
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.integrity import Claim
@@ -31,6 +32,7 @@ from graphviz_dash.model.doctor import RuleId
 from graphviz_dash.model.rules import RULES, Rule
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.trace.steps import Step
     from graphviz_dash.model.trace import Trace
 
 _READS: Final = ("aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal")
@@ -339,9 +341,14 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     # Libraries choose another kernel for another size of the same operator.
     same_work = same_work or _run_same_operators(trace, usual, other)
     only_first = differing == (0,)
+    # A profiler may lose calls together with their work, in the middle of a trace too.
+    has_lost_calls = is_part(other.appearances, usual.appearances) and _list_step_operators(
+        trace, step.steps[differing[-1]]
+    ) == _list_step_operators(trace, step.steps[step.matching[0]])
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
-        certain=not only_first and step.integrity.supports(Claim.DATA_DEPENDENCE),
+        certain=not (only_first or has_lost_calls)
+        and step.integrity.supports(Claim.DATA_DEPENDENCE),
         op=origin.op if origin else None,
         module=origin.module if origin else None,
         source=origin.source if origin else None,
@@ -358,6 +365,13 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         cpu_ns=0,
         steps=len(differing),
     )
+
+
+def _list_step_operators(trace: Trace, step: Step) -> list[str]:
+    """List the CPU operators that start in a step, in the order of the trace."""
+    start = get_column(trace.ops, "ts")
+    rows = np.flatnonzero((start >= step.start) & (start < step.end))
+    return [str(name) for name in trace.ops["name"].gather(rows).to_list()]
 
 
 def _run_same_operators(trace: Trace, typical: WorkSignature, other: WorkSignature) -> bool:

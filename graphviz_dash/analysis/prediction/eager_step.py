@@ -6,7 +6,7 @@ Durations are medians over the steps with the same work.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
@@ -546,12 +546,12 @@ def find_differing_steps(trace: Trace, step: EagerStep) -> tuple[int, ...]:
         looks = get_looks(position)
         if not len(looks) or np.array_equal(looks, usual):
             continue
-        if position not in outer or not _is_part(looks.tolist(), usual.tolist()):
+        if position not in outer or not is_part(looks.tolist(), usual.tolist()):
             differing.append(position)
     return tuple(differing)
 
 
-def _is_part(looks: list[int], usual: list[int]) -> bool:
+def is_part(looks: Iterable[object], usual: Iterable[object]) -> bool:
     """Return whether ``looks`` is ``usual`` with some items missing."""
     remaining = iter(usual)
     return all(look in remaining for look in looks)

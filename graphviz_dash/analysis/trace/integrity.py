@@ -31,7 +31,7 @@ _MAX_LOST_SHARE: Final = 0.05
 """Maximum share of lost records in an unmarked trace whose totals are predicted, and maximum share
 of calls that may be lost in addition to GPU records."""
 _MAX_CLOCK_SHARE: Final = 0.1
-"""Maximum clock error for launch-bound time, as a share of the median step."""
+"""Maximum clock error for busy and launch-bound time, as a share of the median step."""
 _STEPS_IF_CUT: Final = 3
 """Minimum number of complete steps with the same work in a file that was cut."""
 _STEPS_IF_LOST: Final = 2
@@ -43,7 +43,8 @@ class Claim(StrEnum):
 
     STEPS = "values per step"
     COUNTS = "GPU work of the steps"
-    """Counts and busy times of the steps as they are."""
+    """Counts of the complete steps as they are."""
+    BUSY = "GPU busy time of the steps"
     WORK = "GPU work of a typical step"
     """Basis of predictions and speedups."""
     LAUNCH_BOUND = "launch-bound time"
@@ -136,8 +137,9 @@ class TraceIntegrity(Struct, frozen=True):
         match claim:
             case Claim.STEPS:
                 return None if self.steps else "the trace marks no steps"
-            case Claim.COUNTS:
-                return self._find_lost_steps()
+            case Claim.COUNTS | Claim.BUSY:
+                clock = self._find_clock_error(_MAX_CLOCK_SHARE) if claim is Claim.BUSY else None
+                return self._find_lost_steps() or clock
             case Claim.WORK:
                 # With a larger error, even the step in which work ran is unknown.
                 return self._find_lost_work() or self._find_clock_error(1.0)
@@ -247,6 +249,20 @@ def assess_integrity(
         has_calls=bool(len(starts) or len(trace.ops)),
         step_ns=int(np.median(lengths)) if lengths else trace.info.end_ns,
     )
+
+
+def select_complete_steps(
+    trace: Trace, steps: tuple[Step, ...], integrity: TraceIntegrity | None = None
+) -> tuple[Step, ...] | Missing:
+    """Select the steps of ``trace`` whose GPU work is complete, or explain why there are none.
+
+    Without marks, ``steps`` are returned. ``integrity`` is computed for ``steps`` if not given.
+    """
+    integrity = integrity or assess_integrity(trace, steps)
+    missing = integrity.explain(Claim.COUNTS)
+    if missing is not None:
+        return missing
+    return tuple(steps[index] for index in integrity.complete_steps) or steps
 
 
 def _measure_clock_error(trace: Trace, launch: Ints) -> int:

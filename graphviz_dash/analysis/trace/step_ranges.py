@@ -66,7 +66,7 @@ def find_step_ranges(trace: Trace, links: Links) -> StepRanges:
     tables = (trace.annotations, trace.ops)
     for prefix, method in ((STEP, StepMethod.MARKED), (_PROFILER_STEP, StepMethod.PROFILER)):
         for table in tables:
-            if (numbered := _find_numbered(table, prefix, method)) is not None:
+            if (numbered := _find_numbered(trace, table, prefix, method)) is not None:
                 return numbered
     for pattern, method in ((_ENGINE, StepMethod.ENGINE), (_NAMED, StepMethod.NAMED)):
         if (outermost := _find_outermost(trace.annotations, pattern, method)) is not None:
@@ -91,11 +91,16 @@ def _get_bounds(table: pl.DataFrame, rows: Ints) -> tuple[Ints, Ints]:
     return begin, begin + np.maximum(get_column(table, "dur")[rows], 0)
 
 
-def _find_numbered(table: pl.DataFrame, prefix: str, method: StepMethod) -> StepRanges | None:
+def _find_numbered(
+    trace: Trace, table: pl.DataFrame, prefix: str, method: StepMethod
+) -> StepRanges | None:
     # Eighteen digits always fit into int64.
     rows = _find_rows(table, re.compile(rf"{re.escape(prefix)}[0-9]{{1,18}}$"))
     if not len(rows):
         return None
+    # Tools repeat the marks for processes that launch nothing.
+    launching = np.isin(get_column(table, "pid")[rows], trace.runtime["pid"].unique().to_numpy())
+    rows = rows[launching] if launching.any() else rows
     begin, end = _get_bounds(table, rows)
     names = table["name"].gather(rows).cast(str).to_list()
     index = np.array([int(name[len(prefix) :]) for name in names], dtype=np.int64)

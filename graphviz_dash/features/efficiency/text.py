@@ -75,7 +75,11 @@ def _print_groups(report: EfficiencyReport, key: GroupKey, *, everything: bool) 
             build_cell(format_count(group.kernels)),
             build_cell(format_ns(group.time_ns)),
             build_cell(format_ns(group.above_ns if has_limit else None)),
-            build_cell(format_percent(group.above_ns / report.above_ns if report.above_ns else 0)),
+            build_cell(
+                format_percent(group.above_ns / report.above_ns)
+                if has_limit and report.above_ns
+                else "–"
+            ),
         )
     print_table(table)
     print_more(len(groups), len(rows))

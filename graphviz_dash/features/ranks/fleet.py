@@ -7,6 +7,7 @@ traced medians over the steps of a trace, in ns.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,8 +20,13 @@ from graphviz_dash.analysis.prediction.idle_time import measure_launch_idle
 from graphviz_dash.analysis.replays.replays import group_launched_rows
 from graphviz_dash.analysis.trace.collectives import get_collective_kind
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
-from graphviz_dash.analysis.trace.integrity import Claim, assess_integrity
+from graphviz_dash.analysis.trace.integrity import (
+    Claim,
+    assess_integrity,
+    select_complete_steps,
+)
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps, measure_span_union
+from graphviz_dash.model.absence import Missing
 
 if TYPE_CHECKING:
     from graphviz_dash.model.trace import Trace
@@ -63,6 +69,7 @@ RANKS: Final = pl.Schema(
         "other_launches": pl.Float64,
         "incomplete": pl.Boolean,
         "problems": pl.String,  # codes, separated by spaces
+        "gpu_missing": pl.String,  # why the GPU work of the steps is unknown
     }
 )
 """One row per rank."""
@@ -182,7 +189,9 @@ class FleetFindings(Struct, frozen=True):
     incomplete_ranks: int
     """Number of ranks with an incomplete trace."""
     ranks_without_gpu_work: int
-    """Number of ranks without GPU records, which GPU findings exclude."""
+    """Number of ranks with unknown GPU work, which GPU findings exclude."""
+    gpu_work_reasons: tuple[str, ...]
+    """Reasons for the unknown GPU work, most frequent first."""
 
 
 def summarise_rank(
@@ -202,17 +211,20 @@ def summarise_rank(
     communicates = _find_communication(trace)
     rows: TableRows = []
     compute, exposed = [], []
-    for step in traced_steps:
+    problems = [problem.code for problem in trace.info.problems]
+    integrity = assess_integrity(trace, traced_steps)
+    complete = select_complete_steps(trace, traced_steps, integrity)
+    # Without GPU records, times and kernels are unknown, not zero.
+    missing = find_missing_gpu_work(trace) or integrity.explain(Claim.BUSY)
+    is_known = find_missing_gpu_work(trace) is None and not isinstance(complete, Missing)
+    gpu_steps = () if isinstance(complete, Missing) or not is_known else complete
+    timed_steps = gpu_steps if missing is None else ()
+    for step in timed_steps:
         step_rows = step.gpu_rows
         computing = step_rows[~communicates[step_rows]]
         busy = measure_span_union(step, begin[computing], end[computing])
         compute.append(busy)
         exposed.append(step.busy_ns - busy)
-    problems = [problem.code for problem in trace.info.problems]
-    integrity = assess_integrity(trace, traced_steps)
-    # Without GPU records, times and kernels are unknown, not zero.
-    is_known = find_missing_gpu_work(trace) is None and integrity.supports(Claim.COUNTS)
-    gpu_steps = traced_steps if is_known else ()
     is_launch_known = is_known and integrity.supports(Claim.LAUNCH_BOUND)
     names = trace.info.device_names
     rows.append(
@@ -229,11 +241,11 @@ def summarise_rank(
             "marked": bool(traced_steps) and traced_steps[0].method is not StepMethod.WHOLE,
             "step_ns": _compute_median([step.duration_ns for step in traced_steps]),
             "step_p95_ns": _compute_p95([step.duration_ns for step in traced_steps]),
-            "busy_ns": _compute_median([step.busy_ns for step in gpu_steps]),
-            "compute_ns": _compute_median(compute[: len(gpu_steps)]),
-            "communication_ns": _compute_median(exposed[: len(gpu_steps)]),
+            "busy_ns": _compute_median([step.busy_ns for step in timed_steps]),
+            "compute_ns": _compute_median(compute),
+            "communication_ns": _compute_median(exposed),
             "launch_bound_ns": _compute_median(
-                measure_launch_idle(trace, traced_steps) if is_launch_known else []
+                measure_launch_idle(trace, gpu_steps) if is_launch_known else []
             ),
             "kernels": _compute_median([step.kernels for step in gpu_steps]),
             "graph_launches": _compute_median([step.graph_launches for step in traced_steps]),
@@ -242,12 +254,13 @@ def summarise_rank(
             ),
             "incomplete": bool(trace.info.completeness_problems),
             "problems": " ".join(problems),
+            "gpu_missing": None if missing is None else missing.reason,
         }
     )
     return RankSummary(
         rows,
         _summarise_graphs(trace, name, rank),
-        _summarise_kernels(trace, traced_steps, name, rank),
+        _summarise_kernels(trace, gpu_steps, name, rank),
     )
 
 
@@ -394,7 +407,13 @@ def _analyse_group(
         ranks_without_steps=overall["unmarked"] or 0,
         incomplete_ranks=overall["incomplete"] or 0,
         ranks_without_gpu_work=overall["without"] or 0,
+        gpu_work_reasons=_list_reasons(ranks),
     )
+
+
+def _list_reasons(ranks: pl.LazyFrame) -> tuple[str, ...]:
+    reasons = ranks.select(pl.col("gpu_missing").drop_nulls()).collect()["gpu_missing"]
+    return tuple(reason for reason, _ in Counter(reasons.to_list()).most_common())
 
 
 def _find_slow_ranks(ranks: pl.LazyFrame, kernels: pl.LazyFrame) -> tuple[SlowRank, ...]:

@@ -64,6 +64,7 @@ class FleetModeDocument(Document, frozen=True):
     ranks_without_steps: Count
     incomplete_ranks: Count
     ranks_without_gpu_work: Count
+    gpu_work_reasons: list[Sentence]
     launch_bound: LaunchBoundDocument | None
     slow: list[SlowRankDocument] = field(name="slow_ranks")
     straggler: StragglerRankDocument | None

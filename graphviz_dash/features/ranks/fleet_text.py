@@ -44,7 +44,9 @@ def print_fleet_answer(answer: FleetFindings) -> None:
             "was read partially"
         )
     if answer.ranks_without_gpu_work:
-        click.echo(f"  {pluralize(answer.ranks_without_gpu_work, noun)}: the trace has no GPU work")
+        reasons = "; ".join(answer.gpu_work_reasons) or "the trace has no GPU work"
+        text = f"  {pluralize(answer.ranks_without_gpu_work, noun)}: unknown GPU work: {reasons}"
+        click.echo(escape_control_characters(text))
     if answer.launch_bound is not None:
         least, median, most, worst = map(format_percent, answer.launch_bound)
         name = answer.launch_bound_worst

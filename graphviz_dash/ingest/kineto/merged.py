@@ -200,6 +200,12 @@ def _match_lanes_by_time(
                 f"{pluralize(len(options), 'process')}, because they share correlation ids"
             )
         owners[lane] = options[0]
+    idle = [process for process in processes if process not in owners.values()]
+    if idle:
+        raise InseparableError(
+            f"{pluralize(len(idle), 'process')} with launches would have no GPU work, and "
+            "processes share correlation ids"
+        )
     return owners
 
 

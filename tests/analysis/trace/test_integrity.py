@@ -11,12 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.comparison.result import RunComparison
+from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.analysis.prediction.predict import Prediction, PredictionWarning, predict
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
 from graphviz_dash.analysis.trace.integrity import Claim, assess_integrity
 from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.errors import InputError
 from graphviz_dash.exports.documents.integrity import build_integrity_document
+from graphviz_dash.features.efficiency.analysis.report import measure_run_efficiency
 from graphviz_dash.features.ranks.fleet import summarise_rank
 from graphviz_dash.features.torch_compile.analysis.step_time import compute_step_time
 from graphviz_dash.ingest.formats.registry import read_foreign
@@ -344,6 +347,101 @@ def test_a_fleet_without_a_readable_trace_exits_with_2(tmp_path: Path, invoke: I
     (tmp_path / "a.json").write_text('{"schemaVersion": 1, "traceEvents": [{"ph": "X", "cat": ')
     result = invoke("fleet", str(tmp_path), "--workers", "1")
     assert (result.code, "1 file could not be read" in result.err) == (2, True)
+
+
+def read_and_compare(events: list[Event], tmp_path: Path) -> RunComparison:
+    trace = read_events(events, tmp_path / "t.json")
+    (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
+    return run
+
+
+def test_values_come_from_the_complete_steps_only(tmp_path: Path) -> None:
+    """Without the GPU work of five of six steps, the median step is not idle."""
+    events = remove(make_events(), lambda e: e["cat"] == "kernel" and get_step(e) < 5)
+    run = read_and_compare(events, tmp_path)
+    values = [run[name].value for name in ("gpu_busy", "kernels", "concurrency")]
+    assert values == [10 * KERNEL_NS, 10, 1]
+    trace = read_events(events, tmp_path / "t.json")
+    rank = summarise_rank(trace, "t", "t.json", None, None)
+    assert (rank.ranks[0]["busy_ns"], rank.ranks[0]["kernels"]) == (10 * KERNEL_NS, 10)
+    assert {row["count"] for row in rank.kernels} == {1}
+    table = build_kernel_table(make_experiment(make_run("eager", trace=trace)))
+    assert {use.count for row in table.rows for use in row.uses if use} == {1}
+
+
+@pytest.mark.parametrize("shift", [-2_000, -450, 450, 5_000])
+def test_shifted_clocks_leave_counts_but_no_busy_time(tmp_path: Path, shift: int) -> None:
+    events = make_events()
+    for event in events:
+        event["ts"] += shift if event["cat"] == "kernel" else 0
+    run = read_and_compare(events, tmp_path)
+    assert run["kernels"].value == 10
+    for name in ("gpu_busy", "busy_fraction", "concurrency"):
+        missing = run[name].missing
+        assert missing is not None
+        assert missing.reason.startswith("CPU and GPU clocks differ")
+    trace = read_events(events, tmp_path / "t.json")
+    (row,) = summarise_rank(trace, "t", "t.json", None, None).ranks
+    assert (row["busy_ns"], row["launch_bound_ns"]) == (None, None)
+    assert row["gpu_missing"].startswith("CPU and GPU clocks differ")
+
+
+def test_fleet_names_the_reason_of_unknown_gpu_work(tmp_path: Path, invoke: Invoke) -> None:
+    merged = make_events(pid=1) + make_events(pid=2, first_id=9000)
+    path = write_events(merged, tmp_path / "t.json")
+    printed = " ".join(invoke("fleet", str(path), "--workers", "1").out.split())
+    assert "1 trace: unknown GPU work: it merges the traces of 2 processes" in printed
+
+
+@pytest.mark.parametrize("damage", ["lost", "merged"])
+def test_no_table_counts_kernels_of_damaged_steps(tmp_path: Path, damage: str) -> None:
+    if damage == "merged":
+        events = make_events(pid=1) + make_events(pid=2, first_id=9000)
+    else:
+        events = remove(make_events(), lambda e: e["name"] in ("kernel_3", "kernel_4"))
+    run = make_run("eager", trace=read_events(events, tmp_path / "t.json"))
+    table = build_kernel_table(make_experiment(run))
+    assert not table.rows
+    assert table.missing_reasons.keys() == {"eager"}
+    (compared,) = compare_runs(make_experiment(run)).runs
+    assert compared["graph_time_share"].value is None
+    assert isinstance(measure_run_efficiency(run), Missing)
+
+
+def test_marks_of_a_process_without_launches_are_ignored(tmp_path: Path) -> None:
+    events = make_events()
+    marks = [event for event in events if event["cat"] == "user_annotation"]
+    for extra in ({"pid": 5}, {"pid": 5, "tid": 7, "ts": marks[0]["ts"] + 400}):
+        trace = read_events(events + [mark | extra for mark in marks], tmp_path / "t.json")
+        assert [step.kernels for step in find_steps(trace)] == [10] * 6
+
+
+def test_calls_lost_with_their_work_prove_no_data_dependence(tmp_path: Path) -> None:
+    """The CPU ran the same operators in each step."""
+    lost = range(1023, 1037)
+    events = remove(make_events(), lambda e: e["args"].get("correlation") in lost)
+    prediction = predict(read_events(events, tmp_path / "t.json"), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert [blocker.certain for blocker in prediction.blockers] == [False]
+    # Without these operators, Python took another path.
+    lost_names = {f"aten::op{index}" for index in range(7)}
+    other_path = remove(events, lambda e: e["name"] in lost_names and get_step(e) == 3)
+    prediction = predict(read_events(other_path, tmp_path / "t.json"), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert [blocker.certain for blocker in prediction.blockers] == [True]
+
+
+def test_merged_ranks_whose_work_shares_a_lane_and_ids_stay_merged(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    later = [event | {"ts": event["ts"] + 450} for event in make_events(pid=2)]
+    path = write_events(make_events(pid=1) + later, tmp_path / "t.json")
+    folder = tmp_path / "E"
+    assert invoke("import", str(path), "-o", str(folder)).code == 0
+    (run,) = folder.iterdir()
+    assert "merges the traces of 2 processes" in " ".join(
+        invoke("show", str(run), "--all").out.split()
+    )
 
 
 DAMAGE = st.fixed_dictionaries(

@@ -12,6 +12,7 @@ from graphviz_dash.analysis.comparison.recorded_figures import compute_program_s
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns, get_step_times
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.compiled_code import has_compiled_code
+from graphviz_dash.analysis.trace.integrity import select_complete_steps
 from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
@@ -117,7 +118,10 @@ def _get_step_time(
     if run.replay_trace is None:
         return explain_missing(run, Fact.TRACED_PASS)
     run_steps = find_steps(run.replay_trace) if traced_steps is None else traced_steps
-    return compute_step_time(run.replay_trace, run_steps, compilation)
+    complete = select_complete_steps(run.replay_trace, run_steps)
+    if isinstance(complete, Missing):
+        return complete
+    return compute_step_time(run.replay_trace, complete, compilation)
 
 
 def _compute_process_medians(run: Run) -> list[float]:
