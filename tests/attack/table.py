@@ -110,6 +110,12 @@ ATTACKS: Final = (
         lives.run_that_arrives,
         is_quick=True,
     ),
+    Attack(
+        "a flood of messages by six sockets",
+        "fell: no answer to others for three minutes",
+        lives.flood,
+    ),
+    Attack("200 slow uploads, 200 endless requests", "held", lives.slow_uploads),
     Attack("256 descriptors", "fell after 65 page loads", lives.few_descriptors),
     Attack(
         "a cache on a full disk",
