@@ -170,7 +170,7 @@ class TestExamples:
                     if not (group and len(words) == 2):
                         unknown.append(f"{page.name}: {line}")
                     continue
-                # What comes after -- is somebody else's command line.
+                # Words after -- are another program's command line.
                 own = words[: words.index("--")] if "--" in words else words
                 used = {word.partition("=")[0] for word in own if re.match(r"--?[a-z]", word)}
                 missing = used - options(known[name]) - {"-h", "--help"}
@@ -276,7 +276,7 @@ class TestPins:
 
 
 class TestNothingOfOneMachine:
-    """What one person's machine is called or where it keeps things is of no use to another."""
+    """Facts that one person's machine is called or where it keeps things is of no use to another."""
 
     FOLDERS = re.compile(r"(?<![\w.])/(?:home|Users|root|work|workspace|mnt)/[\w.-]+")
 
@@ -303,7 +303,7 @@ def list_shown_outputs() -> Iterator[tuple[str, str, list[str]]]:
     )
     for page in sorted((ROOT / "docs").rglob("*.md")):
         for commands, shown in pattern.findall(page.read_text(encoding="utf-8")):
-            # An ellipsis stands for the rest of a line or for lines.
+            # An ellipsis replaces the rest of a line or for lines.
             parts = [" ".join(part.split()) for part in re.split(r"\s*\.\.\.\n", shown)]
             yield page.name, commands.splitlines()[-1], [part for part in parts if part]
 
