@@ -276,7 +276,7 @@ class TestPins:
 
 
 class TestNothingOfOneMachine:
-    """Facts that one person's machine is called or where it keeps things is of no use to another."""
+    """Names and folders of one machine are of no use to another."""
 
     FOLDERS = re.compile(r"(?<![\w.])/(?:home|Users|root|work|workspace|mnt)/[\w.-]+")
 
