@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.limits import BusyGpu, OutsideGraphs, find_limit
+from graphviz_dash.analysis.comparison.recorded_figures import list_step_times
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.failures import format_cause, format_failed_stage, get_failure_verb
 from graphviz_dash.analysis.loop.family_report import build_loop_report
@@ -293,17 +294,13 @@ _MAX_STEP_TIMES: Final = 2
 def format_recorded_steps(run: RunComparison) -> str:
     """Format the median and the range of recorded steps if their mean is far above the median, as
     in a server that waits for requests; empty if the mean is typical."""
-    recording = run.run.recording
-    if (
-        recording is None
-        or run.step.value is None
-        or len(recording.step_ns) < _MIN_STEPS_FOR_PERCENTILES
-    ):
+    times = list_step_times(run.run)
+    if run.step.value is None or len(times) < _MIN_STEPS_FOR_PERCENTILES:
         return ""
-    middle = median(recording.step_ns)
-    if max(mean(recording.step_ns), run.step.value) <= _SKEWED_MEAN_RATIO * middle:
+    middle = median(times)
+    if max(mean(times), run.step.value) <= _SKEWED_MEAN_RATIO * middle:
         return ""
-    twentieths = quantiles(recording.step_ns, n=20)
+    twentieths = quantiles(times, n=20)
     span = f"{format_ns(twentieths[0])} to {format_ns(twentieths[-1])}"
     return f"median step {format_ns(middle)}, 90% within {span}"
 

@@ -6,12 +6,14 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
 from tests.attack.attacks import must
-from tests.attack.files import archive
+from tests.attack.files import archive, witness
 from tests.attack.server import ROOT, Dashboard, dashboard
 from tests.attack.visitor import Visitor, request
 
@@ -114,6 +116,43 @@ def killed_command(_: Dashboard) -> str:
         own.command.wait(60)
         must(not own.left_behind, f"{own.left_behind[:2]} remain of a killed server")
     return "held: the server ends with it; what a killed one left is swept"
+
+
+def flood(_: Dashboard) -> str:
+    """Requests to run a page again, as fast as six sockets can send them."""
+    with dashboard(["decode"]) as own:
+        visitors = [Visitor(own.address).open("compare", "experiment=decode") for _ in range(6)]
+        sent = 0
+        with witness(own) as seen:
+            for visitor in visitors:
+                sent += visitor.flood(3_000)
+            with Visitor(own.address).open() as other:
+                must(not other.problems, f"another page shows {other.problems}")
+            for visitor in visitors:
+                visitor.drop()
+    return f"held: answers to others within {seen.longest_s:.1f} s during {sent} requests"
+
+
+def slow_uploads(served: Dashboard) -> str:
+    """Two hundred uploads, a byte at a time, and requests that never end."""
+    host, _, port = served.address.partition("//")[2].rpartition(":")
+    sockets: list[socket.socket] = []
+    with witness(served) as seen, Visitor(served.address).open() as visitor:
+        head = visitor.format_upload_head(500_000_000)
+        for text in (head, b"GET / HTTP/1.1\r\nHost: x"):
+            for _ in range(200):
+                sockets.append(socket.create_connection((host, int(port)), 10))
+                sockets[-1].sendall(text)
+            for _ in range(5):
+                for each in sockets:
+                    with suppress(OSError):
+                        each.sendall(b"x")
+                time.sleep(0.1)
+            with Visitor(served.address).open("compare", "experiment=decode") as other:
+                must(not other.problems, f"another page shows {other.problems}")
+        for each in sockets:
+            each.close()
+    return f"held: answers to others within {seen.longest_s:.1f} s"
 
 
 def sweep_at_start(_: Dashboard) -> str:

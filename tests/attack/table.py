@@ -110,6 +110,12 @@ ATTACKS: Final = (
         lives.run_that_arrives,
         is_quick=True,
     ),
+    Attack(
+        "a flood of messages by six sockets",
+        "fell: no answer to others for three minutes",
+        lives.flood,
+    ),
+    Attack("200 slow uploads, 200 endless requests", "held", lives.slow_uploads),
     Attack("256 descriptors", "fell after 65 page loads", lives.few_descriptors),
     Attack(
         "a cache on a full disk",
@@ -120,6 +126,11 @@ ATTACKS: Final = (
         "flipped bits in cached tables",
         "fell: 182 of 250 changed figures",
         by_tests("tests/ingest/test_cache.py", "-k", "flipped or damaged"),
+    ),
+    Attack(
+        "a catalogue that is damaged, locked, newer, a pipe or another account's",
+        "there was no catalogue",
+        by_tests("tests/ingest/test_summaries.py"),
     ),
     Attack(
         "kill -9 and Ctrl-C while traces are read and cached",
@@ -145,6 +156,11 @@ ATTACKS: Final = (
         "names that are markup, formulas or escapes",
         "held",
         by_tests("tests/cli/test_hostile_names.py", "tests/ui/views/test_pages.py", "-k", "names"),
+    ),
+    Attack(
+        "kill -9 of a recorded program, and of `collect` while it saves",
+        "fell: a run that was saved was written again",
+        by_tests("tests/collectors/program/test_killed.py"),
     ),
     Attack(
         "the recorder in other people's programs",

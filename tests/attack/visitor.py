@@ -20,6 +20,7 @@ from streamlit.proto.Delta_pb2 import Delta
 from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.proto.WidgetStates_pb2 import WidgetState
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
@@ -226,6 +227,40 @@ class Visitor:
                 UploadedFileInfo(name=name, size=len(content), file_id=urls.file_id, file_urls=urls)
             )
         self.rerun(WidgetState(id=uploader.id, file_uploader_state_value=state), wait=wait)
+
+    def flood(self, count: int) -> int:
+        """Request ``count`` runs of the page without reading; return the number sent."""
+        assert self._socket is not None
+        state = ClientState(query_string=self._query, page_name=self._page)
+        data = BackMsg(rerun_script=state).SerializeToString()
+        for number in range(count):
+            try:
+                self._socket.send(data)
+            except ConnectionClosed:
+                return number
+        return count
+
+    def drop(self) -> None:
+        """End the connection as a lost network does."""
+        if self._socket is not None:
+            self._socket.socket.close()
+            self._socket = None
+
+    def format_upload_head(self, length: int) -> bytes:
+        """Return the head of an upload of ``length`` bytes."""
+        host = self.address.partition("//")[2]
+        lines = (
+            f"PUT /_stcore/upload_file/{self.session}/{secrets.token_hex(8)} HTTP/1.1",
+            f"Host: {host}",
+            f"Origin: {self.address}",
+            f"X-Xsrftoken: {self.cookies.get('_streamlit_xsrf', '')}",
+            f"Cookie: {self._cookie()}",
+            "Content-Type: multipart/form-data; boundary=b",
+            f"Content-Length: {length}",
+            "",
+            "--b\r\n",
+        )
+        return "\r\n".join(lines).encode()
 
     def put(self, path: str, name: str, content: bytes) -> Answer:
         """Sends a file to where the server wants it."""

@@ -282,3 +282,16 @@ def test_two_versions_of_one_mode_are_a_regression_or_an_improvement() -> None:
     assert "once" not in format_parts(answer.costs)
     assert slower["break_even"].value is None
     assert format_parts(answer.next_step).startswith("recorded 2026-11-")
+
+
+def test_iterations_that_the_trace_does_not_show_are_no_idle_time() -> None:
+    """The profiler shows one iteration of a While node per replay."""
+    comparison = compared_sample("all-nodes")
+    for name, is_known in (("eager", True), ("graph", False)):
+        breakdown = comparison[name].time_by_category
+        assert not isinstance(breakdown, Missing)
+        assert (breakdown.idle_ns is not None) is is_known
+        assert breakdown.excess_ns is None
+    answer = build_answer(comparison)
+    assert answer is not None
+    assert "idle" not in format_answer(answer)

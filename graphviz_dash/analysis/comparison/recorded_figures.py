@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.loop.loop_step import compute_loop_replay_ns, compute_loop_step_ns
+from graphviz_dash.analysis.loop.loop_step import (
+    compute_loop_replay_ns,
+    compute_loop_step_ns,
+    list_engine_periods,
+)
 from graphviz_dash.analysis.metrics.recorded_step import (
     RecordedStep,
     compute_recorded_step,
@@ -20,6 +24,8 @@ from graphviz_dash.analysis.sample_statistics import summarise
 from graphviz_dash.model.absence import Fact, Missing
 
 if TYPE_CHECKING:
+    from graphviz_dash.model.loop import ProgramLoop
+    from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.run import Run
 
 RELATIVE_RECORDED_METRICS: Final = ("recorded_speedup", "recorded_saving")
@@ -78,6 +84,7 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
     A server whose steps have no synchronization has the mean interval of its graph families. If
     a few long steps take most of the time, as while a server waits for requests, the step is the
     median. That needs steps longer than their replays: otherwise the CPU runs ahead of the GPU.
+    The median of an engine covers all its steps, also those after the traced window.
     """
     recording = run.recording
     if recording is None:
@@ -91,10 +98,24 @@ def compute_program_step(run: Run) -> RecordedStep | Missing:
     summary = summarise(recording.step_ns)
     if summary is None or find_long_steps(recording)[1] <= MAX_LONG_STEP_SHARE:
         return step
+    summary = summarise(_list_steps(run.loop, recording)) or summary
     replay_ns = compute_loop_replay_ns(run.loop)
     if replay_ns is None or replay_ns > summary.median:
         return step
     return replace(step, ns=summary.median, spread=summary.spread, is_median=True)
+
+
+def list_step_times(run: Run) -> Sequence[int]:
+    """List the times that :func:`compute_program_step` summarizes, in ns; empty if unknown."""
+    recording, step = run.recording, compute_program_step(run)
+    if recording is None:
+        return ()
+    is_median = not isinstance(step, Missing) and step.is_median
+    return _list_steps(run.loop, recording) if is_median else recording.step_ns
+
+
+def _list_steps(loop: ProgramLoop | None, recording: Recording) -> Sequence[int]:
+    return (list_engine_periods(loop) if loop is not None else ()) or recording.step_ns
 
 
 def _compute_baseline_step(run: Run) -> RecordedStep | Missing:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from graphviz_dash import progress
 from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage, compute_coverage
+from graphviz_dash.analysis.metrics.low_confidence import count_while_nodes
 from graphviz_dash.analysis.metrics.run_selection import get_family
 from graphviz_dash.analysis.ranks.ranks import group_rank_families
 from graphviz_dash.analysis.ranks.waits import RankWaits, compute_rank_waits
@@ -99,7 +100,12 @@ class TracedWork(Struct, frozen=True):
             return steps
         waiting = self._get_rank_wait(run)
         return compute_time_by_category(
-            divided.value, run.replay_trace, steps, waiting, profiled=untimed
+            divided.value,
+            run.replay_trace,
+            steps,
+            waiting,
+            profiled=untimed,
+            has_loops=count_while_nodes(run) > 0,
         )
 
     def _get_rank_wait(self, run: Run) -> RankWaitTime | None:

@@ -50,7 +50,7 @@ class GraphLedger(Struct, frozen=True):
     returned_bytes: int | None
     """Memory returned when it was dropped, after all later captures."""
     capture_ns: int | None
-    """Duration of the capture."""
+    """Duration of the capture, without the recorder's work."""
     driver_ns: int | None
     """Duration of the call that ends the capture, or of the separate instantiation."""
     collection_ns: int
@@ -81,6 +81,11 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
     bodies = _index(ledger, SampleKind.CAPTURE_END)
     ends = _index(ledger, SampleKind.INSTANTIATION)
     times = _sum_spans(ledger)
+    recorded_ns = (
+        {}
+        if run.recording is None
+        else {item.graph: item.capture_ns for item in run.recording.graphs}
+    )
     result = []
     previous: MemorySample | None = None
     for graph in ledger.graphs:
@@ -102,7 +107,7 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                 shared_bytes=shares.shared if shares else None,
                 shared_with=tuple(sorted(shares.others)) if shares else (),
                 returned_bytes=drops.get(graph.graph),
-                capture_ns=durations.get(SpanKind.CAPTURE),
+                capture_ns=recorded_ns.get(graph.graph, _get_capture_time(durations)),
                 driver_ns=durations.get(SpanKind.INSTANTIATE, durations.get(SpanKind.DRIVER)),
                 collection_ns=durations.get(SpanKind.GC, 0),
                 first_launch_ns=durations.get(SpanKind.LAUNCH),
@@ -124,18 +129,24 @@ def _subtract(begin: MemorySample | None, end: MemorySample | None, field: str) 
     return int(getattr(end, field)) - int(getattr(begin, field))
 
 
+def _get_capture_time(durations: Mapping[SpanKind, int]) -> int | None:
+    capture = durations.get(SpanKind.CAPTURE)
+    return None if capture is None else capture - durations.get(SpanKind.RECORDER, 0)
+
+
 def _sum_spans(ledger: Ledger) -> dict[str, dict[SpanKind, int]]:
-    """Sum the activities of each graph; garbage collections inside its capture included."""
+    """Sum the activities of each graph; garbage collections and the recorder's work inside its
+    capture included."""
     times: dict[str, dict[SpanKind, int]] = defaultdict(lambda: defaultdict(int))
     captures = [span for span in ledger.spans if span.kind is SpanKind.CAPTURE]
     names = {graph.graph for graph in ledger.graphs}
     for span in ledger.spans:
         if span.name in names:
             times[span.name][span.kind] += span.end_ns - span.begin_ns
-        elif span.kind is SpanKind.GC:
+        elif span.kind in (SpanKind.GC, SpanKind.RECORDER):
             for capture in captures:
                 if capture.begin_ns <= span.begin_ns and span.end_ns <= capture.end_ns:
-                    times[capture.name][SpanKind.GC] += span.end_ns - span.begin_ns
+                    times[capture.name][span.kind] += span.end_ns - span.begin_ns
     return times
 
 

@@ -35,7 +35,8 @@ class LedgerPart(StrEnum):
     TENSORS = "other tensors"
     WORKSPACES = "library workspaces"
     ALLOCATIONS = "allocations"
-    """Allocations before the recorder read their owners."""
+    """Allocations whose owner is unknown: before the recorder read the owners, or of objects that
+    the garbage collector does not list because it is frozen."""
     FREE = "allocator, free"
     POOLS = "graph pools"
     REMAINDER = "remainder"
@@ -69,6 +70,7 @@ _KEPT_ORDER: Final = (
     LedgerPart.OPTIMIZER,
     LedgerPart.GRADIENTS,
     LedgerPart.WORKSPACES,
+    LedgerPart.ALLOCATIONS,
     LedgerPart.TENSORS,
 )
 """Order in which allocations of a state are assumed to exist at other moments."""
@@ -104,6 +106,17 @@ class OutsideGrowth(Struct, frozen=True):
     """Growth; negative if memory was limit."""
 
 
+class StreamWorkspaces(Struct, frozen=True):
+    """Workspaces that libraries keep for one stream."""
+
+    stream: int
+    """Number of the stream, in order of appearance."""
+    count: int
+    """Number of allocations."""
+    bytes: int
+    """Total size in bytes."""
+
+
 class MemoryLedger(Struct, frozen=True):
     """Device memory of one process over time."""
 
@@ -116,6 +129,8 @@ class MemoryLedger(Struct, frozen=True):
     others_change: int | None
     """Change of the memory of other processes during start-up, which the parts of this process
     include. None if the driver does not list the process."""
+    workspaces: tuple[StreamWorkspaces, ...]
+    """Workspaces of libraries outside graph pools, by stream, largest first."""
 
     @property
     def end_of_startup(self) -> MemoryMoment:
@@ -146,7 +161,7 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
             after_startup = True
         parts = outside.advance(sample)
         # Not +=, which drops negative counts.
-        parts.update(_split_allocator(sample, state, workspaces if after_startup else None))
+        parts.update(_split_allocator(sample, state, workspaces, after_startup=after_startup))
         moments.append(
             MemoryMoment(
                 time_ns=sample.time_ns,
@@ -169,6 +184,23 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
         growths=growths,
         total=ledger.device_total_bytes,
         others_change=_compute_others_change(ledger, moments),
+        workspaces=list_workspaces(ledger),
+    )
+
+
+def list_workspaces(ledger: Ledger) -> tuple[StreamWorkspaces, ...]:
+    """List the workspaces in the last state by stream, largest first."""
+    if not ledger.states:
+        return ()
+    counts: Counter[int] = Counter()
+    sizes: Counter[int] = Counter()
+    for block in ledger.states[-1].blocks:
+        if block.pool == DEFAULT_POOL and _OWNERS[block.owner] is LedgerPart.WORKSPACES:
+            counts[block.stream] += block.count
+            sizes[block.stream] += block.bytes
+    return tuple(
+        StreamWorkspaces(stream, counts[stream], size)
+        for stream, size in sorted(sizes.items(), key=lambda item: (-item[1], item[0]))
     )
 
 
@@ -186,10 +218,17 @@ def _compute_others_change(ledger: Ledger, moments: Sequence[MemoryMoment]) -> i
 
 
 def _split_allocator(
-    sample: MemorySample, state: AllocatorState | None, workspaces: int | None
+    sample: MemorySample,
+    state: AllocatorState | None,
+    workspaces: int | None,
+    *,
+    after_startup: bool,
 ) -> Counter[LedgerPart]:
-    """Split the reserved memory of ``sample`` with the owners of the last ``state``, and with
-    ``workspaces`` instead of those in the state, if not None."""
+    """Split the reserved memory of ``sample`` with the owners of the last ``state``.
+
+    ``workspaces`` is the size of the workspaces in the last state of the ledger. All of them exist
+    after the start-up.
+    """
     parts: Counter[LedgerPart] = Counter({LedgerPart.POOLS: sample.pool_bytes})
     left = sample.reserved_bytes - sample.pool_bytes
     if state is None:
@@ -198,7 +237,12 @@ def _split_allocator(
     else:
         sizes = sum_owners(state)
         if workspaces is not None:
-            sizes[LedgerPart.WORKSPACES] = workspaces
+            # Libraries keep their workspaces, so the excess has other owners.
+            excess = max(sizes[LedgerPart.WORKSPACES] - workspaces, 0)
+            sizes[LedgerPart.ALLOCATIONS] = excess
+            sizes[LedgerPart.WORKSPACES] = (
+                workspaces if after_startup else (sizes[LedgerPart.WORKSPACES] - excess)
+            )
         for part in _KEPT_ORDER:
             parts[part] = min(sizes[part], left)
             left -= parts[part]

@@ -41,7 +41,7 @@ class TimePart(StrEnum):
     DRIVER = "captures, driver"
     BETWEEN_CAPTURES = "program between captures"
     GC = "garbage collection"
-    LAUNCH = "first launches"
+    LAUNCH = "first launches and uploads"
     BEFORE_REPLAY = "program before the first replay"
     RECORDER = "graphviz-dash"
 

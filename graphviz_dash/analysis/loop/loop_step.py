@@ -42,6 +42,17 @@ def compute_loop_replay_ns(loop: ProgramLoop) -> float | None:
     return _compute_period_and_replay(columns, np.flatnonzero(columns.period_ns != NONE))[1]
 
 
+def list_engine_periods(loop: ProgramLoop) -> list[int]:
+    """List the intervals between steps of an engine, in ns; empty without an engine, or with fewer
+    than 32."""
+    if loop.engine is None:
+        return []
+    columns = build_loop_columns(loop)
+    rows = (columns.period_ns != NONE) & (columns.real != NONE) & (columns.kind != CAPTURE)
+    periods: list[int] = columns.period_ns[rows].tolist()
+    return periods if len(periods) >= _MIN_STEPS else []
+
+
 def _compute_period_and_replay(columns: LoopColumns, timed: Ints) -> tuple[float, float | None]:
     """Compute the mean interval and replay time of the steps ``timed``, in ns; None if not
     timed."""

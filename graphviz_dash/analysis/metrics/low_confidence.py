@@ -155,12 +155,17 @@ def _check_equation(figures: Mapping[str, MetricValue]) -> Iterator[Caveat]:
         yield make_caveat(CaveatCode.LARGE_REMAINDER, ns=ns, share=ns / baseline_ns)
 
 
-def _check_loops(run: Run) -> Iterator[Caveat]:
-    loops = sum(
+def count_while_nodes(run: Run) -> int:
+    """Count the While nodes of a run's graphs. A trace shows one of their iterations per replay."""
+    return sum(
         isinstance(node.params, ConditionalParams) and node.params.type is ConditionalType.WHILE
         for graph in run.graphs
         for node in graph.nodes
     )
+
+
+def _check_loops(run: Run) -> Iterator[Caveat]:
+    loops = count_while_nodes(run)
     if loops and run.replay_trace is not None:
         yield make_caveat(CaveatCode.WHILE_LOOPS, nodes=loops)
 

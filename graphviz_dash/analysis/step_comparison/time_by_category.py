@@ -47,7 +47,7 @@ class TimeByCategory(Struct, frozen=True):
     Concurrent work counts for the item that started first; communication counts only if exposed.
     """
     idle_ns: float | None
-    """Remaining time of the step; None if ``excess_ns`` is set."""
+    """Remaining time of the step; None if ``excess_ns`` is set, or if loops run unseen work."""
     excess_ns: float | None
     """Excess of the traced work over the step; None if there is none."""
     waiting_ns: float = 0.0
@@ -89,11 +89,13 @@ def compute_time_by_category(
     waiting: RankWaitTime | None = None,
     *,
     profiled: bool = False,
+    has_loops: bool = False,
 ) -> TimeByCategory:
     """Divide a step of ``step_ns`` according to the GPU work of ``traced_steps`` (at least one).
 
     The median busy time is divided in the proportions of all traced steps together. ``waiting``
-    is None for a single process; ``profiled`` marks ``step_ns`` as a profiled step.
+    is None for a single process; ``profiled`` marks ``step_ns`` as a profiled step. With
+    ``has_loops``, graphs have While nodes, of which the trace shows one iteration.
     """
     waited = None if waiting is None else waiting.wait_ns
     busy_by_category = _compute_busy_by_category(trace, traced_steps, waited)
@@ -112,7 +114,7 @@ def compute_time_by_category(
         step_ns,
         busy_ns,
         parts,
-        idle_ns=idle if idle >= 0 else None,
+        idle_ns=idle if idle >= 0 and not has_loops else None,
         excess_ns=-idle if idle < 0 else None,
         waiting_ns=waiting_ns,
         profiled=profiled,

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from graphviz_dash.app.hosting import documentation
 from graphviz_dash.app.hosting.document import DocumentMiddleware
 from graphviz_dash.app.hosting.guard import Guard
+from graphviz_dash.app.hosting.message_limit import MessageLimit
 from graphviz_dash.app.hosting.static_files import StaticFilesMiddleware
 from graphviz_dash.app.hosting.switch import is_plain
 from graphviz_dash.app.hosting.upload_limit import UploadLimit
@@ -31,7 +32,7 @@ ASSETS: Final = Path(__file__).parents[2] / "ui" / "assets"
 
 def list_middleware() -> list[Middleware]:
     """List the middleware, outermost first."""
-    guard = [Middleware(Guard), Middleware(UploadLimit)]
+    guard = [Middleware(Guard), Middleware(UploadLimit), Middleware(MessageLimit)]
     if is_plain():
         return guard
     return [*guard, Middleware(StaticFilesMiddleware), Middleware(DocumentMiddleware)]

@@ -11,6 +11,7 @@ from graphviz_dash.features.ledger.narrative import (
     describe_memory,
     describe_saving,
     describe_startup,
+    describe_workspaces,
 )
 from graphviz_dash.model.run import Run
 from graphviz_dash.units import format_bytes, format_ns, format_percent
@@ -23,6 +24,9 @@ def generate_ledger_sections(runs: Iterable[Run]) -> Iterator[str]:
         if report.memory is not None:
             yield f"<p>{escape_html(describe_memory(report.memory))}</p>"
             yield _format_memory(report)
+            workspaces = describe_workspaces(report.memory)
+            if workspaces is not None:
+                yield f"<p>{escape_html(workspaces)}</p>"
         yield f"<p>{escape_html(describe_startup(report.startup))}</p>"
         yield _format_startup(report)
         if report.savings:

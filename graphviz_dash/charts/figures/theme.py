@@ -146,8 +146,7 @@ def apply_bar_theme(
     ``end``. The page renders legend and axis title, which wrap in narrow windows. The right margin
     fits the labels of :func:`add_end_label`."""
     apply_theme(figure, theme, height)
-    keys = [] if figure.layout.showlegend is False else _extract_keys(figure)
-    figure.update_layout(showlegend=False, meta={"keys": keys, "axis": title})
+    move_labels_to_page(figure, title)
     figure.update_yaxes(
         autorange="reversed",
         showgrid=False,
@@ -158,20 +157,29 @@ def apply_bar_theme(
     figure.update_xaxes(range=[0, end * 1.004], tickformat=",")
     right = _END_GAP + max((7.3 * len(note.text) for note in figure.layout.annotations), default=0)
     set_row_margins(figure, compute_label_width(names))
-    figure.update_layout(margin={"r": right, "b": _UNTITLED_AXIS_HEIGHT})
+    figure.update_layout(margin={"r": right})
     return figure
 
 
+def move_labels_to_page(figure: go.Figure, title: str) -> None:
+    """Let the page render the legend and the title of the horizontal axis."""
+    keys = [] if figure.layout.showlegend is False else _extract_keys(figure)
+    figure.update_layout(
+        showlegend=False, meta={"keys": keys, "axis": title}, margin={"b": _UNTITLED_AXIS_HEIGHT}
+    )
+
+
 def _extract_keys(figure: go.Figure) -> list[dict[str, str]]:
-    """Extract the legend of bars as data: name, colour, and hatching shape."""
+    """Extract the legend of bars or areas as data: name, colour, and hatching shape."""
     return [
-        {
-            "name": bar.name,
-            "colour": bar.marker.pattern.fgcolor or bar.marker.color,
-            "hatching": bar.marker.pattern.shape or "",
-        }
-        for bar in figure.data
-        if bar.showlegend is not False
+        {"name": trace.name, "colour": pattern.fgcolor or colour, "hatching": pattern.shape or ""}
+        for trace in figure.data
+        if trace.showlegend is not False
+        for pattern, colour in [
+            (trace.marker.pattern, trace.marker.color)
+            if trace.type == "bar"
+            else (trace.fillpattern, trace.fillcolor)
+        ]
     ]
 
 

@@ -9,13 +9,20 @@ import plotly.graph_objects as go
 
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger, MemoryMoment
 from graphviz_dash.analysis.ledger.startup import StartupLedger
-from graphviz_dash.charts.figures.theme import apply_theme, compute_row_tick_width, set_row_margins
+from graphviz_dash.charts.figures.theme import (
+    apply_theme,
+    compute_row_tick_width,
+    move_labels_to_page,
+    set_row_margins,
+)
 from graphviz_dash.charts.palette import LEDGER_SHADES, STARTUP_SHADES
 from graphviz_dash.charts.shades import Theme, get_colour
 from graphviz_dash.units import format_bytes, format_ns
 
 _MAX_POINTS: Final = 400
 """Maximum number of moments on the chart of memory."""
+
+_TIME_AXIS: Final = "Seconds since the start of the process"
 
 _MAX_BOXES: Final = 1_200
 """Maximum number of boxes on the chart of activities."""
@@ -49,8 +56,8 @@ def draw_memory_ledger(ledger: MemoryLedger, theme: Theme) -> go.Figure:
                 f"{part.value}<br>{format_bytes(value)}<extra></extra>" for value in values
             ],
         )
-    apply_theme(figure, theme, 340)
-    figure.update_xaxes(title_text="Seconds since the start of the process")
+    apply_theme(figure, theme, 300)
+    move_labels_to_page(figure, _TIME_AXIS)
     figure.update_yaxes(title_text=f"{unit} of device memory")
     return figure
 
@@ -88,8 +95,9 @@ def draw_startup(ledger: StartupLedger, theme: Theme) -> go.Figure | None:
                 for box in group
             ],
         )
-    figure.update_layout(barmode="overlay", bargap=0.08, showlegend=True)
-    apply_theme(figure, theme, 150 + 24 * len(rows))
+    figure.update_layout(barmode="overlay", bargap=0.08)
+    apply_theme(figure, theme, 40 + 28 * len(rows))
+    move_labels_to_page(figure, _TIME_AXIS)
     set_row_margins(figure, compute_row_tick_width(list(labels.values())))
     figure.update_yaxes(
         categoryorder="array",
@@ -98,9 +106,7 @@ def draw_startup(ledger: StartupLedger, theme: Theme) -> go.Figure | None:
         showgrid=False,
         ticksuffix="  ",
     )
-    figure.update_xaxes(
-        title_text="Seconds since the start of the process", range=[0, ledger.total_ns / 1e9]
-    )
+    figure.update_xaxes(range=[0, ledger.total_ns / 1e9])
     return figure
 
 

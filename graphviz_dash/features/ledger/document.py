@@ -71,6 +71,14 @@ class StartupDocument(Document, frozen=True):
     sentence: Sentence
 
 
+class WorkspacesDocument(Document, frozen=True):
+    """Workspaces that libraries keep for one stream."""
+
+    stream: Count
+    count: Count
+    bytes: Bytes
+
+
 class SavingDocument(Document, frozen=True):
     """A possible saving. ``basis`` is ``measured`` or ``predicted``."""
 
@@ -110,6 +118,7 @@ class LedgerDocument(Document, frozen=True):
     savings: list[SavingDocument]
     fit: FitDocument | None
     sentence: Sentence | None
+    workspaces: list[WorkspacesDocument]
 
 
 def build_ledger_document(
@@ -135,4 +144,7 @@ def build_ledger_document(
         ],
         fit=None if fit is None else build(FitDocument, fit, sentence=describe_fit(fit)),
         sentence=None if memory is None else describe_memory(memory),
+        workspaces=[]
+        if memory is None
+        else [build(WorkspacesDocument, item) for item in memory.workspaces],
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -23,6 +24,9 @@ from graphviz_dash.units import (
     pluralize,
 )
 
+_MAX_SIZES: Final = 3
+"""Sizes of workspaces in a sentence."""
+
 PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
     LedgerPart.OTHER_PROCESSES: "Memory in use before this process had a context.",
     LedgerPart.CONTEXT: "Memory that the driver reserves for the process.",
@@ -36,7 +40,10 @@ PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
     LedgerPart.OPTIMIZER: "State of optimizers.",
     LedgerPart.TENSORS: "Other tensors before the first capture, such as caches and inputs.",
     LedgerPart.WORKSPACES: "Allocations without a tensor, such as cuBLAS workspaces.",
-    LedgerPart.ALLOCATIONS: "Allocations before the recorder read their owners.",
+    LedgerPart.ALLOCATIONS: (
+        "Allocations of unknown owners: before the recorder read them, or with a frozen garbage "
+        "collector."
+    ),
     LedgerPart.FREE: (
         "Memory of the default pool without a known owner: free blocks and later allocations."
     ),
@@ -58,6 +65,20 @@ def describe_memory(ledger: MemoryLedger) -> str:
         change = format_signed_bytes(ledger.others_change)
         text += f" Other processes changed by {change} meanwhile, so the parts are approximate."
     return text
+
+
+def describe_workspaces(ledger: MemoryLedger) -> str | None:
+    """Describe the workspaces of libraries by stream; None without any."""
+    if not ledger.workspaces:
+        return None
+    by_size = Counter(item.bytes for item in ledger.workspaces)
+    texts = [
+        f"{format_bytes(size)} for {'a stream' if count == 1 else f'each of {count} streams'}"
+        for size, count in by_size.most_common(_MAX_SIZES)
+    ]
+    remainder = len(by_size) - len(texts)
+    suffix = f", {pluralize(remainder, 'other size')}" if remainder > 0 else ""
+    return f"Library workspaces: {', '.join(texts)}{suffix}."
 
 
 def describe_startup(ledger: StartupLedger) -> str:

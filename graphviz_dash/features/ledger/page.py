@@ -16,6 +16,7 @@ from graphviz_dash.features.ledger.narrative import (
     describe_memory,
     describe_saving,
     describe_startup,
+    describe_workspaces,
     name_growth,
 )
 from graphviz_dash.ui.page import url_state
@@ -84,6 +85,9 @@ def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
             ("Growth outside the allocator", ""), [("Causes", causes)], "figures runs"
         )
     show_markup(format_element("div", tables, "scroll"))
+    workspaces = describe_workspaces(memory)
+    if workspaces is not None:
+        st.caption(workspaces)
 
 
 def _format_number(size: int) -> str:
@@ -174,6 +178,6 @@ def _show_savings(report: LedgerReport) -> None:
         for saving in report.savings
     ]
     table = format_table(
-        ("Change", "Memory", "Start-up", "Basis"), [("Savings", rows)], "figures runs"
+        ("Change", "Memory", "Start-up", "Basis"), [("Savings", rows)], "figures runs savings"
     )
     show_markup(format_element("div", table, "scroll"))

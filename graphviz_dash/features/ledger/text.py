@@ -25,6 +25,7 @@ from graphviz_dash.features.ledger.narrative import (
     describe_memory,
     describe_saving,
     describe_startup,
+    describe_workspaces,
     name_growth,
 )
 from graphviz_dash.units import format_bytes, format_ns, format_percent, format_signed_bytes
@@ -75,6 +76,9 @@ def _print_memory(report: LedgerReport) -> None:
         cells = [format_bytes(value) for value in values]
         table.add_row(build_cell(title, "bold"), *(build_cell(cell, "bold") for cell in cells))
     print_table(table)
+    workspaces = describe_workspaces(report.memory)
+    if workspaces is not None:
+        click.echo(workspaces)
 
 
 def _print_growths(ledger: MemoryLedger, count: int) -> None:

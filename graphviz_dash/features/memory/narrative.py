@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.memory.allocator import AllocatorState
+from graphviz_dash.analysis.memory.allocator import AllocatorState, list_allocator_states
 from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.guidance.gaps import build_memory_command
@@ -80,7 +80,8 @@ def describe_memory_cost(comparison: MemoryComparison, run_name: str | None = No
     """
     reports, differences = comparison.reports, comparison.differences
     if not reports:
-        return "No run has a memory pass"
+        states = list_allocator_states(run.run for run in comparison.runs.values())
+        return " ".join(map(describe_allocator, states)) or "No run has a memory pass"
     if run_name is not None:
         differences = tuple(change for change in differences if change.run == run_name)
         reports = (comparison[run_name],)

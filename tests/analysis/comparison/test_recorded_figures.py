@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
+from graphviz_dash.analysis.comparison.recorded_figures import (
+    compute_program_step,
+    list_step_times,
+)
+from graphviz_dash.analysis.metrics.recorded_step import RecordedStep
 from graphviz_dash.analysis.metrics.run_selection import (
     get_family,
     is_eager_recording,
     select_baseline,
 )
 from graphviz_dash.analysis.metrics.thresholds import FEW_STEPS
+from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.compilation import Compilation
+from graphviz_dash.model.loop import StepKind
 from graphviz_dash.model.recording import BoundaryKind, RecordedGraph, Recording
 from graphviz_dash.model.run import Absent, ExecutionMode, Run
-from graphviz_dash.narrative.answer import build_run_answer, format_answer
+from graphviz_dash.narrative.answer import (
+    build_run_answer,
+    format_answer,
+    format_recorded_steps,
+)
 from graphviz_dash.narrative.headline import build_headline
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
+from graphviz_dash.units import format_ns
 from tests.analysis.frames import make_experiment, make_run, steps_trace
+from tests.samples import SAMPLES, compared_sample
 
 GRAPH = RecordedGraph("graph-0", ("train.py:9",), 5_000, 0, 3, 60, 4, False, True)
 
@@ -226,3 +240,28 @@ def test_a_run_that_replayed_something_did_not_run_eagerly() -> None:
     assert not is_eager_recording(graphed)
     earlier = msgspec.structs.replace(recording(1_000), earlier_replays=1)
     assert not is_eager_recording(recorded("later", earlier))
+
+
+@pytest.mark.parametrize("name", ["recorded-vllm", "recorded-sglang"])
+def test_the_step_of_an_engine_covers_all_its_steps(name: str) -> None:
+    """The recorder's own clock stops at the traced window; the engine's steps go on."""
+    run = load_run(SAMPLES / name / "default-sizes", traces=False)
+    assert run.loop is not None
+    assert run.recording is not None
+    steps, later = run.loop.steps, run.loop.later_clean_steps
+    assert later is not None
+    periods = [
+        steps.begin_ns[row + 1] - steps.begin_ns[row]
+        for first, last in ((0, run.loop.clean_steps), later)
+        for row in range(first, last - 1)
+        if steps.real[row] is not None and steps.kind[row] is not StepKind.CAPTURE
+    ]
+    assert len(periods) > 20 * len(run.recording.step_ns)
+    step = compute_program_step(run)
+    assert isinstance(step, RecordedStep)
+    assert step.is_median
+    assert list(list_step_times(run)) == periods
+    # The sentence and the table share the median.
+    text = format_recorded_steps(compared_sample(name)["default-sizes"])
+    assert text.startswith(f"median step {format_ns(step.ns)},")
+    assert step.ns == pytest.approx(float(np.median(periods)), rel=0.01)

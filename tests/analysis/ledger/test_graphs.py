@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.ledger.graphs import (
     build_graph_ledgers,
@@ -15,12 +17,14 @@ from graphviz_dash.analysis.ledger.graphs import (
     share_executables,
     sum_added,
 )
-from graphviz_dash.model.ledger import SampleKind
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.ledger import LedgerSpan, SampleKind, SpanKind
 from graphviz_dash.model.run import ExecutionMode, Run, WorkloadInfo
 from tests.analysis.memory_passes import GRAPHED
 from tests.experiments import captured_graph, manifest
 from tests.ledgers import GRAPHS, MIB, MS, POOL, SAMPLES, make_ledger, sample
 from tests.loops import layer_work
+from tests.samples_once import SAMPLES as SAMPLE_FOLDER
 
 NODES = {"graph-0": 3, "graph-1": 2, "graph-2": 1}
 
@@ -55,10 +59,37 @@ def test_each_graph_adds_pool_kernels_and_its_share_of_the_executables() -> None
 
 def test_each_graph_has_its_times() -> None:
     first, second, _ = build_graph_ledgers(make_run())
-    assert (first.capture_ns, first.driver_ns) == (150 * MS, 50 * MS)
+    assert (first.capture_ns, first.driver_ns) == (140 * MS, 50 * MS)
     assert (first.collection_ns, first.first_launch_ns) == (50 * MS, 2 * MS)
     assert (second.collection_ns, second.first_launch_ns) == (0, None)
     assert second.pool == POOL
+
+
+def test_the_recorder_is_no_part_of_a_capture() -> None:
+    ledger = make_ledger()
+    capture = next(item for item in ledger.spans if item.kind is SpanKind.CAPTURE)
+    work = LedgerSpan(
+        SpanKind.RECORDER, "reading the graph", 0, capture.begin_ns, capture.begin_ns + 30 * MS
+    )
+    run = make_run()
+    first, *_ = build_graph_ledgers(
+        replace(run, ledger=replace(ledger, spans=(*ledger.spans, work)))
+    )
+    # 140 ms without it.
+    assert first.capture_ns == 110 * MS
+
+
+@pytest.mark.parametrize("name", ["wasteful", "frugal"])
+def test_a_capture_has_one_time_on_all_pages(name: str) -> None:
+    run = load_run(SAMPLE_FOLDER / "recorded-decoder" / name)
+    assert run.recording is not None
+    recorded = {graph.graph: graph.capture_ns for graph in run.recording.graphs}
+    assert {graph.graph: graph.capture_ns for graph in build_graph_ledgers(run)} == recorded
+    # The ledger's own spans, without the recorder's work, are as long within the reading of clocks.
+    alone = build_graph_ledgers(replace(run, recording=None))
+    for graph in alone:
+        assert graph.capture_ns is not None
+        assert abs(graph.capture_ns - recorded[graph.graph]) < 500_000
 
 
 def test_dropped_graphs_return_what_was_measured() -> None:

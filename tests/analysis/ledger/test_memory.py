@@ -11,8 +11,11 @@ from graphviz_dash.analysis.ledger.memory import (
     build_memory_ledger,
     name_library,
 )
+from graphviz_dash.features.ledger.narrative import describe_workspaces
+from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.ledger import SampleKind, SpanKind
 from tests.ledgers import MIB, SAMPLES, make_ledger, sample, span
+from tests.samples_once import SAMPLES as SAMPLE_FOLDER
 
 
 def parts_in_mib(number: int) -> dict[str, int]:
@@ -142,3 +145,33 @@ def test_parts_add_up_at_every_moment(
     last = built.moments[-1]
     assert sum(growth.bytes for growth in built.growths) == samples[-1].outside_bytes
     assert last.used == samples[-1].device_used_bytes
+
+
+def test_a_frozen_collector_makes_no_workspaces() -> None:
+    """The garbage collector does not list frozen objects, so the owners of weights are unknown."""
+    ledgers = {}
+    for name in ("wasteful", "frugal"):
+        run = load_run(SAMPLE_FOLDER / "recorded-decoder" / name)
+        assert run.ledger is not None
+        ledgers[name] = build_memory_ledger(run.ledger)
+    wasteful, frugal = ledgers["wasteful"], ledgers["frugal"]
+    assert wasteful is not None
+    assert frugal is not None
+    owners = wasteful.end_of_startup.parts
+    weights = owners[LedgerPart.WEIGHTS] + owners[LedgerPart.TENSORS]
+    # Both programs have the same model and cache.
+    assert abs(frugal.end_of_startup.parts[LedgerPart.ALLOCATIONS] - weights) < MIB
+    before = next(item for item in frugal.moments if item.kind is SampleKind.CAPTURE_BEGIN)
+    assert before.parts[LedgerPart.WORKSPACES] < 33 * MIB
+    assert LedgerPart.ALLOCATIONS not in owners
+
+
+def test_workspaces_belong_to_streams() -> None:
+    run = load_run(SAMPLE_FOLDER / "recorded-decoder" / "wasteful")
+    assert run.ledger is not None
+    ledger = build_memory_ledger(run.ledger)
+    assert ledger is not None
+    assert len(ledger.workspaces) == 6
+    total = sum(item.bytes for item in ledger.workspaces)
+    assert total == ledger.end_of_startup.parts[LedgerPart.WORKSPACES]
+    assert describe_workspaces(ledger) == "Library workspaces: 32.0 MiB for each of 6 streams."

@@ -35,7 +35,7 @@ def test_the_start_up_of_a_server() -> None:
         "captures, driver": 70,
         "program between captures": 100,
         "garbage collection": 90,
-        "first launches": 2,
+        "first launches and uploads": 2,
         "program before the first replay": 90,
         "graphviz-dash": 110,
     }
