@@ -20,7 +20,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 COLLECTORS: Final = ROOT / "collectors"
@@ -49,7 +49,17 @@ def find_names(folder: Path = COLLECTORS) -> dict[str, tuple[str, ...]]:
     }
 
 
+class _Modules(NamedTuple):
+    """Names of a file that represent modules of torch."""
+
+    aliases: dict[str, str]
+    """Imported and looked-up modules."""
+    constants: dict[str, str]
+    """Constants with the name of a module."""
+
+
 def _iter_names(tree: ast.AST) -> Iterator[str]:
+    modules = _find_modules(tree)
     for node in ast.walk(tree):
         match node:
             case ast.Import():
@@ -57,16 +67,60 @@ def _iter_names(tree: ast.AST) -> Iterator[str]:
             case ast.ImportFrom(module=str(module), level=0):
                 yield from (f"{module}.{alias.name}" for alias in node.names)
             case ast.Attribute():
-                yield from filter(None, [_join_attributes(node)])
+                yield from filter(None, [_join_attributes(node, modules)])
+            case ast.Call(
+                func=ast.Name(id="getattr"), args=[owner, ast.Constant(value=str(attribute)), *_]
+            ):
+                names = filter(None, [_join_attributes(owner, modules)])
+                yield from (f"{name}.{attribute}" for name in names)
             case ast.Constant(value=str(text)) if _TEXT.fullmatch(text):
                 yield text
 
 
-def _join_attributes(node: ast.expr) -> str | None:
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute) and (before := _join_attributes(node.value)) is not None:
-        return f"{before}.{node.attr}"
+def _find_modules(tree: ast.AST) -> _Modules:
+    modules = _Modules({}, {})
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module), level=0):
+                for alias in node.names:
+                    modules.aliases[alias.asname or alias.name] = f"{module}.{alias.name}"
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=value)
+            ):
+                match value:
+                    case ast.Constant(value=str(text)) if _TEXT.fullmatch(text):
+                        modules.constants[name] = text
+                    case ast.Call() if (module := _find_module(value, modules)) is not None:
+                        modules.aliases[name] = module
+    return modules
+
+
+def _find_module(call: ast.Call, modules: _Modules) -> str | None:
+    """Return the module of torch that ``call`` looks up."""
+    match call:
+        case ast.Call(
+            func=ast.Attribute(attr="get" | "import_module") | ast.Name(id="import_module"),
+            args=[ast.Name(id=name), *_],
+        ):
+            return modules.constants.get(name)
+        case ast.Call(
+            func=ast.Attribute(attr="get" | "import_module") | ast.Name(id="import_module"),
+            args=[ast.Constant(value=str(text)), *_],
+        ) if _TEXT.fullmatch(text):
+            return text
+    return None
+
+
+def _join_attributes(node: ast.expr, modules: _Modules) -> str | None:
+    match node:
+        case ast.Attribute():
+            before = _join_attributes(node.value, modules)
+            return None if before is None else f"{before}.{node.attr}"
+        case ast.Name():
+            return modules.aliases.get(node.id, node.id)
+        case ast.Call():
+            return _find_module(node, modules)
     return None
 
 

@@ -37,6 +37,10 @@ CHROMIUM_OPTIONS: Final = (
 """What a browser of tests is started with: a page takes two thirds of the CPU time."""
 
 
+PATIENCE_MS: Final = 180_000
+"""Longest wait for a page. Busy machines are slow, and speed is measured in benchmarks/."""
+
+
 def system_chromium() -> str | None:
     """The path of the system's Chromium or Chrome; None: there is none, so Playwright's own."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)

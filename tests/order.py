@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 FIRST: Final = (
     # These look at the same dashboard, in one browser.
@@ -93,6 +94,12 @@ class LongestFirst(LoadFileScheduling):
     def _split_scope(self, nodeid: str) -> str:
         file = file_of(nodeid)
         return str(_ROW.get(file, file))
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Give ``node`` more tests, unless it replaces a dead process and has not collected yet:
+        pytest-xdist would look for its tests and stop all others with an error."""
+        if node in self.registered_collections:
+            super()._reschedule(node)
 
     def schedule(self) -> None:
         """Begins; without the order by numbers of tests, which say nothing of their time."""

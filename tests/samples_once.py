@@ -1,23 +1,44 @@
-"""What is read of the shipped samples, and compared, once in a process: nobody changes them."""
+"""Shipped samples, read and analyzed once per process, because no test changes them."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
+from graphviz_dash.analysis.nodes.concurrency import analyze_run
+from graphviz_dash.analysis.nodes.node_table import build_tables
+from graphviz_dash.analysis.ranks.ranks import compare_ranks
+from graphviz_dash.analysis.replays.graph_chooser import GraphIdentities
+from graphviz_dash.analysis.replays.replays import match_replays
+from graphviz_dash.features.prediction.analysis.stream_prediction import predict_run_parallel
 from graphviz_dash.ingest import cache, load
 from graphviz_dash.ingest.limits import Limits
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.model.trace import Trace
 
 SAMPLES: Final = Path(__file__).resolve().parents[1] / "sample_traces"
+
+_ANALYSES: Final = (
+    match_replays,
+    build_tables,
+    analyze_run,
+    predict_run_parallel,
+    build_kernel_table,
+    compare_ranks,
+    compare_runs,
+)
+"""Slow pure functions that many surfaces call."""
+
+_PRIMITIVES: Final = (str, int, float, bool, Path, type(None))
 
 
 def _is_of_samples(path: Path) -> bool:
@@ -26,12 +47,14 @@ def _is_of_samples(path: Path) -> bool:
 
 @contextmanager
 def samples_once() -> Iterator[None]:
-    """Until the block ends traces and bundles of samples are read once, and runs that were read
-    from them compared once; what reads others reads them anew."""
+    """Until the block ends, read each trace and bundle of the samples once, and share the analyses
+    of runs that come from them. All others are read and analyzed again."""
     with pytest.MonkeyPatch.context() as patched:
         _read_traces_once(patched)
-        runs = _load_runs_once(patched)
-        _compare_once(patched, runs)
+        kept = _Kept()
+        _load_runs_once(patched, kept)
+        for analysis in _ANALYSES:
+            _replace_everywhere(patched, analysis, kept.share(analysis))
         yield
 
 
@@ -49,8 +72,69 @@ def _read_traces_once(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(cache, "read_trace", read_once)
 
 
-def _load_runs_once(patched: pytest.MonkeyPatch) -> dict[Any, Run]:
-    """The runs that are kept, as they are read."""
+class _Kept:
+    """Objects of samples and the analyses of them. They live as long as the process, so their ids
+    identify them."""
+
+    def __init__(self) -> None:
+        self._objects: dict[int, object] = {}
+
+    def keep(self, value: object) -> None:
+        """Keep a value and the items and fields of containers and runs."""
+        if id(value) in self._objects:
+            return
+        self._objects[id(value)] = value
+        if isinstance(value, tuple | list):
+            parts = value
+        elif isinstance(value, Mapping):
+            parts = value.values()
+        elif isinstance(value, Run):
+            parts = [getattr(value, field) for field in value.__struct_fields__]
+        else:
+            return
+        for part in parts:
+            self.keep(part)
+
+    def build_key(self, value: object) -> Hashable:
+        """Build a key of an argument.
+
+        Raises:
+            LookupError: The argument contains an object that was not kept, such as a changed run.
+        """
+        if isinstance(value, _PRIMITIVES):
+            return type(value), value
+        if id(value) in self._objects:
+            return id(value)
+        if isinstance(value, tuple | list):
+            return tuple(map(self.build_key, value))
+        if isinstance(value, Mapping):
+            return tuple((key, self.build_key(item)) for key, item in value.items())
+        if isinstance(value, Experiment | GraphIdentities):
+            fields = (getattr(value, field) for field in value.__struct_fields__)
+            return type(value), tuple(map(self.build_key, fields))
+        raise LookupError
+
+    def share(self, analysis: Callable[..., Any]) -> Callable[..., Any]:
+        """Return ``analysis`` with its results for kept arguments stored."""
+        parameters, results = signature(analysis), dict[Hashable, Any]()
+
+        @wraps(analysis)
+        def share_result(*arguments: Any, **options: Any) -> Any:
+            bound = parameters.bind(*arguments, **options)
+            try:
+                key = tuple((name, self.build_key(item)) for name, item in bound.arguments.items())
+            except LookupError:
+                return analysis(*arguments, **options)
+            if key not in results:
+                results[key] = analysis(*arguments, **options)
+                self.keep(results[key])
+            result = results[key]
+            return dict(result) if isinstance(result, dict) else result
+
+        return share_result
+
+
+def _load_runs_once(patched: pytest.MonkeyPatch, kept: _Kept) -> None:
     read, runs = load.load_run, dict[Any, Run]()
 
     def load_once(path: Path, *limits: Limits, **extent: bool) -> Run:
@@ -59,29 +143,17 @@ def _load_runs_once(patched: pytest.MonkeyPatch) -> dict[Any, Run]:
         key = path, limits, tuple(sorted(extent.items()))
         if key not in runs:
             runs[key] = read(path, *limits, **extent)
+            kept.keep(runs[key])
         return runs[key]
 
-    patched.setattr(load, "load_run", load_once)
-    return runs
+    _replace_everywhere(patched, read, load_once)
 
 
-def _compare_once(patched: pytest.MonkeyPatch, runs: dict[Any, Run]) -> None:
-    """Of the very ``runs`` that are kept: a run that a test has changed is another. What is given
-    replays and steps that were found before is one comparison, what finds them itself another."""
-    comparisons: dict[Any, Comparison] = {}
-
-    def compare_once(
-        experiment: Experiment, baseline: str | None = None, *given: Any, **known: Any
-    ) -> Comparison:
-        kept = {id(run) for run in runs.values()}
-        numbers = tuple(id(run) for run in experiment.runs)
-        if given or not kept.issuperset(numbers):
-            return compare_runs(experiment, baseline, *given, **known)
-        key = experiment.path, experiment.baseline, numbers, baseline, tuple(sorted(known))
-        if key not in comparisons:
-            comparisons[key] = compare_runs(experiment, baseline, **known)
-        return comparisons[key]
-
+def _replace_everywhere(
+    patched: pytest.MonkeyPatch, function: Callable[..., Any], shared: Callable[..., Any]
+) -> None:
+    """Replace ``function`` in all modules that import it."""
+    name = function.__name__
     for module in list(sys.modules.values()):
-        if module.__name__ != __name__ and vars(module).get("compare_runs") is compare_runs:
-            patched.setattr(module, "compare_runs", compare_once)
+        if module.__name__ != __name__ and vars(module).get(name) is function:
+            patched.setattr(module, name, shared)

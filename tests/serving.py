@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-START_SECONDS: Final = 60
+START_SECONDS: Final = 180
 
 
 @dataclass(frozen=True)

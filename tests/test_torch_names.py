@@ -24,11 +24,18 @@ def test_names_come_from_imports_attributes_and_strings(folder: Path) -> None:
         "torch.cuda.synchronize()\n"
         'MODULE = "torch._inductor.scheduler"\n'
         'TEXT = "torch._inductor logs it"\n'
+        "guards = sys.modules.get('torch._guards')\n"
+        "getattr(guards, 'CompileContext', None)\n"
+        "def read():\n"
+        "    scheduler = sys.modules.get(MODULE)\n"
+        "    return scheduler.Scheduler, getattr(torch._C, '_clear', None)\n"
         "print(torch.__version__)\n"
     )
     assert torch_names.find_names(folder) == {
+        "torch._C._clear": ("collectors/one.py",),
         "torch._dynamo.utils.counters": ("collectors/one.py",),
-        "torch._inductor.scheduler": ("collectors/one.py",),
+        "torch._guards.CompileContext": ("collectors/one.py",),
+        "torch._inductor.scheduler.Scheduler": ("collectors/one.py",),
         "torch.cuda._sleep": ("collectors/one.py",),
     }
 
@@ -36,7 +43,8 @@ def test_names_come_from_imports_attributes_and_strings(folder: Path) -> None:
 def test_names_of_the_collectors_are_found() -> None:
     names = torch_names.find_names()
     assert "torch.cuda.memory._snapshot" in names
-    assert "torch._inductor.cudagraph_trees" in names
+    assert "torch._dynamo.utils.counters" in names
+    assert "torch._guards.CompileContext" in names
 
 
 def test_a_missing_name_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,6 +54,7 @@ from graphviz_dash.ui.state.catalogue import format_pair_name
 from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.ui.state.store import STORE
 from tests.app.surfaces import SIGNED, Figures, Table, print_tables, read_markup, show_cell
+from tests.importers.fleets import work_in_threads
 from tests.narrative.test_answer_properties import NAMES
 from tests.samples import SAMPLES, compared_sample
 from tests.ui.views.apptests import LookIn, markup, shown
@@ -284,9 +285,11 @@ class Collector:
             figures.add(
                 result.predicted_run.name, "predicted speedup", "compare page", tiles.get("Speedup")
             )
-        if any(run.run.memory_pass is not None for run in result.runs):
-            page = shown("memory", experiment=name)
-            tables, tiles = read_markup(markup(page))
+        for run in result.runs:
+            if run.run.memory_pass is None:
+                continue
+            page = shown("memory", experiment=name, run=run.name)
+            tables, _ = read_markup(markup(page))
             self.add_tables("memory page", tables)
             for line in re.findall(r'<p class="sentence">(.*?)</p>', markup(page)):
                 self.add_memory_sentence("memory page sentence", line)
@@ -404,7 +407,7 @@ class Collector:
                 self.figures.add_columns(surface, Table(table.head, rows), facts)
 
     def add_terminal(self) -> None:
-        """Add the output of ``compare``."""
+        """Add the output of ``compare`` for runs that are not in one folder."""
         arguments = (self.result, self.kernels, self.ranks, (10, 5))
         output, tables = print_tables(print_comparison, *arguments)
         self.add_tables("compare --all", tables)
@@ -420,8 +423,11 @@ class Collector:
     def add_commands(self, folder: Path) -> None:
         """Add the commands on the experiment in ``folder``."""
         figures, result = self.figures, self.result
-        _, tables = _invoke(compare_command, str(folder), "--all")
-        self.add_tables("compare --all", tables)
+        for options in ((), ("--all",)):
+            output, tables = _invoke(compare_command, str(folder), *options)
+            surface = " ".join(("compare", *options))
+            self.add_tables(surface, tables)
+            self.add_lines(surface, output)
         for run in result.runs:
             for options in ((), ("--all",)):
                 _, tables = _invoke(show, str(folder / run.name), *options)
@@ -518,9 +524,13 @@ def collect_experiment(folder: Path, result: Comparison) -> Figures:
     collector = Collector(result)
     collector.add_comparison()
     collector.add_pages(folder.name)
-    collector.add_terminal()
     collector.add_commands(folder)
     return collector.figures
+
+
+@pytest.fixture(autouse=True)
+def _read_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    work_in_threads(monkeypatch)
 
 
 @pytest.fixture(scope="module")

@@ -18,14 +18,14 @@ from graphviz_dash.features.graph.page import page as graph
 from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.ui.state import catalogue
 from tests.bundle.examples import MEMORY_PASS
+from tests.chromium import PATIENCE_MS
 from tests.experiments import chain, fork_join, make_experiment, make_run
 from tests.loops import make_server
 from tests.samples import SAMPLES
 from tests.serving import ROOT, served
 from tests.ui.standing import lent, standing_tab
 
-# How fast a page is, is measured in benchmarks/; here it may wait for a busy machine.
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=PATIENCE_MS)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -71,6 +71,7 @@ def visitor(browser: Browser) -> Iterator[BrowserContext]:
     """Whose tabs tests look at: see :func:`tests.ui.tabs.tab`. They share a process of Chromium,
     which compiles Streamlit's scripts once instead of once a page: half of what a page takes."""
     context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
     # A process ends with its last tab.
     tab = context.new_page()
     tab.route("**/*", lambda route: route.fulfill(body=""))

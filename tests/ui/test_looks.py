@@ -118,7 +118,7 @@ def with_bars_for_text(page: Page) -> bytes:
     """A screenshot once nothing moves any more."""
     page.evaluate(BARS_FOR_WORDS)
     before = b""
-    for _ in range(20):
+    for _ in range(60):
         page.wait_for_timeout(150)
         now = page.screenshot(animations="disabled", caret="hide")
         if now == before:

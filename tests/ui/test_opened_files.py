@@ -56,9 +56,7 @@ def test_a_damaged_upload_is_one_line_and_a_good_one_opens_until_it_is_removed(
     chooser.set_input_files(
         files=[{"name": "x.zip", "mimeType": "application/zip", "buffer": packed.getvalue()}]
     )
-    expect(page.get_by_role("link", name="from-elsewhere", exact=True)).to_be_visible(
-        timeout=60_000
-    )
+    expect(page.get_by_role("link", name="from-elsewhere", exact=True)).to_be_visible()
     expect(page.get_by_text(re.compile(r"\d uploaded by you"))).to_be_visible()
     idle(page)
     page.get_by_role("link", name="Open", exact=True).click()

@@ -40,7 +40,7 @@ def page(visitor: BrowserContext) -> Iterator[Page]:
 
 def assert_our_icon(page: Page) -> None:
     # Given by the script of the page, once it has run.
-    page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
+    page.locator('[data-test-script-state="notRunning"]').wait_for()
     assert bytes(page.evaluate(ICON)) == (ASSETS / "icon.png").read_bytes()
 
 
@@ -71,7 +71,6 @@ def test_parts_of_other_pages_are_loaded_when_the_first_stands(page: Page, made:
             "part => performance.getEntriesByType('resource')"
             ".some(one => one.name.includes(`/static/js/${part}.`))",
             arg=part,
-            timeout=60_000,
         )
     assert_our_icon(page)
     assert all(url.startswith((made, "data:")) for url in requests)

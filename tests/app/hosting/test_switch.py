@@ -73,8 +73,8 @@ def test_every_page_is_shown(document: Page, name: str) -> None:
 
 def assert_shown(page: Page, name: str) -> None:
     current = page.locator(".pages [aria-current]")
-    expect(current).to_have_text(get_title(PAGES[name].tab_of or name), timeout=90_000)
-    page.locator('[data-test-script-state="notRunning"]').wait_for(timeout=90_000)
+    expect(current).to_have_text(get_title(PAGES[name].tab_of or name))
+    page.locator('[data-test-script-state="notRunning"]').wait_for()
     assert page.locator('[data-testid="stException"]').count() == 0
     # The style sheet is there: the bar is laid out by it.
     assert page.locator(".brand").evaluate("node => getComputedStyle(node).display") == "flex"

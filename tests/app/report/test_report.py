@@ -26,6 +26,7 @@ from graphviz_dash.model.run import Failure, Pass
 from graphviz_dash.narrative.answer import build_run_answer, format_parts
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.units import format_ns
+from tests.chromium import PATIENCE_MS
 from tests.experiments import Work, make_experiment, make_run
 from tests.samples import compared_sample
 
@@ -173,6 +174,7 @@ class TestInABrowser:
         file = tmp_path / "report.html"
         file.write_text(page_of(sample))
         context = browser.new_context(offline=True, color_scheme=scheme)  # type: ignore[arg-type]
+        context.set_default_timeout(PATIENCE_MS)
         page = context.new_page()
         asked: list[str] = []
         said: list[str] = []

@@ -25,7 +25,10 @@ _IN_DESCRIPTORS = re.compile(_NAME)
 
 class _Loader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType | None:
-        source = self.get_data(self.path).decode()
+        data = self.get_data(self.path)
+        if _NAME.encode() not in data:
+            return super().get_code(fullname)
+        source = data.decode()
         pattern = _IN_DESCRIPTORS if self.path.endswith("_pb2.py") else _IN_CODE
         renamed = pattern.sub(_NEW, source)
         if renamed == source:

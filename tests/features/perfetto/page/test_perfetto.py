@@ -276,8 +276,8 @@ class TestProtocol:
         expect(page.get_by_role("status")).to_contain_text("cancelled")
         expect(bar).to_be_hidden()
         expect(page.get_by_role("button", name="Open in Perfetto")).to_be_enabled()
-        page.wait_for_timeout(200)
-        assert ui.is_closed()
+        while not ui.is_closed():
+            page.wait_for_timeout(20)
 
     def test_a_click_after_the_script_ran_again_opens_one_window(
         self, context: BrowserContext, buttons: Buttons

@@ -388,7 +388,6 @@ def test_a_selection_from_outside_is_shown_and_outweighed_by_a_click(page: Page)
         " const place = state.getSliceRect(viewport, 'graph', 'g40');"
         " return place?.x > 124 && c.dataset.moving === 'no'; }",
         arg=canvas.element_handle(),
-        timeout=60_000,
     )
     canvas.focus()
     page.keyboard.press(".")
