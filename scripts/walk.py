@@ -119,6 +119,8 @@ class Visit(Struct, frozen=True):
     """Faults by theme and width; those of the whole visit under "load"."""
     scrolling_tables: dict[str, list[str]]
     """Classes of tables that scroll sideways, by width."""
+    is_empty: bool = False
+    """True if the page has nothing to say about the experiment."""
 
 
 def count_words(text: str) -> tuple[int, int]:
@@ -163,6 +165,7 @@ class Walk(Struct):
         page.wait_for_timeout(_SETTLE_MS)
         shifts: list[tuple[float, str]] = page.evaluate("window.shifts")
         amount = measure_amount(page)
+        is_empty = page.locator(f"{_MAIN} .empty").count() > 0
         faults: dict[str, list[str]] = {}
         tables: dict[str, list[str]] = {}
         for theme in self.themes:
@@ -187,6 +190,7 @@ class Walk(Struct):
             max(shifts)[1] if shifts else "",
             faults,
             tables,
+            is_empty,
         )
 
     def _take_pictures(self, page: Page, title: str) -> None:
@@ -223,14 +227,19 @@ def _record_errors(page: Page, faults: list[str]) -> None:
 
 
 def summarize(visits: list[Visit]) -> str:
-    """Summarize visits: a table of median amounts and shifts by page, then all faults."""
+    """Summarize visits: a table by page, then all faults.
+
+    Amounts are medians over the experiments about which a page has something to say, shifts are
+    the largest.
+    """
     lines = [f"{'page':<10}{'visits':>7}{'words':>7}{'figures':>9}{'screens':>9}{'shift':>8}"]
     for name in NAMES:
         page_visits = [visit for visit in visits if visit.page == name]
         if not page_visits:
             continue
+        with_content = [visit for visit in page_visits if not visit.is_empty] or page_visits
         words, figures, screens = (
-            statistics.median(getattr(visit.amount, field) for visit in page_visits)
+            statistics.median(getattr(visit.amount, field) for visit in with_content)
             for field in ("words", "figures", "screens")
         )
         shift = max(visit.shift for visit in page_visits)

@@ -38,8 +38,10 @@ from graphviz_dash.ingest import cache
 from graphviz_dash.ingest.cache import TraceCache, open_trace
 from graphviz_dash.ingest.formats import debug_dot, graph_data
 from graphviz_dash.ingest.formats.registry import read_foreign
+from graphviz_dash.ingest.kineto.merged import separate_processes
 from graphviz_dash.ingest.kineto.raw_events import read_raw_event
 from graphviz_dash.ingest.kineto.trace_head import read_head
+from graphviz_dash.ingest.limits import DEFAULT_LIMITS
 from graphviz_dash.ingest.load import (
     load_experiment,
     load_outlines,
@@ -50,6 +52,7 @@ from graphviz_dash.ingest.traffic import read_traffic
 from graphviz_dash.model.trace import Trace
 from tests.analysis.launches import lines, recording
 from tests.analysis.predictions import CALIBRATION
+from tests.analysis.trace.integrity_traces import make_events, write_events
 from tests.builders import TraceBuilder, make_experiment
 from tests.faults import (
     Countdown,
@@ -62,6 +65,8 @@ from tests.faults import (
 from tests.features.efficiency.steps import make_ceilings
 from tests.fuzz.readers import DOT, GRAPH, LOGS, SNAPSHOT, database
 from tests.importers.fleets import fleet_of, rank
+from tests.ingest.kineto.test_merged import relabel
+from tests.ledgers import write_server
 from tests.ui.state.test_uploads import packed
 
 STRIDE = 5
@@ -192,6 +197,12 @@ def test_a_cache_that_fails_costs_time_only(
     assert kernels() == whole
 
 
+def write_merged(folder: Path) -> Path:
+    """Write a trace of two ranks with equal ids."""
+    events = relabel(make_events(), "TP00") + relabel(make_events(), "TP01")
+    return write_events(events, folder / "merged.json")
+
+
 READERS: dict[str, Callable[[Path], Callable[[], object]]] = {}
 
 
@@ -264,6 +275,24 @@ def archive(folder: Path) -> Callable[[], object]:
 
 
 @reader
+def ledger(folder: Path) -> Callable[[], object]:
+    path = write_server(folder / "toy")
+    return lambda: repr(load_run(path))
+
+
+@reader
+def merged_ranks(folder: Path) -> Callable[[], object]:
+    path = write_merged(folder)
+
+    def separate() -> list[tuple[str, int]]:
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            parts = separate_processes(path, Path(scratch), DEFAULT_LIMITS)
+            return [(part.label, part.path.stat().st_size) for part in parts]
+
+    return separate
+
+
+@reader
 def trace_head(folder: Path) -> Callable[[], object]:
     (folder / "trace.json").write_bytes(small_trace())
     return lambda: read_head(folder / "trace.json")
@@ -325,6 +354,17 @@ def importing(inputs: Path) -> Callable[[Path], object]:
     for source in sources:
         source.write_bytes(FOREIGN[source.name]())
     return lambda folder: import_files(sources, folder)
+
+
+@writer
+def importing_merged_ranks(inputs: Path) -> Callable[[Path], object]:
+    path = write_merged(inputs)
+    return lambda folder: import_files([path], folder)
+
+
+@writer
+def recording_a_ledger(_: Path) -> Callable[[Path], object]:
+    return write_server
 
 
 @writer

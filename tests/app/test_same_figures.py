@@ -285,9 +285,11 @@ class Collector:
             figures.add(
                 result.predicted_run.name, "predicted speedup", "compare page", tiles.get("Speedup")
             )
-        if any(run.run.memory_pass is not None for run in result.runs):
-            page = shown("memory", experiment=name)
-            tables, tiles = read_markup(markup(page))
+        for run in result.runs:
+            if run.run.memory_pass is None:
+                continue
+            page = shown("memory", experiment=name, run=run.name)
+            tables, _ = read_markup(markup(page))
             self.add_tables("memory page", tables)
             for line in re.findall(r'<p class="sentence">(.*?)</p>', markup(page)):
                 self.add_memory_sentence("memory page sentence", line)
@@ -338,7 +340,8 @@ class Collector:
     def add_graph_verdicts(self, surface: str, text: str) -> None:
         """Add the verdict on the launches of the experiment."""
         for pattern in (r"(Repeat launches: [^<\n]*)", r"(Its repeat launch is [^<\n]*)"):
-            self.figures.find("", "launch verdict", surface, pattern, unescape(text))
+            plain = unescape(text).replace(" (shipped)", "")
+            self.figures.find("", "launch verdict", surface, pattern, plain)
 
     def add_observers(self, surface: str, run: str, tables: list[Table]) -> None:
         for table in tables:

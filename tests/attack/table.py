@@ -128,6 +128,11 @@ ATTACKS: Final = (
         by_tests("tests/ingest/test_cache.py", "-k", "flipped or damaged"),
     ),
     Attack(
+        "a catalogue that is damaged, locked, newer, a pipe or another account's",
+        "there was no catalogue",
+        by_tests("tests/ingest/test_summaries.py"),
+    ),
+    Attack(
         "kill -9 and Ctrl-C while traces are read and cached",
         "held",
         by_tests("tests/ingest/test_cache_killed.py"),
@@ -151,6 +156,11 @@ ATTACKS: Final = (
         "names that are markup, formulas or escapes",
         "held",
         by_tests("tests/cli/test_hostile_names.py", "tests/ui/views/test_pages.py", "-k", "names"),
+    ),
+    Attack(
+        "kill -9 of a recorded program, and of `collect` while it saves",
+        "fell: a run that was saved was written again",
+        by_tests("tests/collectors/program/test_killed.py"),
     ),
     Attack(
         "the recorder in other people's programs",

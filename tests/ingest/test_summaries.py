@@ -158,6 +158,44 @@ def test_a_link_in_place_of_the_file_is_not_followed(cache: SummaryCache, tmp_pa
     assert other.read_bytes() == before
 
 
+@pytest.mark.parametrize("side", ["", "-journal", "-wal", "-shm"])
+def test_pipes_and_folders_in_place_of_the_files_are_not_opened(
+    cache: SummaryCache, side: str
+) -> None:
+    cache.store("card", [summary()])
+    file = cache.file.with_name(cache.file.name + side)
+    for make in (os.mkfifo, os.mkdir):
+        file.unlink(missing_ok=True)
+        make(file)
+        assert cache.load("card", ROOT) == {}
+        cache.store("card", [summary("b")])
+        if make is os.mkdir:
+            file.rmdir()
+
+
+def test_a_file_of_a_later_sqlite_is_replaced_or_kept_unread(cache: SummaryCache) -> None:
+    cache.store("card", [summary()])
+    content = bytearray(cache.file.read_bytes())
+    content[18] = content[19] = 9  # versions for writing and reading
+    cache.file.write_bytes(content)
+    assert cache.load("card", ROOT) == {}
+    cache.store("card", [summary("b")])
+    assert cache.load("card", ROOT).keys() <= {"/data/b"}
+
+
+def test_a_locked_cache_costs_its_time_limit_only(
+    cache: SummaryCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(summaries, "_TIMEOUT_S", 0.05)
+    cache.store("card", [summary()])
+    with closing(sqlite3.connect(cache.file, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        assert cache.load("card", ROOT) == {}
+        cache.store("card", [summary("b")])
+        holder.execute("ROLLBACK")
+    assert cache.load("card", ROOT).keys() == {"/data/a"}
+
+
 def test_files_of_earlier_versions_are_removed(
     cache: SummaryCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ COMMANDS_BY_TASK: Final[dict[str, tuple[ListedCommand, ...]]] = {
         _list_command(
             "import",
             "app.cli.import_:import_command",
-            "Make runs of files that other programs wrote.",
+            "Import files from other tools.",
         ),
         ListedCommand("bench", None, "Time launch costs, or record workloads for predict."),
     ),

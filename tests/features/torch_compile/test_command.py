@@ -27,7 +27,7 @@ def test_causes_are_printed_with_line_and_advice(invoke: Invoke, tmp_path: Path)
     assert [box["kind"] for box in document["program"]] == [
         "function",
         "compilation",
-        "rest behind a graph break",
+        "resume function",
     ]
 
 

@@ -439,7 +439,7 @@ def test_the_tree_leads_from_the_function_to_its_graphs(time: StepTime) -> None:
         (BoxKind.FUNCTION, "forward"),
         (BoxKind.FRAME, "0/0"),
         (BoxKind.GRAPH, "graph 0 of the trees"),
-        (BoxKind.RESUME, "after line 8"),
+        (BoxKind.RESUME, "after the break at line 8"),
         (BoxKind.GRAPH, "graph 1 of the trees"),
     ]
     assert tree.boxes == 5

@@ -25,7 +25,7 @@ class Verdict(StrEnum):
     EXPECTED = "as fast as expected"
     SLOWER = "slower than expected"
     FASTER = "faster than expected"
-    INCONCLUSIVE = "too uncertain to tell"
+    INCONCLUSIVE = "inconclusive"
 
 
 class LaunchVerdict(Struct, frozen=True):

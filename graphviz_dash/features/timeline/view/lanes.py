@@ -21,7 +21,7 @@ from graphviz_dash.features.timeline.view.run import (
     format_label,
 )
 from graphviz_dash.features.torch_compile.timeline_lanes import CompiledStep
-from graphviz_dash.units import format_ns, format_percent, format_ratio
+from graphviz_dash.units import format_ns, format_percent, format_ratio, pluralize
 
 IDLE_PX: Final = 3.0
 IDLE_MIN_NS: Final = 1_000
@@ -134,7 +134,8 @@ def summarize_window(chosen: ChosenRun, window: tuple[int, int]) -> str:
     )
     share = sum(busy) / (devices * max(1, int(edges[1] - edges[0])))
     suffix = f" on {devices} GPUs" if devices > 1 else ""
-    return f"{rows:,} GPU slices{suffix} · busy {format_ns(sum(busy))} ({format_percent(share)})"
+    slices = pluralize(rows, "GPU slice")
+    return f"{slices}{suffix} · busy {format_ns(sum(busy))} ({format_percent(share)})"
 
 
 def _find_idle_periods(chosen: ChosenRun, frame: ViewFrame) -> dict[int, list[int]]:

@@ -25,7 +25,7 @@ class BoxKind(StrEnum):
 
     FUNCTION = "function"
     FRAME = "compilation"
-    RESUME = "rest behind a graph break"
+    RESUME = "resume function"
     PARTITION = "partition"
     SPLIT = "partition outside graphs"
     GRAPH = "CUDA graph"
@@ -171,7 +171,9 @@ class _Builder:
             facts.append(("not compiled", frame.failure))
         own_ns = self._times.get(frame.id)
         resume_title = (
-            f"after line {frame.place.line}" if kind is BoxKind.RESUME and frame.place else ""
+            f"after the break at line {frame.place.line}"
+            if kind is BoxKind.RESUME and frame.place
+            else ""
         )
         return TreeBox(
             id=f"frame {frame.id}",

@@ -8,9 +8,9 @@ import { run } from "./builders.js";
 
 test("lanes that are not drawn say where they are", () => {
   assert.equal(formatSummary(run([], { hiddenLanes: 3 })), "");
-  assert.equal(formatSummary(run([], { summary: "GPU busy 90%" })), "in view: GPU busy 90%");
+  assert.equal(formatSummary(run([], { summary: "GPU busy 90%" })), "GPU busy 90% in view");
   assert.equal(
     formatSummary(run([], { summary: "GPU busy 90%", hiddenLanes: 3 })),
-    "in view: GPU busy 90% · 3 lanes hidden (open in Perfetto)",
+    "GPU busy 90% in view · 3 lanes hidden (open in Perfetto)",
   );
 });

@@ -177,7 +177,7 @@ export function describeHover(view, hover) {
       return describeDifference(hover.difference, hover.at, view.loaded, view.runs[0].run);
     case "busy": {
       const share = hover.busy === 0 ? "idle" : `${((hover.busy / 255) * 100).toFixed(0)}% busy`;
-      return [share, `in ${formatTime(hover.span)} around the pointer`, "zoom in to see slices"];
+      return [share, `in ${formatTime(hover.span)} under the cursor`, "zoom in to see slices"];
     }
     case "slice":
       return describeSlice(view, hover);

@@ -117,7 +117,7 @@ function drawTitle(scene, block, shade) {
  */
 export function formatSummary(run) {
   const hidden = run.hiddenLanes ? ` · ${run.hiddenLanes} lanes hidden (open in Perfetto)` : "";
-  return run.summary ? `in view: ${run.summary}${hidden}` : "";
+  return run.summary ? `${run.summary} in view${hidden}` : "";
 }
 
 /** @param {Run} run */
