@@ -43,6 +43,9 @@ PROJECT: Final = {
 _SEARCH_EXCLUSIONS: Final = ("decisions", "project")
 """Folders whose pages the search omits: they are for developers."""
 
+_DATA_FORMATS: Final = ("json", "json-version-2", "bundle-format", "launch-format")
+"""Pages that the search lists below guides with the same words."""
+
 _UNNEEDED_FILES: Final = ("*.map", "lunr", "sitemap.xml*", "LICENSE")
 """Files that the generator writes and no page needs."""
 _LINK: Final = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\(<?(?P<target>[^)\s>]+)>?\)")
@@ -104,6 +107,8 @@ def stage_file(source: Path, target: Path, places: dict[Path, str]) -> None:
     page_text = "".join(piece for index, piece in enumerate(pieces) if index % 3 != 2)
     if target.parent.name in _SEARCH_EXCLUSIONS:
         page_text = f"---\nsearch:\n  exclude: true\n---\n{page_text}"
+    elif target.stem in _DATA_FORMATS:
+        page_text = f"---\nsearch:\n  boost: 0.3\n---\n{page_text}"
     target.write_text(page_text, encoding="utf-8")
 
 

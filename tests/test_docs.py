@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import ClassVar
@@ -169,7 +170,7 @@ class TestExamples:
                     if not (group and len(words) == 2):
                         unknown.append(f"{page.name}: {line}")
                     continue
-                # What comes after -- is somebody else's command line.
+                # Words after -- are another program's command line.
                 own = words[: words.index("--")] if "--" in words else words
                 used = {word.partition("=")[0] for word in own if re.match(r"--?[a-z]", word)}
                 missing = used - options(known[name]) - {"-h", "--help"}
@@ -275,7 +276,7 @@ class TestPins:
 
 
 class TestNothingOfOneMachine:
-    """What one person's machine is called or where it keeps things is of no use to another."""
+    """Names and folders of one machine are of no use to another."""
 
     FOLDERS = re.compile(r"(?<![\w.])/(?:home|Users|root|work|workspace|mnt)/[\w.-]+")
 
@@ -293,3 +294,33 @@ class TestNothingOfOneMachine:
         assert "set -euo pipefail" in script
         assert "make test" in script
         assert (ROOT / ".ci" / "run").stat().st_mode & 0o111
+
+
+def list_shown_outputs() -> Iterator[tuple[str, str, list[str]]]:
+    """Page, last command and shown lines of each text block that follows a console block."""
+    pattern = re.compile(
+        r"^```console\n((?:.+\n)+?)```\n(?:(?!```|#).*\n){0,4}```text\n((?:.+\n)+?)```", re.M
+    )
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        for commands, shown in pattern.findall(page.read_text(encoding="utf-8")):
+            # An ellipsis replaces the rest of a line or for lines.
+            parts = [" ".join(part.split()) for part in re.split(r"\s*\.\.\.\n", shown)]
+            yield page.name, commands.splitlines()[-1], [part for part in parts if part]
+
+
+def test_there_are_shown_outputs() -> None:
+    assert len(list(list_shown_outputs())) >= 5
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [pytest.param(command, shown, id=page) for page, command, shown in list_shown_outputs()],
+)
+def test_shown_output_is_that_of_the_command(
+    command: str, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    words = shlex.split(command.removeprefix("$ "))
+    output = " ".join(CliRunner().invoke(cli, words[1:]).output.split())
+    for part in shown:
+        assert part in output

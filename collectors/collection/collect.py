@@ -74,7 +74,7 @@ def collect(
                 peers.run_on_first(lambda: _remove_leftovers(request.output, report))
             with (
                 Staging(request.output, "collect") as staging,
-                start_fork_server(context, staging.path) as server,
+                start_fork_server(context, staging.path, factory, request.seed) as server,
             ):
                 environment = read_machine_environment(staging.path, context, server)
                 report(MachineRead(environment))

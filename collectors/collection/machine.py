@@ -38,9 +38,15 @@ def run_pass_worker(
 
 
 @contextmanager
-def start_fork_server(context: RankContext | None, scratch: Path) -> Iterator[ForkServer]:
-    """Start the fork server of a collection's passes; ``scratch`` is its folder."""
-    server = ForkServer(WORKER, build_worker_environment(context), str(scratch))
+def start_fork_server(
+    context: RankContext | None, scratch: Path, factory: str, seed: int
+) -> Iterator[ForkServer]:
+    """Start the fork server of a collection's passes; ``scratch`` is its folder.
+
+    It imports the module of ``factory``, unless modules may ask for the process group of ranks.
+    """
+    workload = (factory, str(seed)) if context is None else ()
+    server = ForkServer(WORKER, build_worker_environment(context), str(scratch), workload)
     try:
         yield server
     finally:

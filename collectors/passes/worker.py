@@ -1,7 +1,7 @@
 """Process of one pass: ``python -m collectors.passes.worker REQUEST.json``.
 
-``--environment OUT [LOCAL_RANK]`` writes the environment. ``--serve SOCKET`` starts a server whose
-forks run passes.
+``--environment OUT [LOCAL_RANK]`` writes the environment. ``--serve SOCKET LABEL [FACTORY SEED]``
+starts a server whose forks run passes, with the module of the factory imported.
 
 Exit codes: 0 done; 1 the pass failed, see failure.json unless Python crashed; 2 the request is
 invalid, see stderr; NO_SPACE the disk is full.
@@ -23,6 +23,7 @@ import msgspec
 from collectors.collection.failures import describe_failure
 from collectors.process.fork_server import SERVE, serve_forks
 from collectors.process.lifeline import exit_with_parent
+from collectors.process.preload import fork_with_modules
 from collectors.process.requests import FAILURE_FILE, NO_SPACE, PassRequest
 from graphviz_dash.errors import GraphvizDashError, InputError
 from graphviz_dash.model.run import Pass
@@ -34,7 +35,7 @@ def main(arguments: list[str]) -> int:
     """Run the pass of the request file."""
     exit_with_parent()
     if arguments[0] == SERVE:
-        fork_arguments = _run_server(int(arguments[1]))
+        fork_arguments = _run_server(int(arguments[1]), arguments[3:])
         if fork_arguments is None:
             return 0
         arguments = fork_arguments
@@ -58,14 +59,29 @@ def main(arguments: list[str]) -> int:
         return error.exit_code
 
 
-def _run_server(descriptor: int) -> list[str] | None:
-    """Return the arguments of a pass in its fork, or None in the server at its end."""
+def _run_server(descriptor: int, workload: list[str]) -> list[str] | None:
+    """Return the arguments of a pass in its fork, or None in the server at its end.
+
+    ``workload`` has the factory whose module is imported once, and the seed; empty for none.
+    """
     # Without torch, each fork reports the error. Optimizers import the compiler in their first
     # step, which takes equally long; the import starts no thread and uses no GPU.
     with suppress(ImportError):
         importlib.import_module("torch")
         importlib.import_module("torch._dynamo")
+        if workload:
+            fork_with_modules(lambda: _import_workload(*workload))
     return serve_forks(descriptor)
+
+
+def _import_workload(factory: str, seed: str) -> None:
+    """Import the module of ``factory`` as a pass does: after the seed is set."""
+    import torch
+
+    from collectors.workloads import load_factory
+
+    torch.manual_seed(int(seed))
+    load_factory(factory)
 
 
 def _find_disk_full_error(error: BaseException) -> OSError | None:

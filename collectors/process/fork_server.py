@@ -32,15 +32,21 @@ class ForkServer:
     """Collector's end of the connection. Starts the server with the first pass."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], label: str = ""
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        label: str = "",
+        workload: Sequence[str] = (),
     ) -> None:
         """``command`` is the worker's, without arguments.
 
-        ``label`` is an unused argument that identifies the processes.
+        ``label`` is an unused argument that identifies the processes. ``workload`` are further
+        arguments of the server.
         """
         self._command = command
         self._environment = environment
         self._label = label
+        self._workload = workload
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
 
@@ -87,7 +93,7 @@ class ForkServer:
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with theirs:
                 self._process = subprocess.Popen(
-                    [*self._command, SERVE, str(theirs.fileno()), self._label],
+                    [*self._command, SERVE, str(theirs.fileno()), self._label, *self._workload],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,

@@ -143,12 +143,13 @@ def _find_work_difference(run: Run, eager: Run) -> str:
 def compute_prediction_metrics(
     prediction: Prediction | Missing, measured: MetricValue
 ) -> Iterator[MetricValue]:
-    """Yield the predicted step time and its error relative to ``measured``."""
+    """Yield the predicted step time, which the speedup uses too, and its error relative to
+    ``measured``."""
     if isinstance(prediction, Missing):
         yield make_missing_value("predicted_step_time", prediction)
         yield make_missing_value("prediction_error", prediction)
         return
-    step = prediction.step_ns
+    step = prediction.graphed
     samples = len(prediction.calibration.checks or prediction.calibration.samples)
     spread = (
         None if step.low is None else Spread(step.low, step.high, SpreadKind.PREDICTION, samples)

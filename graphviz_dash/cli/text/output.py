@@ -15,7 +15,7 @@ from typing import Final, Literal
 import click
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -35,7 +35,7 @@ _MAX_RICH_ROWS: Final = 500
 """Maximum number of rows that rich formats; longer tables have neither folds nor colours."""
 
 
-def build_cell(text: object, style: str = "") -> Text | str:
+def build_cell(text: object, style: str = "") -> RenderableType:
     """Convert ``text`` to a literal table cell on one line without control characters."""
     literal = escape_control_characters(str(text))
     # The consoles below parse no markup. A Text costs ten times as much as a string.

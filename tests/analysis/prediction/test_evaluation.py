@@ -8,13 +8,17 @@ import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import RunComparison
-from graphviz_dash.analysis.prediction.evaluation import predict_run
-from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.analysis.metrics.run_metrics import make_value
+from graphviz_dash.analysis.prediction.evaluation import compute_prediction_metrics, predict_run
+from graphviz_dash.analysis.prediction.predict import Prediction, predict
 from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
+from graphviz_dash.analysis.prediction.uncertainty import Estimate
 from graphviz_dash.analysis.sample_statistics import SpreadKind
 from graphviz_dash.ingest.load import load_experiment, load_pair
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
+from tests.analysis.predictions import CALIBRATION
+from tests.analysis.trace.integrity_traces import make_events, make_slice, read_events
 from tests.experiments import make_experiment
 from tests.samples import SAMPLES, compared_sample
 
@@ -90,3 +94,20 @@ def test_the_trace_of_other_work_predicts_nothing() -> None:
     shortest = orders["shortest-copy-first"].prediction
     assert isinstance(shortest, Missing)
     assert shortest.reason == "the trace of eager has different workload parameters"
+
+
+def test_the_error_is_of_the_step_that_the_speedup_uses(tmp_path: Path) -> None:
+    """Without clean timings, both include the waits for data, which a graph does not remove."""
+    events = make_events()
+    name = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    for mark in [event for event in events if event["cat"] == "user_annotation"]:
+        events.append(make_slice("user_annotation", name, mark["ts"] + 1, 15, mark["pid"]))
+    prediction = predict(read_events(events, tmp_path / "trace.json"), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert isinstance(prediction.speedup, Estimate)
+    assert prediction.remaining_idle_ns > 0
+    measured = make_value("step_time", prediction.step_ns.value)
+    step, error = compute_prediction_metrics(prediction, measured)
+    assert step.value == pytest.approx(prediction.eager_ns / prediction.speedup.value)
+    assert step.value is not None
+    assert error.value == pytest.approx(step.value / prediction.step_ns.value - 1)

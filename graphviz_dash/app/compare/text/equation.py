@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import click
-from rich.text import Text
+from rich.console import RenderableType
 
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.step_comparison.waterfall import (
@@ -133,7 +133,7 @@ def _print_shares(
     print_table(table)
 
 
-def _build_cells(saved: CauseTimes, causes: Sequence[Cause]) -> list[Text | str]:
+def _build_cells(saved: CauseTimes, causes: Sequence[Cause]) -> list[RenderableType]:
     values = dict(saved.list_items())
     times = (*(values[cause] for cause in causes), saved.total)
     return [build_cell(format_signed_ns(value) if value else "") for value in times]

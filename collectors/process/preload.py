@@ -1,0 +1,89 @@
+"""Import the program's modules once for all passes, in a process whose forks can use a GPU.
+
+The import runs in a fork, because it may start threads or initialise CUDA, after which forks cannot
+use a GPU. Such a fork ends, and each pass imports the modules itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from collectors.process.lifeline import PARENT, exit_with_parent
+
+IMPORT_S: Final = 300
+"""Time limit of the import in s."""
+
+_NVML_CHECK: Final = "PYTORCH_NVML_BASED_CUDA_CHECK"
+"""Makes ``torch.cuda.is_available()``, which many modules call on import, leave CUDA alone."""
+_UNUSABLE_STATUS: Final = 3
+"""CUDA_ERROR_NOT_INITIALIZED, the result of cuInit in a fork of a process that used CUDA."""
+_READY: Final = b"."
+
+
+def fork_with_modules(load: Callable[[], object]) -> bool:
+    """Continue in a fork that has run ``load``, and return True there.
+
+    Returns False in this process if the fork failed or cannot fork users of a GPU. Otherwise this
+    process waits for the fork and ends with it.
+    """
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reader)
+        with ExitStack() as failure:
+            failure.callback(os._exit, 1)
+            os.environ[PARENT] = str(os.getppid())
+            exit_with_parent()
+            if _load_safely(load):
+                failure.pop_all()
+        os.write(writer, _READY)
+        os.close(writer)
+        return True
+    os.close(writer)
+    is_ready = os.read(reader, 1) == _READY
+    os.close(reader)
+    _, status = os.waitpid(pid, 0)
+    if is_ready:
+        os._exit(max(os.waitstatus_to_exitcode(status), 0))
+    return False
+
+
+def _load_safely(load: Callable[[], object]) -> bool:
+    """Run ``load``, and check that later forks can use a GPU."""
+    threads = _count_threads()
+    # Without a handler, the signal ends a fork that imports for too long.
+    signal.alarm(IMPORT_S)
+    previous = os.environ.get(_NVML_CHECK)
+    os.environ[_NVML_CHECK] = "1"
+    load()
+    if previous is None:
+        del os.environ[_NVML_CHECK]
+    else:
+        os.environ[_NVML_CHECK] = previous
+    signal.alarm(0)
+    return _count_threads() <= threads and _can_forks_use_gpu()
+
+
+def _count_threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir())) if sys.platform == "linux" else 1
+
+
+def _can_forks_use_gpu() -> bool:
+    """Initialise CUDA in a fork."""
+    pid = os.fork()
+    if pid == 0:
+        code = 0
+        try:
+            code = ctypes.CDLL("libcuda.so.1").cuInit(0)
+        except (OSError, AttributeError):
+            code = 0  # no driver, so CUDA was not initialised
+        os._exit(code == _UNUSABLE_STATUS)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status) == 0
