@@ -29,7 +29,7 @@ APP = ROOT / "app.py"
 EMPTY = Path(__file__).parent / "empty_site" / "app.py"
 LARGE = Path(__file__).parent / "timeline_site" / "app.py"
 SHOWN = {
-    "Overview": ".hero",
+    "Overview": "article.card",
     "Compare": "table.figures",
     "Graph": ".dag canvas[data-boxes]",
     "Timeline": ".timeline canvas[data-painted]",
@@ -116,9 +116,9 @@ def _tab(browser: Browser) -> Page:
 
 _USABLE = """
 {
-  // The last thing that the page draws, and the frame in which it is seen.
+  // The first card, or the only element of the empty app, and the frame in which it is seen.
   const look = () => {
-    const last = document.querySelector(".own");
+    const last = document.querySelector("article.card") ?? document.querySelector(".own");
     if (!last?.getClientRects().length) requestAnimationFrame(look);
     else requestAnimationFrame(() => requestAnimationFrame((now) => { window.__usable = now }));
   };
@@ -158,7 +158,7 @@ def kept(browser: Browser, repeats: int) -> list[Row]:
         with served(APP, "sample_traces") as server:
             page = browser.new_context(viewport={"width": 1280, "height": 860}).new_page()
             page.goto(server.address)
-            page.locator(".own").first.wait_for()
+            page.locator("article.card").first.wait_for()
             page.wait_for_timeout(_SETTLED_MS)
             # Its script ends with the last trace.
             page.locator("[data-test-script-state='notRunning']").wait_for(timeout=120_000)

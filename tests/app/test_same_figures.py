@@ -340,7 +340,8 @@ class Collector:
     def add_graph_verdicts(self, surface: str, text: str) -> None:
         """Add the verdict on the launches of the experiment."""
         for pattern in (r"(Repeat launches: [^<\n]*)", r"(Its repeat launch is [^<\n]*)"):
-            self.figures.find("", "launch verdict", surface, pattern, unescape(text))
+            plain = unescape(text).replace(" (shipped)", "")
+            self.figures.find("", "launch verdict", surface, pattern, plain)
 
     def add_observers(self, surface: str, run: str, tables: list[Table]) -> None:
         for table in tables:

@@ -111,7 +111,7 @@ def list_headings() -> dict[str, str]:
 
 
 def find_topics(query: str) -> dict[str, str]:
-    """Find the places of a topic: an equal name, else all names that contain every word."""
+    """Find the places of a topic: an equal name, else all names with words that begin so."""
     topics, words = list_topics(), query.casefold().split()
     for name, location in topics.items():
         if name.casefold() == query.casefold():
@@ -122,7 +122,7 @@ def find_topics(query: str) -> dict[str, str]:
 
 
 def _has_words(name: str, words: list[str]) -> bool:
-    return all(word in name.casefold() for word in words)
+    return all(re.search(rf"(?<![^\W_]){re.escape(word)}", name.casefold()) for word in words)
 
 
 def format_location(location: str) -> str:

@@ -79,3 +79,9 @@ def test_an_error_names_its_topic() -> None:
     error = InputError("a.json", "nothing", "a field", topic="bundle-format")
     assert str(error).endswith("expected a field. See graphviz-dash docs bundle-format.")
     assert error.__reduce__()[1] == ("a.json", "nothing", "a field", error.advice)
+
+
+def test_a_topic_matches_the_beginnings_of_words() -> None:
+    found = docs.find_topics("hang")
+    assert all("change" not in name.casefold() for name in found)
+    assert "how-to/check-replays.md#crashes-hangs-and-freed-memory" in found.values()

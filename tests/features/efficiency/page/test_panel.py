@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from graphviz_dash.features.efficiency.analysis.report import (
 )
 from graphviz_dash.features.efficiency.page import panel
 from graphviz_dash.ingest.load import load_run
+from graphviz_dash.ui.state.store import STORE
 from tests.cli.fixtures import Invoke
 from tests.features.efficiency.steps import make_ceilings
 from tests.samples import SAMPLES
@@ -25,11 +26,14 @@ from tests.ui.views.apptests import LookIn, markup, rerun, shown
 
 
 @pytest.fixture
-def with_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ship limits of the samples' GPU."""
+def with_limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ship limits of the samples' GPU, which no page shown before or afterwards has."""
     monkeypatch.setattr(
         ceilings_choice, "load_shipped_ceilings", lambda: (make_ceilings("NVIDIA H200"),)
     )
+    STORE.close(SAMPLES / "gpt-train")
+    yield
+    STORE.close(SAMPLES / "gpt-train")
 
 
 def open_panel(monkeypatch: pytest.MonkeyPatch) -> None:
