@@ -68,9 +68,9 @@ def pack_bundle(bundle: Path) -> None:
 def _pack_file(bundle: Path, entry: FileEntry, version: int) -> FileEntry:
     file = bundle / entry.path
     before = file.read_bytes()
-    is_compressed = file.suffix == ".gz"
-    unpacked = gzip.decompress(before) if is_compressed else before
-    content = unpacked
+    has_gzip = file.suffix == ".gz"
+    text = gzip.decompress(before) if has_gzip else before
+    content = text
     if entry.role is FileRole.CAPTURE_TRACE:
         trace = msgspec.json.decode(content)
         events = drop_empty_frames(trace["traceEvents"])
@@ -79,11 +79,11 @@ def _pack_file(bundle: Path, entry: FileEntry, version: int) -> FileEntry:
     elif (kind := _TYPES.get(entry.role)) and version < FORMAT_VERSION:
         content = rename_fields(content, kind)
     target = file
-    if entry.role is FileRole.GRAPH and not is_compressed:
+    if entry.role is FileRole.GRAPH and not has_gzip:
         target = file.with_name(f"{file.name}.gz")
         file.unlink()
     after = _compress(content) if target.suffix == ".gz" else content
-    if target != file or content != unpacked or len(after) < len(before):
+    if target != file or content != text or len(after) < len(before):
         target.write_bytes(after)
     name = target.relative_to(bundle).as_posix()
     return FileEntry(name, entry.role, target.stat().st_size, compute_sha256(target))

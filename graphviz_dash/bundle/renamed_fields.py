@@ -154,7 +154,7 @@ def rename_fields(content: bytes, kind: Any) -> bytes:
 
 def _rename(content: Raw, info: inspect.Type) -> object:
     """Rename the fields in the JSON ``content``; parts without renamed fields stay text."""
-    if not _contains_renamed(info):
+    if not _has_new_names(info):
         return content
     try:
         if isinstance(info, inspect.StructType) and not info.array_like:
@@ -164,41 +164,41 @@ def _rename(content: Raw, info: inspect.Type) -> object:
             return [_rename(item, info.item_type) for item in items]
     except msgspec.ValidationError:
         return content
-    members = (member for member in _list_members(info) if _contains_renamed(member))
+    members = (member for member in _list_members(info) if _has_new_names(member))
     return _rename(content, next(members))
 
 
 def _rename_struct(fields: dict[str, Raw], info: inspect.StructType) -> dict[str, object]:
     names = RENAMED_FIELDS.get(info.cls, {})
     types = {field.encode_name: field.type for field in info.fields}
-    renamed: dict[str, object] = {}
+    result: dict[str, object] = {}
     for field, value in fields.items():
         name = names.get(field, field)
         if name in fields:
             name = field
         if texts := RENAMED_VALUES.get((info.cls, name)):
             text = msgspec.json.decode(value)
-            renamed[name] = texts.get(text, text)
+            result[name] = texts.get(text, text)
         else:
-            renamed[name] = _rename(value, types[name]) if name in types else value
-    return renamed
+            result[name] = _rename(value, types[name]) if name in types else value
+    return result
 
 
-def _contains_renamed(info: inspect.Type) -> bool:
+def _has_new_names(info: inspect.Type) -> bool:
     """Return True if a document of the type may contain a renamed field or value."""
     if isinstance(info, inspect.StructType):
-        return _is_affected(info.cls)
-    return any(_contains_renamed(member) for member in _list_members(info))
+        return _has_new_fields(info.cls)
+    return any(_has_new_names(member) for member in _list_members(info))
 
 
 @cache
-def _is_affected(record: type[Struct]) -> bool:
+def _has_new_fields(record: type[Struct]) -> bool:
     """Return True if a record, or a record in its fields, has a renamed field or value."""
-    if record in RENAMED_FIELDS or any(record is changed for changed, _ in RENAMED_VALUES):
+    if record in RENAMED_FIELDS or any(record is owner for owner, _ in RENAMED_VALUES):
         return True
     info = inspect.type_info(record)
     assert isinstance(info, inspect.StructType)
-    return any(_contains_renamed(field.type) for field in info.fields)
+    return any(_has_new_names(field.type) for field in info.fields)
 
 
 def _list_members(info: inspect.Type) -> tuple[inspect.Type, ...]:
