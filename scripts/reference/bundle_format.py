@@ -289,7 +289,7 @@ def _format_renamed_fields() -> str:
     record_types = list_records()
     return "\n".join(
         f"- {record.__name__}: "
-        + ", ".join(f"`{old_name}` → `{name}`" for old_name, name in names.items())
+        + ", ".join(f"`{old_name}`→`{name}`" for old_name, name in names.items())
         for record, names in RENAMED_FIELDS.items()
         if record in record_types
     )
