@@ -73,7 +73,7 @@ audit: $(VENV)/.dev python-matches ## Look for known vulnerabilities of pinned p
 attack: $(VENV)/.dev python-matches ## Attack a dashboard of its own, on this machine alone, and print what came of it (minutes)
 	@$(IN_VENV) -m tests.attack
 
-format: $(VENV)/.dev ## Format the code and mend what the linter can mend
+format: $(VENV)/.dev ## Format the code and fix what the linter can fix
 	$(IN_VENV) -m ruff check --fix .
 	$(IN_VENV) -m ruff format .
 	$(VENV)/bin/deno fmt --quiet

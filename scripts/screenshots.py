@@ -26,7 +26,7 @@ _PAGES: Final = {
     "timeline": ("timeline?experiment=mlp-train", ".timeline canvas[data-painted]", 860),
     "memory": ("memory?experiment=gpt-train&run=partial", ".js-plotly-plot .main-svg", 1160),
     "graphs": ("graphs?experiment=recorded-server", ".js-plotly-plot .main-svg", 1160),
-    "compile": ("compile?experiment=compile-mends&run=mended-0", ".js-plotly-plot .main-svg", 1160),
+    "compile": ("compile?experiment=compile-fixes&run=fixed-0", ".js-plotly-plot .main-svg", 1160),
     "ranks": ("ranks?experiment=tp-transformer&mode=eager", ".js-plotly-plot .main-svg", 1000),
     "launch": ("launch", ".js-plotly-plot .main-svg", 860),
     "doctor": ("doctor?experiment=sync-in-step", ".badge", 860),

@@ -63,7 +63,7 @@ PAIRS = (
     ("mlp-train/graph", "all-nodes/graph"),
     ("fork-join/eager", "superset/graph"),
     ("recorded-resnet/graphed", "recorded-megatron/local"),
-    ("compile-mends/mended-0", "compile-mends/mended-3"),
+    ("compile-fixes/fixed-0", "compile-fixes/fixed-3"),
     ("gpt-wide/eager", "gpt-wide/partial"),
 )
 TRACES = (

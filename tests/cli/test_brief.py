@@ -17,7 +17,7 @@ COMMANDS = (
     ("show", "recorded-server/vllm-sizes"),
     ("predict", "recorded-lightning"),
     ("ladder", "recorded-server"),
-    ("compile", "compile-mends/mended-0"),
+    ("compile", "compile-fixes/fixed-0"),
     ("doctor", "--bundle", "moved-inputs"),
     ("doctor", "--bundle", "sync-in-step/graph"),
 )

@@ -1,4 +1,4 @@
-"""Provoked causes on a GPU: each is named with its rule and the line at which it is to be mended;
+"""Provoked causes on a GPU: each is named with its rule and the line at which it is to be fixed;
 clean steps name none, and steps give the same under the recorder."""
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def _no_browser_is_given_time_to_draw() -> Iterator[None]:
 
 
 SERVED: Final = (
-    *("all-nodes", "compile-mends", "decode", "experts", "fork-join", "gpt-train", "launch-h200"),
+    *("all-nodes", "compile-fixes", "decode", "experts", "fork-join", "gpt-train", "launch-h200"),
     *("mlp-train", "moved-inputs", "recorded-lightning", "recorded-server", "sync-in-step"),
     *("tp-transformer", "transformer-train"),
 )

@@ -34,7 +34,7 @@ PAGES: Final = {
     "graphs": ("graphs?experiment=fork-join", ".empty"),
     "graph": ("graph?experiment=fork-join&node=30", ".dag canvas[data-boxes]"),
     "timeline": ("timeline?experiment=fork-join", ".timeline canvas[data-painted]"),
-    "compile": ("compile?experiment=compile-mends", ".program [role=treeitem]"),
+    "compile": ("compile?experiment=compile-fixes", ".program [role=treeitem]"),
     "memory": ("memory?experiment=gpt-train", CHART),
     "ranks": ("ranks?experiment=tp-transformer", CHART),
     "launch": ("launch", CHART),
@@ -324,7 +324,7 @@ def test_tables_are_read_on_a_phone_without_scrolling(tab_of_dashboard: Page) ->
         table = page.locator("table.idle-time").first
         table.wait_for()
         assert table.evaluate(beyond) <= 0
-        follow(page, "compile?experiment=compile-mends")
+        follow(page, "compile?experiment=compile-fixes")
         program = page.locator(".program .space")
         program.locator(".row").first.wait_for()
         assert program.evaluate(beyond) <= 0

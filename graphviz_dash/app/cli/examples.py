@@ -22,8 +22,8 @@ EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
         "graphviz-dash compare sample_traces/mlp-train --json > comparison.json",
     ),
     "compile": (
-        "graphviz-dash compile sample_traces/compile-mends/mended-0",
-        "graphviz-dash compile sample_traces/compile-mends/mended-0 --causes 3 --json",
+        "graphviz-dash compile sample_traces/compile-fixes/fixed-0",
+        "graphviz-dash compile sample_traces/compile-fixes/fixed-0 --causes 3 --json",
     ),
     "completion": ("graphviz-dash completion zsh > graphviz-dash.zsh",),
     "demo": ("graphviz-dash demo --port 8600",),

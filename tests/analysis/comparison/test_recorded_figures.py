@@ -216,12 +216,12 @@ def made(name: str, hour: int, what: Recording, compilation: Compilation | None 
 
 
 def test_the_recording_made_first_is_the_baseline_where_none_ran_eagerly() -> None:
-    first = made("b-unmended", 8, recording(4_000, graphs=(GRAPH,)))
+    first = made("b-unfixed", 8, recording(4_000, graphs=(GRAPH,)))
     # Its compiled code lost its graphs: what was changed, not what it is compared with.
-    mended = made("a-mended", 9, recording(1_000), Compilation(None, ()))
-    assert select_baseline((mended, first)) == first
-    assert select_baseline((mended, first, made("plain", 10, recording(5_000)))).name == "plain"
-    assert select_baseline((mended,)) is None
+    fixed = made("a-fixed", 9, recording(1_000), Compilation(None, ()))
+    assert select_baseline((fixed, first)) == first
+    assert select_baseline((fixed, first, made("plain", 10, recording(5_000)))).name == "plain"
+    assert select_baseline((fixed,)) is None
     tenth = made("version-10", 8, recording(1_000, graphs=(GRAPH,)))
     second = made("version-2", 9, recording(4_000, graphs=(GRAPH,)))
     assert select_baseline((tenth, second)) == second
@@ -231,7 +231,7 @@ def test_the_recording_made_first_is_the_baseline_where_none_ran_eagerly() -> No
     manifest = msgspec.structs.replace(
         first.manifest, workload=msgspec.structs.replace(first.manifest.workload, name="other.py")
     )
-    assert select_baseline((mended, replace(first, manifest=manifest))) is None
+    assert select_baseline((fixed, replace(first, manifest=manifest))) is None
 
 
 def test_a_run_that_replayed_something_did_not_run_eagerly() -> None:

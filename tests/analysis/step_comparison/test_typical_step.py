@@ -28,7 +28,7 @@ class TestWork:
     def test_each_step_may_replay_a_graph_of_its_own(self) -> None:
         """Under torch.compile each of a text's tokens has a graph, all of the same nodes; one of
         the traced steps reads a prompt."""
-        found = typical_of(load_run(SAMPLES / "compile-generate" / "mended-0"))
+        found = typical_of(load_run(SAMPLES / "compile-generate" / "fixed-0"))
         assert (found.matching_steps, found.traced_steps) == (9, 10)
 
     def test_the_return_is_counted_from_the_end_of_what_it_waited_for(self) -> None:

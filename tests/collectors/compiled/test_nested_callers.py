@@ -1,5 +1,5 @@
 """Lines that are taken from a call stack, with torch on the CPU: whoever calls whom, the innermost
-is the call of the compiled function, or the line of it that is to be mended."""
+is the call of the compiled function, or the line of it that is to be fixed."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _PHONE_PX = 328
 
 
 def test_names_of_parts_leave_a_phone_room_for_bars() -> None:
-    run = load_run(Path("sample_traces/compile-mends/mended-0"))
+    run = load_run(Path("sample_traces/compile-fixes/fixed-0"))
     assert run.replay_trace is not None
     report = build_compile_report(run, find_steps(run.replay_trace))
     assert not isinstance(report, Missing)

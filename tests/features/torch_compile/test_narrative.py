@@ -20,14 +20,14 @@ from tests.samples import SAMPLES
 @pytest.mark.parametrize(
     ("run", "said"),
     [
-        ("compile-mends/mended-0", " Fix first: "),
+        ("compile-fixes/fixed-0", " Fix first: "),
         (
-            "compile-generate/mended-2",
+            "compile-generate/fixed-2",
             " No recorded cause slows every step. One-time cost: A function is compiled more "
             "than once, transformers/utils/generic.py:933, 2.34 s of compile time.",
         ),
         (
-            "compile-generate/mended-1",
+            "compile-generate/fixed-1",
             " Fix first: Torch counts several calls as one step, generate.py:55.",
         ),
         (
@@ -44,7 +44,7 @@ def test_what_is_to_be_mended_first_if_anything(run: str, said: str) -> None:
 
 
 def test_a_saving_is_told_with_its_range_or_as_too_small() -> None:
-    report = build_compile_report(load_run(SAMPLES / "compile-mends/mended-2"))
+    report = build_compile_report(load_run(SAMPLES / "compile-fixes/fixed-2"))
     assert not isinstance(report, Missing)
     (cause,) = report.causes
     assert format_saving(cause) == "234 µs per step (140 µs to 249 µs)"

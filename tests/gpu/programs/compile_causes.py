@@ -1,5 +1,5 @@
 """Steps that torch.compile cannot make one replay of, each with the rule that it breaks and the
-line, marked ``# cause``, at which it is to be mended; and steps that break none.
+line, marked ``# cause``, at which it is to be fixed; and steps that break none.
 
 ``CAUSES`` and ``CLEAN`` have, by name, a function that builds the step on the current GPU.
 """
@@ -32,7 +32,7 @@ class Case:
     build: Callable[[], Step]
     """Builds the step."""
     line: int
-    """The line at which it is to be mended."""
+    """The line at which it is to be fixed."""
     is_ended: bool = False
     """Whether an error ends it, which can leave the process without a working GPU."""
 

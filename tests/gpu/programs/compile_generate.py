@@ -15,14 +15,14 @@ from transformers import LlamaConfig, LlamaForCausalLM, StaticCache
 from collectors import step as step_ended
 
 HEADS, WIDTH, LENGTH, TOKENS = 4, 256, 64, 10
-mended = int(sys.argv[1])
+fixed = int(sys.argv[1])
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def cache_of(config: LlamaConfig) -> StaticCache:
     """An empty cache."""
     cache = StaticCache(config=config, max_cache_len=LENGTH)
-    if mended >= 1:
+    if fixed >= 1:
         cache.early_initialization(1, HEADS, WIDTH // HEADS, torch.bfloat16, torch.device(device))
     return cache
 
@@ -44,13 +44,13 @@ prompt = torch.randint(0, 1000, (1, 8), device=device)
 kept = cache_of(config)
 with torch.no_grad():
     for _ in range(14):
-        if mended < 1:
+        if fixed < 1:
             kept = cache_of(config)
         else:
             kept.reset()
         token = prompt
         for at in range(TOKENS):
-            if mended >= 2 or not at:
+            if fixed >= 2 or not at:
                 torch.compiler.cudagraph_mark_step_begin()
             logits = model(token, past_key_values=kept, use_cache=True).logits
             token = logits[:, -1:].argmax(-1).clone()

@@ -11,7 +11,7 @@ from torch import nn
 
 from collectors import step as step_ended
 
-mended = int(sys.argv[1])
+fixed = int(sys.argv[1])
 
 
 class Layer(nn.Module):
@@ -21,7 +21,7 @@ class Layer(nn.Module):
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.verbose = mended < 1
+        self.verbose = fixed < 1
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """The block's output."""
@@ -43,10 +43,10 @@ class Decoder(nn.Module):
 
     def forward(self, x: torch.Tensor, history: torch.Tensor) -> torch.Tensor:
         """The decoder's output; writes to the history."""
-        if mended >= 3:
+        if fixed >= 3:
             history = self.history
         history.mul_(0.9).add_(x)
-        x = x + history * (self.gpu_scale if mended >= 2 else self.scale)
+        x = x + history * (self.gpu_scale if fixed >= 2 else self.scale)
         for layer in self.layers:
             x = layer(x)
         return x

@@ -294,7 +294,7 @@ def test_a_page_is_dim_exactly_when_it_has_nothing_to_say(name: str, look_in: Lo
 
 def test_no_page_repeats_what_another_or_a_fold_says(look_in: LookIn) -> None:
     look_in(SAMPLES)
-    timeline = shown("timeline", experiment="compile-mends")
+    timeline = shown("timeline", experiment="compile-fixes")
     assert not timeline.get("plotly_chart")
     assert "compile" in {link.page for link in page_links(timeline)[NAVIGATION:]}
     export = markup(shown("export", experiment="mlp-train"))

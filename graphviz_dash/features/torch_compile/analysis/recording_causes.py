@@ -12,6 +12,10 @@ import msgspec
 
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause, find_first_rule
+from graphviz_dash.features.torch_compile.analysis.fixed_step import (
+    convert_to_graphs,
+    remove_copies,
+)
 from graphviz_dash.features.torch_compile.analysis.inputs import (
     DEVICE_CALLS,
     find_first_call,
@@ -20,10 +24,6 @@ from graphviz_dash.features.torch_compile.analysis.inputs import (
     find_input_origin,
     get_call_lines,
     get_frame_lines,
-)
-from graphviz_dash.features.torch_compile.analysis.mended_step import (
-    convert_to_graphs,
-    remove_copies,
 )
 from graphviz_dash.features.torch_compile.analysis.savings import (
     StepCosts,

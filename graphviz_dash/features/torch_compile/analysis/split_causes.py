@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause, find_first_rule
+from graphviz_dash.features.torch_compile.analysis.fixed_step import merge_partitions
 from graphviz_dash.features.torch_compile.analysis.inputs import (
     DEVICE_CALLS,
     find_first_call,
     find_first_cpu_use,
     get_frame_lines,
 )
-from graphviz_dash.features.torch_compile.analysis.mended_step import merge_partitions
 from graphviz_dash.features.torch_compile.analysis.savings import (
     StepCosts,
     predict_gain,

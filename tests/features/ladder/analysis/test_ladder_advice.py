@@ -141,7 +141,7 @@ class TestReport:
 
     def test_graphs_of_one_size_have_one_key(self) -> None:
         """Of a text's tokens each has a graph; the prompt is longer."""
-        family = family_of(reported(SAMPLES / "compile-generate" / "mended-1"))
+        family = family_of(reported(SAMPLES / "compile-generate" / "fixed-1"))
         assert (len(family.graphs), family.key_count) == (10, 2)
 
     def test_segments_are_one_member(self, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from graphviz_dash.features.torch_compile.analysis.clean_step import (
     simulate_step,
     split_cpu_pieces,
 )
-from graphviz_dash.features.torch_compile.analysis.mended_step import (
+from graphviz_dash.features.torch_compile.analysis.fixed_step import (
     convert_to_graphs,
     merge_breaks,
     merge_compilations,

@@ -17,7 +17,7 @@ from tests.samples import SAMPLES
 
 @pytest.mark.parametrize(
     ("run", "factor", "told"),
-    [("mended-1", 1, [9]), ("mended-1", 5, []), ("mended-2", 1, [])],
+    [("fixed-1", 1, [9]), ("fixed-1", 5, []), ("fixed-2", 1, [])],
     ids=["a text is a step", "each step calls it for five layers", "a token is a step"],
 )
 def test_calls_in_one_step(run: str, factor: int, told: list[int]) -> None:
