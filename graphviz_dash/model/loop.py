@@ -142,7 +142,7 @@ class LoopSteps(Struct, frozen=True, forbid_unknown_fields=True):
     padded_size: tuple[Count | None, ...]
     """Computed size. None for a fallback."""
     size_method: tuple[SizeMethod | None, ...]
-    """Source of ``real``."""
+    """Source of `real_size`."""
     thread: tuple[Count, ...]
     """Number of the thread, in order of appearance."""
     start_ns: tuple[Count, ...]
@@ -150,7 +150,7 @@ class LoopSteps(Struct, frozen=True, forbid_unknown_fields=True):
     otherwise the first replay call.
     """
     end_ns: tuple[Count, ...]
-    """Return of the step's last call, in ns like `begin_ns`."""
+    """Return of the step's last call, in ns like `start_ns`."""
     launch_ns: tuple[Count | None, ...]
     """Total time of the calls that replay its graphs, in ns. None without a replay."""
     gpu_ns: tuple[Count | None, ...]

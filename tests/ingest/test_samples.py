@@ -86,4 +86,6 @@ def test_all_sample_experiments_are_found_and_load() -> None:
             else:
                 names = run.replay_trace.annotations["name"].to_list()
                 steps = [name for name in names if name.startswith("graphviz_dash.step#")]
-                assert len(steps) == run.manifest.workload.traced_iterations
+                traced = run.manifest.workload.traced_iterations
+                # The end of a program may cut its last step.
+                assert len(steps) == traced or (run.recording and len(steps) == traced + 1)

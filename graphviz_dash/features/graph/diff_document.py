@@ -194,5 +194,5 @@ def _build_update_document(pair: GraphPair) -> UpdateDocument:
         UpdateDocument,
         pair,
         predicted=build(PredictedUpdateDocument, pair.prediction, pair.prediction.violation),
-        recorded=recorded and build(RecordedUpdateDocument, recorded, recorded.result),
+        recorded=recorded and build(RecordedUpdateDocument, recorded.result, recorded),
     )

@@ -251,10 +251,10 @@ def test_the_step_of_an_engine_covers_all_its_steps(name: str) -> None:
     steps, later = run.loop.steps, run.loop.later_clean_steps
     assert later is not None
     periods = [
-        steps.begin_ns[row + 1] - steps.begin_ns[row]
+        steps.start_ns[row + 1] - steps.start_ns[row]
         for first, last in ((0, run.loop.clean_steps), later)
         for row in range(first, last - 1)
-        if steps.real[row] is not None and steps.kind[row] is not StepKind.CAPTURE
+        if steps.real_size[row] is not None and steps.kind[row] is not StepKind.CAPTURE
     ]
     assert len(periods) > 20 * len(run.recording.step_ns)
     step = compute_program_step(run)

@@ -69,7 +69,7 @@ def test_the_recorder_is_no_part_of_a_capture() -> None:
     ledger = make_ledger()
     capture = next(item for item in ledger.spans if item.kind is SpanKind.CAPTURE)
     work = LedgerSpan(
-        SpanKind.RECORDER, "reading the graph", 0, capture.start_ns, capture.begin_ns + 30 * MS
+        SpanKind.RECORDER, "reading the graph", 0, capture.start_ns, capture.start_ns + 30 * MS
     )
     run = make_run()
     first, *_ = build_graph_ledgers(

@@ -86,7 +86,7 @@ class TestWithoutASite:
         assert answer.status_code == 200
         assert "make site" in answer.text
         assert '<h3 id="step-time">' in answer.text
-        assert "<table>" in answer.text
+        assert "<li>" in answer.text
 
     def test_links_lead_to_pages(self) -> None:
         text = documentation.render_markdown("[a](b.md#c) [d](https://e.example/f.md)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from starlette.types import Message, Receive, Scope, Send
@@ -38,8 +39,13 @@ def count_messages(interval_s: float, count: int) -> tuple[int, float, bool]:
         pass
 
     limit = MessageLimit(app, clock=lambda: now_s[0], sleep=sleep)
-    with suppress(StopAsyncIteration):
-        asyncio.run(limit({"type": "websocket"}, receive, send))
+    async def run() -> None:
+        with suppress(StopAsyncIteration):
+            await limit({"type": "websocket"}, receive, send)
+
+    # A thread of its own: browser tests leave a running loop in the main thread.
+    with ThreadPoolExecutor(1) as executor:
+        executor.submit(asyncio.run, run()).result()
     return arrived[0], delay_s[0], closed[0]
 
 

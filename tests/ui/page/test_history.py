@@ -108,16 +108,16 @@ def test_back_takes_the_selection_of_a_node_back(page: Page) -> None:
     for node in (2, 5):
         place = drawn.evaluate("(canvas, node) => canvas.__dag.getPosition(node)", node)
         page.mouse.click(place["x"], place["y"])
-        expect(page.locator(".node")).to_contain_text(f"node {node} ")
+        expect(page.locator(".node").first).to_contain_text(f"node {node} ")
         at(page, f"node={node}")
     page.go_back()
-    expect(page.locator(".node")).to_contain_text("node 2 ")
+    expect(page.locator(".node").first).to_contain_text("node 2 ")
     expect(drawn).to_have_attribute("data-selected", "2")
     page.go_back()
-    expect(page.locator(".node")).to_contain_text("Longest nodes")
+    expect(page.locator(".node").first).to_contain_text("Longest nodes")
     expect(drawn).to_have_attribute("data-selected", "")
     page.go_forward()
-    expect(page.locator(".node")).to_contain_text("node 2 ")
+    expect(page.locator(".node").first).to_contain_text("node 2 ")
 
 
 def test_back_takes_the_selection_of_a_slice_back(page: Page, made: str) -> None:
