@@ -39,6 +39,7 @@ def count_messages(interval_s: float, count: int) -> tuple[int, float, bool]:
         pass
 
     limit = MessageLimit(app, clock=lambda: now_s[0], sleep=sleep)
+
     async def run() -> None:
         with suppress(StopAsyncIteration):
             await limit({"type": "websocket"}, receive, send)
