@@ -44,7 +44,7 @@ def count_messages(interval_s: float, count: int) -> tuple[int, float, bool]:
         with suppress(StopAsyncIteration):
             await limit({"type": "websocket"}, receive, send)
 
-    # A thread of its own: browser tests leave a running loop in the main thread.
+    # In another thread: browser tests leave a running loop in the main thread.
     with ThreadPoolExecutor(1) as executor:
         executor.submit(asyncio.run, run()).result()
     return arrived[0], delay_s[0], closed[0]
