@@ -61,8 +61,8 @@ def test_from_the_overview_to_a_node_a_kernel_and_a_trace(
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
     place = canvas.evaluate("canvas => canvas.__dag.getPosition(2)")
     page.mouse.click(place["x"], place["y"])
-    expect(page.locator(".node")).to_contain_text("aten::addmm")
-    expect(page.locator(".node")).to_contain_text("collectors/workloads/mlp.py:")
+    expect(page.locator(".node").first).to_contain_text("aten::addmm")
+    expect(page.locator(".node").first).to_contain_text("collectors/workloads/mlp.py:")
     page.get_by_role("link", name="Show in the timeline").click()
 
     stage = page.locator(".timeline canvas")

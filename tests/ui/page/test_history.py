@@ -170,8 +170,11 @@ def test_back_leads_to_where_a_page_was_left_and_a_link_to_its_top(page: Page) -
     idle(page)
     main = page.get_by_test_id("stMain")
     expect(page.locator(".js-plotly-plot").first).to_be_visible()
-    main.evaluate("main => main.scrollTo(0, 400)")
-    expect(main).to_have_js_property("scrollTop", 400)
+    # The page grows while it is drawn.
+    page.wait_for_function(
+        "main => { main.scrollTo(0, 400); return main.scrollTop === 400 }",
+        arg=main.element_handle(),
+    )
     in_bar(page, "Doctor").click()
     expect(page.get_by_role("heading", name="Doctor of step", exact=True)).to_be_attached()
     expect(main).to_have_js_property("scrollTop", 0)

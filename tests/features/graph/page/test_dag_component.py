@@ -89,14 +89,14 @@ def test_a_slash_leads_to_the_search_unless_somebody_writes_and_a_click_to_a_car
     search.fill("")
     # The address keeps what is clicked.
     click(canvas, "12")
-    card = dashboard_tab.locator(".node")
+    card = dashboard_tab.locator(".node").first
     expect(card).to_contain_text("node 12")
     expect(card).to_contain_text("collectors/workloads/fork_join.py:")
     expect(card).to_contain_text("Branch#2")
     expect(canvas).to_have_attribute("data-selected", "12")
     expect(dashboard_tab).to_have_url(re.compile("node=12"))
     dashboard_tab.reload()
-    expect(dashboard_tab.locator(".node")).to_contain_text("node 12")
+    expect(dashboard_tab.locator(".node").first).to_contain_text("node 12")
 
 
 def test_keyboard_walks_along_the_edges(dashboard_tab: Page) -> None:
@@ -112,7 +112,7 @@ def test_keyboard_walks_along_the_edges(dashboard_tab: Page) -> None:
     page.keyboard.press("ArrowUp")
     assert ask(canvas, "state.focus") == "n0"
     page.keyboard.press("Enter")
-    expect(page.locator(".node")).to_contain_text("node 0")
+    expect(page.locator(".node").first).to_contain_text("node 0")
     zoom = ask(canvas, "viewport.zoom")
     page.keyboard.press("+")
     assert ask(canvas, "viewport.zoom") > zoom

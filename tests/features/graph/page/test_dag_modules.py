@@ -90,7 +90,7 @@ def test_the_key_keeps_what_is_selected_in_view_and_the_address_keeps_the_fold(p
     # It is in a folded group, which its address unfolds.
     expect(canvas).to_have_attribute("data-selected", "150")
     assert ask(canvas, "dag.getPosition(150)") is not None
-    expect(page.locator(".node")).to_contain_text("node 150")
+    expect(page.locator(".node").first).to_contain_text("node 150")
     canvas.focus()
     page.keyboard.press("m")
     folded(page, canvas, "module")

@@ -132,7 +132,7 @@ def test_an_edge_is_told_on_demand(page: Page) -> None:
     expect(card).to_contain_text("waits for its programmatic launch completion")
     # An end leads to its node; the keyboard reaches the edges too.
     card.get_by_role("button", name="5 shift").click()
-    expect(page.locator(".node")).to_contain_text("node 5")
+    expect(page.locator(".node").first).to_contain_text("node 5")
     expect(card).to_be_hidden()
     canvas.focus()
     page.keyboard.press("e")
@@ -143,7 +143,7 @@ def test_an_edge_is_told_on_demand(page: Page) -> None:
 
 def test_the_selection_goes_to_the_timeline_and_back(page: Page) -> None:
     follow_to_graph(page, f"{TRANSFORMER}&node=30")
-    expect(page.locator(".node")).to_contain_text("node 30")
+    expect(page.locator(".node").first).to_contain_text("node 30")
     # Through the bar at the top, not a link of the card's own.
     page.get_by_role("link", name="Timeline", exact=True).click()
     # The node, and soon its slice, by which the timeline selects.
@@ -151,7 +151,7 @@ def test_the_selection_goes_to_the_timeline_and_back(page: Page) -> None:
     expect(page.get_by_text("Show node 30 in the graph")).to_be_visible()
     page.get_by_role("link", name="Graph", exact=True).click()
     expect(page).to_have_url(re.compile("node=30"))
-    expect(page.locator(".node")).to_contain_text("node 30")
+    expect(page.locator(".node").first).to_contain_text("node 30")
     page.go_back()
     expect(page).to_have_url(re.compile("timeline"))
 

@@ -35,7 +35,7 @@ def test_experts_stand_side_by_side_by_their_data(dashboard_tab: Page) -> None:
     assert ("n6", "n7") not in drawn
     assert ask(canvas, "new Set(state.view.boxes.map(box => box.colour)).size") == 8
     expect(dashboard_tab.locator(".dag .legend")).to_contain_text("stream 7")
-    card = dashboard_tab.locator(".node")
+    card = dashboard_tab.locator(".node").first
     expect(card).to_contain_text("reads its output: float16 [32, 1024], 64.0 KiB")
     follow(dashboard_tab, "timeline?experiment=experts&runs=graph&runs=parallel")
     timeline = dashboard_tab.locator("canvas[aria-label^='Timeline of']")
