@@ -44,7 +44,6 @@ from graphviz_dash.analysis.trace.integrity import (
     select_complete_steps,
 )
 from graphviz_dash.analysis.trace.steps import Step, find_steps
-from graphviz_dash.errors import InputError
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Experiment, Run
 from graphviz_dash.units import format_count
@@ -76,6 +75,8 @@ class TracedWork(Struct, frozen=True):
     """Arrival of the last rank at each collective, by mode, in ns; None if unknown."""
     waits: Mapping[str, RankWaits]
     """Wait times of collectives, by name of runs with other ranks."""
+    untimed: bool
+    """True if no run was timed without a profiler."""
 
     def compute_coverage(self, run: Run) -> Coverage | Missing:
         """Compute the share of the traced steps of ``run`` that ran from graphs."""
@@ -99,11 +100,11 @@ class TracedWork(Struct, frozen=True):
         )
 
     def divide_time(
-        self, run: Run, step: MetricValue, figures: Mapping[str, MetricValue], *, untimed: bool
+        self, run: Run, step: MetricValue, figures: Mapping[str, MetricValue]
     ) -> TimeByCategory | Missing:
         """Break down ``step`` by category, or the traced step time if ``untimed``."""
         busy, traced = figures["gpu_busy"], figures["traced_step_time"]
-        divided = traced if untimed else step
+        divided = traced if self.untimed else step
         if divided.value is None or busy.value is None or run.replay_trace is None:
             missing = busy.missing if divided.missing is None else step.missing or divided.missing
             return missing or explain_missing(run, Fact.TRACED_PASS)
@@ -116,7 +117,7 @@ class TracedWork(Struct, frozen=True):
             run.replay_trace,
             steps,
             waiting,
-            profiled=untimed,
+            profiled=self.untimed,
             has_loops=count_while_nodes(run) > 0,
         )
 
@@ -176,8 +177,9 @@ def collect_traced_work(
         for run in experiment.runs
         if run.replay_trace is not None
     }
+    untimed = run_selection.is_untimed(experiment)
     if not compared:
-        return TracedWork(steps_by_run, complete, integrity, {}, {}, {})
+        return TracedWork(steps_by_run, complete, integrity, {}, {}, {}, untimed)
     waits = compute_rank_waits(experiment)
     typical: dict[str, TypicalStep | Missing] = {}
     for number, run in enumerate(experiment.runs):
@@ -193,7 +195,7 @@ def collect_traced_work(
         name: find_collective_arrivals([(run, typical[run.name]) for run in ranks])
         for name, ranks in group_rank_families(experiment).items()
     }
-    return TracedWork(steps_by_run, complete, integrity, typical, last_arrivals, waits)
+    return TracedWork(steps_by_run, complete, integrity, typical, last_arrivals, waits, untimed)
 
 
 def _find_steps(run: Run) -> tuple[Step, ...]:
@@ -213,7 +215,7 @@ def compare_runs(
 
     Args:
         experiment: the experiment.
-        baseline: name or mode of a run; default ``run_selection.usual_baseline``.
+        baseline: name or mode of a run; default :func:`run_selection.select_baseline`.
         replays: matched replays by run name, if already computed.
         traced_steps: traced steps by run name, if already computed.
 
@@ -227,7 +229,7 @@ def compare_runs(
         or any(diagnosis.wrong for _, diagnosis in diagnoses)
     )
     experiment = run_selection.exclude_examinations(experiment)
-    baseline_run = _find_baseline(experiment, baseline or experiment.baseline)
+    baseline_run = run_selection.find_baseline(experiment, baseline or experiment.baseline)
     work = collect_traced_work(experiment, replays, traced_steps, compared=baseline_run is not None)
     predictions = EagerPredictions(work.steps, work.integrity)
     runs = []
@@ -256,39 +258,6 @@ def compare_runs(
     )
 
 
-def _find_baseline(experiment: Experiment, baseline: str | None) -> Run | None:
-    if baseline is None:
-        return run_selection.select_baseline(experiment.runs)
-    for run in experiment.runs:
-        if run.name == baseline:
-            return run
-    for run in experiment.runs:
-        if run.mode.value == baseline:
-            return run
-    names = dict.fromkeys(name for run in experiment.runs for name in (run.name, run.mode.value))
-    raise InputError(
-        experiment.path,
-        f"no run or mode {baseline!r}",
-        f"one of {', '.join(names) or 'its runs (the experiment has none)'}",
-    )
-
-
-def _get_baseline_of(run: Run, baseline_run: Run | None, experiment: Experiment) -> Run | Missing:
-    """Return the baseline run of ``run``."""
-    if baseline_run is None:
-        kind = "recorded run without graphs" if run.recording else "eager run"
-        return Missing(Fact.BASELINE, f"the experiment has no {kind}; choose another baseline")
-    baseline = run_selection.find_partner(run, baseline_run, experiment)
-    if baseline is None:
-        reason = f"{baseline_run.mode.value} has no run of rank {run.manifest.rank}"
-        return Missing(Fact.BASELINE, reason)
-    return (
-        Missing(Fact.BASELINE, "this run is the baseline")
-        if baseline.name == run.name
-        else baseline
-    )
-
-
 def _compare_run(
     run: Run,
     chosen_baseline: Run | None,
@@ -300,8 +269,13 @@ def _compare_run(
 ) -> RunComparison:
     work, predictions = shared
     traced_steps = work.steps[run.name]
-    baseline = _get_baseline_of(run, chosen_baseline, experiment)
+    baseline = run_selection.find_baseline_of(run, chosen_baseline, experiment)
     baseline_run = None if isinstance(baseline, Missing) else baseline
+    is_baseline = (
+        chosen_baseline is not None
+        and baseline_run is None
+        and run_selection.get_family(run) == run_selection.get_family(chosen_baseline)
+    )
     compiled = find_run_without_graphs(run, experiment)
     inputs = MetricInputs(
         run=run,
@@ -313,18 +287,13 @@ def _compare_run(
         waterfall=work.compute_waterfall(run, baseline),
         prediction=predict_from_baseline(run, baseline, predictions),
     )
+    graph_prediction = predictions.get(run)
     figures = compute_metrics(inputs)
     replays_match = replays_match or not any(
         _is_whole_step_graph(side) for side in (run, baseline_run) if side is not None
     )
     step = figures["recorded_step" if run.recording else "step_time"]
     speedup = figures["recorded_speedup" if run.recording else "speedup"]
-    unseen_launches = find_unseen_graphs(run, replays.get(run.name))
-    is_baseline = (
-        chosen_baseline is not None
-        and baseline_run is None
-        and _is_same_family(run, chosen_baseline)
-    )
     return RunComparison(
         run=run,
         baseline=baseline_run.name if baseline_run else None,
@@ -335,9 +304,7 @@ def _compare_run(
             speedup, replays_match=replays_match, failed=bool(run.manifest.failures)
         ),
         replays_match=replays_match,
-        time_by_category=work.divide_time(
-            run, step, figures, untimed=run_selection.is_untimed(experiment)
-        ),
+        time_by_category=work.divide_time(run, step, figures),
         coverage=inputs.coverage,
         waterfall=inputs.waterfall,
         compile_parts=compiled
@@ -347,17 +314,13 @@ def _compare_run(
         if isinstance(baseline, Missing)
         else compute_break_even(run, baseline, figures),
         prediction=inputs.prediction,
-        graph_prediction=predictions.get(run),
+        graph_prediction=graph_prediction,
         integrity=inputs.integrity,
         low_confidence=(
             *find_caveats(run, baseline_run, figures, traced_steps, inputs.integrity),
-            *((unseen_launches,) if unseen_launches is not None else ()),
+            *filter(None, (find_unseen_graphs(run, replays.get(run.name)),)),
         ),
     )
-
-
-def _is_same_family(run: Run, baseline: Run) -> bool:
-    return run_selection.get_family(run) == run_selection.get_family(baseline)
 
 
 def _is_whole_step_graph(run: Run) -> bool:
