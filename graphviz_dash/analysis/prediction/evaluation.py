@@ -12,8 +12,8 @@ from graphviz_dash.analysis.metrics.low_confidence import compute_communication_
 from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
+from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
-from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.model.absence import Fact, Missing
