@@ -16,7 +16,7 @@ from graphviz_dash.features.memory.comparison import compare_memory
 from graphviz_dash.features.memory.document import build_memory_document, build_snapshot_document
 from graphviz_dash.features.memory.snapshots import list_snapshots
 from graphviz_dash.features.memory.text import print_memory, print_snapshot
-from graphviz_dash.ingest.formats.memory_snapshot import read_snapshot_file
+from graphviz_dash.ingest.formats.snapshot_file import read_snapshot_file
 
 
 @click.command("memory")

@@ -15,8 +15,6 @@ import msgspec
 from msgspec import Struct
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.formats.pickles import read_pickle
-from graphviz_dash.ingest.formats.registry import SourceKind, require_format
 from graphviz_dash.ingest.formats.text import read_json
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.graph import Count
@@ -274,14 +272,3 @@ def _name_line(block: Block) -> str:
     for path, frame in (*program, *python):
         return f"{path.rpartition('/')[2]}:{frame.line} {frame.name}"
     return "no Python stack recorded"
-
-
-def read_snapshot_file(path: Path, limits: Limits = DEFAULT_LIMITS) -> MemoryUse:
-    """Read the snapshot at ``path``.
-
-    Raises:
-        InputError: Another file, a missing field, or more than ``limits`` allow.
-    """
-    if require_format(path, limits).kind is SourceKind.PICKLE:
-        return convert_memory_use(read_pickle(path, limits), path, limits)
-    return read_memory_snapshot(path, limits)

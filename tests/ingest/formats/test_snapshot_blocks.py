@@ -11,7 +11,7 @@ import pytest
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.formats import memory_snapshot
-from graphviz_dash.ingest.formats.memory_snapshot import read_snapshot_file
+from graphviz_dash.ingest.formats.snapshot_file import read_snapshot_file
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import LiveMemory
 from tests.cli.fixtures import Invoke, invoke
