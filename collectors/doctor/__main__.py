@@ -19,12 +19,11 @@ from collectors.doctor.recovery import (
 )
 from collectors.doctor.requests import DoctorRequest
 from collectors.program.launcher import require_hook
-from collectors.replays.ask import check_workload
+from collectors.replays.ask import CheckedWorkload, check_workload
 from collectors.workloads import get_factory_path
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.model.doctor import DoctorReport
-from graphviz_dash.model.replay_check import ReplayCheck
 from graphviz_dash.model.run import WorkloadInfo
 
 PROGRAM_FAILED = 7
@@ -65,7 +64,7 @@ def examine(
     finish_examinations(output, partial(click.echo, err=True))
     with Staging(output, STAGING_NAME) as staging:
         scratch = staging.path
-        check: ReplayCheck | None = None
+        checked: CheckedWorkload | None = None
         if workload is not None:
             factory = get_factory_path(workload)
             outcome = examine_workload(factory, seed, warmup, steps, scratch, settings)
@@ -79,7 +78,7 @@ def examine(
             examined = Examination((outcome,), None)
             if replays:
                 request = DoctorRequest(factory, seed, warmup, steps, str(scratch), settings)
-                check = check_workload(request, scratch)
+                checked = check_workload(request, scratch)
             info = WorkloadInfo(workload, factory, seed, warmup, steps, 0)
         else:
             require_hook(program, ("torch", "cuda.bindings", "msgspec"))
@@ -91,7 +90,7 @@ def examine(
         for number, report in enumerate(examined.reports):
             target = output / ("doctor" if number == 0 else f"doctor-{number}")
             compilation = examined.get_compilation(number)
-            write_bundle(target, report, info, command, scratch, compilation, check)
+            write_bundle(target, report, info, command, scratch, compilation, checked)
             targets.append(target)
         # The program owns stdout.
         written.write_text("".join(f"{target}\n" for target in targets), encoding="utf-8")
