@@ -334,8 +334,8 @@ def main(output: Path, limit_s: float, scene: Scene = SCENE) -> None:
     predictions = predict(runner)
     (output / "predictions.json").write_text(json.dumps(predictions, indent=1))
     print_sums(runner, wasteful)
-    recorded, runner.facts = runner.facts, {}
-    (output / "recorded.json").write_text(json.dumps(recorded))
+    (output / "recorded.json").write_text(json.dumps(runner.facts))
+    runner.facts = {}
     runner.run([(name, settings, False) for name, settings in (wasteful | frugal).items()])
     print_advice(runner, predictions)
     (output / "facts.json").write_text(json.dumps(runner.facts))

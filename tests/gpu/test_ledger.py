@@ -140,7 +140,7 @@ def test_failed_captures_explain_reserved_memory_without_tensors(tmp_path: Path)
     """
     report = record_program(tmp_path, program)
     assert report.memory is not None
-    assert [graph.is_failed for graph in report.graphs] == [True] * 5 + [False]
+    assert [graph.failure for graph in report.graphs] == [True] * 5 + [False]
     end = report.memory.moments[-1]
     failed = end.parts[LedgerPart.FAILED_POOLS]
     grown = [graph.reserved_bytes or 0 for graph in report.graphs[:5]]

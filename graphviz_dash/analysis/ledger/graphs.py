@@ -50,7 +50,7 @@ class GraphLedger(Struct, frozen=True):
     held_bytes: int | None
     """Memory freed in its capture that other streams used (``record_stream``). The capture cannot
     reuse it."""
-    is_failed: bool
+    failure: bool
     """True if its capture failed."""
     returned_bytes: int | None
     """Memory returned when it was dropped, after all later captures."""
@@ -112,7 +112,7 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                 shared_bytes=shares.shared if shares else None,
                 shared_with=tuple(sorted(shares.others)) if shares else (),
                 held_bytes=graph.held_bytes,
-                is_failed=graph.failure,
+                failure=graph.failure,
                 returned_bytes=drops.get(graph.graph),
                 capture_ns=recorded_ns.get(graph.graph, _get_capture_time(durations)),
                 driver_ns=durations.get(SpanKind.INSTANTIATE, durations.get(SpanKind.DRIVER)),

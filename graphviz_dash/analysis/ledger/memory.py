@@ -198,7 +198,7 @@ class _FailedPools:
 
     def __init__(self, ledger: Ledger) -> None:
         used_pools = {graph.pool for graph in ledger.graphs if not graph.failure}
-        # A later capture into the same pool uses what a failed one left.
+        # A later capture into the same pool uses the memory of a failed one.
         self._failures = {
             graph.graph
             for graph in ledger.graphs

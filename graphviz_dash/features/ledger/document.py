@@ -56,7 +56,7 @@ class LedgerGraphDocument(Document, frozen=True):
     shared_bytes: Bytes | None
     shared_with: list[str]
     held_bytes: Bytes | None
-    is_failed: bool
+    failure: bool
     returned_bytes: Bytes | None
     capture_ns: WholeNs | None
     driver_ns: WholeNs | None

@@ -90,17 +90,17 @@ def describe_losses(report: LedgerReport) -> tuple[str, ...]:
     """Describe memory that captures took and cannot use: of failed captures, and freed memory that
     waits for other streams."""
     texts = []
-    failures = [graph for graph in report.graphs if graph.is_failed]
+    failures = [graph for graph in report.graphs if graph.failure]
     failed = report.memory.moments[-1].parts.get(LedgerPart.FAILED_POOLS, 0) if report.memory else 0
-    if failed >= _MIB:
+    if size >= _MIB:
         texts.append(
-            f"{pluralize(len(failures), 'failed capture')} left {format_bytes(failed)} reserved."
+            f"{pluralize(len(failures), 'failed capture')} left {format_bytes(size)} reserved."
         )
     holding = [graph for graph in report.graphs if (graph.held_bytes or 0) >= _MIB]
     if holding:
-        held = format_bytes(sum(graph.held_bytes or 0 for graph in holding))
+        amount = format_bytes(sum(graph.held_bytes or 0 for graph in holding))
         texts.append(
-            f"Captures of {pluralize(len(holding), 'graph')} could not reuse {held} that they "
+            f"Captures of {pluralize(len(holding), 'graph')} could not reuse {amount} that they "
             "freed, because other streams used it (record_stream)."
         )
     return tuple(texts)

@@ -178,5 +178,5 @@ def test_losses_of_captures_are_described(tmp_path: Path, invoke: Invoke) -> Non
     document = json.loads(invoke("memory", "--json", str(tmp_path / "server")).out)
     ledger = document["ledgers"][0]
     rows = {graph["graph"]: graph for graph in ledger["graphs"]}
-    assert [rows[name]["is_failed"] for name in ("graph-0", "graph-1")] == [True, False]
+    assert [rows[name]["failure"] for name in ("graph-0", "graph-1")] == [True, False]
     assert rows["graph-1"]["held_bytes"] == 20 * MIB
