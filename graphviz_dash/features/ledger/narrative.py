@@ -91,7 +91,7 @@ def describe_losses(report: LedgerReport) -> tuple[str, ...]:
     waits for other streams."""
     texts = []
     failures = [graph for graph in report.graphs if graph.failure]
-    failed = report.memory.moments[-1].parts.get(LedgerPart.FAILED_POOLS, 0) if report.memory else 0
+    size = report.memory.moments[-1].parts.get(LedgerPart.FAILED_POOLS, 0) if report.memory else 0
     if size >= _MIB:
         texts.append(
             f"{pluralize(len(failures), 'failed capture')} left {format_bytes(size)} reserved."
