@@ -95,7 +95,7 @@ def write_bundle(
     command: tuple[str, ...],
     scratch: Path,
     compilation: Compilation | None = None,
-    checked: CheckedWorkload | None = None,
+    replay_result: CheckedWorkload | None = None,
 ) -> None:
     """Write a report, and the compilation and the check of replays if any, as a run bundle.
 
@@ -122,9 +122,9 @@ def write_bundle(
         writer.add(parts.DOCTOR, report)
         if compilation is not None:
             writer.add(parts.COMPILATION, compilation)
-        if checked is not None:
-            writer.add(parts.REPLAY_CHECK, checked.check)
-            for graph in checked.graphs:
+        if replay_result is not None:
+            writer.add(parts.REPLAY_CHECK, replay_result.check)
+            for graph in replay_result.graphs:
                 writer.add_graph(graph)
         writer.commit(manifest)
 

@@ -311,8 +311,8 @@ class LifetimeWatch:
                     self._add(entry, position, graph_id, replay, "freed", self._workspace_line)
                 elif item.storage is not None and _detect_move(item.storage, item.begin):
                     self._add(entry, position, graph_id, replay, "moved", None)
-        ended = perf_counter_ns()
-        self._next_comparison = ended + _BUDGET * (ended - began)
+        now = perf_counter_ns()
+        self._next_comparison = now + _BUDGET * (now - began)
 
     def _add(
         self,

@@ -69,13 +69,13 @@ class Alternation:
 
     def describe(self, name: str) -> dict[str, Any]:
         """Return the cost in us and percent of a step, with a 95% interval."""
-        plain, watched = (values[:] for values in (self.times[False], self.times[True]))
-        pairs = list(zip(plain, watched, strict=False))
+        plain, watch = (values[:] for values in (self.times[False], self.times[True]))
+        pairs = list(zip(plain, watch, strict=False))
         pairs = pairs[int(_WARMUP * len(pairs)) :]
         differences = [1e6 * (second - first) for first, second in pairs]
         step = 1e6 * statistics.median(first for first, _ in pairs)
         cost = statistics.median(differences)
-        low, high = _bootstrap(differences)
+        low, high = compute_interval(differences)
         return {
             "name": name,
             "strict": self.strict,
@@ -87,7 +87,7 @@ class Alternation:
         }
 
 
-def _bootstrap(values: Sequence[float]) -> tuple[float, float]:
+def compute_interval(values: Sequence[float]) -> tuple[float, float]:
     draw = random.Random(0)
     medians = sorted(
         statistics.median(draw.choices(values, k=len(values))) for _ in range(_RESAMPLES)
@@ -106,16 +106,18 @@ def _report(path: Path, alternation: Alternation, name: str) -> None:
     )
 
 
-_OUT: Final = click.option("--out", "path", type=click.Path(path_type=Path), required=True)
+_OUTPUT_OPTION: Final = click.option(
+    "--out", "path", type=click.Path(path_type=Path), required=True
+)
 
 
 @click.group()
-def cost() -> None:
+def measure_cost() -> None:
     """Measure the cost of the watch."""
 
 
-@cost.command("loop")
-@_OUT
+@measure_cost.command("loop")
+@_OUTPUT_OPTION
 @click.option("--strict", is_flag=True, help="Check memory before each replay.")
 @click.option("--tensors", default=200, help="Tensors from outside that the graph reads.")
 @click.option("--blocks", default=800)
@@ -137,8 +139,8 @@ def measure_loop(path: Path, strict: bool, tensors: int, blocks: int) -> None:
     _report(path, alternation, f"loop, {tensors} tensors")
 
 
-@cost.command("server")
-@_OUT
+@measure_cost.command("server")
+@_OUTPUT_OPTION
 @click.option("--steps", default=12_000)
 def measure_server(path: Path, steps: int) -> None:
     """Serve batches with the example server."""
@@ -157,8 +159,8 @@ def measure_server(path: Path, steps: int) -> None:
     _report(path, alternation, "server")
 
 
-@cost.command("script")
-@_OUT
+@measure_cost.command("script")
+@_OUTPUT_OPTION
 @click.option("--step", required=True, help="Class and method of the script that begins a step.")
 @click.option("--block", default=50, help="Steps per block.")
 @click.argument("script", type=click.Path(path_type=Path, exists=True))
@@ -187,4 +189,4 @@ def _count_steps(method: Callable[..., Any], alternation: Alternation) -> Callab
 
 
 if __name__ == "__main__":
-    cost()
+    measure_cost()

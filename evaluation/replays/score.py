@@ -232,20 +232,20 @@ def score_sanitizer(path: Path, seconds: float, seeds: int) -> None:
     for kind, seed in cases:
         program = [sys.executable, "-m", "evaluation.replays.stopping", kind, "13", str(seed)]
         folder = Path(tempfile.mkdtemp())
-        sanitized = _start([*_SANITIZER, *program], folder / "sanitizer")
-        marked = _start(_mark_program(folder / "out", program), folder / "log")
-        running.append((kind, seed, folder, sanitized, marked))
+        sanitizer_run = _start([*_SANITIZER, *program], folder / "sanitizer")
+        marks_run = _start(_mark_program(folder / "out", program), folder / "log")
+        running.append((kind, seed, folder, sanitizer_run, marks_run))
         for *_, first, second in running[:-2]:
             # Four programs at a time.
             _wait(first, deadline)
             _wait(second, deadline)
     results = []
-    for kind, seed, folder, sanitized, marked in running:
-        _wait(sanitized, deadline)
-        _wait(marked, deadline)
+    for kind, seed, folder, sanitizer_run, marks_run in running:
+        _wait(sanitizer_run, deadline)
+        _wait(marks_run, deadline)
         text = (folder / "sanitizer").read_text(errors="replace")
         kernels = [_get_base_name(name) for name in _ACCESS.findall(text)]
-        answer = _read_stop((kind, _ILLEGAL[kind], "", 13), marked, folder, time.monotonic())
+        answer = _read_stop((kind, _ILLEGAL[kind], "", 13), marks_run, folder, time.monotonic())
         names = [
             _get_base_name(name.partition(" ")[2])
             for name in answer.get("answer", {}).get("suspects", ())

@@ -35,14 +35,14 @@ def test_the_graph_of_a_checked_workload_shows_its_wrong_node(
     values = make_check(operators=operators, foreign=())
     values = replace(values, nodes=6, differences=(make_difference(operator=1),))
     graph = captured_graph(chain(6), "graph-0")
-    checked = CheckedWorkload(replace(make_replay_check(), values=(values,)), (graph,))
+    result = CheckedWorkload(replace(make_replay_check(), values=(values,)), (graph,))
     diagnose.write_bundle(
         tmp_path / "doctor",
         report(),
         WorkloadInfo("step", "step:make", 0, 3, 3, 0),
         ("graphviz-dash", "doctor"),
         tmp_path,
-        checked=checked,
+        replay_result=result,
     )
     run = load_run(tmp_path / "doctor")
     faults = find_graph_faults(list_replay_diagnoses([run]), run.name, expand_graph(run, "graph-0"))
