@@ -75,7 +75,7 @@ class TracedWork(Struct, frozen=True):
     """Arrival of the last rank at each collective, by mode, in ns; None if unknown."""
     waits: Mapping[str, RankWaits]
     """Wait times of collectives, by name of runs with other ranks."""
-    untimed: bool
+    lacks_clean_times: bool
     """True if no run was timed without a profiler."""
 
     def compute_coverage(self, run: Run) -> Coverage | Missing:
@@ -102,9 +102,9 @@ class TracedWork(Struct, frozen=True):
     def divide_time(
         self, run: Run, step: MetricValue, figures: Mapping[str, MetricValue]
     ) -> TimeByCategory | Missing:
-        """Break down ``step`` by category, or the traced step time if ``untimed``."""
+        """Break down ``step`` by category, or the traced step time if only that is known."""
         busy, traced = figures["gpu_busy"], figures["traced_step_time"]
-        divided = traced if self.untimed else step
+        divided = traced if self.lacks_clean_times else step
         if divided.value is None or busy.value is None or run.replay_trace is None:
             missing = busy.missing if divided.missing is None else step.missing or divided.missing
             return missing or explain_missing(run, Fact.TRACED_PASS)
@@ -117,7 +117,7 @@ class TracedWork(Struct, frozen=True):
             run.replay_trace,
             steps,
             waiting,
-            profiled=self.untimed,
+            profiled=self.lacks_clean_times,
             has_loops=count_while_nodes(run) > 0,
         )
 
@@ -177,9 +177,9 @@ def collect_traced_work(
         for run in experiment.runs
         if run.replay_trace is not None
     }
-    untimed = run_selection.is_untimed(experiment)
+    lacks_clean_times = run_selection.is_untimed(experiment)
     if not compared:
-        return TracedWork(steps_by_run, complete, integrity, {}, {}, {}, untimed)
+        return TracedWork(steps_by_run, complete, integrity, {}, {}, {}, lacks_clean_times)
     waits = compute_rank_waits(experiment)
     typical: dict[str, TypicalStep | Missing] = {}
     for number, run in enumerate(experiment.runs):
@@ -195,7 +195,9 @@ def collect_traced_work(
         name: find_collective_arrivals([(run, typical[run.name]) for run in ranks])
         for name, ranks in group_rank_families(experiment).items()
     }
-    return TracedWork(steps_by_run, complete, integrity, typical, last_arrivals, waits, untimed)
+    return TracedWork(
+        steps_by_run, complete, integrity, typical, last_arrivals, waits, lacks_clean_times
+    )
 
 
 def _find_steps(run: Run) -> tuple[Step, ...]:

@@ -78,19 +78,19 @@ class EagerPredictions(Struct):
     """Traced steps by run name."""
     integrity: Mapping[str, TraceIntegrity]
     """Completeness of traces by run name."""
-    cached: dict[str, Prediction | Missing] = {}
+    predictions: dict[str, Prediction | Missing] = {}
     """Predictions by run name."""
 
     def get(self, run: Run) -> Prediction | Missing:
         """Return the prediction for a whole-step graph of ``run``, or why there is none."""
         if not may_be_eager(run):
             return Missing(Fact.PREDICTION, f"{run.name} is not an eager run")
-        if run.name not in self.cached:
+        if run.name not in self.predictions:
             steps = self.traced_steps.get(run.name)
-            self.cached[run.name] = predict_run(
+            self.predictions[run.name] = predict_run(
                 run, load_shipped_calibration(), steps, self.integrity.get(run.name)
             )
-        return self.cached[run.name]
+        return self.predictions[run.name]
 
 
 def predict_from_baseline(
