@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from collectors.parallel.deviation import (
+from collectors.parallel.check import (
     SIGNIFICANCE,
     TensorDeviations,
     compute_exceedance,

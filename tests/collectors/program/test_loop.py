@@ -22,7 +22,7 @@ from collectors.program.loop.events import (
     read_events,
 )
 from collectors.program.loop.families import derive_shape_keys, find_shape_size
-from collectors.program.loop.grids import add_grid_keys
+from collectors.program.loop.reading import add_grid_keys
 from collectors.program.loop.units import find_repetition, replay_units
 from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
 from graphviz_dash.bundle.part_checks import check_loop
