@@ -250,7 +250,7 @@ class LedgerRecorder:
         self._candidate = None
         self._replays_before = self._count_replays()
         graph = self._graphs[graph_id] = _Graph(graph_id, perf_counter_ns())
-        graph.held_at_begin = numbers.held if numbers is not None else 0
+        graph.held_at_begin = numbers.held_bytes if numbers is not None else 0
         with self._guard:
             handle = int(torch.cuda.current_stream().cuda_stream)
             graph.stream = self._streams.setdefault(handle, len(self._streams))
@@ -260,7 +260,7 @@ class LedgerRecorder:
         numbers = self.sample(SampleKind.CAPTURE_END, graph_id)
         graph = self._graphs.get(graph_id)
         if graph is not None and numbers is not None:
-            graph.held_bytes = max(0, numbers.held - graph.held_at_begin)
+            graph.held_bytes = max(0, numbers.held_bytes - graph.held_at_begin)
 
     def end_capture(
         self, graph_id: str, pool: tuple[int, int] | None, pool_bytes: int, end: int

@@ -55,7 +55,7 @@ class DeviceNumbers(NamedTuple):
     """Allocated by the allocator."""
     host: int
     """Resident on the host."""
-    held: int
+    held_bytes: int
     """Freed in the allocator, but waiting for other streams (``record_stream``)."""
 
 
@@ -68,14 +68,14 @@ def read_numbers() -> DeviceNumbers:
     free, total = call(driver.cuMemGetInfo)
     # The nested statistics cost a tenth of the flat ones, which torch.cuda.memory_reserved() reads.
     stats = torch.cuda.memory_stats_as_nested_dict()
-    allocated = _get_current(stats, "allocated_bytes")
+    allocated_bytes = _get_current(stats, "allocated_bytes")
     return DeviceNumbers(
         used=int(total) - int(free),
         total=int(total),
         reserved_bytes=_get_current(stats, "reserved_bytes"),
-        allocated_bytes=allocated,
+        allocated_bytes=allocated_bytes,
         host=read_host_bytes(),
-        held=max(0, _get_current(stats, "active_bytes") - allocated),
+        held_bytes=max(0, _get_current(stats, "active_bytes") - allocated_bytes),
     )
 
 
