@@ -17,6 +17,7 @@ from graphviz_dash.analysis.arrays import (
     get_threads,
 )
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, SelectedIntervals, get_values
+from graphviz_dash.model.frames import FRAME, LIBRARY_FRAME
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:
@@ -30,19 +31,9 @@ _BACKWARD_FRAME: Final = re.compile(
     r"torch/(_tensor|autograd/__init__)\.py\(\d+\): (backward|grad)$"
 )
 
-# Excluded frames: built-ins, modules and frozen code have no line. torch, compiler output, the
-# collector and forwarding parts of the standard library are not of interest. Kineto omits the
-# folder of a package ("torch/_tensor.py"), so site-packages alone is not sufficient.
-_LIBRARY_FRAME: Final = re.compile(
-    r"^(torch/|triton/|<|nn\.Module: |collectors/(?!workloads/)"
-    r"|(abc|asyncio/.*|concurrent/.*|contextlib|copy|enum|functools|importlib/.*|inspect"
-    r"|multiprocessing/.*|runpy|threading|typing|weakref)\.py\()"
-    r"|site-packages|dist-packages|torchinductor_[^/]*/\w\w/|/inductor_cache/"
-)
 _MODULE: Final = "nn.Module: "
 _MODULE_FRAME: Final = re.compile(f"^{_MODULE}")
 _FORWARD: Final = re.compile(r"\): forward\w*$")
-_FRAME: Final = re.compile(r"(.+)\((\d+)\): ")
 
 
 class OperatorInputs(NamedTuple):
@@ -235,9 +226,9 @@ class Frames:
     def __init__(self, frames: pl.DataFrame) -> None:
         self.nesting = _build_nesting(frames, calls=True)
         self._names = TextColumn(frames["name"])
-        library = self._names.match_rows(_LIBRARY_FRAME)
+        library = self._names.match_rows(LIBRARY_FRAME)
         self.program_frames = SelectedIntervals(
-            self.nesting, ~library & self._names.match_rows(_FRAME)
+            self.nesting, ~library & self._names.match_rows(FRAME)
         )
         self.backward_frames = SelectedIntervals(
             self.nesting, self._names.match_rows(_BACKWARD_FRAME)
@@ -282,7 +273,7 @@ class Frames:
         """Return ``file:line`` of the function's first line."""
         code = int(self._names.codes[row])
         if code not in self._lines:
-            match = _FRAME.match(self._names.texts[code])
+            match = FRAME.match(self._names.texts[code])
             self._lines[code] = f"{match[1]}:{match[2]}" if match else None
         return self._lines[code]
 
