@@ -20,6 +20,7 @@ from typing import IO, Final
 
 import msgspec
 
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.frames import FRAME, LIBRARY_FRAME
 from graphviz_dash.model.marks import SOURCE
 from graphviz_dash.model.source_code import MAX_CODE_LENGTH, MAX_LINES, SourceCode
@@ -56,8 +57,8 @@ def read_source_code(trace: Path, folders: Sequence[Path] = ()) -> SourceCode | 
     missing: dict[str, str] = {}
     for file, numbers in lines.items():
         content = _read_file(file, roots, written_at)
-        if isinstance(content, str):
-            missing[file] = content
+        if isinstance(content, Missing):
+            missing[file] = content.reason
             continue
         for number in numbers:
             if number > len(content):
@@ -86,19 +87,19 @@ def _list_lines(trace: Path) -> dict[str, list[int]]:
                 numbers[file].add(int(line))
         elif not LIBRARY_FRAME.search(name) and (frame := FRAME.match(name)):
             numbers[frame[1]].add(int(frame[2]))
-    return {file: sorted(found) for file, found in sorted(numbers.items())}
+    return {file: sorted(lines) for file, lines in sorted(numbers.items())}
 
 
 def _list_names(trace: Path) -> set[str]:
-    found: set[bytes] = set()
+    texts: set[bytes] = set()
     with trace.open("rb") as file:
         is_compressed = file.read(len(_GZIP)) == _GZIP
         file.seek(0)
         with gzip.GzipFile(fileobj=file) if is_compressed else file as content:
             for chunk in _iter_chunks(content):
-                found.update(_NAME.findall(chunk))
+                texts.update(_NAME.findall(chunk))
     names = set()
-    for text in found:
+    for text in texts:
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
             names.add(msgspec.json.decode(text, type=str))
     return names
@@ -114,7 +115,7 @@ def _iter_chunks(content: gzip.GzipFile | IO[bytes]) -> Iterator[bytes]:
         end = chunk[-_OVERLAP:]
 
 
-def _read_file(file: str, roots: Sequence[Path], written_at: float) -> list[str] | str:
+def _read_file(file: str, roots: Sequence[Path], written_at: float) -> list[str] | Missing:
     """Return the lines of ``file``, or the reason why there are none."""
     contents: list[list[str]] = []
     reason = "the file was not found"
@@ -134,9 +135,9 @@ def _read_file(file: str, roots: Sequence[Path], written_at: float) -> list[str]
         else:
             contents.append(lines)
             continue
-        return reason
+        return Missing(Fact.SOURCE_CODE, reason)
     if not contents:
-        return reason
+        return Missing(Fact.SOURCE_CODE, reason)
     if any(lines != contents[0] for lines in contents):
-        return "several files have this name"
+        return Missing(Fact.SOURCE_CODE, "several files have this name")
     return contents[0]

@@ -57,17 +57,17 @@ def _format_lines(lines: Sequence[LineShare], current: str | None) -> str:
 
 
 def _format_line(line: LineShare, *, is_current: bool) -> list[str]:
-    found = url_state.get_value(FIND) == line.source
+    is_highlighted = url_state.get_value(FIND) == line.source
     parameters = {
         name: values for name, values in url_state.get_parameters().items() if name != FIND
     }
     link = link_markup(
         "graph",
         line.code or line.source,
-        parameters if found else parameters | {FIND: [line.source]},
+        parameters if is_highlighted else parameters | {FIND: [line.source]},
         icon=False,
         kind="line-code" if line.code else "",
-        is_current=found or is_current,
+        is_current=is_highlighted or is_current,
     )
     share = "" if line.share is None else format_percent(line.share)
     bar = format_element("i", "", style=f"--share:{line.share or 0:.4f}") + escape_html(share)
