@@ -68,7 +68,8 @@ def _load_safely(load: Callable[[], object]) -> bool:
     else:
         os.environ[_NVML_CHECK] = previous
     signal.alarm(0)
-    return _count_threads() <= threads and _can_forks_use_gpu()
+    # The fork ends the threads of BLAS, which start again when needed.
+    return _can_forks_use_gpu() and _count_threads() <= threads
 
 
 def _count_threads() -> int:
