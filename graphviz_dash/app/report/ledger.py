@@ -8,7 +8,9 @@ from graphviz_dash.analysis.ledger.memory import LedgerPart
 from graphviz_dash.analysis.ledger.report import LedgerReport, list_ledger_reports
 from graphviz_dash.app.report.report_tables import Row, escape_html, format_table
 from graphviz_dash.features.ledger.narrative import (
+    describe_losses,
     describe_memory,
+    describe_process,
     describe_saving,
     describe_startup,
     describe_workspaces,
@@ -21,12 +23,13 @@ def generate_ledger_sections(runs: Iterable[Run]) -> Iterator[str]:
     """Generate a section for each run with a ledger."""
     for report in list_ledger_reports(runs):
         yield f"<h2>Memory and start-up: {escape_html(report.run)}</h2>"
+        yield f"<p>{escape_html(describe_process(report.process))}</p>"
         if report.memory is not None:
             yield f"<p>{escape_html(describe_memory(report.memory))}</p>"
             yield _format_memory(report)
-            workspaces = describe_workspaces(report.memory)
-            if workspaces is not None:
-                yield f"<p>{escape_html(workspaces)}</p>"
+            for text in (describe_workspaces(report.memory), *describe_losses(report)):
+                if text is not None:
+                    yield f"<p>{escape_html(text)}</p>"
         yield f"<p>{escape_html(describe_startup(report.startup))}</p>"
         yield _format_startup(report)
         if report.savings:
