@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw, Struct, field
 
-from graphviz_dash.model.frames import MODULE_FRAME, names_program
+from graphviz_dash.model.frames import MODULE_FRAME, is_program_frame
 from graphviz_dash.model.marks import CAPTURE
 
 _EVENTS: Final = "traceEvents"
@@ -53,50 +53,50 @@ def reduce_capture_trace(text: bytes) -> bytes:
         events = [decoder.decode(raw) for raw in raw_events]
     except (KeyError, msgspec.DecodeError):
         return text
-    is_kept = _select_events(events)
-    kept = (bytes(raw) for raw, keep in zip(raw_events, is_kept, strict=True) if keep)
+    selection = _select_events(events)
+    texts = (bytes(raw) for raw, keep in zip(raw_events, selection, strict=True) if keep)
     head = b"".join(
         b"%s: %s,\n" % (msgspec.json.encode(key), bytes(value))
         for key, value in content.items()
         if key != _EVENTS
     )
-    return b'{\n%s"%s": [\n%s\n]}\n' % (head, _EVENTS.encode(), b",\n".join(kept))
+    return b'{\n%s"%s": [\n%s\n]}\n' % (head, _EVENTS.encode(), b",\n".join(texts))
 
 
 def _select_events(events: list[_Event]) -> list[bool]:
     """Return for each event whether it attributes captured nodes."""
     windows = _Windows([(event.ts, event.ts + event.dur) for event in events if _is_capture(event)])
     in_window = [windows.overlap(event) for event in events]
-    captured = [event for event, inside in zip(events, in_window, strict=True) if inside]
+    inner_events = [event for event, inside in zip(events, in_window, strict=True) if inside]
     numbers = {
         event.args.sequence
-        for event in captured
+        for event in inner_events
         if event.cat == _OPERATOR and event.args.forward_thread > 0
     }
-    correlations = {event.args.correlation for event in captured if event.cat in _CALLS}
+    correlations = {event.args.correlation for event in inner_events if event.cat in _CALLS}
     forward = [
         event for event in events if event.cat == _OPERATOR and event.args.sequence in numbers
     ]
     # Sorted starts of all events whose ranges and frames are attributed.
     starts = sorted(
         event.ts
-        for event in (*captured, *forward)
+        for event in (*inner_events, *forward)
         if event.cat in (_OPERATOR, _RANGE) or event.cat in _CALLS
     )
 
-    def is_needed(event: _Event, inside: bool) -> bool:
+    def has_use(event: _Event, inside: bool) -> bool:
         if event.cat in _GPU:
             return event.args.correlation in correlations
         if event.cat == _OPERATOR:
             return inside or event.args.sequence in numbers
         if event.cat == _RANGE:
-            return inside or _encloses_any(event, starts)
+            return inside or _has_instant(event, starts)
         if event.cat == _FRAME:
             is_module = inside and event.name.startswith(MODULE_FRAME)
-            return is_module or (names_program(event.name) and _encloses_any(event, starts))
+            return is_module or (is_program_frame(event.name) and _has_instant(event, starts))
         return event.cat not in _ARROWS and (inside or event.cat not in _CALLS)
 
-    return [is_needed(event, inside) for event, inside in zip(events, in_window, strict=True)]
+    return [has_use(event, inside) for event, inside in zip(events, in_window, strict=True)]
 
 
 class _Windows:
@@ -122,7 +122,7 @@ def _is_capture(event: _Event) -> bool:
     return event.cat == _RANGE and event.name.startswith(CAPTURE)
 
 
-def _encloses_any(event: _Event, instants: list[float]) -> bool:
+def _has_instant(event: _Event, instants: list[float]) -> bool:
     """Check if an instant, on any thread, is inside the event.
 
     The call of ``backward`` encloses launches of another thread.

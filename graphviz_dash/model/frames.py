@@ -24,7 +24,7 @@ LIBRARY_FRAME: Final = re.compile(
 """Frames that do not belong to the program."""
 
 
-def names_program(frame: str) -> bool:
+def is_program_frame(frame: str) -> bool:
     """Check if a frame helps to find the line, module or phase of a launch."""
     return (
         frame.startswith(MODULE_FRAME)

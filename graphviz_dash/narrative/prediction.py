@@ -350,8 +350,8 @@ _NOT_CHECKED: Final = {
 
 def list_unchecked(prediction: Prediction) -> tuple[str, ...]:
     """List the capture checks that the trace does not support."""
-    lost = prediction.step.integrity.format_lost_launches()
-    calls = f"all calls: {lost}, so other calls may be missing too"
+    kernels = prediction.step.integrity.format_lost_launches()
+    calls = f"all calls: {kernels}, so other calls may be missing too"
     return tuple(
         calls if check is NotChecked.CALLS else _NOT_CHECKED[check]
         for check in prediction.not_checked
@@ -424,8 +424,8 @@ def _format_partial_basis(step: EagerStep, warning: PredictionWarning) -> str:
         case PredictionWarning.LOST_RECORDS:
             return _format_lost_records(step.integrity)
         case PredictionWarning.LOST_LAUNCHES:
-            lost = step.integrity.format_lost_launches()
-            return f"{lost}: capture blockers and idle causes may be incomplete"
+            kernels = step.integrity.format_lost_launches()
+            return f"{kernels}: capture blockers and idle causes may be incomplete"
     return _format_graphed_share(step)
 
 

@@ -168,8 +168,8 @@ class TraceIntegrity(Struct, frozen=True):
     def _find_lost_launches(self) -> str | None:
         if not self.steps or self.launched_steps or not self.lost_launches:
             return None
-        lost = self.format_lost_launches()
-        return lost if self.lost_launches == self.kernels else f"{lost}, some in each step"
+        reason = self.format_lost_launches()
+        return reason if self.lost_launches == self.kernels else f"{reason}, some in each step"
 
     def format_lost_launches(self) -> str:
         """Format the number of kernels without a launch."""
@@ -295,8 +295,8 @@ def select_launched_steps(
     if missing is not None:
         return missing
     complete = set(integrity.launched_steps).intersection(integrity.complete_steps)
-    chosen = sorted(complete) or integrity.launched_steps
-    return tuple(steps[index] for index in chosen) or steps
+    indices = sorted(complete) or integrity.launched_steps
+    return tuple(steps[index] for index in indices) or steps
 
 
 def _measure_clock_error(trace: Trace, launch: Ints) -> int:

@@ -58,8 +58,8 @@ def print_diagnosis(name: str | None, diagnosis: Diagnosis, *, everything: bool 
 
 def print_trace_blockers(prediction: Prediction) -> None:
     """Print the blockers in the eager trace of a run without a doctor report."""
-    traced = "its trace" if prediction.covers_whole_trace else "the trace of its eager steps"
-    click.echo(f"No doctor report for this run. Blockers in {traced}:")
+    source = "its trace" if prediction.covers_whole_trace else "the trace of its eager steps"
+    click.echo(f"No doctor report for this run. Blockers in {source}:")
     print_partial_bases(prediction)
     print_blockers(prediction)
 

@@ -226,8 +226,8 @@ def summarise_rank(
         busy = measure_span_union(step, begin[computing], end[computing])
         compute.append(busy)
         exposed.append(step.busy_ns - busy)
-    launched = select_launched_steps(traced_steps, integrity)
-    launched_steps = () if isinstance(launched, Missing) else launched
+    selection = select_launched_steps(traced_steps, integrity)
+    launched_steps = () if isinstance(selection, Missing) else selection
     is_launch_known = is_known and integrity.supports(Claim.LAUNCH_BOUND)
     names = trace.info.device_names
     rows.append(

@@ -53,7 +53,7 @@ def find_problems(
     gpu: pl.DataFrame,
     runtime: pl.DataFrame,
     annotations: pl.DataFrame,
-    dropped: Mapping[str, int] = MappingProxyType({}),
+    repeats: Mapping[str, int] = MappingProxyType({}),
     *,
     whole_microseconds: bool,
     is_amd: bool = False,
@@ -62,10 +62,10 @@ def find_problems(
     """Find the defects in a trace's GPU, runtime and annotation tables.
 
     With ``whole_microseconds``, starts and ends are inaccurate by up to one microsecond, so smaller
-    contradictions are ignored. ``dropped`` are numbers of repeated rows by table.
+    contradictions are ignored. ``repeats`` are numbers of repeated rows by table.
     """
     slack = _MICROSECOND if whole_microseconds else 0
-    problems: list[TraceProblem] = [*build_repetition_problem(dropped)]
+    problems: list[TraceProblem] = [*build_repetition_problem(repeats)]
     if whole_microseconds and gpu.height:
         problems.append(
             TraceProblem(

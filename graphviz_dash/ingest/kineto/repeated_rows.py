@@ -26,13 +26,13 @@ def drop_repeated_rows(
     if name not in ("gpu", "runtime") or frame.height < 2:
         return frame, events, 0
     ts = frame["ts"].to_numpy()
-    is_tied = np.zeros(len(ts), np.bool_)
-    np.equal(ts[1:], ts[:-1], out=is_tied[1:])
-    is_tied[:-1] |= is_tied[1:]
-    tied = frame.with_row_index("row").filter(pl.Series(is_tied)).filter(pl.col("dur") > 0)
-    tied = tied.drop_nulls("correlation").filter(pl.col("correlation") > 0)
+    has_tie = np.zeros(len(ts), np.bool_)
+    np.equal(ts[1:], ts[:-1], out=has_tie[1:])
+    has_tie[:-1] |= has_tie[1:]
+    candidates = frame.with_row_index("row").filter(pl.Series(has_tie)).filter(pl.col("dur") > 0)
+    candidates = candidates.drop_nulls("correlation").filter(pl.col("correlation") > 0)
     columns = frame.columns
-    repeats = tied.with_columns(
+    repeats = candidates.with_columns(
         copy=pl.int_range(pl.len()).over(columns), count=pl.len().over(columns)
     ).filter(pl.col("count") > 1)
     if name == "gpu" and repeats.height:
@@ -41,17 +41,17 @@ def drop_repeated_rows(
             (pl.len().over("correlation") == pl.col("rows"))
             & (pl.col("count").n_unique().over("correlation") == 1)
         )
-    dropped = repeats.filter(pl.col("copy") > 0)["row"].to_numpy()
-    if not len(dropped):
+    copies = repeats.filter(pl.col("copy") > 0)["row"].to_numpy()
+    if not len(copies):
         return frame, events, 0
-    kept = np.ones(len(ts), np.bool_)
-    kept[dropped] = False
-    return frame.filter(pl.Series(kept)), events.filter(pl.Series(kept)), len(dropped)
+    is_original = np.ones(len(ts), np.bool_)
+    is_original[copies] = False
+    return frame.filter(pl.Series(is_original)), events.filter(pl.Series(is_original)), len(copies)
 
 
-def build_repetition_problem(dropped: Mapping[str, int]) -> tuple[TraceProblem, ...]:
-    """Describe the ``dropped`` rows by table; empty if there are none."""
-    total = sum(dropped.values())
+def build_repetition_problem(repeats: Mapping[str, int]) -> tuple[TraceProblem, ...]:
+    """Describe the repeated rows by table; empty if there are none."""
+    total = sum(repeats.values())
     if not total:
         return ()
     return (

@@ -53,9 +53,9 @@ def build_frames(
             name: pool.submit(_build_frame, name, table, origin, limits)
             for name, table in tables.items()
         }
-        read = {name: futures[name].result() for name in ("gpu", "runtime", "annotations")}
-        dropped = {name: count for name, (_, _, count) in read.items()}
-        problems = find(*(frame for frame, _, _ in read.values()), dropped)
+        results = {name: futures[name].result() for name in ("gpu", "runtime", "annotations")}
+        repeats = {name: count for name, (_, _, count) in results.items()}
+        problems = find(*(frame for frame, _, _ in results.values()), repeats)
     finished = {name: futures[name].result() for name in SCHEMAS}
     rows = {name: rows for name, (_, rows, _) in finished.items()}
     return {name: frame for name, (frame, _, _) in finished.items()}, rows, problems

@@ -138,8 +138,8 @@ def _get_step_time(
     complete = select_complete_steps(run.replay_trace, run_steps, integrity)
     if isinstance(complete, Missing):
         return complete
-    launched = select_launched_steps(run_steps, integrity)
-    return compute_step_time(run.replay_trace, complete, compilation, launched)
+    launched_steps = select_launched_steps(run_steps, integrity)
+    return compute_step_time(run.replay_trace, complete, compilation, launched_steps)
 
 
 def _compute_process_medians(run: Run) -> list[float]:
