@@ -33,9 +33,24 @@ def get_visitor() -> str:
     return session
 
 
-def get_listing() -> Catalogue:
-    """Return the experiments under the server's folders and the visitor's uploads."""
-    return list_experiments(get_visitor(), reuses_search=_PAGE_STATE in st.session_state)
+def get_listing(*, uses_stored: bool = False) -> Catalogue:
+    """Return the experiments under the server's folders and the visitor's uploads.
+
+    With ``uses_stored``, the first page of a session may list a large folder as an earlier server
+    found it; then the page calls :func:`has_outdated_listing`.
+    """
+    is_later = _PAGE_STATE in st.session_state
+    return list_experiments(
+        get_visitor(), reuses_search=is_later, uses_stored=uses_stored and not is_later
+    )
+
+
+def has_outdated_listing(listed: Catalogue) -> bool:
+    """Search the folders of a stored listing; True if they contain other experiments."""
+    if not listed.is_stored:
+        return False
+    refresh_listing()
+    return get_listing().entries.keys() != listed.entries.keys()
 
 
 def refresh_listing() -> None:
