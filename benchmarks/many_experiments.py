@@ -33,7 +33,9 @@ import psutil
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.chromium import CHROMIUM_OPTIONS, system_chromium
+from tests.processes import bind, stop
 
+_COMMAND: Final = (sys.executable, "-m", "graphviz_dash.app.cli.main")
 SAMPLES: Final = Path(__file__).parents[1] / "sample_traces"
 # Playwright polls up to 1 s apart, so the page itself notes the time of the first frame after
 # each change.
@@ -103,7 +105,7 @@ def list_all(folder: Path, cache: Path) -> float:
     """Return the seconds of one ``graphviz-dash ls``."""
     start_s = time.monotonic()
     subprocess.run(
-        [sys.executable, "-m", "graphviz_dash.app.cli.main", "ls", str(folder)],
+        [*_COMMAND, "ls", str(folder)],
         env=os.environ | {"GRAPHVIZ_DASH_CACHE": str(cache)},
         check=True,
         stdout=subprocess.DEVNULL,
@@ -135,15 +137,7 @@ def visit(browser: Browser, folder: Path, cache: Path, *, find: str) -> Visit:
     page.add_init_script(_WATCH)
     start_s = time.time()
     command = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "graphviz_dash.app.cli.main",
-            "serve",
-            str(folder),
-            "--port",
-            str(port),
-        ],
+        bind([*_COMMAND, "serve", folder, "--port", str(port)]),
         env=os.environ | {"GRAPHVIZ_DASH_CACHE": str(cache)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -178,8 +172,7 @@ def visit(browser: Browser, folder: Path, cache: Path, *, find: str) -> Visit:
         )
     finally:
         page.close()
-        command.terminate()
-        command.wait()
+        stop(command)
 
 
 def _wait_for(page: Page, note: str) -> float:
