@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -174,9 +174,20 @@ class ReplayMonitor:
         ids = dict.fromkeys(
             (*(stop.graph for stop in check.stops), *(fate.graph for fate in check.memory))
         )
-        ranks = {stop.rank for stop in check.stops}
+        return self._read_captures(ids, {stop.rank for stop in check.stops})
+
+    def read_first_graph(self) -> list[CapturedGraph]:
+        """Read the graph that was captured first, followed by its bodies. Empty without one."""
+        notes = [
+            note for process in self._processes.values() for note in process.folder.read_graphs()
+        ]
+        return self._read_captures([note.id for note in notes[:1]], set())
+
+    def _read_captures(
+        self, ids: Iterable[str], first_ranks: Collection[int | None]
+    ) -> list[CapturedGraph]:
         processes = sorted(
-            self._processes.values(), key=lambda process: process.note.rank not in ranks
+            self._processes.values(), key=lambda process: process.note.rank not in first_ranks
         )
         graphs: dict[str, CapturedGraph] = {}
         for graph_id in ids:

@@ -155,9 +155,15 @@ class LoopRecorder:
             self._private_bytes = sum(pool.reserved for pool in pools.values())
         return facts.pool, self._private_bytes
 
-    def record_capture_failure(self, number: int) -> None:
-        """Record a failed capture."""
-        self._open.pop(number, None)
+    def record_capture_failure(self, number: int) -> tuple[Pool | None, int]:
+        """Record a failed capture.
+
+        Returns its pool, None if the program names none, and the bytes reserved by all private
+        pools.
+        """
+        pool = self._open.pop(number, None)
+        self._private_bytes = sum(bytes_.reserved for bytes_ in read_pools().values())
+        return pool, self._private_bytes
 
     def record_instantiation(self, number: int, took: int) -> None:
         """Record the instantiation of a graph that the program keeps."""

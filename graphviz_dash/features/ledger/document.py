@@ -55,6 +55,8 @@ class LedgerGraphDocument(Document, frozen=True):
     exclusive_bytes: Bytes | None
     shared_bytes: Bytes | None
     shared_with: list[str]
+    held_bytes: Bytes | None
+    failure: bool
     returned_bytes: Bytes | None
     capture_ns: WholeNs | None
     driver_ns: WholeNs | None

@@ -13,6 +13,7 @@ from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ledger.chart import draw_memory_ledger, draw_startup
 from graphviz_dash.features.ledger.narrative import (
     PART_MEANINGS,
+    describe_losses,
     describe_memory,
     describe_saving,
     describe_startup,
@@ -85,9 +86,9 @@ def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
             ("Growth outside the allocator", ""), [("Causes", causes)], "figures runs"
         )
     show_markup(format_element("div", tables, "scroll"))
-    workspaces = describe_workspaces(memory)
-    if workspaces is not None:
-        st.caption(workspaces)
+    for text in (describe_workspaces(memory), *describe_losses(report)):
+        if text is not None:
+            st.caption(text)
 
 
 def _format_number(size: int) -> str:
@@ -104,6 +105,7 @@ def _show_graphs(report: LedgerReport) -> None:
         "Added (MiB)": [_convert(graph.added_bytes) for graph in graphs],
         "Pool (MiB)": [_convert(graph.reserved_bytes) for graph in graphs],
         "Kernels (MiB)": [_convert(graph.kernel_bytes) for graph in graphs],
+        "Held (MiB)": [_convert(graph.held_bytes or None) for graph in graphs],
         "Executable (MiB)": [_convert(graph.executable_bytes) for graph in graphs],
         "Warm-up (MiB)": [_convert(graph.warm_up_bytes) for graph in graphs],
         "Host (MiB)": [_convert(graph.host_bytes) for graph in graphs],

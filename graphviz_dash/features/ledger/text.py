@@ -22,6 +22,7 @@ from graphviz_dash.cli.text.output import (
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ledger.narrative import (
     describe_fit,
+    describe_losses,
     describe_memory,
     describe_saving,
     describe_startup,
@@ -76,9 +77,9 @@ def _print_memory(report: LedgerReport) -> None:
         cells = [format_bytes(value) for value in values]
         table.add_row(build_cell(title, "bold"), *(build_cell(cell, "bold") for cell in cells))
     print_table(table)
-    workspaces = describe_workspaces(report.memory)
-    if workspaces is not None:
-        click.echo(workspaces)
+    for text in (describe_workspaces(report.memory), *describe_losses(report)):
+        if text is not None:
+            click.echo(text)
 
 
 def _print_growths(ledger: MemoryLedger, count: int) -> None:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.ledger.report import LedgerReport, build_ledger_report
 from graphviz_dash.app.report.ledger import generate_ledger_sections
@@ -162,3 +163,20 @@ def test_names_of_programs_stay_text(tmp_path: Path, invoke: Invoke) -> None:
     icicle = draw_startup(report_of(tmp_path / "other", ledger).startup, "light")
     assert icicle is not None
     assert "<b>" not in str(icicle.to_dict())
+
+
+def test_losses_of_captures_are_described(tmp_path: Path, invoke: Invoke) -> None:
+    failed, *others = make_ledger().graphs
+    graphs = (
+        replace(failed, pool=None, failure=True),
+        *(replace(graph, held_bytes=20 * MIB) for graph in others),
+    )
+    write_server(tmp_path / "server", ledger=make_ledger(graphs=graphs))
+    text = invoke("memory", "--ledger", str(tmp_path / "server")).out
+    assert "1 failed capture left 100 MiB reserved." in text
+    assert "Captures of 2 graphs could not reuse 40.0 MiB that they freed" in text
+    document = json.loads(invoke("memory", "--json", str(tmp_path / "server")).out)
+    ledger = document["ledgers"][0]
+    rows = {graph["graph"]: graph for graph in ledger["graphs"]}
+    assert [rows[name]["failure"] for name in ("graph-0", "graph-1")] == [True, False]
+    assert rows["graph-1"]["held_bytes"] == 20 * MIB
