@@ -168,7 +168,7 @@ class FirstCards:
                         poll()
         return message.card if message is not None and message.identity == identity else None
 
-    def has_stored_cards(self, paths: Sequence[Path], theme: Theme) -> bool:
+    def has_cached_cards(self, paths: Sequence[Path], theme: Theme) -> bool:
         """Take cards from the cache; True if each of ``paths`` has a current one."""
         # SQLite is only needed for many experiments.
         from graphviz_dash.ingest.summaries import get_default_summaries
@@ -177,9 +177,9 @@ class FirstCards:
         if summaries is None:
             return False
         for card_theme in (theme, None):
-            stored = summaries.load_some(CARD_SUMMARIES[card_theme], map(str, paths))
+            cached_cards = summaries.load_some(CARD_SUMMARIES[card_theme], map(str, paths))
             with self._changed:
-                for path, (identity, content) in stored.items():
+                for path, (identity, content) in cached_cards.items():
                     card = decode_card(content)
                     if card is not None:
                         message = CardMessage(path, identity, card, card_theme)

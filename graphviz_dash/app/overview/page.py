@@ -99,13 +99,13 @@ def render() -> None:
 
 def _get_first_listing() -> Catalogue:
     """Return the experiments: for a first page in default order as stored, if all its cards are."""
-    listed = get_listing(uses_stored=True)
-    if listed.is_stored:
-        shown_paths = [entry.path for entry in list(listed.entries.values())[:MAX_OPENED]]
+    listing = get_listing(uses_cache=True)
+    if listing.is_from_cache:
+        shown_paths = [entry.path for entry in list(listing.entries.values())[:MAX_OPENED]]
         is_default = not url_state.get_parameters().keys() & {"find", "kind", "sort", _PAGE}
-        if not (is_default and FIRST_CARDS.has_stored_cards(shown_paths, get_theme())):
+        if not (is_default and FIRST_CARDS.has_cached_cards(shown_paths, get_theme())):
             return get_listing()
-    return listed
+    return listing
 
 
 def _show_cards(

@@ -72,7 +72,7 @@ class Catalogue(Struct, frozen=True):
     entries: dict[str, Entry]
     roots: tuple[Path, ...]
     problems: tuple[str, ...]
-    is_stored: bool = False
+    is_from_cache: bool = False
     """True if from an earlier server's search, so that it may be outdated."""
 
     def find_entry(self, name: str) -> Entry | None:
@@ -117,7 +117,7 @@ def format_pair_name(first: str, second: str) -> str:
 
 _SEARCHES: Final[dict[Path, _Search]] = {}
 """Recent searches of large folders."""
-_STORED: Final[dict[Path, _NamedExperiments | None]] = {}
+_CACHED_SEARCHES: Final[dict[Path, _NamedExperiments | None]] = {}
 """Results in the cache, as last loaded or stored; None if it has none."""
 
 
@@ -137,26 +137,26 @@ def get_roots() -> tuple[Path, ...]:
 
 
 def list_experiments(
-    visitor: str, *, reuses_search: bool = False, uses_stored: bool = False
+    visitor: str, *, reuses_search: bool = False, uses_cache: bool = False
 ) -> Catalogue:
     """List the experiments of ``visitor``, searching the folders again.
 
     With ``reuses_search``, a somewhat older search of a large folder is reused, for interactions on
-    a page that is loaded. With ``uses_stored``, a large folder that this server has not searched
+    a page that is loaded. With ``uses_cache``, a large folder that this server has not searched
     yet is listed as an earlier server found it.
     """
     reuse_s = _REUSE_ON_PAGE_S if reuses_search else _REUSE_S
     entries: dict[str, Entry] = {}
     problems = []
-    is_stored = False
+    is_from_cache = False
     uploads = UPLOADS.get_folder(visitor)
     # Uploads first.
     for root in (*([] if uploads is None else [uploads]), *get_roots()):
         try:
             if root == uploads:
                 result = _name(root, links=False)  # uploads contain no links
-            elif uses_stored and root not in _SEARCHES and (stored := _load_search(root)):
-                result, is_stored = stored, True
+            elif uses_cache and root not in _SEARCHES and (search := _load_search(root)):
+                result, is_from_cache = search, True
             else:
                 result = _search(root, reuse_s)
         except InputError as error:
@@ -166,7 +166,7 @@ def list_experiments(
         for name, path in result.experiments:
             unique = _build_unique_name(name, entries)
             entries[unique] = Entry(unique, path, is_upload=root == uploads)
-    return Catalogue(entries, get_roots(), tuple(problems), is_stored)
+    return Catalogue(entries, get_roots(), tuple(problems), is_from_cache)
 
 
 class _NamedExperiments(Struct, frozen=True):
@@ -186,26 +186,26 @@ def preload_searches() -> bool:
 
 def _load_search(root: Path) -> _NamedExperiments | None:
     """Return the last search of a large folder by any server; None if unknown."""
-    if root not in _STORED:
-        _STORED[root] = None
+    if root not in _CACHED_SEARCHES:
+        _CACHED_SEARCHES[root] = None
         # SQLite is not needed by a command that lists no experiments.
         from graphviz_dash.ingest.summaries import get_default_summaries
 
         if (summaries := get_default_summaries()) is not None:
-            stored = summaries.load_some(_SUMMARY, [str(root)]).get(str(root))
+            summary = summaries.load_some(_SUMMARY, [str(root)]).get(str(root))
             with suppress(msgspec.MsgspecError):
-                if stored is not None:
-                    _STORED[root] = msgspec.json.decode(
-                        stored[1], type=_NamedExperiments, dec_hook=lambda _, text: Path(text)
+                if summary is not None:
+                    _CACHED_SEARCHES[root] = msgspec.json.decode(
+                        summary[1], type=_NamedExperiments, dec_hook=lambda _, text: Path(text)
                     )
-    return _STORED[root]
+    return _CACHED_SEARCHES[root]
 
 
 def _store_search(root: Path, result: _NamedExperiments) -> None:
     if result != _load_search(root):
         from graphviz_dash.ingest.summaries import Summary, get_default_summaries
 
-        _STORED[root] = result
+        _CACHED_SEARCHES[root] = result
         if (summaries := get_default_summaries()) is not None:
             content = msgspec.json.encode(result, enc_hook=str)
             summaries.store(_SUMMARY, [Summary(str(root), Identity(b"", 0), content)])

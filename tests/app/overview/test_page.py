@@ -222,7 +222,7 @@ def test_a_stored_listing_shows_nothing_that_is_gone(
 
     def show_in_new_server() -> list[str]:
         monkeypatch.setattr(catalogue, "_SEARCHES", {})
-        monkeypatch.setattr(catalogue, "_STORED", {})
+        monkeypatch.setattr(catalogue, "_CACHED_SEARCHES", {})
         monkeypatch.setattr(overview, "FIRST_CARDS", FirstCards())
         return _titles(shown("overview"))
 
@@ -234,15 +234,15 @@ def test_a_stored_listing_shows_nothing_that_is_gone(
         lambda listed: listings.append(listed) or has_outdated_listing(listed),
     )
     assert show_in_new_server() == ["toy-0", "toy-1", "toy-2"]
-    assert [listed.is_stored for listed in listings] == [True]
+    assert [listed.is_from_cache for listed in listings] == [True]
     # On a later page: the stored listing is shown first, then the new one.
     make_run(roots / "a-new-one", "eager")
     store_card("a-new-one")
     listings.clear()
     assert show_in_new_server() == ["a-new-one", "toy-0", "toy-1"]
-    assert [listed.is_stored for listed in listings] == [True, False]
-    # On the first page: its card is not current, so that the page searches at once.
+    assert [listed.is_from_cache for listed in listings] == [True, False]
+    # On the first page: its card is not current, so the page searches first.
     shutil.rmtree(roots / "toy-0")
     listings.clear()
     assert show_in_new_server() == ["a-new-one", "toy-1", "toy-2"]
-    assert [listed.is_stored for listed in listings] == [False]
+    assert [listed.is_from_cache for listed in listings] == [False]

@@ -19,7 +19,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     monkeypatch.setattr(catalogue, "_MAX_SEARCHED", 0)
     monkeypatch.setattr(catalogue.time, "monotonic", lambda: time_s[0])
     monkeypatch.setattr(catalogue, "_SEARCHES", {})
-    monkeypatch.setattr(catalogue, "_STORED", {})
+    monkeypatch.setattr(catalogue, "_CACHED_SEARCHES", {})
 
     def set_time(seconds: float) -> None:
         time_s[0] = seconds
@@ -68,18 +68,18 @@ def test_the_next_server_lists_a_large_folder_as_stored(
     make_run(roots / "first", "eager")
     assert list_names(reuses_search=False) == ["first"]
     monkeypatch.setattr(catalogue, "_SEARCHES", {})
-    monkeypatch.setattr(catalogue, "_STORED", {})
+    monkeypatch.setattr(catalogue, "_CACHED_SEARCHES", {})
     make_run(roots / "second", "eager")
-    stored = catalogue.list_experiments("visitor", uses_stored=True)
-    assert stored.is_stored
-    assert [(entry.name, entry.path) for entry in stored.entries.values()] == [
+    cached_listing = catalogue.list_experiments("visitor", uses_cache=True)
+    assert cached_listing.is_from_cache
+    assert [(entry.name, entry.path) for entry in cached_listing.entries.values()] == [
         ("first", roots / "first")
     ]
     searched = catalogue.list_experiments("visitor")
-    assert not searched.is_stored
+    assert not searched.is_from_cache
     assert list(searched.entries) == ["first", "second"]
     # A search of this server is newer.
-    assert not catalogue.list_experiments("visitor", uses_stored=True).is_stored
+    assert not catalogue.list_experiments("visitor", uses_cache=True).is_from_cache
 
 
 @pytest.mark.usefixtures("cached")
