@@ -195,7 +195,8 @@ def each_in_turn(
             try:
                 outcome = act()
             except errors as error:
-                outcome = error
+                # Its frames would keep files and database cursors open.
+                outcome = error.with_traceback(None)
         if not fails.over:
             return
         yield outcome

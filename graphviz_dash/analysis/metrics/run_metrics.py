@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -300,3 +302,41 @@ def _make_median(metric: str, summary: Summary | None, missing: Missing) -> Metr
     if summary is None:
         return make_missing_value(metric, missing)
     return make_value(metric, summary.median, summary.spread)
+
+
+class CpuLoop(Struct, frozen=True):
+    """Timings of the fixed CPU loop next to a run."""
+
+    median_ns: float
+    """Median over all repetitions."""
+    slowdown: float
+    """Mean over all repetitions divided by the fastest: 1 on an otherwise idle host."""
+    processes: int
+    """Number of processes that ran it."""
+
+
+def compute_cpu_loop(run: Run) -> CpuLoop | None:
+    """Summarise the CPU loop next to the clean timings of ``run``; None if not recorded."""
+    processes = run.clean.processes if run.clean is not None else ()
+    turns = [*chain.from_iterable(process.cpu_loop_ns for process in processes)]
+    if not turns or not min(turns):
+        return None
+    return CpuLoop(median(turns), sum(turns) / len(turns) / min(turns), len(processes))
+
+
+def compute_machine_metrics(run: Run) -> Iterator[MetricValue]:
+    """Yield the metrics of the host load and the GPU clock."""
+    loop = compute_cpu_loop(run)
+    if loop is None:
+        for metric in ("cpu_loop", "cpu_slowdown"):
+            yield make_missing_value(metric, explain_missing(run, Fact.MACHINE_STATE))
+    else:
+        yield make_value("cpu_loop", loop.median_ns)
+        yield make_value("cpu_slowdown", loop.slowdown)
+    processes = run.clean.processes if run.clean is not None else ()
+    clocks = [process.gpu.sm_mhz for process in processes if process.gpu is not None]
+    if clocks:
+        yield make_value("sm_clock", median(clocks) * 1e6)
+    else:
+        fact = Fact.GPU_CLOCKS if processes else Fact.MACHINE_STATE
+        yield make_missing_value("sm_clock", explain_missing(run, fact))
