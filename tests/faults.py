@@ -18,7 +18,8 @@ from graphviz_dash.errors import InputError
 
 T = TypeVar("T")
 
-_OURS: Final = str(Path(__file__).parents[1] / "graphviz_dash")
+_ROOT: Final = Path(__file__).parents[1]
+_OURS: Final = (str(_ROOT / "graphviz_dash"), str(_ROOT / "collectors"))
 _ALLOCATES_NOTHING: Final = frozenset({"close", "enable", "disable", "isenabled", "__exit__"})
 
 
