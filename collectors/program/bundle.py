@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -19,6 +17,8 @@ from collectors.ceilings.store import load
 from collectors.collection.machine import WORKER
 from collectors.collection.nvidia_smi import read_driver_version
 from collectors.collection.source_code import read_source_code
+from collectors.passes.capture_events import reduce_capture_trace
+from collectors.passes.trace_file import Reduction, compress_trace
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
     COMPILATION_FILE,
@@ -225,7 +225,10 @@ def write_run(
             if (code := _read_source_code(folder, state, program)) is not None:
                 writer.add(parts.SOURCE_CODE, code)
             if (folder / CAPTURE_TRACE_FILE).exists():
-                writer.add_trace(FileRole.CAPTURE_TRACE, _compress(folder / CAPTURE_TRACE_FILE))
+                writer.add_trace(
+                    FileRole.CAPTURE_TRACE,
+                    _compress(folder / CAPTURE_TRACE_FILE, reduce_capture_trace),
+                )
             has_trace = trace.exists()
             if has_trace:
                 writer.add_trace(FileRole.REPLAY_TRACE, _compress(trace))
@@ -349,11 +352,10 @@ def _read_state(
     )
 
 
-def _compress(trace: Path) -> Path:
+def _compress(trace: Path, reduce: Reduction | None = None) -> Path:
     """Compress a trace, which is too slow to do inside the program."""
     archive = trace.with_name(f"{trace.name}.gz")
-    with trace.open("rb") as source, gzip.open(archive, "wb", compresslevel=6) as target:
-        shutil.copyfileobj(source, target, 1 << 20)
+    compress_trace(trace, archive, reduce)
     trace.unlink()
     return archive
 

@@ -17,7 +17,7 @@ from graphviz_dash.analysis.arrays import (
     get_threads,
 )
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, SelectedIntervals, get_values
-from graphviz_dash.model.frames import FRAME, LIBRARY_FRAME
+from graphviz_dash.model.frames import BACKWARD_FRAME, FRAME, LIBRARY_FRAME, MODULE_FRAME
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:
@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 
 _OPTIMIZER: Final = ("Optimizer.step#", "Optimizer.zero_grad#")
 _ENGINE: Final = "autograd::engine::"
-_BACKWARD_FRAME: Final = re.compile(
-    r"torch/(_tensor|autograd/__init__)\.py\(\d+\): (backward|grad)$"
-)
-
-_MODULE: Final = "nn.Module: "
-_MODULE_FRAME: Final = re.compile(f"^{_MODULE}")
+_MODULE_CALL: Final = re.compile("^" + MODULE_FRAME)
 _FORWARD: Final = re.compile(r"\): forward\w*$")
 
 
@@ -231,9 +226,9 @@ class Frames:
             self.nesting, ~library & self._names.match_rows(FRAME)
         )
         self.backward_frames = SelectedIntervals(
-            self.nesting, self._names.match_rows(_BACKWARD_FRAME)
+            self.nesting, self._names.match_rows(BACKWARD_FRAME)
         )
-        self.module_frames = SelectedIntervals(self.nesting, self._names.match_rows(_MODULE_FRAME))
+        self.module_frames = SelectedIntervals(self.nesting, self._names.match_rows(_MODULE_CALL))
         self.model_frames = SelectedIntervals(self.nesting, self._find_model_frames())
         self._lines: dict[int, str | None] = {}
 
@@ -242,7 +237,7 @@ class Frames:
         calls: list[str] = []
         while row != NONE:
             if self.module_frames.flags[row]:
-                calls.append(self._names[row].removeprefix(_MODULE))
+                calls.append(self._names[row].removeprefix(MODULE_FRAME))
             row = int(self.nesting.parent[row])
         return tuple(reversed(calls))
 
@@ -281,7 +276,7 @@ class Frames:
 def _parse_class_name(frame: str) -> str:
     """Return the class name, such as ``Linear`` for ``nn.Module: Linear_3``; other frames
     unchanged."""
-    return frame.rpartition("_")[0] if frame.startswith(_MODULE) else frame
+    return frame.rpartition("_")[0] if frame.startswith(MODULE_FRAME) else frame
 
 
 def _build_nesting(table: pl.DataFrame, *, calls: bool = False) -> Nesting:

@@ -123,7 +123,7 @@ def _format_bar_buttons(page: str) -> str:
     data = {
         "experiment": entry and entry.name,
         "key": entry and entry.key,
-        "experiments": list(get_listing().entries),
+        "experiments": list(get_listing(uses_cache=page == "overview").entries),
         "runs": [folder.name for folder in folders],
         "pages": [(name, row.title) for name, row in PAGES.items()],
     }
