@@ -46,7 +46,7 @@ def read_source_code(trace: Path, folders: Sequence[Path] = ()) -> SourceCode | 
     if the trace names no line, or is unreadable.
     """
     try:
-        written_at = trace.stat().st_mtime
+        trace_time = trace.stat().st_mtime
         lines = _list_lines(trace)
     except (OSError, EOFError, zlib.error):
         return None
@@ -56,7 +56,7 @@ def read_source_code(trace: Path, folders: Sequence[Path] = ()) -> SourceCode | 
     code: dict[str, str] = {}
     missing: dict[str, str] = {}
     for file, numbers in lines.items():
-        content = _read_file(file, roots, written_at)
+        content = _read_file(file, roots, trace_time)
         if isinstance(content, Missing):
             missing[file] = content.reason
             continue
@@ -93,9 +93,9 @@ def _list_lines(trace: Path) -> dict[str, list[int]]:
 def _list_names(trace: Path) -> set[str]:
     texts: set[bytes] = set()
     with trace.open("rb") as file:
-        is_compressed = file.read(len(_GZIP)) == _GZIP
+        has_gzip_header = file.read(len(_GZIP)) == _GZIP
         file.seek(0)
-        with gzip.GzipFile(fileobj=file) if is_compressed else file as content:
+        with gzip.GzipFile(fileobj=file) if has_gzip_header else file as content:
             for chunk in _iter_chunks(content):
                 texts.update(_NAME.findall(chunk))
     names = set()
@@ -115,7 +115,7 @@ def _iter_chunks(content: gzip.GzipFile | IO[bytes]) -> Iterator[bytes]:
         end = chunk[-_OVERLAP:]
 
 
-def _read_file(file: str, roots: Sequence[Path], written_at: float) -> list[str] | Missing:
+def _read_file(file: str, roots: Sequence[Path], trace_time: float) -> list[str] | Missing:
     """Return the lines of ``file``, or the reason why there are none."""
     contents: list[list[str]] = []
     reason = "the file was not found"
@@ -128,7 +128,7 @@ def _read_file(file: str, roots: Sequence[Path], written_at: float) -> list[str]
             reason = "not a file"
         elif status.st_size > _MAX_FILE_BYTES:
             reason = "the file is too large"
-        elif status.st_mtime > written_at:
+        elif status.st_mtime > trace_time:
             reason = "the file changed after the capture"
         elif not (lines := linecache.getlines(str(path))):
             reason = "the file is empty or unreadable"

@@ -172,8 +172,8 @@ def check_source_code(code: SourceCode, _graphs: tuple[CapturedGraph, ...], file
         if not _LINE.fullmatch(line):
             raise InputError(file, f"code of {line[:80]!r}", "code of file:line")
         if len(text) > MAX_CODE_LENGTH:
-            found = f"{len(text):,} characters of {line[:80]!r}"
-            raise InputError(file, found, f"at most {MAX_CODE_LENGTH}")
+            excess = f"{len(text):,} characters of {line[:80]!r}"
+            raise InputError(file, excess, f"at most {MAX_CODE_LENGTH}")
 
 
 def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:

@@ -21,5 +21,5 @@ def explain_missing_code(run: Run, lines: Sequence[LineShare]) -> str | None:
         return f"Code not available: {explain_missing(run, Fact.SOURCE_CODE).reason}."
     files = list(dict.fromkeys(source.rpartition(":")[0] for source in without_code))
     reason = run.source_code.missing.get(files[0], "the line was not read")
-    more = MORE_FILES if len(files) > 1 else ""
-    return f"Code not available for {files[0]}{more}: {reason}."
+    suffix = MORE_FILES if len(files) > 1 else ""
+    return f"Code not available for {files[0]}{suffix}: {reason}."

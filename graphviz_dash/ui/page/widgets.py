@@ -149,7 +149,7 @@ def format_hero(best: RunComparison) -> str:
         if saving is None
         else _format_step_times(
             f"{format_ns(step_ns + saving)} {ARROW} {format_ns(step_ns)}",
-            is_recorded=best.run.recording is not None,
+            of_recording=best.run.recording is not None,
         )
     )
     return format_element(
@@ -164,9 +164,9 @@ def format_hero(best: RunComparison) -> str:
     )
 
 
-def _format_step_times(times: str, *, is_recorded: bool = False) -> str:
+def _format_step_times(times: str, *, of_recording: bool = False) -> str:
     """Format step times; the unit of time is hidden in tables, whose heading has it."""
-    unit = " per step, as recorded" if is_recorded else " per step"
+    unit = " per step, as recorded" if of_recording else " per step"
     return escape_html(times) + format_element("span", unit, "per-step")
 
 

@@ -21,29 +21,29 @@ from graphviz_dash.ui.page.markup import (
 from graphviz_dash.ui.page.navigation import link_markup
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
-_SHOWN: Final = 4
+_FIRST_LINES: Final = 4
 """Number of lines that are not folded."""
 _MAX_LISTED: Final = 200
 _HEAD: Final = ("Source line", "Share", "GPU time", "Nodes", "Location")
 
 
-def show_source_lines(table: NodeTable, run: Run, selected: int | None) -> None:
+def show_source_lines(table: NodeTable, run: Run, node: int | None) -> None:
     """Show the lines with the most GPU time first; a link highlights the nodes of a line.
 
-    The line of the node ``selected`` is first. Nothing without source lines.
+    The line of the node ``node`` is first. Nothing without source lines.
     """
     lines = list_source_lines(table, run.source_code)
     if not lines:
         return
-    current = None if selected is None else table.rows[selected].origin.source
+    current = None if node is None else table.rows[node].origin.source
     lines = tuple(sorted(lines, key=lambda line: line.source != current))
-    shown, folded = lines[:_SHOWN], lines[_SHOWN:_MAX_LISTED]
-    pieces = [_format_lines(shown, current)]
-    if folded:
+    first_lines, other_lines = lines[:_FIRST_LINES], lines[_FIRST_LINES:_MAX_LISTED]
+    pieces = [_format_lines(first_lines, current)]
+    if other_lines:
         pieces.append(
             format_details(
-                f"{pluralize(len(lines) - _SHOWN, 'more source line')}",
-                _format_lines(folded, current),
+                f"{pluralize(len(lines) - _FIRST_LINES, 'more source line')}",
+                _format_lines(other_lines, current),
             )
         )
     if reason := explain_missing_code(run, lines):
@@ -57,17 +57,17 @@ def _format_lines(lines: Sequence[LineShare], current: str | None) -> str:
 
 
 def _format_line(line: LineShare, *, is_current: bool) -> list[str]:
-    is_highlighted = url_state.get_value(FIND) == line.source
+    is_search = url_state.get_value(FIND) == line.source
     parameters = {
         name: values for name, values in url_state.get_parameters().items() if name != FIND
     }
     link = link_markup(
         "graph",
         line.code or line.source,
-        parameters if is_highlighted else parameters | {FIND: [line.source]},
+        parameters if is_search else parameters | {FIND: [line.source]},
         icon=False,
         kind="line-code" if line.code else "",
-        is_current=is_highlighted or is_current,
+        is_current=is_search or is_current,
     )
     share = "" if line.share is None else format_percent(line.share)
     bar = format_element("i", "", style=f"--share:{line.share or 0:.4f}") + escape_html(share)
