@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.ledger.report import LedgerReport, build_ledger_report
-from graphviz_dash.app.report.ledger import generate_ledger_sections
+from graphviz_dash.app.report.report import generate_ledger_sections
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ledger.changes import parse_changes
