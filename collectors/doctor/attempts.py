@@ -7,8 +7,7 @@ from an eager step, so each reported call did break a capture.
 from __future__ import annotations
 
 import sys
-import types
-from collections.abc import Callable, Iterator, Sized
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import FrameType
@@ -19,13 +18,14 @@ import torch
 from collectors.doctor.calls import observe
 from collectors.doctor.classify import classify_message, read_first_line
 from collectors.doctor.drafts import FindingDraft, find_illegal_calls
-from collectors.doctor.events import Event, Scalar, StepLog, Violation
+from collectors.doctor.events import Event, StepLog, Violation
 from collectors.doctor.places import (
     SourceLocation,
     find_error_location,
     find_user_location,
     is_user_code,
 )
+from collectors.doctor.state import diff_state, read_python_state
 from collectors.doctor.watch import Key, StepWatch
 from collectors.workloads import Step
 from graphviz_dash.model.doctor import DetectionMethod, Evidence, RuleId, Severity
@@ -297,65 +297,3 @@ def find_escaped_work(watch: StepWatch) -> list[FindingDraft]:
             ),
         )
     return list(drafts.values())
-
-
-_DEPTH: Final = 3
-
-
-def read_python_state(step: Callable[..., Any]) -> dict[str, Scalar]:
-    """Read numbers, strings and lengths in closure variables, referenced globals and attributes of
-    a step."""
-    return dict(_iter_callable_state(step, _DEPTH, set()))
-
-
-def diff_state(
-    before: dict[str, Scalar], after: dict[str, Scalar]
-) -> tuple[tuple[str, Scalar, Scalar], ...]:
-    """Return name, old and new value of each changed variable."""
-    return tuple(
-        (name, value, after[name])
-        for name, value in before.items()
-        if name in after and after[name] != value
-    )
-
-
-def _iter_callable_state(
-    function: Callable[..., Any], depth: int, seen: set[int]
-) -> Iterator[tuple[str, Scalar]]:
-    if id(function) in seen or depth == 0:
-        return
-    seen.add(id(function))
-    owner = getattr(function, "__self__", None)
-    if owner is not None and not isinstance(owner, types.ModuleType):
-        for name, value in getattr(owner, "__dict__", {}).items():
-            yield from _iter_value_state(f"{type(owner).__name__}.{name}", value, depth, seen)
-    unwrapped = getattr(function, "__func__", function)
-    unwrapped = getattr(unwrapped, "__wrapped__", unwrapped)
-    if not isinstance(unwrapped, types.FunctionType):
-        return
-    for name, cell in zip(
-        unwrapped.__code__.co_freevars, unwrapped.__closure__ or (), strict=False
-    ):
-        try:
-            value = cell.cell_contents
-        except ValueError:
-            continue
-        yield from _iter_value_state(name, value, depth, seen)
-    for name in unwrapped.__code__.co_names:
-        if name in unwrapped.__globals__:
-            yield from _iter_value_state(name, unwrapped.__globals__[name], depth, seen)
-
-
-def _iter_value_state(
-    name: str, value: Any, depth: int, seen: set[int]
-) -> Iterator[tuple[str, Scalar]]:
-    if isinstance(value, bool | int | float | str):
-        yield name, value
-    elif isinstance(value, types.FunctionType | types.MethodType):
-        yield from _iter_callable_state(value, depth - 1, seen)
-    elif isinstance(value, list | dict | set) and isinstance(value, Sized):
-        yield f"len({name})", len(value)
-        if isinstance(value, dict) and len(value) < 50:
-            for key, inner in value.items():
-                if isinstance(inner, bool | int | float | str):
-                    yield f"{name}[{key!r}]", inner

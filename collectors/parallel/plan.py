@@ -1,7 +1,4 @@
-"""Plan a step: measure the most promising plans and check the chosen one.
-
-Collectives need all ranks, so each rank must run the step the same number of times.
-"""
+"""Plan a step: measure the most promising plans and check the chosen one."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_field
-from typing import Final, TypeVar
+from typing import Final
 
 import torch
 from msgspec.structs import replace
@@ -25,6 +22,7 @@ from collectors.parallel.capture import StepGraph, compute_median_ns, time_repla
 from collectors.parallel.check import Checker, CheckOutcome
 from collectors.parallel.issue import OperatorIssuer
 from collectors.parallel.observe import ObservedStep, observe_step
+from collectors.parallel.ranks import Ranks
 from collectors.parallel.refusal import RefusedError
 from collectors.parallel.streams import allocate_workspaces, get_streams
 from collectors.workloads import Step
@@ -369,38 +367,3 @@ def _choose_verdict(observed: ObservedStep, gains: bool, gains_beyond: bool) -> 
 
 def _fits_limit(tried: _TriedPlan, limit: int | None) -> bool:
     return limit is None or (tried.attempt.memory_bytes or 0) <= limit
-
-
-_Value = TypeVar("_Value")
-
-
-class Ranks:
-    """All ranks of ``torch.distributed`` for a step with collectives, otherwise this process."""
-
-    def __init__(self, has_collectives: bool) -> None:
-        self._count = 1
-        if has_collectives:
-            from torch import distributed
-
-            if distributed.is_available() and distributed.is_initialized():
-                self._count = distributed.get_world_size()
-
-    def broadcast_first(self, value: _Value) -> _Value:
-        """Return the first rank's ``value``, which must be picklable."""
-        if self._count == 1:
-            return value
-        from torch import distributed
-
-        values: list[_Value] = [value]
-        distributed.broadcast_object_list(values, src=0)
-        return values[0]
-
-    def gather(self, value: _Value) -> list[_Value]:
-        """Return each rank's ``value`` by rank; values must be picklable."""
-        if self._count == 1:
-            return [value]
-        from torch import distributed
-
-        values = [value] * self._count
-        distributed.all_gather_object(values, value)
-        return values

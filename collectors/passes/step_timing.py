@@ -1,20 +1,17 @@
-"""Time the iterations of a step in both series of a process, and the machine's state.
-
-Imports only the clock.
-"""
+"""Time the iterations of a step in both series of a process, and the machine's state."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Final
 
 import torch
 from cuda.bindings import runtime
 
 from collectors.driver.calls import call
 from collectors.driver.nvml import read_gpu_clocks
+from collectors.passes.cpu_loop import time_cpu_loop
 from collectors.passes.gc_off import disable_gc
 from graphviz_dash.model.timings import CleanProcess, CleanTimings, StepTiming
 
@@ -84,22 +81,3 @@ def _time_back_to_back(iterate: Callable[[], object], iterations: int) -> tuple[
     events[-1].record()
     torch.cuda.synchronize()
     return tuple(round(before.elapsed_time(after) * 1e6) for before, after in pairwise(events))
-
-
-REPEATS: Final = 20
-"""Repeats of the loop, about 10 ms in total."""
-
-_ADDITIONS: Final = 10_000
-
-
-def time_cpu_loop() -> tuple[int, ...]:
-    """Return the time of each of TURNS loops in ns."""
-    clock = time.perf_counter_ns
-    rows = []
-    for _ in range(REPEATS):
-        begin = clock()
-        total = 0
-        for number in range(_ADDITIONS):
-            total += number
-        rows.append(clock() - begin)
-    return tuple(rows)

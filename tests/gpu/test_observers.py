@@ -69,7 +69,7 @@ def test_each_observer_is_timed(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(500)
 def test_captured_graphs_are_launched_by_themselves(tmp_path: Path) -> None:
-    from collectors.passes.clean import REPEATS
+    from collectors.passes.launches import REPEATS
 
     for run in collected(tmp_path, "mlp-train", "graph,callables,partial").values():
         assert run.clean is not None

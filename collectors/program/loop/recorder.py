@@ -5,12 +5,10 @@ from __future__ import annotations
 from threading import Lock, get_ident
 from time import perf_counter_ns
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
-from cuda.bindings import driver
 
-from collectors.driver.calls import call
 from collectors.guard import Guard
 from collectors.program.files import ProcessFolder
 from collectors.program.loop.engines.captures import (
@@ -31,8 +29,14 @@ from collectors.program.loop.events import (
 )
 from collectors.program.loop.gpu_times import GpuTimes, ReplayTimer
 from collectors.program.loop.labels import LabelNotes, LabelScope, Said, Tick, label_facts
+from collectors.program.loop.memory_costs import (
+    Pool,
+    PoolBytes,
+    compute_outside_bytes,
+    convert_pool,
+    read_pools,
+)
 from collectors.program.rest import Rest
-from graphviz_dash.model.memory import DEFAULT_POOL
 
 _SCOPE: Final = int(EventKind.SCOPE)
 _SIZE: Final = int(EventKind.SIZE)
@@ -359,45 +363,3 @@ def _list_shapes(inputs: tuple[Any, ...]) -> tuple[tuple[int, ...], ...]:
         if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter)
     ]
     return tuple(tuple(int(size) for size in tensor.shape) for tensor in tensors[:_SHAPES])
-
-
-Pool = tuple[int, int]
-
-
-class PoolBytes(NamedTuple):
-    """Bytes of a memory pool: reserved on the device, and allocated of these."""
-
-    reserved: int
-    allocated: int
-
-
-def read_pools() -> dict[Pool, PoolBytes]:
-    """Read the sizes of all private pools from the allocator."""
-    pools: dict[Pool, PoolBytes] = {}
-    for segment in torch.cuda.memory_snapshot():
-        pool = convert_pool(segment.get("segment_pool_id"))
-        if pool is not None and pool != DEFAULT_POOL:
-            before = pools.get(pool, PoolBytes(0, 0))
-            pools[pool] = PoolBytes(
-                before.reserved + segment["total_size"],
-                before.allocated + segment["allocated_size"],
-            )
-    return pools
-
-
-def compute_outside_bytes() -> int:
-    """Compute the device memory in use outside of the allocator, from the driver.
-
-    Raises:
-        DriverError: A driver call fails.
-    """
-    free, total = call(driver.cuMemGetInfo)
-    return int(total) - int(free) - torch.cuda.memory_reserved()
-
-
-def convert_pool(handle: Any) -> Pool | None:
-    """Convert a pool id from torch. None without one."""
-    if handle is None:
-        return None
-    first, second = handle
-    return int(first), int(second)

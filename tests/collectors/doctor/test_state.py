@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from collectors.doctor.attempts import diff_state, read_python_state
+from collectors.doctor.state import diff_state, read_python_state
 
 TOTAL = 0
 

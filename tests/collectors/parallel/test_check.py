@@ -18,7 +18,7 @@ import torch
 from collectors.parallel import check as check_module
 from collectors.parallel import observer as observer_module
 from collectors.parallel.check import Checker, CheckOutcome
-from collectors.parallel.observe import add_hidden_accesses
+from collectors.parallel.hidden import add_hidden_accesses
 from collectors.parallel.observer import OperatorObserver
 from collectors.parallel.state import ExternalState
 

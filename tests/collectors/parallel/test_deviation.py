@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from collectors.parallel.check import (
+from collectors.parallel.deviation import (
     SIGNIFICANCE,
     TensorDeviations,
     compute_exceedance,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from collectors.allocator.extents import Segment
 from collectors.driver.operands import AllocationResolver, Extent, list_live_extents
-from collectors.parallel.observe import add_hidden_accesses, find_hidden_extents
+from collectors.parallel.hidden import add_hidden_accesses, find_hidden_extents
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind, Operand
 from graphviz_dash.model.parallel import Access, Operator, Storage
 

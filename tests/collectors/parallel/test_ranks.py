@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from collectors.parallel.plan import Ranks
+from collectors.parallel.ranks import Ranks
 
 
 def test_a_step_without_collectives_is_planned_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from collectors.passes.step_timing import REPEATS, time_cpu_loop
+from collectors.passes.cpu_loop import REPEATS, time_cpu_loop
 from graphviz_dash.model.timings import GpuClocks
 
 CLOCKS = GpuClocks(1_980, 1_980, 3_201, ())

@@ -1,0 +1,52 @@
+"""Memory cost of captures on the device."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from cuda.bindings import driver
+
+from collectors.driver.calls import call
+from graphviz_dash.model.memory import DEFAULT_POOL
+
+Pool = tuple[int, int]
+
+
+class PoolBytes(NamedTuple):
+    """Bytes of a memory pool: reserved on the device, and allocated of these."""
+
+    reserved: int
+    allocated: int
+
+
+def read_pools() -> dict[Pool, PoolBytes]:
+    """Read the sizes of all private pools from the allocator."""
+    pools: dict[Pool, PoolBytes] = {}
+    for segment in torch.cuda.memory_snapshot():
+        pool = convert_pool(segment.get("segment_pool_id"))
+        if pool is not None and pool != DEFAULT_POOL:
+            before = pools.get(pool, PoolBytes(0, 0))
+            pools[pool] = PoolBytes(
+                before.reserved + segment["total_size"],
+                before.allocated + segment["allocated_size"],
+            )
+    return pools
+
+
+def compute_outside_bytes() -> int:
+    """Compute the device memory in use outside of the allocator, from the driver.
+
+    Raises:
+        DriverError: A driver call fails.
+    """
+    free, total = call(driver.cuMemGetInfo)
+    return int(total) - int(free) - torch.cuda.memory_reserved()
+
+
+def convert_pool(handle: Any) -> Pool | None:
+    """Convert a pool id from torch. None without one."""
+    if handle is None:
+        return None
+    first, second = handle
+    return int(first), int(second)
