@@ -549,7 +549,7 @@ def test_exports_name_the_reason_of_runs_without_rows(
     assert invoke("import", str(path), "-o", str(folder)).code == 0
     result = invoke("export", command, str(folder), "-o", str(tmp_path / "t.csv"))
     assert result.code == 0
-    assert "t: no rows: " in result.err
+    assert "\nt: no rows: " in result.err
     if command == "kernels":
         assert "6 of 60 kernel or graph launches have no GPU work" in result.err
 
