@@ -92,12 +92,15 @@ class ReplayMonitor:
 
     def _run(self) -> None:
         while not self._stop.wait(POLL_S):
-            # Files may be incomplete or vanish at any time.
-            with suppress(OSError, ValueError, msgspec.MsgspecError):
-                self.poll()
+            self.poll()
 
     def poll(self) -> None:
         """Read all marks once, and report new hangs."""
+        # Files may be incomplete or vanish at any time.
+        with suppress(OSError, ValueError, MemoryError, msgspec.MsgspecError):
+            self._poll()
+
+    def _poll(self) -> None:
         self._find_processes()
         hangs: list[ReplayStop] = []
         for name, process in self._processes.items():

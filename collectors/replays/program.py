@@ -192,7 +192,7 @@ class MarkedProgram:
         try:
             if self._settings.marks:
                 marking = self._get_marker().mark(handle)
-        except UnmarkedError as error:
+        except (UnmarkedError, DriverError, OSError) as error:
             reason = str(error)
         state.number = marking.number if marking else None
         self._folder.write_captures(captures)

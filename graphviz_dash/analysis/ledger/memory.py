@@ -140,6 +140,12 @@ class MemoryLedger(Struct, frozen=True):
         return ends[0] if ends else self.moments[-1]
 
     @property
+    def own_bytes(self) -> int:
+        """Used memory at the end of the start-up, without that of other processes."""
+        moment = self.end_of_startup
+        return moment.used - moment.parts.get(LedgerPart.OTHER_PROCESSES, 0)
+
+    @property
     def peak(self) -> MemoryMoment:
         """Moment with the most used memory."""
         return max(self.moments, key=lambda moment: moment.used)

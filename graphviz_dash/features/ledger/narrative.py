@@ -13,7 +13,7 @@ from graphviz_dash.analysis.ledger.memory import (
     OutsideGrowth,
     name_library,
 )
-from graphviz_dash.analysis.ledger.report import LedgerReport
+from graphviz_dash.analysis.ledger.report import LedgerProcess, LedgerReport
 from graphviz_dash.analysis.ledger.savings import Saving
 from graphviz_dash.analysis.ledger.startup import StartupLedger
 from graphviz_dash.errors import escape_control_characters
@@ -56,6 +56,18 @@ PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
     LedgerPart.REMAINDER: "Growth outside the allocator without a known cause.",
 }
 """Meaning of each part of the memory."""
+
+
+def describe_process(process: LedgerProcess) -> str:
+    """Describe a process: id, name, rank and device."""
+    text = f"Process {process.pid}"
+    if process.role:
+        text += f" ({escape_control_characters(process.role)})"
+    if process.rank is not None:
+        text += f", rank {process.rank}"
+    if process.device is not None:
+        text += f", GPU {process.device}"
+    return f"{text}."
 
 
 def describe_memory(ledger: MemoryLedger) -> str:

@@ -15,6 +15,7 @@ from graphviz_dash.features.ledger.narrative import (
     PART_MEANINGS,
     describe_losses,
     describe_memory,
+    describe_process,
     describe_saving,
     describe_startup,
     describe_workspaces,
@@ -22,7 +23,13 @@ from graphviz_dash.features.ledger.narrative import (
 )
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_figure
-from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_element,
+    format_table,
+    show_markup,
+)
 from graphviz_dash.units import format_bytes, format_ns, format_percent, format_signed_bytes
 
 _MIB: Final = 1 << 20
@@ -51,6 +58,7 @@ def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
         return
     st.header("Device memory over time", anchor=False)
     show_markup(format_element("p", escape_html(describe_memory(memory)), "sentence"))
+    st.caption(escape_markdown(describe_process(report.process)))
     chart = get_figure(
         selection.key, ("ledger-memory", report.run), lambda seen: draw_memory_ledger(memory, seen)
     )

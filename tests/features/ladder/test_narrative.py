@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from graphviz_dash.analysis.comparison.recorded_figures import compute_loop_metrics
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport, build_loop_report
-from graphviz_dash.analysis.loop.loop_metrics import compute_loop_metrics
 from graphviz_dash.features.ladder.analysis.ladder_advice import (
     build_ladder_basis,
     recommend_ladder,
