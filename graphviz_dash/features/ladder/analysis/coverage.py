@@ -104,8 +104,8 @@ def build_coverage(data: LadderData) -> Coverage | None:
     problem = build_problem(data, times, sizes, requests, counts.astype(float))
     problem = replace(
         problem,
-        pool_bytes=_extrapolate_pool_bytes(problem.pool_bytes, sizes, current),
-        exclusive_bytes=_extrapolate_exclusive_bytes(problem.exclusive_bytes, sizes, current),
+        pool_bytes=_estimate_pool_bytes(problem.pool_bytes, sizes, current),
+        exclusive_bytes=_estimate_exclusive_bytes(problem.exclusive_bytes, sizes, current),
     )
     return Coverage(
         largest_graph=current[-1],
@@ -118,7 +118,7 @@ def build_coverage(data: LadderData) -> Coverage | None:
     )
 
 
-def _extrapolate_pool_bytes(pool_bytes: Floats, sizes: Ints, current: tuple[int, ...]) -> Floats:
+def _estimate_pool_bytes(pool_bytes: Floats, sizes: Ints, current: tuple[int, ...]) -> Floats:
     """Let the pool of the added sizes grow as between the two largest present sizes."""
     count = len(current)
     if count < 2:
@@ -129,7 +129,7 @@ def _extrapolate_pool_bytes(pool_bytes: Floats, sizes: Ints, current: tuple[int,
     return growth
 
 
-def _extrapolate_exclusive_bytes(
+def _estimate_exclusive_bytes(
     exclusive_bytes: Floats, sizes: Ints, current: tuple[int, ...]
 ) -> Floats:
     """Let the memory that only one graph uses grow as from the smallest to the largest present
