@@ -13,7 +13,7 @@ import gzip
 import json
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -43,6 +43,8 @@ MAX_SAVING_ERROR: Final = 0.25
 
 _WRITE_RATIO: Final = 1.5
 """L2 sectors written per sector of a result: the H100 counts those for its far half twice."""
+
+_FFMA: Final = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 
 REASONS: Final[Mapping[str, str]] = {
     "mm": "operands larger than L2 are read again",
@@ -80,7 +82,7 @@ class CallCounters(NamedTuple):
     bytes: int
     counted_bytes: float
     flops: int
-    counted_flops: float
+    counted_flops: float | None
 
     @property
     def bytes_ratio(self) -> float:
@@ -89,8 +91,20 @@ class CallCounters(NamedTuple):
 
     @property
     def flops_ratio(self) -> float | None:
-        """Counted operations divided by those of the shapes. None without operations."""
-        return self.counted_flops / self.flops if self.flops else None
+        """Counted operations divided by those of the shapes. None without either."""
+        if not self.flops or self.counted_flops is None:
+            return None
+        return self.counted_flops / self.flops
+
+    @property
+    def has_good_bytes(self) -> bool:
+        """True if the bytes agree."""
+        return abs(self.bytes_ratio - 1) <= MAX_BYTES_ERROR
+
+    @property
+    def has_good_flops(self) -> bool:
+        """True if the operations agree, or there are none to compare."""
+        return self.flops_ratio is None or abs(self.flops_ratio - 1) <= MAX_FLOPS_ERROR
 
 
 def read_counters(program: str) -> tuple[int, list[CallCounters]]:
@@ -117,7 +131,7 @@ def read_counters(program: str) -> tuple[int, list[CallCounters]]:
                 unit.work.total_bytes,
                 sum(map(_count_bytes, entries)),
                 unit.work.flops,
-                sum(map(_count_flops, entries)),
+                _add_flops(entries),
             )
         )
     return len(counters), calls
@@ -156,12 +170,18 @@ def _count_bytes(row: Mapping[str, str]) -> float:
     return _read(row, "dram__bytes_read.sum") + write_bytes
 
 
+def _add_flops(rows: Sequence[Mapping[str, str]]) -> float | None:
+    """Add the operations of kernels; None if they were not counted for any of them."""
+    counted = [row for row in rows if row.get(_FFMA)]
+    return sum(map(_count_flops, counted)) if counted else None
+
+
 def _count_flops(row: Mapping[str, str]) -> float:
     tensor = sum(
         _read(row, f"sm__ops_path_tensor_src_{kind}.sum")
         for kind in ("bf16_dst_fp32", "fp16", "tf32_dst_fp32")
     )
-    return tensor or 2 * _read(row, "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum")
+    return tensor or 2 * _read(row, _FFMA)
 
 
 def list_programs() -> list[str]:
@@ -174,53 +194,60 @@ def generate_counter_lines() -> Iterator[str]:
     outliers: list[CallCounters] = []
     mismatches: list[CallCounters] = []
     yield (
-        "| program | kernels | calls from 1 MiB | bytes: median ratio | within 15% | FLOPs: "
-        "median ratio | within 5% |"
+        "| program | kernels | of calls from 1 MiB | bytes: median ratio | within 15% | FLOPs: "
+        "calls | within 5% | kernels within both |"
     )
-    yield "| --- | --- | --- | --- | --- | --- | --- |"
-    totals = [0, 0, 0, 0, 0]
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    totals = [0] * 6
     ratios: list[float] = []
     for program in list_programs():
         kernels, calls = read_counters(program)
         large = [call for call in calls if call.bytes >= MIN_BYTES]
-        hits = [call for call in large if abs(call.bytes_ratio - 1) <= MAX_BYTES_ERROR]
-        outliers += [call for call in large if call not in hits]
-        flops = [ratio for call in calls if (ratio := call.flops_ratio) is not None]
-        mismatches += [
-            call
-            for call in calls
-            if call.flops_ratio is not None and abs(call.flops_ratio - 1) > MAX_FLOPS_ERROR
-        ]
-        good = [ratio for ratio in flops if abs(ratio - 1) <= MAX_FLOPS_ERROR]
+        products = [call for call in calls if call.flops_ratio is not None]
+        good_products = [call for call in products if call.has_good_flops]
+        outliers += [call for call in large if not call.has_good_bytes]
+        mismatches += [call for call in products if not call.has_good_flops]
         entries = [call.bytes_ratio for call in large]
         ratios += entries
-        for place, count in enumerate((kernels, len(large), len(hits), len(flops), len(good))):
-            totals[place] += count
-        yield (
-            f"| {program} | {kernels} | {len(large)} | {_format_median(entries)} | {len(hits)} | "
-            f"{_format_median(flops)} | {len(good)} of {len(flops)} |"
+        counts = (
+            kernels,
+            _count_kernels(large),
+            _count_kernels(call for call in large if call.has_good_bytes),
+            len(products),
+            len(good_products),
+            _count_kernels(call for call in large if call.has_good_bytes and call.has_good_flops),
         )
-    yield (
-        f"| all | {totals[0]} | {totals[1]} | {_format_median(ratios)} | {totals[2]} | | "
-        f"{totals[4]} of {totals[3]} |"
-    )
+        totals = [total + count for total, count in zip(totals, counts, strict=True)]
+        yield _format_counts(program, counts, entries)
+    yield _format_counts("all", totals, ratios)
     yield ""
-    yield "| operator outside 15% | calls | counted / shapes | bound | likely reason |"
-    yield "| --- | --- | --- | --- | --- |"
+    yield "| operator outside 15% | calls | kernels | counted / shapes | bound | likely reason |"
+    yield "| --- | --- | --- | --- | --- | --- |"
     for operator, calls in _group(outliers):
         reason = REASONS.get(operator, "not explained")
-        ratios = [call.bytes_ratio for call in calls]
-        yield (
-            f"| {operator} | {len(calls)} | {_format_span(ratios)} | {calls[0].bound.value} | "
-            f"{reason} |"
-        )
+        span = _format_span([call.bytes_ratio for call in calls])
+        bounds = ", ".join(dict.fromkeys(call.bound.value for call in calls))
+        kernels = _count_kernels(calls)
+        yield f"| {operator} | {len(calls)} | {kernels} | {span} | {bounds} | {reason} |"
     yield ""
     yield "| operator with other FLOPs | calls | counted / shapes | likely reason |"
     yield "| --- | --- | --- | --- |"
     for operator, calls in _group(mismatches):
         reason = FLOPS_REASONS.get(operator, "not explained")
-        ratios = [call.flops_ratio or 0.0 for call in calls]
-        yield f"| {operator} | {len(calls)} | {_format_span(ratios)} | {reason} |"
+        span = _format_span([call.flops_ratio or 0.0 for call in calls])
+        yield f"| {operator} | {len(calls)} | {span} | {reason} |"
+
+
+def _count_kernels(calls: Iterable[CallCounters]) -> int:
+    return sum(call.kernels for call in calls)
+
+
+def _format_counts(name: str, counts: Sequence[int], ratios: Sequence[float]) -> str:
+    kernels, large, good_bytes, products, good_flops, good = counts
+    return (
+        f"| {name} | {kernels} | {large} | {_format_median(ratios)} | {good_bytes} | {products} | "
+        f"{good_flops} | {good} |"
+    )
 
 
 def _group(calls: Sequence[CallCounters]) -> list[tuple[str, list[CallCounters]]]:

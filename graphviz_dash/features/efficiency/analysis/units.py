@@ -11,7 +11,12 @@ from typing import Final
 from msgspec import Struct
 
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.features.efficiency.analysis.formulas import attention, layers, matrix
+from graphviz_dash.features.efficiency.analysis.formulas import (
+    attention,
+    engines,
+    layers,
+    matrix,
+)
 from graphviz_dash.features.efficiency.analysis.formulas.lists import (
     compute_list_work,
     count_list_passes,
@@ -32,6 +37,7 @@ _FORMULAS: Final[dict[str, Formula]] = {
     **attention.FORMULAS,
     **POINTWISE,
     **layers.FORMULAS,
+    **engines.FORMULAS,
 }
 _POINTWISE_KERNEL: Final = re.compile(
     r"elementwise_kernel|distribution_elementwise|fused_dropout|tensor_kernel_scan"

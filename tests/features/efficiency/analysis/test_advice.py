@@ -140,6 +140,24 @@ def test_no_advice_on_a_good_product() -> None:
     assert advise(step) == ()
 
 
+@pytest.mark.parametrize(("share", "kinds"), [(0.86, set()), (0.8, {Remedy.MERGE})])
+def test_good_small_products_of_one_matrix_are_not_merged(share: float, kinds: set[Remedy]) -> None:
+    # Three products of 1 GFLOP: 64 blocks of 128 x 128, fewer than the GPU has multiprocessors.
+    step = StepBuilder()
+    left = tensor(1024, 1024, dtype=BF16)
+    limit = 2 * 1024**3 / 800e3
+    for place in range(1, 4):
+        step.add(
+            "nvjet_tst",
+            limit / share,
+            "mm",
+            left,
+            left,
+            operands=[(0, 2 * MIB), (place * 4 * MIB, 2 * MIB)],
+        )
+    assert {advice.remedy for advice in advise(step)} == kinds
+
+
 def test_a_last_wave() -> None:
     step = StepBuilder()
     matrix = tensor(4096, 4096, dtype=BF16)
