@@ -198,7 +198,9 @@ def _build_decoder(compiled: bool) -> Callable[[], Step]:
             | {"down": torch.randn(width, 3 * width, **options) * 0.02}
             for _ in range(4)
         ]
-        caches = [torch.zeros(2, rows, heads, context, size, **options) for _ in layers]
+        caches = [
+            [torch.zeros(rows, heads, context, size, **options) for _ in range(2)] for _ in layers
+        ]
         weight = torch.ones(width, **options)
         cosine, sine = (torch.randn(1, size, **options) for _ in range(2))
         position = torch.full((1,), 700, device=DEVICE)

@@ -43,7 +43,9 @@ _POINTWISE_KERNEL: Final = re.compile(
     r"elementwise_kernel|distribution_elementwise|fused_dropout|tensor_kernel_scan"
 )
 _TRITON_PREFIX: Final = "triton_"
-_PARTIAL_READ: Final = re.compile(r"embedding|index|gather|scatter|slice|select")
+_PARTIAL_READ: Final = re.compile(
+    r"embedding|index|gather|scatter|slice|select|^(?!.*backward).*nll_loss_forward"
+)
 """Fused operators that read only a part of an input."""
 
 

@@ -96,6 +96,23 @@ def test_an_unfused_optimizer() -> None:
     assert advice.saving_ns == pytest.approx(advice.time_ns - limit / 0.85, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("operators", "passes"), [(("mul_", "add_", "add_"), 5), (("add_", "mul", "sqrt"), 3)]
+)
+def test_an_unfused_optimizer_with_and_without_momentum(
+    operators: tuple[str, ...], passes: int
+) -> None:
+    step = StepBuilder()
+    parameters = tensor(16 * MIB)
+    for operator in operators:
+        step.add(POINTWISE, 150_000, operator, parameters, parameters, phase="optimizer")
+    (advice,) = advise(step)
+    assert advice.remedy is Remedy.OPTIMIZER
+    # Parameters, gradients and the momentum are read; all but the gradients are written.
+    limit = 1_000 + passes * 64 * MIB / 2_000
+    assert advice.high_ns == pytest.approx(advice.time_ns - limit, rel=0.01)
+
+
 def test_a_fused_optimizer_is_left_alone() -> None:
     step = StepBuilder()
     step.add("multi_tensor_apply_kernel", 2_000, "_foreach_add_", phase="optimizer")

@@ -95,6 +95,31 @@ CASES: list[tuple[OperatorCall, str, tuple[int, int, int]]] = [
         "reshape_and_cache_flash_kernel",
         (2 * 16 * 2048 + 16 * 8, 2 * 16 * 2048, 0),
     ),
+    # A filter of 1x1 with a stride of 2 skips every other row, ...
+    (
+        call("cudnn_convolution", tensor(1, 2, 8, 8), tensor(3, 2, 1, 1), [0, 0], [2, 2], [1, 1]),
+        "fprop",
+        (4 * (2 * 4 * 8 + 6), 4 * 48, 2 * 48 * 2),
+    ),
+    # ... and every other pixel of a row if its channels are adjacent.
+    (
+        call(
+            "cudnn_convolution",
+            tensor(1, 2, 8, 8, strides=(128, 1, 16, 2)),
+            tensor(3, 2, 1, 1),
+            [0, 0],
+            [2, 2],
+            [1, 1],
+        ),
+        "fprop",
+        (4 * (2 * 4 * 4 + 6), 4 * 48, 2 * 48 * 2),
+    ),
+    # The fourth tensor is the result.
+    (
+        call("where", tensor(8, 1, dtype="bool"), tensor(), tensor(8, 4), tensor(8, 4)),
+        POINTWISE,
+        (8 + 4 + 128, 128, 0),
+    ),
     # Attention in full: 2 products of 8 queries, 8 keys and a width of 16, for 2 heads.
     (
         call(
@@ -192,6 +217,12 @@ def test_bounds() -> None:
         ("EmbeddingBag_updateOutputKernel_sum_mean",),
     )
     assert bags == Work(10 * 256 + 13 * 8, 3 * 256, Bound.UPPER)
+    # An index that is the same along the last dimension selects rows.
+    rows = compute_call_work(
+        call("gather", tensor(100, 64), 0, tensor(5, 64, dtype=LONG, strides=(1, 0))),
+        ("vectorized_gather_kernel",),
+    )
+    assert rows == Work(5 * 256 + 40, 5 * 256, Bound.UPPER)
     norm = compute_call_work(call("native_batch_norm", tensor(2, 3, 4, 4)), ("bn",))
     assert norm == Work(384, 384, Bound.LOWER)
     compiled = compute_call_work(

@@ -147,7 +147,10 @@ def _measure_gather(call: OperatorCall) -> Work | None:
     if source is None or indices is None:
         return None
     row_bytes = indices.elements * (source.element_bytes or 0)
-    read = min(indices.elements * _SECTOR_BYTES, measure_tensor(source)) + measure_tensor(indices)
+    # An index that is expanded along the last dimension selects whole rows.
+    has_rows = indices.strides is not None and indices.strides[-1:] == (0,)
+    sectors = row_bytes if has_rows else indices.elements * _SECTOR_BYTES
+    read = min(sectors, measure_tensor(source)) + measure_tensor(indices)
     return Work(read, row_bytes, Bound.UPPER)
 
 
