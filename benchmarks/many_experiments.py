@@ -30,11 +30,35 @@ from typing import Final
 
 import msgspec
 import psutil
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.chromium import CHROMIUM_OPTIONS, system_chromium
+from tests.processes import bind, stop
 
+_COMMAND: Final = (sys.executable, "-m", "graphviz_dash.app.cli.main")
 SAMPLES: Final = Path(__file__).parents[1] / "sample_traces"
+# Playwright polls up to 1 s apart, so the page itself notes the time of the first frame after
+# each change.
+_WATCH: Final = """
+(() => {
+  const notes = window.notes = {}
+  const note = (name, holds) => {
+    if (name in notes || !holds()) return
+    notes[name] = null
+    requestAnimationFrame(() => setTimeout(() => { notes[name] = Date.now() / 1000 }))
+  }
+  const count = (selector) => document.querySelectorAll(selector).length
+  window.begin = (name) => { delete notes[name]; window.wanted = name }
+  const look = () => {
+    note("cards", () => count("article.card") > 3)
+    note("pager", () => count(".pager") > 0)
+    if (window.wanted === "search") note("search", () => count("article.card") === 1)
+    if (window.wanted === "next")
+      note("next", () => document.querySelector(".pager")?.textContent.includes("51 to 100 of"))
+  }
+  new MutationObserver(look).observe(document, {subtree: true, childList: true})
+})()
+"""
 SMALL: Final = ("superset", "fork-join", "moved-inputs", "creation-order")
 _SUBJECTS: Final = ("attention", "encoder", "decoder", "optimizer", "sampler", "embedding")
 
@@ -81,7 +105,7 @@ def list_all(folder: Path, cache: Path) -> float:
     """Return the seconds of one ``graphviz-dash ls``."""
     start_s = time.monotonic()
     subprocess.run(
-        [sys.executable, "-m", "graphviz_dash.app.cli.main", "ls", str(folder)],
+        [*_COMMAND, "ls", str(folder)],
         env=os.environ | {"GRAPHVIZ_DASH_CACHE": str(cache)},
         check=True,
         stdout=subprocess.DEVNULL,
@@ -110,17 +134,10 @@ def visit(browser: Browser, folder: Path, cache: Path, *, find: str) -> Visit:
     """Open the overview of ``folder`` in a tab, search for ``find`` and turn the page."""
     port = find_port()
     page = browser.new_page(viewport={"width": 1280, "height": 860})
-    start_s = time.monotonic()
+    page.add_init_script(_WATCH)
+    start_s = time.time()
     command = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "graphviz_dash.app.cli.main",
-            "serve",
-            str(folder),
-            "--port",
-            str(port),
-        ],
+        bind([*_COMMAND, "serve", folder, "--port", str(port)]),
         env=os.environ | {"GRAPHVIZ_DASH_CACHE": str(cache)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -130,23 +147,20 @@ def visit(browser: Browser, folder: Path, cache: Path, *, find: str) -> Visit:
         while not is_ready(f"{address}/_stcore/health"):
             time.sleep(0.02)
         page.goto(address, wait_until="commit")
-        cards = page.locator("article.card")
-        cards.nth(3).wait_for(timeout=600_000)
-        first_cards_s = time.monotonic() - start_s
-        page.locator(".pager").wait_for(timeout=600_000)
-        all_rows_s = time.monotonic() - start_s
+        first_cards_s = _wait_for(page, "cards") - start_s
+        all_rows_s = _wait_for(page, "pager") - start_s
+        page.evaluate("begin('next')")
+        turned_s = time.time()
         page.get_by_role("link", name="Next", exact=True).click()
-        turned_s = time.monotonic()
-        page.get_by_text("51 to 100 of").wait_for(timeout=60_000)
-        next_page_s = time.monotonic() - turned_s
+        next_page_s = _wait_for(page, "next") - turned_s
         # Cards of the traces are read meanwhile.
         page.wait_for_timeout(5_000)
         field = page.get_by_label("Search experiments")
         field.fill(find)
-        searched_s = time.monotonic()
+        page.evaluate("begin('search')")
+        searched_s = time.time()
         field.press("Enter")
-        expect(cards).to_have_count(1, timeout=60_000)
-        search_s = time.monotonic() - searched_s
+        search_s = _wait_for(page, "search") - searched_s
         (server, *_) = psutil.Process(command.pid).children()
         return Visit(
             first_cards_s,
@@ -158,8 +172,17 @@ def visit(browser: Browser, folder: Path, cache: Path, *, find: str) -> Visit:
         )
     finally:
         page.close()
-        command.terminate()
-        command.wait()
+        stop(command)
+
+
+def _wait_for(page: Page, note: str) -> float:
+    """Wait for a note of the page and return its time in seconds since 1970."""
+    until_s = time.monotonic() + 60
+    while time.monotonic() < until_s:
+        if (noted_s := page.evaluate(f"notes.{note}")) is not None:
+            return float(noted_s)
+        time.sleep(0.05)
+    raise TimeoutError(f"The page shows no {note} within 60 s")
 
 
 def find_port() -> int:

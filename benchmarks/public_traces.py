@@ -16,9 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.idle_time import IdleCause, analyse_idle_time
 from graphviz_dash.analysis.prediction.predict import predict
-from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.features.ranks.fleet import summarise_rank

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from evaluation.predict.score import DATA, lines
-from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
+from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
 
 PAGE = Path(__file__).parents[1] / "evaluation" / "reports" / "2026-11-24-predictions.md"
 

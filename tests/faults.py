@@ -18,7 +18,8 @@ from graphviz_dash.errors import InputError
 
 T = TypeVar("T")
 
-_OURS: Final = str(Path(__file__).parents[1] / "graphviz_dash")
+_ROOT: Final = Path(__file__).parents[1]
+_OURS: Final = (str(_ROOT / "graphviz_dash"), str(_ROOT / "collectors"))
 _ALLOCATES_NOTHING: Final = frozenset({"close", "enable", "disable", "isenabled", "__exit__"})
 
 
@@ -194,7 +195,8 @@ def each_in_turn(
             try:
                 outcome = act()
             except errors as error:
-                outcome = error
+                # Its frames would keep files and database cursors open.
+                outcome = error.with_traceback(None)
         if not fails.over:
             return
         yield outcome

@@ -3,6 +3,7 @@ left to a single process at the end, and what shares a server or a browser share
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Final
 
 import pytest
@@ -95,11 +96,33 @@ class LongestFirst(LoadFileScheduling):
         file = file_of(nodeid)
         return str(_ROW.get(file, file))
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Remove a dead process and return the test that it ran; its other tests run elsewhere.
+
+        pytest-xdist would run the same test again, and wait for ever if the process had finished
+        a file before.
+        """
+        work = self.assigned_work.pop(node)
+        waiting = [name for unit in work.values() for name, done in unit.items() if not done]
+        if not waiting:
+            return None
+        for unit in work.values():
+            unit.update(dict.fromkeys(unit.keys() & {waiting[0]}, True))
+        units = {scope: unit for scope, unit in work.items() if not all(unit.values())}
+        self.workqueue = OrderedDict(units | self.workqueue)
+        for other in self.nodes:
+            self._reschedule(other)
+        return waiting[0]
+
     def _reschedule(self, node: WorkerController) -> None:
         """Give ``node`` more tests, unless it replaces a dead process and has not collected yet:
         pytest-xdist would look for its tests and stop all others with an error."""
-        if node in self.registered_collections:
-            super()._reschedule(node)
+        if node not in self.registered_collections or node.shutting_down:
+            return
+        super()._reschedule(node)
+        # A process begins a test when it knows the next one.
+        while self.workqueue and self._pending_of(self.assigned_work[node]) < 2:
+            self._assign_work_unit(node)
 
     def schedule(self) -> None:
         """Begins; without the order by numbers of tests, which say nothing of their time."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.processes import bind, stop
+
 ROOT: Final = Path(__file__).parents[1]
 START_SECONDS: Final = 180
 
@@ -47,15 +49,14 @@ def served(
     begun = time.perf_counter()
     # What it prints goes to the error stream, so that a benchmark prints its figures alone.
     server = subprocess.Popen(
-        command, cwd=ROOT, env=os.environ | dict(environment or {}), stdout=sys.stderr
+        bind(command), cwd=ROOT, env=os.environ | dict(environment or {}), stdout=sys.stderr
     )
     address = f"http://127.0.0.1:{port}"
     try:
         _wait_for(f"{address}/_stcore/health", server)
         yield Served(address, server.pid, (time.perf_counter() - begun) * 1000)
     finally:
-        server.terminate()
-        server.wait(10)
+        stop(server)
 
 
 def _wait_for(address: str, server: subprocess.Popen[bytes]) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tests.order import FIRST, LongestFirst
 
 
@@ -49,3 +51,48 @@ def test_two_processes_can_be_replaced_at_the_same_time() -> None:
         scheduler.add_node_collection(process, tests)
         scheduler.schedule()
         assert process.received != []
+
+
+FILES = [f"{file}.py::{name}" for file in ("a", "b", "c") for name in ("first", "second")]
+
+
+@pytest.fixture
+def scheduler() -> LongestFirst:
+    config: Any = SimpleNamespace(option=SimpleNamespace(), getvalue=lambda _: ["popen"])
+    return LongestFirst(config, None)
+
+
+def _start(scheduler: LongestFirst) -> Any:
+    process: Any = Process("some")
+    scheduler.add_node(process)
+    scheduler.add_node_collection(process, FILES)
+    scheduler.schedule()
+    return process
+
+
+def test_replacement_runs_the_rest_without_the_test_that_ended_the_process(
+    scheduler: LongestFirst,
+) -> None:
+    dead = _start(scheduler)
+    for index in range(3):
+        scheduler.mark_test_complete(dead, index)
+    assert scheduler.remove_node(dead) == "b.py::second"
+    assert _start(scheduler).received == [4, 5]
+
+
+def test_replacement_with_one_test_of_a_file_gets_the_next_file(scheduler: LongestFirst) -> None:
+    dead = _start(scheduler)
+    assert scheduler.remove_node(dead) == "a.py::first"
+    replacement = _start(scheduler)
+    assert replacement.received[:3] == [1, 2, 3]
+    for index in range(1, len(FILES)):
+        scheduler.mark_test_complete(replacement, index)
+    assert replacement.received == [1, 2, 3, 4, 5]
+    assert replacement.shutting_down
+
+
+def test_end_of_a_process_without_tests_has_no_culprit(scheduler: LongestFirst) -> None:
+    dead = _start(scheduler)
+    for index in range(len(FILES)):
+        scheduler.mark_test_complete(dead, index)
+    assert scheduler.remove_node(dead) is None

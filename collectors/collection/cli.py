@@ -216,7 +216,8 @@ replays and steps are recorded, and some steps are traced.
 @click.option(
     "--strict",
     is_flag=True,
-    help="With --marks: check all memory before each replay, not only before every 16th.",
+    help="With --marks: compare memory with the allocator before each replay, not only from time "
+    "to time.",
 )
 @click.option(
     "--memory-only",

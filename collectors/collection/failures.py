@@ -11,8 +11,8 @@ from collectors.collection.paths import GENERATED, shorten_path
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.run import COLLECTOR_ERROR, Failure, Pass
 
-_OURS = str(Path(__file__).parent)
-_WORKLOADS = str(Path(__file__).parent / "workloads")
+_OURS = str(Path(__file__).parents[1])
+_WORKLOADS = str(Path(__file__).parents[1] / "workloads")
 
 _MAX_COMMENT_DISTANCE: Final = 60
 """Maximum lines between a call in Inductor's code and its comment."""

@@ -19,12 +19,11 @@ from collectors.doctor.recovery import (
 )
 from collectors.doctor.requests import DoctorRequest
 from collectors.program.launcher import require_hook
-from collectors.replays.ask import check_workload
+from collectors.replays.ask import CheckedWorkload, check_workload
 from collectors.workloads import get_factory_path
 from graphviz_dash.bundle.staging import Staging
 from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 from graphviz_dash.model.doctor import DoctorReport
-from graphviz_dash.model.replay_check import ReplayCheck
 from graphviz_dash.model.run import WorkloadInfo
 
 PROGRAM_FAILED = 7
@@ -65,7 +64,7 @@ def examine(
     finish_examinations(output, partial(click.echo, err=True))
     with Staging(output, STAGING_NAME) as staging:
         scratch = staging.path
-        check: ReplayCheck | None = None
+        replay_result: CheckedWorkload | None = None
         if workload is not None:
             factory = get_factory_path(workload)
             outcome = examine_workload(factory, seed, warmup, steps, scratch, settings)
@@ -76,28 +75,28 @@ def examine(
                     f"The step fails even without a capture{location_text}: {outcome.error}: "
                     f"{escape_control_characters(first)}"
                 )
-            examined = Examination((outcome,), None)
+            examination = Examination((outcome,), None)
             if replays:
                 request = DoctorRequest(factory, seed, warmup, steps, str(scratch), settings)
-                check = check_workload(request, scratch)
+                replay_result = check_workload(request, scratch)
             info = WorkloadInfo(workload, factory, seed, warmup, steps, 0)
         else:
             require_hook(program, ("torch", "cuda.bindings", "msgspec"))
             name = _find_script_name(program)
             info = WorkloadInfo(name, " ".join(program), seed, warmup, steps, 0)
             mark_unfinished(scratch, UnfinishedExamination(info, command))
-            examined = examine_program(program, warmup, steps, scratch)
+            examination = examine_program(program, warmup, steps, scratch)
         targets: list[Path] = []
-        for number, report in enumerate(examined.reports):
+        for number, report in enumerate(examination.reports):
             target = output / ("doctor" if number == 0 else f"doctor-{number}")
-            compilation = examined.get_compilation(number)
-            write_bundle(target, report, info, command, scratch, compilation, check)
+            compilation = examination.get_compilation(number)
+            write_bundle(target, report, info, command, scratch, compilation, replay_result)
             targets.append(target)
         # The program owns stdout.
         written.write_text("".join(f"{target}\n" for target in targets), encoding="utf-8")
-    if examined.program_exit is not None and examined.program_exit.returncode != 0:
+    if examination.program_exit is not None and examination.program_exit.returncode != 0:
         click.echo(
-            f"The program ended with exit code {examined.program_exit.returncode}.", err=True
+            f"The program ended with exit code {examination.program_exit.returncode}.", err=True
         )
         raise click.exceptions.Exit(PROGRAM_FAILED)
 

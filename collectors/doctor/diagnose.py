@@ -12,13 +12,13 @@ import msgspec
 from collectors.collection.machine import read_machine_environment
 from collectors.doctor.requests import COMPILATION_FILE, REPORT_FILE, ProgramSettings
 from collectors.program.launcher import ProgramExit, explain_unwatched, run_program
+from collectors.replays.ask import CheckedWorkload
 from graphviz_dash import __version__
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError
 from graphviz_dash.model.compilation import Compilation
 from graphviz_dash.model.doctor import DoctorReport, Finding, Severity
-from graphviz_dash.model.replay_check import ReplayCheck
 from graphviz_dash.model.run import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -95,7 +95,7 @@ def write_bundle(
     command: tuple[str, ...],
     scratch: Path,
     compilation: Compilation | None = None,
-    check: ReplayCheck | None = None,
+    replay_result: CheckedWorkload | None = None,
 ) -> None:
     """Write a report, and the compilation and the check of replays if any, as a run bundle.
 
@@ -122,8 +122,10 @@ def write_bundle(
         writer.add(parts.DOCTOR, report)
         if compilation is not None:
             writer.add(parts.COMPILATION, compilation)
-        if check is not None:
-            writer.add(parts.REPLAY_CHECK, check)
+        if replay_result is not None:
+            writer.add(parts.REPLAY_CHECK, replay_result.check)
+            for graph in replay_result.graphs:
+                writer.add_graph(graph)
         writer.commit(manifest)
 
 

@@ -26,6 +26,7 @@ from collectors.ledger.imports import time_imports
 from collectors.ledger.phases import PhaseWatch
 from collectors.ledger.samples import (
     DeviceNumbers,
+    read_held_bytes,
     read_module_loading,
     read_numbers,
     read_settings,
@@ -57,6 +58,8 @@ class _Graph:
         self.stream: int | None = None
         self.first_replay: int | None = None
         self.failure = False
+        self.held_at_begin = 0
+        self.held_bytes: int | None = None
 
 
 class LedgerRecorder:
@@ -228,10 +231,15 @@ class LedgerRecorder:
         with self._guard:
             handle = int(torch.cuda.current_stream().cuda_stream)
             graph.stream = self._streams.setdefault(handle, len(self._streams))
+            graph.held_at_begin = read_held_bytes()
 
     def end_body(self, graph_id: str) -> None:
         """Handle the moment before the call that ends a capture."""
         self.sample(SampleKind.CAPTURE_END, graph_id)
+        graph = self._graphs.get(graph_id)
+        if graph is not None:
+            with self._guard:
+                graph.held_bytes = max(0, read_held_bytes() - graph.held_at_begin)
 
     def end_capture(
         self, graph_id: str, pool: tuple[int, int] | None, pool_bytes: int, end: int
@@ -246,11 +254,13 @@ class LedgerRecorder:
             self.add_span(SpanKind.RECORDER, "reading the pools", end, perf_counter_ns())
             self.sample(SampleKind.INSTANTIATION, graph_id)
 
-    def fail_capture(self, graph_id: str) -> None:
-        """Handle a failed capture."""
+    def fail_capture(self, graph_id: str, pool: tuple[int, int] | None, pool_bytes: int) -> None:
+        """Handle a failed capture into ``pool``; all private pools have ``pool_bytes``."""
         graph = self._close_capture(graph_id)
         if graph is not None:
             graph.failure = True
+            graph.pool = pool
+            self._pool_bytes = pool_bytes
             self.add_span(SpanKind.CAPTURE, graph_id, graph.begin, perf_counter_ns())
             self.sample(SampleKind.INSTANTIATION, graph_id)
 
@@ -328,6 +338,7 @@ class LedgerRecorder:
                     stream=graph.stream,
                     first_replay_ns=self._convert_time(graph.first_replay),
                     failure=graph.failure,
+                    held_bytes=graph.held_bytes,
                 )
                 for graph in tuple(self._graphs.values())
             ),

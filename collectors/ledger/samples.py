@@ -73,6 +73,13 @@ def read_numbers() -> DeviceNumbers:
     )
 
 
+def read_held_bytes() -> int:
+    """Read the memory that was freed and waits for other streams (``record_stream``), in bytes."""
+    stats = torch.cuda.memory_stats()
+    active = int(stats.get("active_bytes.all.current", 0))
+    return max(0, active - int(stats.get("allocated_bytes.all.current", 0)))
+
+
 def read_host_bytes() -> int:
     """Read the resident memory of this process, in bytes. 0 if unavailable."""
     try:

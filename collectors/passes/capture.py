@@ -13,6 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from collectors.cupti.cubin import LaunchControl
 from collectors.cupti.modules import watch_modules
 from collectors.passes.annotate import annotate_captures
+from collectors.passes.capture_events import reduce_capture_trace
 from collectors.passes.capture_listener import record_captures
 from collectors.passes.executor import prepare_step
 from collectors.passes.modes import VariantReplays, prepare_mode
@@ -51,7 +52,7 @@ def run(request: PassRequest) -> None:
     graphs = [_add_launch_control(graph, launch_controls) for graph in graphs]
     (out / GRAPHS_FILE).write_bytes(msgspec.json.encode(graphs))
     (out / ABSENT_FILE).write_bytes(msgspec.json.encode(_list_unread_bodies(graphs)))
-    export_trace(profiler, out / TRACE_FILE)
+    export_trace(profiler, out / TRACE_FILE, reduce_capture_trace)
 
 
 def _add_names(graphs: list[CapturedGraph], ready: Step) -> list[CapturedGraph]:

@@ -232,7 +232,7 @@ class FirstUse(TorchDispatchMode):
 def read_process_memory(minimum: int) -> int | None:
     """Return this process's device memory according to nvidia-smi, or None if unavailable.
 
-    An entry below ``at_least`` bytes belongs to another process, since containers may see host ids.
+    An entry below ``minimum`` bytes belongs to another process, since containers may see host ids.
     """
     try:
         result = subprocess.run(

@@ -6,6 +6,7 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -30,6 +31,10 @@ from graphviz_dash.errors import GraphvizDashError, escape_control_characters
 
 _NOTHING_SEEN = "it captured no graph, and nothing in it looked like a step"
 _LOSS_REASON = "it was killed before, or within 100 ms after, its first capture or step"
+
+BUNDLE_ERRORS: Final = (GraphvizDashError, OSError, ValueError, MemoryError)
+"""Errors of reading the files of a program and of writing its bundle. Incomplete JSON is a
+ValueError."""
 
 NEEDS = ("graphviz_dash", "collectors", "msgspec", "torch", "cuda")
 """Modules that the recorder needs in the program's Python."""
@@ -87,26 +92,27 @@ def record_program(
         mark_unfinished(staging.path, UnfinishedRecording(request.name, request.typed, name))
         text = msgspec.json.encode(settings).decode()
         ended = run_program(request.program, HOOK, text, staging.path)
-        refusal = _explain_refusal(staging.path)
-        refused = describe_unhooked(ended)
-        pythons = frozenset(process.pid for process in ended.processes)
-        program = Program(
-            request.typed,
-            name,
-            ended.returncode,
-            refused,
-            pythons,
-            ended.pid,
-        )
         try:
+            refusal = _explain_refusal(staging.path)
+            program = Program(
+                request.typed,
+                name,
+                ended.returncode,
+                describe_unhooked(ended),
+                frozenset(process.pid for process in ended.processes),
+                ended.pid,
+            )
             written = write_runs(staging.path, request.output, request.name, program, report)
-        except GraphvizDashError as error:
+            if not written:
+                default_reason = (
+                    _LOSS_REASON if ended.returncode == -signal.SIGKILL else _NOTHING_SEEN
+                )
+                reason = refusal or explain_unwatched(ended) or default_reason
+                report(f"Nothing was recorded: {reason}.")
+        except BUNDLE_ERRORS as error:
             # The program's exit code takes precedence over errors of the recorder.
-            report(escape_control_characters(f"Error: {error}"))
+            report(escape_control_characters(f"Error: {str(error) or type(error).__name__}"))
             return (), ended.returncode
-    if not written:
-        default_reason = _LOSS_REASON if ended.returncode == -signal.SIGKILL else _NOTHING_SEEN
-        report(f"Nothing was recorded: {refusal or explain_unwatched(ended) or default_reason}.")
     return written, ended.returncode
 
 

@@ -352,8 +352,8 @@ class ProgramRecorder:
         capture.problem = f"{type(error).__name__}: {first}"
         counter.awake = False
         with self._guard:
-            self._ledger.recorder.fail_capture(counter.id)
-        self.loop.record_capture_failure(counter.number)
+            pools = self.loop.record_capture_failure(counter.number)
+            self._ledger.recorder.fail_capture(counter.id, *pools)
         self._write_state()
 
     def record_replay(self, counter: ReplayCounter) -> None:

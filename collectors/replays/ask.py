@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from collectors.process.lifeline import PARENT
 from collectors.process.python import PYTHON, SAFE_PATH
 from collectors.replays.monitor import POLL_S, ReplayMonitor
 from graphviz_dash.errors import GraphvizDashError, InputError, escape_control_characters
+from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.replay_check import CheckGap, ReplayCheck, ReplayStop
 
 CHECK_FILE: Final = "values.json"
@@ -38,7 +40,16 @@ def create_marks_folder(scratch: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def check_workload(request: DoctorRequest, scratch: Path) -> ReplayCheck:
+@dataclass(frozen=True)
+class CheckedWorkload:
+    """Result of a check of a workload."""
+
+    check: ReplayCheck
+    graphs: tuple[CapturedGraph, ...]
+    """The step's graph without hashes, followed by its bodies. Empty if the capture failed."""
+
+
+def check_workload(request: DoctorRequest, scratch: Path) -> CheckedWorkload:
     """Check the replays of a workload's step in a separate process.
 
     A process whose replay hangs is ended after the hang is known.
@@ -61,6 +72,7 @@ def check_workload(request: DoctorRequest, scratch: Path) -> ReplayCheck:
         monitor = ReplayMonitor(scratch, HANG_SECONDS, hangs.extend)
         stderr = _wait(process, monitor, hangs)
         stops = monitor.collect(process.returncode)
+        graphs = tuple(monitor.read_first_graph())
     if process.returncode == InputError.exit_code and not stops.stops:
         lines = [line for line in stderr.splitlines() if line.strip()]
         raise GraphvizDashError(
@@ -69,12 +81,13 @@ def check_workload(request: DoctorRequest, scratch: Path) -> ReplayCheck:
     result = scratch / CHECK_FILE
     if result.exists():
         values = msgspec.json.decode(result.read_bytes(), type=ReplayCheck)
-        return join_checks(values, stops)
+        return CheckedWorkload(join_checks(values, stops), graphs)
     if stops.stops:
-        return msgspec.structs.replace(stops, subject="workload")
+        return CheckedWorkload(msgspec.structs.replace(stops, subject="workload"), graphs)
     last = next((line for line in reversed(stderr.splitlines()) if line.strip()), "no message")
     reason = f"the process ended with code {process.returncode}: {last[:200]}"
-    return msgspec.structs.replace(stops, subject="workload", gaps=(CheckGap("values", reason),))
+    gaps = (CheckGap("values", reason),)
+    return CheckedWorkload(msgspec.structs.replace(stops, subject="workload", gaps=gaps), graphs)
 
 
 def _wait(

@@ -12,7 +12,7 @@ import msgspec
 
 from collectors.collection.machine import read_machine_environment
 from collectors.program.bundle import resolve_target
-from collectors.program.command import get_program_name
+from collectors.program.command import BUNDLE_ERRORS, get_program_name
 from collectors.program.launcher import explain_unwatched, require_hook, run_program
 from collectors.replays.ask import create_marks_folder
 from collectors.replays.monitor import ReplayMonitor
@@ -94,16 +94,21 @@ def mark_program(
             program_end = run_program(request.program, HOOK, text, staging.path)
         finally:
             monitor.stop()
-        check = monitor.collect(program_end.returncode)
-        reason = explain_unwatched(program_end)
-        if reason is not None:
-            report(f"Nothing was checked: {reason}.")
+        try:
+            reason = explain_unwatched(program_end)
+            if reason is not None:
+                report(f"Nothing was checked: {reason}.")
+                return None, program_end.returncode
+            check = monitor.collect(program_end.returncode)
+            if not check.graphs:
+                report("Nothing was checked: the program captured no graph.")
+                return None, program_end.returncode
+            graphs = monitor.read_faulty_graphs(check)
+            _write(target, check, graphs, request, staging.path)
+        except BUNDLE_ERRORS as error:
+            # The program's exit code takes precedence over errors of the check.
+            report(f"Error: {str(error) or type(error).__name__}")
             return None, program_end.returncode
-        if not check.graphs:
-            report("Nothing was checked: the program captured no graph.")
-            return None, program_end.returncode
-        graphs = monitor.read_faulty_graphs(check)
-        _write(target, check, graphs, request, staging.path)
     if program_end.returncode == 0 and (check.stops or check.memory):
         return target, REPLAY_FAULT_EXIT_CODE
     return target, program_end.returncode

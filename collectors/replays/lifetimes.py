@@ -2,9 +2,9 @@
 
 A graph keeps addresses, not tensors. Every address among the parameters of its nodes is assigned to
 an owner at the end of the capture: a tensor, pinned memory, another graph's pool, or a block of the
-allocator without a tensor, such as a library's workspace. Before a replay the owners are checked:
-all after the death of a tensor or graph, otherwise a few at every 16th replay. Blocks without a
-tensor are compared with the allocator as often as 1% of the time allows.
+allocator without a tensor, such as a library's workspace. The death of a storage or graph requests
+a check before the next replay, so replays cost nothing while memory lives. Addresses and blocks are
+compared with the allocator as often as 0.5% of the time allows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import weakref
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import Any, Final, Literal, TypeAlias
@@ -31,19 +31,19 @@ from collectors.replays.operators import (
     ExternalMemory,
     StepRecord,
     format_dtype,
-    get_storage_id,
 )
 from graphviz_dash.model.graph import CapturedGraph, KernelParams
 from graphviz_dash.model.memory import DEFAULT_POOL
 from graphviz_dash.model.replay_check import MemoryFate, NodeOwner
 
 INTERVAL: Final = 16
-"""Replays of a graph between two checks of its tensors."""
+"""Replays of a graph between two looks at the time for a comparison with the allocator."""
 
-_SLICE: Final = 8
-"""Owners in such a check. After the death of a Python object, all are checked."""
+_GRADIENT_INTERVAL: Final = 17
+"""Replays between two checks of gradients, after as many that are all checked. The number is odd,
+because gradients may be in the graph's memory in every other replay only."""
 
-_BUDGET: Final = 100
+_BUDGET: Final = 200
 """Time between two comparisons with the allocator, relative to their duration."""
 
 Owner: TypeAlias = Literal["tensor", "pinned", "graph-pool", "workspace"]
@@ -61,24 +61,35 @@ class WatchedMemory:
     """First node that uses it."""
     storage: StorageWeakRef | None
     """Storage of a tensor, or None."""
-    identity: int | None = None
-    """Identity of the storage, or None."""
     pool: tuple[int, int] | None = None
     """Pool of another graph, or None."""
 
 
+class ReplayCount:
+    """Replays of a graph, and the number of the next replay that is checked."""
+
+    __slots__ = ("next_check", "replays")
+
+    def __init__(self) -> None:
+        self.replays = 0
+        self.next_check = sys.maxsize
+
+
 @dataclass
 class _WatchedGraph:
+    count: ReplayCount
     memory: list[WatchedMemory]
-    own_pool: tuple[int, int]
-    is_suspect: bool = False
-    """An owner may have died since the last check."""
+    dead: dict[int, SourceLocation | None] = field(default_factory=dict)
+    """Positions in ``memory`` whose owner died since the last check, with the line."""
     reports: set[int] = field(default_factory=set)
     """Positions in ``memory`` that were reported."""
-    cursor: int = 0
-    """Position in ``memory`` at which the next check begins."""
     outputs: dict[int, NodeOwner] = field(default_factory=dict)
     """Nodes of a graphed backward pass by the addresses that they use; empty for other graphs."""
+
+    def handle_death(self, position: int, spot: SourceLocation | None) -> None:
+        """Request a check before the next replay."""
+        self.dead.setdefault(position, spot)
+        self.count.next_check = 0
 
 
 class LifetimeWatch:
@@ -93,17 +104,12 @@ class LifetimeWatch:
         self._report = report
         self._strict = strict
         self._graphs: dict[str, _WatchedGraph] = {}
-        self._lines: dict[int, SourceLocation | None] = {}
-        """Line at which the last Python object of a storage died."""
-        self._pool_lines: dict[tuple[int, int], SourceLocation | None] = {}
         self._pools: dict[tuple[int, int], weakref.WeakSet[Any]] = {}
         self._references: list[weakref.ref[Any]] = []
         self._workspace_line: SourceLocation | None = None
         self._parameters: list[weakref.ref[torch.Tensor]] = []
         """Parameters of graphed callables."""
-        self._is_comparison_due = False
-        self._last_comparison = 0
-        self._comparison_ns = 0
+        self._next_comparison = 0
 
     def install(self) -> None:
         """Watch the calls that free workspaces of libraries."""
@@ -113,8 +119,9 @@ class LifetimeWatch:
 
         def clear_workspaces() -> None:
             self._workspace_line = find_user_location(sys._getframe(1))
-            self._mark_suspects()
-            self._is_comparison_due = True
+            self._next_comparison = 0
+            for entry in self._graphs.values():
+                entry.count.next_check = 0
             clear()
 
         torch._C._cuda_clearCublasWorkspaces = clear_workspaces
@@ -126,12 +133,20 @@ class LifetimeWatch:
         handle: int,
         record: StepRecord,
         read: CapturedGraph,
+        count: ReplayCount,
         *,
         is_callable: bool = False,
     ) -> None:
         """Assign the addresses of a captured graph to their owners.
 
-        ``is_callable``: ``make_graphed_callables`` captures the graph as a part of a step.
+        Args:
+            graph_id: Id of the graph.
+            graph: torch.cuda.CUDAGraph.
+            handle: Its CUgraph.
+            record: Operators of the capture.
+            read: Its nodes.
+            count: Receives the replays to check.
+            is_callable: ``make_graphed_callables`` captures the graph as a part of a step.
         """
         pool = tuple(graph.pool())
         own_pool = (int(pool[0]), int(pool[1]))
@@ -140,7 +155,8 @@ class LifetimeWatch:
         nodes = _list_node_addresses(handle, read)
         owners = _find_operators(record)
         memory = self._assign(graph_id, own_pool, nodes, owners, record, read)
-        entry = self._graphs[graph_id] = _WatchedGraph(memory, own_pool)
+        entry = self._graphs[graph_id] = _WatchedGraph(count, list(memory.values()))
+        count.next_check = 1
         if is_callable and any(operator.in_backward for operator in record.operators):
             for index, addresses in nodes:
                 for address in addresses:
@@ -155,7 +171,11 @@ class LifetimeWatch:
                 for source in sources
                 if isinstance(source, torch.nn.Parameter) and source.requires_grad
             ]
-        self._watch_deaths(record, memory)
+        for position, (kind, identity) in enumerate(memory):
+            if kind == "tensor":
+                # torch keeps the storage's Python object until the memory is released.
+                storage = record.externals[identity].tensor.untyped_storage()
+                self._references.append(weakref.ref(storage, _DeathHandler(entry, position)))
 
     def record_reset(self, graph: Any, spot: SourceLocation | None) -> None:
         """Handle the reset of a graph."""
@@ -165,19 +185,23 @@ class LifetimeWatch:
                 self._handle_graph_end(pool, spot)
                 return
 
-    def check(self, graph_id: str, replay: int) -> None:
-        """Check the memory of a graph before its replay number ``replay``."""
+    def check(self, graph_id: str) -> None:
+        """Check the memory of a graph before its next counted replay, and plan the next check."""
         entry = self._graphs.get(graph_id)
         if entry is None:
             return
+        count = entry.count
+        replay = count.replays
+        interval = 1 if self._strict else INTERVAL
         if entry.outputs:
             self._check_gradients(entry, graph_id, replay)
-        if entry.is_suspect or self._strict or replay % INTERVAL == 0:
-            is_complete = entry.is_suspect or self._strict
-            entry.is_suspect = False
-            self._check_owners(entry, graph_id, replay, is_complete=is_complete)
-            if self._check_budget():
-                self._compare(entry, graph_id, replay)
+            interval = 1 if replay < _GRADIENT_INTERVAL else min(interval, _GRADIENT_INTERVAL)
+        count.next_check = replay + interval
+        dead, entry.dead = entry.dead, {}
+        for position, spot in dead.items():
+            self._add(entry, position, graph_id, replay, "freed", spot)
+        if self._strict or perf_counter_ns() >= self._next_comparison:
+            self._compare(graph_id)
 
     def _check_gradients(self, entry: _WatchedGraph, graph_id: str, replay: int) -> None:
         """Report a gradient in the graph's own memory, which its next replay overwrites.
@@ -218,7 +242,7 @@ class LifetimeWatch:
         owners: dict[int, int],
         record: StepRecord,
         read: CapturedGraph,
-    ) -> list[WatchedMemory]:
+    ) -> dict[tuple[str, int], WatchedMemory]:
         extents = _sort_extents(record)
         begins = [begin for begin, _, _ in extents]
         segments = read_segments()
@@ -253,83 +277,42 @@ class LifetimeWatch:
                 node = _describe_node(graph_id, index, owners, record, read)
                 extent = (begin, begin + size)
                 if key[0] == "tensor":
-                    memory_by_key[key] = _watch_tensor(
-                        record.externals[identity], identity, extent, node
-                    )
+                    memory_by_key[key] = _watch_tensor(record.externals[identity], extent, node)
                 elif key[0] == "pool":
                     memory_by_key[key] = _watch_pool(pool, extent, node)
                 else:
                     memory_by_key[key] = _watch_block(extent, node)
-        return list(memory_by_key.values())
-
-    def _watch_deaths(self, record: StepRecord, memory: Sequence[WatchedMemory]) -> None:
-        for item in memory:
-            if item.identity is None:
-                continue
-            source = record.externals[item.identity].source()
-            if source is None:
-                continue
-            self._references.append(
-                weakref.ref(source, _DeathHandler(self, get_storage_id(source)))
-            )
-
-    def handle_death(self, identity: int, spot: SourceLocation | None) -> None:
-        """Handle the death of a tensor that a graph used."""
-        self._lines[identity] = spot
-        self._mark_suspects()
+        return memory_by_key
 
     def _handle_graph_end(self, pool: tuple[int, int], spot: SourceLocation | None) -> None:
-        self._pool_lines[pool] = spot or find_user_location(sys._getframe(1))
-        self._mark_suspects()
-
-    def _mark_suspects(self) -> None:
+        if self._pools.get(pool):
+            return
+        spot = spot or find_user_location(sys._getframe(1))
         for entry in self._graphs.values():
-            entry.is_suspect = True
+            for position, item in enumerate(entry.memory):
+                if item.pool == pool:
+                    entry.handle_death(position, spot)
 
-    def _check_owners(
-        self, entry: _WatchedGraph, graph_id: str, replay: int, *, is_complete: bool
-    ) -> None:
-        """Check all owners, or the next few in turn."""
-        count = len(entry.memory)
-        if is_complete:
-            positions: Iterable[int] = range(count)
-        else:
-            first = entry.cursor
-            positions = range(first, min(first + _SLICE, count))
-            entry.cursor = 0 if first + _SLICE >= count else first + _SLICE
-        for position in positions:
-            if position in entry.reports:
-                continue
-            item = entry.memory[position]
-            if item.storage is not None and item.storage.expired():
-                spot = self._lines.get(item.identity or 0)
-                self._add(entry, position, graph_id, replay, "freed", spot)
-            elif item.pool is not None and not self._pools.get(item.pool, True):
-                self._add(
-                    entry, position, graph_id, replay, "freed", self._pool_lines.get(item.pool)
-                )
+    def _compare(self, replayed_id: str) -> None:
+        """Compare addresses of tensors and blocks with those of the captures.
 
-    def _check_budget(self) -> bool:
-        if self._strict or self._is_comparison_due:
-            return True
-        return perf_counter_ns() - self._last_comparison > _BUDGET * self._comparison_ns
-
-    def _compare(self, entry: _WatchedGraph, graph_id: str, replay: int) -> None:
-        """Compare addresses of tensors and blocks with those of the capture."""
+        ``replayed_id`` is the graph whose next replay is already counted.
+        """
         began = perf_counter_ns()
-        has_blocks = any(item.owner == "workspace" for item in entry.memory)
+        has_blocks = any(
+            item.owner == "workspace" for entry in self._graphs.values() for item in entry.memory
+        )
         segments = read_segments() if has_blocks else []
         live = {begin for segment in segments for begin, _ in segment.live}
-        for position, item in enumerate(entry.memory):
-            if position in entry.reports:
-                continue
-            if item.owner == "workspace" and item.begin not in live:
-                self._add(entry, position, graph_id, replay, "freed", self._workspace_line)
-            elif item.storage is not None and _detect_move(item.storage, item.begin):
-                self._add(entry, position, graph_id, replay, "moved", None)
-        self._last_comparison = perf_counter_ns()
-        self._comparison_ns = self._last_comparison - began
-        self._is_comparison_due = False
+        for graph_id, entry in self._graphs.items():
+            replay = entry.count.replays + (graph_id != replayed_id)
+            for position, item in enumerate(entry.memory):
+                if item.owner == "workspace" and item.begin not in live:
+                    self._add(entry, position, graph_id, replay, "freed", self._workspace_line)
+                elif item.storage is not None and _detect_move(item.storage, item.begin):
+                    self._add(entry, position, graph_id, replay, "moved", None)
+        now = perf_counter_ns()
+        self._next_comparison = now + _BUDGET * (now - began)
 
     def _add(
         self,
@@ -340,6 +323,8 @@ class LifetimeWatch:
         fate: Literal["freed", "moved", "reused"],
         spot: SourceLocation | None,
     ) -> None:
+        if position in entry.reports:
+            return
         entry.reports.add(position)
         item = entry.memory[position]
         self._report(
@@ -363,17 +348,17 @@ def _detect_move(reference: StorageWeakRef, address: int) -> bool:
 
 
 class _DeathHandler:
-    """Callback of a weak reference. Holds no tensor."""
+    """Callback of a weak reference to a storage. Holds no tensor."""
 
-    __slots__ = ("_identity", "_watch")
+    __slots__ = ("_entry", "_position")
 
-    def __init__(self, watch: LifetimeWatch, identity: int) -> None:
-        self._watch = watch
-        self._identity = identity
+    def __init__(self, entry: _WatchedGraph, position: int) -> None:
+        self._entry = entry
+        self._position = position
 
     def __call__(self, _reference: object) -> None:
-        """Handle the death of the tensor."""
-        self._watch.handle_death(self._identity, find_user_location(sys._getframe(1)))
+        """Handle the release of the memory."""
+        self._entry.handle_death(self._position, find_user_location(sys._getframe().f_back))
 
 
 def _sort_extents(record: StepRecord) -> list[tuple[int, int, int]]:
@@ -394,7 +379,7 @@ def _find_block(segment: Segment, address: int) -> tuple[int, int] | None:
 
 
 def _watch_tensor(
-    memory: ExternalMemory, identity: int, extent: tuple[int, int], node: NodeOwner
+    memory: ExternalMemory, extent: tuple[int, int], node: NodeOwner
 ) -> WatchedMemory:
     tensor = memory.tensor
     return WatchedMemory(
@@ -403,7 +388,6 @@ def _watch_tensor(
         *extent,
         node,
         StorageWeakRef(tensor.untyped_storage()),
-        identity,
     )
 
 

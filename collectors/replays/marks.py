@@ -60,7 +60,7 @@ class Marker:
         """Mark a CUgraph that is not instantiated yet.
 
         Raises:
-            UnmarkedError: The graph cannot be marked, and is unchanged.
+            UnmarkedError: The graph cannot be marked. It keeps its nodes and dependencies.
         """
         graph = driver.CUgraph(handle)
         nodes, edges = read_topology(graph)
@@ -105,9 +105,10 @@ class Marker:
             mark = kernels.add_node(graph, [node], "mark", count, word)
             following = outgoing.get(int(node), [])
             if following:
-                remove_edges(graph, node, following)
+                # In this order the graph keeps all dependencies if a call fails.
                 after = list({int(target): target for target, _ in following}.values())
                 add_edges(graph, [mark] * len(after), after)
+                remove_edges(graph, node, following)
 
 
 def read_topology(graph: Any) -> tuple[list[Any], list[tuple[Any, Any, Any]]]:

@@ -28,6 +28,18 @@ _FIRST_WORD: Final = _HEADER + _ROW * MAX_GRAPHS
 _WORDS: Final = BYTES // 4
 
 
+def _allocate(descriptor: int) -> None:
+    """Reserve the room of the file.
+
+    A file system that is full refuses this. Without it, the first write to a page without room
+    would kill the program with SIGBUS.
+    """
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, BYTES)
+    else:
+        os.ftruncate(descriptor, BYTES)
+
+
 class MarksFullError(Exception):
     """No room for another graph."""
 
@@ -57,7 +69,11 @@ class GraphProgress:
 
 
 class MarksFile:
-    """The file, mapped into this process."""
+    """The file, mapped into this process.
+
+    Raises:
+        OSError: The file cannot be created or mapped; a new file is removed.
+    """
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
@@ -65,8 +81,12 @@ class MarksFile:
         descriptor = os.open(path, flags, 0o600)
         try:
             if create:
-                os.ftruncate(descriptor, BYTES)
+                _allocate(descriptor)
             self.map = mmap.mmap(descriptor, BYTES)
+        except BaseException:
+            if create:
+                path.unlink()
+            raise
         finally:
             os.close(descriptor)
         self._view = memoryview(self.map).cast("I")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,12 +92,15 @@ class ReplayMonitor:
 
     def _run(self) -> None:
         while not self._stop.wait(POLL_S):
-            # Files may be incomplete or vanish at any time.
-            with suppress(OSError, ValueError, msgspec.MsgspecError):
-                self.poll()
+            self.poll()
 
     def poll(self) -> None:
         """Read all marks once, and report new hangs."""
+        # Files may be incomplete or vanish at any time.
+        with suppress(OSError, ValueError, MemoryError, msgspec.MsgspecError):
+            self._poll()
+
+    def _poll(self) -> None:
         self._find_processes()
         hangs: list[ReplayStop] = []
         for name, process in self._processes.items():
@@ -174,9 +177,20 @@ class ReplayMonitor:
         ids = dict.fromkeys(
             (*(stop.graph for stop in check.stops), *(fate.graph for fate in check.memory))
         )
-        ranks = {stop.rank for stop in check.stops}
+        return self._read_captures(ids, {stop.rank for stop in check.stops})
+
+    def read_first_graph(self) -> list[CapturedGraph]:
+        """Read the graph that was captured first, followed by its bodies. Empty without one."""
+        notes = [
+            note for process in self._processes.values() for note in process.folder.read_graphs()
+        ]
+        return self._read_captures([note.id for note in notes[:1]], set())
+
+    def _read_captures(
+        self, ids: Iterable[str], first_ranks: Collection[int | None]
+    ) -> list[CapturedGraph]:
         processes = sorted(
-            self._processes.values(), key=lambda process: process.note.rank not in ranks
+            self._processes.values(), key=lambda process: process.note.rank not in first_ranks
         )
         graphs: dict[str, CapturedGraph] = {}
         for graph_id in ids:

@@ -20,9 +20,9 @@ from cuda.bindings import driver
 from collectors.doctor.places import SourceLocation, find_user_location
 from collectors.driver.calls import DriverError
 from collectors.driver.topology import read_graph
-from collectors.guard import HIDDEN_FRAME, Guard
+from collectors.guard import HIDDEN_FRAME, Guard, hide_frame
 from collectors.program.launcher import get_scratch_folder, get_settings
-from collectors.replays.lifetimes import LifetimeWatch
+from collectors.replays.lifetimes import LifetimeWatch, ReplayCount
 from collectors.replays.marks import MarkedGraph, Marker, UnmarkedError
 from collectors.replays.notes import (
     MARKS_NAME,
@@ -51,18 +51,18 @@ def install_hook() -> None:
     atexit.register(program.finish)
 
 
-class _GraphState:
+class _GraphState(ReplayCount):
     """State of one graph, attached to it."""
 
-    __slots__ = ("id", "is_callable", "keeps_graph", "number", "recorder", "replays", "spot")
+    __slots__ = ("id", "is_callable", "keeps_graph", "number", "recorder", "spot")
 
     def __init__(self, graph_id: str, *, keeps_graph: bool) -> None:
+        super().__init__()
         self.id = graph_id
         self.keeps_graph = keeps_graph
         self.number: int | None = None
         self.recorder: OperatorRecorder | None = None
         self.spot: SourceLocation | None = None
-        self.replays = 0
         self.is_callable = False
 
 
@@ -113,12 +113,21 @@ class MarkedProgram:
                 graph.instantiate()
 
         def replay_marked_graph(graph: Any) -> None:
+            # Most replays do only this. Contexts would double the cost.
             state = getattr(graph, _STATE, None)
             if state is not None:
-                with program._guard:
-                    program.count_replay(state)
-            with HIDDEN_FRAME:
+                state.replays = number = state.replays + 1
+                if number >= state.next_check:
+                    with program._guard:
+                        program._lifetimes.check(state.id)
+                if state.number is not None:
+                    with program._guard:
+                        program.count_launch(state.number)
+            try:
                 replay(graph)
+            except BaseException as error:
+                hide_frame(error)
+                raise
 
         def reset_graph(graph: Any) -> None:
             with program._guard:
@@ -176,14 +185,14 @@ class MarkedProgram:
             # The cudagraph trees capture an empty graph once, to create their memory pool.
             return
         self._lifetimes.add_graph(
-            state.id, graph, handle, record, read, is_callable=state.is_callable
+            state.id, graph, handle, record, read, state, is_callable=state.is_callable
         )
         marking: MarkedGraph | None = None
         reason = None
         try:
             if self._settings.marks:
                 marking = self._get_marker().mark(handle)
-        except UnmarkedError as error:
+        except (UnmarkedError, DriverError, OSError) as error:
             reason = str(error)
         state.number = marking.number if marking else None
         self._folder.write_captures(captures)
@@ -197,13 +206,10 @@ class MarkedProgram:
             self._write_process()
         return self._marker
 
-    def count_replay(self, state: _GraphState) -> None:
-        """Count a replay that is about to start, after a check of its memory."""
-        state.replays += 1
-        if state.id:
-            self._lifetimes.check(state.id, state.replays)
-        if state.number is not None and self._marker is not None:
-            self._marker.file.count_launch(state.number)
+    def count_launch(self, number: int) -> None:
+        """Count a replay of a marked graph that is about to start."""
+        if self._marker is not None:
+            self._marker.file.count_launch(number)
 
     def finish(self) -> None:
         """Write the end of the process."""

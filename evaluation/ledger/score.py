@@ -1,10 +1,11 @@
 """Apply the advice of ledgers and configure the decoder otherwise; compare with the predictions.
 
-usage: python -m evaluation.ledger.score OUTPUT SECONDS [second]
+usage: python -m evaluation.ledger.score OUTPUT SECONDS [first|second|third]
 
 Records the decoder of ``server.py`` in a base configuration and in wasteful ones. Predictions are
 computed from these recordings and written to ``predictions.json`` before the other configurations
-run. Measured values are those that the decoder prints.
+run. Measured values are those that the decoder prints when it runs without graphviz-dash: the
+recorder reads each captured graph, which would count as a saving of fewer captures.
 """
 
 from __future__ import annotations
@@ -29,10 +30,9 @@ from graphviz_dash.model.run import Run
 
 SERVER: Final = Path(__file__).with_name("server.py")
 MIB: Final = 1 << 20
-PROCESS_LIMIT: Final = 4
+PROCESS_LIMIT: Final = 6
 """Number of processes that import torch while one uses the GPU."""
 
-LARGER_SIZES: Final = "192,96,48,24,12,6,3,1"
 HEAP: Final = ("--objects", "2000000", "--collect")
 EAGER: Final = {"CUDA_MODULE_LOADING": "EAGER"}
 
@@ -43,14 +43,55 @@ Settings = tuple[tuple[str, ...], Mapping[str, str]]
 class Scene:
     """Configurations of the decoder."""
 
-    base: tuple[str, ...]
-    """Width, layers and length."""
+    width: int
+    layers: int
+    length: int
     sizes: str
     """Sizes of the graphs, largest first."""
     used_sizes: str
     """Sizes that requests need."""
     small_model: tuple[str, ...]
     """A model for many graphs, with its sizes."""
+
+    @property
+    def base(self) -> tuple[str, ...]:
+        """Options of the model."""
+        return self._list_options(self.layers, self.length)
+
+    def _list_options(self, layers: int, length: int) -> tuple[str, ...]:
+        return (
+            *("--width", str(self.width), "--layers", str(layers)),
+            *("--length", str(length)),
+        )
+
+    @property
+    def fits(self) -> dict[str, tuple[FitChange, tuple[str, ...]]]:
+        """Changes of the base, with the options of the changed program."""
+        sizes = [int(size) for size in self.sizes.split(",")]
+        largest, layers, length = sizes[0], self.layers, self.length
+        larger = (largest * 4 // 3, *sizes[::2])
+        double = (largest * 2, *sizes[:7])
+        changes = {
+            "3/2 of the layers": FitChange(layers=(layers, layers * 3 // 2)),
+            "twice the length": FitChange(dimensions=((length, length * 2),)),
+            "sizes to 4/3 of the largest": FitChange(
+                sizes=larger, dimensions=((largest, larger[0]),)
+            ),
+            "every other size": FitChange(sizes=tuple(sizes[::2])),
+            "half of the layers, four times the length": FitChange(
+                layers=(layers, layers // 2), dimensions=((length, length * 4),)
+            ),
+            "sizes to twice the largest, half the length": FitChange(
+                sizes=double, dimensions=((largest, double[0]), (length, length // 2))
+            ),
+        }
+        programs = {}
+        for name, change in changes.items():
+            new_length = dict(change.dimensions).get(length, length)
+            options = self._list_options(change.layers[1] if change.layers else layers, new_length)
+            new_sizes = ",".join(str(size) for size in change.sizes or sizes)
+            programs[name] = change, (*options, "--sizes", new_sizes)
+        return programs
 
     @property
     def wasteful(self) -> dict[str, Settings]:
@@ -81,7 +122,7 @@ class Scene:
 
 
 SCENE: Final = Scene(
-    ("--width", "1536", "--layers", "16", "--length", "512"),
+    *(1536, 16, 512),
     "96,64,48,32,24,16,12,8,4,2,1",
     "96,24,4",
     (
@@ -89,10 +130,10 @@ SCENE: Final = Scene(
         ",".join(str(size) for size in range(32, 0, -1)),
     ),
 )
-"""The scene of the predictions for other configurations."""
+"""The scene that the models were made from."""
 
 OTHER_SCENE: Final = Scene(
-    ("--width", "1280", "--layers", "10", "--length", "384"),
+    *(1280, 10, 384),
     "80,56,40,28,20,10,5,3,1",
     "80,20,3",
     (
@@ -100,7 +141,20 @@ OTHER_SCENE: Final = Scene(
         ",".join(str(size) for size in range(24, 0, -1)),
     ),
 )
-"""A scene that was run after the models of the advice were final."""
+"""A scene that was run after the first corrections of the advice."""
+
+THIRD_SCENE: Final = Scene(
+    *(1024, 20, 640),
+    "120,88,60,44,36,18,9,6,2",
+    "120,36,2",
+    (
+        *("--width", "640", "--layers", "32", "--length", "96", "--sizes"),
+        ",".join(str(size) for size in range(40, 0, -2)),
+    ),
+)
+"""A scene that no model was made from."""
+
+SCENES: Final = {"first": SCENE, "second": OTHER_SCENE, "third": THIRD_SCENE}
 
 ADVICE: Final = (
     ("ascending", "base", SavingAction.ORDER),
@@ -113,31 +167,6 @@ ADVICE: Final = (
     ("eager", "base", SavingAction.LAZY_LOADING),
 )
 """Wasteful configuration, frugal configuration, advice."""
-
-FITS: Final[dict[str, tuple[FitChange, str, str]]] = {
-    "24 layers": (FitChange(layers=(16, 24)), "24 512", SCENE.sizes),
-    "length 1024": (FitChange(dimensions=((512, 1024),)), "16 1024", SCENE.sizes),
-    "sizes up to 128": (
-        FitChange(sizes=(128, 96, 64, 32, 16, 8, 4, 1), dimensions=((96, 128),)),
-        *("16 512", "128,96,64,32,16,8,4,1"),
-    ),
-    "five sizes": (FitChange(sizes=(96, 48, 24, 12, 6)), "16 512", "96,48,24,12,6"),
-    "8 layers, length 2048": (
-        FitChange(layers=(16, 8), dimensions=((512, 2048),)),
-        *("8 2048", SCENE.sizes),
-    ),
-    "sizes up to 192, length 256": (
-        FitChange(sizes=(192, 96, 48, 24, 12, 6, 3, 1), dimensions=((96, 192), (512, 256))),
-        *("16 256", LARGER_SIZES),
-    ),
-}
-"""Changes of the first scene, with layers, length and sizes of the program."""
-
-
-def list_fit_arguments(shape: str, sizes: str) -> tuple[str, ...]:
-    """Return the command line of a configuration in FITS."""
-    layers, length = shape.split()
-    return ("--width", "1536", "--layers", layers, "--length", length, "--sizes", sizes)
 
 
 class Runner:
@@ -230,7 +259,7 @@ class Runner:
         return rows[0]["used"]["first replay"], min(seconds)
 
 
-def predict(runner: Runner) -> dict[str, Any]:
+def predict(runner: Runner, scene: Scene) -> dict[str, Any]:
     """Compute all predictions from the recordings."""
     predictions: dict[str, Any] = {"advice": {}, "fit": {}}
     for name, _, action in ADVICE:
@@ -242,7 +271,7 @@ def predict(runner: Runner) -> dict[str, Any]:
     run = runner.load("base")
     report = build_ledger_report(run) if run is not None else None
     if run is not None and report is not None and report.memory is not None:
-        for name, (change, *_) in FITS.items():
+        for name, (change, _) in scene.fits.items():
             prediction = predict_report(run, report, change)
             if prediction is not None:
                 predictions["fit"][name] = [
@@ -295,17 +324,17 @@ def print_advice(runner: Runner, predictions: Mapping[str, Any]) -> None:
         )
 
 
-def print_fits(runner: Runner, predictions: Mapping[str, Any]) -> None:
+def print_fits(runner: Runner, names: Iterable[str], predictions: Mapping[str, Any]) -> None:
     """Compare predicted and measured memory of other configurations."""
     print("\nfit: configuration, used predicted ± interval, measured, error")
-    for name in FITS:
+    for name in names:
         measurement, prediction = runner.measure(name), predictions["fit"].get(name)
         if measurement is None or prediction is None:
             print(f"  {name}: not measured")
             continue
         error = prediction[0] / measurement[0] - 1
         print(
-            f"  {name:30s} predicted {prediction[0] / MIB:9.1f} ± {prediction[1] / MIB:6.1f} MiB | "
+            f"  {name:44s} predicted {prediction[0] / MIB:9.1f} ± {prediction[1] / MIB:6.1f} MiB | "
             f"measured {measurement[0] / MIB:9.1f} MiB, error {error:+.2%} | start-up "
             f"{prediction[2] / 1e9:.2f} s"
         )
@@ -317,21 +346,19 @@ def main(output: Path, limit_s: float, scene: Scene = SCENE) -> None:
     wasteful, frugal = scene.wasteful, scene.frugal
     runner.run([("warm", wasteful["base"], False)])
     runner.run([(name, settings, True) for name, settings in wasteful.items()])
-    predictions = predict(runner)
+    predictions = predict(runner, scene)
     (output / "predictions.json").write_text(json.dumps(predictions, indent=1))
     print_sums(runner, wasteful)
-    runner.run([(name, settings, True) for name, settings in frugal.items()])
+    (output / "recorded.json").write_text(json.dumps(runner.facts))
+    runner.facts = {}
+    runner.run([(name, settings, False) for name, settings in (wasteful | frugal).items()])
     print_advice(runner, predictions)
-    if scene is SCENE:
-        programs = {name: list_fit_arguments(*rest) for name, (_, *rest) in FITS.items()}
-        runner.run([(name, (arguments, {}), False) for name, arguments in programs.items()])
-        print_fits(runner, predictions)
     (output / "facts.json").write_text(json.dumps(runner.facts))
-    bare = [("bare", wasteful["base"], False), ("base", wasteful["base"], True)]
-    runner.run([job for _ in range(3) for job in bare])
-    print("\nfirst replay, bare and recorded:", runner.measure("bare"), runner.measure("base"))
+    fits = scene.fits
+    runner.run([(name, (arguments, {}), False) for name, (_, arguments) in fits.items()])
+    print_fits(runner, fits, predictions)
     (output / "facts.json").write_text(json.dumps(runner.facts))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), float(sys.argv[2]), OTHER_SCENE if sys.argv[3:] else SCENE)
+    main(Path(sys.argv[1]), float(sys.argv[2]), SCENES[(sys.argv[3:] or ["first"])[0]])

@@ -35,9 +35,9 @@ from graphviz_dash.analysis.prediction.calibration import (
     build_recorded_workload,
     calibrate,
     compute_sample_errors,
+    load_shipped_calibration,
     predict_times,
 )
-from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.uncertainty import (
     compute_conformal_quantile,
     compute_error_scale,

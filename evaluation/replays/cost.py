@@ -1,18 +1,23 @@
-"""Cost of the watch of memory per replay: ``python -m evaluation.replays.cost``.
+"""Cost of the watch of memory: ``python -m evaluation.replays.cost``.
 
-Needs a GPU. Watched and plain replays of one graph alternate in blocks in one process. Differences
-of their medians are the cost; the GPU is never the bottleneck.
+Needs a GPU. Blocks of steps with watched and with plain replays alternate in one process. The cost
+is the median difference of neighbouring blocks. ``loop`` replays one graph without other work,
+``server`` runs the example server, and ``script`` a program of others.
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 import json
+import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 import torch
@@ -20,20 +25,105 @@ import torch
 from collectors.replays.notes import MarksSettings, NoteFolder
 from collectors.replays.program import MarkedProgram
 
-_BLOCKS: Final = 400
-_REPLAYS: Final = 64
+_WARMUP: Final = 0.1
+"""Share of the blocks that is not used."""
+
+_RESAMPLES: Final = 2000
 
 
-@click.command()
-@click.option("--out", "path", type=click.Path(path_type=Path), required=True)
+@dataclass
+class Alternation:
+    """Alternates watched and plain replays.
+
+    Args:
+        block: Steps per block.
+    """
+
+    block: int
+    strict: bool = False
+    times: dict[bool, list[float]] = field(default_factory=lambda: {False: [], True: []})
+    """Seconds per step of each block, by watched or not."""
+    _steps: int = 0
+    _watches: bool = True
+    _began: float = 0.0
+
+    def __post_init__(self) -> None:
+        graph_class: Any = torch.cuda.CUDAGraph
+        self._plain = graph_class.replay
+        folder = Path(tempfile.mkdtemp())
+        settings = MarksSettings(str(folder), strict=self.strict, marks=False)
+        MarkedProgram(settings, NoteFolder(folder / "notes"), "cost").install()
+        self._watched = graph_class.replay
+
+    def start_step(self) -> None:
+        """Count a step that is about to start; end the block after its last step."""
+        if self._steps % self.block == 0:
+            torch.cuda.synchronize()
+            now = time.perf_counter()
+            if self._steps:
+                self.times[self._watches].append((now - self._began) / self.block)
+            self._watches = not self._watches
+            torch.cuda.CUDAGraph.replay = self._watched if self._watches else self._plain  # type: ignore[method-assign]
+            self._began = time.perf_counter()
+        self._steps += 1
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """Return the cost in us and percent of a step, with a 95% interval."""
+        plain, watch = (values[:] for values in (self.times[False], self.times[True]))
+        pairs = list(zip(plain, watch, strict=False))
+        pairs = pairs[int(_WARMUP * len(pairs)) :]
+        differences = [1e6 * (second - first) for first, second in pairs]
+        step = 1e6 * statistics.median(first for first, _ in pairs)
+        cost = statistics.median(differences)
+        low, high = compute_interval(differences)
+        return {
+            "name": name,
+            "strict": self.strict,
+            "pairs": len(pairs),
+            "step_us": step,
+            "cost_us": cost,
+            "cost_percent": 100 * cost / step,
+            "interval_percent": [100 * low / step, 100 * high / step],
+        }
+
+
+def compute_interval(values: Sequence[float]) -> tuple[float, float]:
+    draw = random.Random(0)
+    medians = sorted(
+        statistics.median(draw.choices(values, k=len(values))) for _ in range(_RESAMPLES)
+    )
+    return medians[_RESAMPLES // 40], medians[-_RESAMPLES // 40]
+
+
+def _report(path: Path, alternation: Alternation, name: str) -> None:
+    result = alternation.describe(name)
+    path.write_text(json.dumps(result))
+    low, high = result["interval_percent"]
+    click.echo(
+        f"{name}{', strict' if alternation.strict else ''}: {result['step_us']:.2f} us per step, "
+        f"{result['cost_us']:+.2f} us watched ({result['cost_percent']:+.2f}%, 95% interval "
+        f"{low:+.2f} to {high:+.2f}%, {result['pairs']} pairs)"
+    )
+
+
+_OUTPUT_OPTION: Final = click.option(
+    "--out", "path", type=click.Path(path_type=Path), required=True
+)
+
+
+@click.group()
+def measure_cost() -> None:
+    """Measure the cost of the watch."""
+
+
+@measure_cost.command("loop")
+@_OUTPUT_OPTION
 @click.option("--strict", is_flag=True, help="Check memory before each replay.")
 @click.option("--tensors", default=200, help="Tensors from outside that the graph reads.")
-def measure_cost(path: Path, strict: bool, tensors: int) -> None:
-    """Measure the CPU time of a replay with and without the watch."""
-    plain_replay: Callable[[object], None] = torch.cuda.CUDAGraph.replay
-    folder = Path(tempfile.mkdtemp())
-    settings = MarksSettings(str(folder), strict=strict, marks=False)
-    MarkedProgram(settings, NoteFolder(folder / "notes"), "cost").install()
+@click.option("--blocks", default=800)
+def measure_loop(path: Path, strict: bool, tensors: int, blocks: int) -> None:
+    """Replay one graph; a step is a replay."""
+    alternation = Alternation(64, strict)
     inputs = [torch.ones(1, device="cuda") for _ in range(tensors)]
     total = torch.zeros(1, device="cuda")
     torch.cuda.synchronize()
@@ -41,25 +131,61 @@ def measure_cost(path: Path, strict: bool, tensors: int) -> None:
     with torch.cuda.graph(graph):
         for tensor in inputs:
             total.add_(tensor)
-    times: dict[str, list[float]] = {"plain": [], "watch": []}
-    replays = {"plain": lambda: plain_replay(graph), "watch": graph.replay}
-    for block in range(_BLOCKS):
-        for name, replay in replays.items():
-            torch.cuda.synchronize()
-            began = time.perf_counter()
-            for _ in range(_REPLAYS):
-                replay()
-            took = (time.perf_counter() - began) / _REPLAYS * 1e6
-            if block >= _BLOCKS // 10:
-                times[name].append(took)
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    cost = medians["watch"] - medians["plain"]
-    result = {"strict": strict, "tensors": tensors, "cost_us": cost, **medians}
-    path.write_text(json.dumps(result))
-    click.echo(
-        f"{'strict' if strict else 'default'}, {tensors} tensors: {medians['plain']:.2f} us per "
-        f"replay, {cost:+.2f} us watched"
-    )
+    for _ in range(blocks):
+        torch.cuda.synchronize()
+        for _ in range(alternation.block):
+            alternation.start_step()
+            graph.replay()
+    _report(path, alternation, f"loop, {tensors} tensors")
+
+
+@measure_cost.command("server")
+@_OUTPUT_OPTION
+@click.option("--steps", default=12_000)
+def measure_server(path: Path, steps: int) -> None:
+    """Serve batches with the example server."""
+    from collectors.examples.server import SIZES, Decoder, Server, draw_batch_sizes
+
+    alternation = Alternation(40)
+    with torch.inference_mode():
+        server = Server(Decoder(1024, 4, 2 * max(SIZES), 1), SIZES, labels=False)
+        sizes = draw_batch_sizes(steps // 80, max(SIZES))
+        for size in sizes:
+            # Neighbouring blocks serve the same batch size.
+            for _ in range(2 * alternation.block):
+                alternation.start_step()
+                tokens = torch.randint(0, 1024, (size,), device="cuda")
+                server.run_step(tokens).argmax(dim=1).tolist()
+    _report(path, alternation, "server")
+
+
+@measure_cost.command("script")
+@_OUTPUT_OPTION
+@click.option("--step", required=True, help="Class and method of the script that begins a step.")
+@click.option("--block", default=50, help="Steps per block.")
+@click.argument("script", type=click.Path(path_type=Path, exists=True))
+def measure_script(path: Path, step: str, block: int, script: Path) -> None:
+    """Run ``main`` of a script."""
+    alternation = Alternation(block)
+    spec = importlib.util.spec_from_file_location("measured_script", script)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    class_name, _, method_name = step.partition(".")
+    target = getattr(module, class_name)
+    setattr(target, method_name, _count_steps(getattr(target, method_name), alternation))
+    module.main()
+    _report(path, alternation, script.parent.name)
+
+
+def _count_steps(method: Callable[..., Any], alternation: Alternation) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def count(*args: Any, **kwargs: Any) -> Any:
+        alternation.start_step()
+        return method(*args, **kwargs)
+
+    return count
 
 
 if __name__ == "__main__":

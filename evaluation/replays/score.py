@@ -8,12 +8,13 @@ for steps without a fault; ``stops`` runs programs that crash, hang or lose memo
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,14 @@ STOPS: Final = (
     ("unmapped", "", "memory-freed"),
 )
 """Kind, part of the name of the kernel, and cause."""
+
+_ILLEGAL: Final = {"bad-store": "bad_store", "misaligned": "misaligned", "unmapped": "elementwise"}
+"""Part of the name of the kernel by kind."""
+
+_SANITIZER: Final = ("compute-sanitizer", "--tool", "memcheck", "--print-limit", "1")
+_ACCESS: Final = re.compile(
+    r"(?:Invalid|Misaligned|Address).*\n=+\s+at (?:0x[0-9a-f]+ in )?(.+?)(?:\+0x[0-9a-f]+)?\n"
+)
 
 
 @click.group()
@@ -167,8 +176,8 @@ def score_clean(path: Path, workloads: str) -> None:
         is_clean = result["answer"] == [None, None, None]
         click.echo(
             f"{'CLEAN' if is_clean else 'ALARM'} {name} {result['nodes']} nodes, "
-            f"{result.get('hashed')} hashed, {result.get('differing')} differ: {result['answer']} "
-            f"{result.get('unchecked')} {result['seconds']:.1f} s"
+            f"{result.get('hash_count')} hashed, {result.get('differing')} differ: "
+            f"{result['answer']} {result.get('gaps')} {result['seconds']:.1f} s"
         )
 
 
@@ -189,17 +198,11 @@ def score_stops(path: Path, seconds: float, parallel: int, blocks: str) -> None:
         while pending and len(running) < parallel:
             case = pending.pop(0)
             folder = Path(tempfile.mkdtemp())
-            log = (folder / "log").open("wb")
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "-P", "-c", _MAIN, "collect", "--marks"),
-                    *("--hang-seconds", "3", "-o", str(folder / "out"), "--"),
-                    *(sys.executable, "-m", "evaluation.replays.stopping"),
-                    *(case[0], str(case[3]), str(len(results) + len(pending))),
-                ],
-                stdout=log,
-                stderr=log,
-            )
+            program = [
+                *(sys.executable, "-m", "evaluation.replays.stopping"),
+                *(case[0], str(case[3]), str(len(results) + len(pending))),
+            ]
+            process = _start(_mark_program(folder / "out", program), folder / "log")
             running.append((case, process, folder, time.monotonic()))
         for item in list(running):
             if item[1].poll() is not None:
@@ -215,6 +218,72 @@ def score_stops(path: Path, seconds: float, parallel: int, blocks: str) -> None:
     click.echo(
         f"TOTAL {len(results)}: exact {exact}, cause {sum(r['right_cause'] for r in results)}"
     )
+
+
+@score.command("sanitizer")
+@click.option("--out", "path", type=click.Path(path_type=Path), required=True)
+@click.option("--seconds", type=float, default=120)
+@click.option("--seeds", default=2)
+def score_sanitizer(path: Path, seconds: float, seeds: int) -> None:
+    """Compare the kernels of illegal accesses with those that compute-sanitizer names."""
+    deadline = time.monotonic() + seconds
+    cases = [(kind, seed) for seed in range(seeds) for kind in _ILLEGAL]
+    running = []
+    for kind, seed in cases:
+        program = [sys.executable, "-m", "evaluation.replays.stopping", kind, "13", str(seed)]
+        folder = Path(tempfile.mkdtemp())
+        sanitizer_run = _start([*_SANITIZER, *program], folder / "sanitizer")
+        marks_run = _start(_mark_program(folder / "out", program), folder / "log")
+        running.append((kind, seed, folder, sanitizer_run, marks_run))
+        for *_, first, second in running[:-2]:
+            # Four programs at a time.
+            _wait(first, deadline)
+            _wait(second, deadline)
+    results = []
+    for kind, seed, folder, sanitizer_run, marks_run in running:
+        _wait(sanitizer_run, deadline)
+        _wait(marks_run, deadline)
+        text = (folder / "sanitizer").read_text(errors="replace")
+        kernels = [_get_base_name(name) for name in _ACCESS.findall(text)]
+        answer = _read_stop((kind, _ILLEGAL[kind], "", 13), marks_run, folder, time.monotonic())
+        names = [
+            _get_base_name(name.partition(" ")[2])
+            for name in answer.get("answer", {}).get("suspects", ())
+        ]
+        agrees = bool(kernels) and names[:1] == kernels[:1]
+        result = {"name": kind, "seed": seed, "sanitizer": kernels[:1], "marks": names}
+        results.append(result | {"agrees": agrees})
+        path.write_text(json.dumps(results, indent=1))
+        click.echo(f"{'AGREES' if agrees else 'DIFFERS'} {result}")
+        if not kernels:
+            click.echo(text[-600:])
+    click.echo(f"TOTAL {len(results)}: agree {sum(bool(item['agrees']) for item in results)}")
+
+
+def _start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as stream:
+        return subprocess.Popen(command, stdout=stream, stderr=stream)
+
+
+def _wait(process: subprocess.Popen[bytes], deadline: float) -> None:
+    try:
+        process.wait(max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _mark_program(folder: Path, program: Sequence[str]) -> list[str]:
+    return [
+        *(sys.executable, "-P", "-c", _MAIN, "collect", "--marks"),
+        *("--hang-seconds", "3", "-o", str(folder), "--", *program),
+    ]
+
+
+def _get_base_name(kernel: str) -> str:
+    """Return a kernel's name without namespaces, templates and arguments."""
+    start = kernel.removeprefix("void ").partition("<")[0].partition("(")[0]
+    return start.strip().rpartition("::")[2].split(" ")[0]
 
 
 @score.command("ranks")
@@ -237,19 +306,13 @@ def score_ranks(path: Path, seconds: float, parallel: int, cases: str) -> None:
         while pending and len(running) < parallel:
             kind, seed = pending.pop(0)
             folder = Path(tempfile.mkdtemp())
-            log = (folder / "log").open("wb")
             port = str(29500 + len(results) + len(pending))
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, "-P", "-c", _MAIN, "collect", "--marks"),
-                    *("--hang-seconds", "3", "-o", str(folder / "out"), "--"),
-                    *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
-                    *("--master-port", port, "-m", "evaluation.replays.hanging_ranks"),
-                    *(kind, str(seed)),
-                ],
-                stdout=log,
-                stderr=log,
-            )
+            program = [
+                *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
+                *("--master-port", port, "-m", "evaluation.replays.hanging_ranks"),
+                *(kind, str(seed)),
+            ]
+            process = _start(_mark_program(folder / "out", program), folder / "log")
             running.append((kind, seed, process, folder))
         for item in list(running):
             if item[2].poll() is not None:

@@ -130,6 +130,7 @@ LEDGER_SHADES: Final = {
     LedgerPart.ALLOCATIONS: BLUE,
     LedgerPart.FREE: GREY,
     LedgerPart.POOLS: VIOLET,
+    LedgerPart.FAILED_POOLS: VIOLET,
     LedgerPart.REMAINDER: GREY,
 }
 """Colours of the parts of the device memory. Parts without a known purpose are hatched."""

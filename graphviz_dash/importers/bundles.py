@@ -1,24 +1,29 @@
-"""Conversion of foreign files to run bundles."""
+"""Conversion of foreign files to run bundles.
+
+Engines capture one graph per batch size, each with its own trace.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+import msgspec
 from isal import igzip
 from msgspec import Struct
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.replays.inferred_graphs import find_captured_launches
+from graphviz_dash.analysis.replays.inferred_graphs import find_captured_launches, infer_graphs
+from graphviz_dash.analysis.replays.replays import match_replays
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.read import is_bundle, read_manifest
 from graphviz_dash.bundle.staging import create_scratch_folder
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.errors import GraphvizDashError, InputError
-from graphviz_dash.importers.captures import select_matching_captures
 from graphviz_dash.importers.group import (
     SourceGroup,
     SourcePart,
@@ -31,13 +36,14 @@ from graphviz_dash.importers.manifests import build_imported_manifest, iter_sour
 from graphviz_dash.importers.run_contents import RunContents, build_run_contents
 from graphviz_dash.ingest.byte_stream import ByteStream
 from graphviz_dash.ingest.formats.registry import ForeignContent, read_foreign
+from graphviz_dash.ingest.kineto.launch_arguments import read_launched_kernels
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
-from graphviz_dash.model.run import (
-    Absent,
-    ExecutionMode,
-    FileRole,
-    Source,
-)
+from graphviz_dash.model.run import Absent, ExecutionMode, FileRole, Source
+
+if TYPE_CHECKING:
+    from graphviz_dash.model.graph import CapturedGraph
+    from graphviz_dash.model.trace import Trace
+
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 
@@ -213,3 +219,59 @@ def _copy_as_gzip(file: Path, scratch: Path) -> Path:
         while data := stream.read():
             out.write(data)
     return target
+
+
+def select_matching_captures(group: SourceGroup, limits: Limits) -> SourceGroup:
+    """Reduce ``group`` to the captures that match work of the replays, and list the files of
+    others.
+
+    Groups with fewer than two captures are unchanged. If another file describes the graphs, their
+    captures are unknown, so only the best match is kept.
+
+    Raises:
+        InputError: A trace is no longer readable.
+    """
+    captures = group.captures
+    replay = group.get_trace(FileRole.REPLAY_TRACE)
+    if len(captures) < 2 or replay is None or replay.content.trace is None:
+        return group
+    scores = _score_captures(captures, replay.content.trace, limits)
+    matching = [part for part, score in zip(captures, scores, strict=True) if score > 0]
+    if matching and any(part.content.graphs for part in group.parts):
+        matching = [captures[max(range(len(captures)), key=lambda index: scores[index])]]
+    unused = [part for part in captures if part not in matching]
+    parts = tuple(part for part in group.parts if part not in unused)
+    names = tuple(sorted(part.source.name for part in unused))
+    return replace(group, parts=parts, unmatched_captures=names)
+
+
+def _score_captures(captures: Sequence[SourcePart], replays: Trace, limits: Limits) -> list[float]:
+    """Score each capture: replay rows matched to its graphs only, weighted by confidence."""
+    graphs: list[CapturedGraph] = []
+    owners: dict[str, int] = {}
+    for index, part in enumerate(captures):
+        for graph in infer_capture_graphs(part.content.trace, replays, limits):
+            name = f"graph-{len(graphs)}"
+            owners[name] = index
+            graphs.append(msgspec.structs.replace(graph, id=name))
+    scores: Counter[int] = Counter()
+    if graphs:
+        match = match_replays(tuple(graphs), replays)
+        for number, confidence in zip(match.graph.tolist(), match.confidence.tolist(), strict=True):
+            if number >= 0:
+                scores[owners[match.graphs[number]]] += confidence
+    return [scores[index] for index in range(len(captures))]
+
+
+def infer_capture_graphs(
+    capture: Trace | None, replays: Trace, limits: Limits
+) -> tuple[CapturedGraph, ...]:
+    """Infer the graphs from the launches of a capture trace.
+
+    Raises:
+        InputError: A trace is no longer readable.
+    """
+    if capture is None:
+        return ()
+    rows = [row for launches, _ in find_captured_launches(capture) for row in launches.tolist()]
+    return infer_graphs(capture, replays, read_launched_kernels(capture, rows, limits)).graphs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -254,25 +255,32 @@ class FoundExperiments(Struct, frozen=True):
         return tuple(map(escape_control_characters, lines))
 
 
-def find_experiments(root: Path, depth: int = 3) -> list[Path]:
-    """Find the experiments at or below ``root``. Raises as :func:`search_experiments`."""
-    return list(search_experiments(root, depth).experiments)
+def find_experiments(
+    root: Path, depth: int = 3, poll: Callable[[], object] | None = None
+) -> list[Path]:
+    """Find the experiments at or below ``root``. Raises as :func:`search_experiments`.
+
+    ``poll`` is called for each folder.
+    """
+    return list(search_experiments(root, depth, poll=poll).experiments)
 
 
-def search_experiments(root: Path, depth: int = 3, *, links: bool = True) -> FoundExperiments:
+def search_experiments(
+    root: Path, depth: int = 3, *, links: bool = True, poll: Callable[[], object] | None = None
+) -> FoundExperiments:
     """Find the experiments at or below ``root``, up to ``depth`` levels down.
 
     Skips bundles, hidden folders and inaccessible folders. Does not read bundles; loading validates
     them. With ``links``, links out of ``root`` are followed, each folder once and at most one level
     further, because a user who links an experiment, or a folder of them, wants to see them. Links
     of another account are followed only to that account's folders; otherwise they could expose
-    files that only this account may read.
+    files that only this account may read. ``poll`` is called for each folder.
 
     Raises:
         InputError: ``root`` is not a folder.
     """
     folder = _resolve_folder(root)
-    search = _Search(folder, links, {folder}, [], [], [])
+    search = _Search(folder, links, poll, {folder}, [], [], [])
     search.find_below(str(folder), depth)
     paths = sorted(search.experiments, key=lambda path: path.split(os.sep))
     experiments = tuple(map(Path, paths))
@@ -286,6 +294,8 @@ class _Search(Struct, frozen=True):
     """Root folder, resolved."""
     links: bool
     """True if links are followed."""
+    poll: Callable[[], object] | None
+    """Called for each folder."""
     seen: set[Path]
     """Resolved target folders of followed links."""
     experiments: list[str]
@@ -299,6 +309,8 @@ class _Search(Struct, frozen=True):
         """Add the experiments at or below ``folder``."""
         # Each child is tested once, because every page lists all and a folder may be on a slow
         # disk. Strings, because a Path costs more than the test.
+        if self.poll is not None:
+            self.poll()
         others = []
         is_experiment = False
         for name, is_link in _list_folders(folder):

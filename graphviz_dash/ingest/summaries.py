@@ -49,6 +49,10 @@ _SELECT: Final = """
 SELECT folder, identity, content, checksum FROM summaries
 WHERE kind = ? AND folder >= ? AND folder < ? AND length(content) <= ?
 """
+_SELECT_ONE: Final = """
+SELECT folder, identity, content, checksum FROM summaries
+WHERE kind = ? AND folder = ? AND length(content) <= ?
+"""
 _REPLACE: Final = "INSERT OR REPLACE INTO summaries VALUES (?, ?, ?, ?, ?)"
 _LIST: Final = "SELECT folder FROM summaries WHERE kind = ? AND folder >= ? AND folder < ?"
 _DELETE: Final = "DELETE FROM summaries WHERE kind = ? AND folder = ?"
@@ -77,11 +81,21 @@ class SummaryCache:
 
         Rows with a wrong checksum are omitted.
         """
+        return self._select(_SELECT, kind, _get_ranges(root))
+
+    def load_some(self, kind: str, folders: Iterable[str]) -> dict[str, tuple[bytes, bytes]]:
+        """Load the identity and content of the summaries of ``kind`` of these ``folders``."""
+        return self._select(_SELECT_ONE, kind, [(os.fsencode(folder),) for folder in folders])
+
+    def _select(
+        self, statement: str, kind: str, keys: Iterable[tuple[bytes, ...]]
+    ) -> dict[str, tuple[bytes, bytes]]:
+        """Run ``statement`` for each of ``keys``; return identity and content by folder."""
         summaries = {}
         try:
             with self._open() as database:
-                for low, high in _get_ranges(root):
-                    for row in database.execute(_SELECT, (kind, low, high, _MAX_BYTES)):
+                for key in keys:
+                    for row in database.execute(statement, (kind, *key, _MAX_BYTES)):
                         folder, identity, content, checksum = row
                         if _compute_check(kind, folder, identity, content) == checksum:
                             summaries[os.fsdecode(folder)] = (identity, content)

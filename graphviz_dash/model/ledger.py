@@ -211,6 +211,9 @@ class GraphStart(Struct, frozen=True, forbid_unknown_fields=True):
     """
     failure: bool = False
     """True if the capture failed."""
+    held_bytes: Count | None = None
+    """Memory that was freed in the capture and waits for other streams (``record_stream``), at the
+    end of the capture, in bytes. None if unknown."""
 
 
 class Ledger(Struct, frozen=True, forbid_unknown_fields=True):

@@ -178,6 +178,10 @@ class ProgramLoop(Struct, frozen=True, forbid_unknown_fields=True):
     """Row of the step for each mark of the traced window. None if the loop was not active."""
     engine: str | None = None
     """Engine with its version, if its state was read. None without an engine."""
+    engine_capture_bytes: Count | None = None
+    """Memory of the captures as measured by the engine, in bytes: of all graphs by vLLM, of decode
+    graphs by SGLang. None if unknown.
+    """
     later_clean_steps: tuple[Count, Count] | None = None
     """First row, and row after the last, of the steps after the profiler was detached; their times
     are valid. None if there are none.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.parallel import ParallelPlan
     from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.replay_check import ReplayCheck
+    from graphviz_dash.model.source_code import SourceCode
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
@@ -37,76 +38,49 @@ Sha256: TypeAlias = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class ExecutionMode(StrEnum):
-    """Execution mode of a workload's step."""
+    """Execution mode of a workload's step: its name, then its properties that are true."""
 
-    EAGER = "eager"
-    GRAPH = "graph"
-    PARALLEL = "parallel"
-    """The complete step as one graph with its data dependencies only."""
-    CALLABLES = "callables"
-    PARTIAL = "partial"
-    COMPILE_DEFAULT = "compile-default"
-    COMPILE_GRAPH = "compile-graph"
-    COMPILE = "compile"
-    RECORDED = "recorded"
-    """An unmodified program that is not one of our workloads."""
+    is_baseline: bool
+    """The unmodified step without graphs, the baseline of other runs."""
+    captures_graphs: bool
+    """The step, or parts of it, are captured as graphs and replayed."""
+    captures_entire_step: bool
+    """One graph covers the complete step; no part runs eagerly."""
+    is_planned: bool
+    """Operators are issued on several streams according to a plan from a separate pass."""
+    captures_parts: bool
+    """Graphs are parts of the step: inputs are copied for each replay, other work is eager."""
+    captures_layers: bool
+    """Each layer has its own graphs, as with megatron-core's ``local``."""
+    is_compiled: bool
+    """torch.compile compiles the step's modules during warm-up, so compilation and warm-up times
+    are inseparable."""
+    has_graph_trees: bool
+    """torch.compile captures the graphs (cudagraph trees). Their memory pool does not identify
+    live allocations, and they are valid only in the order of their tree."""
+    is_recorded: bool
+    """The program ran once, without passes."""
 
     # Test for properties of a mode through these, never by its name.
 
-    @property
-    def is_baseline(self) -> bool:
-        """The unmodified step without graphs, the baseline of other runs."""
-        return self is BASELINE_MODE
+    def __new__(cls, value: str, *properties: str) -> Self:
+        """Make the mode, with the named properties true and all others false."""
+        mode = str.__new__(cls, value)
+        mode._value_ = value
+        mode.__dict__.update({name: name in properties for name in cls.__annotations__})
+        return mode
 
-    @property
-    def captures_graphs(self) -> bool:
-        """The step, or parts of it, are captured as graphs and replayed."""
-        return self not in (ExecutionMode.EAGER, ExecutionMode.COMPILE_DEFAULT)
-
-    @property
-    def captures_entire_step(self) -> bool:
-        """One graph covers the complete step; no part runs eagerly."""
-        return self in (
-            ExecutionMode.GRAPH,
-            ExecutionMode.PARALLEL,
-            ExecutionMode.COMPILE_GRAPH,
-        )
-
-    @property
-    def is_planned(self) -> bool:
-        """Operators are issued on several streams according to a plan from a separate pass."""
-        return self is ExecutionMode.PARALLEL
-
-    @property
-    def captures_parts(self) -> bool:
-        """Graphs are parts of the step: inputs are copied for each replay, other work is eager."""
-        return self in (ExecutionMode.CALLABLES, ExecutionMode.PARTIAL, ExecutionMode.COMPILE)
-
-    @property
-    def captures_layers(self) -> bool:
-        """Each layer has its own graphs, as with megatron-core's ``local``."""
-        return self is ExecutionMode.PARTIAL
-
-    @property
-    def is_compiled(self) -> bool:
-        """torch.compile compiles the step's modules during warm-up, so compilation and warm-up
-        times are inseparable."""
-        return self in (
-            ExecutionMode.COMPILE,
-            ExecutionMode.COMPILE_DEFAULT,
-            ExecutionMode.COMPILE_GRAPH,
-        )
-
-    @property
-    def has_graph_trees(self) -> bool:
-        """torch.compile captures the graphs (cudagraph trees). Their memory pool does not identify
-        live allocations, and they are valid only in the order of their tree."""
-        return self is ExecutionMode.COMPILE
-
-    @property
-    def is_recorded(self) -> bool:
-        """The program ran once, without passes."""
-        return self is ExecutionMode.RECORDED
+    EAGER = "eager", "is_baseline"
+    GRAPH = "graph", "captures_graphs", "captures_entire_step"
+    PARALLEL = "parallel", "captures_graphs", "captures_entire_step", "is_planned"
+    """The complete step as one graph with its data dependencies only."""
+    CALLABLES = "callables", "captures_graphs", "captures_parts"
+    PARTIAL = "partial", "captures_graphs", "captures_parts", "captures_layers"
+    COMPILE_DEFAULT = "compile-default", "is_compiled"
+    COMPILE_GRAPH = "compile-graph", "captures_graphs", "captures_entire_step", "is_compiled"
+    COMPILE = "compile", "captures_graphs", "captures_parts", "is_compiled", "has_graph_trees"
+    RECORDED = "recorded", "captures_graphs", "is_recorded"
+    """An unmodified program that is not one of our workloads."""
 
 
 BASELINE_MODE: Final = ExecutionMode.EAGER
@@ -154,6 +128,7 @@ class FileRole(StrEnum):
     COMPILATION = "compilation"
     CEILINGS = "ceilings"
     LEDGER = "ledger"
+    SOURCE_CODE = "source-code"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -471,6 +446,8 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """Measured limits of the GPU."""
     ledger: Ledger | None = None
     """Device memory and wall time until the first useful replay."""
+    source_code: SourceCode | None = None
+    """Code of the source lines of its captures."""
 
 
 class Run(RunParts, frozen=True, kw_only=True):

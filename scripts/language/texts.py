@@ -79,9 +79,6 @@ def _list_names(tree: ast.Module) -> Iterator[Name]:
                 yield Name(argument.lineno, "value", argument.arg)
         elif isinstance(node, ast.ClassDef):
             yield Name(node.lineno, "class", node.name)
-            for field in node.body:
-                if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
-                    yield Name(field.lineno, "value", field.target.id)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             yield Name(node.lineno, "value", node.id)
 

@@ -19,6 +19,7 @@ from typing import Final
 import psutil
 
 from tests.attack.visitor import request
+from tests.processes import bind, stop
 
 ROOT: Final = Path(__file__).parents[2]
 _START_S: Final = 120.0
@@ -88,7 +89,7 @@ def dashboard(
         # As the installed command, which does not look into the working folder either.
         serve = [sys.executable, "-P", "-m", "graphviz_dash.app.cli.main", "serve"]
         command = subprocess.Popen(
-            [*serve, "--port", str(port), *options],
+            bind([*serve, "--port", str(port), *options]),
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -112,11 +113,4 @@ def dashboard(
                 time.sleep(0.05)
             yield served
         finally:
-            command.terminate()
-            try:
-                command.wait(20)
-            except subprocess.TimeoutExpired:
-                for child in psutil.Process(command.pid).children(recursive=True):
-                    child.kill()
-                command.kill()
-                command.wait()
+            stop(command, seconds=20)

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from graphviz_dash.analysis.ledger.graphs import NODE_BYTES
 from graphviz_dash.analysis.ledger.memory import LedgerPart
-from graphviz_dash.analysis.ledger.report import build_ledger_report
+from graphviz_dash.analysis.ledger.report import LedgerReport, build_ledger_report
 from graphviz_dash.bundle import parts
+from graphviz_dash.features.ledger.narrative import describe_losses
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.ledger import SampleKind
 from graphviz_dash.model.run import ExecutionMode, Pass
@@ -62,3 +65,118 @@ def test_a_memory_pass_shows_operators_and_drops_its_graphs(tmp_path: Path) -> N
     assert ledger.states
     drops = [s for s in ledger.samples if s.kind is SampleKind.GRAPH_DROP]
     assert [sample.name for sample in drops] == ["graph-0"]
+
+
+def record_program(folder: Path, text: str) -> LedgerReport:
+    """Record a program and build its ledger."""
+    script = folder / "program.py"
+    script.write_text(textwrap.dedent(text))
+    command = [sys.executable, "-m", "collectors", "-o", str(folder / "out"), "--steps", "0"]
+    done = subprocess.run(
+        [*command, "--", sys.executable, str(script)], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()[-2000:]
+    report = build_ledger_report(load_run(folder / "out" / "recorded"))
+    assert report is not None
+    assert report.memory is not None
+    return report
+
+
+def test_memory_held_for_other_streams_explains_a_pool_that_grows(tmp_path: Path) -> None:
+    """64 blocks of 4 MiB, used on a side stream and freed in a capture: the pool keeps them all."""
+    program = """
+    import torch
+    side = torch.cuda.Stream()
+    def step():
+        for _ in range(64):
+            block = torch.empty(4 << 20, dtype=torch.uint8, device="cuda")
+            block.zero_()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                block.add_(1)
+            block.record_stream(side)
+            del block
+        torch.cuda.current_stream().wait_stream(side)
+    step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    graph.replay()
+    torch.cuda.synchronize()
+    """
+    report = record_program(tmp_path, program)
+    graph = report.graphs[0]
+    assert graph.held_bytes is not None
+    assert graph.reserved_bytes is not None
+    assert graph.held_bytes == pytest.approx(64 * 4 * MIB, rel=0.02)
+    assert graph.held_bytes == pytest.approx(graph.reserved_bytes, rel=0.1)
+    assert any("record_stream" in text for text in describe_losses(report))
+
+
+def test_failed_captures_explain_reserved_memory_without_tensors(tmp_path: Path) -> None:
+    program = """
+    import gc, torch
+    torch.zeros(1, device="cuda")
+    for _ in range(5):
+        try:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                block = torch.ones(256 << 20, dtype=torch.uint8, device="cuda")
+                block.sum().item()
+        except Exception:
+            pass
+        graph = block = None
+        gc.collect()
+        torch.cuda.empty_cache()
+    x = torch.zeros(4, device="cuda")
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x.add_(1)
+    graph.replay()
+    torch.cuda.synchronize()
+    print(torch.cuda.memory_reserved())
+    """
+    report = record_program(tmp_path, program)
+    assert report.memory is not None
+    assert [graph.failure for graph in report.graphs] == [True] * 5 + [False]
+    end = report.memory.moments[-1]
+    failed = end.parts[LedgerPart.FAILED_POOLS]
+    grown = [graph.reserved_bytes or 0 for graph in report.graphs[:5]]
+    assert failed == sum(grown) >= 5 * 256 * MIB
+    assert sum(end.parts.values()) == end.used
+    assert LedgerPart.REMAINDER not in end.parts
+    assert any("failed captures left" in text for text in describe_losses(report))
+
+
+def test_executables_explain_memory_outside_the_allocator(tmp_path: Path) -> None:
+    """One graph of many tiny operators: the device loses more than torch's allocator has."""
+    program = """
+    import torch
+    x = torch.ones(64, 64, device="cuda", requires_grad=True)
+    def step():
+        y = x
+        for _ in range(360):
+            y = torch.tanh(y * 1.01 + 0.1).clamp(-2, 2) * 0.99 + y.sigmoid()
+        y.sum().backward()
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.synchronize()
+    x.grad = None
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    graph.replay()
+    torch.cuda.synchronize()
+    """
+    report = record_program(tmp_path, program)
+    graph = report.graphs[0]
+    assert graph.nodes is not None
+    assert graph.nodes > 360 * 10
+    assert graph.executable_bytes is not None
+    # The driver allocates chunks of 2 MiB.
+    assert graph.executable_bytes == pytest.approx(graph.nodes * NODE_BYTES, rel=0.15, abs=2 * MIB)
+    assert report.memory is not None
+    assert report.memory.end_of_startup.parts[LedgerPart.EXECUTABLES] == graph.executable_bytes

@@ -40,9 +40,8 @@ def test_each_observer_is_timed(tmp_path: Path) -> None:
         assert run.observers is not None
         seen = [one.observer for one in run.observers.series]
         wanted = [Observer.NONE, Observer.EVENTS, Observer.PROFILER, Observer.STOPPED]
-        if CUPTI:
-            wanted += [Observer.GRAPH_LEVEL] if mode == "graph" else []
-            wanted.append(Observer.NODE_LEVEL)
+        wanted += [Observer.GRAPH_LEVEL] if mode == "graph" else []
+        wanted += [Observer.NODE_LEVEL] if CUPTI else []
         assert seen == [*wanted, Observer.NONE], run.manifest.absent
         for one in run.observers.series:
             assert len(one.steps) == 30

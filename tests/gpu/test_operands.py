@@ -154,7 +154,7 @@ def test_operators_reach_the_tensors_that_they_are_given(
     missed = {
         one.op
         for one in found
-        if (operand := reach.operand(one.address)) is None or not reaches(nodes[one.nodes], operand)
+        if (operand := reach.resolve(one.address)) is None or not reaches(nodes[one.nodes], operand)
     }
     print(len(kernels), "kernels,", len(unknown), "unknown:", sorted(set(unknown))[:8])
     print(len({one.op for one in found}), "operators, missed:", sorted(missed))
@@ -176,7 +176,7 @@ def test_work_on_different_tensors_shares_no_memory() -> None:
     step()
     nodes, _, reach = watch(step)
     add, mul, copy, zero = nodes
-    where = [reach.operand(tensor.data_ptr()) for tensor in (one, two, three)]
+    where = [reach.resolve(tensor.data_ptr()) for tensor in (one, two, three)]
     assert add.operands == (where[0],)
     assert mul.operands == (where[1],)
     assert copy.operands is not None

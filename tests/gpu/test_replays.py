@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.analysis.nodes.replay_faults import is_same_step
+from graphviz_dash.analysis.nodes.whole_graph import expand_graph
 from graphviz_dash.analysis.replay_check import (
     ReplayCause,
     ReplayDiagnosis,
     diagnose_replays,
 )
 from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.doctor import RuleId, Severity
 from tests.gpu.test_doctor import doctor, found
 
@@ -239,7 +242,9 @@ def test_a_capture_out_of_memory(tmp_path: Path) -> None:
 def test_doctor_replays_of_a_sound_workload(tmp_path: Path) -> None:
     examined = doctor(tmp_path, "--replays", "--workload", "mlp-train")
     assert examined.code == 0, examined.out
-    check = read_bundle(tmp_path / "doctor").replay_check
+    run = load_run(tmp_path / "doctor")
+    check = run.replay_check
     assert check is not None
     assert check.values[0].difference_count == 0
+    assert is_same_step(check.values[0], expand_graph(run, "graph-0"))
     assert "agree with eager steps" in examined.out

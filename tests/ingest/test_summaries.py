@@ -48,6 +48,15 @@ def test_summaries_below_a_folder_are_loaded_by_kind(cache: SummaryCache) -> Non
     assert cache.load("listing", ROOT) == {"/data/a": (b"version 1", b"[]")}
 
 
+def test_summaries_of_chosen_folders_are_loaded(cache: SummaryCache) -> None:
+    assert cache.load_some("card", ["/data/a"]) == {}
+    cache.store("card", [summary(), summary("a/b")])
+    assert cache.load_some("card", ["/data/a", "/data/c"]) == {"/data/a": (b"version 1", b"{}")}
+    assert cache.load_some("listing", ["/data/a"]) == {}
+    tamper(cache, "UPDATE summaries SET content = '[]'")
+    assert cache.load_some("card", ["/data/a"]) == {}
+
+
 def test_another_version_replaces_a_summary(cache: SummaryCache) -> None:
     cache.store("card", [summary()])
     cache.store("card", [summary(content=b"new", identity=Identity(b"version 2", 1))])

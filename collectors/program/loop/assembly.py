@@ -133,6 +133,7 @@ def assemble_loop(
         later_clean_steps=later_clean_steps,
         window_rows=_find_marked_steps(by_kind[EventKind.MARK], [step for step, *_ in kept]),
         engine=facts.engine,
+        engine_capture_bytes=facts.engine_capture_bytes,
     )
 
 

@@ -147,6 +147,8 @@ class LoopFacts(msgspec.Struct):
     rest."""
     engine: str | None
     """Engine whose state was read, with its version."""
+    engine_capture_bytes: int | None = None
+    """Memory of the captures as measured by the engine, in bytes."""
 
 
 Note: TypeAlias = Callable[[tuple[int, ...]], None]

@@ -16,7 +16,7 @@ from collectors.program.loop.engines.captures import (
     find_graph_name,
     read_numbers,
 )
-from collectors.program.loop.engines.steps import EngineStep
+from collectors.program.loop.engines.steps import EngineReports, EngineStep
 from collectors.program.loop.engines.watch import EngineWatch
 from collectors.program.loop.events import (
     EVENTS_FILE,
@@ -61,6 +61,7 @@ class LoopRecorder:
         self.rest = Rest(self.log)
         """Graphs whose replays are not recorded."""
         self._engine: str | None = None
+        self._engine_capture_bytes: int | None = None
         self._folder = folder
         self._guard = guard
         self._notes = LabelNotes(self.log, guard, tick)
@@ -83,7 +84,8 @@ class LoopRecorder:
         self._pools: dict[Pool, PoolBytes] = {}
         self._private_bytes = 0
         self._outside: dict[int, int] = {}
-        self._engines = EngineWatch(self._handle_engine_step, guard)
+        reports = EngineReports(self._handle_engine_step, self._handle_capture_bytes)
+        self._engines = EngineWatch(reports, guard)
 
     def start(self) -> None:
         """Follow the engines that the program imports."""
@@ -155,9 +157,15 @@ class LoopRecorder:
             self._private_bytes = sum(pool.reserved for pool in pools.values())
         return facts.pool, self._private_bytes
 
-    def record_capture_failure(self, number: int) -> None:
-        """Record a failed capture."""
-        self._open.pop(number, None)
+    def record_capture_failure(self, number: int) -> tuple[Pool | None, int]:
+        """Record a failed capture.
+
+        Returns its pool, None if the program names none, and the bytes reserved by all private
+        pools.
+        """
+        pool = self._open.pop(number, None)
+        self._private_bytes = sum(bytes_.reserved for bytes_ in read_pools().values())
+        return pool, self._private_bytes
 
     def record_instantiation(self, number: int, took: int) -> None:
         """Record the instantiation of a graph that the program keeps."""
@@ -243,6 +251,10 @@ class LoopRecorder:
             if self._notes.tick is not None:
                 self._notes.tick(engine)
 
+    def _handle_capture_bytes(self, size: int) -> None:
+        with self._guard:
+            self._engine_capture_bytes = (self._engine_capture_bytes or 0) + size
+
     def record_step(self, now: int) -> None:
         """Record the end of a step by the step clock."""
         self.log.add(EventKind.STEP, 0, now, now)
@@ -286,6 +298,7 @@ class LoopRecorder:
             len(self._graphs),
             self._changes,
             self._engine,
+            self._engine_capture_bytes,
         )
         if current == self._written:
             return
@@ -297,6 +310,7 @@ class LoopRecorder:
             origin=self.log.origin,
             dropped=self.log.dropped,
             engine=self._engine,
+            engine_capture_bytes=self._engine_capture_bytes,
         )
         self._folder.put(FACTS_FILE, facts)
         self._written = current

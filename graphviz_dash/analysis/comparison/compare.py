@@ -2,32 +2,206 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from msgspec import Struct
 
 from graphviz_dash import progress
+from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.comparison.break_even import compute_break_even
-from graphviz_dash.analysis.comparison.compile_parts import (
-    find_run_without_graphs,
-    split_compile_savings,
-)
 from graphviz_dash.analysis.comparison.families import MetricInputs, compute_metrics
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
-from graphviz_dash.analysis.comparison.traced_work import (
-    MatchedReplays,
-    TracedSteps,
-    TracedWork,
-    collect_traced_work,
-)
 from graphviz_dash.analysis.comparison.unseen_graphs import find_unseen_graphs
 from graphviz_dash.analysis.comparison.verdict import decide_outcome
 from graphviz_dash.analysis.doctor import has_differing_replays
 from graphviz_dash.analysis.metrics import run_selection
-from graphviz_dash.analysis.metrics.low_confidence import find_caveats
+from graphviz_dash.analysis.metrics.graph_coverage import Coverage, compute_coverage
+from graphviz_dash.analysis.metrics.low_confidence import count_while_nodes, find_caveats
 from graphviz_dash.analysis.prediction.evaluation import EagerPredictions, predict_from_baseline
+from graphviz_dash.analysis.ranks.ranks import RankWaits, compute_rank_waits, group_rank_families
 from graphviz_dash.analysis.replay_check import list_replay_diagnoses
-from graphviz_dash.errors import InputError
+from graphviz_dash.analysis.step_comparison.clean_step_model import model_step
+from graphviz_dash.analysis.step_comparison.time_by_category import (
+    RankWaitTime,
+    TimeByCategory,
+    compute_time_by_category,
+    compute_traced_wait_ns,
+)
+from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep, build_typical_step
+from graphviz_dash.analysis.step_comparison.waterfall import (
+    Waterfall,
+    build_waterfall,
+    find_collective_arrivals,
+    find_run_without_graphs,
+    split_compile_savings,
+)
+from graphviz_dash.analysis.trace.integrity import (
+    TraceIntegrity,
+    assess_integrity,
+    select_complete_steps,
+)
+from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import Experiment, Run
+from graphviz_dash.units import format_count
+
+if TYPE_CHECKING:
+    from graphviz_dash.analysis.metrics.run_metrics import MetricValue
+    from graphviz_dash.analysis.replays.replays import ReplayMatch
+
+
+TracedSteps: TypeAlias = Mapping[str, tuple[Step, ...]]
+"""Traced steps by run name."""
+
+MatchedReplays: TypeAlias = "Mapping[str, ReplayMatch | None]"
+"""Matched replays by run name; None for runs without graphs or a trace."""
+
+
+class TracedWork(Struct, frozen=True):
+    """Traced steps of an experiment's runs."""
+
+    steps: TracedSteps
+    """Steps by run name; empty without a trace."""
+    complete: Mapping[str, tuple[Step, ...] | Missing]
+    """Steps with all their GPU work by run name, for runs with a trace."""
+    integrity: Mapping[str, TraceIntegrity]
+    """Completeness of the trace by run name, for runs with a trace."""
+    typical: Mapping[str, TypicalStep | Missing]
+    """Typical step by run name; empty if nothing is compared."""
+    last_arrivals: Mapping[str, dict[int, int] | None]
+    """Arrival of the last rank at each collective, by mode, in ns; None if unknown."""
+    waits: Mapping[str, RankWaits]
+    """Wait times of collectives, by name of runs with other ranks."""
+    lacks_clean_times: bool
+    """True if no run was timed without a profiler."""
+
+    def compute_coverage(self, run: Run) -> Coverage | Missing:
+        """Compute the share of the traced steps of ``run`` that ran from graphs."""
+        if not run.mode.captures_graphs:
+            return explain_missing(run, Fact.GRAPHS)
+        if run.replay_trace is None:
+            return explain_missing(run, Fact.TRACED_PASS)
+        steps = self.complete[run.name]
+        if isinstance(steps, Missing):
+            return steps
+        coverage = compute_coverage(run.replay_trace, steps)
+        if isinstance(coverage, Missing) or coverage.nodes or run.recording is None:
+            return coverage
+        replays = sum(graph.replays for graph in run.recording.graphs)
+        if not replays:
+            return coverage
+        return Missing(
+            Fact.GRAPH_STEPS,
+            "the traced window has only steps without a graph; outside it, the program replayed "
+            f"graphs {format_count(replays)} times",
+        )
+
+    def divide_time(
+        self, run: Run, step: MetricValue, figures: Mapping[str, MetricValue]
+    ) -> TimeByCategory | Missing:
+        """Break down ``step`` by category, or the traced step time if only that is known."""
+        busy, traced = figures["gpu_busy"], figures["traced_step_time"]
+        divided = traced if self.lacks_clean_times else step
+        if divided.value is None or busy.value is None or run.replay_trace is None:
+            missing = busy.missing if divided.missing is None else step.missing or divided.missing
+            return missing or explain_missing(run, Fact.TRACED_PASS)
+        steps = self.complete[run.name]
+        if isinstance(steps, Missing):
+            return steps
+        waiting = self._get_rank_wait(run)
+        return compute_time_by_category(
+            divided.value,
+            run.replay_trace,
+            steps,
+            waiting,
+            profiled=self.lacks_clean_times,
+            has_loops=count_while_nodes(run) > 0,
+        )
+
+    def _get_rank_wait(self, run: Run) -> RankWaitTime | None:
+        """Compute the wait for other ranks: modelled for a clean step, else as traced."""
+        waits, typical = self.waits.get(run.name), self.typical.get(run.name)
+        if waits is None or run.replay_trace is None:
+            return None
+        arrivals = self.last_arrivals.get(run_selection.get_family(run))
+        if isinstance(typical, TypicalStep) and arrivals is not None and run.clean is not None:
+            launches = [step.launch_cpu_ns for step in run.clean.steps]
+            model = model_step(typical, float(np.median(launches)), 0, None, arrivals)
+            return RankWaitTime(waits.wait_ns, float(model.ranks.sum()))
+        traced = compute_traced_wait_ns(run.replay_trace, self.steps[run.name], waits.wait_ns)
+        return RankWaitTime(waits.wait_ns, traced)
+
+    def compute_waterfall(self, run: Run, baseline: Run | Missing) -> Waterfall | Missing:
+        """Break down the difference between ``run`` and its baseline ``against``."""
+        if isinstance(baseline, Missing):
+            return baseline
+        returns = [
+            work.return_ns for work in self.typical.values() if not isinstance(work, Missing)
+        ]
+        return build_waterfall(
+            run,
+            baseline,
+            self.typical[run.name],
+            self.typical[baseline.name],
+            return_ns=min(returns, default=0),
+            latest_arrivals=(
+                self.last_arrivals.get(run_selection.get_family(baseline)),
+                self.last_arrivals.get(run_selection.get_family(run)),
+            ),
+        )
+
+
+def collect_traced_work(
+    experiment: Experiment,
+    replays: MatchedReplays,
+    traced_steps: TracedSteps,
+    *,
+    compared: bool,
+) -> TracedWork:
+    """Collect the traced work of the runs of ``experiment``; typical steps only if ``compared``."""
+    steps_by_run = {
+        run.name: traced_steps.get(run.name) or _find_steps(run) for run in experiment.runs
+    }
+    integrity = {
+        run.name: assess_integrity(run.replay_trace, steps_by_run[run.name])
+        for run in experiment.runs
+        if run.replay_trace is not None
+    }
+    complete = {
+        run.name: select_complete_steps(
+            run.replay_trace, steps_by_run[run.name], integrity[run.name]
+        )
+        for run in experiment.runs
+        if run.replay_trace is not None
+    }
+    lacks_clean_times = run_selection.is_untimed(experiment)
+    if not compared:
+        return TracedWork(steps_by_run, complete, integrity, {}, {}, {}, lacks_clean_times)
+    waits = compute_rank_waits(experiment)
+    typical: dict[str, TypicalStep | Missing] = {}
+    for number, run in enumerate(experiment.runs):
+        with progress.report_subtask(number, 2 * len(experiment.runs)):
+            steps = complete.get(run.name, ())
+            if isinstance(steps, Missing):
+                typical[run.name] = steps
+                continue
+            typical[run.name] = build_typical_step(
+                run, waits.get(run.name), replays.get(run.name), steps
+            )
+    last_arrivals = {
+        name: find_collective_arrivals([(run, typical[run.name]) for run in ranks])
+        for name, ranks in group_rank_families(experiment).items()
+    }
+    return TracedWork(
+        steps_by_run, complete, integrity, typical, last_arrivals, waits, lacks_clean_times
+    )
+
+
+def _find_steps(run: Run) -> tuple[Step, ...]:
+    return find_steps(run.replay_trace) if run.replay_trace is not None else ()
 
 
 def compare_runs(
@@ -43,7 +217,7 @@ def compare_runs(
 
     Args:
         experiment: the experiment.
-        baseline: name or mode of a run; default ``run_selection.usual_baseline``.
+        baseline: name or mode of a run; default :func:`run_selection.select_baseline`.
         replays: matched replays by run name, if already computed.
         traced_steps: traced steps by run name, if already computed.
 
@@ -57,7 +231,7 @@ def compare_runs(
         or any(diagnosis.wrong for _, diagnosis in diagnoses)
     )
     experiment = run_selection.exclude_examinations(experiment)
-    baseline_run = _find_baseline(experiment, baseline or experiment.baseline)
+    baseline_run = run_selection.find_baseline(experiment, baseline or experiment.baseline)
     work = collect_traced_work(experiment, replays, traced_steps, compared=baseline_run is not None)
     predictions = EagerPredictions(work.steps, work.integrity)
     runs = []
@@ -86,39 +260,6 @@ def compare_runs(
     )
 
 
-def _find_baseline(experiment: Experiment, baseline: str | None) -> Run | None:
-    if baseline is None:
-        return run_selection.select_baseline(experiment.runs)
-    for run in experiment.runs:
-        if run.name == baseline:
-            return run
-    for run in experiment.runs:
-        if run.mode.value == baseline:
-            return run
-    names = dict.fromkeys(name for run in experiment.runs for name in (run.name, run.mode.value))
-    raise InputError(
-        experiment.path,
-        f"no run or mode {baseline!r}",
-        f"one of {', '.join(names) or 'its runs (the experiment has none)'}",
-    )
-
-
-def _get_baseline_of(run: Run, baseline_run: Run | None, experiment: Experiment) -> Run | Missing:
-    """Return the baseline run of ``run``."""
-    if baseline_run is None:
-        kind = "recorded run without graphs" if run.recording else "eager run"
-        return Missing(Fact.BASELINE, f"the experiment has no {kind}; choose another baseline")
-    baseline = run_selection.find_partner(run, baseline_run, experiment)
-    if baseline is None:
-        reason = f"{baseline_run.mode.value} has no run of rank {run.manifest.rank}"
-        return Missing(Fact.BASELINE, reason)
-    return (
-        Missing(Fact.BASELINE, "this run is the baseline")
-        if baseline.name == run.name
-        else baseline
-    )
-
-
 def _compare_run(
     run: Run,
     chosen_baseline: Run | None,
@@ -130,8 +271,13 @@ def _compare_run(
 ) -> RunComparison:
     work, predictions = shared
     traced_steps = work.steps[run.name]
-    baseline = _get_baseline_of(run, chosen_baseline, experiment)
+    baseline = run_selection.find_baseline_of(run, chosen_baseline, experiment)
     baseline_run = None if isinstance(baseline, Missing) else baseline
+    is_baseline = (
+        chosen_baseline is not None
+        and baseline_run is None
+        and run_selection.get_family(run) == run_selection.get_family(chosen_baseline)
+    )
     compiled = find_run_without_graphs(run, experiment)
     inputs = MetricInputs(
         run=run,
@@ -143,18 +289,13 @@ def _compare_run(
         waterfall=work.compute_waterfall(run, baseline),
         prediction=predict_from_baseline(run, baseline, predictions),
     )
+    graph_prediction = predictions.get(run)
     figures = compute_metrics(inputs)
     replays_match = replays_match or not any(
         _is_whole_step_graph(side) for side in (run, baseline_run) if side is not None
     )
     step = figures["recorded_step" if run.recording else "step_time"]
     speedup = figures["recorded_speedup" if run.recording else "speedup"]
-    unseen_launches = find_unseen_graphs(run, replays.get(run.name))
-    is_baseline = (
-        chosen_baseline is not None
-        and baseline_run is None
-        and _is_same_family(run, chosen_baseline)
-    )
     return RunComparison(
         run=run,
         baseline=baseline_run.name if baseline_run else None,
@@ -165,9 +306,7 @@ def _compare_run(
             speedup, replays_match=replays_match, failed=bool(run.manifest.failures)
         ),
         replays_match=replays_match,
-        time_by_category=work.divide_time(
-            run, step, figures, untimed=run_selection.is_untimed(experiment)
-        ),
+        time_by_category=work.divide_time(run, step, figures),
         coverage=inputs.coverage,
         waterfall=inputs.waterfall,
         compile_parts=compiled
@@ -177,17 +316,13 @@ def _compare_run(
         if isinstance(baseline, Missing)
         else compute_break_even(run, baseline, figures),
         prediction=inputs.prediction,
-        graph_prediction=predictions.get(run),
+        graph_prediction=graph_prediction,
         integrity=inputs.integrity,
         low_confidence=(
             *find_caveats(run, baseline_run, figures, traced_steps, inputs.integrity),
-            *((unseen_launches,) if unseen_launches is not None else ()),
+            *filter(None, (find_unseen_graphs(run, replays.get(run.name)),)),
         ),
     )
-
-
-def _is_same_family(run: Run, baseline: Run) -> bool:
-    return run_selection.get_family(run) == run_selection.get_family(baseline)
 
 
 def _is_whole_step_graph(run: Run) -> bool:

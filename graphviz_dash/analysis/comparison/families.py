@@ -7,29 +7,27 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.comparison.derived_metrics import (
+from graphviz_dash.analysis.comparison.recorded_figures import compute_program_metrics
+from graphviz_dash.analysis.comparison.relative_metrics import (
+    compute_compile_metrics,
     compute_one_off_metric,
+    compute_relative_metrics,
+    compute_throughput,
     compute_traced_ratios,
     compute_waterfall_metrics,
 )
-from graphviz_dash.analysis.comparison.program_metrics import compute_program_metrics
-from graphviz_dash.analysis.comparison.relative_metrics import (
-    compute_compile_metrics,
-    compute_relative_metrics,
-)
 from graphviz_dash.analysis.memory.report import compute_pool_metrics
-from graphviz_dash.analysis.metrics.machine_state import compute_machine_metrics
 from graphviz_dash.analysis.metrics.registry import METRICS
 from graphviz_dash.analysis.metrics.run_metrics import (
     MetricValue,
     compute_coverage_metrics,
     compute_graph_costs,
+    compute_machine_metrics,
     compute_memory_metrics,
     compute_step_metrics,
     compute_traced_metrics,
     count_graph_objects,
 )
-from graphviz_dash.analysis.metrics.throughput import compute_throughput
 from graphviz_dash.analysis.prediction.evaluation import compute_prediction_metrics
 
 if TYPE_CHECKING:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.loop.loop_step import (
-    compute_loop_replay_ns,
-    compute_loop_step_ns,
-    list_engine_periods,
-)
+from graphviz_dash.analysis.arrays import Ints
+from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
+from graphviz_dash.analysis.loop.loop_columns import CAPTURE, NONE, LoopColumns, build_loop_columns
+from graphviz_dash.analysis.loop.padding import combine_costs
 from graphviz_dash.analysis.metrics.recorded_step import (
     RecordedStep,
     compute_recorded_step,
@@ -22,11 +22,12 @@ from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing
 from graphviz_dash.analysis.metrics.thresholds import MAX_LONG_STEP_SHARE
 from graphviz_dash.analysis.sample_statistics import summarise
 from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.loop import ProgramLoop
 
 if TYPE_CHECKING:
-    from graphviz_dash.model.loop import ProgramLoop
     from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.run import Run
+
 
 RELATIVE_RECORDED_METRICS: Final = ("recorded_speedup", "recorded_saving")
 """Metrics of recorded runs that need a baseline."""
@@ -134,3 +135,116 @@ def _explain_not_recorded(run: Run) -> Missing:
     if run.manifest.sources:
         return make_untimed("the run was imported, not recorded")
     return make_untimed(f"mode {run.mode.value} uses collection passes, not the recorder")
+
+
+_MIN_STEPS: Final = 32
+"""Minimum number of steps."""
+
+
+def compute_loop_step_ns(loop: ProgramLoop) -> float | None:
+    """Compute the mean interval between settled steps of a family, in ns.
+
+    None with fewer than 32 steps, without GPU times, or if replays last longer than the interval,
+    because then the CPU runs ahead.
+    """
+    columns = build_loop_columns(loop)
+    rows = [
+        columns.select_settled(
+            np.flatnonzero((columns.family == family) & (columns.kind != CAPTURE))
+        )
+        for family in range(len(loop.families))
+    ]
+    timed = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+    if len(timed) < _MIN_STEPS:
+        return None
+    period, replay = _compute_period_and_replay(columns, timed)
+    if replay is None or replay > period:
+        return None
+    return float(columns.period_ns[timed].mean())
+
+
+def compute_loop_replay_ns(loop: ProgramLoop) -> float | None:
+    """Compute the mean GPU time of the replays in a step, in ns; None without GPU times."""
+    columns = build_loop_columns(loop)
+    return _compute_period_and_replay(columns, np.flatnonzero(columns.period_ns != NONE))[1]
+
+
+def list_engine_periods(loop: ProgramLoop) -> list[int]:
+    """List the intervals between steps of an engine, in ns; empty without an engine, or with fewer
+    than 32."""
+    if loop.engine is None:
+        return []
+    columns = build_loop_columns(loop)
+    rows = (columns.period_ns != NONE) & (columns.real != NONE) & (columns.kind != CAPTURE)
+    periods: list[int] = columns.period_ns[rows].tolist()
+    return periods if len(periods) >= _MIN_STEPS else []
+
+
+def _compute_period_and_replay(columns: LoopColumns, timed: Ints) -> tuple[float, float | None]:
+    """Compute the mean interval and replay time of the steps ``timed``, in ns; None if not
+    timed."""
+    member_ids = columns.family * (1 + int(columns.member.max())) + columns.member
+    is_sampled = columns.is_replay & (columns.gpu_ns != NONE)
+    medians = {
+        member: float(np.median(columns.gpu_ns[is_sampled & (member_ids == member)]))
+        for member in np.unique(member_ids[is_sampled]).tolist()
+    }
+    known_rows = timed[columns.is_replay[timed] & np.isin(member_ids[timed], list(medians))]
+    if not len(known_rows):
+        return 0.0, None
+    replays = [medians[member] for member in member_ids[known_rows].tolist()]
+    return float(columns.period_ns[known_rows].mean()), sum(replays) / len(replays)
+
+
+def compute_program_metrics(run: Run, baseline: Run | Missing) -> Iterator[MetricValue]:
+    """Compute step metrics, relative metrics and graph family metrics."""
+    yield from compute_recorded_metrics(run)
+    yield from compute_relative_recorded_metrics(run, baseline)
+    yield from compute_loop_metrics(run)
+
+
+_METRICS: Final = ("loop_replay", "loop_padding", "loop_fallbacks", "loop_startup")
+
+
+def compute_loop_metrics(run: Run) -> Iterator[MetricValue]:
+    """Compute replay time, padding cost, fallback share and startup time of all families."""
+    report = build_loop_report(run)
+    if isinstance(report, Missing):
+        yield from (make_missing_value(metric, report) for metric in _METRICS)
+        return
+    yield _compute_replay(report)
+    yield _compute_padding(report)
+    replays = sum(family.replays for family in report.families)
+    fallbacks = sum(family.fallbacks for family in report.families)
+    if replays + fallbacks:
+        yield make_value("loop_fallbacks", fallbacks / (replays + fallbacks))
+    else:
+        yield make_missing_value(
+            "loop_fallbacks", Missing(Fact.FAMILIES, "no step of a family was recorded")
+        )
+    members = [member for family in report.families for member in family.members]
+    yield make_value("loop_startup", sum(member.startup_ns for member in members))
+
+
+def _compute_replay(report: LoopReport) -> MetricValue:
+    timed = [
+        (member.steps, member.gpu.median)
+        for family in report.families
+        for member in family.members
+        if member.gpu and member.steps
+    ]
+    if not timed:
+        return make_missing_value(
+            "loop_replay", Missing(Fact.FAMILIES, "no replay was timed on the GPU")
+        )
+    steps = sum(count for count, _ in timed)
+    return make_value("loop_replay", sum(count * median for count, median in timed) / steps)
+
+
+def _compute_padding(report: LoopReport) -> MetricValue:
+    costs = [f.padding for f in report.families if not isinstance(f.padding, Missing)]
+    if not costs:
+        reasons = [f.padding.reason for f in report.families if isinstance(f.padding, Missing)]
+        return make_missing_value("loop_padding", Missing(Fact.FAMILIES, reasons[0]))
+    cost = combine_costs(costs)
+    return make_value("loop_padding", cost.step_ns, cost.spread)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from graphviz_dash.analysis.comparison.break_even import BreakEven
-from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.metrics.caveats import Caveat
 from graphviz_dash.analysis.metrics.graph_coverage import Coverage
@@ -21,7 +20,7 @@ from graphviz_dash.analysis.metrics.run_selection import (
 )
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.analysis.step_comparison.time_by_category import TimeByCategory
-from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
+from graphviz_dash.analysis.step_comparison.waterfall import CompileSavings, Waterfall
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import ExecutionMode, Failure
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 _MIB: Final = 1 << 20
 _SEGMENT: Final = 20 * _MIB
-"""Segment of the allocator for medium allocations: the uncertainty of a pool."""
+"""Segment of the allocator for medium allocations: the uncertainty of each pool."""
+_POOLS: Final = 2
+"""The default pool and that of the graphs, which round their growth separately."""
 _LARGE: Final = 10 * _MIB
 """Allocations from this size on have their own segments, in multiples of 2 MiB."""
 _KERNELS: Final = 0.08
@@ -112,7 +114,7 @@ def predict_fit(
     error = round(
         _KERNELS * parts.get(LedgerPart.KERNELS, 0)
         + 0.02 * difference
-        + (_SEGMENT if change.sizes or change.dimensions else CHUNK)
+        + (_POOLS * _SEGMENT if change.sizes or change.dimensions else CHUNK)
     )
     time, time_error = _predict_startup(startup, graphs, layer_factor, count_factor)
     return FitPrediction(

@@ -47,6 +47,11 @@ class GraphLedger(Struct, frozen=True):
     """Memory of the pool that other graphs use too."""
     shared_with: tuple[str, ...]
     """Graphs that use the shared memory."""
+    held_bytes: int | None
+    """Memory freed in its capture that other streams used (``record_stream``). The capture cannot
+    reuse it."""
+    failure: bool
+    """True if its capture failed."""
     returned_bytes: int | None
     """Memory returned when it was dropped, after all later captures."""
     capture_ns: int | None
@@ -106,6 +111,8 @@ def build_graph_ledgers(run: Run) -> tuple[GraphLedger, ...]:
                 exclusive_bytes=shares.exclusive if shares else None,
                 shared_bytes=shares.shared if shares else None,
                 shared_with=tuple(sorted(shares.others)) if shares else (),
+                held_bytes=graph.held_bytes,
+                failure=graph.failure,
                 returned_bytes=drops.get(graph.graph),
                 capture_ns=recorded_ns.get(graph.graph, _get_capture_time(durations)),
                 driver_ns=durations.get(SpanKind.INSTANTIATE, durations.get(SpanKind.DRIVER)),

@@ -39,6 +39,7 @@ class LedgerPart(StrEnum):
     the garbage collector does not list because it is frozen."""
     FREE = "allocator, free"
     POOLS = "graph pools"
+    FAILED_POOLS = "pools of failed captures"
     REMAINDER = "remainder"
     """Growth outside the allocator without a known cause."""
 
@@ -139,6 +140,12 @@ class MemoryLedger(Struct, frozen=True):
         return ends[0] if ends else self.moments[-1]
 
     @property
+    def own_bytes(self) -> int:
+        """Used memory at the end of the start-up, without that of other processes."""
+        moment = self.end_of_startup
+        return moment.used - moment.parts.get(LedgerPart.OTHER_PROCESSES, 0)
+
+    @property
     def peak(self) -> MemoryMoment:
         """Moment with the most used memory."""
         return max(self.moments, key=lambda moment: moment.used)
@@ -149,6 +156,7 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
     if not ledger.samples:
         return None
     outside = _OutsideParts(ledger)
+    failures = _FailedPools(ledger)
     states = {state.sample: state for state in ledger.states}
     state: AllocatorState | None = None
     # Libraries keep their workspaces, so those of the last state exist since the captures.
@@ -162,6 +170,9 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
         parts = outside.advance(sample)
         # Not +=, which drops negative counts.
         parts.update(_split_allocator(sample, state, workspaces, after_startup=after_startup))
+        failed_bytes = failures.advance(sample)
+        parts[LedgerPart.FAILED_POOLS] = failed_bytes
+        parts[LedgerPart.POOLS] -= failed_bytes
         moments.append(
             MemoryMoment(
                 time_ns=sample.time_ns,
@@ -186,6 +197,31 @@ def build_memory_ledger(ledger: Ledger) -> MemoryLedger | None:
         others_change=_compute_others_change(ledger, moments),
         workspaces=list_workspaces(ledger),
     )
+
+
+class _FailedPools:
+    """Memory that failed captures left in private pools, sample by sample."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        used_pools = {graph.pool for graph in ledger.graphs if not graph.failure}
+        # A later capture into the same pool uses the memory of a failed one.
+        self._failures = {
+            graph.graph
+            for graph in ledger.graphs
+            if graph.failure and (graph.pool is None or graph.pool not in used_pools)
+        }
+        self._begins: dict[str, int] = {}
+        self._bytes = 0
+
+    def advance(self, sample: MemorySample) -> int:
+        """Return the bytes at the next ``sample``."""
+        if sample.name in self._failures:
+            if sample.kind is SampleKind.CAPTURE_BEGIN:
+                self._begins[sample.name] = sample.reserved_bytes
+            elif sample.kind is SampleKind.INSTANTIATION and sample.name in self._begins:
+                self._bytes += max(sample.reserved_bytes - self._begins.pop(sample.name), 0)
+        self._bytes = min(self._bytes, sample.pool_bytes)
+        return self._bytes
 
 
 def list_workspaces(ledger: Ledger) -> tuple[StreamWorkspaces, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from graphviz_dash.analysis.ledger.memory import LedgerPart, build_memory_ledger
+from graphviz_dash.analysis.ledger.memory import build_memory_ledger
 from graphviz_dash.analysis.ledger.startup import build_startup_ledger
 from graphviz_dash.analysis.metrics.registry import Better, Metric, Source, Unit
 
@@ -43,7 +43,5 @@ def measure_startup(run: Run) -> dict[str, int]:
     figures = {"startup_time": build_startup_ledger(ledger).total_ns}
     memory = build_memory_ledger(ledger)
     if memory is not None:
-        moment = memory.end_of_startup
-        others = moment.parts.get(LedgerPart.OTHER_PROCESSES, 0)
-        figures["startup_memory"] = moment.used - others
+        figures["startup_memory"] = memory.own_bytes
     return figures

@@ -15,7 +15,23 @@ from graphviz_dash.analysis.ledger.startup import StartupLedger, build_startup_l
 from graphviz_dash.model.ledger import SampleKind
 
 if TYPE_CHECKING:
+    from graphviz_dash.model.ledger import Ledger
     from graphviz_dash.model.run import Run
+
+
+class LedgerProcess(Struct, frozen=True):
+    """Process that a ledger belongs to."""
+
+    pid: int
+    """Process id."""
+    parent_pid: int
+    """Process id of the parent."""
+    role: str | None
+    """Name of the process in the program. None if unknown."""
+    rank: int | None
+    """Rank. None for a single process."""
+    device: int | None
+    """Index of the device. None without a CUDA context."""
 
 
 class LedgerReport(Struct, frozen=True):
@@ -23,6 +39,8 @@ class LedgerReport(Struct, frozen=True):
 
     run: str
     """Name of the run."""
+    process: LedgerProcess
+    """The process."""
     memory: MemoryLedger | None
     """Device memory. None without a CUDA context."""
     startup: StartupLedger
@@ -68,10 +86,22 @@ def build_ledger_report(run: Run) -> LedgerReport | None:
     graphs = build_graph_ledgers(run)
     return LedgerReport(
         run=run.name,
+        process=_find_process(run, ledger),
         memory=memory,
         startup=startup,
         graphs=graphs,
         savings=find_savings(run, memory, startup, graphs),
+    )
+
+
+def _find_process(run: Run, ledger: Ledger) -> LedgerProcess:
+    origin = run.recording.process if run.recording is not None else None
+    return LedgerProcess(
+        pid=ledger.pid,
+        parent_pid=ledger.parent_pid,
+        role=origin.role if origin is not None else None,
+        rank=run.manifest.job_rank,
+        device=ledger.device,
     )
 
 

@@ -205,6 +205,8 @@ class LoopReport(Struct, frozen=True):
     """Number of steps without a family."""
     engine: str | None
     """Engine whose state was recorded."""
+    engine_capture_bytes: int | None
+    """Memory of the captures as measured by the engine, in bytes. None if unknown."""
     modes: tuple[StepMode, ...]
     """Steps by phase and mode."""
 
@@ -255,6 +257,7 @@ def build_loop_report(run: Run) -> LoopReport | Missing:
         steps_seen=loop.step_count,
         steps_without_family=int((columns.family == NONE).sum()),
         engine=loop.engine,
+        engine_capture_bytes=loop.engine_capture_bytes,
         modes=summarize_modes(columns, loop.families),
     )
 

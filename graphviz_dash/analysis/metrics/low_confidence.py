@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.metrics.caveats import Caveat, CaveatCode, make_caveat
-from graphviz_dash.analysis.metrics.machine_state import find_machine_caveats
 from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns, find_long_steps
-from graphviz_dash.analysis.metrics.run_metrics import MetricValue, get_step_times
+from graphviz_dash.analysis.metrics.run_metrics import MetricValue, compute_cpu_loop, get_step_times
 from graphviz_dash.analysis.metrics.thresholds import (
+    BUSY_HOST,
     DRIFT,
     FEW_ITERATIONS,
     FEW_STEPS,
     FEW_TRACED_STEPS,
     LARGE_REMAINDER,
+    MAX_CLOCK_RATIO,
     MAX_LONG_STEP_SHARE,
     MIN_OBSERVER_EFFECT,
     MUCH_COMMUNICATION,
@@ -37,6 +39,7 @@ from graphviz_dash.model.graph import ConditionalParams, ConditionalType
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
+    from graphviz_dash.model.timings import CleanTimings
 
 
 _LOST_WORK: Final = "launch-without-work"
@@ -308,3 +311,53 @@ def _check_recording(run: Run) -> Iterator[Caveat]:
                 location=location,
                 problem=graph.problem,
             )
+
+
+def find_machine_caveats(run: Run, baseline: Run | None) -> Iterator[Caveat]:
+    """Find machine effects on the timings of ``run`` that its baseline does not share."""
+    if run.clean is None:
+        return
+    loop = compute_cpu_loop(run)
+    other = compute_cpu_loop(baseline) if baseline is not None else None
+    if loop is not None and loop.slowdown > BUSY_HOST:
+        yield make_caveat(CaveatCode.BUSY_HOST, loop=loop)
+    if loop is not None and other is not None and baseline is not None:
+        faster, slower = sorted((loop.median_ns, other.median_ns))
+        if slower > (1 + DRIFT) * faster:
+            yield make_caveat(
+                CaveatCode.HOST_MISMATCH,
+                run_ns=loop.median_ns,
+                baseline_ns=other.median_ns,
+                baseline=baseline.name,
+            )
+    yield from _check_processes(run.clean)
+    yield from _check_gpu(run.clean)
+
+
+def _check_processes(clean: CleanTimings) -> Iterator[Caveat]:
+    if len(clean.processes) < 2:
+        return
+    series: tuple[tuple[str, Sequence[Sequence[int]]], ...] = (
+        ("step_time", get_step_times(clean)),
+        ("step_interval", clean.process_back_to_back_ns),
+    )
+    for metric, processes in series:
+        medians = tuple(float(median(times)) for times in processes if times)
+        if medians and max(medians) > (1 + DRIFT) * min(medians):
+            yield make_caveat(CaveatCode.PROCESS_VARIANCE, metric=metric, medians=medians)
+
+
+def _check_gpu(clean: CleanTimings) -> Iterator[Caveat]:
+    states = [process.gpu for process in clean.processes if process.gpu is not None]
+    if not states:
+        return
+    causes = tuple(dict.fromkeys(cause for state in states for cause in state.throttle_reasons))
+    clocks = [state.sm_mhz for state in states]
+    if causes or max(clocks) > MAX_CLOCK_RATIO * min(clocks):
+        yield make_caveat(
+            CaveatCode.SLOW_GPU if causes else CaveatCode.CLOCK_VARIANCE,
+            causes=causes,
+            lowest=min(clocks),
+            highest=max(clocks),
+            maximum=max(state.max_sm_mhz for state in states),
+        )

@@ -7,7 +7,47 @@ from string import digits
 
 from msgspec.structs import replace
 
+from graphviz_dash.errors import InputError
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import BASELINE_MODE, Experiment, Pass, Run
+
+
+def find_baseline(experiment: Experiment, baseline: str | None) -> Run | None:
+    """Return the run with the name or the mode ``baseline``; the default run if it is None.
+
+    Raises:
+        InputError: no run has this name or mode.
+    """
+    if baseline is None:
+        return select_baseline(experiment.runs)
+    for run in experiment.runs:
+        if run.name == baseline:
+            return run
+    for run in experiment.runs:
+        if run.mode.value == baseline:
+            return run
+    names = dict.fromkeys(name for run in experiment.runs for name in (run.name, run.mode.value))
+    raise InputError(
+        experiment.path,
+        f"no run or mode {baseline!r}",
+        f"one of {', '.join(names) or 'its runs (the experiment has none)'}",
+    )
+
+
+def find_baseline_of(run: Run, baseline_run: Run | None, experiment: Experiment) -> Run | Missing:
+    """Return the run to compare ``run`` with, or why there is none."""
+    if baseline_run is None:
+        kind = "recorded run without graphs" if run.recording else "eager run"
+        return Missing(Fact.BASELINE, f"the experiment has no {kind}; choose another baseline")
+    baseline = find_partner(run, baseline_run, experiment)
+    if baseline is None:
+        reason = f"{baseline_run.mode.value} has no run of rank {run.manifest.rank}"
+        return Missing(Fact.BASELINE, reason)
+    return (
+        Missing(Fact.BASELINE, "this run is the baseline")
+        if baseline.name == run.name
+        else baseline
+    )
 
 
 def find_partner(run: Run, baseline: Run, experiment: Experiment) -> Run | None:

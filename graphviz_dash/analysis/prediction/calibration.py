@@ -8,6 +8,8 @@ workloads that the terms were not fitted to.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from importlib import resources
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.gpu import Gpu
     from graphviz_dash.model.run import Environment, Experiment
     from graphviz_dash.model.trace import Trace
+
 
 FITTED: Final = tuple(term for term in ReplayTerm if term is not ReplayTerm.WARPS)
 """Terms found by least squares; ReplayTerm.WARPS is searched separately."""
@@ -361,3 +364,15 @@ def compute_sample_errors(sample: CalibrationSample) -> tuple[float, float]:
         abs(1 - sample.step_ns / sample.predicted_ns),
         abs(1 - sample.interval_ns / sample.predicted_interval_ns),
     )
+
+
+_FILE: Final = "calibration-h200.json"
+
+
+@cache
+def load_shipped_calibration() -> Calibration:
+    """Load the calibration of an NVIDIA H200 from ``graphviz-dash bench predict``
+    (docs/explanation/prediction.md).
+    """
+    content = (resources.files("graphviz_dash.analysis.prediction") / _FILE).read_bytes()
+    return msgspec.json.decode(content, type=Calibration)

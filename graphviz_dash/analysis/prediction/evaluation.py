@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.metrics.low_confidence import compute_communication_share
 from graphviz_dash.analysis.metrics.recorded_step import compute_recorded_step_ns
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue, make_missing_value, make_value
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
+from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
-from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.analysis.trace.steps import find_steps
 from graphviz_dash.model.absence import Fact, Missing
@@ -69,29 +71,26 @@ def _get_gpu_name(run: Run) -> str | None:
     return gpu.name if gpu else None
 
 
-class EagerPredictions:
+class EagerPredictions(Struct):
     """Cached predictions from eager runs for a graph of their own steps."""
 
-    def __init__(
-        self,
-        traced_steps: Mapping[str, tuple[Step, ...]],
-        integrity: Mapping[str, TraceIntegrity],
-    ) -> None:
-        """Traced steps and the completeness of traces, by run name."""
-        self._traced_steps = traced_steps
-        self._integrity = integrity
-        self._of: dict[str, Prediction | Missing] = {}
+    traced_steps: Mapping[str, tuple[Step, ...]]
+    """Traced steps by run name."""
+    integrity: Mapping[str, TraceIntegrity]
+    """Completeness of traces by run name."""
+    predictions: dict[str, Prediction | Missing] = {}
+    """Predictions by run name."""
 
     def get(self, run: Run) -> Prediction | Missing:
         """Return the prediction for a whole-step graph of ``run``, or why there is none."""
         if not may_be_eager(run):
             return Missing(Fact.PREDICTION, f"{run.name} is not an eager run")
-        if run.name not in self._of:
-            steps = self._traced_steps.get(run.name)
-            self._of[run.name] = predict_run(
-                run, load_shipped_calibration(), steps, self._integrity.get(run.name)
+        if run.name not in self.predictions:
+            steps = self.traced_steps.get(run.name)
+            self.predictions[run.name] = predict_run(
+                run, load_shipped_calibration(), steps, self.integrity.get(run.name)
             )
-        return self._of[run.name]
+        return self.predictions[run.name]
 
 
 def predict_from_baseline(

@@ -1,21 +1,31 @@
 """Predicted gain from a separate graph for each module of an eager step.
 
 It covers the module's share of the eager step, its work, and the time of a graph of it alone.
+
+The first available source is used: the collector's ranges around each module, the module frames
+recorded with Python stacks, or the program's record_function ranges. Backward work belongs to
+the module of its forward operator.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from msgspec import Struct
 
-from graphviz_dash.analysis.arrays import Floats
+from graphviz_dash.analysis.arrays import Floats, Ints, get_column, get_threads
+from graphviz_dash.analysis.attribution.capture_tables import Frames, Ops
+from graphviz_dash.analysis.attribution.origins import select_near
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, compute_exclusive_busy_ns
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, compute_item_features
-from graphviz_dash.analysis.prediction.step_modules import find_item_modules
-from graphviz_dash.model.absence import Missing
+from graphviz_dash.analysis.trace.intervals import NONE, Nesting, SelectedIntervals, get_values
+from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.model.absence import Fact, Missing
+from graphviz_dash.model.marks import MODULE
 
 if TYPE_CHECKING:
     from graphviz_dash.model.calibration import Calibration
@@ -122,3 +132,132 @@ def predict_modules(
 
 def _is_inside(module: str, part: str) -> bool:
     return bool(part) and (module == part or module.startswith(f"{part}."))
+
+
+Path = tuple[str, ...]
+
+BY_MARKS: Final = "the collector's module ranges"
+BY_FRAMES: Final = "the module frames of the Python stacks"
+BY_RANGES: Final = "the program's record_function ranges"
+
+_EXCLUDED_PREFIXES: Final = (
+    "graphviz_dash.",
+    "ProfilerStep#",
+    "Optimizer.zero_grad#",
+    "PyTorch Profiler",
+)
+_WRAPPER_SHARE: Final = 0.9
+
+
+class ItemModules(Struct, frozen=True):
+    """The part of each item of a step: a name, or "" if outside all parts.
+
+    ``source`` names their source.
+    """
+
+    source: str
+    names: tuple[str, ...]
+
+
+def find_item_modules(trace: Trace, step: EagerStep) -> ItemModules | Missing:
+    """Return the parts of the typical step, or why there are none."""
+    first = step.steps[step.matching[0]]
+    trace = select_near(trace, first.start, first.end)
+    readers = (
+        (BY_MARKS, _read_module_ranges),
+        (BY_FRAMES, _read_module_frames),
+        (BY_RANGES, _read_other_ranges),
+    )
+    for by, read in readers:
+        paths = read(trace, step)
+        names = _select_level(paths)
+        if any(names):
+            return ItemModules(by, names)
+    return Missing(
+        Fact.STEP_MODULES,
+        "the trace records no modules: record it with_stack=True, or put record_function ranges "
+        "around parts of the step",
+    )
+
+
+def _select_level(paths: list[Path]) -> tuple[str, ...]:
+    """Return the names at the first level that divides the work into several parts.
+
+    A level with nearly all work in one part is a wrapper and is skipped.
+    """
+    for depth in range(1, max(map(len, paths), default=0) + 1):
+        cut = [path[:depth] for path in paths]
+        inside = Counter(path_head for path_head in cut if path_head)
+        most = inside.most_common(1)[0][1]
+        if len(inside) > 1 and most < _WRAPPER_SHARE * inside.total():
+            return tuple(".".join(path_head) for path_head in cut)
+    return tuple(".".join(path[:1]) for path in paths)
+
+
+def _read_module_ranges(trace: Trace, step: EagerStep) -> list[Path]:
+    names = _find_enclosing_ranges(trace, step, lambda name: name.startswith(MODULE))
+    return [tuple(path[-1].removeprefix(MODULE).split(".")) if path else () for path in names]
+
+
+def _read_other_ranges(trace: Trace, step: EagerStep) -> list[Path]:
+    return _find_enclosing_ranges(trace, step, lambda name: not name.startswith(_EXCLUDED_PREFIXES))
+
+
+def _find_enclosing_ranges(
+    trace: Trace, step: EagerStep, wanted: Callable[[str], bool]
+) -> list[Path]:
+    marks = trace.annotations
+    names = [name or "" for name in marks["name"].to_list()]
+    flags = np.array([wanted(name) for name in names], dtype=np.bool_)
+    if not flags.any():
+        return [()] * len(step)
+    nesting = Nesting.build(get_column(marks, "ts"), get_column(marks, "dur"), get_threads(marks))
+    ranges = SelectedIntervals(nesting, flags)
+    rows = _find_enclosing(trace, step, ranges)
+    paths: list[Path] = []
+    for innermost in rows.tolist():
+        path: list[str] = []
+        row = innermost
+        while row != NONE:
+            path.append(names[row])
+            above = int(nesting.parent[row])
+            row = NONE if above == NONE else int(ranges.nearest[above])
+        paths.append(tuple(reversed(path)))
+    return paths
+
+
+def _read_module_frames(trace: Trace, step: EagerStep) -> list[Path]:
+    if not len(trace.python):
+        return [()] * len(step)
+    frames = Frames(trace.python)
+    rows = _find_enclosing(trace, step, frames.module_frames)
+    modules_at: dict[int, Path] = {NONE: ()}
+    for row in set(rows.tolist()) - {NONE}:
+        modules_at[row] = frames.list_modules(row)
+    return [modules_at[row] for row in rows.tolist()]
+
+
+def _find_enclosing(trace: Trace, step: EagerStep, wanted: SelectedIntervals) -> Ints:
+    """Return the innermost wanted interval around each item's launch or its forward operator."""
+    runtime = trace.runtime
+    linked = step.launches >= 0
+    calls = np.maximum(step.launches, 0)
+    if not len(runtime):
+        return np.full(len(step), NONE, dtype=np.int64)
+    launch_times, threads = get_column(runtime, "ts")[calls], get_threads(runtime)[calls]
+    at_launch = np.where(linked, wanted.find_around(launch_times, threads), NONE)
+    if not len(trace.ops):
+        return at_launch
+    ops = Ops(trace.ops)
+    external = get_column(runtime, "external_id")[calls]
+    op = link_launches(np.where(linked & (external > 0), external, NONE), ops.external).launch
+    op = np.where(
+        op != NONE, op, np.where(linked, ops.nesting.find_around(launch_times, threads), NONE)
+    )
+    forward = get_values(ops.forward, op)
+    at_forward = wanted.find_around(
+        get_values(ops.nesting.start, forward), get_values(ops.nesting.thread, forward)
+    )
+    at_forward = np.where(forward != NONE, at_forward, NONE)
+    # In the backward engine, the forward module is more specific than a range around everything.
+    return np.where(at_forward != NONE, at_forward, at_launch)

@@ -4,6 +4,9 @@ A collective's time on one rank is waiting until the last rank arrives, and tran
 Starts of different ranks are compared on one clock (:mod:`graphviz_dash.analysis.ranks.clocks`),
 intervals within a rank on its own clock. All values come from the traced pass, except step time
 and launch CPU time.
+
+A collective of all ranks ends on all of them together. The last rank to arrive therefore has the
+shortest kernel, and the excess over it is waiting. No clock alignment is needed.
 """
 
 from __future__ import annotations
@@ -467,3 +470,41 @@ def _require_summary(summary: Summary | None) -> Summary:
     if summary is None:
         raise ValueError("a collective without instances")
     return summary
+
+
+NO_MEETING: Final = -1
+
+
+class RankWaits(Struct, frozen=True):
+    """Waits per row of a trace's GPU work, shape (rows,).
+
+    ``wait_ns`` is the time in ns waiting for other ranks; ``meeting`` numbers the collectives of
+    all ranks within the step, equally on all ranks. Other rows have 0 and NO_MEETING.
+    """
+
+    wait_ns: Ints
+    meeting: Ints
+
+    @classmethod
+    def create_empty(cls, rows: int) -> RankWaits:
+        """Return the waits of a single-process trace."""
+        return cls(np.zeros(rows, dtype=np.int64), np.full(rows, NO_MEETING, dtype=np.int64))
+
+
+def compute_rank_waits(experiment: Experiment) -> dict[str, RankWaits]:
+    """Return the waits by run name, for modes with traces of all ranks (at least two)."""
+    by_run: dict[str, RankWaits] = {}
+    for runs in group_rank_families(experiment).values():
+        traces = [(run, build_rank_trace(run)) for run in runs]
+        ranks = [trace for _, trace in traces if isinstance(trace, RankTrace)]
+        if len(ranks) < len(runs) or len(ranks) < 2:
+            continue
+        instances = match_collectives(ranks)
+        duration_ns = instances.end - instances.start
+        for index, (run, rank) in enumerate(zip(runs, ranks, strict=True)):
+            waits = RankWaits.create_empty(rank.trace.gpu.height)
+            rows = instances.row[:, index]
+            waits.wait_ns[rows] = duration_ns[:, index] - duration_ns.min(axis=1)
+            waits.meeting[rows] = instances.ordinal
+            by_run[run.name] = waits
+    return by_run

@@ -1,4 +1,11 @@
-"""Matching of rows to nodes by recorded id, verified by appearance."""
+"""Matching of rows to nodes by recorded id, verified by appearance.
+
+The upper half of a record's node id is the id of the executable graph. The lower half is a
+number across all contained nodes. Observed with CUDA 13.0 (driver 580): a graph's own nodes keep
+the numbers of the captured graph. The nodes of contained graphs follow graph by graph, in the
+order of their containing nodes, and then the nodes contained in those, highest-numbered first.
+Callers verify the result against the appearance of the records.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +15,6 @@ from typing import Final
 import numpy as np
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.replays.executable_numbering import NodeKey, number_executable_nodes
 from graphviz_dash.analysis.trace.signatures import DRIVER_CODES, NO_NODE
 from graphviz_dash.model.graph import CapturedGraph, MemcpyParams, MemsetParams, NodeKind
 
@@ -77,3 +83,35 @@ def _is_in_conditional(graph: CapturedGraph, by_id: Mapping[str, CapturedGraph])
             return True
         graph = holder
     return False
+
+
+NodeKey = tuple[str, int]
+
+
+def number_executable_nodes(
+    root: CapturedGraph,
+    by_id: Mapping[str, CapturedGraph],
+    root_numbers: tuple[int, ...] | None = None,
+) -> dict[int, NodeKey]:
+    """Map numbers in the executable graph to (graph id, node index), for everything in ``root``.
+
+    ``root_numbers`` holds the numbers of the root's own nodes in creation order, if known. Without
+    them, the position in creation order is used, which is correct unless nodes were removed.
+    """
+    numbers = root_numbers if root_numbers is not None else tuple(range(len(root.nodes)))
+    nodes_by_number: dict[int, NodeKey] = {
+        number: (root.id, node.index) for number, node in zip(numbers, root.nodes, strict=True)
+    }
+    following = max(numbers, default=-1) + 1
+    pending = [root]
+    while pending:
+        for node in pending.pop().nodes:
+            for name in node.bodies:
+                body = by_id.get(name)
+                if body is None:
+                    continue
+                for inner in body.nodes:
+                    nodes_by_number[following + inner.index] = (name, inner.index)
+                following += len(body.nodes)
+                pending.append(body)
+    return nodes_by_number

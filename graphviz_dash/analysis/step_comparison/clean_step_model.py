@@ -26,7 +26,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.ranks.waits import NO_MEETING
+from graphviz_dash.analysis.ranks.ranks import NO_MEETING
 from graphviz_dash.analysis.step_comparison.typical_step import NO_GROUP, TypicalStep
 from graphviz_dash.analysis.trace.lanes import merge_busy
 from graphviz_dash.analysis.trace.steps import compute_exclusive_ns

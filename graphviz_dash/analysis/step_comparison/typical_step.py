@@ -22,7 +22,7 @@ from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column
 from graphviz_dash.analysis.attribution.attribution import attribute_graphs
 from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver, select_near
 from graphviz_dash.analysis.graph.topology import find_visible_edges
-from graphviz_dash.analysis.ranks.waits import RankWaits
+from graphviz_dash.analysis.ranks.ranks import RankWaits
 from graphviz_dash.analysis.replays.replays import ReplayMatch, get_identities, match_replays
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.comparison.derived_metrics import WATERFALL_METRICS
 from graphviz_dash.analysis.comparison.recorded_figures import RELATIVE_RECORDED_METRICS
 from graphviz_dash.analysis.comparison.relative_metrics import (
     COMPILE_METRICS,
     PREDICTED_METRICS,
     RELATIVE_METRICS,
+    WATERFALL_METRICS,
 )
 from graphviz_dash.analysis.comparison.result import RunComparison
 from graphviz_dash.analysis.metrics.run_metrics import MetricValue

@@ -37,6 +37,13 @@ _POLL_S: Final = 0.05
 MAX_OPENED: Final = 50
 """Maximum number of experiments that the server opens for the overview."""
 
+CARD_SUMMARIES: Final[dict[Theme | None, str]] = {
+    None: "card",
+    "light": "card-light",
+    "dark": "card-dark",
+}
+"""Kind of cached summary by theme."""
+
 KINDS: Final = ("Collected", "Recorded", "Imported", "With failures", "Several ranks")
 """Filters for experiments."""
 
@@ -58,6 +65,14 @@ class Card(msgspec.Struct, frozen=True):
     """Speedup of the fastest run over the baseline, or the prediction; None if unavailable."""
     kinds: tuple[str, ...]
     """Matching values of KINDS."""
+
+
+def decode_card(content: bytes) -> Card | None:
+    """Decode a cached card; None if damaged."""
+    try:
+        return msgspec.json.decode(content, type=Card)
+    except msgspec.MsgspecError:
+        return None
 
 
 class CardMessage(msgspec.Struct, frozen=True, tag="card"):
@@ -152,6 +167,27 @@ class FirstCards:
                     if poll is not None:
                         poll()
         return message.card if message is not None and message.identity == identity else None
+
+    def has_cached_cards(self, paths: Sequence[Path], theme: Theme) -> bool:
+        """Take cards from the cache; True if each of ``paths`` has a current one."""
+        # SQLite is only needed for many experiments.
+        from graphviz_dash.ingest.summaries import get_default_summaries
+
+        summaries = get_default_summaries()
+        if summaries is None:
+            return False
+        for card_theme in (theme, None):
+            cached_cards = summaries.load_some(CARD_SUMMARIES[card_theme], map(str, paths))
+            with self._changed:
+                for path, (identity, content) in cached_cards.items():
+                    card = decode_card(content)
+                    if card is not None:
+                        message = CardMessage(path, identity, card, card_theme)
+                        self._cards.setdefault((path, card_theme), message)
+        return all(
+            self.find_current_card(path, theme) or self.find_current_card(path, None)
+            for path in paths
+        )
 
     def find_current_card(self, path: Path, theme: Theme | None) -> Card | None:
         """Return the card of the experiment at ``path`` if it is known and current."""

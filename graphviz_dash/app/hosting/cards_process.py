@@ -20,12 +20,13 @@ from typing import Final
 import msgspec
 
 from graphviz_dash.app.hosting.cards_client import (
+    CARD_SUMMARIES,
     MAX_OPENED,
-    Card,
     CardMessage,
     CardRequest,
     Message,
     PassMessage,
+    decode_card,
 )
 from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import InputError
@@ -36,12 +37,6 @@ from graphviz_dash.ui.state.catalogue import get_roots
 
 _BATCH: Final = 50
 """Number of cards stored together, and built between two collections of garbage."""
-_KINDS: Final[dict[Theme | None, str]] = {
-    None: "card",
-    "light": "card-light",
-    "dark": "card-dark",
-}
-"""Kind of summary by theme."""
 
 
 class _Cards:
@@ -78,7 +73,7 @@ class _Cards:
         count = 0
         for root in self._roots:
             try:
-                folders = find_experiments(root)
+                folders = find_experiments(root, poll=self._handle_requests)
             except InputError:
                 continue  # the page reports this
             count += len(folders)
@@ -88,7 +83,7 @@ class _Cards:
         return count
 
     def _write_root(self, root: Path, folders: list[Path]) -> None:
-        summaries = {} if self._cache is None else self._cache.load(_KINDS[None], root)
+        summaries = {} if self._cache is None else self._cache.load(CARD_SUMMARIES[None], root)
         new_summaries: list[Summary] = []
         for folder in folders:
             self._handle_requests()
@@ -96,7 +91,7 @@ class _Cards:
             digest, content = summaries.pop(path, (b"", b""))
             if self._sent.get(path) == identity.digest:
                 continue
-            card = _decode(content) if digest == identity.digest else None
+            card = decode_card(content) if digest == identity.digest else None
             if card is not None:
                 self._write(CardMessage(path, identity.digest, card))
             else:
@@ -105,12 +100,12 @@ class _Cards:
                 new_summaries += _summarise(message, identity)
             self._sent[path] = identity.digest
             if len(new_summaries) >= _BATCH and self._cache is not None:
-                self._cache.store(_KINDS[None], new_summaries)
+                self._cache.store(CARD_SUMMARIES[None], new_summaries)
                 new_summaries.clear()
         if self._cache is not None:
-            self._cache.store(_KINDS[None], new_summaries)
+            self._cache.store(CARD_SUMMARIES[None], new_summaries)
             if summaries:
-                for kind in _KINDS.values():
+                for kind in CARD_SUMMARIES.values():
                     self._cache.prune(kind, root, map(str, folders))
 
     def _handle_requests(self) -> None:
@@ -124,14 +119,14 @@ class _Cards:
 
     def _handle_request(self, request: CardRequest) -> None:
         assert request.path is not None
-        folder, kind = Path(request.path), _KINDS[request.theme]
+        folder, kind = Path(request.path), CARD_SUMMARIES[request.theme]
         # Uploads are not cached.
         cache = self._cache if any(map(folder.is_relative_to, self._roots)) else None
         identity = measure_identity(folder)
         digest, content = (
             (b"", b"") if cache is None else cache.load(kind, folder).get(request.path, (b"", b""))
         )
-        card = _decode(content) if digest == identity.digest else None
+        card = decode_card(content) if digest == identity.digest else None
         if card is not None:
             self._write(CardMessage(request.path, identity.digest, card, request.theme))
             return
@@ -152,13 +147,6 @@ class _Cards:
     def _write(self, message: Message) -> None:
         sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
         sys.stdout.buffer.flush()
-
-
-def _decode(content: bytes) -> Card | None:
-    try:
-        return msgspec.json.decode(content, type=Card)
-    except msgspec.MsgspecError:
-        return None
 
 
 def _summarise(message: CardMessage, identity: Identity) -> list[Summary]:

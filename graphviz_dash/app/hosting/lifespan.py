@@ -25,6 +25,7 @@ from graphviz_dash.app.hosting.session_locks import patch_session_locks
 from graphviz_dash.app.hosting.sockets import disable_nagle
 from graphviz_dash.app.hosting.switch import apply_patch, is_plain
 from graphviz_dash.server_settings import read_settings
+from graphviz_dash.ui.state.catalogue import preload_searches
 from graphviz_dash.ui.state.scratch import SCRATCH, remove_scratch_of_killed
 
 _TURN_S: Final = 0.001
@@ -74,6 +75,9 @@ def _prepare() -> None:
     build_preload_links(OVERVIEW_ELEMENTS)
     for name in _FIRST:
         import_module(name)
+    if preload_searches():
+        # The first page takes its cards from the cache.
+        FIRST_CARDS.lower_priority()
     # Streamlit inspects the stack for its first element. The standard library then looks up and
     # caches the file of every module.
     inspect.stack()

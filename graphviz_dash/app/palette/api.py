@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final, Literal
 
+import polars as pl
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.routing import Route
 
-from graphviz_dash.app.palette.search import Hits, find_hits
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.model.graph import CapturedGraph
+from graphviz_dash.model.run import Run
 from graphviz_dash.ui.components.requests import (
     BadParameterError,
     get_parameter,
@@ -29,3 +36,87 @@ def _handle_find(request: Request) -> Hits:
     if len(text) > _MAX_LENGTH:
         raise BadParameterError(f"q: expected at most {_MAX_LENGTH} characters")
     return find_hits(STORE.load_experiment_of_key(parse_experiment_key(request)).runs, text)
+
+
+_MAX_HITS: Final = 8
+"""Maximum number of nodes, and of kernels."""
+_MAX_NODES: Final = 200_000
+"""Maximum number of nodes that are searched."""
+
+
+class Hit(Struct, frozen=True):
+    """A node or kernel whose name matches."""
+
+    kind: Literal["node", "kernel"]
+    title: str
+    """Short name."""
+    note: str
+    """Location: run and graph."""
+    page: str
+    """Page that shows it."""
+    query: dict[str, str]
+    """Parameters of the page's address, without the experiment."""
+
+
+class Hits(Struct, frozen=True):
+    """Results of a search, nodes first."""
+
+    hits: list[Hit]
+
+
+def find_hits(runs: Sequence[Run], text: str) -> Hits:
+    """Find the first nodes and kernels of ``runs`` whose name contains ``text``, in any case.
+
+    ``#12`` finds the nodes with index 12.
+    """
+    query = text.strip().lower()
+    if not query:
+        return Hits([])
+    nodes = islice(_iterate_nodes(runs, query), _MAX_HITS)
+    kernels = islice(_iterate_kernels(runs, query), _MAX_HITS)
+    return Hits([*nodes, *kernels])
+
+
+def _iterate_nodes(runs: Sequence[Run], query: str) -> Iterator[Hit]:
+    index = int(query[1:]) if query[:1] == "#" and query[1:].isdecimal() else None
+    remaining = _MAX_NODES
+    for run in runs:
+        for graph in run.graphs:
+            remaining -= len(graph.nodes)
+            if remaining < 0:
+                return
+            for node in graph.nodes:
+                if node.index == index or (index is None and query in node.label.lower()):
+                    yield _build_node_hit(run, graph, node.index, node.label)
+
+
+def _build_node_hit(run: Run, graph: CapturedGraph, index: int, label: str) -> Hit:
+    return Hit(
+        "node",
+        f"#{index} {shorten_name(escape_control_characters(label))}",
+        escape_control_characters(f"{run.name}, {graph.id}"),
+        "graph",
+        {"run": run.name, "graph": graph.id, "node": str(index)},
+    )
+
+
+def _iterate_kernels(runs: Sequence[Run], query: str) -> Iterator[Hit]:
+    names: set[str] = set()
+    for run in runs:
+        if run.replay_trace is None:
+            continue
+        rows = run.replay_trace.gpu.select(pl.col("name").cast(pl.String)).with_row_index("row")
+        matches = rows.filter(
+            pl.col("name").str.to_lowercase().str.contains(query, literal=True)
+        ).unique("name", keep="first", maintain_order=True)
+        for row, name in matches.iter_rows():
+            if name in names:
+                continue
+            names.add(name)
+            yield Hit(
+                "kernel",
+                shorten_name(escape_control_characters(name)),
+                escape_control_characters(run.name),
+                "timeline",
+                {"select": f"{run.name}/g{row}"},
+            )

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from graphviz_dash import __version__
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.failures import format_failure
+from graphviz_dash.analysis.ledger.memory import LedgerPart
+from graphviz_dash.analysis.ledger.report import LedgerReport, list_ledger_reports
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
-from graphviz_dash.analysis.replay_check import (
-    ReplayDiagnosis,
-    WrongOperator,
-)
-from graphviz_dash.app.report.compiled import generate_compile_sections
-from graphviz_dash.app.report.efficiency import generate_efficiency_section
+from graphviz_dash.analysis.replay_check import ReplayDiagnosis, WrongOperator
 from graphviz_dash.app.report.families import generate_family_sections
-from graphviz_dash.app.report.ledger import generate_ledger_sections
 from graphviz_dash.app.report.report_tables import (
     Row,
     escape_html,
@@ -29,7 +25,33 @@ from graphviz_dash.app.report.report_tables import (
     generate_plan_sections,
 )
 from graphviz_dash.exports.files import replace_file
+from graphviz_dash.features.efficiency.analysis.advice import Advice
+from graphviz_dash.features.efficiency.analysis.report import measure_run_efficiency
+from graphviz_dash.features.efficiency.narrative import (
+    REMEDY_INSTRUCTIONS,
+    describe_ceilings,
+    describe_efficiency,
+    format_advice_title,
+    format_range,
+)
+from graphviz_dash.features.ledger.narrative import (
+    describe_losses,
+    describe_memory,
+    describe_process,
+    describe_saving,
+    describe_startup,
+    describe_workspaces,
+)
+from graphviz_dash.features.torch_compile.analysis.report import CompileReport, build_compile_report
+from graphviz_dash.features.torch_compile.narrative import (
+    format_saving,
+    get_cause_location,
+    get_cause_title,
+    summarize_compilation,
+)
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.compile_rules import COMPILE_RULES
+from graphviz_dash.model.run import Run
 from graphviz_dash.narrative.answer import AnswerPart, build_answer
 from graphviz_dash.narrative.break_even import format_break_even
 from graphviz_dash.narrative.doctor import list_verdicts
@@ -49,6 +71,7 @@ from graphviz_dash.narrative.summary import (
     format_break_even_title,
     list_provenance,
 )
+from graphviz_dash.units import format_bytes, format_ns, format_percent
 
 _STYLE: Final = Path(__file__).with_name("report.css")
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
@@ -247,3 +270,119 @@ def _format_picture(title: str, picture: str | None, note: str, kind: str = "") 
         f'<section class="{kind}"><h2>{escape_html(title)}</h2><figure>{picture}'
         f"<figcaption>{escape_html(note)}</figcaption></figure></section>"
     )
+
+
+_MAX_CAUSES = 12
+
+
+def generate_compile_sections(runs: Iterable[Run]) -> Iterator[str]:
+    """Generate a section for each run with recorded compilation data."""
+    for run in runs:
+        if run.compilation is None:
+            continue
+        report = build_compile_report(run)
+        if not isinstance(report, Missing):
+            yield f"<h2>torch.compile: {escape_html(run.name)}</h2>"
+            yield f"<p>{escape_html(summarize_compilation(report))}</p>"
+            yield _format_causes(report)
+
+
+def _format_causes(report: CompileReport) -> str:
+    if not report.causes:
+        return ""
+    rows = "".join(
+        f"<tr><th>{escape_html(get_cause_title(cause))}</th><td><code>{escape_html(get_cause_location(cause))}"
+        f"</code></td><td>{escape_html(format_saving(cause))}</td><td>{escape_html(cause.reason)}</td>"
+        f"<td>{escape_html(COMPILE_RULES[cause.rule].advice)}</td></tr>"
+        for cause in report.causes[:_MAX_CAUSES]
+    )
+    head = "".join(
+        f"<th>{title}</th>" for title in ("Fix", "Line", "Saving", "torch reports", "Instead")
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+_MAX_NODES = 5_000
+_MAX_ADVICE = 8
+
+
+def generate_efficiency_section(best: RunComparison) -> Iterator[str]:
+    """Generate the section of a run whose graph has known limits or recommendations."""
+    run = best.run
+    if not run.graphs or sum(len(graph.nodes) for graph in run.graphs) > _MAX_NODES:
+        return
+    pairs = None if isinstance(best.waterfall, Missing) else best.waterfall.pairs
+    report = measure_run_efficiency(run, pairs=pairs)
+    if isinstance(report, Missing) or not (report.known_ns or report.advice):
+        return
+    yield f"<h2>Hardware limits: {escape_html(run.name)}</h2>"
+    yield f"<p>{escape_html(describe_efficiency(report))}</p>"
+    if report.advice:
+        yield _format_advice(report.advice[:_MAX_ADVICE])
+    if not isinstance(report.choice, Missing):
+        yield f'<p class="muted">{escape_html(describe_ceilings(report.choice))}</p>'
+
+
+def _format_advice(advice: tuple[Advice, ...]) -> str:
+    rows = "".join(
+        f"<tr><th>{escape_html(format_ns(entry.saving_ns))}</th>"
+        f"<td>{escape_html(format_range(entry))}</td>"
+        f"<td>{escape_html(format_advice_title(entry))}</td>"
+        f"<td><code>{escape_html(entry.source or '')}</code></td>"
+        f"<td>{escape_html(REMEDY_INSTRUCTIONS[entry.remedy])}</td></tr>"
+        for entry in advice
+    )
+    titles = ("Saving", "Interval", "By", "Line", "Change")
+    head = "".join(f"<th>{title}</th>" for title in titles)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+
+
+def generate_ledger_sections(runs: Iterable[Run]) -> Iterator[str]:
+    """Generate a section for each run with a ledger."""
+    for report in list_ledger_reports(runs):
+        yield f"<h2>Memory and start-up: {escape_html(report.run)}</h2>"
+        yield f"<p>{escape_html(describe_process(report.process))}</p>"
+        if report.memory is not None:
+            yield f"<p>{escape_html(describe_memory(report.memory))}</p>"
+            yield _format_memory(report)
+            for text in (describe_workspaces(report.memory), *describe_losses(report)):
+                if text is not None:
+                    yield f"<p>{escape_html(text)}</p>"
+        yield f"<p>{escape_html(describe_startup(report.startup))}</p>"
+        yield _format_startup(report)
+        if report.savings:
+            yield _format_savings(report)
+
+
+def _format_memory(report: LedgerReport) -> str:
+    moments = report.key_moments
+    rows: list[Row] = [
+        [part.value, *(format_bytes(moment.parts.get(part, 0)) for _, moment in moments)]
+        for part in LedgerPart
+        if any(moment.parts.get(part) for _, moment in moments)
+    ]
+    rows.append(["used (cudaMemGetInfo)", *(format_bytes(moment.used) for _, moment in moments)])
+    return format_table(["device memory", *(label for label, _ in moments)], [("", rows)])
+
+
+def _format_startup(report: LedgerReport) -> str:
+    startup = report.startup
+    rows: list[Row] = [
+        [part.value, format_ns(time), format_percent(time / startup.total_ns)]
+        for part, time in startup.parts.items()
+    ]
+    rows.append(["wall clock", format_ns(startup.total_ns), ""])
+    return format_table(["start-up", "time", "share"], [("", rows)])
+
+
+def _format_savings(report: LedgerReport) -> str:
+    rows: list[Row] = [
+        [
+            describe_saving(saving),
+            format_bytes(saving.bytes),
+            format_ns(saving.ns),
+            saving.basis.value,
+        ]
+        for saving in report.savings
+    ]
+    return format_table(["possible saving", "memory", "start-up", "basis"], [("", rows)])

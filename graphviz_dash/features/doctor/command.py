@@ -21,9 +21,9 @@ from graphviz_dash.analysis.doctor import (
     diagnose,
 )
 from graphviz_dash.analysis.metrics.run_selection import may_be_eager
+from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.evaluation import predict_run
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.replay_check import ReplayDiagnosis, diagnose_replays
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.bundle.staging import create_scratch_folder

@@ -165,6 +165,7 @@ class LadderDocument(Document, frozen=True):
 
     run: str
     engine: str | None
+    engine_capture_memory: Bytes | None
     modes: list[StepModeDocument]
     eager_sentences: list[Sentence]
     family: str
@@ -198,6 +199,7 @@ def build_ladder_document(
         family,
         run=report.run,
         engine=report.engine,
+        engine_capture_memory=report.engine_capture_bytes,
         modes=_build_modes(report),
         eager_sentences=describe_eager_steps(report),
         family=family.family.name,

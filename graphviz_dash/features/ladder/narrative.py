@@ -97,7 +97,31 @@ def summarize_loop(report: LoopReport) -> str:
         text += f", {pluralize(fallbacks, 'step')} without a matching graph"
     if report.engine:
         text += f"; keys and sizes from {escape_control_characters(report.engine)}"
-    return f"{text}."
+    memory = _describe_engine_memory(report)
+    return f"{text}. {memory}" if memory else f"{text}."
+
+
+def _describe_engine_memory(report: LoopReport) -> str:
+    """Compare the engine's measurement of its captures with ours. Empty if it has none."""
+    if report.engine is None or report.engine_capture_bytes is None:
+        return ""
+    name = report.engine.partition(" ")[0]
+    is_decode_only = name == "SGLang"
+    members = [
+        member
+        for family in report.families
+        for member in family.members
+        if not is_decode_only or family.family.name == "decode"
+    ]
+    pool_bytes = sum(member.pool_growth_bytes or 0 for member in members)
+    executable_bytes = sum(member.executable_bytes or 0 for member in members)
+    subject = "its decode graphs" if is_decode_only else "its captures"
+    return (
+        f"{escape_control_characters(name)} measured {format_bytes(report.engine_capture_bytes)} "
+        f"for {subject}: pools grew by {format_bytes(pool_bytes)} and executable graphs use about "
+        f"{format_bytes(executable_bytes)}; the rest is memory of libraries, such as kernels that "
+        "were loaded meanwhile."
+    )
 
 
 STEP_MODES: Final = {

@@ -19,9 +19,10 @@ from graphviz_dash.features.launch.analysis.launch_comparison import (
 )
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, analyze_launch_costs
 from graphviz_dash.features.launch.document import build_launch_document
-from graphviz_dash.features.launch.own_graphs import print_observers, print_own_graphs
 from graphviz_dash.features.launch.text import (
     print_launch_comparison,
+    print_observers,
+    print_own_graphs,
     print_published,
     print_recording,
 )

@@ -27,7 +27,12 @@ _TIME_AXIS: Final = "Seconds since the start of the process"
 _MAX_BOXES: Final = 1_200
 """Maximum number of boxes on the chart of activities."""
 
-_PATTERNS: Final = {LedgerPart.FREE: "\\", LedgerPart.REMAINDER: "/", LedgerPart.ALLOCATIONS: "."}
+_PATTERNS: Final = {
+    LedgerPart.FREE: "\\",
+    LedgerPart.FAILED_POOLS: "x",
+    LedgerPart.REMAINDER: "/",
+    LedgerPart.ALLOCATIONS: ".",
+}
 """Hatching of parts without a known purpose."""
 
 

@@ -15,6 +15,7 @@ from graphviz_dash.exports.documents.values import (
 from graphviz_dash.features.ledger.narrative import (
     describe_fit,
     describe_memory,
+    describe_process,
     describe_saving,
     describe_startup,
 )
@@ -55,6 +56,8 @@ class LedgerGraphDocument(Document, frozen=True):
     exclusive_bytes: Bytes | None
     shared_bytes: Bytes | None
     shared_with: list[str]
+    held_bytes: Bytes | None
+    failure: bool
     returned_bytes: Bytes | None
     capture_ns: WholeNs | None
     driver_ns: WholeNs | None
@@ -105,10 +108,23 @@ class FitDocument(Document, frozen=True):
     sentence: Sentence
 
 
+class ProcessDocument(Document, frozen=True):
+    """Process of a ledger. Its memory after start-up excludes other processes."""
+
+    pid: Count
+    parent_pid: Count
+    role: str | None
+    rank: Count | None
+    device: Count | None
+    memory: Bytes | None
+    sentence: Sentence
+
+
 class LedgerDocument(Document, frozen=True):
     """Ledger of one run. ``fit`` is null without ``--fit``."""
 
     run: str
+    process: ProcessDocument
     device_total: Bytes | None
     moments: list[LedgerMomentDocument]
     growths: list[LedgerGrowthDocument]
@@ -129,6 +145,12 @@ def build_ledger_document(
     return build(
         LedgerDocument,
         report,
+        process=build(
+            ProcessDocument,
+            report.process,
+            memory=None if memory is None else memory.own_bytes,
+            sentence=describe_process(report.process),
+        ),
         device_total=None if memory is None else memory.total,
         moments=[
             build(LedgerMomentDocument, moment, moment=label)

@@ -13,6 +13,7 @@ from graphviz_dash.analysis.ledger.memory import (
     OutsideGrowth,
     name_library,
 )
+from graphviz_dash.analysis.ledger.report import LedgerProcess, LedgerReport
 from graphviz_dash.analysis.ledger.savings import Saving
 from graphviz_dash.analysis.ledger.startup import StartupLedger
 from graphviz_dash.errors import escape_control_characters
@@ -24,6 +25,7 @@ from graphviz_dash.units import (
     pluralize,
 )
 
+_MIB: Final = 1 << 20
 _MAX_SIZES: Final = 3
 """Sizes of workspaces in a sentence."""
 
@@ -48,9 +50,24 @@ PART_MEANINGS: Final[Mapping[LedgerPart, str]] = {
         "Memory of the default pool without a known owner: free blocks and later allocations."
     ),
     LedgerPart.POOLS: "Memory reserved by the private pools of graphs.",
+    LedgerPart.FAILED_POOLS: (
+        "Memory of captures that failed. The allocator keeps it until the process ends."
+    ),
     LedgerPart.REMAINDER: "Growth outside the allocator without a known cause.",
 }
 """Meaning of each part of the memory."""
+
+
+def describe_process(process: LedgerProcess) -> str:
+    """Describe a process: id, name, rank and device."""
+    text = f"Process {process.pid}"
+    if process.role:
+        text += f" ({escape_control_characters(process.role)})"
+    if process.rank is not None:
+        text += f", rank {process.rank}"
+    if process.device is not None:
+        text += f", GPU {process.device}"
+    return f"{text}."
 
 
 def describe_memory(ledger: MemoryLedger) -> str:
@@ -79,6 +96,26 @@ def describe_workspaces(ledger: MemoryLedger) -> str | None:
     remainder = len(by_size) - len(texts)
     suffix = f", {pluralize(remainder, 'other size')}" if remainder > 0 else ""
     return f"Library workspaces: {', '.join(texts)}{suffix}."
+
+
+def describe_losses(report: LedgerReport) -> tuple[str, ...]:
+    """Describe memory that captures took and cannot use: of failed captures, and freed memory that
+    waits for other streams."""
+    texts = []
+    failures = [graph for graph in report.graphs if graph.failure]
+    size = report.memory.moments[-1].parts.get(LedgerPart.FAILED_POOLS, 0) if report.memory else 0
+    if size >= _MIB:
+        texts.append(
+            f"{pluralize(len(failures), 'failed capture')} left {format_bytes(size)} reserved."
+        )
+    holding = [graph for graph in report.graphs if (graph.held_bytes or 0) >= _MIB]
+    if holding:
+        amount = format_bytes(sum(graph.held_bytes or 0 for graph in holding))
+        texts.append(
+            f"Captures of {pluralize(len(holding), 'graph')} could not reuse {amount} that they "
+            "freed, because other streams used it (record_stream)."
+        )
+    return tuple(texts)
 
 
 def describe_startup(ledger: StartupLedger) -> str:

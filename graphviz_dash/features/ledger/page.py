@@ -13,7 +13,9 @@ from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ledger.chart import draw_memory_ledger, draw_startup
 from graphviz_dash.features.ledger.narrative import (
     PART_MEANINGS,
+    describe_losses,
     describe_memory,
+    describe_process,
     describe_saving,
     describe_startup,
     describe_workspaces,
@@ -21,7 +23,13 @@ from graphviz_dash.features.ledger.narrative import (
 )
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_figure
-from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_element,
+    format_table,
+    show_markup,
+)
 from graphviz_dash.units import format_bytes, format_ns, format_percent, format_signed_bytes
 
 _MIB: Final = 1 << 20
@@ -50,6 +58,7 @@ def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
         return
     st.header("Device memory over time", anchor=False)
     show_markup(format_element("p", escape_html(describe_memory(memory)), "sentence"))
+    st.caption(escape_markdown(describe_process(report.process)))
     chart = get_figure(
         selection.key, ("ledger-memory", report.run), lambda seen: draw_memory_ledger(memory, seen)
     )
@@ -85,9 +94,9 @@ def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
             ("Growth outside the allocator", ""), [("Causes", causes)], "figures runs"
         )
     show_markup(format_element("div", tables, "scroll"))
-    workspaces = describe_workspaces(memory)
-    if workspaces is not None:
-        st.caption(workspaces)
+    for text in (describe_workspaces(memory), *describe_losses(report)):
+        if text is not None:
+            st.caption(text)
 
 
 def _format_number(size: int) -> str:
@@ -104,6 +113,7 @@ def _show_graphs(report: LedgerReport) -> None:
         "Added (MiB)": [_convert(graph.added_bytes) for graph in graphs],
         "Pool (MiB)": [_convert(graph.reserved_bytes) for graph in graphs],
         "Kernels (MiB)": [_convert(graph.kernel_bytes) for graph in graphs],
+        "Held (MiB)": [_convert(graph.held_bytes or None) for graph in graphs],
         "Executable (MiB)": [_convert(graph.executable_bytes) for graph in graphs],
         "Warm-up (MiB)": [_convert(graph.warm_up_bytes) for graph in graphs],
         "Host (MiB)": [_convert(graph.host_bytes) for graph in graphs],

@@ -22,7 +22,9 @@ from graphviz_dash.cli.text.output import (
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ledger.narrative import (
     describe_fit,
+    describe_losses,
     describe_memory,
+    describe_process,
     describe_saving,
     describe_startup,
     describe_workspaces,
@@ -37,15 +39,33 @@ def print_ledgers(reports: Sequence[tuple[LedgerReport, FitPrediction | None]], 
     """Print the ledgers of all runs, each with its prediction for another configuration."""
     if not reports:
         click.echo("No ledger: record the experiment again with this version of graphviz-dash.")
+    if len(reports) > 1:
+        _print_processes([report for report, _ in reports])
     for report, fit in reports:
         print_ledger(report, count)
         if fit is not None:
             _print_fit(report, fit)
 
 
+def _print_processes(reports: Sequence[LedgerReport]) -> None:
+    """Print the memory and the start-up of each process."""
+    print_heading("Processes after start-up")
+    table = create_table("run", "process", "memory", "start-up", right=[2, 3])
+    for report in reports:
+        memory = None if report.memory is None else report.memory.own_bytes
+        table.add_row(
+            build_cell(report.run),
+            build_cell(describe_process(report.process)),
+            build_cell(format_bytes(memory)),
+            build_cell(format_ns(report.startup.total_ns)),
+        )
+    print_table(table)
+
+
 def print_ledger(report: LedgerReport, count: int) -> None:
     """Print memory, start-up, ``count`` graphs and possible savings of one run."""
     print_heading(escape_control_characters(f"{report.run}: device memory"))
+    click.echo(describe_process(report.process))
     if report.memory is None:
         click.echo("No samples: the process created no CUDA context.")
     else:
@@ -76,9 +96,9 @@ def _print_memory(report: LedgerReport) -> None:
         cells = [format_bytes(value) for value in values]
         table.add_row(build_cell(title, "bold"), *(build_cell(cell, "bold") for cell in cells))
     print_table(table)
-    workspaces = describe_workspaces(report.memory)
-    if workspaces is not None:
-        click.echo(workspaces)
+    for text in (describe_workspaces(report.memory), *describe_losses(report)):
+        if text is not None:
+            click.echo(text)
 
 
 def _print_growths(ledger: MemoryLedger, count: int) -> None:

@@ -14,9 +14,8 @@ from graphviz_dash.features.ledger.changes import parse_changes
 from graphviz_dash.features.ledger.text import print_ledgers
 from graphviz_dash.features.memory.comparison import compare_memory
 from graphviz_dash.features.memory.document import build_memory_document, build_snapshot_document
-from graphviz_dash.features.memory.snapshot_text import print_snapshot
 from graphviz_dash.features.memory.snapshots import list_snapshots
-from graphviz_dash.features.memory.text import print_memory
+from graphviz_dash.features.memory.text import print_memory, print_snapshot
 from graphviz_dash.ingest.formats.snapshot_file import read_snapshot_file
 
 

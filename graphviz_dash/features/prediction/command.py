@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.evaluation import predict_run, select_prediction_run
 from graphviz_dash.analysis.prediction.predict import Prediction, predict
-from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.bundle.calibration import read_calibration
 from graphviz_dash.bundle.read import is_bundle
 from graphviz_dash.cli.loading import open_experiment, open_run, open_run_trace

@@ -1,13 +1,24 @@
 """Detection of trace defects, with the figures they affect.
 
 Reports only defects proven by the rows. The meaning of a code never changes; its text may.
+
+An executable graph holds two nodes per captured copy, and newer drivers show both with the full
+number of bytes (pytorch issue 191284). Eager copies have one row each. CUPTI 13.0 reports the size
+of the last captured graph's copy for the copies of other graphs: on an H100, ten graphs of one
+copy each, from 512 bytes on, all reported 512 MiB.
+
+roctracer gets one record per graph launch and divides it among the kernels, so that each lasts
+until the next one starts. Observed in traces of vLLM, SGLang and xDiT on MI300X, where gaps between
+replayed kernels are at most 3 ns and others microseconds.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -16,10 +27,9 @@ from graphviz_dash.ingest.byte_stream import Damage
 from graphviz_dash.ingest.kineto.column_blocks import Flags, Ints
 from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, mask_members
 from graphviz_dash.ingest.kineto.events import ABSENT
-from graphviz_dash.ingest.kineto.paired_copies import find_impossible_sizes, find_paired_copies
-from graphviz_dash.ingest.kineto.stitched import find_stitched_replays
+from graphviz_dash.ingest.kineto.repeated_rows import build_repetition_problem
 from graphviz_dash.ingest.kineto.stray_work import find_stray_work
-from graphviz_dash.model.trace import TraceProblem
+from graphviz_dash.model.trace import STITCHED, TraceProblem
 from graphviz_dash.units import format_ns, pluralize
 
 # cudaLaunchHostFunc runs on the CPU.
@@ -43,6 +53,7 @@ def find_problems(
     gpu: pl.DataFrame,
     runtime: pl.DataFrame,
     annotations: pl.DataFrame,
+    repeats: Mapping[str, int] = MappingProxyType({}),
     *,
     whole_microseconds: bool,
     is_amd: bool = False,
@@ -51,10 +62,10 @@ def find_problems(
     """Find the defects in a trace's GPU, runtime and annotation tables.
 
     With ``whole_microseconds``, starts and ends are inaccurate by up to one microsecond, so smaller
-    contradictions are ignored.
+    contradictions are ignored. ``repeats`` are numbers of repeated rows by table.
     """
     slack = _MICROSECOND if whole_microseconds else 0
-    problems: list[TraceProblem] = []
+    problems: list[TraceProblem] = [*build_repetition_problem(repeats)]
     if whole_microseconds and gpu.height:
         problems.append(
             TraceProblem(
@@ -320,3 +331,77 @@ def _find_late_ends(
             f"waits for them returned, by up to {format_ns(int(late.max()))}: CPU and GPU "
             "clocks differ, and launch delays and waits are inaccurate.",
         )
+
+
+_ON_DEVICE: Final = "DtoD"
+_MAX_BYTES_PER_NS: Final = 30_000
+"""Limit in GB/s, above the memory and cache bandwidth of GPUs."""
+
+
+def find_impossible_sizes(gpu: pl.DataFrame) -> Iterator[TraceProblem]:
+    """Report copies within the GPU that would be faster than any GPU's memory."""
+    copies = gpu.filter((gpu["kind"] == "memcpy") & (gpu["dur"] > 0)).drop_nulls("bytes")
+    copies = copies.filter(copies["name"].cast(pl.String).str.contains(_ON_DEVICE))
+    rates = copies["bytes"] / copies["dur"]
+    count = int((rates > _MAX_BYTES_PER_NS).sum())
+    if count:
+        yield TraceProblem(
+            "impossible-copy-size",
+            f"{pluralize(count, 'copy')} of {copies.height:,} within the GPU would move more than "
+            f"{_MAX_BYTES_PER_NS:,} GB/s. CUPTI reports the size of another graph's copy, so bytes "
+            "of replayed copies are unreliable.",
+        )
+
+
+def find_paired_copies(gpu: pl.DataFrame, graph_launches: pl.DataFrame) -> Iterator[TraceProblem]:
+    """Report copies of ``graph_launches`` if all within the device come in equal pairs."""
+    if not graph_launches.height:
+        return
+    columns = ["correlation", "device", "stream", "bytes"]
+    copies = gpu.filter(gpu["kind"] == "memcpy")
+    copies = copies.filter(mask_members(copies["correlation"], graph_launches["correlation"]))
+    copies = copies.filter(copies["name"].cast(pl.String).str.contains(_ON_DEVICE))
+    if not copies.height or copies.height % 2:
+        return
+    rows_by_stream = copies.sort("correlation", "device", "stream", "ts", maintain_order=True)
+    values = np.stack([rows_by_stream[name].fill_null(-1).to_numpy() for name in columns])
+    if (values[:, 0::2] != values[:, 1::2]).any():
+        return
+    yield TraceProblem(
+        "paired-copies",
+        f"All {pluralize(copies.height, 'copy')} within the GPU by graph launches come in pairs of "
+        "equal size. Newer drivers show a captured copy as two rows with its full size each, so "
+        "counts and bytes of copies may be twice the real ones.",
+    )
+
+
+_MAX_GAP_NS: Final = 3
+_MIN_GAPS: Final = 10
+_MIN_SHARE: Final = 0.98
+"""Minimum share of such gaps. A copy within a graph may have a real gap."""
+
+
+def find_stitched_replays(
+    gpu: pl.DataFrame, graph_launches: pl.DataFrame
+) -> Iterator[TraceProblem]:
+    """Report synthetic kernel times of ``graph_launches``, the calls that launch graphs."""
+    if not graph_launches.height:
+        return
+    rows = gpu.filter(mask_members(gpu["correlation"], graph_launches["correlation"])).select(
+        "device", "stream", "correlation", "ts", end=pl.col("ts") + pl.col("dur")
+    )
+    rows = rows.sort("correlation", "device", "stream", "ts", maintain_order=True)
+    same_stream = np.ones(max(0, rows.height - 1), dtype=np.bool_)
+    for name in ("correlation", "device", "stream"):
+        values = rows[name].fill_null(-1).to_numpy()
+        same_stream &= values[1:] == values[:-1]
+    gaps = (rows["ts"].to_numpy()[1:] - rows["end"].to_numpy()[:-1])[same_stream]
+    if len(gaps) < _MIN_GAPS or (np.abs(gaps) <= _MAX_GAP_NS).mean() < _MIN_SHARE:
+        return
+    yield TraceProblem(
+        STITCHED,
+        f"Gaps between the {pluralize(rows.height, 'kernel')} of graph launches are at most "
+        f"{_MAX_GAP_NS} ns: their times are synthetic and not measured individually. "
+        "Their durations include the gaps, so gaps and kernel times of replays are not "
+        "comparable with those of eager work.",
+    )

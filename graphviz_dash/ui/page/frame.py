@@ -92,7 +92,8 @@ def draw_figure(figure: Any, key: str) -> None:
         if labels["keys"]:
             show_markup(format_legend(labels["keys"]))
         st.plotly_chart(figure, theme=None, config=bare, key=key, height=height)
-        show_markup(format_element("p", escape_html(labels["axis"]), "axis-title"))
+        if "axis" in labels:
+            show_markup(format_element("p", escape_html(labels["axis"]), "axis-title"))
 
 
 def draw_top_bar(page: str) -> None:
@@ -122,7 +123,7 @@ def _format_bar_buttons(page: str) -> str:
     data = {
         "experiment": entry and entry.name,
         "key": entry and entry.key,
-        "experiments": list(get_listing().entries),
+        "experiments": list(get_listing(uses_cache=page == "overview").entries),
         "runs": [folder.name for folder in folders],
         "pages": [(name, row.title) for name, row in PAGES.items()],
     }

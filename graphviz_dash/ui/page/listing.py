@@ -33,9 +33,24 @@ def get_visitor() -> str:
     return session
 
 
-def get_listing() -> Catalogue:
-    """Return the experiments under the server's folders and the visitor's uploads."""
-    return list_experiments(get_visitor(), reuses_search=_PAGE_STATE in st.session_state)
+def get_listing(*, uses_cache: bool = False) -> Catalogue:
+    """Return the experiments under the server's folders and the visitor's uploads.
+
+    With ``uses_cache``, the first page of a session may list a large folder as an earlier server
+    found it; then the page calls :func:`has_outdated_listing`.
+    """
+    has_loaded_page = _PAGE_STATE in st.session_state
+    return list_experiments(
+        get_visitor(), reuses_search=has_loaded_page, uses_cache=uses_cache and not has_loaded_page
+    )
+
+
+def has_outdated_listing(listing: Catalogue) -> bool:
+    """Search the folders of a stored listing; True if they contain other experiments."""
+    if not listing.is_from_cache:
+        return False
+    refresh_listing()
+    return get_listing().entries.keys() != listing.entries.keys()
 
 
 def refresh_listing() -> None:

@@ -10,11 +10,13 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from graphviz_dash.bundle.launch import find_launches
 from graphviz_dash.bundle.references import find_reference_launches
 from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.identity import Identity
 from graphviz_dash.ingest.load import list_run_folders, search_experiments
 from graphviz_dash.server_settings import STARTED_IN_VARIABLE
 from graphviz_dash.ui.state.store import STORE
@@ -27,6 +29,8 @@ _VERSUS: Final = " vs "
 
 _SAMPLES: Final = "sample_traces"
 
+_SUMMARY: Final = "search"
+"""Kind of summary of the search of a large folder."""
 _MAX_SEARCHED: Final = 500
 """Number of experiments above which a search costs more than drawing a page."""
 _REUSE_S: Final = 10.0
@@ -68,6 +72,8 @@ class Catalogue(Struct, frozen=True):
     entries: dict[str, Entry]
     roots: tuple[Path, ...]
     problems: tuple[str, ...]
+    is_from_cache: bool = False
+    """True if from an earlier server's search, so that it may be outdated."""
 
     def find_entry(self, name: str) -> Entry | None:
         """Return the experiment or the pair with this name; None if there is none."""
@@ -111,6 +117,8 @@ def format_pair_name(first: str, second: str) -> str:
 
 _SEARCHES: Final[dict[Path, _Search]] = {}
 """Recent searches of large folders."""
+_CACHED_SEARCHES: Final[dict[Path, _NamedExperiments | None]] = {}
+"""Results in the cache, as last loaded or stored; None if it has none."""
 
 
 @cache
@@ -128,21 +136,29 @@ def get_roots() -> tuple[Path, ...]:
     return tuple(path.resolve() for path in folders)
 
 
-def list_experiments(visitor: str, *, reuses_search: bool = False) -> Catalogue:
+def list_experiments(
+    visitor: str, *, reuses_search: bool = False, uses_cache: bool = False
+) -> Catalogue:
     """List the experiments of ``visitor``, searching the folders again.
 
     With ``reuses_search``, a somewhat older search of a large folder is reused, for interactions on
-    a page that is loaded.
+    a page that is loaded. With ``uses_cache``, a large folder that this server has not searched
+    yet is listed as an earlier server found it.
     """
     reuse_s = _REUSE_ON_PAGE_S if reuses_search else _REUSE_S
     entries: dict[str, Entry] = {}
     problems = []
+    is_from_cache = False
     uploads = UPLOADS.get_folder(visitor)
     # Uploads first.
     for root in (*([] if uploads is None else [uploads]), *get_roots()):
         try:
-            # Uploads contain no links.
-            result = _search(root, reuse_s) if root != uploads else _name(root, links=False)
+            if root == uploads:
+                result = _name(root, links=False)  # uploads contain no links
+            elif uses_cache and root not in _SEARCHES and (search := _load_search(root)):
+                result, is_from_cache = search, True
+            else:
+                result = _search(root, reuse_s)
         except InputError as error:
             problems.append(str(error))
             continue
@@ -150,7 +166,7 @@ def list_experiments(visitor: str, *, reuses_search: bool = False) -> Catalogue:
         for name, path in result.experiments:
             unique = _build_unique_name(name, entries)
             entries[unique] = Entry(unique, path, is_upload=root == uploads)
-    return Catalogue(entries, get_roots(), tuple(problems))
+    return Catalogue(entries, get_roots(), tuple(problems), is_from_cache)
 
 
 class _NamedExperiments(Struct, frozen=True):
@@ -160,6 +176,39 @@ class _NamedExperiments(Struct, frozen=True):
     """Name and folder of each."""
     problems: tuple[str, ...]
     """Reason for each folder that was skipped."""
+
+
+def preload_searches() -> bool:
+    """Load the searches of an earlier server before the first page; True if there is any."""
+    searches = [_load_search(root) for root in get_roots()]
+    return any(search is not None for search in searches)
+
+
+def _load_search(root: Path) -> _NamedExperiments | None:
+    """Return the last search of a large folder by any server; None if unknown."""
+    if root not in _CACHED_SEARCHES:
+        _CACHED_SEARCHES[root] = None
+        # SQLite is not needed by a command that lists no experiments.
+        from graphviz_dash.ingest.summaries import get_default_summaries
+
+        if (summaries := get_default_summaries()) is not None:
+            summary = summaries.load_some(_SUMMARY, [str(root)]).get(str(root))
+            with suppress(msgspec.MsgspecError):
+                if summary is not None:
+                    _CACHED_SEARCHES[root] = msgspec.json.decode(
+                        summary[1], type=_NamedExperiments, dec_hook=lambda _, text: Path(text)
+                    )
+    return _CACHED_SEARCHES[root]
+
+
+def _store_search(root: Path, result: _NamedExperiments) -> None:
+    if result != _load_search(root):
+        from graphviz_dash.ingest.summaries import Summary, get_default_summaries
+
+        _CACHED_SEARCHES[root] = result
+        if (summaries := get_default_summaries()) is not None:
+            content = msgspec.json.encode(result, enc_hook=str)
+            summaries.store(_SUMMARY, [Summary(str(root), Identity(b"", 0), content)])
 
 
 class _Search(Struct, frozen=True):
@@ -185,6 +234,7 @@ def _search(root: Path, reuse_s: float) -> _NamedExperiments:
     result = _name(root, links=True)
     if len(result.experiments) > _MAX_SEARCHED:
         _SEARCHES[root] = _Search(result, time.monotonic())
+        _store_search(root, result)
     else:
         _SEARCHES.pop(root, None)
     return result

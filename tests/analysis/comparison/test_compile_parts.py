@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.step_comparison.waterfall import Waterfall
+from graphviz_dash.analysis.step_comparison.waterfall import CompileSavings, Waterfall
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.equation import describe_compile_savings

@@ -13,8 +13,8 @@ from graphviz_dash.analysis.ledger.memory import (
 )
 from graphviz_dash.features.ledger.narrative import describe_workspaces
 from graphviz_dash.ingest.load import load_run
-from graphviz_dash.model.ledger import SampleKind, SpanKind
-from tests.ledgers import MIB, SAMPLES, make_ledger, sample, span
+from graphviz_dash.model.ledger import GraphStart, SampleKind, SpanKind
+from tests.ledgers import MIB, MS, POOL, SAMPLES, make_ledger, sample, span
 from tests.samples_once import SAMPLES as SAMPLE_FOLDER
 
 
@@ -175,3 +175,40 @@ def test_workspaces_belong_to_streams() -> None:
     total = sum(item.bytes for item in ledger.workspaces)
     assert total == ledger.end_of_startup.parts[LedgerPart.WORKSPACES]
     assert describe_workspaces(ledger) == "Library workspaces: 32.0 MiB for each of 6 streams."
+
+
+def test_memory_that_failed_captures_left_is_a_part_until_the_pools_shrink() -> None:
+    samples = (
+        sample(1, SampleKind.CONTEXT, 500),
+        sample(2, SampleKind.CAPTURE_BEGIN, 500, 10, 0, "graph-0"),
+        sample(3, SampleKind.INSTANTIATION, 500, 110, 100, "graph-0"),
+        sample(4, SampleKind.CAPTURE_BEGIN, 500, 110, 100, "graph-1"),
+        sample(5, SampleKind.INSTANTIATION, 500, 130, 120, "graph-1"),
+        sample(6, SampleKind.STARTUP_END, 500, 130, 120),
+        sample(7, SampleKind.END, 500, 40, 30),
+    )
+    graphs = (
+        GraphStart("graph-0", None, 0, None, failure=True),
+        GraphStart("graph-1", POOL, 0, 6 * MS),
+    )
+    built = build_memory_ledger(make_ledger(samples=samples, graphs=graphs, states=()))
+    assert built is not None
+    pools = [
+        tuple(
+            moment.parts.get(part, 0) // MIB for part in (LedgerPart.FAILED_POOLS, LedgerPart.POOLS)
+        )
+        for moment in built.moments
+    ]
+    assert pools == [(0, 0), (0, 0), (100, 0), (100, 0), (100, 20), (100, 20), (30, 0)]
+    assert all(sum(moment.parts.values()) == moment.used for moment in built.moments)
+
+
+def test_a_later_capture_into_the_same_pool_uses_what_a_failed_one_left() -> None:
+    graphs = (
+        GraphStart("graph-0", POOL, 0, None, failure=True),
+        GraphStart("graph-1", POOL, 0, 3_602 * MS),
+        GraphStart("graph-2", POOL, 0, None),
+    )
+    built = build_memory_ledger(make_ledger(graphs=graphs))
+    assert built is not None
+    assert not any(LedgerPart.FAILED_POOLS in moment.parts for moment in built.moments)

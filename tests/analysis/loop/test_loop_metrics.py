@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graphviz_dash.analysis.loop.loop_metrics import compute_loop_metrics
+from graphviz_dash.analysis.comparison.recorded_figures import compute_loop_metrics
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.run import Run
 from tests.loops import make_server, replay_ns

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.recorded_figures import (
+    compute_loop_step_ns,
     compute_program_step,
     compute_recorded_metrics,
     compute_relative_recorded_metrics,
 )
-from graphviz_dash.analysis.loop.loop_step import compute_loop_step_ns
 from graphviz_dash.analysis.sample_statistics import SpreadKind
 from graphviz_dash.ingest.load import load_run
 from graphviz_dash.model.absence import Missing

@@ -7,11 +7,8 @@ import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.metrics.caveats import CaveatCode, make_caveat
-from graphviz_dash.analysis.metrics.machine_state import (
-    compute_cpu_loop,
-    compute_machine_metrics,
-    find_machine_caveats,
-)
+from graphviz_dash.analysis.metrics.low_confidence import find_machine_caveats
+from graphviz_dash.analysis.metrics.run_metrics import compute_cpu_loop, compute_machine_metrics
 from graphviz_dash.model.absence import Fact
 from graphviz_dash.model.run import Run
 from graphviz_dash.model.timings import CleanProcess, GpuClocks

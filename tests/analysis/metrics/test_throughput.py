@@ -8,13 +8,13 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from graphviz_dash.analysis.metrics.run_metrics import make_value
-from graphviz_dash.analysis.metrics.throughput import (
+from graphviz_dash.analysis.comparison.relative_metrics import (
     PEAKS,
     THROUGHPUT,
     compute_throughput,
     get_peak,
 )
+from graphviz_dash.analysis.metrics.run_metrics import make_value
 from graphviz_dash.analysis.sample_statistics import Spread, SpreadKind
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Run, StepWork

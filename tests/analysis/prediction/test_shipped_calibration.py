@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from graphviz_dash.analysis.prediction.calibration import compute_sample_errors
+from graphviz_dash.analysis.prediction.calibration import (
+    compute_sample_errors,
+    load_shipped_calibration,
+)
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm
-from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.uncertainty import compute_error_scale
 from graphviz_dash.model.calibration import CALIBRATION_VERSION
 

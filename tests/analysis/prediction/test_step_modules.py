@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
-from graphviz_dash.analysis.prediction.step_modules import BY_MARKS, ItemModules, find_item_modules
+from graphviz_dash.analysis.prediction.module_prediction import (
+    BY_MARKS,
+    ItemModules,
+    find_item_modules,
+)
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.trace import Trace
 from tests.analysis.predictions import line_trace

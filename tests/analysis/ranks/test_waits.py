@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from graphviz_dash.analysis.arrays import get_column
 from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.analysis.comparison.result import Comparison
-from graphviz_dash.analysis.ranks.waits import NO_MEETING, compute_rank_waits
+from graphviz_dash.analysis.ranks.ranks import NO_MEETING, compute_rank_waits
 from graphviz_dash.analysis.step_comparison.waterfall import Cause, Waterfall
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import Experiment, Run

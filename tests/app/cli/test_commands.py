@@ -12,12 +12,12 @@ import pytest
 from msgspec.structs import replace
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.comparison.derived_metrics import WATERFALL_METRICS
 from graphviz_dash.analysis.comparison.recorded_figures import RELATIVE_RECORDED_METRICS
 from graphviz_dash.analysis.comparison.relative_metrics import (
     COMPILE_METRICS,
     PREDICTED_METRICS,
     RELATIVE_METRICS,
+    WATERFALL_METRICS,
 )
 from graphviz_dash.app.cli.serve import build_server_command, check_port_free
 from graphviz_dash.errors import InputError, MissingRequirementError

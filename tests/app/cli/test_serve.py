@@ -37,6 +37,7 @@ from graphviz_dash.server_settings import (
 )
 from tests.attack.visitor import Visitor
 from tests.fuzz.readers import DOT
+from tests.processes import bind
 
 ROOT = Path(__file__).parents[3]
 
@@ -127,7 +128,7 @@ def serving(folder: Path, port: int, *options: str) -> Iterator[tuple[subprocess
     # The command is found as an installed one is, not through the folder.
     script = Path(sys.executable).with_name("graphviz-dash")
     with subprocess.Popen(
-        [script, "serve", "--port", str(port), *options],
+        bind([script, "serve", "--port", str(port), *options]),
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

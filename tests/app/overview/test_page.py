@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -13,8 +14,12 @@ from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.app.hosting import server
 from graphviz_dash.app.hosting.cards_client import FirstCards
 from graphviz_dash.app.overview import page as overview
+from graphviz_dash.ingest import summaries
+from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
+from graphviz_dash.ingest.identity import measure_identity
 from graphviz_dash.ingest.load import load_experiment
-from graphviz_dash.ui.state.catalogue import Entry
+from graphviz_dash.ui.state import catalogue
+from graphviz_dash.ui.state.catalogue import Catalogue, Entry
 from graphviz_dash.ui.state.results import get_comparison
 from graphviz_dash.ui.state.store import STORE
 from tests.builders import STEP, make_experiment, make_run
@@ -42,7 +47,7 @@ def test_the_overview_tells_how_much_faster_and_why(roots: Path) -> None:
     told = markup(shown("overview"))
     assert f">{best['speedup'].text}</span>" in told
     assert "graph is faster than eager" in told
-    assert "400 µs → 100 µs per step" in told
+    assert '400 µs → 100 µs<span class="per-step"> per step</span>' in told
     assert f"<b>{len(STEP)} → 1</b>" in told
     assert "<b>350 µs → 8.00 µs</b>" in told
     assert f"<b>{best['break_even'].text} replays</b>" in told
@@ -190,3 +195,54 @@ def test_many_experiments_are_searched_by_the_cards_that_are_known(
     assert _titles(shown("overview", find="nothing")) == []
     # Nothing but the shown experiments is opened.
     assert not any(STORE.is_loaded(STORE.register(roots / f"toy-{n}")) for n in (0, 1, 2))
+
+
+def test_a_stored_listing_shows_nothing_that_is_gone(
+    roots: Path,
+    many: FirstCards,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """The first page of a new server lists as the last one found, until it has searched."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setattr(catalogue, "_MAX_SEARCHED", 3)
+    monkeypatch.setattr(summaries.time, "time_ns", lambda: 1 << 62)
+    many.start([str(roots)])
+    cache = summaries.get_default_summaries()
+    assert cache is not None
+
+    def store_card(name: str) -> None:
+        folder, card = roots / name, many.get_card(roots / name)
+        content = msgspec.json.encode(card)
+        cache.store("card", [summaries.Summary(str(folder), measure_identity(folder), content)])
+
+    for number in range(7):
+        store_card(f"toy-{number}")
+    shown("overview")
+
+    def show_in_new_server() -> list[str]:
+        monkeypatch.setattr(catalogue, "_SEARCHES", {})
+        monkeypatch.setattr(catalogue, "_CACHED_SEARCHES", {})
+        monkeypatch.setattr(overview, "FIRST_CARDS", FirstCards())
+        return _titles(shown("overview"))
+
+    listings: list[Catalogue] = []
+    has_outdated_listing = overview.has_outdated_listing
+    monkeypatch.setattr(
+        overview,
+        "has_outdated_listing",
+        lambda listed: listings.append(listed) or has_outdated_listing(listed),
+    )
+    assert show_in_new_server() == ["toy-0", "toy-1", "toy-2"]
+    assert [listed.is_from_cache for listed in listings] == [True]
+    # On a later page: the stored listing is shown first, then the new one.
+    make_run(roots / "a-new-one", "eager")
+    store_card("a-new-one")
+    listings.clear()
+    assert show_in_new_server() == ["a-new-one", "toy-0", "toy-1"]
+    assert [listed.is_from_cache for listed in listings] == [True, False]
+    # On the first page: its card is not current, so the page searches first.
+    shutil.rmtree(roots / "toy-0")
+    listings.clear()
+    assert show_in_new_server() == ["a-new-one", "toy-1", "toy-2"]
+    assert [listed.is_from_cache for listed in listings] == [False]

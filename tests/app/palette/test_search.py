@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphviz_dash.app.palette.search import find_hits
+from graphviz_dash.app.palette.api import find_hits
 from tests.samples import compared_sample
 
 

@@ -17,7 +17,7 @@ from graphviz_dash.analysis.comparison.result import Comparison
 from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.analysis.step_comparison.waterfall import Cause, Waterfall
 from graphviz_dash.app.cli.main import main
-from graphviz_dash.app.compare.text.kernels import print_kernels
+from graphviz_dash.app.compare.text.comparison import print_kernels
 from graphviz_dash.app.report.report import render_report
 from graphviz_dash.app.report.report_tables import format_kernels_section
 from graphviz_dash.app.report.static_charts import StaticCharts, draw_charts

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from collectors import passes
 from collectors.collection.failures import describe_failure
 from graphviz_dash.errors import GraphvizDashError, MissingRequirementError
 from graphviz_dash.model.run import COLLECTOR_ERROR, Pass
@@ -53,3 +54,19 @@ def test_an_error_in_code_of_inductor_is_the_programs_with_the_nodes_that_failed
     assert failure.traceback.splitlines()[-1] == (
         "# Topologically Sorted Source Nodes: [x, values], Original ATen: [aten._linalg_svd]"
     )
+
+
+def test_location_is_the_users_line_below_frames_of_a_pass(tmp_path: Path) -> None:
+    content: dict[str, Any] = {}
+    ours = Path(passes.__file__).with_name("memory.py")
+    example = Path(passes.__file__).parents[1] / "workloads" / "mlp.py"
+    for file, name, body in (
+        (ours, "dispatch", "raise RuntimeError('out of memory')"),
+        (example, "example", "dispatch()"),
+        (tmp_path / "model.py", "step", "dispatch()"),
+    ):
+        exec(compile(f"def {name}():\n    {body}\n", str(file), "exec"), content)
+    for called, expected in (("step", "model.py:2"), ("example", "collectors/workloads/mlp.py:2")):
+        with pytest.raises(RuntimeError) as raised:
+            content[called]()
+        assert describe_failure(raised.value, Pass.MEMORY).location == expected

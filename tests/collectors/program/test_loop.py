@@ -370,6 +370,10 @@ class GPUModelRunner:
         self.sizes = {True: sorted(decode), False: sorted(mixed)}
         for size in mixed: self._run(size, False)
         for size in decode: self._run(size, True)
+        self.capture_model()
+
+    def capture_model(self):
+        return 5 << 20
 
     def _run(self, tokens, uniform):
         padded = min((size for size in self.sizes[uniform] if size >= tokens), default=None)
@@ -420,7 +424,12 @@ class ModelRunner:
     is_draft_worker = False
 
     def __init__(self, decode, prefill):
-        self.decode, self.prefill = CudaGraphRunner(decode), PiecewiseCudaGraphRunner(prefill)
+        self.init_device_graphs(decode)
+        self.prefill = PiecewiseCudaGraphRunner(prefill)
+
+    def init_device_graphs(self, sizes):
+        self.decode = CudaGraphRunner(sizes)
+        self.graph_mem_usage = 0.25
 
     def forward(self, forward_batch, pp_proxy_tensors=None):
         if forward_batch.forward_mode.name == "IDLE":
@@ -468,6 +477,7 @@ def test_vllm_tells_mode_phase_sizes_and_requests(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     loop = loop_of(tmp_path)
     assert loop.engine == "vLLM 0.22.0"
+    assert loop.engine_capture_bytes == 5 << 20
     piecewise, decode = loop.families
     assert (piecewise.name, piecewise.axes, piecewise.size_axis) == ("piecewise", ("tokens",), 0)
     # Graphs that were never replayed have their key and their segments too.
@@ -552,6 +562,7 @@ def test_sglang_tells_sizes_of_decode_and_prefill(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     loop = loop_of(tmp_path)
     assert loop.engine == "SGLang 0.5.12"
+    assert loop.engine_capture_bytes == 1 << 28
     assert [(f.name, f.axes, [m.key for m in f.members]) for f in loop.families] == [
         ("decode", ("requests",), [(32,), (16,)]),
         ("prefill", ("tokens",), [(256,), (128,)]),

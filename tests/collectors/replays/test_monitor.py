@@ -227,3 +227,4 @@ def test_graphs_with_faults_are_kept_with_their_bodies(tmp_path: Path) -> None:
     monitor = watch(tmp_path)[0]
     graphs = monitor.read_faulty_graphs(monitor.collect(1))
     assert [(graph.id, len(graph.nodes)) for graph in graphs] == [("graph-1", 3), ("graph-1.0", 1)]
+    assert [graph.id for graph in monitor.read_first_graph()] == ["graph-0", "graph-0.0"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from graphviz_dash.analysis.comparison.recorded_figures import compute_loop_metrics
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport, build_loop_report
-from graphviz_dash.analysis.loop.loop_metrics import compute_loop_metrics
 from graphviz_dash.features.ladder.analysis.ladder_advice import (
     build_ladder_basis,
     recommend_ladder,
@@ -19,9 +20,11 @@ from graphviz_dash.features.ladder.narrative import (
     describe_faster_sizes,
     describe_losses,
     describe_segments,
+    summarize_loop,
 )
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.units import format_bytes
 from tests.loops import make_server
 
 SAMPLES = Path(__file__).parents[3] / "sample_traces"
@@ -113,3 +116,20 @@ def test_sizes_below_the_smallest_timed_one_are_not_advised_away() -> None:
 def test_where_larger_sizes_were_timed_there_is_advice() -> None:
     report = the_report("recorded-server")
     assert not isinstance(build_ladder_data(report, report.families[0]), Missing)
+
+
+@pytest.mark.parametrize(
+    ("sample", "subject"), [("vllm", "its captures"), ("sglang", "its decode")]
+)
+def test_the_memory_that_an_engine_measured_is_next_to_ours(sample: str, subject: str) -> None:
+    report = replace(the_report(f"recorded-{sample}"), engine_capture_bytes=None)
+    assert "measured" not in summarize_loop(report)
+    measured = summarize_loop(replace(report, engine_capture_bytes=200 << 20))
+    grown = sum(
+        member.pool_growth_bytes or 0
+        for family in report.families
+        for member in family.members
+        if sample == "vllm" or family.family.name == "decode"
+    )
+    assert f"measured 200 MiB for {subject}" in measured
+    assert f"pools grew by {format_bytes(grown)}" in measured

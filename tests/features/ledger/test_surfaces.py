@@ -7,9 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.ledger.report import LedgerReport, build_ledger_report
-from graphviz_dash.app.report.ledger import generate_ledger_sections
+from graphviz_dash.app.report.report import generate_ledger_sections
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.ledger.changes import parse_changes
@@ -162,3 +163,32 @@ def test_names_of_programs_stay_text(tmp_path: Path, invoke: Invoke) -> None:
     icicle = draw_startup(report_of(tmp_path / "other", ledger).startup, "light")
     assert icicle is not None
     assert "<b>" not in str(icicle.to_dict())
+
+
+def test_losses_of_captures_are_described(tmp_path: Path, invoke: Invoke) -> None:
+    failed, *others = make_ledger().graphs
+    graphs = (
+        replace(failed, pool=None, failure=True),
+        *(replace(graph, held_bytes=20 * MIB) for graph in others),
+    )
+    write_server(tmp_path / "server", ledger=make_ledger(graphs=graphs))
+    text = invoke("memory", "--ledger", str(tmp_path / "server")).out
+    assert "1 failed capture left 100 MiB reserved." in text
+    assert "Captures of 2 graphs could not reuse 40.0 MiB that they freed" in text
+    document = json.loads(invoke("memory", "--json", str(tmp_path / "server")).out)
+    ledger = document["ledgers"][0]
+    rows = {graph["graph"]: graph for graph in ledger["graphs"]}
+    assert [rows[name]["failure"] for name in ("graph-0", "graph-1")] == [True, False]
+    assert rows["graph-1"]["held_bytes"] == 20 * MIB
+
+
+def test_each_process_has_a_row_with_its_rank_and_memory(tmp_path: Path, invoke: Invoke) -> None:
+    for name, pid, device in (("worker", 20, 0), ("worker-2", 21, 1)):
+        write_server(tmp_path, name, make_ledger(pid=pid, device=device))
+    text = invoke("memory", "--ledger", str(tmp_path)).out
+    assert re.search(r"^worker +Process 20, GPU 0\. +1\.06 GiB +3\.60 s$", text, re.M)
+    assert re.search(r"^worker-2 +Process 21, GPU 1\. +1\.06 GiB +3\.60 s$", text, re.M)
+    document = json.loads(invoke("memory", "--json", str(tmp_path)).out)
+    processes = {item["run"]: item["process"] for item in document["ledgers"]}
+    assert processes["worker-2"]["pid"] == 21
+    assert processes["worker-2"]["memory"] == 1_090 * MIB

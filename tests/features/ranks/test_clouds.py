@@ -26,6 +26,7 @@ from graphviz_dash.importers.locations import Location, find_locations
 from graphviz_dash.importers.many import SkippedFiles, import_batch
 from graphviz_dash.importers.tasks import create_executor
 from graphviz_dash.ingest.load import load_experiment
+from tests.processes import bind
 
 pytest.importorskip("moto")
 pytest.importorskip("s3fs")
@@ -65,7 +66,7 @@ def cloud(request: pytest.FixtureRequest) -> Iterator[str]:
         "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",  # asks Google which kind of bucket it is
     }
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    server = subprocess.Popen([sys.executable, *command], **quiet)  # type: ignore[call-overload]
+    server = subprocess.Popen(bind([sys.executable, *command]), **quiet)  # type: ignore[call-overload]
     with pytest.MonkeyPatch.context() as patched:
         for name, value in settings.items():
             patched.setenv(name, value)

@@ -16,7 +16,7 @@ from torch._inductor import config as inductor_config
 
 from collectors.collection.failures import describe_failure
 from collectors.compiled.account import record_compilation
-from graphviz_dash.features.torch_compile.analysis.ended_steps import find_fatal_causes
+from graphviz_dash.features.torch_compile.analysis.report import find_fatal_causes
 from graphviz_dash.model.run import Pass
 from tests.gpu.programs.compile_causes import CAUSES
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from graphviz_dash.errors import InputError
-from graphviz_dash.ingest.formats import snapshot_blocks
+from graphviz_dash.ingest.formats import memory_snapshot
 from graphviz_dash.ingest.formats.snapshot_file import read_snapshot_file
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
 from graphviz_dash.model.run import LiveMemory
@@ -119,7 +119,7 @@ def test_stacks_of_older_torch_are_read(tmp_path: Path) -> None:
 def test_lines_beyond_the_largest_are_one_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot_blocks, "MAX_LINES", 2)
+    monkeypatch.setattr(memory_snapshot, "MAX_LINES", 2)
     blocks = [make_block(MIB, "active_allocated", f"model{n}.py") for n in range(5)]
     path = tmp_path / "snapshot.pickle"
     path.write_bytes(pickle.dumps({"segments": [make_segment(8 * MIB, blocks)]}))

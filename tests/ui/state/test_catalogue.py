@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from graphviz_dash.ui.state import catalogue
 from tests.builders import make_run
 
@@ -18,6 +19,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     monkeypatch.setattr(catalogue, "_MAX_SEARCHED", 0)
     monkeypatch.setattr(catalogue.time, "monotonic", lambda: time_s[0])
     monkeypatch.setattr(catalogue, "_SEARCHES", {})
+    monkeypatch.setattr(catalogue, "_CACHED_SEARCHES", {})
 
     def set_time(seconds: float) -> None:
         time_s[0] = seconds
@@ -52,3 +54,39 @@ def test_a_new_page_searches_after_ten_seconds(roots: Path, now: Callable[[float
     assert list_names(reuses_search=False) == ["first"]
     now(11.0)
     assert list_names(reuses_search=False) == ["first", "second"]
+
+
+@pytest.fixture
+def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.mark.usefixtures("cached")
+def test_the_next_server_lists_a_large_folder_as_stored(
+    roots: Path, now: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_run(roots / "first", "eager")
+    assert list_names(reuses_search=False) == ["first"]
+    monkeypatch.setattr(catalogue, "_SEARCHES", {})
+    monkeypatch.setattr(catalogue, "_CACHED_SEARCHES", {})
+    make_run(roots / "second", "eager")
+    cached_listing = catalogue.list_experiments("visitor", uses_cache=True)
+    assert cached_listing.is_from_cache
+    assert [(entry.name, entry.path) for entry in cached_listing.entries.values()] == [
+        ("first", roots / "first")
+    ]
+    searched = catalogue.list_experiments("visitor")
+    assert not searched.is_from_cache
+    assert list(searched.entries) == ["first", "second"]
+    # A search of this server is newer.
+    assert not catalogue.list_experiments("visitor", uses_cache=True).is_from_cache
+
+
+@pytest.mark.usefixtures("cached")
+def test_a_small_folder_is_always_searched(
+    roots: Path, now: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "_MAX_SEARCHED", 1)
+    make_run(roots / "first", "eager")
+    assert list_names(reuses_search=False) == ["first"]
+    assert not catalogue.preload_searches()

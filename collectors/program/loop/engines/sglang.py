@@ -12,7 +12,12 @@ from typing import Any, Final
 
 from collectors.guard import Guard
 from collectors.program.loop.engines.frames import read_variables
-from collectors.program.loop.engines.steps import EngineStep, ReportStep, follow_steps
+from collectors.program.loop.engines.steps import (
+    EngineReports,
+    EngineStep,
+    follow_capture,
+    follow_steps,
+)
 from collectors.program.loop.events import CaptureFacts, ScopeFacts
 from graphviz_dash.model.loop import Phase
 
@@ -29,10 +34,26 @@ _PHASES: Final = {
 """Phases of forward modes. Other modes run no requests of the target model."""
 
 
-def _follow_runner(module: ModuleType, report: ReportStep, guard: Guard) -> Callable[[], None]:
+def _follow_runner(
+    module: ModuleType, reports: EngineReports, guard: Guard
+) -> tuple[Callable[[], None], ...]:
     version = getattr(sys.modules["sglang"], "__version__", "")
     engine = f"SGLang {version}".rstrip()
-    return follow_steps(module.ModelRunner, "forward", engine, _read_step, report, guard)
+    runner = module.ModelRunner
+    return (
+        follow_steps(runner, "forward", engine, _read_step, reports.report_step, guard),
+        follow_capture(
+            runner, "init_device_graphs", _read_bytes, reports.report_capture_bytes, guard
+        ),
+    )
+
+
+def _read_bytes(runner: Any, _result: Any) -> float | None:
+    """Read the memory of the decode graphs. None for a drafting model."""
+    if getattr(runner, "is_draft_worker", False):
+        return None
+    usage: float | None = getattr(runner, "graph_mem_usage", None)
+    return None if usage is None else usage * 2**30
 
 
 def _read_step(runner: Any, batch: Any, *_args: Any, **_kwargs: Any) -> EngineStep | None:

@@ -25,9 +25,55 @@ class EngineStep(NamedTuple):
 ReportStep: TypeAlias = Callable[[str, EngineStep, int], None]
 """Receives the engine with its version, its facts about a step, and the start of the step."""
 
+ReportCaptureBytes: TypeAlias = Callable[[int], None]
+"""Receives the memory of all captures as measured by the engine, in bytes."""
+
+
+class EngineReports(NamedTuple):
+    """Receivers of an engine's facts."""
+
+    report_step: ReportStep
+    report_capture_bytes: ReportCaptureBytes
+
+
 ReadStep: TypeAlias = Callable[..., "EngineStep | None"]
 """Reads the facts of a step from the arguments of the wrapped method. None for calls that are no
 steps."""
+
+ReadBytes: TypeAlias = Callable[[Any, Any], "float | None"]
+"""Reads the memory of all captures, in bytes, from the runner and the method's result. None if
+unknown."""
+
+
+def follow_capture(
+    owner: Any, name: str, read: ReadBytes, report: ReportCaptureBytes, guard: Guard
+) -> Callable[[], None]:
+    """Report the memory that an engine measured after each call of the method ``name`` of the class
+    ``owner``, which captures all graphs. Without such a method, nothing is reported.
+
+    Returns a function that restores the method.
+    """
+    original = getattr(owner, name, None)
+    if original is None:
+        return lambda: None
+
+    @wraps(original)
+    def capture(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with HIDDEN_FRAME:
+            result = original(self, *args, **kwargs)
+        with guard:
+            capture_bytes = read(self, result)
+            if capture_bytes is not None and capture_bytes > 0:
+                report(int(capture_bytes))
+        return result
+
+    setattr(owner, name, capture)
+
+    def restore() -> None:
+        if getattr(owner, name) is capture:
+            setattr(owner, name, original)
+
+    return restore
 
 
 def follow_steps(

@@ -8,14 +8,17 @@ from types import ModuleType
 from typing import Any, Final
 
 from collectors.guard import Guard
-from collectors.program.loop.engines.steps import EngineStep, ReportStep, follow_steps
+from collectors.program.loop.engines.steps import EngineReports, EngineStep, follow_steps
 from collectors.program.loop.labels import label_facts
 from graphviz_dash.model.loop import Phase
 
 
-def _follow_runner(module: ModuleType, report: ReportStep, guard: Guard) -> Callable[[], None]:
+def _follow_runner(
+    module: ModuleType, reports: EngineReports, guard: Guard
+) -> tuple[Callable[[], None], ...]:
     engine = f"transformers {sys.modules['transformers'].__version__}"
-    return follow_steps(module.ModelRunner, "compute_batch", engine, _read_step, report, guard)
+    runner = module.ModelRunner
+    return (follow_steps(runner, "compute_batch", engine, _read_step, reports.report_step, guard),)
 
 
 def _read_step(runner: Any, *_args: Any, **_kwargs: Any) -> EngineStep:

@@ -13,7 +13,12 @@ from typing import Any, Final
 
 from collectors.guard import Guard
 from collectors.program.loop.engines.frames import read_variables
-from collectors.program.loop.engines.steps import EngineStep, ReportStep, follow_steps
+from collectors.program.loop.engines.steps import (
+    EngineReports,
+    EngineStep,
+    follow_capture,
+    follow_steps,
+)
 from collectors.program.loop.events import CaptureFacts, ScopeFacts
 from graphviz_dash.model.loop import Phase
 
@@ -26,10 +31,21 @@ _MIXED_FAMILIES: Final = (_FULL, _PIECEWISE)
 _MAIN_MANAGER: Final = "ModelCudaGraphManager"
 
 
-def _follow_runner(module: ModuleType, report: ReportStep, guard: Guard) -> Callable[[], None]:
+def _follow_runner(
+    module: ModuleType, reports: EngineReports, guard: Guard
+) -> tuple[Callable[[], None], ...]:
     version = getattr(sys.modules["vllm"], "__version__", "")
     engine = f"vLLM {version}".rstrip()
-    return follow_steps(module.GPUModelRunner, "execute_model", engine, _read_step, report, guard)
+    runner = module.GPUModelRunner
+    return (
+        follow_steps(runner, "execute_model", engine, _read_step, reports.report_step, guard),
+        follow_capture(runner, "capture_model", _read_bytes, reports.report_capture_bytes, guard),
+    )
+
+
+def _read_bytes(_runner: Any, result: Any) -> int | None:
+    """Read the memory of all captures from the result of the method that makes them."""
+    return result if type(result) is int else None
 
 
 def _read_step(

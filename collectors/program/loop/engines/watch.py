@@ -10,9 +10,9 @@ from typing import Final, TypeAlias
 from collectors.after_import import AfterImport
 from collectors.guard import Guard
 from collectors.program.loop.engines import sglang, transformers, vllm
-from collectors.program.loop.engines.steps import ReportStep
+from collectors.program.loop.engines.steps import EngineReports
 
-_Follow: TypeAlias = Callable[[ModuleType, ReportStep, Guard], Callable[[], None]]
+_Follow: TypeAlias = Callable[[ModuleType, EngineReports, Guard], tuple[Callable[[], None], ...]]
 
 _ENGINES: Final[Mapping[str, _Follow]] = transformers.RUNNERS | vllm.RUNNERS | sglang.RUNNERS
 """Modules whose classes run steps, and the functions that follow them."""
@@ -21,8 +21,8 @@ _ENGINES: Final[Mapping[str, _Follow]] = transformers.RUNNERS | vllm.RUNNERS | s
 class EngineWatch:
     """Follows engines that the program imports, until it is stopped."""
 
-    def __init__(self, report: ReportStep, guard: Guard) -> None:
-        self._report = report
+    def __init__(self, reports: EngineReports, guard: Guard) -> None:
+        self._reports = reports
         self._guard = guard
         self._restore: list[Callable[[], None]] = []
         self._finder: AfterImport | None = None
@@ -49,4 +49,4 @@ class EngineWatch:
 
     def _watch_module(self, follow: _Follow, module: ModuleType) -> None:
         with self._guard:
-            self._restore.append(follow(module, self._report, self._guard))
+            self._restore += follow(module, self._reports, self._guard)

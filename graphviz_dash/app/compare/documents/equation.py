@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from msgspec import field
 
-from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
-from graphviz_dash.analysis.step_comparison.waterfall import StepShare, Waterfall
+from graphviz_dash.analysis.step_comparison.waterfall import CompileSavings, StepShare, Waterfall
 from graphviz_dash.exports.documents.values import Count, Document, Fraction, Ns, Ratio, build
 
 

@@ -9,10 +9,15 @@ from typing import Any, Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
-from graphviz_dash.analysis.step_comparison.waterfall import Cause, CauseTimes, StepShare, Waterfall
+from graphviz_dash.analysis.step_comparison.waterfall import (
+    Cause,
+    CauseTimes,
+    CompileSavings,
+    StepShare,
+    Waterfall,
+)
 from graphviz_dash.analysis.step_comparison.work_pairs import PairKind, PairRow
 from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.app.compare.charts.waterfall import draw_waterfall

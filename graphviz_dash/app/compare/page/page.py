@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any, Final
+
 import streamlit as st
 
 from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
+from graphviz_dash.analysis.metrics.kernel_table import KernelTable
+from graphviz_dash.analysis.trace.kernel_names import shorten_name
 from graphviz_dash.app.compare.page.comparison_charts import show_comparison_charts
 from graphviz_dash.app.compare.page.equation import (
     find_shown_evidence,
     format_answer,
     show_difference_panel,
 )
-from graphviz_dash.app.compare.page.hardware_limit import (
-    reserve_hardware_limit,
-    show_hardware_limit,
-)
-from graphviz_dash.app.compare.page.kernel_table import show_kernels_panel
 from graphviz_dash.app.compare.page.metrics_table import show_metrics_section
-from graphviz_dash.app.compare.page.not_captured import show_missing_shares, show_not_captured
 from graphviz_dash.app.compare.page.notes import (
     show_low_confidence,
     show_parallel_plans,
@@ -25,17 +23,37 @@ from graphviz_dash.app.compare.page.notes import (
     show_tracebacks,
 )
 from graphviz_dash.app.compare.page.recorded import show_recorded_panel, show_remedies
+from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.features.efficiency.analysis.ceilings_choice import choose_ceilings
+from graphviz_dash.features.efficiency.narrative import describe_efficiency
+from graphviz_dash.features.graph.page.state.efficiency import get_efficiency
 from graphviz_dash.features.ladder.page.modes import show_modes_of_runs
 from graphviz_dash.features.ladder.page.state import get_loop_reports
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.narrative.answer import Evidence, build_answer, build_run_answer
-from graphviz_dash.narrative.summary import build_summary_tiles
+from graphviz_dash.narrative.summary import build_summary_tiles, explain_rare_kernels
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import load_selected_experiment
+from graphviz_dash.ui.page.frame import (
+    SelectedExperiment,
+    load_selected_experiment,
+    show_empty_state,
+)
 from graphviz_dash.ui.page.help import format_page_heading
-from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_details,
+    format_element,
+    format_table,
+    show_markup,
+)
 from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.page.widgets import format_doctor_verdicts, format_failures, format_tiles
 from graphviz_dash.ui.state.results import get_comparison, get_kernels
+from graphviz_dash.units import format_count, format_ns, format_percent
+
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
 
 
 def render() -> None:
@@ -117,3 +135,155 @@ def _select_run(result: Comparison) -> RunComparison | None:
         else "Compared with the same rank"
     )
     return result[url_state.select_option("run", label, names, default=best.name)]
+
+
+_KIND: Final = "muted hardware-limit"
+"""CSS classes of the sentence, which has the height of two lines."""
+_MAX_NODES: Final = 5_000
+"""Number of nodes above which only the Graph page reads the graph."""
+
+
+def reserve_hardware_limit(run: RunComparison) -> DeltaGenerator:
+    """Reserve the place of the sentence, so that the page below does not move when it comes."""
+    place = st.empty()
+    if _find_only_graph(run) and not isinstance(choose_ceilings(run.run), Missing):
+        place.html(format_element("p", "", _KIND))
+    return place
+
+
+def _find_only_graph(run: RunComparison) -> str | None:
+    """Return the graph of a run with a single graph that is small enough; None otherwise."""
+    graphs = [graph for graph in run.run.graphs if graph.parent is None]
+    if len(graphs) != 1 or sum(len(graph.nodes) for graph in run.run.graphs) > _MAX_NODES:
+        return None
+    return graphs[0].id
+
+
+def show_hardware_limit(
+    experiment: SelectedExperiment, run: RunComparison, place: DeltaGenerator
+) -> None:
+    """Show the sentence in ``place`` if the run has a single graph with known limits."""
+    graph = _find_only_graph(run)
+    if graph is None or isinstance(choose_ceilings(run.run), Missing):
+        return
+    report = get_efficiency(experiment.key, run.name, graph)
+    if isinstance(report, Missing) or isinstance(report.choice, Missing) or not report.known_ns:
+        return
+    place.html(format_element("p", escape_html(describe_efficiency(report)), _KIND))
+
+
+def show_missing_shares(result: Comparison) -> None:
+    """Show why the trace of a run says nothing about its graphs."""
+    show_markup(
+        *(
+            format_element(
+                "p",
+                escape_html(f"{run.name}: no graph share, because {run.coverage.reason}."),
+                "muted",
+            )
+            for run in result.runs
+            if isinstance(run.coverage, Missing) and run.coverage.fact is Fact.GRAPH_STEPS
+        )
+    )
+
+
+def show_not_captured(run: RunComparison) -> None:
+    """Show work of the traced steps that no graph launched, by reason, folded; nothing if graphs
+    launched all of it."""
+    if isinstance(run.coverage, Missing) or not run.coverage.eager:
+        return
+    by_reason: dict[str, list[list[str]]] = {}
+    for group in run.coverage.eager:
+        by_reason.setdefault(group.reason.value, []).append(
+            [
+                escape_html(
+                    shorten_name(escape_control_characters(group.operator))
+                    if group.operator
+                    else "–"
+                ),
+                format_element("span", escape_html(format_count(group.count)), "num"),
+                format_element("span", escape_html(format_ns(group.total_ns)), "num"),
+                format_element("span", escape_html(format_percent(group.share)), "num"),
+            ]
+        )
+    groups = [(escape_html(reason.capitalize()), rows) for reason, rows in by_reason.items()]
+    head = ["Operator", "Work per step", "Time per step", "Share of GPU time"]
+    note = (
+        f"{run['graph_work_share'].text} of the kernels, memcpy and memset and "
+        f"{run['graph_time_share'].text} of their time ran from graphs. Reasons come from the "
+        "operators and ranges around each launch in the traced pass."
+    )
+    outside = format_percent(1 - run.coverage.work_share)
+    show_markup(
+        format_details(
+            f"Not captured in {run.name}: {outside} of the work",
+            format_element("div", format_table(head, groups, "figures runs"), "scroll"),
+            format_element("p", escape_html(note), "muted"),
+            id=Evidence.COVERAGE.value,
+        )
+    )
+
+
+def show_kernels_panel(kernel_rows: KernelTable, run: RunComparison | None) -> None:
+    """Show the kernels of the baseline and ``run``, or of all runs without a comparison."""
+    if not kernel_rows.rows:
+        reasons = [f"{name}: {reason}" for name, reason in kernel_rows.missing_reasons.items()]
+        show_empty_state("No kernels to show", *(reasons or ["No kernel ran in the traced steps."]))
+        return
+    query = url_state.show_search_field("kernel", "Search kernels", "Search by name or category")
+    columns = _list_columns(kernel_rows, run)
+    rows = [
+        row
+        for row in kernel_rows.rows
+        if any(row.uses[column] for column in columns)
+        and (query in row.name.lower() or query == row.category.value)
+    ]
+    changing = [column for column in columns if kernel_rows.has_changes(column)]
+    if changing:
+        # The table is ordered by all runs, but only two are shown.
+        rows.sort(key=lambda row: -abs(row.changes[changing[-1]] or 0.0))
+    data: dict[str, list[Any]] = {
+        "Kernel": [shorten_name(escape_control_characters(row.name)) for row in rows],
+        "Category": [row.category.value for row in rows],
+    }
+    config: dict[str, Any] = {"Kernel": st.column_config.TextColumn(width=290)}
+    for column in columns:
+        name = escape_control_characters(kernel_rows.runs[column])
+        uses = [row.uses[column] for row in rows]
+        data[f"{name} (count)"] = [use.count if use else None for use in uses]
+        data[f"{name} (µs)"] = [use.total_ns / 1e3 if use else None for use in uses]
+        config[f"{name} (count)"] = st.column_config.NumberColumn(format="%d")
+        config[f"{name} (µs)"] = st.column_config.NumberColumn(format="%.2f")
+        if kernel_rows.has_changes(column):
+            data["Change (µs)"] = [_convert_to_us(row.changes[column]) for row in rows]
+            config["Change (µs)"] = st.column_config.NumberColumn(format="%+.2f")
+    data["Full name"] = [escape_control_characters(row.name) for row in rows]
+    st.dataframe(
+        data,
+        column_config=config,
+        hide_index=True,
+        height="content" if len(rows) < 16 else 560,
+        placeholder="–",
+        alt="Kernels of the baseline and of the run per traced step",
+    )
+    order = "largest change" if changing else "longest"
+    seldom = explain_rare_kernels(kernel_rows)
+    st.caption(
+        f"{len(rows)} of {len(kernel_rows.rows)} kernels, memcpy and memset, {order} first. "
+        "Counts and times are medians over the traced steps; times of overlapping work add up "
+        f"to more than the busy time. {seldom}{seldom and ' '}Click a heading to sort."
+    )
+
+
+def _list_columns(kernel_rows: KernelTable, run: RunComparison | None) -> list[int]:
+    """Return the columns to show: baseline and run, or all without a comparison."""
+    names = {run.baseline, run.name} if run else set(kernel_rows.runs)
+    return [
+        column
+        for column, name in enumerate(kernel_rows.runs)
+        if name in names and name not in kernel_rows.missing_reasons
+    ]
+
+
+def _convert_to_us(ns: float | None) -> float | None:
+    return None if ns is None else ns / 1e3

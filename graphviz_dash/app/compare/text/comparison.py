@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import click
+from rich.console import RenderableType
 
-from graphviz_dash.analysis.comparison.result import Comparison
+from graphviz_dash.analysis.comparison.result import Comparison, RunComparison
 from graphviz_dash.analysis.metrics.kernel_table import KernelTable
 from graphviz_dash.analysis.ranks.ranks import ModeRanks
-from graphviz_dash.app.compare.text.break_even import print_break_even
-from graphviz_dash.app.compare.text.coverage import print_uncaptured_work
-from graphviz_dash.app.compare.text.equation import print_waterfalls
+from graphviz_dash.analysis.step_comparison.waterfall import (
+    Basis,
+    Cause,
+    CauseTimes,
+    StepShare,
+    Waterfall,
+)
 from graphviz_dash.app.compare.text.figures import (
     print_caveats,
     print_failures,
@@ -19,21 +25,39 @@ from graphviz_dash.app.compare.text.figures import (
     print_missing,
     print_remedies,
 )
-from graphviz_dash.app.compare.text.kernels import print_kernels
-from graphviz_dash.cli.text.output import build_cell, create_table, print_more, print_table
+from graphviz_dash.cli.text.output import (
+    build_cell,
+    create_table,
+    print_heading,
+    print_more,
+    print_table,
+    shorten,
+)
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.prediction.text import (
     print_predicted_blockers,
     print_scored_predictions,
 )
 from graphviz_dash.features.ranks.text import print_ranks
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.narrative.answer import build_answer, format_answer
+from graphviz_dash.narrative.break_even import format_break_even
 from graphviz_dash.narrative.doctor import list_verdicts
+from graphviz_dash.narrative.equation import (
+    describe_compile_savings,
+    describe_rank_wait_method,
+    get_step_caveat,
+    get_step_name,
+)
 from graphviz_dash.narrative.headline import build_headline
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.narrative.memory_change import format_change
-from graphviz_dash.narrative.summary import list_provenance
-from graphviz_dash.units import pluralize
+from graphviz_dash.narrative.summary import (
+    explain_unlisted_kernels,
+    format_break_even_title,
+    list_provenance,
+)
+from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 
 def print_comparison_summary(result: Comparison) -> None:
@@ -115,3 +139,184 @@ def print_comparison(
     print_uncaptured_work(result)
     print_missing([(run.name, run.metrics) for run in result.runs])
     print_remedies([run.run for run in result.runs], with_baseline=True)
+
+
+def print_break_even(run: RunComparison | None) -> None:
+    """Print the savings of a run after increasing numbers of replays; nothing without a
+    break-even."""
+    if run is None or isinstance(run.break_even, Missing):
+        return
+    print_heading(format_break_even_title(run))
+    click.echo(f"  {format_break_even(run.break_even)}")
+    click.echo()
+    table = create_table("replays", "saved", "95% from", "to", right=range(4))
+    for count in run.break_even.list_replay_powers():
+        low, middle, high = run.break_even.compute_net_saving(count)
+        table.add_row(
+            build_cell(format_count(count)),
+            *(build_cell(format_ns(value)) for value in (middle, low, high)),
+        )
+    print_table(table)
+
+
+def print_uncaptured_work(result: Comparison) -> None:
+    """Print the work that runs with graphs launch one by one; nothing if there is none."""
+    rows = [
+        (run.name, group)
+        for run in result.runs
+        if not isinstance(run.coverage, Missing)
+        for group in run.coverage.eager
+    ]
+    if not rows:
+        return
+    print_heading("Not captured, per traced step")
+    table = create_table(
+        "run", "operator", "reason", "work", "time", "share of GPU time", right=(3, 4, 5)
+    )
+    for run, group in rows:
+        table.add_row(
+            build_cell(run),
+            build_cell(group.operator or "–"),
+            build_cell(group.reason.value),
+            build_cell(format_count(group.count)),
+            build_cell(format_ns(group.total_ns)),
+            build_cell(format_percent(group.share)),
+        )
+    print_table(table)
+
+
+_NAME_LENGTH: Final = 72
+
+
+def print_kernels(kernels: KernelTable, count: int) -> None:
+    """Print ``count`` kernels per traced step, largest change first."""
+    if not kernels.rows:
+        return
+    shown = kernels.usual_rows[:count]
+    print_heading(
+        f"Kernels per traced step, {len(shown)} of {len(kernels.rows)}, largest change first"
+    )
+    headings = ["kernel", "category"]
+    for column, run in enumerate(kernels.runs):
+        headings += [f"{run}: count", "time"]
+        if kernels.has_changes(column):
+            headings.append("change")
+    table = create_table(*headings, right=range(2, len(headings)))
+    for row in shown:
+        cells = [build_cell(shorten(row.name, _NAME_LENGTH)), build_cell(row.category.value)]
+        for column, (use, change) in enumerate(zip(row.uses, row.changes, strict=True)):
+            cells.append(build_cell(format_count(use.count if use else None)))
+            cells.append(build_cell(format_ns(use.total_ns if use else None)))
+            if kernels.has_changes(column):
+                sign = "+" if change is not None and change > 0 else ""
+                cells.append(build_cell(sign + format_ns(change)))
+        table.add_row(*cells)
+    print_table(table)
+    if sentence := explain_unlisted_kernels(kernels):
+        click.echo(f"  {sentence}")
+
+
+_LABEL_LENGTH: Final = 48
+
+
+def print_waterfalls(runs: Sequence[RunComparison], best: RunComparison | None, count: int) -> None:
+    """Print the equation of every run that has one, then ``count`` modules and operators of
+    ``best``."""
+    for basis in Basis:
+        equations = [
+            (run, run.waterfall)
+            for run in runs
+            if not isinstance(run.waterfall, Missing) and run.waterfall.basis is basis
+        ]
+        if equations:
+            _print_equations(equations, basis)
+    waterfall = best.waterfall if best is not None else None
+    if waterfall is not None and not isinstance(waterfall, Missing) and count:
+        _print_shares(waterfall, "module", waterfall.modules, count)
+        _print_shares(waterfall, "operator", waterfall.operators, count)
+
+
+def _print_equations(equations: Sequence[tuple[RunComparison, Waterfall]], basis: Basis) -> None:
+    print_heading(f"Change from the baseline per {get_step_name(basis)} ({get_step_caveat(basis)})")
+    waterfalls = [waterfall for _, waterfall in equations]
+    causes = _list_causes(waterfalls)
+    names = [cause.value for cause in causes]
+    table = create_table("run", "baseline step", *names, "= step", right=range(1, 10))
+    for run, waterfall in equations:
+        saved = dict(waterfall.saved.list_items())
+        table.add_row(
+            build_cell(waterfall.run),
+            build_cell(format_ns(waterfall.before_ns)),
+            *(build_cell(format_signed_ns(saved[cause])) for cause in causes),
+            build_cell(format_ns(waterfall.after_ns)),
+        )
+        parts = run.compile_parts
+        if isinstance(parts, Missing):
+            continue
+        for title, part in (("by compilation", parts.compilation), ("by graphs", parts.graphs)):
+            table.add_row(
+                build_cell(f"  {title}", "dim"),
+                build_cell(""),
+                *_build_cells(part, causes)[:-1],
+                build_cell(""),
+            )
+    print_table(table)
+    click.echo()
+    for run, _ in equations:
+        if sentence := describe_compile_savings(run):
+            click.echo(f"  {sentence}")
+    for waterfall in waterfalls:
+        click.echo(f"  {format_pairing(waterfall)}")
+    for method in dict.fromkeys(filter(None, map(describe_rank_wait_method, waterfalls))):
+        click.echo(f"  {method}")
+
+
+def _list_causes(waterfalls: Sequence[Waterfall]) -> list[Cause]:
+    """List the causes in any of the equations, in order."""
+    present = {cause for waterfall in waterfalls for cause, _ in waterfall.saved_by_cause}
+    return [cause for cause in Cause if cause in present]
+
+
+def format_pairing(waterfall: Waterfall) -> str:
+    """Format how the work of the two steps was matched."""
+    counts = ", ".join(
+        f"{format_count(count)} {kind.value}"
+        for kind, count in waterfall.pairs.counts.items()
+        if count
+    )
+    share = format_percent(waterfall.remainder_share)
+    return (
+        f"{waterfall.run}: {counts}; the remainder is {share} of the step of {waterfall.baseline}"
+    )
+
+
+def format_signed_ns(value: int) -> str:
+    """Format a saving as a change of the step: savings are negative."""
+    return f"+{format_ns(-value)}" if value < 0 else f"-{format_ns(value)}" if value else "0 ns"
+
+
+def _print_shares(
+    waterfall: Waterfall, title: str, shares: tuple[StepShare, ...], count: int
+) -> None:
+    shown = shares[:count]
+    print_heading(
+        f"{waterfall.run} by {title}, {len(shown)} of {len(shares)}, largest difference first"
+    )
+    causes = _list_causes([waterfall])
+    names = [cause.value for cause in causes]
+    table = create_table(title, "work", *names, "difference", right=range(1, 10))
+    for share in shown:
+        before, after = share.items
+        work = format_count(before) if before == after else f"{before:,} to {after:,}"
+        table.add_row(
+            build_cell(shorten(share.label, _LABEL_LENGTH)),
+            build_cell(work),
+            *_build_cells(share.saved, causes),
+        )
+    print_table(table)
+
+
+def _build_cells(saved: CauseTimes, causes: Sequence[Cause]) -> list[RenderableType]:
+    values = dict(saved.list_items())
+    times = (*(values[cause] for cause in causes), saved.total)
+    return [build_cell(format_signed_ns(value) if value else "") for value in times]

@@ -12,10 +12,10 @@ from msgspec import Struct
 from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.features.efficiency.analysis.items import WorkItem
 from graphviz_dash.features.efficiency.analysis.rates import Rates
-from graphviz_dash.features.efficiency.analysis.residency import estimate_cached_shares
 from graphviz_dash.features.efficiency.analysis.units import WorkUnit
 from graphviz_dash.features.efficiency.analysis.work import Work
 from graphviz_dash.model.ceilings import Pipe
+from graphviz_dash.model.graph import Operand
 
 NEAR_LIMIT: Final = 1.2
 """Largest ratio of time and limit that counts as near the limit."""
@@ -184,3 +184,38 @@ def find_pipe(
     rate = None if rates is None else rates.get_flop_rate(Pipe.FP32)
     is_faster = rate is not None and work.flops / rate * 1e9 > _MODEL_ERROR * time_ns
     return Pipe.TF32 if is_faster else Pipe.FP32
+
+
+L2_SHARE: Final = 0.5
+"""Share of L2 that reused data can occupy: half of the cache belongs to the far partition."""
+
+_REPLAYS: Final = 2
+"""Replays that are followed; the last one shows the steady state."""
+
+
+def estimate_cached_shares(
+    operands: Sequence[tuple[Operand, ...] | None], l2_bytes: int
+) -> list[float | None]:
+    """Estimate for each kernel which share of its operands' bytes is in L2, in order of execution.
+
+    Memory is in L2 if less than a share of its size was used since. None without operands.
+    """
+    capacity = l2_bytes * L2_SHARE
+    last_use: dict[Operand, int] = {}
+    used = 0
+    shares: list[float | None] = [None] * len(operands)
+    for _ in range(_REPLAYS):
+        for index, ranges in enumerate(operands):
+            if not ranges:
+                continue
+            total = sum(operand.bytes for operand in ranges)
+            hot = sum(
+                operand.bytes
+                for operand in ranges
+                if operand in last_use and used - last_use[operand] <= capacity
+            )
+            used += total
+            for operand in ranges:
+                last_use[operand] = used - operand.bytes
+            shares[index] = hot / total if total else None
+    return shares

@@ -7,23 +7,18 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import streamlit as st
 
+from graphviz_dash.errors import InputError
 from graphviz_dash.features.efficiency.page.panel import show_efficiency_panel
 from graphviz_dash.features.graph.drawing.node_card import build_node_card
 from graphviz_dash.features.graph.page.concurrency import show_concurrency_panel, show_streams_panel
 from graphviz_dash.features.graph.page.graph_choice import GraphChoice
-from graphviz_dash.features.graph.page.graph_comparison import (
-    show_change_list,
-    show_differences,
-)
+from graphviz_dash.features.graph.page.graph_comparison import show_change_list, show_differences
 from graphviz_dash.features.graph.page.graph_summary import show_graph_properties
 from graphviz_dash.features.graph.page.graph_tables import (
     FIND,
-    show_line_list,
-    show_line_table,
     show_node_table,
 )
 from graphviz_dash.features.graph.page.node import format_node_panel, show_longest_nodes
-from graphviz_dash.features.graph.page.perfetto_launches import show_perfetto_launches
 from graphviz_dash.features.graph.page.state.efficiency import get_efficiency
 from graphviz_dash.features.graph.page.state.graphs import (
     GraphAddress,
@@ -37,18 +32,21 @@ from graphviz_dash.features.graph.page.state.graphs import (
 )
 from graphviz_dash.features.graph.page.state.replay_faults import get_graph_faults
 from graphviz_dash.features.graph.page.state.streams import get_node_needs
+from graphviz_dash.features.perfetto.page.component import TracePart, render_perfetto_buttons
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import SelectedExperiment, get_theme
+from graphviz_dash.ui.page.frame import SelectedExperiment, get_theme, show_error_panel
 from graphviz_dash.ui.page.markup import show_markup
 from graphviz_dash.ui.page.navigation import carry_parameters, show_link
 from graphviz_dash.ui.state.results import get_node_replays
+from graphviz_dash.ui.state.store import STORE
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
     from graphviz_dash.analysis.nodes.node_table import NodeTable
     from graphviz_dash.features.graph.diff.graph_pair import GraphPair
+
 
 PANEL_PX: Final = 640
 """Height of the side panel until style.css stretches both to the window height."""
@@ -66,7 +64,6 @@ def show_graph_details(
             if comparison[0].diff.is_same:
                 show_longest_nodes(shown.table, choice.identity)
         elif selected is None:
-            show_line_list(shown, choice.identity)
             show_longest_nodes(shown.table, choice.identity)
         else:
             _show_node(chosen, find_row_owner(choice.address, choice.pair, selected))
@@ -81,7 +78,6 @@ def show_graph_details(
         choice.identity, lambda: get_efficiency(*choice.address), find_in_graph, get_theme()
     )
     row = selected if choice.pair is None else None
-    show_line_table(shown, choice.identity, row)
     show_node_table(shown, choice.identity, row)
 
 
@@ -144,3 +140,20 @@ def _find_outer_graph(chosen: SelectedExperiment, run_name: str, graph_id: str) 
     while (parent := parents.get(graph_id)) is not None:
         graph_id = parent[0]
     return graph_id
+
+
+def show_perfetto_launches(address: GraphAddress) -> None:
+    """Show a button for the graph's launches; nothing without a trace of replays."""
+    key, run_name, graph_id = address
+    if STORE.get_run(key, run_name).replay_trace is None:
+        return
+    try:
+        render_perfetto_buttons(
+            key,
+            TracePart(((run_name, None),), graph_id),
+            label="Open launches in Perfetto",
+            small=True,
+            key=f"perfetto-{'-'.join(address)}",
+        )
+    except InputError as error:
+        show_error_panel("Perfetto cannot be opened", str(error))

@@ -1,4 +1,4 @@
-"""Graph: a captured graph as a DAG, the card of the selected node, and the nodes as a table."""
+"""Graph: source lines, the captured graph as a DAG, the selected node, and a table of nodes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.nodes.replay_faults import LocatedFault
 from graphviz_dash.features.graph.diff_narrative import explain_missing_graphs
 from graphviz_dash.features.graph.folding.fold import FoldCriterion
 from graphviz_dash.features.graph.page.component import render_dag
@@ -30,26 +31,29 @@ from graphviz_dash.features.graph.page.graph_details import (
 )
 from graphviz_dash.features.graph.page.graph_summary import show_graph_summary
 from graphviz_dash.features.graph.page.graph_tables import FIND
-from graphviz_dash.features.graph.page.replay_check import show_replay_check
+from graphviz_dash.features.graph.page.source_lines import show_source_lines
 from graphviz_dash.features.graph.page.state.graphs import (
     GraphAddress,
     get_graph_pair,
     get_graph_union,
     get_whole_graph,
 )
+from graphviz_dash.features.graph.page.state.replay_faults import get_graph_faults
+from graphviz_dash.narrative.replay_check import format_fault, format_replay_verdict
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
     SelectedExperiment,
     load_selected_experiment,
     show_missing_content,
 )
-from graphviz_dash.ui.page.markup import format_element, show_markup
+from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import show_tabs
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import pluralize
 
 if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
+
 
 _FOLD: Final = "fold"
 _REQUEST_TIMEOUT_S: Final = 0.4
@@ -121,8 +125,10 @@ def _show_introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
         earlier, later = choice.pair
         show_outcome(*_format_names(earlier, later), get_graph_pair(later, earlier))
         return len(get_graph_union(later, earlier).graph.owners)
-    show_graph_summary(get_whole_graph(*choice.address))
+    graph = get_whole_graph(*choice.address)
+    show_graph_summary(graph)
     show_replay_check(choice.address)
+    show_source_lines(graph.table, choice.run, get_requested_node(count))
     return count
 
 
@@ -171,3 +177,39 @@ def _set_fold(fold: str) -> None:
 
 def _select_node(node: int | None) -> None:
     url_state.set_parameters({"node": None if node is None else str(node)})
+
+
+_MAX_FAULTS: Final = 3
+
+
+def show_replay_check(address: GraphAddress) -> None:
+    """Show each fault in the graph with a button that selects its node, or the verdict."""
+    faults = get_graph_faults(*address)
+    if faults is None:
+        return
+    if not faults.faults:
+        if not faults.diagnosis.fault_count:
+            text = f"Replay check: {format_replay_verdict(faults.diagnosis)}"
+            show_markup(format_element("p", escape_html(text), "muted"))
+        return
+    for number, location in enumerate(faults.faults[:_MAX_FAULTS]):
+        _show_fault(location, number)
+
+
+def _show_fault(location: LocatedFault, number: int) -> None:
+    node = location.nodes[0]
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        text = escape_html(format_fault(location.fault))
+        st.html(format_element("div", text, "failed", role="note"))
+        st.button(
+            f"Show node {node}",
+            icon=":material/my_location:",
+            key=f"fault-{number}",
+            type="tertiary",
+            on_click=url_state.only_on_this_page(_select),
+            args=(node,),
+        )
+
+
+def _select(node: int) -> None:
+    url_state.set_parameters({"node": str(node)})

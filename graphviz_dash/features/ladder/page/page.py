@@ -2,42 +2,70 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.loop.family_report import LoopReport, has_only_recorded_graphs
+from graphviz_dash.analysis.loop.family_report import (
+    FamilyReport,
+    LoopReport,
+    has_only_recorded_graphs,
+)
+from graphviz_dash.analysis.loop.keys import list_graph_names
 from graphviz_dash.errors import InputError
+from graphviz_dash.features.ladder.analysis.size_comparison import SizeComparison, compare_sizes
+from graphviz_dash.features.ladder.charts.segments import draw_segments
+from graphviz_dash.features.ladder.charts.size_comparison import draw_size_comparison
 from graphviz_dash.features.ladder.narrative import (
     build_family_tiles,
+    describe_segmented_step,
+    describe_segments,
+    describe_size_comparison,
     summarize_loop,
 )
-from graphviz_dash.features.ladder.page.comparison import show_comparison_panel
 from graphviz_dash.features.ladder.page.ladder import show_ladder_panel
 from graphviz_dash.features.ladder.page.members import show_members_table
 from graphviz_dash.features.ladder.page.modes import show_modes_panel
-from graphviz_dash.features.ladder.page.recorded_graphs import show_recorded_graphs
-from graphviz_dash.features.ladder.page.segments import show_segments_panel
 from graphviz_dash.features.ladder.page.sizes import (
     mark_kernel_changes,
     show_costs_panel,
     show_size_panel,
 )
-from graphviz_dash.features.ladder.page.state import get_first_family, get_loop_reports
+from graphviz_dash.features.ladder.page.state import (
+    get_first_family,
+    get_loop_reports,
+    get_traced_segments,
+)
+from graphviz_dash.guidance.rerun import build_any_recording_command
+from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.recording import RecordedGraph
+from graphviz_dash.model.run import Run
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
     SelectedExperiment,
     dim_empty_pages,
+    draw_figure,
     find_selected_entry,
+    get_theme,
     load_selected_experiment,
     show_empty_state,
 )
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.listing import toast_changes
-from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
-from graphviz_dash.ui.page.navigation import show_tabs
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    escape_markdown,
+    format_element,
+    format_table,
+    show_markup,
+)
+from graphviz_dash.ui.page.navigation import show_link, show_tabs
 from graphviz_dash.ui.page.widgets import format_tiles
 from graphviz_dash.ui.state.catalogue import Entry
+from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.units import format_count, format_ns, format_signed_percent, pluralize
 
 _RECORD_COMMAND: Final = "graphviz-dash collect -o FOLDER -- python server.py"
 
@@ -139,3 +167,106 @@ def _select_family(report: LoopReport, default: int) -> int:
         return 0
     option = url_state.select_option("family", "Family", labels, default=labels[default])
     return labels.index(option)
+
+
+def show_segments_panel(entry: Entry, report: LoopReport, family: FamilyReport) -> None:
+    """Show the replays of a step of ``family``, and a traced step as a strip."""
+    show_markup(format_element("p", escape_html(describe_segments(family)), "said"))
+    try:
+        step = get_traced_segments(entry.key, report.run)
+    except InputError as error:
+        show_markup(
+            format_element("p", escape_html(f"The trace cannot be read: {error}"), "trouble-text")
+        )
+        return
+    if isinstance(step, Missing):
+        show_markup(format_element("p", escape_html(f"Not available: {step.reason}."), "muted"))
+        return
+    show_markup(format_element("p", escape_html(describe_segmented_step(step)), "said"))
+    names = list_graph_names(STORE.get_run(entry.key, report.run).loop)
+    draw_figure(draw_segments(step, names, get_theme()), f"segments-{entry.key}-{report.run}")
+    query = {url_state.EXPERIMENT: entry.name, "runs": report.run, "step": str(step.step)}
+    show_link("timeline", f"Step {step.step} on the Timeline", query)
+
+
+_HEAD = ("graph", "captured at", "nodes", "replays", "capture time")
+
+
+def show_recorded_graphs(run: Run) -> None:
+    """Show the graphs of ``run`` by number of replays, and how to record sizes and step times."""
+    recording = run.recording
+    if recording is None:
+        return
+    replays = sum(graph.replays for graph in recording.graphs)
+    summary = f"{pluralize(len(recording.graphs), 'graph')}, {pluralize(replays, 'replay')}."
+    graphs = sorted(recording.graphs, key=lambda graph: -graph.replays)
+    table = format_table(_HEAD, [("", [_format_row(graph) for graph in graphs])], "figures runs")
+    command = shlex.join(build_any_recording_command(run, {}))
+    show_markup(
+        format_element("p", escape_html(f"{run.name}: {summary}"), "answer"),
+        format_element("div", table, "scroll"),
+        format_element(
+            "p",
+            "The recording is older than bundle format 4, so sizes and times per step are not "
+            "recorded. Record the program again:",
+            "muted",
+        ),
+        format_element("pre", escape_html(command), "command"),
+    )
+
+
+def _format_row(graph: RecordedGraph) -> list[str]:
+    location = graph.captured_at[0] if graph.captured_at else "internal torch thread"
+    capture = format_ns(graph.capture_ns) if graph.capture_ns else "–"
+    values = (format_count(graph.nodes), format_count(graph.replays), capture)
+    return [
+        escape_html(graph.graph),
+        format_element("code", escape_html(location)),
+        *(format_element("span", escape_html(value), "num") for value in values),
+    ]
+
+
+_ROWS: Final = 60
+"""Maximum number of listed sizes."""
+
+
+def show_comparison_panel(key: str, reports: Sequence[LoopReport], family: str) -> None:
+    """Show the family in all runs that have it; nothing if only one does."""
+    compared = next((sizes for sizes in compare_sizes(reports) if sizes.family == family), None)
+    if compared is None:
+        return
+    st.header(f"{escape_markdown(family)} in {len(compared.families)} runs", anchor=False)
+    for sentence in describe_size_comparison(compared):
+        show_markup(format_element("p", escape_html(sentence), "said"))
+    chart = draw_size_comparison(compared, get_theme())
+    if chart is not None:
+        draw_figure(chart, f"compared-{key}-{family}")
+    show_markup(format_element("div", _format_table(compared), "scroll"))
+    if len(compared.rows) > _ROWS:
+        st.caption(f"The first {_ROWS} of {format_count(len(compared.rows))} keys.")
+
+
+def _format_table(compared: SizeComparison) -> str:
+    runs = list(compared.families)
+    rows = []
+    for row in compared.rows[:_ROWS]:
+        cells = [escape_html(", ".join(f"{number:,}" for number in (row.size, *row.other_axes)))]
+        for run in runs:
+            member = row.members.get(run)
+            if member is None or member.gpu is None:
+                reason = "not captured in this run, or no replay was timed"
+                cells.append(format_element("span", "–", "absent", title=reason))
+                continue
+            change = row.compute_change(runs[0], run) if run != runs[0] else None
+            change_label = "" if change is None else format_signed_percent(change)
+            cells.append(
+                format_element("span", escape_html(format_ns(member.gpu.median)), "num")
+                + (
+                    format_element("span", escape_html(change_label), "spread")
+                    if change_label
+                    else ""
+                )
+            )
+        rows.append(cells)
+    head = [escape_html(compared.axis), *(escape_html(run) for run in runs)]
+    return format_table(head, [("GPU time per replay", rows)], "figures runs")

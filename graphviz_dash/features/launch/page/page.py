@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Final
 
 import streamlit as st
 
 from graphviz_dash.bundle.launch import read_launch
+from graphviz_dash.bundle.references import read_published_launch
+from graphviz_dash.charts.shades import Theme
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, analyze_launch_costs
 from graphviz_dash.features.launch.analysis.own_graphs import ProgramGraph, list_program_graphs
+from graphviz_dash.features.launch.charts.launch import draw_launch_costs
 from graphviz_dash.features.launch.narrative import (
+    MEASURE_MEANINGS,
+    MEASURE_TITLES,
     NO_OWN_GRAPHS,
     describe_extra_costs,
     describe_launch_costs,
     describe_machines,
+    format_chain_family,
+    format_interval,
     summarize_launch_costs,
     summarize_verdicts,
 )
@@ -23,28 +31,24 @@ from graphviz_dash.features.launch.page.launch import (
     show_graphs_table,
     show_published_panel,
 )
-from graphviz_dash.features.launch.page.launch_graph import show_launch_graph
-from graphviz_dash.features.launch.page.launch_tables import (
-    format_launch_tiles,
-    show_fits_table,
-)
 from graphviz_dash.features.launch.page.observers import show_observer_panel
+from graphviz_dash.model.launch import LaunchMeasure
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import (
     dim_empty_pages,
+    draw_figure,
     find_selected_entry,
+    flush_to_browser,
+    get_theme,
     show_empty_state,
     show_error_panel,
 )
 from graphviz_dash.ui.page.help import format_page_heading
-from graphviz_dash.ui.page.markup import (
-    escape_html,
-    escape_markdown,
-    format_element,
-    show_markup,
-)
+from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.widgets import format_tiles
 from graphviz_dash.ui.state.catalogue import Entry, list_launches
 from graphviz_dash.ui.state.store import STORE, Extent
+from graphviz_dash.units import format_count, format_ns
 
 
 def render() -> None:
@@ -174,3 +178,123 @@ def _load_costs(path: str, changed_ns: int) -> LaunchCosts:
 
 def _select_recordings(names: list[str]) -> list[str]:
     return url_state.select_several("recording", "Recordings", names, names[:1])
+
+
+def format_launch_tiles(costs: LaunchCosts) -> str:
+    """Format the fits of the main measures as tiles, if recorded."""
+    repeat = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_CPU)
+    instantiate = costs.lines.get(LaunchMeasure.INSTANTIATION)
+    device = costs.lines.get(LaunchMeasure.REPEAT_LAUNCH_DEVICE)
+    cells = []
+    if repeat is not None:
+        range_text = f"up to {format_count(repeat.knee)} nodes" if repeat.knee else "at no nodes"
+        cells.append(("Repeat launch, CPU", format_ns(repeat.base_ns), range_text))
+        cells.append(
+            (
+                "Per extra node",
+                f"{repeat.slope_ns:.2f} ns",
+                f"95%: {format_interval(repeat.slope_interval)}",
+            )
+        )
+    if costs.root is not None:
+        cells.append(
+            (
+                "Per extra root",
+                format_ns(costs.root.ns),
+                f"95%: {format_interval(costs.root.interval)}",
+            )
+        )
+    if instantiate is not None:
+        cells.append(
+            ("Instantiation per node", format_ns(instantiate.slope_ns), "of a linear chain")
+        )
+    if device is not None:
+        cells.append(("GPU time per node", format_ns(device.slope_ns), "an empty kernel"))
+    return format_tiles(cells)
+
+
+def show_fits_table(name: str, costs: LaunchCosts) -> None:
+    """Show the fits of every measure over linear chains, and of the launch over parallel chains."""
+    with st.expander(f"Fits of {escape_markdown(name)}: base and slope with 95% intervals"):
+        chains = {format_chain_family(family): fits for family, fits in costs.chains.items()}
+        families = {"linear chains": costs.lines, **chains}
+        rows = [
+            (family, measure, fit)
+            for family, fits in families.items()
+            for measure, fit in fits.items()
+        ]
+        st.dataframe(
+            {
+                "Topology": [family for family, _, _ in rows],
+                "Measure": [MEASURE_TITLES[measure] for _, measure, _ in rows],
+                "Base (µs)": [fit.base_ns / 1e3 for *_, fit in rows],
+                "Base, 95%": [format_interval(fit.base_interval) for *_, fit in rows],
+                "Per node (ns)": [fit.slope_ns for *_, fit in rows],
+                "Per node, 95%": [format_interval(fit.slope_interval) for *_, fit in rows],
+                "Knee (nodes)": [fit.knee for *_, fit in rows],
+                "Knee, 95%": [
+                    f"{fit.knee_interval.low:,.0f} to {fit.knee_interval.high or 0:,.0f}"
+                    for *_, fit in rows
+                ],
+            },
+            hide_index=True,
+            column_config={
+                "Base (µs)": st.column_config.NumberColumn(format="%.2f"),
+                "Per node (ns)": st.column_config.NumberColumn(format="%.2f"),
+            },
+            alt="Base, slope and knee of every measure with their intervals",
+        )
+
+
+_LOG, _LINEAR = "logarithmic", "linear"
+_OWN, _PUBLISHED = "your graphs", "published"
+_MEASURES: Final = {title: measure for measure, title in MEASURE_TITLES.items()}
+
+
+def show_launch_graph(
+    recordings: dict[str, LaunchCosts], graphs: tuple[ProgramGraph, ...], cache_key: tuple[str, ...]
+) -> None:
+    """Draw the chart of ``recordings`` by name, overlaid with an experiment's graphs.
+
+    ``made_of`` is the cache key of both.
+    """
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        standard = MEASURE_TITLES[LaunchMeasure.REPEAT_LAUNCH_CPU]
+        title = url_state.select_option(
+            "measure", "Measure", [*_MEASURES], default=standard, width=260
+        )
+        scale = url_state.select_option("scale", "Scale", [_LOG, _LINEAR])
+        overlays = url_state.select_several("beside", "Overlay", [_OWN, _PUBLISHED], [_OWN])
+    measure = _MEASURES[title]
+    figure = _build_figure(
+        cache_key, measure, get_theme(), scale, tuple(overlays), recordings, graphs
+    )
+    if figure is None:
+        show_empty_state(
+            "Not measured", f"No recording has samples of: {MEASURE_MEANINGS[measure]}."
+        )
+        return
+    draw_figure(figure, "launch")
+    flush_to_browser()
+    st.caption(f"{title}: {MEASURE_MEANINGS[measure]}.")
+
+
+# Cached because building a Plotly figure costs 30 ms; shared read-only.
+@st.cache_resource(max_entries=32, show_spinner=False)
+def _build_figure(
+    cache_key: tuple[str, ...],
+    measure: LaunchMeasure,
+    seen: Theme,
+    scale: str,
+    overlays: tuple[str, ...],
+    _recordings: dict[str, LaunchCosts],
+    _graphs: tuple[ProgramGraph, ...],
+) -> Any:
+    return draw_launch_costs(
+        _recordings,
+        measure,
+        seen,
+        log=scale == _LOG,
+        own=_graphs if _OWN in overlays else (),
+        published=read_published_launch() if _PUBLISHED in overlays else None,
+    )

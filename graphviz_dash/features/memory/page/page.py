@@ -7,11 +7,12 @@ from typing import Final
 
 import streamlit as st
 
+from graphviz_dash.analysis.ledger.report import LedgerReport, list_ledger_reports
 from graphviz_dash.analysis.memory.allocator import AllocatorState, list_allocator_states
 from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
 from graphviz_dash.features.ledger.page import show_ledgers
 from graphviz_dash.features.memory.chart import draw_allocator, draw_memory
-from graphviz_dash.features.memory.comparison import MemoryComparison
+from graphviz_dash.features.memory.comparison import MemoryComparison, compare_memory
 from graphviz_dash.features.memory.narrative import (
     PART_MEANINGS,
     PUBLISHED_OVERHEAD,
@@ -22,7 +23,6 @@ from graphviz_dash.features.memory.narrative import (
     get_allocator_hint,
 )
 from graphviz_dash.features.memory.page.memory_pools import show_pools_panel
-from graphviz_dash.features.memory.page.state import get_ledgers, get_memory
 from graphviz_dash.features.memory.snapshots import SNAPSHOT_GROUPS, list_snapshots
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.memory import Stage
@@ -49,6 +49,7 @@ from graphviz_dash.ui.page.markup import (
 )
 from graphviz_dash.ui.page.widgets import format_failures, format_tiles
 from graphviz_dash.ui.state.results import get_comparison
+from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import (
     format_bytes,
     format_count,
@@ -371,3 +372,13 @@ def _format_definitions(report: MemoryReport) -> str:
         format_element("ul", meanings),
         format_element("p", escape_html(f"Method: {report.method}."), "muted"),
     )
+
+
+def get_ledgers(key: str) -> tuple[LedgerReport, ...]:
+    """The ledgers of the experiment's runs that have one."""
+    return STORE.derive(key, "ledgers", lambda experiment: list_ledger_reports(experiment.runs))
+
+
+def get_memory(key: str) -> MemoryComparison:
+    """The memory of the experiment's runs against the same baseline."""
+    return STORE.derive(key, "memory", lambda _: compare_memory(get_comparison(key)))

@@ -2,28 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import streamlit as st
 
 from graphviz_dash.analysis.metrics.run_selection import select_baseline
+from graphviz_dash.analysis.ranks.shared_steps import find_shared_steps
+from graphviz_dash.analysis.replay_check import ReplayDiagnosis, list_replay_diagnoses
 from graphviz_dash.analysis.trace.steps import StepMethod
+from graphviz_dash.charts.shades import get_colour
+from graphviz_dash.charts.static.replay_stops import STOP_SHADES, StopRow, list_stop_rows
+from graphviz_dash.errors import InputError
+from graphviz_dash.features.efficiency.analysis.report import (
+    EfficiencyReport,
+    measure_run_efficiency,
+)
+from graphviz_dash.features.efficiency.page.panel import show_efficiency_panel
 from graphviz_dash.features.graph.diff_narrative import describe_order_effect
 from graphviz_dash.features.graph.page.state.creation_orders import get_creation_orders
+from graphviz_dash.features.perfetto.page.component import TracePart, render_perfetto_buttons
 from graphviz_dash.features.timeline.page.component import render_timeline
-from graphviz_dash.features.timeline.page.component.ready import prepare_timelines
-from graphviz_dash.features.timeline.page.perfetto_steps import show_perfetto_steps
-from graphviz_dash.features.timeline.page.replay_stops import show_replay_stops
-from graphviz_dash.features.timeline.page.step_limits import show_step_limits
-from graphviz_dash.features.timeline.page.traced_note import format_traced_note
+from graphviz_dash.features.timeline.page.component.ready import load_timeline, prepare_timelines
+from graphviz_dash.features.timeline.view.run import choose_step
 from graphviz_dash.features.torch_compile.page.state import has_compiled_trace
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.run import Run
+from graphviz_dash.narrative.replay_check import format_replay_verdict
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.frame import SelectedExperiment, load_selected_experiment
+from graphviz_dash.ui.page.frame import (
+    SelectedExperiment,
+    get_theme,
+    load_selected_experiment,
+    show_error_panel,
+)
 from graphviz_dash.ui.page.gaps import format_trace_gap
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import carry_parameters, show_link
-from graphviz_dash.ui.state.results import get_clean_times, get_traced_steps
+from graphviz_dash.ui.state.results import get_clean_times, get_traced_slowdowns, get_traced_steps
+from graphviz_dash.ui.state.store import STORE
+from graphviz_dash.units import format_ratio
 
 _MAX_RUNS: Final = 8
 _TYPICAL: Final = "typical"
@@ -132,3 +150,110 @@ def _find_default_runs(chosen: SelectedExperiment, runs: list[Run]) -> list[str]
 def _count_steps(chosen: SelectedExperiment, run_name: str) -> int:
     run_steps = get_traced_steps(chosen.key, run_name)
     return sum(step.method is not StepMethod.WHOLE for step in run_steps)
+
+
+def format_traced_note(key: str) -> str:
+    """Describe the profiler's effect on traced times of the experiment ``key``."""
+    effects = [
+        f"{name} {format_ratio(effect)}" for name, effect in get_traced_slowdowns(key).items()
+    ]
+    details = f" Traced step time relative to unprofiled: {', '.join(effects)}." if effects else ""
+    if STORE.derive(key, "shared steps", find_shared_steps):
+        details += (
+            " Ranks of one mode show the same step on a shared clock, from its first start. "
+            "Clocks are aligned at the ends of collectives."
+        )
+    return (
+        "Times come from the traced pass, which the profiler slows down: gaps and launches "
+        f"appear longer.{details}"
+    )
+
+
+def show_perfetto_steps(chosen: SelectedExperiment, steps: Mapping[str, int | None]) -> None:
+    """Show a button for the selected step of each run; None selects the typical step."""
+    picked = [(name, _get_step_index(chosen, name, step)) for name, step in steps.items()]
+    try:
+        render_perfetto_buttons(
+            chosen.key,
+            TracePart(tuple(picked)),
+            label="Open these steps in Perfetto",
+            small=True,
+            key=f"perfetto-{chosen.key}-{'-'.join(f'{name}.{at}' for name, at in picked)}",
+        )
+    except InputError as error:
+        show_error_panel("These steps cannot be opened in Perfetto", str(error))
+
+
+def _get_step_index(chosen: SelectedExperiment, run_name: str, step: int | None) -> int | None:
+    picked = choose_step(load_timeline(chosen.key, run_name), step).step
+    return picked.index if picked else None
+
+
+def show_step_limits(selection: SelectedExperiment, runs: Sequence[Run]) -> None:
+    """Show a folded panel for the first imported trace among ``runs`` without graphs.
+
+    The Graph page has that of a graph. Eager passes of collectors record no shapes.
+    """
+    run = next((run for run in runs if run.manifest.sources and not run.graphs), None)
+    if run is None:
+        return
+
+    def get_report() -> EfficiencyReport | Missing:
+        return STORE.derive(
+            selection.key, ("step limits", run.name), lambda _: measure_run_efficiency(run)
+        )
+
+    show_efficiency_panel(
+        f"step-{run.name}", get_report, None, get_theme(), f"Hardware limits of {run.name}"
+    )
+
+
+def show_replay_stops(selection: SelectedExperiment) -> None:
+    """Show the progress of each stopped replay; nothing without one."""
+    for name, diagnosis in list_replay_diagnoses(selection.experiment.runs):
+        if diagnosis.stops:
+            _show_run(selection, name, diagnosis)
+
+
+def _show_run(selection: SelectedExperiment, name: str, diagnosis: ReplayDiagnosis) -> None:
+    text = f"{name}: {format_replay_verdict(diagnosis)}"
+    show_markup(
+        format_element("div", escape_html(text), "failed", role="note"),
+        _format_rows(list_stop_rows(diagnosis.stops)),
+    )
+    experiment = {"experiment": selection.entry.name}
+    suspects = diagnosis.stops[0].stop.suspects
+    run = next(run for run in selection.experiment.runs if run.name == name)
+    if suspects and suspects[0].graph in {graph.id for graph in run.graphs}:
+        node = suspects[0]
+        query = {"run": name, "graph": node.graph, "node": str(node.index)}
+        show_link("graph", f"Show node {node.index} in the graph", experiment | query)
+    show_link("doctor", "Evidence and fix", {**experiment, "run": name})
+
+
+def _format_rows(rows: Sequence[StopRow]) -> str:
+    """Format a bar per row with a legend."""
+    theme = get_theme()
+    end_colour, stop_colour, rest_colour = (
+        get_colour(shade, theme) for shade in STOP_SHADES.values()
+    )
+    bars = []
+    for row in rows:
+        marks = "".join(
+            format_element("u", "", style=f"left:{mark:.2%};background:{stop_colour}")
+            for mark in row.marks
+        )
+        end_bar = format_element("i", "", style=f"width:{row.share:.2%};background:{end_colour}")
+        bars.append(
+            format_element("span", escape_html(row.label))
+            + format_element(
+                "div", end_bar + marks, "bar", style=f"background:{rest_colour}", title=row.tip
+            )
+        )
+    key = "".join(
+        f'<i style="background:{get_colour(shade, theme)}"></i>{escape_html(label)}'
+        for label, shade in STOP_SHADES.items()
+    )
+    return format_element(
+        "div", format_element("div", key, "stop-key") + "".join(bars), "replay-stops"
+    )

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
-from graphviz_dash.analysis.ranks.waits import RankWaits, compute_rank_waits
+from graphviz_dash.analysis.ranks.ranks import RankWaits, compute_rank_waits
 from graphviz_dash.analysis.step_comparison.time_lost import TimeLost, TracedStep, compute_time_lost
 from graphviz_dash.analysis.step_comparison.typical_step import TypicalStep
 from graphviz_dash.analysis.step_comparison.work_pairs import WorkPairs

@@ -1,9 +1,15 @@
-"""Report on torch.compile: compilation, time breakdown and top fixes."""
+"""Report on torch.compile: compilation, time breakdown and top fixes.
+
+Inductor's generated code has no program line. Its comments in the traceback name nodes of Dynamo's
+graph, which have lines. If the call raised nothing, the first synchronizing operator is reported.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -12,11 +18,19 @@ from graphviz_dash.analysis.comparison.recorded_figures import compute_program_s
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns, get_step_times
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.compiled_code import has_compiled_code
-from graphviz_dash.analysis.trace.integrity import select_complete_steps
+from graphviz_dash.analysis.trace.integrity import (
+    assess_integrity,
+    select_complete_steps,
+    select_launched_steps,
+)
 from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
-from graphviz_dash.features.torch_compile.analysis.ended_steps import find_fatal_causes
+from graphviz_dash.features.torch_compile.analysis.inputs import (
+    find_first_call,
+    find_node_line,
+    get_call_lines,
+)
 from graphviz_dash.features.torch_compile.analysis.program_tree import (
     ProgramTree,
     build_program_tree,
@@ -27,7 +41,9 @@ from graphviz_dash.features.torch_compile.analysis.rule_outcomes import (
 )
 from graphviz_dash.features.torch_compile.analysis.step_time import StepTime, compute_step_time
 from graphviz_dash.model.absence import Fact, Missing
-from graphviz_dash.model.compilation import Compilation
+from graphviz_dash.model.compilation import Compilation, CompiledFrame, UserLine
+from graphviz_dash.model.compile_rules import CompileRuleId
+from graphviz_dash.model.run import Failure
 
 if TYPE_CHECKING:
     from graphviz_dash.model.run import Run
@@ -64,7 +80,7 @@ class CompileReport(Struct, frozen=True):
 
     @property
     def replays(self) -> float | None:
-        """Graph launches per step, as in the run's metrics; None without traced steps."""
+        """Graph launches per step, as in the run's metrics; None if unknown."""
         return None if isinstance(self.time, Missing) else self.time.graph_launches
 
 
@@ -118,10 +134,12 @@ def _get_step_time(
     if run.replay_trace is None:
         return explain_missing(run, Fact.TRACED_PASS)
     run_steps = find_steps(run.replay_trace) if traced_steps is None else traced_steps
-    complete = select_complete_steps(run.replay_trace, run_steps)
+    integrity = assess_integrity(run.replay_trace, run_steps)
+    complete = select_complete_steps(run.replay_trace, run_steps, integrity)
     if isinstance(complete, Missing):
         return complete
-    return compute_step_time(run.replay_trace, complete, compilation)
+    launched_steps = select_launched_steps(run_steps, integrity)
+    return compute_step_time(run.replay_trace, complete, compilation, launched_steps)
 
 
 def _compute_process_medians(run: Run) -> list[float]:
@@ -138,3 +156,95 @@ def _get_step_ns(run: Run) -> float | Missing:
         step = compute_program_step(run)
         return step if isinstance(step, Missing) else step.ns
     return explain_missing(run, Fact.STEP_TIMES)
+
+
+_RULES: Final = (
+    ("output of CUDAGraphs that has been overwritten", CompileRuleId.OVERWRITTEN_OUTPUT),
+    ("accessing gradient tensor output of CUDAGraphs", CompileRuleId.OVERWRITTEN_OUTPUT),
+    ("during capture", CompileRuleId.CAPTURE_FAILED),
+    ("when stream is capturing", CompileRuleId.CAPTURE_FAILED),
+    ("cudaErrorStreamCapture", CompileRuleId.CAPTURE_FAILED),
+)
+"""Messages of torch 2.6 to 2.13, either of the first cause or of the error that follows."""
+
+_FRAME: Final = re.compile(r'^ *File "(?P<file>[^"\n]+)", line \d+, in (?P<function>\S+)$', re.M)
+_RESUMED: Final = re.compile(r"^(?:torch_dynamo_resume_in_)+(.+?)(?:_at_\d+)+$")
+_SOURCE_NODES: Final = re.compile(r"Source Nodes: \[(?P<names>[^\]]*)\]")
+_RAISING_LINE: Final = "this line made the call that raised the error"
+_SYNCHRONIZING_OPERATOR: Final = "the first operator of the graph that is known to synchronize"
+_SYNCHRONIZING: Final = re.compile(
+    r"\b(?:\w*nonzero|unique\w*|masked_select|bincount|repeat_interleave|linalg_\w+|svd\w*|item"
+    r"|tolist)\("
+)
+
+
+def find_fatal_causes(
+    failures: Iterable[Failure], compilation: Compilation
+) -> Iterator[CompileCause]:
+    """Find the causes of errors that ended a run."""
+    for failure in failures:
+        rule = _find_rule(failure)
+        if rule is None:
+            continue
+        failed = None
+        if rule is CompileRuleId.CAPTURE_FAILED:
+            failed = _find_failed_operator(failure, compilation.frames)
+        yield CompileCause(
+            rule=rule,
+            reason=failure.message.partition("\n")[0][:300],
+            lines=(failed.line, *get_call_lines(failed.frame))
+            if failed
+            else _parse_location(failure.location),
+            frames=(failed.frame.id,) if failed else (),
+            count=1,
+            gain_ns=Missing(Fact.SAVING, "the error ended the run"),
+            one_time_ns=None,
+            details=(failed.method,) if failed else (),
+        )
+
+
+def _find_rule(failure: Failure) -> CompileRuleId | None:
+    """Return the violated rule, or None for a failure unrelated to the cudagraph trees."""
+    texts = (failure.message, failure.traceback)
+    return next((rule for text in texts for message, rule in _RULES if message in text), None)
+
+
+class _FailedOperator(Struct, frozen=True):
+    """Operator that failed a recording."""
+
+    frame: CompiledFrame
+    line: UserLine
+    method: str
+
+
+def _find_failed_operator(
+    failure: Failure, frames: Sequence[CompiledFrame]
+) -> _FailedOperator | None:
+    """Find the operator that failed a recording, in the innermost compilation on the stack."""
+    on_stack = {
+        (match["file"], _RESUMED.sub(r"\1", match["function"])): match.start()
+        for match in _FRAME.finditer(failure.traceback)
+    }
+    innermost = [
+        (on_stack[place.file, frame.function], frame)
+        for frame in frames
+        if (place := frame.location) is not None and (place.file, frame.function) in on_stack
+    ]
+    candidates = [frame for _, frame in sorted(innermost, key=lambda entry: -entry[0])]
+    node_lists = _SOURCE_NODES.findall(failure.traceback)
+    for frame in candidates:
+        for name in reversed(node_lists[-1].split(", ") if node_lists else []):
+            line = find_node_line(frame, name)
+            if line is not None:
+                return _FailedOperator(frame, line, _RAISING_LINE)
+    for frame in candidates:
+        line = find_first_call(frame, _SYNCHRONIZING)
+        if line is not None:
+            return _FailedOperator(frame, line, _SYNCHRONIZING_OPERATOR)
+    return None
+
+
+def _parse_location(text: str | None) -> tuple[UserLine, ...]:
+    """Parse ``file:line``."""
+    file, _, line = (text or "").rpartition(":")
+    return (UserLine(file, int(line)),) if file and line.isdecimal() else ()

@@ -10,8 +10,8 @@ from typing import Any
 from streamlit.testing.v1 import AppTest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.comparison.compile_parts import CompileSavings
 from graphviz_dash.analysis.prediction.predict import Prediction
+from graphviz_dash.analysis.step_comparison.waterfall import CompileSavings
 from graphviz_dash.features.prediction.stream_narrative import describe_plan
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.narrative.answer import build_run_answer

@@ -8,7 +8,11 @@ from graphviz_dash.features.efficiency.analysis.ceilings_choice import (
     CeilingsChoice,
     CeilingsOrigin,
 )
-from graphviz_dash.features.efficiency.analysis.limits import LimitTerm, UnitLimit
+from graphviz_dash.features.efficiency.analysis.limits import (
+    LimitTerm,
+    UnitLimit,
+    estimate_cached_shares,
+)
 from graphviz_dash.features.efficiency.analysis.rates import Rates
 from graphviz_dash.features.efficiency.analysis.report import (
     EfficiencyReport,
@@ -16,7 +20,6 @@ from graphviz_dash.features.efficiency.analysis.report import (
     group_limits,
     measure_items,
 )
-from graphviz_dash.features.efficiency.analysis.residency import estimate_cached_shares
 from graphviz_dash.features.efficiency.analysis.units import WorkMethod
 from graphviz_dash.features.efficiency.analysis.work import Bound
 from graphviz_dash.model.absence import Fact, Missing

@@ -20,7 +20,8 @@ from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.features.launch.analysis.launch_costs import analyze_launch_costs
 from graphviz_dash.features.launch.narrative import describe_launch_costs
-from graphviz_dash.features.launch.page import launch_graph, observers
+from graphviz_dash.features.launch.page import observers
+from graphviz_dash.features.launch.page import page as launch_page
 from graphviz_dash.model.observers import ObserverPass
 from graphviz_dash.model.timings import StepTiming
 from graphviz_dash.ui.page.markup import escape_html
@@ -125,10 +126,10 @@ def test_charts_are_made_once_and_the_first_is_drawn_before_the_rest(
     watched(root)
     write_launch(root / "mine", recording(*lines(lambda n: 2000 + n)))
     made: list[str] = []
-    for module, chart in ((launch_graph, "draw_launch_costs"), (observers, "draw_observers")):
+    for module, chart in ((launch_page, "draw_launch_costs"), (observers, "draw_observers")):
         build = partial(_noted, getattr(module, chart), made, chart)
         monkeypatch.setattr(module, chart, build)
-    monkeypatch.setattr(launch_graph, "flush_to_browser", lambda: made.append("pause"))
+    monkeypatch.setattr(launch_page, "flush_to_browser", lambda: made.append("pause"))
     for _ in range(2):
         app, _ = page(experiment="seen")
         assert len(app.get("plotly_chart")) == 2
@@ -161,7 +162,7 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     ]
     assert times == [3.0]
     assert "A repeat launch uses" not in said
-    missing = "Whether it launches as fast as expected is unknown: no launch cost recording for"
+    missing = "No expected launch cost for comparison: no launch cost recording for"
     assert missing in said
     assert "Profiler overhead" in folded
     assert "torch.profiler" in said
@@ -190,7 +191,7 @@ def test_an_experiment_without_observers_says_how_to_get_them(root: Path) -> Non
     _, said = page(experiment="toy")
     assert "--observers" in said.replace("\\", "")
     assert "Not timed for" in said
-    assert "Whether it launches as fast as expected is unknown: " in said
+    assert "No expected launch cost for comparison: " in said
 
 
 def test_a_recording_that_cannot_be_read_is_named(root: Path) -> None:

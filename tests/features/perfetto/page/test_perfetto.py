@@ -276,8 +276,8 @@ class TestProtocol:
         expect(page.get_by_role("status")).to_contain_text("cancelled")
         expect(bar).to_be_hidden()
         expect(page.get_by_role("button", name="Open in Perfetto")).to_be_enabled()
-        while not ui.is_closed():
-            page.wait_for_timeout(20)
+        if not ui.is_closed():
+            ui.wait_for_event("close")
 
     def test_a_click_after_the_script_ran_again_opens_one_window(
         self, context: BrowserContext, buttons: Buttons

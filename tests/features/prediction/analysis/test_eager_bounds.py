@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from graphviz_dash.analysis.prediction.calibration import load_shipped_calibration
 from graphviz_dash.analysis.prediction.evaluation import predict_run
 from graphviz_dash.analysis.prediction.predict import Prediction
-from graphviz_dash.analysis.prediction.shipped_calibration import load_shipped_calibration
 from graphviz_dash.features.prediction.analysis.eager_bounds import compute_eager_bounds
 from graphviz_dash.features.prediction.stream_narrative import (
     build_eager_row,

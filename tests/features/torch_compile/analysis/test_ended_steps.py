@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.features.torch_compile.analysis.ended_steps import find_fatal_causes
+from graphviz_dash.features.torch_compile.analysis.report import find_fatal_causes
 from graphviz_dash.model.compilation import Compilation, CompiledFrame, UserLine
 from graphviz_dash.model.compile_rules import CompileRuleId
 from graphviz_dash.model.run import Failure, Pass

@@ -14,14 +14,15 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from graphviz_dash.features.graph.drawing.colours import ColourBy
+from graphviz_dash.features.graph.drawing.dot import format_view_dot
 from graphviz_dash.features.graph.drawing.edges import EdgeList, list_edges_between
 from graphviz_dash.features.graph.drawing.folded import FoldedGraph
 from graphviz_dash.features.graph.drawing.layout import ALL_BLOCKS
 from graphviz_dash.features.graph.drawing.repeat_card import RepeatCard, build_repeat_card
+from graphviz_dash.features.graph.drawing.static import draw_view_file
 from graphviz_dash.features.graph.drawing.unfolding import DEFAULT_WIDTH
 from graphviz_dash.features.graph.drawing.view import DagView, build_dag_view, search_nodes
 from graphviz_dash.features.graph.folding.fold import FoldCriterion
-from graphviz_dash.features.graph.page.component.drawing import Drawing, draw_svg, write_dot
 from graphviz_dash.features.graph.page.component.preparing import (
     cancel_preparation,
     get_preparation_status,
@@ -258,3 +259,31 @@ def _parse_shown(request: Request) -> dict[str, int]:
     if len(parts) > _MAX_EXPANDED or not all(_BLOCK_CHOICE.fullmatch(part) for part in parts):
         raise BadParameterError(f"shown: expected at most {_MAX_EXPANDED} pairs such as g.0.2:5")
     return {ident: int(block) for ident, block in (part.split(":") for part in parts)}
+
+
+_MAX_STEM: Final = 80
+
+
+class Drawing(msgspec.Struct, frozen=True):
+    """A file to save."""
+
+    name: str
+    """File name."""
+    type: str
+    """Media type."""
+    text: str
+    """Content."""
+
+
+def draw_svg(view: DagView, name: str, *, dark: bool) -> Drawing:
+    """Draw the view of the graph ``name`` as SVG."""
+    return Drawing(f"{_make_stem(name)}.svg", "image/svg+xml", draw_view_file(view, name, dark))
+
+
+def write_dot(view: DagView, name: str) -> Drawing:
+    """Write the view of the graph ``name`` for Graphviz."""
+    return Drawing(f"{_make_stem(name)}.dot", "text/vnd.graphviz", format_view_dot(view, name))
+
+
+def _make_stem(name: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:_MAX_STEM]

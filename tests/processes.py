@@ -1,0 +1,47 @@
+"""Processes that tests and benchmarks start: they end with the process that started them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+_BIND: Final = """
+import ctypes, os, signal, sys
+parent, *command = sys.argv[1:]
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, which exec keeps
+    if os.getppid() != int(parent):
+        sys.exit("the process that started this has ended")
+os.execvp(command[0], command)
+"""
+
+
+def bind(command: Sequence[str | Path]) -> list[str]:
+    """Return ``command`` such that its process ends with this one, even if this one is killed.
+
+    On Linux; elsewhere the command itself.
+    """
+    return [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *map(str, command)]
+
+
+def stop(process: subprocess.Popen[Any], seconds: float = 10) -> None:
+    """End ``process`` by SIGTERM; after some seconds, kill it and its children."""
+    if process.poll() is not None:
+        return
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        for child in children:
+            # Children that have ended meanwhile are not killed, even if another has their number.
+            if child.is_running():
+                child.kill()
