@@ -55,8 +55,8 @@ def watch_modules() -> Iterator[Mapping[str, LaunchControl | None]]:
             if module.cubin and module.size:
                 cubin = ctypes.string_at(module.cubin, module.size)
                 for name, control in find_launch_control(cubin).items():
-                    is_same = kernels.get(name, control) == control
-                    kernels[name] = control if is_same else None
+                    if kernels.setdefault(name, control) != control:
+                        kernels[name] = None
 
     library = _load_library()
     callback = _CALLBACK(on_resource)

@@ -19,9 +19,9 @@ class Case(NamedTuple):
 
     name: str
     plain: Callable[[], Step]
-    changed: Callable[[], Step]
+    variant: Callable[[], Step]
     graph: bool = False
-    """True if only a recorded graph shows what the advice needs."""
+    """True if the advice needs a recorded graph."""
 
 
 def _make_parameters(count: int, size: int) -> list[nn.Parameter]:
@@ -82,9 +82,9 @@ def _clear_gradients(parameters: Iterable[nn.Parameter]) -> None:
         parameter.grad = None
 
 
-def build_projections(*, merged: bool = False) -> Step:
+def build_projections(*, joint: bool = False) -> Step:
     """Build eight layers that project one input to queries, keys and values."""
-    count = 1 if merged else 3
+    count = 1 if joint else 3
     layers = [
         nn.Linear(1024, 1024 * (3 // count), bias=False).to(DEVICE, torch.bfloat16)
         for _ in range(count * 8)
@@ -95,7 +95,7 @@ def build_projections(*, merged: bool = False) -> Step:
     def step() -> torch.Tensor:
         state = batch
         for place in range(8):
-            if merged:
+            if joint:
                 query, key, value = layers[place](state).chunk(3, -1)
             else:
                 query, key, value = (layer(state) for layer in layers[3 * place : 3 * place + 3])
@@ -105,7 +105,7 @@ def build_projections(*, merged: bool = False) -> Step:
     return step
 
 
-def _build_casts(*, kept: bool) -> Callable[[], Step]:
+def _build_casts(*, rounds: bool) -> Callable[[], Step]:
     def make() -> Step:
         batch, weight = (
             torch.randn(4096, 4096, device=DEVICE, dtype=torch.bfloat16) for _ in range(2)
@@ -114,7 +114,7 @@ def _build_casts(*, kept: bool) -> Callable[[], Step]:
         @torch.no_grad()
         def step() -> torch.Tensor:
             state = torch.mm(batch, weight)
-            if kept:
+            if rounds:
                 state = state.float().bfloat16()
             return torch.mm(state, weight)
 
@@ -123,52 +123,54 @@ def _build_casts(*, kept: bool) -> Callable[[], Step]:
     return make
 
 
-def _compile(function: Callable[..., Any], compiled: bool) -> Callable[..., Any]:
-    return torch.compile(function) if compiled else function
+def _compile(function: Callable[..., Any], inductor: bool) -> Callable[..., Any]:
+    return torch.compile(function) if inductor else function
 
 
-def _build_norm(compiled: bool) -> Callable[[], Step]:
+def _build_norm(inductor: bool) -> Callable[[], Step]:
     def make() -> Step:
         batch = torch.randn(4096, 4096, device=DEVICE, dtype=torch.bfloat16)
         weight = torch.ones(4096, device=DEVICE, dtype=torch.bfloat16)
 
-        def norm(batch: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        def normalize(batch: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
             state = batch.float()
             scale = torch.rsqrt(state.pow(2).mean(-1, keepdim=True) + 1e-5)
             return (state * scale).to(batch.dtype) * weight
 
-        function = _compile(norm, compiled)
+        function = _compile(normalize, inductor)
         return lambda: function(batch, weight)
 
     return make
 
 
-def _build_gate(compiled: bool) -> Callable[[], Step]:
+def _build_gate(inductor: bool) -> Callable[[], Step]:
     def make() -> Step:
         tensors = [torch.randn(8192, 4096, device=DEVICE, dtype=torch.bfloat16) for _ in range(3)]
 
-        def gate(up: torch.Tensor, down: torch.Tensor, rest: torch.Tensor) -> torch.Tensor:
-            return functional.silu(up) * down * 0.5 + rest
+        def multiply_gate(
+            gate: torch.Tensor, down: torch.Tensor, rest: torch.Tensor
+        ) -> torch.Tensor:
+            return functional.silu(gate) * down * 0.5 + rest
 
-        function = _compile(gate, compiled)
+        function = _compile(multiply_gate, inductor)
         return lambda: function(*tensors)
 
     return make
 
 
-def _build_tiny(compiled: bool) -> Callable[[], Step]:
+def _build_tiny(inductor: bool) -> Callable[[], Step]:
     """Small kernels between two products, so that the GPU is busy before them."""
 
     def make() -> Step:
         weight = torch.randn(2048, 2048, device=DEVICE, dtype=torch.bfloat16)
         batch = torch.randn(64, 256, device=DEVICE)
 
-        def chain(state: torch.Tensor) -> torch.Tensor:
+        def apply_chain(state: torch.Tensor) -> torch.Tensor:
             for _ in range(6):
                 state = torch.tanh(state * 1.1 + 0.1)
             return state
 
-        function = _compile(chain, compiled)
+        function = _compile(apply_chain, inductor)
 
         @torch.no_grad()
         def step() -> tuple[torch.Tensor, ...]:
@@ -181,7 +183,7 @@ def _build_tiny(compiled: bool) -> Callable[[], Step]:
     return make
 
 
-def _build_decoder(compiled: bool) -> Callable[[], Step]:
+def _build_decoder(inductor: bool) -> Callable[[], Step]:
     """One token through four layers with norms, rotary positions and a cache in plain PyTorch."""
 
     def make() -> Step:
@@ -206,7 +208,7 @@ def _build_decoder(compiled: bool) -> Callable[[], Step]:
         position = torch.full((1,), 700, device=DEVICE)
         batch = torch.randn(rows, width, **options)
 
-        def norm(state: torch.Tensor) -> torch.Tensor:
+        def normalize(state: torch.Tensor) -> torch.Tensor:
             wide = state.float()
             scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)
             return (wide * scale).to(state.dtype) * weight
@@ -217,17 +219,19 @@ def _build_decoder(compiled: bool) -> Callable[[], Step]:
 
         def forward(state: torch.Tensor) -> torch.Tensor:
             for layer, cache in zip(layers, caches, strict=True):
-                joint = functional.linear(norm(state), layer["qkv"]).view(rows, 3, heads, 1, size)
+                joint = functional.linear(normalize(state), layer["qkv"]).view(
+                    rows, 3, heads, 1, size
+                )
                 query, key = rotate(joint[:, 0]), rotate(joint[:, 1])
                 cache[0].index_copy_(2, position, key)
                 cache[1].index_copy_(2, position, joint[:, 2])
-                mixed = functional.scaled_dot_product_attention(query, cache[0], cache[1])
-                state = state + functional.linear(mixed.reshape(rows, width), layer["out"])
-                gate, up = functional.linear(norm(state), layer["gate"]).chunk(2, -1)
-                state = state + functional.linear(functional.silu(gate) * up, layer["down"])
+                attention = functional.scaled_dot_product_attention(query, cache[0], cache[1])
+                state = state + functional.linear(attention.reshape(rows, width), layer["out"])
+                gate, value = functional.linear(normalize(state), layer["gate"]).chunk(2, -1)
+                state = state + functional.linear(functional.silu(gate) * value, layer["down"])
             return state
 
-        function = torch.no_grad()(_compile(forward, compiled))
+        function = torch.no_grad()(_compile(forward, inductor))
         return lambda: function(batch)
 
     return make
@@ -274,11 +278,11 @@ CASES: Final = (
     Case("tf32-mlp", _build_mlp(), _build_mlp(tf32=True)),
     Case("bf16-mlp", _build_mlp(), _build_mlp(torch.bfloat16)),
     Case("tf32-transformer", _build_transformer(tf32=False), _build_transformer(tf32=True)),
-    Case("casts", _build_casts(kept=True), _build_casts(kept=False)),
-    Case("merge-qkv", build_projections, lambda: build_projections(merged=True), graph=True),
-    Case("rms-chain", _build_norm(compiled=False), _build_norm(compiled=True)),
-    Case("gate-chain", _build_gate(compiled=False), _build_gate(compiled=True)),
-    Case("tiny-chain", _build_tiny(compiled=False), _build_tiny(compiled=True)),
-    Case("decoder", _build_decoder(compiled=False), _build_decoder(compiled=True)),
+    Case("casts", _build_casts(rounds=True), _build_casts(rounds=False)),
+    Case("merge-qkv", build_projections, lambda: build_projections(joint=True), graph=True),
+    Case("rms-chain", _build_norm(inductor=False), _build_norm(inductor=True)),
+    Case("gate-chain", _build_gate(inductor=False), _build_gate(inductor=True)),
+    Case("tiny-chain", _build_tiny(inductor=False), _build_tiny(inductor=True)),
+    Case("decoder", _build_decoder(inductor=False), _build_decoder(inductor=True)),
 )
 """All cases. They were chosen before they were measured."""

@@ -66,13 +66,13 @@ def join_rows(rows: Sequence[Row], others: Sequence[Row]) -> None:
 
 def main() -> None:
     """Write a table for each program."""
-    results, out = map(Path, sys.argv[1:3])
+    results, target = map(Path, sys.argv[1:3])
     names = json.loads((results / "programs.json").read_text())
     bytes_tables = split_programs(read_rows(results / "bytes.csv"))
     flops_tables = split_programs(read_rows(results / "flops.csv"))
     for name, rows, others in zip(names, bytes_tables, flops_tables, strict=True):
         join_rows(rows, others)
-        with gzip.open(out / f"{name}-counters.csv.gz", "wt", newline="") as file:
+        with gzip.open(target / f"{name}-counters.csv.gz", "wt", newline="") as file:
             writer = csv.DictWriter(file, (*_KEY, *BYTES, *FLOPS), "", "ignore")
             writer.writeheader()
             writer.writerows(rows)

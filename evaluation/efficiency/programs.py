@@ -52,7 +52,7 @@ class GPT(nn.Module):
         return self.head(self.n(y))
 
 
-def gpt_train(dtype=torch.bfloat16, batch=8):
+def build_gpt_train(dtype=torch.bfloat16, batch=8):
     """A training step of two transformer layers in bfloat16."""
     m = GPT().to(D, dtype)
     x = torch.randint(0, 16000, (batch, 512), device=D)
@@ -94,15 +94,15 @@ class LlamaBlock(nn.Module):
         self.register_buffer("ck", torch.zeros(b, kv, ctx, self.d))
         self.register_buffer("cv", torch.zeros(b, kv, ctx, self.d))
 
-    def rope(self, x, c, s):
+    def rotate(self, x, c, s):
         a, b = x.chunk(2, -1)
         return x * c + torch.cat((-b, a), -1) * s
 
     def forward(self, x, pos, c, s, mask):
         b = x.shape[0]
         y = self.n1(x)
-        q = self.rope(self.q(y).view(b, 1, self.h, self.d).transpose(1, 2), c, s)
-        k = self.rope(self.k(y).view(b, 1, self.kv, self.d).transpose(1, 2), c, s)
+        q = self.rotate(self.q(y).view(b, 1, self.h, self.d).transpose(1, 2), c, s)
+        k = self.rotate(self.k(y).view(b, 1, self.kv, self.d).transpose(1, 2), c, s)
         v = self.v(y).view(b, 1, self.kv, self.d).transpose(1, 2)
         self.ck.index_copy_(2, pos, k)
         self.cv.index_copy_(2, pos, v)
@@ -115,7 +115,7 @@ class LlamaBlock(nn.Module):
         return x + self.dn(functional.silu(self.g(y)) * self.u(y))
 
 
-def llama_decode(b=8, w=2048, layers=2, ctx=1024):
+def build_llama_decode(b=8, w=2048, layers=2, ctx=1024):
     """One token of two Llama layers in bfloat16."""
     bl = nn.ModuleList(LlamaBlock(w, 16, 4, ctx, b) for _ in range(layers)).to(D, torch.bfloat16)
     e = nn.Embedding(32000, w).to(D, torch.bfloat16)
@@ -158,7 +158,7 @@ class Bottle(nn.Module):
         return functional.relu(self.b3(self.c3(y)) + self.d(x))
 
 
-def resnet_train(dtype=torch.float32, cl=False, batch=32):
+def build_resnet_train(dtype=torch.float32, cl=False, batch=32):
     """A training step of a small ResNet in float32."""
     m = nn.Sequential(
         nn.Conv2d(3, 64, 7, 2, 3, bias=False),
@@ -189,9 +189,9 @@ def resnet_train(dtype=torch.float32, cl=False, batch=32):
     return step
 
 
-def resnet_train_amp():
+def build_resnet_train_amp():
     """A training step of a small ResNet, channels last, in float16."""
-    return resnet_train(torch.float16, True)
+    return build_resnet_train(torch.float16, True)
 
 
 class UBlock(nn.Module):
@@ -209,9 +209,9 @@ class UBlock(nn.Module):
         return self.c2(functional.silu(self.n2(self.c1(functional.silu(self.n1(x)))))) + self.s(x)
 
 
-def unet():
+def build_unet():
     """A small U-Net with group norm in float16."""
-    ins, d1, d2, mid, u1, u2, out = (
+    ins, d1, d2, mid, u1, u2, last = (
         m.to(D, torch.float16)
         for m in (
             nn.Conv2d(4, 128, 3, 1, 1),
@@ -232,12 +232,12 @@ def unet():
         c = mid(functional.avg_pool2d(b, 2))
         c = u1(torch.cat((functional.interpolate(c, scale_factor=2.0), b), 1))
         c = u2(torch.cat((functional.interpolate(c, scale_factor=2.0), a), 1))
-        return out(c)
+        return last(c)
 
     return step
 
 
-def gnn_train(n=50000, e=400000, w=128):
+def build_gnn_train(n=50000, e=400000, w=128):
     """A training step of a graph network with 400,000 edges."""
     l1, l2 = nn.Linear(w, w).to(D), nn.Linear(w, w).to(D)
     x = torch.randn(n, w, device=D)
@@ -245,13 +245,13 @@ def gnn_train(n=50000, e=400000, w=128):
     ps = [*l1.parameters(), *l2.parameters()]
     o = torch.optim.Adam(ps, capturable=True)
 
-    def conv(layer, h):
+    def apply_convolution(layer, h):
         return torch.zeros_like(h).index_add_(0, dst, layer(h)[src])
 
     def step():
         o.zero_grad(set_to_none=True)
-        h = functional.relu(conv(l1, x))
-        loss = conv(l2, h).pow(2).mean()
+        h = functional.relu(apply_convolution(l1, x))
+        loss = apply_convolution(l2, h).pow(2).mean()
         loss.backward()
         o.step()
         return loss
@@ -259,7 +259,7 @@ def gnn_train(n=50000, e=400000, w=128):
     return step
 
 
-def adam_kinds():
+def build_adam_kinds():
     """Steps of optimizers: fused, foreach and single."""
 
     def group():
@@ -282,7 +282,7 @@ def adam_kinds():
     return step
 
 
-def mixed():
+def build_mixed():
     """About 60 operators on tensors of 16 to 256 MiB."""
     a = torch.randn(4096, 4096, device=D)
     h = a.half()
@@ -366,7 +366,7 @@ def mixed():
     return step
 
 
-def attention_kinds():
+def build_attention_kinds():
     """Attention, forward and backward, in five implementations."""
     q = torch.randn(4, 16, 1024, 64, device=D, dtype=torch.bfloat16, requires_grad=True)
     f = torch.randn(4, 8, 512, 64, device=D, requires_grad=True)
@@ -390,7 +390,7 @@ def attention_kinds():
     return step
 
 
-def gpt_compiled():
+def build_gpt_compiled():
     """Forward and backward of two transformer layers under torch.compile."""
     m = GPT(w=768, h=12, layers=2, vocab=16000).to(D, torch.bfloat16)
     x = torch.randint(0, 16000, (8, 512), device=D)
@@ -407,7 +407,7 @@ def gpt_compiled():
     return step
 
 
-def lstm_train(b=64, t=24, w=512):
+def build_lstm_train(b=64, t=24, w=512):
     """A training step of a cuDNN LSTM."""
     m = nn.LSTM(w, w, 2).to(D)
     x = torch.randn(t, b, w, device=D)
@@ -427,7 +427,7 @@ def lstm_train(b=64, t=24, w=512):
     return step
 
 
-def recommender_train(rows=400000, w=64, b=8192, tables=8):
+def build_recommender_train(rows=400000, w=64, b=8192, tables=8):
     """Eight embedding bags and a trained MLP."""
     bags = nn.ModuleList(nn.EmbeddingBag(rows, w, mode="sum") for _ in range(tables)).to(D)
     top = nn.Sequential(
@@ -449,19 +449,19 @@ def recommender_train(rows=400000, w=64, b=8192, tables=8):
 
 
 PROGRAMS = {
-    f.__name__: f
-    for f in (
-        mixed,
-        gpt_train,
-        attention_kinds,
-        llama_decode,
-        resnet_train,
-        adam_kinds,
-        gnn_train,
-        unet,
-        resnet_train_amp,
-        gpt_compiled,
-        lstm_train,
-        recommender_train,
+    function.__name__.removeprefix("build_"): function
+    for function in (
+        build_mixed,
+        build_gpt_train,
+        build_attention_kinds,
+        build_llama_decode,
+        build_resnet_train,
+        build_adam_kinds,
+        build_gnn_train,
+        build_unet,
+        build_resnet_train_amp,
+        build_gpt_compiled,
+        build_lstm_train,
+        build_recommender_train,
     )
 }

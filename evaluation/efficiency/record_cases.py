@@ -103,7 +103,7 @@ def record_case(case: Case, folder: Path) -> dict[str, Any]:
     else:
         trace_step(plain, folder / f"case-{case.name}.json.gz")
     before = capture_step(plain)
-    after = capture_step(case.changed())
+    after = capture_step(case.variant())
     # Interleaved, because clocks change.
     rounds = [(time_graph(before), time_graph(after)) for _ in range(3)]
     return {

@@ -46,7 +46,7 @@ MAX_BYTES_ERROR: Final = 0.15
 MAX_FLOPS_ERROR: Final = 0.05
 MAX_SAVING_ERROR: Final = 0.25
 
-APPLIED: Final[Mapping[str, Remedy]] = {
+CASE_REMEDIES: Final[Mapping[str, Remedy]] = {
     **dict.fromkeys(("adam-loop", "adam-foreach", "sgd-loop"), Remedy.OPTIMIZER),
     **dict.fromkeys(("tf32-mlp", "bf16-mlp", "tf32-transformer"), Remedy.DTYPE),
     **dict.fromkeys(("rms-chain", "gate-chain", "tiny-chain", "decoder"), Remedy.FUSE),
@@ -242,8 +242,8 @@ def _add_flops(kernels: Sequence[tuple[WorkItem, Mapping[str, str]]]) -> float |
         for item, row in kernels
     ):
         return None
-    counted = [row for _, row in kernels if row.get(_FFMA)]
-    return sum(map(_count_flops, counted)) if counted else None
+    rows = [row for _, row in kernels if row.get(_FFMA)]
+    return sum(map(_count_flops, rows)) if rows else None
 
 
 def _count_flops(row: Mapping[str, str]) -> float:
@@ -350,15 +350,17 @@ def generate_saving_lines() -> Iterator[str]:
     for row in rows:
         report = measure_case(row["case"], choice)
         measured_us = row["plain_us"] - row["changed_us"]
-        applied = [advice for advice in report.advice if advice.remedy is APPLIED[row["case"]]]
+        entries = [
+            advice for advice in report.advice if advice.remedy is CASE_REMEDIES[row["case"]]
+        ]
         predicted_us, low, high = (
-            sum(getattr(advice, end) for advice in applied) / 1e3
+            sum(getattr(advice, end) for advice in entries) / 1e3
             for end in ("saving_ns", "low_ns", "high_ns")
         )
         ratio = predicted_us / measured_us
         hits += abs(ratio - 1) <= MAX_SAVING_ERROR
         yield (
-            f"| {row['case']} | {APPLIED[row['case']].value} | {row['plain_kernels']} to "
+            f"| {row['case']} | {CASE_REMEDIES[row['case']].value} | {row['plain_kernels']} to "
             f"{row['changed_kernels']} | {measured_us:.0f} µs | {predicted_us:.0f} µs | "
             f"{low:.0f} to {high:.0f} µs | {ratio:.2f} |"
         )

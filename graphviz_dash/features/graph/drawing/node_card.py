@@ -218,13 +218,6 @@ def _build_kernel_fields(kernel: KernelParams) -> tuple[Field, ...]:
         fields.append(Field("Cooperative", "yes", "all blocks run concurrently"))
     if kernel.dynamic_parallelism:
         fields.append(Field("Launches kernels", "yes", "dynamic parallelism"))
-    if kernel.dependency_wait or kernel.early_trigger:
-        parts = (
-            ("waits for earlier kernels", kernel.dependency_wait),
-            ("releases later kernels early", kernel.early_trigger),
-        )
-        text = ", ".join(words for words, is_there in parts if is_there)
-        fields.append(Field("Programmatic launch", text))
     if kernel.priority:
         fields.append(Field("Priority", str(kernel.priority), "lower values run first"))
     return (*fields, Field("Mangled name", escape_control_characters(kernel.name)))

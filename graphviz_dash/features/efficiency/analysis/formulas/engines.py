@@ -16,10 +16,10 @@ def _measure_rotation(call: OperatorCall) -> Work | None:
     if positions is None or query is None or table is None or not table.shape:
         return None
     key = call.get_tensor(2)
-    rotated = measure_tensor(query) + (measure_tensor(key) if key is not None else 0)
+    moved_bytes = measure_tensor(query) + (measure_tensor(key) if key is not None else 0)
     row_bytes = table.shape[-1] * (table.element_bytes or 0)
     rows = min(positions.elements * row_bytes, measure_tensor(table))
-    return Work(measure_tensor(positions) + rotated + rows, rotated)
+    return Work(measure_tensor(positions) + moved_bytes + rows, moved_bytes)
 
 
 FORMULAS: Final[dict[str, Formula]] = {
