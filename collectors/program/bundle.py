@@ -16,6 +16,7 @@ import msgspec
 from collectors.ceilings.store import load
 from collectors.collection.machine import WORKER
 from collectors.collection.nvidia_smi import read_driver_version
+from collectors.collection.source_code import read_source_code
 from collectors.passes.capture_events import reduce_capture_trace
 from collectors.passes.trace_file import Reduction, compress_trace
 from collectors.program.files import (
@@ -62,6 +63,7 @@ from graphviz_dash.model.run import (
     Pass,
     WorkloadInfo,
 )
+from graphviz_dash.model.source_code import SourceCode
 
 T = TypeVar("T")
 
@@ -220,6 +222,8 @@ def write_run(
                 writer.add(parts.LEDGER, _read(folder / LEDGER_FILE, Ledger))
             for graph in graphs:
                 writer.add_graph(graph)
+            if (code := _read_source_code(folder, state, program)) is not None:
+                writer.add(parts.SOURCE_CODE, code)
             if (folder / CAPTURE_TRACE_FILE).exists():
                 writer.add_trace(
                     FileRole.CAPTURE_TRACE,
@@ -261,6 +265,17 @@ def write_run(
             f"{target}: could not be written ({error.strerror or error}); nothing of it was kept."
         ) from error
     return _list_warnings(state, is_killed)
+
+
+def _read_source_code(folder: Path, state: Recording, program: Program) -> SourceCode | None:
+    """Read the code of the lines that captured graphs; None if no trace shows the captures."""
+    trace = folder / CAPTURE_TRACE_FILE
+    if not trace.exists():
+        trace = folder / TRACE_FILE
+        if not any(graph.profiled for graph in state.graphs):
+            return None
+    scripts = [Path(argument).parent for argument in program.command if argument.endswith(".py")]
+    return read_source_code(trace, scripts)
 
 
 def _find_ceilings(environment: Environment) -> Ceilings | Absent:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+FRAME: Final = re.compile(r"(.+)\((\d+)\): ")
+"""File and first line of a frame's function."""
+
 MODULE_FRAME: Final = "nn.Module: "
 """Prefix of the frame of a module's call; its class and number follow."""
 

@@ -17,7 +17,7 @@ from graphviz_dash.analysis.arrays import (
     get_threads,
 )
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, SelectedIntervals, get_values
-from graphviz_dash.model.frames import BACKWARD_FRAME, LIBRARY_FRAME, MODULE_FRAME
+from graphviz_dash.model.frames import BACKWARD_FRAME, FRAME, LIBRARY_FRAME, MODULE_FRAME
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ _OPTIMIZER: Final = ("Optimizer.step#", "Optimizer.zero_grad#")
 _ENGINE: Final = "autograd::engine::"
 _MODULE_CALL: Final = re.compile("^" + MODULE_FRAME)
 _FORWARD: Final = re.compile(r"\): forward\w*$")
-_FRAME: Final = re.compile(r"(.+)\((\d+)\): ")
 
 
 class OperatorInputs(NamedTuple):
@@ -224,7 +223,7 @@ class Frames:
         self._names = TextColumn(frames["name"])
         library = self._names.match_rows(LIBRARY_FRAME)
         self.program_frames = SelectedIntervals(
-            self.nesting, ~library & self._names.match_rows(_FRAME)
+            self.nesting, ~library & self._names.match_rows(FRAME)
         )
         self.backward_frames = SelectedIntervals(
             self.nesting, self._names.match_rows(BACKWARD_FRAME)
@@ -269,7 +268,7 @@ class Frames:
         """Return ``file:line`` of the function's first line."""
         code = int(self._names.codes[row])
         if code not in self._lines:
-            match = _FRAME.match(self._names.texts[code])
+            match = FRAME.match(self._names.texts[code])
             self._lines[code] = f"{match[1]}:{match[2]}" if match else None
         return self._lines[code]
 

@@ -62,10 +62,13 @@ def render() -> None:
     default = default or next((run.name for run in runs if run.doctor is not None), None)
     default = default or next((run.name for run in runs if run.replay_check is not None), None)
     run = select_run(runs, default=default) if len(runs) > 1 else runs[0]
+    replays = None if run.replay_check is None else diagnose_replays(run.replay_check)
+    if replays is not None and replays.fault_count:
+        show_markup(format_replay_check(replays))
     if run.doctor is not None:
         _show_diagnosis(run, diagnose(run.doctor))
-    if run.replay_check is not None:
-        show_markup(format_replay_check(diagnose_replays(run.replay_check)))
+    if replays is not None and not replays.fault_count:
+        show_markup(format_replay_check(replays))
     if run.compilation is not None:
         show_compile_diagnosis(chosen, run.name)
 
