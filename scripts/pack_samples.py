@@ -2,10 +2,9 @@
 
     python -m scripts.pack_samples sample_traces/mlp-train [...]
 
-Removes the Python frames of capture traces in which no operator, CUDA call or range starts: nothing
-is attributed to them, and they are nine tenths of such a trace. Renames fields of earlier format
-versions. Compresses graphs, and all files again at the highest level. Then writes sizes and sha256
-to the manifests. Running it again changes nothing.
+Reduces capture traces as the collector does. Renames fields of earlier format versions. Compresses
+graphs, and all files again at the highest level. Then writes sizes and sha256 to the manifests.
+Running it again changes nothing.
 """
 
 from __future__ import annotations
@@ -13,13 +12,12 @@ from __future__ import annotations
 import argparse
 import gzip
 import sys
-from bisect import bisect_left
-from collections import defaultdict
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from collectors.passes.capture_events import reduce_capture_trace
 from graphviz_dash.bundle.parts import JSON_PARTS
 from graphviz_dash.bundle.read import read_manifest
 from graphviz_dash.bundle.renamed_fields import rename_fields
@@ -28,32 +26,11 @@ from graphviz_dash.bundle.write import compute_sha256
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import FORMAT_VERSION, FileEntry, FileRole
 
-_FRAMES: Final = "python_function"
-_CATEGORIES: Final = ("cuda_runtime", "cuda_driver", "cpu_op", "user_annotation")
-"""Categories of the CPU events that are attributed to the frames around them."""
-
 _TYPES: Final[dict[FileRole, Any]] = {
     **{part.role: part.content_type for part in JSON_PARTS},
     FileRole.GRAPH: CapturedGraph,
 }
 """Type of the JSON by role. Traces have none."""
-
-
-def drop_empty_frames(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Drop the Python frames in which no event of another category starts on the same thread."""
-    starts = defaultdict(list)
-    for event in events:
-        if event.get("ph") == "X" and event.get("cat") in _CATEGORIES:
-            starts[event["tid"]].append(event["ts"])
-    for times in starts.values():
-        times.sort()
-
-    def has_content(event: dict[str, Any]) -> bool:
-        times = starts[event["tid"]]
-        place = bisect_left(times, event["ts"])
-        return place < len(times) and times[place] <= event["ts"] + event["dur"]
-
-    return [event for event in events if event.get("cat") != _FRAMES or has_content(event)]
 
 
 def pack_bundle(bundle: Path) -> None:
@@ -72,10 +49,7 @@ def _pack_file(bundle: Path, entry: FileEntry, version: int) -> FileEntry:
     text = gzip.decompress(before) if has_gzip else before
     content = text
     if entry.role is FileRole.CAPTURE_TRACE:
-        trace = msgspec.json.decode(content)
-        events = drop_empty_frames(trace["traceEvents"])
-        if len(events) < len(trace["traceEvents"]):
-            content = msgspec.json.encode({**trace, "traceEvents": events})
+        content = reduce_capture_trace(content)
     elif (kind := _TYPES.get(entry.role)) and version < FORMAT_VERSION:
         content = rename_fields(content, kind)
     target = file

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -16,25 +15,8 @@ from graphviz_dash.bundle.read import read_bundle, read_node_names
 from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.load import load_experiment
 from graphviz_dash.model.run import FileRole
-from scripts.pack_samples import drop_empty_frames, pack_bundle
+from scripts.pack_samples import pack_bundle
 from tests.samples import SAMPLES
-
-
-def _event(category: str, begin: float, duration: float, *, thread: int = 1) -> dict[str, Any]:
-    return {"ph": "X", "cat": category, "tid": thread, "ts": begin, "dur": duration}
-
-
-def test_frames_around_an_operator_stay() -> None:
-    outer, inner = _event("python_function", 0, 10), _event("python_function", 4, 2)
-    op = _event("cpu_op", 5, 3)
-    empty = _event("python_function", 8.5, 1)
-    elsewhere = _event("python_function", 0, 10, thread=2)
-    assert drop_empty_frames([outer, inner, op, empty, elsewhere]) == [outer, inner, op]
-
-
-def test_a_frame_that_ends_where_an_operator_starts_stays() -> None:
-    events = [_event("python_function", 0, 5), _event("cuda_runtime", 5, 1)]
-    assert drop_empty_frames(events) == events
 
 
 @pytest.fixture

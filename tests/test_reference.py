@@ -32,6 +32,7 @@ from graphviz_dash.model import (
     recording,
     replay_check,
     run,
+    source_code,
     timings,
 )
 from graphviz_dash.model.compile_rules import COMPILE_RULES
@@ -57,6 +58,7 @@ MODULES = (
     replay_check,
     compilation,
     ledger,
+    source_code,
 )
 NOT_STORED = {run.RunParts, run.Run, run.Experiment}
 """Records of a bundle that was read."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from collectors.collection.collection import Collection
 from collectors.collection.machine import build_worker_environment
 from collectors.collection.ranks import Peers
+from collectors.collection.source_code import read_source_code
 from collectors.passes.parameters import WorkloadFacts
 from collectors.process.requests import ABSENT_FILE, GRAPHS_FILE, TRACE_FILE, WORKLOAD_FILE
 from collectors.process.results import read_json, read_result, write_result
@@ -150,6 +151,8 @@ def write_run(
         if folder := folders.get(Pass.CAPTURE):
             for graph in read_json(folder / GRAPHS_FILE, tuple[CapturedGraph, ...]):
                 writer.add_graph(graph)
+            if code := read_source_code(folder / TRACE_FILE):
+                writer.add(parts.SOURCE_CODE, code)
             writer.add_trace(FileRole.CAPTURE_TRACE, folder / TRACE_FILE)
         if folder := folders.get(Pass.TRACED):
             writer.add_trace(FileRole.REPLAY_TRACE, folder / TRACE_FILE)

@@ -12,18 +12,22 @@ import gzip
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from torch.profiler import profile
+
+Reduction: TypeAlias = Callable[[bytes], bytes]
+"""Function that drops events from the text of a trace."""
 
 _LEVEL: Final = 6
 _TAIL: Final = 64
 
 
-def export_trace(profiler: profile, target: Path) -> None:
-    """Write the trace to ``target``, gzip-compressed, with torch's text unchanged.
+def export_trace(profiler: profile, target: Path, reduce: Reduction | None = None) -> None:
+    """Write the trace to ``target``, gzip-compressed, with torch's text unchanged or reduced.
 
     Raises:
         OSError: The disk is full, or the file exceeds the size limit.
@@ -38,6 +42,13 @@ def export_trace(profiler: profile, target: Path) -> None:
             file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))
             if not file.read().rstrip().endswith(b"}"):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(plain))
-            file.seek(0)
-            with gzip.open(target, "wb", compresslevel=_LEVEL) as packed:
-                shutil.copyfileobj(file, packed, 1 << 20)
+        compress_trace(plain, target, reduce)
+
+
+def compress_trace(plain: Path, target: Path, reduce: Reduction | None = None) -> None:
+    """Write the trace ``plain`` to ``target``, gzip-compressed, after an optional reduction."""
+    with plain.open("rb") as file, gzip.open(target, "wb", compresslevel=_LEVEL) as packed:
+        if reduce is None:
+            shutil.copyfileobj(file, packed, 1 << 20)
+        else:
+            packed.write(reduce(file.read()))

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
@@ -68,7 +68,8 @@ def _load_safely(load: Callable[[], object]) -> bool:
     else:
         os.environ[_NVML_CHECK] = previous
     signal.alarm(0)
-    return _count_threads() <= threads and _can_forks_use_gpu()
+    # The fork ends the threads of BLAS, which start again when needed.
+    return _can_forks_use_gpu() and _count_threads() <= threads
 
 
 def _count_threads() -> int:
@@ -79,11 +80,10 @@ def _can_forks_use_gpu() -> bool:
     """Initialise CUDA in a fork."""
     pid = os.fork()
     if pid == 0:
-        code = 0
-        try:
-            code = ctypes.CDLL("libcuda.so.1").cuInit(0)
-        except (OSError, AttributeError):
-            code = 0  # no driver, so CUDA was not initialised
-        os._exit(code == _UNUSABLE_STATUS)
+        status = 0
+        # Without a driver, CUDA was not initialised.
+        with suppress(OSError, AttributeError):
+            status = ctypes.CDLL("libcuda.so.1").cuInit(0)
+        os._exit(status == _UNUSABLE_STATUS)
     _, status = os.waitpid(pid, 0)
     return os.waitstatus_to_exitcode(status) == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -18,6 +16,9 @@ import msgspec
 from collectors.ceilings.store import load
 from collectors.collection.machine import WORKER
 from collectors.collection.nvidia_smi import read_driver_version
+from collectors.collection.source_code import read_source_code
+from collectors.passes.capture_events import reduce_capture_trace
+from collectors.passes.trace_file import Reduction, compress_trace
 from collectors.program.files import (
     CAPTURE_TRACE_FILE,
     COMPILATION_FILE,
@@ -62,6 +63,7 @@ from graphviz_dash.model.run import (
     Pass,
     WorkloadInfo,
 )
+from graphviz_dash.model.source_code import SourceCode
 
 T = TypeVar("T")
 
@@ -220,8 +222,13 @@ def write_run(
                 writer.add(parts.LEDGER, _read(folder / LEDGER_FILE, Ledger))
             for graph in graphs:
                 writer.add_graph(graph)
+            if (code := _read_source_code(folder, state, program)) is not None:
+                writer.add(parts.SOURCE_CODE, code)
             if (folder / CAPTURE_TRACE_FILE).exists():
-                writer.add_trace(FileRole.CAPTURE_TRACE, _compress(folder / CAPTURE_TRACE_FILE))
+                writer.add_trace(
+                    FileRole.CAPTURE_TRACE,
+                    _compress(folder / CAPTURE_TRACE_FILE, reduce_capture_trace),
+                )
             has_trace = trace.exists()
             if has_trace:
                 writer.add_trace(FileRole.REPLAY_TRACE, _compress(trace))
@@ -258,6 +265,17 @@ def write_run(
             f"{target}: could not be written ({error.strerror or error}); nothing of it was kept."
         ) from error
     return _list_warnings(state, is_killed)
+
+
+def _read_source_code(folder: Path, state: Recording, program: Program) -> SourceCode | None:
+    """Read the code of the lines that captured graphs; None if no trace shows the captures."""
+    trace = folder / CAPTURE_TRACE_FILE
+    if not trace.exists():
+        trace = folder / TRACE_FILE
+        if not any(graph.profiled for graph in state.graphs):
+            return None
+    scripts = [Path(argument).parent for argument in program.command if argument.endswith(".py")]
+    return read_source_code(trace, scripts)
 
 
 def _find_ceilings(environment: Environment) -> Ceilings | Absent:
@@ -334,11 +352,10 @@ def _read_state(
     )
 
 
-def _compress(trace: Path) -> Path:
+def _compress(trace: Path, reduce: Reduction | None = None) -> Path:
     """Compress a trace, which is too slow to do inside the program."""
     archive = trace.with_name(f"{trace.name}.gz")
-    with trace.open("rb") as source, gzip.open(archive, "wb", compresslevel=6) as target:
-        shutil.copyfileobj(source, target, 1 << 20)
+    compress_trace(trace, archive, reduce)
     trace.unlink()
     return archive
 

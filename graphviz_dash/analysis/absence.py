@@ -39,6 +39,7 @@ _DEFAULT_REASONS: Final = {
     Fact.MACHINE_STATE: "the machine state was not recorded with the timings",
     Fact.GPU_CLOCKS: "NVML was not available",
     Fact.MEMORY: "the bundle has no memory statistics",
+    Fact.SOURCE_CODE: "the run was recorded by a version that did not store code",
     Fact.OBSERVERS_PASS: "it was collected without --observers",
 }
 """Reasons used when the bundle records none."""
@@ -106,4 +107,6 @@ def _explain_unrecorded(run: Run, fact: Fact) -> str:
             return "it was imported, and other programs do not measure their own overhead"
         if run.recording is not None:
             return "a recorded program runs only once"
+    if fact is Fact.SOURCE_CODE and run.manifest.sources:
+        return "it was imported, and traces contain no code"
     return _DEFAULT_REASONS.get(fact) or f"the bundle has no {fact.value}"

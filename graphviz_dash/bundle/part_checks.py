@@ -6,8 +6,10 @@ that file.
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from pathlib import Path
+from typing import Final
 
 from graphviz_dash.errors import InputError
 from graphviz_dash.model.ceilings import ArithmeticTime, Ceilings, MemoryTime
@@ -21,7 +23,11 @@ from graphviz_dash.model.observers import Observer, ObserverPass
 from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.run import GraphUpdates
+from graphviz_dash.model.source_code import MAX_CODE_LENGTH, MAX_LINES, SourceCode
 from graphviz_dash.model.timings import CleanTimings
+
+_LINE: Final = re.compile(r".+:\d+", re.S)
+"""``file:line``."""
 
 
 def check_clean(clean: CleanTimings, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
@@ -156,6 +162,18 @@ def check_ceilings(ceilings: Ceilings, _graphs: tuple[CapturedGraph, ...], file:
         amount = entry.bytes if isinstance(entry, MemoryTime) else entry.flops
         if not entry.duration_ns or min(entry.duration_ns) < 1 or amount < 1:
             raise InputError(file, "a measurement of 0", "bytes or FLOPs, and durations above 0")
+
+
+def check_source_code(code: SourceCode, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:
+    """Reject code that is too long, or that belongs to no line."""
+    if len(code.lines) > MAX_LINES:
+        raise InputError(file, f"{len(code.lines):,} lines", f"at most {MAX_LINES:,}")
+    for line, text in code.lines.items():
+        if not _LINE.fullmatch(line):
+            raise InputError(file, f"code of {line[:80]!r}", "code of file:line")
+        if len(text) > MAX_CODE_LENGTH:
+            excess = f"{len(text):,} characters of {line[:80]!r}"
+            raise InputError(file, excess, f"at most {MAX_CODE_LENGTH}")
 
 
 def check_loop(loop: ProgramLoop, _graphs: tuple[CapturedGraph, ...], file: Path) -> None:

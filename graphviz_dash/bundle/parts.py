@@ -30,6 +30,7 @@ from graphviz_dash.bundle.part_checks import (
     check_observers,
     check_parallel,
     check_recording,
+    check_source_code,
     check_updates,
 )
 from graphviz_dash.bundle.renamed_fields import rename_fields
@@ -48,6 +49,7 @@ from graphviz_dash.model.parallel import ParallelPlan
 from graphviz_dash.model.recording import Recording
 from graphviz_dash.model.replay_check import ReplayCheck
 from graphviz_dash.model.run import FORMAT_VERSION, FileRole, GraphUpdates, MemoryUse
+from graphviz_dash.model.source_code import SourceCode
 from graphviz_dash.model.timings import CleanTimings
 
 T = TypeVar("T")
@@ -129,6 +131,13 @@ CEILINGS: Final = JsonPart(FileRole.CEILINGS, "ceilings.json", Ceilings, check_c
 LEDGER: Final = JsonPart(
     FileRole.LEDGER, "ledger.json.gz", Ledger, check_ledger, is_compressed=True
 )
+SOURCE_CODE: Final = JsonPart(
+    FileRole.SOURCE_CODE,
+    "source-code.json.gz",
+    SourceCode,
+    check_source_code,
+    is_compressed=True,
+)
 
 JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     CLEAN,
@@ -146,6 +155,7 @@ JSON_PARTS: Final[tuple[JsonPart[Any], ...]] = (
     COMPILATION,
     CEILINGS,
     LEDGER,
+    SOURCE_CODE,
 )
 """Parts that occur at most once per bundle."""
 

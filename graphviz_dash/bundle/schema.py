@@ -13,7 +13,7 @@ Version history:
        ``killed``; version 5 is unchanged.
     7: adds ledger.json.gz, replay-check.json and ceilings.json, and ``live`` to memory.json;
        version 6 is unchanged.
-    8: renames fields, as listed below; version 7 is unchanged.
+    8: renames fields, as listed below, and adds source-code.json.gz; version 7 is unchanged.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from graphviz_dash.ingest.kineto.tables import TYPES
 from graphviz_dash.ingest.parquet import PARQUET_ERRORS
 from graphviz_dash.model.trace import EventOffsets, Trace, TraceInfo
 
-LAYOUT_VERSION: Final = 4
+LAYOUT_VERSION: Final = 5
 """Layout version, increased when the content of the files changes."""
 
 _INFO: Final = "info.json"

@@ -69,6 +69,8 @@ class Fact(StrEnum):
     """Work common to the traced steps of a run."""
     EQUATION = "equation"
     """Attribution of the step time difference of two runs."""
+    SOURCE_CODE = "code of source lines"
+    """Text of the lines that launched the nodes of a graph."""
     NODE_TIMES = "node times"
     """A graph measured over its replays."""
     ACTIVATION_OVERHEAD = "activation overhead"

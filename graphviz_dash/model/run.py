@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from graphviz_dash.model.parallel import ParallelPlan
     from graphviz_dash.model.recording import Recording
     from graphviz_dash.model.replay_check import ReplayCheck
+    from graphviz_dash.model.source_code import SourceCode
     from graphviz_dash.model.trace import Trace, TraceProblem
 
 FORMAT_NAME: Final = "graphviz-dash-run"
@@ -127,6 +128,7 @@ class FileRole(StrEnum):
     COMPILATION = "compilation"
     CEILINGS = "ceilings"
     LEDGER = "ledger"
+    SOURCE_CODE = "source-code"
 
 
 class FileEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -444,6 +446,8 @@ class RunParts(Struct, frozen=True, kw_only=True):
     """Measured limits of the GPU."""
     ledger: Ledger | None = None
     """Device memory and wall time until the first useful replay."""
+    source_code: SourceCode | None = None
+    """Code of the source lines of its captures."""
 
 
 class Run(RunParts, frozen=True, kw_only=True):

@@ -350,7 +350,12 @@ _NOT_CHECKED: Final = {
 
 def list_unchecked(prediction: Prediction) -> tuple[str, ...]:
     """List the capture checks that the trace does not support."""
-    return tuple(_NOT_CHECKED[check] for check in prediction.not_checked)
+    kernels = prediction.step.integrity.format_lost_launches()
+    calls = f"all calls: {kernels}, so other calls may be missing too"
+    return tuple(
+        calls if check is NotChecked.CALLS else _NOT_CHECKED[check]
+        for check in prediction.not_checked
+    )
 
 
 def list_warnings(prediction: Prediction) -> tuple[str, ...]:
@@ -362,6 +367,7 @@ _PARTIAL_BASIS: Final = (
     PredictionWarning.UNLIKE_STEPS,
     PredictionWarning.INCOMPLETE_TRACE,
     PredictionWarning.LOST_RECORDS,
+    PredictionWarning.LOST_LAUNCHES,
     PredictionWarning.GRAPHED_SHARE,
 )
 
@@ -394,10 +400,12 @@ def _format_warning(prediction: Prediction, warning: PredictionWarning) -> str:
             return _format_few_steps(prediction.step, warning)
         case PredictionWarning.INCOMPLETE_TRACE:
             return f"the trace is incomplete: {prediction.incomplete}"
-        case PredictionWarning.LOST_RECORDS | PredictionWarning.GRAPHED_SHARE:
-            is_lost = warning is PredictionWarning.LOST_RECORDS
-            step = prediction.step
-            return _format_lost_records(step.integrity) if is_lost else _format_graphed_share(step)
+        case (
+            PredictionWarning.LOST_RECORDS
+            | PredictionWarning.LOST_LAUNCHES
+            | PredictionWarning.GRAPHED_SHARE
+        ):
+            return _format_partial_basis(prediction.step, warning)
     return _WARNINGS[warning]
 
 
@@ -409,6 +417,16 @@ def _format_few_steps(step: EagerStep, warning: PredictionWarning) -> str:
         f"only {len(step.matching):,} of {len(step.steps):,} traced steps ran this work, so the "
         "prediction is for such a step and not for the loop"
     )
+
+
+def _format_partial_basis(step: EagerStep, warning: PredictionWarning) -> str:
+    match warning:
+        case PredictionWarning.LOST_RECORDS:
+            return _format_lost_records(step.integrity)
+        case PredictionWarning.LOST_LAUNCHES:
+            kernels = step.integrity.format_lost_launches()
+            return f"{kernels}: capture blockers and idle causes may be incomplete"
+    return _format_graphed_share(step)
 
 
 def _format_graphed_share(step: EagerStep) -> str:

@@ -17,7 +17,7 @@ from graphviz_dash.bundle.parts import JSON_PARTS, TRACE_PATHS, format_graph_pat
 from graphviz_dash.bundle.renamed_fields import RENAMED_FIELDS
 from graphviz_dash.model import marks
 from graphviz_dash.model.graph import CapturedGraph
-from graphviz_dash.model.run import FORMAT_VERSION, Manifest
+from graphviz_dash.model.run import FORMAT_VERSION, FileRole, Manifest
 from scripts.reference.docstrings import (
     get_field_text,
     get_first_paragraph,
@@ -119,13 +119,21 @@ def _get_record(kind: Any) -> types.StructType:
     return record
 
 
+_TRACE_EVENTS: Final = {
+    FileRole.REPLAY_TRACE: ", as torch.profiler wrote it",
+    FileRole.CAPTURE_TRACE: (
+        ". The collector keeps the events that attribute captured nodes, with their text"
+    ),
+}
+
+
 def _format_files() -> str:
     lines = [
         f"- [`{path}`](#{_get_anchor(path)})" + (f" (`{role}`)" if role else "") + _describe(kind)
         for path, role, kind in list_chapters()
     ]
     lines += [
-        f"- `{path}` (`{role.value}`): Kineto trace, as torch.profiler wrote it"
+        f"- `{path}` (`{role.value}`): Kineto trace{_TRACE_EVENTS[role]}"
         for role, path in TRACE_PATHS.items()
     ]
     lines.append(

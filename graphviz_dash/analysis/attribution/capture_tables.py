@@ -17,6 +17,7 @@ from graphviz_dash.analysis.arrays import (
     get_threads,
 )
 from graphviz_dash.analysis.trace.intervals import NONE, Nesting, SelectedIntervals, get_values
+from graphviz_dash.model.frames import BACKWARD_FRAME, FRAME, LIBRARY_FRAME, MODULE_FRAME
 from graphviz_dash.model.marks import MODULE, SOURCE
 
 if TYPE_CHECKING:
@@ -26,23 +27,8 @@ if TYPE_CHECKING:
 
 _OPTIMIZER: Final = ("Optimizer.step#", "Optimizer.zero_grad#")
 _ENGINE: Final = "autograd::engine::"
-_BACKWARD_FRAME: Final = re.compile(
-    r"torch/(_tensor|autograd/__init__)\.py\(\d+\): (backward|grad)$"
-)
-
-# Excluded frames: built-ins, modules and frozen code have no line. torch, compiler output, the
-# collector and forwarding parts of the standard library are not of interest. Kineto omits the
-# folder of a package ("torch/_tensor.py"), so site-packages alone is not sufficient.
-_LIBRARY_FRAME: Final = re.compile(
-    r"^(torch/|triton/|<|nn\.Module: |collectors/(?!workloads/)"
-    r"|(abc|asyncio/.*|concurrent/.*|contextlib|copy|enum|functools|importlib/.*|inspect"
-    r"|multiprocessing/.*|runpy|threading|typing|weakref)\.py\()"
-    r"|site-packages|dist-packages|torchinductor_[^/]*/\w\w/|/inductor_cache/"
-)
-_MODULE: Final = "nn.Module: "
-_MODULE_FRAME: Final = re.compile(f"^{_MODULE}")
+_MODULE_CALL: Final = re.compile("^" + MODULE_FRAME)
 _FORWARD: Final = re.compile(r"\): forward\w*$")
-_FRAME: Final = re.compile(r"(.+)\((\d+)\): ")
 
 
 class OperatorInputs(NamedTuple):
@@ -235,14 +221,14 @@ class Frames:
     def __init__(self, frames: pl.DataFrame) -> None:
         self.nesting = _build_nesting(frames, calls=True)
         self._names = TextColumn(frames["name"])
-        library = self._names.match_rows(_LIBRARY_FRAME)
+        library = self._names.match_rows(LIBRARY_FRAME)
         self.program_frames = SelectedIntervals(
-            self.nesting, ~library & self._names.match_rows(_FRAME)
+            self.nesting, ~library & self._names.match_rows(FRAME)
         )
         self.backward_frames = SelectedIntervals(
-            self.nesting, self._names.match_rows(_BACKWARD_FRAME)
+            self.nesting, self._names.match_rows(BACKWARD_FRAME)
         )
-        self.module_frames = SelectedIntervals(self.nesting, self._names.match_rows(_MODULE_FRAME))
+        self.module_frames = SelectedIntervals(self.nesting, self._names.match_rows(_MODULE_CALL))
         self.model_frames = SelectedIntervals(self.nesting, self._find_model_frames())
         self._lines: dict[int, str | None] = {}
 
@@ -251,7 +237,7 @@ class Frames:
         calls: list[str] = []
         while row != NONE:
             if self.module_frames.flags[row]:
-                calls.append(self._names[row].removeprefix(_MODULE))
+                calls.append(self._names[row].removeprefix(MODULE_FRAME))
             row = int(self.nesting.parent[row])
         return tuple(reversed(calls))
 
@@ -282,7 +268,7 @@ class Frames:
         """Return ``file:line`` of the function's first line."""
         code = int(self._names.codes[row])
         if code not in self._lines:
-            match = _FRAME.match(self._names.texts[code])
+            match = FRAME.match(self._names.texts[code])
             self._lines[code] = f"{match[1]}:{match[2]}" if match else None
         return self._lines[code]
 
@@ -290,7 +276,7 @@ class Frames:
 def _parse_class_name(frame: str) -> str:
     """Return the class name, such as ``Linear`` for ``nn.Module: Linear_3``; other frames
     unchanged."""
-    return frame.rpartition("_")[0] if frame.startswith(_MODULE) else frame
+    return frame.rpartition("_")[0] if frame.startswith(MODULE_FRAME) else frame
 
 
 def _build_nesting(table: pl.DataFrame, *, calls: bool = False) -> Nesting:

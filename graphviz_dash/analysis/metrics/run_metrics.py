@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,7 +22,12 @@ from graphviz_dash.analysis.sample_statistics import (
 )
 from graphviz_dash.analysis.trace.cpu_time import compute_self_cpu_ns
 from graphviz_dash.analysis.trace.gpu_records import find_missing_gpu_work
-from graphviz_dash.analysis.trace.integrity import Claim, TraceIntegrity, assess_integrity
+from graphviz_dash.analysis.trace.integrity import (
+    Claim,
+    TraceIntegrity,
+    assess_integrity,
+    select_launched_steps,
+)
 from graphviz_dash.analysis.trace.steps import Step, StepMethod
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.run import ExecutionMode
@@ -186,11 +191,6 @@ def compute_memory_metrics(run: Run) -> Iterable[MetricValue]:
             yield make_value(metric, peak)
 
 
-_CPU_METRICS: Final = ("traced_step_time",)
-_LAUNCH_METRICS: Final = ("launches", "graph_launches")
-"""Metrics available from a trace without GPU records (if it has launches); others are unknown."""
-
-
 def compute_traced_metrics(
     run: Run, traced_steps: tuple[Step, ...], integrity: TraceIntegrity | None = None
 ) -> Iterable[MetricValue]:
@@ -218,15 +218,23 @@ def compute_traced_metrics(
     gpu_steps = traced_steps
     if integrity is not None and integrity.complete_steps:
         gpu_steps = tuple(traced_steps[index] for index in integrity.complete_steps)
-    launched = any(step.launches for step in traced_steps)
+    counted_steps = no_gpu_work or gpu_steps
+    launched_steps = counted_steps
+    if integrity is not None and (
+        integrity.lost_launches or any(step.launches for step in traced_steps)
+    ):
+        launched_steps = select_launched_steps(traced_steps, integrity)
+    steps_by_metric = {
+        "traced_step_time": traced_steps,
+        "gpu_busy": no_busy_time or gpu_steps,
+        "launches": launched_steps,
+        "graph_launches": launched_steps,
+    }
     for metric, read in series.items():
-        is_known = metric in _CPU_METRICS or (launched and metric in _LAUNCH_METRICS)
-        no_value = no_busy_time if metric == "gpu_busy" else no_gpu_work
-        reason = missing or (None if is_known else no_value)
-        if reason is not None:
-            yield make_missing_value(metric, reason)
+        rows = missing or steps_by_metric.get(metric, counted_steps)
+        if isinstance(rows, Missing):
+            yield make_missing_value(metric, rows)
         else:
-            rows = traced_steps if metric in _CPU_METRICS else gpu_steps
             yield _make_median(metric, summarise([read(step) for step in rows]), no_steps)
     yield _compute_busy_fraction(gpu_steps, missing or no_busy_time)
     if missing is not None or run.replay_trace is None:

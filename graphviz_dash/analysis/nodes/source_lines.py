@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
+from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable
+from graphviz_dash.model.source_code import SourceCode
 
 _MAX_OPERATORS = 4
 
@@ -17,6 +17,8 @@ class LineShare(Struct, frozen=True):
 
     source: str
     """"file:line"."""
+    code: str | None
+    """Code of the line; None if unknown."""
     nodes: int
     """Number of nodes."""
     work_ns: float | None
@@ -27,11 +29,17 @@ class LineShare(Struct, frozen=True):
     """Operators, most frequent first."""
 
 
-def list_source_lines(graph: ExpandedGraph) -> tuple[LineShare, ...]:
-    """Group the nodes of ``whole`` by source line, most GPU time first."""
+def list_source_lines(
+    table: NodeTable, source_code: SourceCode | None = None
+) -> tuple[LineShare, ...]:
+    """Group the nodes of ``table`` by source line, most GPU time first.
+
+    ``source_code`` is that of the run, or None if it has none.
+    """
+    code = {} if source_code is None else source_code.lines
     by_line: defaultdict[str, list[NodeRow]] = defaultdict(list)
     total = 0.0
-    for row in graph.table.rows:
+    for row in table.rows:
         total += row.times.median_ns or 0.0
         if row.origin.source is not None:
             by_line[row.origin.source].append(row)
@@ -42,5 +50,5 @@ def list_source_lines(graph: ExpandedGraph) -> tuple[LineShare, ...]:
         share = None if work is None else work / total if total else 0.0
         operator_counts = Counter(row.origin.op for row in rows if row.origin.op is not None)
         operators = tuple(op for op, _ in operator_counts.most_common(_MAX_OPERATORS))
-        shares.append(LineShare(source, len(rows), work, share, operators))
+        shares.append(LineShare(source, code.get(source), len(rows), work, share, operators))
     return tuple(sorted(shares, key=lambda line: (-(line.work_ns or 0.0), line.source)))

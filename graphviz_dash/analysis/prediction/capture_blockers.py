@@ -28,6 +28,7 @@ from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
 from graphviz_dash.analysis.trace.integrity import Claim
 from graphviz_dash.analysis.trace.intervals import Nesting
 from graphviz_dash.analysis.trace.lanes import link_launches
+from graphviz_dash.analysis.trace.steps import StepMethod
 from graphviz_dash.model.doctor import RuleId
 from graphviz_dash.model.rules import RULES, Rule
 
@@ -156,8 +157,9 @@ def _find_call_blockers(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
         visited = {call.step for call in rows}
         yield Blocker(
             rule=RULES[rule],
-            # torch's allocator may allocate during a capture; other libraries must not.
-            certain=op != _ALLOCATOR,
+            # torch's allocator may allocate during a capture; other libraries must not. Without
+            # marked steps, the call may be between two steps.
+            certain=op != _ALLOCATOR and step.method is not StepMethod.WHOLE,
             op=op,
             module=module,
             source=source,

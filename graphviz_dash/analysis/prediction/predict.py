@@ -82,6 +82,8 @@ class PredictionWarning(StrEnum):
     INCOMPLETE_TRACE = "incomplete trace"
     LOST_RECORDS = "lost records"
     """Some launches have no GPU work."""
+    LOST_LAUNCHES = "lost launches"
+    """Some kernels have no launch."""
     GRAPHED_SHARE = "graphed share"
     """Some of the work comes from graph launches and stays as it is."""
     PROFILED_EAGER_STEP = "profiled eager step"
@@ -91,6 +93,8 @@ class PredictionWarning(StrEnum):
 class NotChecked(StrEnum):
     """Capture hazard that the trace cannot show, in display order."""
 
+    CALLS = "calls"
+    """The trace has no or not all API calls."""
     STEPS_DIFFER = "steps differ"
     """A single step does not show differences between steps."""
     SOURCE_LINES = "source lines"
@@ -399,6 +403,7 @@ def _make_recommendation(
 
 def _find_unchecked_hazards(trace: Trace, step: EagerStep) -> tuple[NotChecked, ...]:
     checks = {
+        NotChecked.CALLS: step.integrity.lost_launches > 0,
         NotChecked.STEPS_DIFFER: len(step.steps) < 2,
         NotChecked.SOURCE_LINES: not len(trace.python),
         NotChecked.OPERATORS: not len(trace.ops),
@@ -420,6 +425,7 @@ def _find_warnings(
         PredictionWarning.COLLECTIVES: step.waits_for_ranks,
         PredictionWarning.INCOMPLETE_TRACE: bool(trace.info.completeness_problems),
         PredictionWarning.LOST_RECORDS: step.integrity.lost_work > 0,
+        PredictionWarning.LOST_LAUNCHES: step.integrity.lost_launches > 0,
         PredictionWarning.GRAPHED_SHARE: step.graphed > 0,
         PredictionWarning.PROFILED_EAGER_STEP: marked and side is EagerSide.TRACED,
     }

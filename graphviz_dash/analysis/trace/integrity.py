@@ -44,6 +44,7 @@ class Claim(StrEnum):
     STEPS = "values per step"
     COUNTS = "GPU work of the steps"
     """Counts of the complete steps as they are."""
+    LAUNCHES = "launch counts of the steps"
     BUSY = "GPU busy time of the steps"
     WORK = "GPU work of a typical step"
     """Basis of predictions and speedups."""
@@ -66,6 +67,8 @@ class TraceIntegrity(Struct, frozen=True):
     """Number of marked steps; 0 if the trace marks none."""
     complete_steps: tuple[int, ...]
     """Indices of the steps whose launches all have GPU work."""
+    launched_steps: tuple[int, ...]
+    """Indices of the steps whose kernels all have a launch."""
     is_cut: bool
     """True if the file ends early or is damaged."""
     processes: int
@@ -136,19 +139,21 @@ class TraceIntegrity(Struct, frozen=True):
             return self._merged_reason
         match claim:
             case Claim.STEPS:
-                return None if self.steps else "the trace marks no steps"
+                reason = None if self.steps else "the trace marks no steps"
+            case Claim.LAUNCHES:
+                reason = self._find_lost_launches()
             case Claim.COUNTS | Claim.BUSY:
                 clock = self._find_clock_error(_MAX_CLOCK_SHARE) if claim is Claim.BUSY else None
-                return self._find_lost_steps() or clock
+                reason = self._find_lost_steps() or clock
             case Claim.WORK:
                 # With a larger error, even the step in which work ran is unknown.
-                return self._find_lost_work() or self._find_clock_error(1.0)
+                reason = self._find_lost_work() or self._find_clock_error(1.0)
             case Claim.LAUNCH_BOUND:
-                return self._find_lost_work() or self._find_lost_time()
+                reason = self._find_lost_work() or self._find_lost_time()
             case Claim.DATA_DEPENDENCE:
-                return (
-                    "the file is cut, so parts of any step may be missing" if self.is_cut else None
-                )
+                any_step = "the file is cut, so parts of any step may be missing"
+                reason = any_step if self.is_cut else None
+        return reason
 
     def _find_lost_steps(self) -> str | None:
         if not self.steps or self.complete_steps:
@@ -159,6 +164,19 @@ class TraceIntegrity(Struct, frozen=True):
         if not self.lost_work:
             return "kernels without a launch run in every step, and none is complete"
         return f"{self.format_lost_work()}, and no step is complete"
+
+    def _find_lost_launches(self) -> str | None:
+        if not self.steps or self.launched_steps or not self.kernels:
+            return None
+        if not self.lost_launches:
+            return "kernels that may precede the trace run in each step"
+        reason = self.format_lost_launches()
+        return reason if self.lost_launches == self.kernels else f"{reason}, some in each step"
+
+    def format_lost_launches(self) -> str:
+        """Format the number of kernels without a launch."""
+        kernels = pluralize(self.kernels, "kernel")
+        return f"{format_count(self.lost_launches)} of {kernels} have no launch in the trace"
 
     def format_lost_work(self) -> str:
         """Format the number of launches without GPU work."""
@@ -213,17 +231,15 @@ def assess_integrity(
     kernel = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
     correlation = get_column(trace.gpu, "correlation")
     launched, linked = compute_launch_times(trace, links.launch)
-    with_launch = linked | (launched < 0) | (correlation <= 0)
+    # Work may precede the first call, but not all calls of a trace without any.
+    is_pending = (launched < 0) & bool(len(trace.runtime))
+    with_launch = linked | is_pending | (correlation <= 0)
     # roctracer records collectives and replays without an id: their launches seem to have no work.
     unidentified = int(np.count_nonzero(kernel & ~linked & (correlation <= 0)))
     lost_work = max(int(np.count_nonzero(calls.is_lost)) - unidentified, 0)
     clock_error_ns = _measure_clock_error(trace, links.launch)
-    stray = _StrayKernels(
-        get_column(trace.gpu, "ts"),
-        launched,
-        kernel & ~linked & (correlation > 0),
-        clock_error_ns,
-    )
+    is_stray = kernel & ~linked & (correlation > 0)
+    stray = _StrayKernels(get_column(trace.gpu, "ts"), launched, is_stray, clock_error_ns)
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
     lengths = [step.duration_ns for step in steps]
     starts = get_column(trace.runtime, "ts")
@@ -240,6 +256,11 @@ def assess_integrity(
         )
         if is_marked
         else (),
+        launched_steps=tuple(
+            index
+            for index, step in enumerate(steps if is_marked and len(trace.runtime) else ())
+            if not (is_stray[step.gpu_rows].any() or stray.find_near(step).any())
+        ),
         is_cut=trace.info.is_cut,
         processes=len(np.unique(get_column(trace.runtime, "pid")[calls.rows])),
         devices=len(np.unique(get_column(trace.gpu, "device")[kernel])),
@@ -263,6 +284,21 @@ def select_complete_steps(
     if missing is not None:
         return missing
     return tuple(steps[index] for index in integrity.complete_steps) or steps
+
+
+def select_launched_steps(
+    steps: tuple[Step, ...], integrity: TraceIntegrity
+) -> tuple[Step, ...] | Missing:
+    """Select the steps whose launches are all in the trace, or explain why there are none.
+
+    Without marks, ``steps`` are returned. Steps with complete GPU work are preferred.
+    """
+    missing = integrity.explain(Claim.LAUNCHES)
+    if missing is not None:
+        return missing
+    complete = set(integrity.launched_steps).intersection(integrity.complete_steps)
+    indices = sorted(complete) or integrity.launched_steps
+    return tuple(steps[index] for index in indices) or steps
 
 
 def _measure_clock_error(trace: Trace, launch: Ints) -> int:
@@ -347,14 +383,18 @@ class _StrayKernels:
         self._begin: Ints = begin[stray]
         self._is_pending: Flags = launched[stray] < 0
 
+    def find_near(self, step: Step) -> Flags:
+        """Find those that run in ``step``, or may with the error of the clocks."""
+        first, last = step.start - self._error, step.end + self._error
+        return (self._begin >= first) & (self._begin < last)
+
     def may_belong(self, step: Step) -> bool:
         """Return whether ``step`` may have gained or lost such kernels.
 
         Those that seem to precede the trace count in no step. They are pending work of earlier
         steps if the step's own work starts only after the CPU has left the step.
         """
-        first, last = step.start - self._error, step.end + self._error
-        near = (self._begin >= first) & (self._begin < last)
+        near = self.find_near(step)
         inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)
         rows = step.gpu_rows
         starts_late = bool(len(rows)) and self._all_begin[rows].min() >= step.end

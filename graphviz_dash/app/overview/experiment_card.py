@@ -34,7 +34,8 @@ def build_card(result: Comparison, experiment: Experiment, theme: Theme | None) 
     """Build the card of ``experiment``; ``theme`` is None while its traces are loading."""
     runs, best = experiment.runs, result.best
     manifest = result.runs[0].run.manifest
-    location = f"{manifest.environment.gpu_name} · {manifest.recorded_or_created_at[:10]}"
+    gpu = manifest.environment.gpu_name.removeprefix("NVIDIA ")
+    location = f"{gpu} · {manifest.recorded_or_created_at[:10]}"
     facts = (
         format_hero(best) if best else format_uncompared(result, reading=theme is None),
         format_failures(result),

@@ -268,7 +268,6 @@ _COLUMNS: Final = (
     ("Speedup", "speedup", "Largest speedup"),
     ("Outcome, step time", "outcome", None),
     ("Launches", "Launches", None),
-    ("Launch CPU time", "Launch CPU time", None),
     ("GPU idle", "GPU idle", None),
     ("Break-even", "Break-even after", None),
     ("Peak memory", "Peak memory", None),

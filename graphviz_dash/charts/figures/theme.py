@@ -169,6 +169,26 @@ def move_labels_to_page(figure: go.Figure, title: str) -> None:
     )
 
 
+def move_legend_to_page(figure: go.Figure) -> go.Figure:
+    """Let the page render the legend of a figure of lines and marks.
+
+    Plotly keeps the place of a legend that wrapped in a narrow window, so that it covers the plot
+    of a wider one.
+    """
+    keys = [
+        {
+            "name": trace.name,
+            "colour": trace.marker.color or trace.line.color,
+            "dash": (trace.line.dash or "solid") if "lines" in trace.mode else "",
+            "mark": _MARK_GLYPHS.get(trace.marker.symbol, "") if "markers" in trace.mode else "",
+        }
+        for trace in figure.data
+        if trace.showlegend is not False
+    ]
+    figure.update_layout(showlegend=False, meta={"keys": keys})
+    return figure
+
+
 def _extract_keys(figure: go.Figure) -> list[dict[str, str]]:
     """Extract the legend of bars or areas as data: name, colour, and hatching shape."""
     return [
@@ -181,6 +201,18 @@ def _extract_keys(figure: go.Figure) -> list[dict[str, str]]:
             else (trace.fillpattern, trace.fillcolor)
         ]
     ]
+
+
+_MARK_GLYPHS: Final = {
+    "circle": "●",
+    "square": "■",
+    "square-open": "□",
+    "diamond": "◆",
+    "diamond-open": "◇",
+    "cross": "✚",
+    "star": "★",
+}
+"""Characters that look like Plotly's symbols, by its names."""
 
 
 MARKER_SYMBOLS: Final = (

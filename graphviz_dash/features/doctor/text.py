@@ -8,7 +8,7 @@ from graphviz_dash.analysis.doctor import Diagnosis, FindingGroup
 from graphviz_dash.analysis.prediction.predict import Prediction
 from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
 from graphviz_dash.errors import escape_control_characters
-from graphviz_dash.features.prediction.text import print_blockers
+from graphviz_dash.features.prediction.text import print_blockers, print_partial_bases
 from graphviz_dash.model.doctor import CheckStatus, CodeLocation
 from graphviz_dash.model.rules import RULES
 from graphviz_dash.narrative.doctor import (
@@ -58,7 +58,9 @@ def print_diagnosis(name: str | None, diagnosis: Diagnosis, *, everything: bool 
 
 def print_trace_blockers(prediction: Prediction) -> None:
     """Print the blockers in the eager trace of a run without a doctor report."""
-    click.echo("No doctor report for this run. Blockers in the trace of its eager steps:")
+    source = "its trace" if prediction.covers_whole_trace else "the trace of its eager steps"
+    click.echo(f"No doctor report for this run. Blockers in {source}:")
+    print_partial_bases(prediction)
     print_blockers(prediction)
 
 

@@ -9,6 +9,7 @@ from msgspec import field
 from graphviz_dash.analysis.graph.device_launch import LaunchFinding
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, get_p99_and_slack
 from graphviz_dash.analysis.nodes.node_table import NodeTable, sort_nodes_by_duration
+from graphviz_dash.analysis.nodes.source_lines import list_source_lines
 from graphviz_dash.analysis.replays.alignment_accuracy import measure_agreement
 from graphviz_dash.exports.documents.values import (
     Count,
@@ -24,6 +25,7 @@ from graphviz_dash.exports.documents.values import (
 from graphviz_dash.features.graph.concurrency import describe_concurrency
 from graphviz_dash.features.graph.device_launch import format_finding
 from graphviz_dash.features.graph.diff.graph_pair import check_device_launch
+from graphviz_dash.features.graph.narrative import explain_missing_code
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
 from graphviz_dash.features.prediction.stream_document import (
     ParallelDocument,
@@ -158,6 +160,17 @@ class TimedNodeDocument(Document, frozen=True):
     source: str | None
 
 
+class SourceLineDocument(Document, frozen=True):
+    """A source line with its code, and the nodes that it launched."""
+
+    source: str
+    code: str | None
+    nodes: Count
+    work_ns: Ns | None = field(name="work")
+    share: Fraction | None
+    operators: list[str]
+
+
 class GraphDocument(Document, frozen=True):
     """A captured graph, or a body in one."""
 
@@ -176,6 +189,8 @@ class GraphDocument(Document, frozen=True):
     parallel: ParallelDocument | None
     parallel_reason: Sentence | None
     longest_nodes: list[TimedNodeDocument]
+    source_lines: list[SourceLineDocument]
+    code_reason: Sentence | None
 
 
 def build_agreement_document(run: Run) -> AgreementDocument | None:
@@ -237,12 +252,13 @@ def build_graph_document(
     parallel: ParallelPrediction | Missing | None,
     count: int,
 ) -> GraphDocument:
-    """Build the document of a graph with its ``count`` slowest nodes.
+    """Build the document of a graph with its ``count`` slowest nodes and source lines.
 
     ``concurrency`` and ``parallel`` are None for a nested graph.
     """
     graph = table.graph
     measured, predicted = drop_missing(concurrency), drop_missing(parallel)
+    lines = list_source_lines(table, run.source_code)
     return build(
         GraphDocument,
         graph,
@@ -271,4 +287,6 @@ def build_graph_document(
             for row in sort_nodes_by_duration(table)[:count]
             for p99, slack in [get_p99_and_slack(concurrency, table, row)]
         ],
+        source_lines=[build(SourceLineDocument, line) for line in lines[:count]],
+        code_reason=explain_missing_code(run, lines),
     )

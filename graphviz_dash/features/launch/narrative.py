@@ -240,8 +240,7 @@ def summarize_verdicts(graphs: Sequence[ProgramGraph]) -> str:
     missing = [graph.verdict.reason for graph in graphs if isinstance(graph.verdict, Missing)]
     reasons = "; ".join(dict.fromkeys(missing))
     if not known:
-        subject = "they launch" if len(graphs) > 1 else "it launches"
-        return f"Whether {subject} as fast as expected is unknown: {reasons}."
+        return f"No expected launch cost for comparison: {reasons}."
     parts = []
     for verdict in Verdict:
         matching = [
@@ -267,7 +266,7 @@ def format_launch_verdict(own: ProgramGraph, *, with_reason: bool = True) -> str
     verdict = own.verdict
     if isinstance(verdict, Missing):
         reason = f": {verdict.reason}" if with_reason else ""
-        return f"Whether that is as fast as expected is unknown{reason}."
+        return f"No expected cost for comparison{reason}."
     usual = verdict.reference_ratios
     return (
         f"Expected: {format_ns(verdict.predicted_ns)} (95%: "

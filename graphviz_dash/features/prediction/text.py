@@ -47,10 +47,15 @@ def print_prediction(prediction: Prediction, modules: int, shipped: bool) -> Non
 def print_prediction_summary(prediction: Prediction) -> None:
     """Print verdict, figures and blockers of a prediction."""
     click.echo(escape_control_characters(format_prediction_verdict(prediction)))
-    for text in list_partial_bases(prediction):
-        click.echo(escape_control_characters(f"Partial: {text}."))
+    print_partial_bases(prediction)
     _print_figures(prediction)
     print_blockers(prediction)
+
+
+def print_partial_bases(prediction: Prediction) -> None:
+    """Print why a prediction covers only a part of the trace or of its work."""
+    for text in list_partial_bases(prediction):
+        click.echo(escape_control_characters(f"Partial: {text}."))
 
 
 def print_scored_predictions(result: Comparison) -> None:

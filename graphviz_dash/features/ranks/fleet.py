@@ -24,6 +24,7 @@ from graphviz_dash.analysis.trace.integrity import (
     Claim,
     assess_integrity,
     select_complete_steps,
+    select_launched_steps,
 )
 from graphviz_dash.analysis.trace.steps import Step, StepMethod, find_steps, measure_span_union
 from graphviz_dash.model.absence import Missing
@@ -225,6 +226,8 @@ def summarise_rank(
         busy = measure_span_union(step, begin[computing], end[computing])
         compute.append(busy)
         exposed.append(step.busy_ns - busy)
+    selection = select_launched_steps(traced_steps, integrity)
+    launched_steps = () if isinstance(selection, Missing) else selection
     is_launch_known = is_known and integrity.supports(Claim.LAUNCH_BOUND)
     names = trace.info.device_names
     rows.append(
@@ -248,9 +251,9 @@ def summarise_rank(
                 measure_launch_idle(trace, gpu_steps) if is_launch_known else []
             ),
             "kernels": _compute_median([step.kernels for step in gpu_steps]),
-            "graph_launches": _compute_median([step.graph_launches for step in traced_steps]),
+            "graph_launches": _compute_median([step.graph_launches for step in launched_steps]),
             "other_launches": _compute_median(
-                [s.kernel_launches + s.copy_calls for s in traced_steps]
+                [s.kernel_launches + s.copy_calls for s in launched_steps]
             ),
             "incomplete": bool(trace.info.completeness_problems),
             "problems": " ".join(problems),

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -26,6 +27,7 @@ from graphviz_dash.ingest.byte_stream import Damage
 from graphviz_dash.ingest.kineto.column_blocks import Flags, Ints
 from graphviz_dash.ingest.kineto.correlations import CallIntervals, find_repeated, mask_members
 from graphviz_dash.ingest.kineto.events import ABSENT
+from graphviz_dash.ingest.kineto.repeated_rows import build_repetition_problem
 from graphviz_dash.ingest.kineto.stray_work import find_stray_work
 from graphviz_dash.model.trace import STITCHED, TraceProblem
 from graphviz_dash.units import format_ns, pluralize
@@ -51,6 +53,7 @@ def find_problems(
     gpu: pl.DataFrame,
     runtime: pl.DataFrame,
     annotations: pl.DataFrame,
+    repeats: Mapping[str, int] = MappingProxyType({}),
     *,
     whole_microseconds: bool,
     is_amd: bool = False,
@@ -59,10 +62,10 @@ def find_problems(
     """Find the defects in a trace's GPU, runtime and annotation tables.
 
     With ``whole_microseconds``, starts and ends are inaccurate by up to one microsecond, so smaller
-    contradictions are ignored.
+    contradictions are ignored. ``repeats`` are numbers of repeated rows by table.
     """
     slack = _MICROSECOND if whole_microseconds else 0
-    problems: list[TraceProblem] = []
+    problems: list[TraceProblem] = [*build_repetition_problem(repeats)]
     if whole_microseconds and gpu.height:
         problems.append(
             TraceProblem(

@@ -14,6 +14,7 @@ from graphviz_dash.errors import InputError
 from graphviz_dash.ingest.kineto.column_blocks import Ints
 from graphviz_dash.ingest.kineto.columns import KINDS, SCHEMAS
 from graphviz_dash.ingest.kineto.events import ABSENT
+from graphviz_dash.ingest.kineto.repeated_rows import drop_repeated_rows
 from graphviz_dash.ingest.kineto.table_columns import TableColumns
 from graphviz_dash.ingest.limits import Limits
 
@@ -40,8 +41,9 @@ def build_frames(
 ) -> tuple[dict[str, pl.DataFrame], dict[str, pl.Series], T]:
     """Build the tables, sorted by ts, with times since ``origin``.
 
-    Returns the tables, the index in traceEvents of each row, and the result of ``look`` for the
-    tables gpu, runtime and annotations, computed while others are built. Consumes ``tables``.
+    Returns the tables, the index in traceEvents of each row, and the result of ``find`` for the
+    tables gpu, runtime and annotations, computed while others are built. Repeated rows are dropped,
+    and ``find`` receives their number by table. Consumes ``tables``.
 
     Raises:
         InputError: A number or name is out of range.
@@ -51,15 +53,17 @@ def build_frames(
             name: pool.submit(_build_frame, name, table, origin, limits)
             for name, table in tables.items()
         }
-        problems = find(*(futures[name].result()[0] for name in ("gpu", "runtime", "annotations")))
+        results = {name: futures[name].result() for name in ("gpu", "runtime", "annotations")}
+        repeats = {name: count for name, (_, _, count) in results.items()}
+        problems = find(*(frame for frame, _, _ in results.values()), repeats)
     finished = {name: futures[name].result() for name in SCHEMAS}
-    rows = {name: rows for name, (_, rows) in finished.items()}
-    return {name: frame for name, (frame, _) in finished.items()}, rows, problems
+    rows = {name: rows for name, (_, rows, _) in finished.items()}
+    return {name: frame for name, (frame, _, _) in finished.items()}, rows, problems
 
 
 def _build_frame(
     name: str, table: TableColumns, origin: int, limits: Limits
-) -> tuple[pl.DataFrame, pl.Series]:
+) -> tuple[pl.DataFrame, pl.Series, int]:
     ts = table.expand_column("ts") - origin
     dur = table.expand_column("dur")
     order = _sort_rows(ts, None if name in _FILE_ORDER_TABLES else dur, table.file_order)
@@ -75,7 +79,7 @@ def _build_frame(
         if order is not None:
             values = values[order]
         columns.append(_build_series(table, column, kind, values, limits))
-    return pl.DataFrame(columns[:-1]), columns[-1]
+    return drop_repeated_rows(name, pl.DataFrame(columns[:-1]), columns[-1])
 
 
 def _sort_rows(ts: Ints, dur: Ints | None, file_order: Ints | None) -> Ints | None:

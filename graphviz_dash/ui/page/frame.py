@@ -92,7 +92,8 @@ def draw_figure(figure: Any, key: str) -> None:
         if labels["keys"]:
             show_markup(format_legend(labels["keys"]))
         st.plotly_chart(figure, theme=None, config=bare, key=key, height=height)
-        show_markup(format_element("p", escape_html(labels["axis"]), "axis-title"))
+        if "axis" in labels:
+            show_markup(format_element("p", escape_html(labels["axis"]), "axis-title"))
 
 
 def draw_top_bar(page: str) -> None:

@@ -36,16 +36,24 @@ def format_element(tag: str, content: str, kind: str = "", **attributes: str) ->
 
 
 def format_legend(keys: Iterable[Mapping[str, str]]) -> str:
-    """Format the legend of a chart from the `name`, `colour` and `hatching` of each entry."""
+    """Format the legend of a chart.
+
+    Each entry has a `name`, a `colour`, and either the `hatching` of an area, or the `dash` and the
+    `mark` of a line.
+    """
     entries = [
-        format_element(
-            "span",
-            format_element("i", "", _SWATCHES[key["hatching"]], style=f"color:{key['colour']}")
-            + escape_html(unescape(key["name"])),
-        )
+        format_element("span", _format_swatch(key) + escape_html(unescape(key["name"])))
         for key in keys
     ]
     return format_element("div", "".join(entries), "key chart-key")
+
+
+def _format_swatch(key: Mapping[str, str]) -> str:
+    style = f"color:{key['colour']}"
+    if "hatching" in key:
+        return format_element("i", "", _SWATCHES[key["hatching"]], style=style)
+    kind = f"stroke {key['dash']}".rstrip()
+    return format_element("i", "", kind, style=style, **{"data-mark": key["mark"]})
 
 
 _SWATCHES: Final = {"": "plain", "/": "rising", "\\": "falling", "x": "crossed", ".": "dotted"}

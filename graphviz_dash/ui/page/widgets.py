@@ -147,21 +147,27 @@ def format_hero(best: RunComparison) -> str:
     times = (
         ""
         if saving is None
-        else f"{format_ns(step_ns + saving)} {ARROW} {format_ns(step_ns)} per step"
+        else _format_step_times(
+            f"{format_ns(step_ns + saving)} {ARROW} {format_ns(step_ns)}",
+            of_recording=best.run.recording is not None,
+        )
     )
-    if times and best.run.recording:
-        times += ", as recorded"
     return format_element(
         "div",
         format_element("span", escape_html(figure), _HERO.get(best.outcome, "big"))
         + format_element(
             "span",
-            format_element("b", escape_html(verdict))
-            + format_element("small", escape_html(times), "mono"),
+            format_element("b", escape_html(verdict)) + format_element("small", times, "mono"),
             "what",
         ),
         "hero",
     )
+
+
+def _format_step_times(times: str, *, of_recording: bool = False) -> str:
+    """Format step times; the unit of time is hidden in tables, whose heading has it."""
+    unit = " per step, as recorded" if of_recording else " per step"
+    return escape_html(times) + format_element("span", unit, "per-step")
 
 
 def format_predicted_hero(prediction: Prediction) -> str:
@@ -181,7 +187,7 @@ def format_predicted_hero(prediction: Prediction) -> str:
             "span",
             format_element("b", escape_html(summary))
             + format_element(
-                "small", escape_html(f"{format_predicted_times(prediction)} per step"), "mono"
+                "small", _format_step_times(format_predicted_times(prediction)), "mono"
             )
             + blocker_markup,
             "what",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from graphviz_dash.features.ranks.fleet import summarise_rank
 from graphviz_dash.features.torch_compile.analysis.step_time import compute_step_time
 from graphviz_dash.ingest.formats.registry import read_foreign
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS
-from graphviz_dash.model.absence import Missing
+from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.trace import Trace
 from graphviz_dash.narrative.low_confidence import describe_low_confidence
 from graphviz_dash.narrative.prediction import list_warnings
@@ -81,6 +82,43 @@ def test_lost_kernels_of_every_step_refuse_the_prediction(tmp_path: Path) -> Non
     assert run["launches"].value == 10
     (row,) = summarise_rank(trace, "t", "t.json", None, None).ranks
     assert (row["launch_bound_ns"], row["kernels"], row["step_ns"]) == (None, None, 900_000)
+
+
+def test_lost_launches_of_every_step_give_no_launch_count(tmp_path: Path) -> None:
+    lost = [1001 + 10 * step for step in range(6)]
+    events = remove(
+        make_events(),
+        lambda e: e["cat"] == "cuda_runtime" and e["args"].get("correlation") in lost,
+    )
+    trace = read_events(events, tmp_path / "t.json")
+    reason = "6 of 60 kernels have no launch in the trace, some in each step"
+    (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
+    for name in ("launches", "graph_launches"):
+        assert run[name].value is None
+        assert run[name].missing == Missing(Fact.COMPLETE_TRACE, reason)
+    assert run["kernels"].value == 10
+    (row,) = summarise_rank(trace, "t", "t.json", None, None).ranks
+    assert (row["other_launches"], row["graph_launches"], row["kernels"]) == (None, None, 10)
+    prediction = predict(trace, CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    (warning,) = (text for text in list_warnings(prediction) if "no launch" in text)
+    assert warning.startswith("6 of 60 kernels have no launch in the trace: capture blockers and")
+
+
+def test_launches_are_counted_in_the_steps_that_lost_none(tmp_path: Path) -> None:
+    lost = (1001, 1002, 1013, 1024, 1035, 1044)
+    events = remove(
+        make_events(),
+        lambda e: e["cat"] == "cuda_runtime" and e["args"].get("correlation") in lost,
+    )
+    trace = read_events(events, tmp_path / "t.json")
+    integrity = assess_integrity(trace)
+    assert (integrity.launched_steps, integrity.lost_launches) == ((5,), 6)
+    run = read_and_compare(events, tmp_path)
+    assert run["launches"].value == 10
+    time = compute_step_time(trace, find_steps(trace), None)
+    assert not isinstance(time, Missing)
+    assert time.graph_launches == run["graph_launches"].value == 0
 
 
 def test_a_step_with_lost_records_is_excluded_and_proves_no_data_dependence(tmp_path: Path) -> None:
@@ -444,6 +482,102 @@ def test_merged_ranks_whose_work_shares_a_lane_and_ids_stay_merged(
     )
 
 
+def test_a_trace_without_calls_has_no_launch_count(tmp_path: Path) -> None:
+    """Zero launches would pass a gate as a gain."""
+    events = remove(make_events(), lambda e: e["cat"] in ("cuda_runtime", "cpu_op"))
+    run = read_and_compare(events, tmp_path)
+    reason = "60 of 60 kernels have no launch in the trace"
+    assert run["launches"].missing == Missing(Fact.COMPLETE_TRACE, reason)
+    assert run["kernels"].value == 10
+
+
+def damage(kind: str) -> list[Event]:
+    """Events of which some were lost, or which mark no steps."""
+    losses: dict[str, Callable[[Event], bool]] = {
+        "work": lambda e: e["cat"] == "kernel" and e["args"]["correlation"] == 1005,
+        "launches": lambda e: (
+            e["cat"] == "cuda_runtime" and e["args"].get("correlation", 0) % 10 == 3
+        ),
+        "all work": lambda e: e["cat"] == "kernel" and e["args"]["correlation"] % 10 == 3,
+        "marks": lambda e: e["cat"] == "user_annotation",
+    }
+    return remove(make_events(), losses[kind])
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("work", "Partial: 1 of 60 kernel or graph launches have no GPU work; 1 of 6 steps"),
+        ("launches", "all calls: 6 of 60 kernels have no launch in the trace, so other calls may"),
+        ("marks", "possibly illegal: The CPU waits for the GPU"),
+    ],
+)
+def test_doctor_says_what_a_damaged_trace_cannot_show(
+    tmp_path: Path, invoke: Invoke, kind: str, text: str
+) -> None:
+    path = write_events(damage(kind), tmp_path / "t.json")
+    folder = tmp_path / "E"
+    assert invoke("import", str(path), "-o", str(folder)).code == 0
+    result = invoke("doctor", "--bundle", str(folder))
+    assert result.code == 0
+    assert text in " ".join(result.out.split())
+
+
+def test_gate_fails_on_figures_that_the_trace_no_longer_supports(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    for name, events in (("before", make_events()), ("after", damage("launches"))):
+        (tmp_path / name).mkdir()
+        path = write_events(events, tmp_path / name / "run.json")
+        assert invoke("import", str(path), "-o", str(tmp_path / name / "E")).code == 0
+    baseline = str(tmp_path / "baseline.json")
+    before, after = (str(tmp_path / name / "E") for name in ("before", "after"))
+    assert invoke("gate", before, "--write-baseline", baseline).code == 0
+    result = invoke("gate", after, "--baseline", baseline)
+    assert result.code == 1
+    assert "Launches per step is missing: 6 of 60 kernels have no launch" in " ".join(
+        result.out.split()
+    )
+
+
+@pytest.mark.parametrize("command", ["kernels", "equation", "pairs"])
+def test_exports_name_the_reason_of_runs_without_rows(
+    tmp_path: Path, invoke: Invoke, command: str
+) -> None:
+    path = write_events(damage("all work"), tmp_path / "t.json")
+    folder = tmp_path / "E"
+    assert invoke("import", str(path), "-o", str(folder)).code == 0
+    result = invoke("export", command, str(folder), "-o", str(tmp_path / "t.csv"))
+    assert result.code == 0
+    assert "\nt: no rows: " in result.err
+    if command == "kernels":
+        assert "6 of 60 kernel or graph launches have no GPU work" in result.err
+
+
+@pytest.mark.parametrize("repeated", ["all", "kernels", "one"])
+def test_repeated_events_count_once(tmp_path: Path, repeated: str) -> None:
+    """As in files that were joined twice."""
+    copies = {
+        "all": make_events(),
+        "kernels": [e for e in make_events() if e["cat"] == "kernel"],
+        "one": [e for e in make_events() if e["args"].get("correlation") == 1017],
+    }[repeated]
+    trace = read_events(make_events() + copies, tmp_path / "t.json")
+    assert [step.kernels for step in find_steps(trace)] == [10] * 6
+    assert [step.launches for step in find_steps(trace)] == [10] * 6
+    (problem,) = (p for p in trace.info.problems if p.code == "repeated-events")
+    assert problem.text.startswith(f"{ {'all': 120, 'kernels': 60, 'one': 2}[repeated] } slices")
+    assert get_speedup(trace) == get_speedup(read_events(make_events(), tmp_path / "u.json"))
+
+
+def test_equal_kernels_of_a_replay_are_not_repeated(tmp_path: Path) -> None:
+    """Two branches may run the same kernel at the same time."""
+    events = make_replays(())
+    twin = [e for e in events if e["name"] == "kernel_4"]
+    trace = read_events(events + twin, tmp_path / "t.json")
+    assert [step.kernels for step in find_steps(trace)] == [11] * 6
+
+
 DAMAGE = st.fixed_dictionaries(
     {
         "seed": st.integers(0, 1 << 20),
@@ -454,6 +588,7 @@ DAMAGE = st.fixed_dictionaries(
         "lost_step": st.one_of(st.none(), st.tuples(st.integers(0, 6), st.floats(0, 1))),
         "merged": st.sampled_from([None, None, None, "text", "pid", "ids", "device"]),
         "double_marks": st.booleans(),
+        "repeated": st.sampled_from([0.0, 0.0, 0.3, 1.0]),
         "clock": st.sampled_from([0, 0, -3, 40, -500, 5_000]),
         "order": st.sampled_from(["steps", "time", "work last", "work first", "random"]),
         "cut": st.one_of(st.just(1.0), st.floats(0.05, 1)),
@@ -510,6 +645,8 @@ def damage_events(how: dict[str, object]) -> list[Event]:
     for event in events:
         if event["cat"] == "kernel":
             event["ts"] += int(str(how["clock"]))
+    repeated = float(str(how["repeated"]))
+    events += [dict(event) for event in events if draw.random() < repeated]
     match how["order"]:
         case "time":
             events.sort(key=lambda e: int(e["ts"]))
@@ -534,6 +671,9 @@ def check_damage(how: dict[str, object], folder: Path) -> None:
     check_separated(how, folder)
     check_sums(trace)
     (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
+    if how["merged"] is None and how["cut"] == 1.0:
+        for name in ("kernels", "launches"):
+            assert run[name].value in (None, how["kernels"]), run[name]
     for figure in run.metrics:
         if figure.spread is not None and figure.value is not None:
             high = figure.spread.high

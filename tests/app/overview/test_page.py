@@ -61,7 +61,7 @@ def test_the_overview_tells_how_much_faster_and_why(roots: Path) -> None:
     told = markup(shown("overview"))
     assert f">{best['speedup'].text}</span>" in told
     assert "graph is faster than eager" in told
-    assert "400 µs → 100 µs per step" in told
+    assert '400 µs → 100 µs<span class="per-step"> per step</span>' in told
     assert f"<b>{len(STEP)} → 1</b>" in told
     assert "<b>350 µs → 8.00 µs</b>" in told
     assert f"<b>{best['break_even'].text} replays</b>" in told

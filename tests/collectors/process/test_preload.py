@@ -35,6 +35,9 @@ def load():
     if what == "exit": sys.exit(5)
     if what == "thread": threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
     if what == "hang": time.sleep(60)
+    if what == "blas":
+        import numpy
+        numpy.ones((400, 400)) @ numpy.ones((400, 400))
 preload.fork_with_modules(load)
 arguments = serve_forks(int(sys.argv[2]))
 if arguments is None:
@@ -57,7 +60,7 @@ def run(server: ForkServer) -> str:
     return done.stderr.strip()
 
 
-@pytest.mark.parametrize("what", ["fine", "without a driver"])
+@pytest.mark.parametrize("what", ["fine", "without a driver", "blas"])
 def test_passes_find_the_modules_that_were_imported_once(tmp_path: Path, what: str) -> None:
     server = start(what, tmp_path / "log")
     assert [run(server) for _ in range(3)] == [f"{what} None"] * 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import click
@@ -15,8 +15,10 @@ from graphviz_dash.app.report.report import write_report
 from graphviz_dash.app.report.static_charts import draw_charts
 from graphviz_dash.cli.exporting.files import OUTPUT_OPTION, print_file
 from graphviz_dash.cli.loading import open_experiment
+from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.exports.equation import build_equation_frame, build_pair_frame
 from graphviz_dash.exports.tables import build_kernel_frame, write_table
+from graphviz_dash.model.absence import Missing
 from graphviz_dash.units import format_bytes
 
 _BASELINE_OPTION = click.option(
@@ -31,9 +33,8 @@ _BASELINE_OPTION = click.option(
 def kernels(experiment: Path, file: Path, baseline: str | None) -> None:
     """Write the kernels of an EXPERIMENT's traced steps as .csv or .parquet."""
     loaded = open_experiment(experiment)
-    frame = build_kernel_frame(build_kernel_table(loaded, compare_runs(loaded, baseline).baseline))
-    summary = write_table(frame, file)
-    print_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
+    table = build_kernel_table(loaded, compare_runs(loaded, baseline).baseline)
+    _write_rows(build_kernel_frame(table), file, table.missing_reasons)
 
 
 @click.command(short_help="Time savings by module and operator as a table.")
@@ -84,5 +85,20 @@ def _write_comparison(
     baseline: str | None,
     build: Callable[[Comparison], pl.DataFrame],
 ) -> None:
-    summary = write_table(build(compare_runs(open_experiment(experiment), baseline)), file)
-    print_file(file, f"{summary.rows:,} rows, {len(summary.columns)} columns")
+    comparison = compare_runs(open_experiment(experiment), baseline)
+    missing = {
+        run.name: run.waterfall.reason
+        for run in comparison.runs
+        if isinstance(run.waterfall, Missing)
+    }
+    _write_rows(build(comparison), file, missing)
+
+
+def _write_rows(frame: pl.DataFrame, file: Path, missing: Mapping[str, str]) -> None:
+    """Write a table and print its size, and the reasons of runs without rows."""
+    summary = write_table(frame, file)
+    lines = [f"{summary.rows:,} rows, {len(summary.columns)} columns"]
+    lines += [
+        escape_control_characters(f"{run}: no rows: {reason}") for run, reason in missing.items()
+    ]
+    print_file(file, "\n".join(lines))

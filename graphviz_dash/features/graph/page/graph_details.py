@@ -16,8 +16,6 @@ from graphviz_dash.features.graph.page.graph_comparison import show_change_list,
 from graphviz_dash.features.graph.page.graph_summary import show_graph_properties
 from graphviz_dash.features.graph.page.graph_tables import (
     FIND,
-    show_line_list,
-    show_line_table,
     show_node_table,
 )
 from graphviz_dash.features.graph.page.node import format_node_panel, show_longest_nodes
@@ -66,7 +64,6 @@ def show_graph_details(
             if comparison[0].diff.is_same:
                 show_longest_nodes(shown.table, choice.identity)
         elif selected is None:
-            show_line_list(shown, choice.identity)
             show_longest_nodes(shown.table, choice.identity)
         else:
             _show_node(chosen, find_row_owner(choice.address, choice.pair, selected))
@@ -81,7 +78,6 @@ def show_graph_details(
         choice.identity, lambda: get_efficiency(*choice.address), find_in_graph, get_theme()
     )
     row = selected if choice.pair is None else None
-    show_line_table(shown, choice.identity, row)
     show_node_table(shown, choice.identity, row)
 
 

@@ -1,4 +1,4 @@
-"""Show the tables below a graph: nodes and source lines.
+"""Show the table of nodes below a graph.
 
 The row of the selected node is first and selected. Selecting a row updates the graph.
 """
@@ -11,20 +11,16 @@ from typing import Any, Final
 import streamlit as st
 
 from graphviz_dash.analysis.nodes.node_table import NodeRow
-from graphviz_dash.analysis.nodes.source_lines import LineShare, list_source_lines
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.drawing.node_note import format_work_name
 from graphviz_dash.ui.page import url_state
-from graphviz_dash.ui.page.markup import format_element, show_markup
 from graphviz_dash.ui.page.picked_row import build_selection_callback
 
 FIND: Final = "find"
 """URL parameter of the search in the drawing."""
 
 _HEIGHT: Final = 420
-_MAX_LINES: Final = 5
-"""Number of source lines next to the drawing."""
 _PICKED: Final = "picked-in-table"
 
 
@@ -122,91 +118,3 @@ def _select_node(nodes: list[int], row: int | None, first: int | None, slot: str
 def _format_node_name(whole: ExpandedGraph, row_index: int) -> str:
     graph, index = whole.owners[row_index]
     return str(index) if row_index < len(whole.root_nodes) else f"{index} of {graph}"
-
-
-def show_line_list(graph: ExpandedGraph, identity: str) -> None:
-    """Show the source lines with the most GPU time; selecting one highlights its nodes. Nothing
-    without source lines."""
-    lines = list_source_lines(graph)[:_MAX_LINES]
-    if not lines:
-        return
-    show_markup(format_element("div", format_element("h2", "Source lines"), "line-list"))
-    key = f"top-lines-{identity}"
-    sources = [line.source for line in lines]
-    st.dataframe(
-        {
-            "Source line": [_shorten_source(line.source) for line in lines],
-            "Share": [line.share for line in lines],
-            "Operators": [escape_control_characters(", ".join(line.operators)) for line in lines],
-        },
-        column_config={
-            "Share": st.column_config.ProgressColumn(
-                format="percent", min_value=0.0, max_value=1.0, width="small"
-            ),
-        },
-        hide_index=True,
-        height="content",
-        key=key,
-        on_select=build_selection_callback(key, lambda row: _select_line(sources, row)),
-        selection_mode="single-cell",
-        placeholder="–",
-        alt="Source lines with the most GPU time",
-    )
-
-
-def _shorten_source(source: str) -> str:
-    """Shorten ``folder/file.py:12`` to its last two parts."""
-    return escape_control_characters("/".join(source.split("/")[-2:]))
-
-
-def show_line_table(whole: ExpandedGraph, identity: str, selected: int | None) -> None:
-    """Show the source lines of the nodes; selecting a row highlights its nodes in the drawing."""
-    table = st.expander(
-        "Source lines", icon=":material/code:", key=f"lines-{identity}", on_change="rerun"
-    )
-    if not table.open:
-        return
-    selected_line = None if selected is None else whole.table.rows[selected].origin.source
-    lines: list[LineShare] = list(list_source_lines(whole))
-    with table:
-        if not lines:
-            st.caption("No node has a source line.")
-            return
-        lines = _move_to_front(lines, [line.source == selected_line for line in lines])
-        key = f"lines-{identity}-{selected_line}"
-        st.dataframe(
-            {
-                "Source line": [escape_control_characters(line.source) for line in lines],
-                "Nodes": [line.nodes for line in lines],
-                "Time (µs)": [
-                    None if line.work_ns is None else line.work_ns / 1e3 for line in lines
-                ],
-                "Share": [line.share for line in lines],
-                "Operators": [
-                    escape_control_characters(", ".join(line.operators)) for line in lines
-                ],
-            },
-            column_config={
-                "Time (µs)": st.column_config.NumberColumn(format="%.2f"),
-                "Share": st.column_config.NumberColumn(format="percent"),
-                "Source line": st.column_config.TextColumn(width="medium"),
-                "Operators": st.column_config.TextColumn(width="large"),
-            },
-            hide_index=True,
-            height="content" if len(lines) <= 12 else _HEIGHT,
-            key=key,
-            on_select=build_selection_callback(
-                key, lambda row: _select_line([line.source for line in lines], row)
-            ),
-            selection_mode="single-cell",
-            selection_default={"selection": {"cells": [(0, "Source line")]}}
-            if selected_line
-            else None,
-            placeholder="–",
-            alt="Source lines of the graph's nodes with their time",
-        )
-
-
-def _select_line(sources: list[str], row: int | None) -> None:
-    if row is not None and row < len(sources):
-        url_state.set_parameters({FIND: sources[row]})

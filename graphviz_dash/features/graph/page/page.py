@@ -1,4 +1,4 @@
-"""Graph: a captured graph as a DAG, the card of the selected node, and the nodes as a table."""
+"""Graph: source lines, the captured graph as a DAG, the selected node, and a table of nodes."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from graphviz_dash.features.graph.page.graph_details import (
 )
 from graphviz_dash.features.graph.page.graph_summary import show_graph_summary
 from graphviz_dash.features.graph.page.graph_tables import FIND
+from graphviz_dash.features.graph.page.source_lines import show_source_lines
 from graphviz_dash.features.graph.page.state.graphs import (
     GraphAddress,
     get_graph_pair,
@@ -124,8 +125,10 @@ def _show_introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
         earlier, later = choice.pair
         show_outcome(*_format_names(earlier, later), get_graph_pair(later, earlier))
         return len(get_graph_union(later, earlier).graph.owners)
-    show_graph_summary(get_whole_graph(*choice.address))
+    graph = get_whole_graph(*choice.address)
+    show_graph_summary(graph)
     show_replay_check(choice.address)
+    show_source_lines(graph.table, choice.run, get_requested_node(count))
     return count
 
 

@@ -10,6 +10,7 @@ import click
 
 from graphviz_dash.analysis.nodes.concurrency import Concurrency, get_p99_and_slack
 from graphviz_dash.analysis.nodes.node_table import NodeRow, NodeTable, sort_nodes_by_duration
+from graphviz_dash.analysis.nodes.source_lines import LineShare, list_source_lines
 from graphviz_dash.cli.text.output import (
     ABSENT_TEXT,
     build_cell,
@@ -25,12 +26,13 @@ from graphviz_dash.features.graph.diff_narrative import (
     describe_device_launch,
     format_device_launch_result,
 )
+from graphviz_dash.features.graph.narrative import explain_missing_code
 from graphviz_dash.features.prediction.analysis.stream_prediction import ParallelPrediction
 from graphviz_dash.features.prediction.stream_text import print_parallel
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.graph import CapturedGraph
 from graphviz_dash.model.run import Run
-from graphviz_dash.units import format_count, format_ns, pluralize
+from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
 _NAME_LENGTH: Final = 56
 
@@ -42,8 +44,9 @@ def print_graph(
     parallel: ParallelPrediction | Missing | None,
     count: int,
 ) -> None:
-    """Print a graph of ``run`` with the ``count`` longest nodes of ``table``. ``concurrency`` and
-    ``parallel`` are None for a nested graph."""
+    """Print a graph of ``run`` with the ``count`` longest nodes and source lines of ``table``.
+
+    ``concurrency`` and ``parallel`` are None for a nested graph."""
     graph = table.graph
     kinds = Counter(node.kind.value for node in graph.nodes)
     print_heading(
@@ -80,6 +83,11 @@ def print_graph(
     if longest := sort_nodes_by_duration(table)[:count]:
         click.echo()
         _print_nodes(table, longest, concurrency)
+    if lines := list_source_lines(table, run.source_code)[:count]:
+        click.echo()
+        _print_source_lines(lines)
+        if reason := explain_missing_code(run, lines):
+            click.echo(escape_control_characters(f"  {reason}"))
 
 
 def _print_nodes(
@@ -100,6 +108,19 @@ def _print_nodes(
             build_cell(row.origin.source or ABSENT_TEXT),
         )
     print_table(nodes)
+
+
+def _print_source_lines(lines: Sequence[LineShare]) -> None:
+    table = create_table("source line", "code", "GPU time", "share", "nodes", right=(2, 3, 4))
+    for line in lines:
+        table.add_row(
+            build_cell(line.source),
+            build_cell(shorten(line.code, _NAME_LENGTH) if line.code else ABSENT_TEXT),
+            build_cell(format_ns(line.work_ns)),
+            build_cell(ABSENT_TEXT if line.share is None else format_percent(line.share)),
+            build_cell(line.nodes),
+        )
+    print_table(table)
 
 
 def _print_device_launch(run: Run, graph: CapturedGraph) -> None:

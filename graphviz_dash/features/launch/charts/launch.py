@@ -9,7 +9,12 @@ from typing import Final
 import plotly.graph_objects as go
 
 from graphviz_dash.charts.figures.axes import compute_log_ticks, format_tick
-from graphviz_dash.charts.figures.theme import apply_theme, compute_tick_width, set_fixed_margins
+from graphviz_dash.charts.figures.theme import (
+    apply_theme,
+    compute_tick_width,
+    move_legend_to_page,
+    set_fixed_margins,
+)
 from graphviz_dash.charts.palette import MODULE_SHADES
 from graphviz_dash.charts.shades import ACCENT, GREY, Theme, get_colour
 from graphviz_dash.features.launch.analysis.launch_costs import LaunchCosts, TopologyCosts
@@ -98,7 +103,8 @@ def draw_launch_costs(
         ticks = compute_log_ticks(values)
         labels = [format_tick(1e3 * tick) for tick in ticks]
         figure.update_yaxes(tickvals=ticks, ticktext=labels)
-    return set_fixed_margins(apply_theme(figure, theme, _CHART_HEIGHT), compute_tick_width(labels))
+    move_legend_to_page(apply_theme(figure, theme, _CHART_HEIGHT))
+    return set_fixed_margins(figure, compute_tick_width(labels))
 
 
 def _select_main_width(

@@ -18,7 +18,11 @@ from graphviz_dash.analysis.comparison.recorded_figures import compute_program_s
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns, get_step_times
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.compiled_code import has_compiled_code
-from graphviz_dash.analysis.trace.integrity import select_complete_steps
+from graphviz_dash.analysis.trace.integrity import (
+    assess_integrity,
+    select_complete_steps,
+    select_launched_steps,
+)
 from graphviz_dash.analysis.trace.steps import Step, find_steps
 from graphviz_dash.features.torch_compile.analysis.cause import CompileCause
 from graphviz_dash.features.torch_compile.analysis.causes import find_compile_causes
@@ -76,7 +80,7 @@ class CompileReport(Struct, frozen=True):
 
     @property
     def replays(self) -> float | None:
-        """Graph launches per step, as in the run's metrics; None without traced steps."""
+        """Graph launches per step, as in the run's metrics; None if unknown."""
         return None if isinstance(self.time, Missing) else self.time.graph_launches
 
 
@@ -130,10 +134,12 @@ def _get_step_time(
     if run.replay_trace is None:
         return explain_missing(run, Fact.TRACED_PASS)
     run_steps = find_steps(run.replay_trace) if traced_steps is None else traced_steps
-    complete = select_complete_steps(run.replay_trace, run_steps)
+    integrity = assess_integrity(run.replay_trace, run_steps)
+    complete = select_complete_steps(run.replay_trace, run_steps, integrity)
     if isinstance(complete, Missing):
         return complete
-    return compute_step_time(run.replay_trace, complete, compilation)
+    launched_steps = select_launched_steps(run_steps, integrity)
+    return compute_step_time(run.replay_trace, complete, compilation, launched_steps)
 
 
 def _compute_process_medians(run: Run) -> list[float]:

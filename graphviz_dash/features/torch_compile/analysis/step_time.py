@@ -82,8 +82,8 @@ class StepTime(Struct, frozen=True, dict=True):
     """Median duration of all traced steps in ns, as Compare shows it."""
     parts: tuple[PartTime, ...]
     """Parts, longest first."""
-    graph_launches: float
-    """Median number of graph launches in all traced steps."""
+    graph_launches: float | None
+    """Median number of graph launches in the traced steps, as Compare shows it. None if unknown."""
     calls: tuple[FrameCalls, ...]
     """Compilations in the order of their first call."""
     pieces: tuple[CpuPiece, ...]
@@ -165,11 +165,15 @@ class StepSpan(Struct, frozen=True):
 
 
 def compute_step_time(
-    trace: Trace, traced_steps: Sequence[Step], compilation: Compilation | None
+    trace: Trace,
+    traced_steps: Sequence[Step],
+    compilation: Compilation | None,
+    launched_steps: Sequence[Step] | Missing | None = None,
 ) -> StepTime | Missing:
     """Compute the time breakdown of ``traced_steps`` of ``trace``.
 
     ``compilation`` maps backward passes to compilations; without it they are unknown.
+    ``launched_steps`` are the steps with all launches, by default ``traced_steps``.
     """
     if not traced_steps or traced_steps[0].method is StepMethod.WHOLE:
         return NO_STEP_MARKS
@@ -193,10 +197,16 @@ def compute_step_time(
         traced_ns=sum(step.end - step.start for step in selected) / count,
         median_ns=float(np.median([step.duration_ns for step in traced_steps])),
         parts=tuple(sorted(parts, key=lambda part: -(part.busy_ns + part.idle_ns))),
-        graph_launches=float(np.median([step.graph_launches for step in traced_steps])),
+        graph_launches=_count_graph_launches(launched_steps or traced_steps),
         calls=divider.count_calls(selected),
         pieces=divider.split_cpu(selected[len(selected) // 2]),
     )
+
+
+def _count_graph_launches(steps: Sequence[Step] | Missing) -> float | None:
+    if isinstance(steps, Missing):
+        return None
+    return float(np.median([step.graph_launches for step in steps]))
 
 
 class StepDivider:

@@ -164,8 +164,27 @@ def test_the_source_line_of_a_node_is_found_in_the_drawing(page: Page) -> None:
         "({ __dag: dag }) => dag.state.hits.nodes.size > 1", arg=canvas.element_handle()
     )
     assert ask(canvas, "state.hits.nodes.has(12)")
-    page.get_by_text("Source lines", exact=True).click()
-    expect(page.locator('[data-testid="stDataFrame"]').last).to_be_visible()
+    # The line is the first one above the drawing, with its code.
+    lines = page.locator(".source-lines tbody tr")
+    expect(lines.first.locator("[aria-current]")).to_have_text("x = torch.tanh(layer(x))")
+    lines.first.get_by_role("link").click()
+    expect(page).not_to_have_url(re.compile("find="))
+
+
+def test_source_lines_with_their_code_come_before_the_drawing(page: Page) -> None:
+    canvas = follow_to_graph(page, "experiment=transformer-train&run=graph")
+    lines = page.locator(".source-lines").first.locator("tbody tr")
+    expect(lines).to_have_count(4)
+    expect(lines.first).to_contain_text("result: torch.Tensor = x + self.mlp(self.norm_mlp(x))")
+    table, drawing = lines.first.bounding_box(), canvas.bounding_box()
+    assert table is not None
+    assert drawing is not None
+    assert table["y"] < drawing["y"]
+    lines.nth(1).get_by_role("link", name="optimizer.step()").click()
+    expect(page).to_have_url(re.compile("find=.*transformer.py"))
+    page.wait_for_function(
+        "({ __dag: dag }) => dag.state.hits.nodes.size === 124", arg=canvas.element_handle()
+    )
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from graphviz_dash.features.launch.observer_narrative import MEASURE_TITLES, OBS
 from graphviz_dash.model.launch import LaunchMeasure, Topology
 from graphviz_dash.model.observers import Observer
 from graphviz_dash.model.run import Experiment
+from graphviz_dash.ui.page.markup import format_legend
 from tests.analysis.launches import LENGTHS, REPEAT, lines, recording, series
 from tests.features.launch.analysis.test_observer_effect import SERIES, run_with
 from tests.features.launch.analysis.test_own_graphs import LINE, run_of
@@ -50,6 +51,17 @@ def test_plotly_is_told_the_margins_and_draws_once(log: bool) -> None:
         assert (layout.xaxis.automargin, layout.yaxis.automargin) == (False, False)
         longest = max(map(len, layout.yaxis.ticktext or ["3.000"]))
         assert layout.margin.l > 5 * longest
+
+
+def test_the_page_has_the_legend_which_wraps_without_covering_the_plot() -> None:
+    figure = draw_launch_costs({"a": COSTS}, REPEAT, "light", log=True)
+    assert figure is not None
+    assert figure.layout.showlegend is False
+    keys = [(key["name"], key["dash"], key["mark"]) for key in figure.layout.meta["keys"]]
+    assert keys[:2] == [("linear chains", "solid", "●"), ("parallel chains", "dot", "□")]
+    markup = format_legend(figure.layout.meta["keys"])
+    assert 'class="stroke dot"' in markup
+    assert 'data-mark="□"' in markup
 
 
 def test_a_measure_that_no_recording_has_gives_no_picture() -> None:

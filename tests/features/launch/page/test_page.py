@@ -162,7 +162,7 @@ def test_own_graphs_and_observers_of_the_chosen_experiment(root: Path) -> None:
     ]
     assert times == [3.0]
     assert "A repeat launch uses" not in said
-    missing = "Whether it launches as fast as expected is unknown: no launch cost recording for"
+    missing = "No expected launch cost for comparison: no launch cost recording for"
     assert missing in said
     assert "Profiler overhead" in folded
     assert "torch.profiler" in said
@@ -191,7 +191,7 @@ def test_an_experiment_without_observers_says_how_to_get_them(root: Path) -> Non
     _, said = page(experiment="toy")
     assert "--observers" in said.replace("\\", "")
     assert "Not timed for" in said
-    assert "Whether it launches as fast as expected is unknown: " in said
+    assert "No expected launch cost for comparison: " in said
 
 
 def test_a_recording_that_cannot_be_read_is_named(root: Path) -> None:

@@ -1,0 +1,85 @@
+"""Show the source lines that launched the nodes of a graph, above its drawing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from graphviz_dash.analysis.nodes.node_table import NodeTable
+from graphviz_dash.analysis.nodes.source_lines import LineShare, list_source_lines
+from graphviz_dash.features.graph.narrative import explain_missing_code
+from graphviz_dash.features.graph.page.graph_tables import FIND
+from graphviz_dash.model.run import Run
+from graphviz_dash.ui.page import url_state
+from graphviz_dash.ui.page.markup import (
+    escape_html,
+    format_details,
+    format_element,
+    format_table,
+    show_markup,
+)
+from graphviz_dash.ui.page.navigation import link_markup
+from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
+
+_FIRST_LINES: Final = 4
+"""Number of lines that are not folded."""
+_MAX_LISTED: Final = 200
+_HEAD: Final = ("Source line", "Share", "GPU time", "Nodes", "Location")
+
+
+def show_source_lines(table: NodeTable, run: Run, node: int | None) -> None:
+    """Show the lines with the most GPU time first; a link highlights the nodes of a line.
+
+    The line of the node ``node`` is first. Nothing without source lines.
+    """
+    lines = list_source_lines(table, run.source_code)
+    if not lines:
+        return
+    current = None if node is None else table.rows[node].origin.source
+    lines = tuple(sorted(lines, key=lambda line: line.source != current))
+    first_lines, other_lines = lines[:_FIRST_LINES], lines[_FIRST_LINES:_MAX_LISTED]
+    pieces = [_format_lines(first_lines, current)]
+    if other_lines:
+        pieces.append(
+            format_details(
+                f"{pluralize(len(lines) - _FIRST_LINES, 'more source line')}",
+                _format_lines(other_lines, current),
+            )
+        )
+    if reason := explain_missing_code(run, lines):
+        pieces.append(format_element("p", escape_html(reason), "muted"))
+    show_markup(format_element("section", "".join(pieces), "code-lines"))
+
+
+def _format_lines(lines: Sequence[LineShare], current: str | None) -> str:
+    rows = [_format_line(line, is_current=line.source == current) for line in lines]
+    return format_table(map(escape_html, _HEAD), [("", rows)], "source-lines")
+
+
+def _format_line(line: LineShare, *, is_current: bool) -> list[str]:
+    is_search = url_state.get_value(FIND) == line.source
+    parameters = {
+        name: values for name, values in url_state.get_parameters().items() if name != FIND
+    }
+    link = link_markup(
+        "graph",
+        line.code or line.source,
+        parameters if is_search else parameters | {FIND: [line.source]},
+        icon=False,
+        kind="line-code" if line.code else "",
+        is_current=is_search or is_current,
+    )
+    share = "" if line.share is None else format_percent(line.share)
+    bar = format_element("i", "", style=f"--share:{line.share or 0:.4f}") + escape_html(share)
+    return [
+        link,
+        format_element("span", bar, "share-bar"),
+        "" if line.work_ns is None else escape_html(format_ns(line.work_ns)),
+        format_count(line.nodes),
+        format_element("span", escape_html(_shorten(line.source)), title=line.source),
+    ]
+
+
+def _shorten(source: str) -> str:
+    """Shorten ``folder/file.py:12`` to its last two parts."""
+    return "/".join(source.split("/")[-2:])
