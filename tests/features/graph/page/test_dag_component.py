@@ -28,6 +28,7 @@ def drawn(page: Page) -> Locator:
     canvas = page.locator(".dag canvas")
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
     idle(page)
+    canvas.scroll_into_view_if_needed()
     return canvas
 
 
