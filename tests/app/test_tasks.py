@@ -15,9 +15,7 @@ from tests.ui.tabs import tab
 pytestmark = pytest.mark.ui
 
 WIDTH, HEIGHT = 1440, 860
-PAIR = urlencode(
-    {"experiment": format_pair_name("recorded-decoder/wasteful", "recorded-decoder/frugal")}
-)
+PAIR = urlencode({"experiment": format_pair_name("gpt-train/partial", "gpt-train/graph")})
 TASKS = {
     "gain of one eager trace": (
         "compare?experiment=recorded-lightning",
@@ -51,10 +49,9 @@ TASKS = {
     ),
     "report to share": ("export?experiment=mlp-train", "text=HTML report", "HTML report"),
     "difference of two graphs": (
-        "graph?experiment=creation-order&run=shortest-copy-first&graph=graph-0"
-        "&against=longest-copy-first:graph-0",
-        "text=/The two graphs/",
-        "identical but were created in a different order",
+        "graph?experiment=experts&run=parallel&graph=graph-0&against=graph:graph-0",
+        "text=/nodes moved/",
+        "69 nodes moved; 52 edges added, 17 removed",
     ),
     "capture that fails": (
         "doctor?experiment=sync-in-step",

@@ -105,6 +105,9 @@ def _show_graph(chosen: SelectedExperiment, choice: GraphChoice) -> None:
         return
     if first_view is not None and first_view.wait(_REQUEST_TIMEOUT_S):
         time.sleep(_DRAWING_S)
+    if count >= LARGE_GRAPH_NODES and choice.pair is None:
+        # Lines that arrive after the drawing must not move it.
+        show_source_lines(get_whole_graph(*choice.address).table, choice.run, selected)
     show_graph_details(chosen, choice, right, selected)
 
 
@@ -130,7 +133,8 @@ def _show_introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
     graph = get_whole_graph(*choice.address)
     show_graph_summary(graph)
     show_replay_check(choice.address)
-    show_source_lines(graph.table, choice.run, get_requested_node(count))
+    if count < LARGE_GRAPH_NODES:
+        show_source_lines(graph.table, choice.run, get_requested_node(count))
     return count
 
 
