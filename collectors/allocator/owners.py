@@ -27,7 +27,7 @@ def list_tracked_objects(*, collect: bool = True) -> TrackedObjects:
         gc.collect()
     objects = TrackedObjects([], [], [])
     lists: dict[int, list[Any] | None] = {}
-    for candidate in gc.get_objects():
+    for candidate in _list_objects():
         # Use type(): reading the class of some objects runs their code. Use its id: some classes
         # have no hash.
         kind = type(candidate)
@@ -36,6 +36,18 @@ def list_tracked_objects(*, collect: bool = True) -> TrackedObjects:
         if (matching := lists[id(kind)]) is not None:
             matching.append(candidate)
     return objects
+
+
+def _list_objects() -> list[Any]:
+    """List the objects that the collector tracks, frozen ones included: engines freeze their model
+    before captures."""
+    if not gc.get_freeze_count():
+        return gc.get_objects()
+    gc.unfreeze()
+    try:
+        return gc.get_objects()
+    finally:
+        gc.freeze()
 
 
 def _find_list(kind: type, objects: TrackedObjects) -> list[Any] | None:

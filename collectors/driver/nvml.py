@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from graphviz_dash.model.timings import GpuClocks
@@ -52,6 +53,8 @@ class DeviceMemory(NamedTuple):
     """Used by all processes and the driver, without the driver's reserve."""
     process: int | None
     """Used by one process. None if the driver does not list it."""
+    others: int = 0
+    """Used by all other listed processes."""
 
 
 class _MemoryInfo(ctypes.Structure):
@@ -113,7 +116,18 @@ def _read_memory(nvml: Any, index: int, pid: int) -> tuple[str, DeviceMemory]:
     _call(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, ctypes.byref(count), processes)
     shares = [entry.used for entry in processes[: count.value] if entry.pid == pid]
     share = shares[0] if shares and shares[0] != _UNKNOWN_BYTES else None
-    return uuid.value.decode("ascii", "replace"), DeviceMemory(int(info.used), share)
+    others = sum(
+        int(entry.used)
+        for entry in processes[: count.value]
+        if entry.pid != pid and entry.used != _UNKNOWN_BYTES
+    )
+    return uuid.value.decode("ascii", "replace"), DeviceMemory(int(info.used), share, others)
+
+
+def keep_loaded(load: Callable[[], Any] | None = None) -> None:
+    """Initialize NVML until the process ends, so that later reads cost microseconds."""
+    with suppress(OSError, AttributeError, _NvmlError):
+        _call((load or _load_library)().nvmlInit_v2)
 
 
 def _load_library() -> Any:

@@ -18,7 +18,7 @@ import torch
 from msgspec.structs import replace
 
 from collectors.driver.calls import DriverError
-from collectors.driver.nvml import DeviceMemory, read_device_memory
+from collectors.driver.nvml import DeviceMemory, keep_loaded, read_device_memory
 from collectors.guard import Guard
 from collectors.ledger.clock import read_birth, read_process_start
 from collectors.ledger.garbage import time_collections
@@ -26,7 +26,6 @@ from collectors.ledger.imports import time_imports
 from collectors.ledger.phases import PhaseWatch
 from collectors.ledger.samples import (
     DeviceNumbers,
-    read_held_bytes,
     read_module_loading,
     read_numbers,
     read_settings,
@@ -46,6 +45,12 @@ MAX_SPANS: Final = 20_000
 """Maximum number of kept spans."""
 MAX_SAMPLES: Final = 20_000
 """Maximum number of kept samples."""
+
+
+_FRESH: Final = frozenset(
+    {SampleKind.CONTEXT, SampleKind.PERIODIC, SampleKind.STAGE, SampleKind.END}
+)
+"""Samples outside captures, which read the memory of other processes."""
 
 
 class _Graph:
@@ -87,6 +92,8 @@ class LedgerRecorder:
         self._device: int | None = None
         self._used_before: dict[str, DeviceMemory] = {}
         self._memory: DeviceMemory | None = None
+        self._uuid: str | None = None
+        self._others: int | None = None
         self._loading: str | None = None
         self._pool_bytes = 0
         self._open_captures = 0
@@ -134,6 +141,7 @@ class LedgerRecorder:
     def record_used_before(self) -> None:
         """Read the device memory in use right before this process has a context."""
         begin = perf_counter_ns()
+        keep_loaded()
         self._used_before = read_device_memory(os.getpid())
         self.add_span(SpanKind.RECORDER, "reading NVML", begin, perf_counter_ns())
 
@@ -173,6 +181,10 @@ class LedgerRecorder:
         if self._device is None:
             self._record_context(numbers)
             kind, name = SampleKind.CONTEXT, None
+        # Programs with the GPU for themselves pay nothing for it during captures.
+        if kind in _FRESH or self._others:
+            with self._guard:
+                self._read_others()
         if len(self._samples) < MAX_SAMPLES and not self._is_repetition(kind, numbers):
             self._samples.append(
                 MemorySample(
@@ -184,11 +196,21 @@ class LedgerRecorder:
                     pool_bytes=min(self._pool_bytes, numbers.reserved_bytes),
                     host_bytes=numbers.host,
                     name=name,
+                    others_bytes=self._others,
                 )
             )
             self._changes += 1
         self._cost += clock() - cost_begin
         return numbers
+
+    def _read_others(self) -> None:
+        """Read the memory of other processes, as far as the driver lists this one."""
+        if self._uuid is None:
+            self._uuid = self._read_uuid()
+        memory = read_device_memory(os.getpid()).get(self._uuid or "")
+        before = self._used_before.get(self._uuid or "")
+        if memory is not None and memory.process is not None and before is not None:
+            self._others = max(0, before.used - before.others + memory.others)
 
     def _is_repetition(self, kind: SampleKind, numbers: DeviceNumbers) -> bool:
         """Check if a frequent sample adds nothing to the previous sample."""
@@ -228,18 +250,17 @@ class LedgerRecorder:
         self._candidate = None
         self._replays_before = self._count_replays()
         graph = self._graphs[graph_id] = _Graph(graph_id, perf_counter_ns())
+        graph.held_at_begin = numbers.held_bytes if numbers is not None else 0
         with self._guard:
             handle = int(torch.cuda.current_stream().cuda_stream)
             graph.stream = self._streams.setdefault(handle, len(self._streams))
-            graph.held_at_begin = read_held_bytes()
 
     def end_body(self, graph_id: str) -> None:
         """Handle the moment before the call that ends a capture."""
-        self.sample(SampleKind.CAPTURE_END, graph_id)
+        numbers = self.sample(SampleKind.CAPTURE_END, graph_id)
         graph = self._graphs.get(graph_id)
-        if graph is not None:
-            with self._guard:
-                graph.held_bytes = max(0, read_held_bytes() - graph.held_at_begin)
+        if graph is not None and numbers is not None:
+            graph.held_bytes = max(0, numbers.held_bytes - graph.held_at_begin)
 
     def end_capture(
         self, graph_id: str, pool: tuple[int, int] | None, pool_bytes: int, end: int
@@ -315,7 +336,7 @@ class LedgerRecorder:
         """Build the ledger so far."""
         uuid = None
         with self._guard:
-            uuid = self._read_uuid()
+            uuid = self._uuid or self._read_uuid()
         before = self._used_before.get(uuid) if uuid is not None else None
         # Threads take samples concurrently.
         samples = sorted(self._samples, key=lambda sample: sample.time_ns)

@@ -55,6 +55,8 @@ class DeviceNumbers(NamedTuple):
     """Allocated by the allocator."""
     host: int
     """Resident on the host."""
+    held_bytes: int
+    """Freed in the allocator, but waiting for other streams (``record_stream``)."""
 
 
 def read_numbers() -> DeviceNumbers:
@@ -64,20 +66,22 @@ def read_numbers() -> DeviceNumbers:
         DriverError: The thread has no CUDA context, or the driver refused.
     """
     free, total = call(driver.cuMemGetInfo)
+    # The nested statistics cost a tenth of the flat ones, which torch.cuda.memory_reserved() reads.
+    stats = torch.cuda.memory_stats_as_nested_dict()
+    allocated_bytes = _get_current(stats, "allocated_bytes")
     return DeviceNumbers(
         used=int(total) - int(free),
         total=int(total),
-        reserved_bytes=int(torch.cuda.memory_reserved()),
-        allocated_bytes=int(torch.cuda.memory_allocated()),
+        reserved_bytes=_get_current(stats, "reserved_bytes"),
+        allocated_bytes=allocated_bytes,
         host=read_host_bytes(),
+        held_bytes=max(0, _get_current(stats, "active_bytes") - allocated_bytes),
     )
 
 
-def read_held_bytes() -> int:
-    """Read the memory that was freed and waits for other streams (``record_stream``), in bytes."""
-    stats = torch.cuda.memory_stats()
-    active = int(stats.get("active_bytes.all.current", 0))
-    return max(0, active - int(stats.get("allocated_bytes.all.current", 0)))
+def _get_current(stats: Mapping[str, Any], name: str) -> int:
+    """Return a statistic of the allocator. 0 before its first allocation."""
+    return int(stats[name]["all"]["current"]) if name in stats else 0
 
 
 def read_host_bytes() -> int:

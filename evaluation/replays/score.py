@@ -294,12 +294,12 @@ def _get_base_name(kernel: str) -> str:
 def score_ranks(path: Path, seconds: float, parallel: int, cases: str) -> None:
     """Run programs on two GPUs whose ranks wait for each other."""
     deadline = time.monotonic() + seconds
-    pending = [
-        (kind, seed)
-        for part in cases.split(",")
-        for kind, _, count in [part.partition(":")]
-        for seed in range(int(count))
-    ]
+    counts = [part.split(":") for part in cases.split(",")]
+    # All kinds early, in case the time ends
+    pending = sorted(
+        ((kind, seed) for kind, count in counts for seed in range(int(count))),
+        key=lambda case: case[1],
+    )
     running: list[tuple[str, int, Any, Path]] = []
     results: list[dict[str, Any]] = []
     while (pending or running) and time.monotonic() < deadline:
@@ -348,7 +348,7 @@ def _read_ranks(kind: str, seed: int, folder: Path) -> dict[str, Any]:
             for stop in check.stops
         }
         differing = (
-            [item.rank for item in find_differing_ranks(diagnosis.stops[0].stop)]
+            [item.rank for item in find_differing_ranks(diagnosis.stops[0])]
             if diagnosis.stops
             else []
         )

@@ -384,26 +384,28 @@ def _is_same_hang(first: ReplayStop, second: ReplayStop) -> bool:
     )
 
 
-def find_differing_ranks(stop: ReplayStop) -> tuple[RankProgress, ...]:
+def find_differing_ranks(fault: StopFault) -> tuple[RankProgress, ...]:
     """Return the ranks that keep the others waiting: another number of collectives, or behind."""
-    if len(stop.ranks) < 2:
+    ranks = fault.stop.ranks
+    if len(ranks) < 2:
         return ()
-    maximum = max(item.collectives for item in stop.ranks)
-    short_ranks = tuple(item for item in stop.ranks if item.collectives < maximum)
+    maximum = max(item.collectives for item in ranks)
+    short_ranks = tuple(item for item in ranks if item.collectives < maximum)
     if short_ranks:
         return short_ranks
-    minimum = min((item.replay, item.collectives_passed) for item in stop.ranks)
-    late_ranks = tuple(
-        item for item in stop.ranks if (item.replay, item.collectives_passed) == minimum
-    )
-    return late_ranks if len(late_ranks) < len(stop.ranks) else _find_outside_collective(stop)
+    minimum = min((item.replay, item.collectives_passed) for item in ranks)
+    late_ranks = tuple(item for item in ranks if (item.replay, item.collectives_passed) == minimum)
+    return late_ranks if len(late_ranks) < len(ranks) else _find_outside_collective(fault)
 
 
-def _find_outside_collective(stop: ReplayStop) -> tuple[RankProgress, ...]:
-    """Return the hanging rank if it hangs outside a collective while all are equally far."""
-    if any(node.collective is not None for node in stop.suspects):
-        return ()
-    return tuple(item for item in stop.ranks if item.rank == stop.rank)
+def _find_outside_collective(fault: StopFault) -> tuple[RankProgress, ...]:
+    """Return the ranks that hang outside a collective while all are equally far."""
+    outside = {
+        stop.rank
+        for stop in (fault.stop, *fault.lagging)
+        if not any(node.collective is not None for node in stop.suspects)
+    }
+    return tuple(item for item in fault.stop.ranks if item.rank in outside)
 
 
 def _explain_stop(check: ReplayCheck, stop: ReplayStop) -> StopFault:

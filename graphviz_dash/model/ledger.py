@@ -57,6 +57,8 @@ class MemorySample(Struct, frozen=True, forbid_unknown_fields=True, array_like=T
     """Resident memory of the process on the host."""
     name: str | None = None
     """Id of the graph, or name of the stage or operator. None otherwise."""
+    others_bytes: Count | None = None
+    """Used device memory of other processes and the driver (NVML), in bytes. None if unknown."""
 
     @property
     def outside_bytes(self) -> int:

@@ -286,7 +286,7 @@ def _format_ranks(fault: StopFault) -> str:
         for item in others
         if item.suspects
     ]
-    differing = ", ".join(f"rank {item.rank}" for item in find_differing_ranks(stop))
+    differing = ", ".join(f"rank {item.rank}" for item in find_differing_ranks(fault))
     verdict = [f"{differing} differs"] if differing else []
     return "; " + "; ".join([", ".join(parts), *nodes, *verdict])
 

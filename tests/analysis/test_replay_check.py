@@ -328,12 +328,21 @@ def test_the_rank_that_keeps_others_waiting(
         RankProgress(rank, replay_number, True, total, passes)
         for rank, replay_number, total, passes in ranks
     )
-    stop = make_stop(kind="hang", rank=0, ranks=progress, suspects=(make_node(3, collective=1),))
-    assert [item.rank for item in find_differing_ranks(stop)] == differing
+    waiting = make_stop(kind="hang", rank=0, ranks=progress, suspects=(make_node(3, collective=1),))
+    assert find_differing(waiting) == differing
     # A rank that hangs outside a collective keeps the others waiting although all are equally far.
-    alone = replace(stop, suspects=(make_node(3),))
     equal = len({item[1:] for item in ranks}) == 1 and len(ranks) > 1
-    assert [item.rank for item in find_differing_ranks(alone)] == ([0] if equal else differing)
+    assert find_differing(replace(waiting, suspects=(make_node(3),))) == (
+        [0] if equal else differing
+    )
+    other = replace(waiting, rank=1, suspects=(make_node(3),))
+    assert find_differing(waiting, other) == ([1] if equal else differing)
+
+
+def find_differing(*stops: ReplayStop) -> list[int]:
+    """The differing ranks of hangs that are one fault."""
+    (fault,) = diagnose_replays(make_replay_check(*stops)).stops
+    return [item.rank for item in find_differing_ranks(fault)]
 
 
 def test_every_cause_has_a_title_and_advice() -> None:

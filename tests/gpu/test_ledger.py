@@ -180,3 +180,72 @@ def test_executables_explain_memory_outside_the_allocator(tmp_path: Path) -> Non
     assert graph.executable_bytes == pytest.approx(graph.nodes * NODE_BYTES, rel=0.15, abs=2 * MIB)
     assert report.memory is not None
     assert report.memory.end_of_startup.parts[LedgerPart.EXECUTABLES] == graph.executable_bytes
+
+
+def test_objects_that_the_program_freezes_have_owners(tmp_path: Path) -> None:
+    """Engines freeze Python's collector before captures, and it then lists no object."""
+    program = """
+    import gc, torch
+    net = torch.nn.Linear(4096, 4096, device="cuda")
+    cache = torch.zeros(64 << 20, dtype=torch.uint8, device="cuda")
+    x = torch.zeros(8, 4096, device="cuda")
+    def step():
+        with torch.no_grad():
+            return net(x)
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        step()
+    torch.cuda.synchronize()
+    gc.collect()
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert gc.get_freeze_count() >= frozen
+    """
+    report = record_program(tmp_path, program)
+    assert report.memory is not None
+    parts = report.memory.end_of_startup.parts
+    assert parts[LedgerPart.WEIGHTS] >= 64 * MIB
+    assert parts[LedgerPart.TENSORS] >= 64 * MIB
+    assert parts[LedgerPart.WORKSPACES] < 100 * MIB
+
+
+def test_memory_of_other_processes_stays_apart(tmp_path: Path) -> None:
+    """Another process takes 512 MiB between the context and the capture."""
+    program = """
+    import subprocess, sys, time, torch
+    x = torch.zeros(4, device="cuda")
+    code = '''
+    import torch
+    x = torch.zeros(512 << 20, dtype=torch.uint8, device="cuda")
+    torch.cuda.synchronize()
+    print("ready", flush=True)
+    input()
+    '''
+    import textwrap
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    other = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+    other.stdout.readline()
+    time.sleep(0.2)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        x.add_(1)
+    for _ in range(3):
+        graph.replay()
+    torch.cuda.synchronize()
+    time.sleep(0.2)
+    other.communicate("\\n")
+    """
+    report = record_program(tmp_path, program)
+    memory = report.memory
+    assert memory is not None
+    end = memory.end_of_startup
+    before = memory.moments[0].parts.get(LedgerPart.OTHER_PROCESSES, 0)
+    assert end.parts[LedgerPart.OTHER_PROCESSES] - before >= 512 * MIB + 400 * MIB
+    assert end.parts[LedgerPart.KERNELS] < 400 * MIB
+    assert memory.own_bytes < 1_500 * MIB

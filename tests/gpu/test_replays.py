@@ -14,6 +14,7 @@ from graphviz_dash.analysis.replay_check import (
     ReplayCause,
     ReplayDiagnosis,
     diagnose_replays,
+    find_differing_ranks,
 )
 from graphviz_dash.bundle.read import read_bundle
 from graphviz_dash.ingest.load import load_run
@@ -27,6 +28,8 @@ PLANTED = (
     *("pinned", "pinned-back", "cpu-noise", "branch", "loop", "shape", "no-join", "escaped"),
     *("foreign", "dropout-list"),
 )
+
+torch = pytest.importorskip("torch", reason="needs a CUDA GPU; torch is not installed")
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -79,8 +82,6 @@ def test_a_sound_step_agrees_bit_by_bit(train: bool) -> None:
 
 
 def test_the_state_of_the_step_is_restored() -> None:
-    import torch
-
     from collectors import check_replays
 
     total = torch.zeros(4, device="cuda")
@@ -90,8 +91,6 @@ def test_the_state_of_the_step_is_restored() -> None:
 
 
 def test_a_graph_of_the_program_that_reads_a_replaced_tensor() -> None:
-    import torch
-
     from collectors import check_replays
 
     x = torch.ones(256, device="cuda")
@@ -119,8 +118,6 @@ def test_a_graph_of_the_program_that_reads_a_replaced_tensor() -> None:
 
 
 def test_a_graph_that_torch_does_not_keep_is_reported() -> None:
-    import torch
-
     from collectors import check_replays
 
     x = torch.ones(8, device="cuda")
@@ -132,8 +129,6 @@ def test_a_graph_that_torch_does_not_keep_is_reported() -> None:
 
 
 def test_elements_of_a_wrong_tensor_are_read() -> None:
-    import torch
-
     from collectors import check_replays
 
     x, state = torch.ones(4, device="cuda"), {"count": 0.0}
@@ -184,6 +179,28 @@ def test_an_arena_that_grows_late(tmp_path: Path) -> None:
     assert fault.memory.node.location.line == marked_line("arena.py", "READS")
 
 
+def test_an_evicted_graph_takes_others_along(tmp_path: Path) -> None:
+    """R9: the workspace of the matrix product is in the first graph's pool."""
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "eviction.py"))
+    assert diagnosis.check.graphs == 8
+    assert [fault.cause for fault in diagnosis.memory] == [ReplayCause.OTHER_GRAPH] * 7
+    for fault in diagnosis.memory:
+        assert fault.memory.free_location is not None
+        assert fault.memory.free_location.line == marked_line("eviction.py", "FREES")
+
+
+def test_workspaces_that_are_cleared(tmp_path: Path) -> None:
+    diagnosis, _ = collect_marks(tmp_path, str(HERE / "workspaces.py"))
+    (fault,) = diagnosis.memory
+    assert (fault.memory.owner, fault.memory.fate) == ("workspace", "freed")
+    assert fault.memory.reported_before_replay == 21
+    assert fault.memory.free_location is not None
+    assert fault.memory.free_location.line == marked_line("workspaces.py", "FREES")
+    assert fault.memory.node is not None
+    assert fault.memory.node.location is not None
+    assert fault.memory.node.location.line == marked_line("workspaces.py", "READS")
+
+
 def test_gradients_of_a_graphed_callable(tmp_path: Path) -> None:
     """R3."""
     diagnosis, _ = collect_marks(tmp_path, str(HERE / "accumulation.py"))
@@ -229,6 +246,25 @@ def test_a_graph_collected_in_a_capture(tmp_path: Path) -> None:
     assert finding.rule is RuleId.COLLECTED_GRAPH
     assert finding.location is not None
     assert finding.location.line == marked_line("collected.py", "COLLECTS")
+
+
+def test_a_loader_that_pins_memory_in_a_capture(tmp_path: Path) -> None:
+    """R13."""
+    examined = doctor(tmp_path, "--", sys.executable, str(HERE / "loader_capture.py"))
+    assert RuleId.OTHER_THREAD in {finding.rule for finding in examined.report.findings}
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+@pytest.mark.parametrize("kind", ["spin", "skip", "late"])
+def test_ranks_that_hang(kind: str, tmp_path: Path) -> None:
+    """R17."""
+    launcher = ("-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone")
+    program = ("-m", "evaluation.replays.hanging_ranks", kind, "0")
+    diagnosis, stderr = collect_marks(tmp_path, *launcher, *program)
+    assert "Hang: rank 0" in stderr
+    waits = {stop.rank: stop.suspects[0].collective for stop in diagnosis.check.stops}
+    assert waits[0] == {"spin": 7, "skip": 8, "late": 1}[kind]
+    assert [rank.rank for rank in find_differing_ranks(diagnosis.stops[0])] == [1]
 
 
 def test_a_capture_out_of_memory(tmp_path: Path) -> None:

@@ -249,6 +249,8 @@ def _compute_others_change(ledger: Ledger, moments: Sequence[MemoryMoment]) -> i
     ends = [moment.used for moment in moments if moment.kind is SampleKind.STARTUP_END]
     if ledger.process_used_bytes is None or ledger.used_before_bytes is None or not ends:
         return None
+    if any(sample.others_bytes is not None for sample in ledger.samples):
+        return 0
     change = ends[0] - ledger.process_used_bytes - ledger.used_before_bytes
     return change if abs(change) > _DRIVER_BYTES else 0
 
@@ -313,11 +315,21 @@ class _OutsideParts:
 
     def advance(self, sample: MemorySample) -> Counter[LedgerPart]:
         """Return the parts at the next ``sample``."""
+        others = sample.others_bytes
         if self._last is None:
-            others = min(self._ledger.used_before_bytes or 0, sample.outside_bytes)
+            if others is None:
+                others = self._ledger.used_before_bytes or 0
+            others = min(others, sample.outside_bytes)
             self._add(LedgerPart.OTHER_PROCESSES, "", False, others)
             self._add(LedgerPart.CONTEXT, "", False, sample.outside_bytes - others)
-        elif growth := sample.outside_bytes - self._last.outside_bytes:
+            self._last = sample
+            return Counter(self._parts)
+        if others is not None:
+            change = others - self._parts[LedgerPart.OTHER_PROCESSES]
+            self._add(LedgerPart.OTHER_PROCESSES, "", False, change)
+        else:
+            change = 0
+        if growth := sample.outside_bytes - self._last.outside_bytes - change:
             part, cause, is_graph = self._find_cause(self._last, sample)
             # Nothing can release more than it has.
             limit = max(growth, -max(self._parts[part], 0)) if growth < 0 else growth

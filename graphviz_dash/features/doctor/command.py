@@ -269,8 +269,13 @@ def _report_bundles(bundles: list[Path], as_json: bool, everything: bool, *, rep
 
 
 def _print_examination(examined: _Examination, *, alone: bool, everything: bool) -> None:
+    name = None if alone else examined.name
+    replays = examined.replays
+    if replays is not None and replays.fault_count:
+        print_replay_check(name, replays)
     if examined.diagnosis is not None:
-        name = None if alone else examined.name
+        if replays is not None and replays.fault_count:
+            print_heading("Capture")
         print_diagnosis(name, examined.diagnosis, everything=everything)
     if examined.compilation is not None:
         print_causes(examined.compilation.causes, _MAX_CAUSES)
@@ -278,10 +283,10 @@ def _print_examination(examined: _Examination, *, alone: bool, everything: bool)
         print_rules(examined.compilation.rules)
     if examined.prediction is not None:
         print_trace_blockers(examined.prediction)
-    if examined.replays is not None:
+    if replays is not None and not replays.fault_count:
         if examined.diagnosis is not None:
             print_heading("Replays")
-        print_replay_check(None if alone else examined.name, examined.replays)
+        print_replay_check(name, replays)
 
 
 def _load_examination(path: Path) -> _Examination:

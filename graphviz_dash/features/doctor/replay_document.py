@@ -237,7 +237,7 @@ def _build_stop(fault: StopFault) -> ReplayStopDocument:
             }
             for item in stop.ranks
         ],
-        "differing_ranks": [item.rank for item in find_differing_ranks(stop)],
+        "differing_ranks": [item.rank for item in find_differing_ranks(fault)],
     }
 
 

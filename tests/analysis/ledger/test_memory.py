@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from graphviz_dash.analysis.ledger.memory import (
     OUTSIDE_PARTS,
@@ -212,3 +213,36 @@ def test_a_later_capture_into_the_same_pool_uses_what_a_failed_one_left() -> Non
     built = build_memory_ledger(make_ledger(graphs=graphs))
     assert built is not None
     assert not any(LedgerPart.FAILED_POOLS in moment.parts for moment in built.moments)
+
+
+def test_growth_of_other_processes_is_no_part_of_this_one() -> None:
+    others = (10, 10, 4_010, 4_010, 2_010)
+    samples = tuple(
+        replace(item, others_bytes=other * MIB)
+        for item, other in zip(
+            (
+                sample(1, SampleKind.CONTEXT, 510),
+                sample(2, SampleKind.PERIODIC, 540, 20),
+                sample(3, SampleKind.PERIODIC, 4_560, 40),
+                sample(4, SampleKind.STARTUP_END, 4_560, 60),
+                sample(5, SampleKind.END, 2_560, 60),
+            ),
+            others,
+            strict=True,
+        )
+    )
+    ledger = make_ledger(samples=samples, states=(), graphs=(), process_used_bytes=1)
+    built = build_memory_ledger(ledger)
+    assert built is not None
+    assert built.others_change == 0
+    shares = [
+        tuple(
+            moment.parts.get(part, 0) // MIB
+            for part in (LedgerPart.OTHER_PROCESSES, LedgerPart.CONTEXT, LedgerPart.KERNELS)
+        )
+        for moment in built.moments
+    ]
+    own = [(500, 0), (500, 30), (500, 50), (500, 50), (500, 50)]
+    assert shares == [(other, *parts) for other, parts in zip(others, own, strict=True)]
+    assert all(sum(moment.parts.values()) == moment.used for moment in built.moments)
+    assert built.own_bytes == 610 * MIB

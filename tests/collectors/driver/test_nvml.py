@@ -84,10 +84,12 @@ def test_a_machine_without_the_library_tells_nothing() -> None:
     assert read_gpu_clocks(BUS, lambda: ctypes.CDLL("no-such-library.so.1")) is None
 
 
-@pytest.mark.parametrize(("pid", "share"), [(7, 1_000), (8, None), (9, None)])
-def test_memory_of_a_gpu_and_of_one_process(pid: int, share: int | None) -> None:
+@pytest.mark.parametrize(
+    ("pid", "share", "others"), [(7, 1_000, 0), (8, None, 1_000), (9, None, 1_000)]
+)
+def test_memory_of_a_gpu_and_of_one_process(pid: int, share: int | None, others: int) -> None:
     nvml = Nvml()
-    assert read_device_memory(pid, lambda: nvml) == {"GPU-1": DeviceMemory(5_000, share)}
+    assert read_device_memory(pid, lambda: nvml) == {"GPU-1": DeviceMemory(5_000, share, others)}
     assert nvml.calls[-1] == "nvmlShutdown"
 
 

@@ -27,6 +27,7 @@ from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.features.doctor.command import doctor
 from graphviz_dash.features.doctor.replay_document import build_replay_check_document
 from graphviz_dash.ingest.load import load_experiment
+from graphviz_dash.model.doctor import DoctorReport
 from graphviz_dash.model.replay_check import (
     CheckedTensor,
     CheckGap,
@@ -36,6 +37,7 @@ from graphviz_dash.model.replay_check import (
     WrongElements,
 )
 from graphviz_dash.model.run import ExecutionMode, WorkloadInfo
+from graphviz_dash.narrative.doctor import format_report_verdict
 from graphviz_dash.narrative.replay_check import format_replay_verdict, format_stop
 from graphviz_dash.ui.state import catalogue
 from tests.analysis.test_replay_check import (
@@ -47,6 +49,7 @@ from tests.analysis.test_replay_check import (
     make_stop,
 )
 from tests.builders import captured_graph, chain
+from tests.doctors import report
 from tests.experiments import manifest
 from tests.samples_once import SAMPLES
 from tests.ui.views.apptests import HARM, markup, shown
@@ -68,9 +71,16 @@ def make_wrong_check() -> ReplayCheck:
     return ReplayCheck("workload", (replace(values, elements=ELEMENTS),), (), (FATE,), 1, (HASHED,))
 
 
-def write(folder: Path, check: ReplayCheck, mode: ExecutionMode = ExecutionMode.GRAPH) -> Path:
+def write(
+    folder: Path,
+    check: ReplayCheck,
+    mode: ExecutionMode = ExecutionMode.GRAPH,
+    captures: DoctorReport | None = None,
+) -> Path:
     info = WorkloadInfo("toy", "tests:toy", 0, 3, 3, 0)
     with BundleWriter(folder) as writer:
+        if captures is not None:
+            writer.add(parts.DOCTOR, captures)
         writer.add(parts.REPLAY_CHECK, check)
         writer.commit(manifest(mode, info))
     return folder
@@ -168,6 +178,20 @@ def test_the_page_begins_with_the_verdict(roots: Path) -> None:
     assert "<td>[0, 1]</td><td>1.5</td><td>1.25</td>" in page
     assert HARM not in page
     assert escape(HARM.partition("\x1b")[0]) in page
+
+
+def test_a_fault_comes_before_the_rules_that_passed(roots: Path) -> None:
+    captures = report(captured=True)
+    sound = replace(make_replay_check(), values=(make_check(),))
+    for name, check, is_first in (("wrong", make_wrong_check(), True), ("right", sound, False)):
+        bundle = write(roots / name / "doctor", check, captures=captures)
+        verdict = format_replay_verdict(diagnose_replays(check))
+        other = escape(format_report_verdict(captures)[:40])
+        page = markup(shown("doctor", experiment=name))
+        terminal = CliRunner().invoke(doctor, ["--bundle", str(bundle)]).output
+        for text in (page, " ".join(terminal.split())):
+            order = text.index(escape(verdict[:40])), text.index(other)
+            assert (order[0] < order[1]) == is_first
 
 
 def test_the_page_shows_where_a_replay_stopped(roots: Path) -> None:

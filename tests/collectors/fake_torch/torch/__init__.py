@@ -332,6 +332,9 @@ _cuda = _module(
     is_initialized=lambda: context_made,
     current_device=current_device,
     memory_stats=lambda: {"allocation.all.allocated": ALLOCATIONS[0]},
+    memory_stats_as_nested_dict=lambda: {
+        f"{name}_bytes": {"all": {"current": 1024}} for name in ("reserved", "allocated", "active")
+    },
     device_count=lambda: 1,
     get_device_properties=lambda _device: _properties,
     current_stream=lambda: SimpleNamespace(cuda_stream=1),
