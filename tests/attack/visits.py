@@ -188,20 +188,16 @@ def use_hostile_names(_: Dashboard) -> str:
                 must("Experiment not found" not in visitor.text, f"{name!r} is not found")
         command = [sys.executable, "-P", "-m", "graphviz_dash.app.cli.main"]
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        for name in _NAMES:
-            for words in (["ls"], ["validate"], ["compare"]):
-                path = own.folder / name / "superset"
-                done = subprocess.run(
-                    [*command, *words, path],
-                    capture_output=True,
-                    env=environment,
-                    cwd=own.folder,
-                    check=False,
-                )
-                output = done.stdout + done.stderr
-                must(done.returncode == 0, f"{words} {name!r}: {output[-200:]!r}")
-                must(
-                    b"\x1b]" not in output and b"\x07" not in output,
-                    f"{name!r} reaches the terminal",
-                )
-    return f"held: {len(_NAMES)} names on two pages and in three commands"
+        paths = [own.folder / name / "superset" for name in _NAMES]
+        for words in (["ls", own.folder], *(["compare", path] for path in paths)):
+            done = subprocess.run(
+                [*command, *words],
+                capture_output=True,
+                env=environment,
+                cwd=own.folder,
+                check=False,
+            )
+            output = done.stdout + done.stderr
+            must(done.returncode == 0, f"{words}: {output[-200:]!r}")
+            must(not {7, 27} & set(output), f"{words}: controls reach the terminal")
+    return f"held: {len(_NAMES)} names on two pages and in two commands"
