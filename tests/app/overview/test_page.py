@@ -260,3 +260,8 @@ def test_a_stored_listing_shows_nothing_that_is_gone(
     listings.clear()
     assert show_in_new_server() == ["a-new-one", "toy-1", "toy-2"]
     assert [listed.is_from_cache for listed in listings] == [False]
+    # Other pages take their cards from the cache, too.
+    cards = FirstCards()
+    monkeypatch.setattr(overview, "FIRST_CARDS", cards)
+    assert _titles(shown("overview", page="2")) == ["toy-3", "toy-4", "toy-5"]
+    assert cards.has_current_cards([roots / "toy-3", roots / "toy-5"], "light")
