@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from evaluation.efficiency.score import generate_counter_lines, generate_saving_lines
+from evaluation.efficiency.score import (
+    generate_counter_lines,
+    generate_saving_lines,
+    measure_products,
+)
+from graphviz_dash.features.efficiency.analysis.rules.products import GOOD_SHARE
 
-PAGE = Path(__file__).parents[1] / "evaluation" / "reports" / "2026-11-26-hardware-limits.md"
+PAGE = Path(__file__).parents[1] / "evaluation" / "reports" / "2026-11-27-hardware-limits.md"
 
 
 def test_the_page_shows_the_recorded_data() -> None:
@@ -14,3 +19,11 @@ def test_the_page_shows_the_recorded_data() -> None:
     lines = [*generate_counter_lines(), *generate_saving_lines()]
     missing = [line for line in lines if line and line not in page]
     assert missing == [], "run: python -m evaluation.efficiency.score, and put it into the report"
+
+
+def test_products_near_the_measured_rate_get_no_advice() -> None:
+    report = measure_products()
+    shares = [limit.share for limit in report.limits if limit.unit.work and limit.unit.work.flops]
+    assert len(shares) == 6
+    assert min(share or 0 for share in shares) > GOOD_SHARE
+    assert report.advice == ()

@@ -18,6 +18,9 @@ ADDRESS: Final = "/docs"
 METRICS: Final = "reference/metrics.md"
 RULES: Final = "reference/rules.md"
 COMMANDS: Final = "reference/commands.md"
+HARDWARE_LIMITS: Final = "explanation/hardware-limits.md"
+REPLAY_CHECKS: Final = "how-to/check-replays.md"
+MEMORY_COSTS: Final = "how-to/read-memory-costs.md"
 
 
 def build_anchor(heading: str) -> str:

@@ -33,6 +33,7 @@ SECTIONS: Final = {
 """Titles of the parts by their folders, in the order of the navigation."""
 
 PROJECT: Final = {
+    "README.md": "project/about.md",
     "CHANGELOG.md": "project/changelog.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "SECURITY.md": "project/security.md",
@@ -82,8 +83,6 @@ def list_site_files() -> dict[Path, str]:
         if path.is_file()
     }
     files |= {ROOT / name: target for name, target in PROJECT.items() if (ROOT / name).is_file()}
-    if "index.md" not in files.values():
-        files[ROOT / "README.md"] = "index.md"
     return files
 
 
@@ -129,9 +128,6 @@ def _rewrite_links(text: str, source: Path, target: Path, places: dict[Path, str
         if not page or re.match(r"[a-z]+:", page):
             return match[0]
         file = (source.parent / page).resolve()
-        if file == ROOT / "README.md" and file not in places:
-            file = DOCS / "index.md"
-            mark = anchor = ""
         if file.is_dir() and (file / "README.md") in places:
             file = file / "README.md"
         if file not in places:

@@ -20,7 +20,7 @@ from graphviz_dash.documentation import (
 from graphviz_dash.model.compile_rules import COMPILE_RULES
 from graphviz_dash.model.rules import RULES as CAPTURE_RULES
 from graphviz_dash.ui.page.registry import PAGES
-from scripts.documentation_site import SECTIONS, list_site_files
+from scripts.documentation_site import ROOT, SECTIONS, list_site_files, stage_file
 from tests.test_docs import anchors
 
 PLACES = {
@@ -68,6 +68,16 @@ def test_no_two_files_have_one_place_on_the_site() -> None:
     assert len(places) == len(set(places))
     assert "index.md" in places
     assert set(SECTIONS) >= {"reference"}
+
+
+def test_a_link_to_a_section_of_the_readme_leads_there(tmp_path: Path) -> None:
+    places = list_site_files()
+    target = tmp_path / "index.md"
+    stage_file(SOURCES / "index.md", target, places)
+    link = re.search(r"\[Which drivers[^\]]*\]\(([^)]*)\)", target.read_text())
+    assert link is not None
+    assert link[1].endswith("project/about.md#tested")
+    assert "tested" in anchors(ROOT / "README.md")
 
 
 @needs_site

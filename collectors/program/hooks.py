@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from threading import get_ident
 from types import MethodType
 from typing import Any, TypeAlias
 
@@ -84,9 +85,13 @@ class OutermostCalls:
     It wraps ``nn.Module.__call__`` and restores it at the first ``torch.compile`` or
     ``torch.export.export``, so that the compiler finds torch unchanged, and calls ``on_compile``
     then. After a few consecutive calls of one module, only the class of that module is watched.
+
+    After a compilation, the classes of outermost modules that are called in a capture are watched:
+    their calls without a graph are fallbacks.
     """
 
     _SETTLED = 4
+    _MAX_CLASSES = 4
 
     def __init__(
         self,
@@ -103,9 +108,11 @@ class OutermostCalls:
         self._original = torch.nn.Module.__call__
         self._last = 0
         self._in_a_row = 0
-        self._narrowed: tuple[Any, Callable[..., Any]] | None = None
+        self._narrowed: dict[Any, Callable[..., Any]] = {}
+        self._captured: dict[int, type] = {}
         self._entries: list[tuple[Any, str, Any, Any]] = []
         self._call_module = self._wrap_call()
+        self._is_compiled = False
         self._stopped = False
 
     def start(self) -> None:
@@ -122,16 +129,36 @@ class OutermostCalls:
         if self._stopped:
             return
         self._stopped = True
-        # A replacement by the program stays and calls this one, which passes the call on.
-        if torch.nn.Module.__call__ is self._call_module:
-            torch.nn.Module.__call__ = self._original
-        if self._narrowed is not None:
-            kind, ours = self._narrowed
-            if vars(kind).get("__call__") is ours:
-                del kind.__call__
+        self._restore_calls()
         for holder, name, original, ours in self._entries:
             if getattr(holder, name) is ours:
                 setattr(holder, name, original)
+
+    def _restore_calls(self) -> None:
+        # A replacement by the program stays and calls this one, which passes the call on.
+        if torch.nn.Module.__call__ is self._call_module:
+            torch.nn.Module.__call__ = self._original
+        for kind, ours in self._narrowed.items():
+            if vars(kind).get("__call__") is ours:
+                del kind.__call__
+        self._narrowed.clear()
+
+    def begin_capture(self) -> None:
+        """Watch all modules in a capture of this thread, if a compilation ended that."""
+        if self._is_compiled and not self._stopped:
+            self._captured[get_ident()] = torch.nn.Module
+            if torch.nn.Module.__call__ is self._original:
+                torch.nn.Module.__call__ = self._call_module
+
+    def end_capture(self) -> None:
+        """Watch only the class of the module that was called in the capture."""
+        kind = self._captured.pop(get_ident(), None)
+        if kind is None:
+            return
+        if not self._captured and torch.nn.Module.__call__ is self._call_module:
+            torch.nn.Module.__call__ = self._original
+        if kind is not torch.nn.Module and len(self._narrowed) < self._MAX_CLASSES:
+            self._watch_class(kind)
 
     def _wrap_call(self, kind: Any = None) -> Callable[..., Any]:
         """Build a replacement for ``Module.__call__``, or for the ``__call__`` of one class."""
@@ -139,6 +166,9 @@ class OutermostCalls:
         returned = self._report_return
 
         def call_module(module: Any, *args: Any, **kwargs: Any) -> Any:
+            # The compiler replaces the condition by its value and traces only torch's method.
+            if torch.compiler.is_compiling():
+                return original(module, *args, **kwargs)
             inside = getattr(local, "inside", False)
             began = None
             try:
@@ -169,10 +199,16 @@ class OutermostCalls:
             return None
         wanted = False
         with self._guard:
+            if self._is_compiled:
+                thread = get_ident()
+                if thread in self._captured:
+                    self._captured[thread] = type(module)
+                elif type(module) not in self._narrowed:
+                    return None
             wanted = self._on_call(module, inputs)
             self._in_a_row = self._in_a_row + 1 if id(module) == self._last else 1
             self._last = id(module)
-            if self._in_a_row >= self._SETTLED and self._narrowed is None:
+            if self._in_a_row >= self._SETTLED and not self._narrowed and not self._is_compiled:
                 self._watch_class_only(type(module))
         return time.perf_counter_ns() if wanted else None
 
@@ -181,16 +217,20 @@ class OutermostCalls:
         if torch.nn.Module.__call__ is not self._call_module:
             return
         torch.nn.Module.__call__ = self._original
+        self._watch_class(kind)
+
+    def _watch_class(self, kind: type) -> None:
         if "__call__" in vars(kind) or kind is torch.nn.Module:
             return
-        self._narrowed = kind, self._wrap_call(kind)
-        setattr(kind, "__call__", self._narrowed[1])  # noqa: B010  # a class, which mypy guards
+        self._narrowed[kind] = self._wrap_call(kind)
+        setattr(kind, "__call__", self._narrowed[kind])  # noqa: B010  # a class, which mypy guards
 
     def _wrap_entry(self, entry: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(entry)
         def compile_without_us(*args: Any, **kwargs: Any) -> Any:
             with self._guard:
-                self.stop()
+                self._restore_calls()
+                self._is_compiled = True
                 args = tuple(self._unwrap_method(arg) for arg in args)
             with HIDDEN_FRAME:
                 result = entry(*args, **kwargs)

@@ -284,6 +284,8 @@ class ProgramRecorder:
             self.loop.start_capture(facts)
             self._captures[counter.id] = capture
         attach(graph, counter)
+        if facts.engine is None and name is None and not _is_compiled_capture(caller):
+            self._forwards.begin_capture()
         for other in tuple(self._captures.values()):
             other.eviction = other.eviction or not other.counter.alive
         if number == 0:
@@ -574,6 +576,7 @@ class ProgramRecorder:
 
     def _close_capture(self, counter: ReplayCounter) -> _Capture:
         capture = self._captures[counter.id]
+        self._forwards.end_capture()
         if capture in self._open:
             self._open.remove(capture)
             self._window.end_capture()

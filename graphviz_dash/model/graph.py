@@ -76,6 +76,10 @@ class KernelParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="o
     """Launch priority; lower numbers run first."""
     dynamic_parallelism: bool | None = None
     """True if the kernel launches kernels (dynamic parallelism)."""
+    dependency_wait: bool | None = None
+    """True if the kernel waits for the kernels before it (``griddepcontrol.wait``)."""
+    early_trigger: bool | None = None
+    """True if the kernel can release the next ones early (``griddepcontrol.launch_dependents``)."""
 
 
 class MemcpyParams(Struct, frozen=True, forbid_unknown_fields=True, tag_field="of", tag="memcpy"):

@@ -16,6 +16,7 @@ from graphviz_dash.analysis.comparison.verdict import Outcome
 from graphviz_dash.analysis.failures import format_cause, format_failed_stage, get_failure_verb
 from graphviz_dash.analysis.loop.family_report import build_loop_report
 from graphviz_dash.analysis.metrics.graph_coverage import Reason
+from graphviz_dash.analysis.metrics.low_confidence import count_while_nodes
 from graphviz_dash.analysis.prediction.predict import Recommendation
 from graphviz_dash.analysis.step_comparison.main_cause import MainCause, find_main_cause
 from graphviz_dash.analysis.step_comparison.waterfall import Basis, Cause
@@ -313,7 +314,9 @@ def _describe_graph_share(run: RunComparison) -> Iterator[AnswerPart]:
     if not graphed:
         return
     yield AnswerPart("record a run without graphs as baseline; ")
-    yield AnswerPart(f"{format_percent(graphed)} of the GPU time", Evidence.FIGURES)
+    # Further iterations of a While node are not in the trace.
+    bound = "at least " if count_while_nodes(run.run) else ""
+    yield AnswerPart(f"{bound}{format_percent(graphed)} of the GPU time", Evidence.FIGURES)
     yield AnswerPart(" comes from graphs")
     if idle is not None and not format_recorded_steps(run):
         yield AnswerPart(", and the GPU is idle for ")

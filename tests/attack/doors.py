@@ -97,6 +97,7 @@ def _check_headers(route: str, answer: Answer) -> None:
     policy = answer.headers.get("content-security-policy", "")
     must("frame-ancestors 'none'" in policy, f"{route} may be framed")
     must(answer.headers.get("x-content-type-options") == "nosniff", f"{route} without nosniff")
+    must("cross-origin-opener-policy" in answer.headers, f"{route} keeps its opener")
     must(answer.headers.get("referrer-policy") == "same-origin", f"{route} tells the referrer")
 
 

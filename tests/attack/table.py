@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from typing import Final
 
-from tests.attack import doors, files, lives
+from tests.attack import doors, files, lives, visits
 from tests.attack.attacks import Attack, by_tests
 
 FREEZING: Final = ("hash-of-shared-tuples.pickle", "spaces.dot")
@@ -161,6 +161,19 @@ ATTACKS: Final = (
         "kill -9 of a recorded program, and of `collect` while it saves",
         "fell: a run that was saved was written again",
         by_tests("tests/collectors/program/test_killed.py"),
+    ),
+    Attack(
+        "files that become links and files again while pages read them",
+        "fell: an app error in place of a page; no secret",
+        visits.swap_links,
+    ),
+    Attack("zstd bombs of 100 GB, cut and nested", "not tried", visits.unpack_bombs),
+    Attack("shared addresses: tokens, other sites, markup", "not tried", visits.share_links),
+    Attack("300 silent visitors who vanish", "not tried", visits.open_many_sockets),
+    Attack(
+        "names that are options, properties, controls or 255 long",
+        "not tried",
+        visits.use_hostile_names,
     ),
     Attack(
         "the recorder in other people's programs",

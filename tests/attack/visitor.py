@@ -190,6 +190,11 @@ class Visitor:
         return "\n".join(str(element) for element in self.elements.values())
 
     @property
+    def markup(self) -> str:
+        """HTML of the page, without data of components."""
+        return "\n".join(each.html.body for each in self.elements.values())
+
+    @property
     def problems(self) -> list[str]:
         """The exceptions that the page shows."""
         shown = (each for each in self.elements.values() if each.WhichOneof("type") == "exception")

@@ -95,3 +95,10 @@ def test_the_simulation_knows_confusions_that_are_known() -> None:
     assert [round(distance("#ffffff", "#000000", vision)) for vision in VISIONS] == [100] * 4
     assert distance(red, red, "protanopia") == 0
     assert round(contrast("#ffffff", "#767676"), 2) == 4.54
+
+
+def test_parts_of_a_compiled_step_have_no_colour_of_a_kernel() -> None:
+    for theme in THEMES:
+        kernels = {get_colour(shade, theme) for shade in palette.CATEGORY_SHADES.values()}
+        parts = {get_colour(shade, theme) for shade in palette.STEP_PART_SHADES.values()}
+        assert not kernels & parts

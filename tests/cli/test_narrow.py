@@ -7,8 +7,7 @@ import io
 from rich.console import Console
 from rich.table import Table
 
-from graphviz_dash.cli.narrow import fit_table
-from graphviz_dash.cli.text.output import build_cell, create_table
+from graphviz_dash.cli.text.output import build_cell, create_table, fit_table
 
 WIDTH = 80
 

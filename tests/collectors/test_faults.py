@@ -22,6 +22,8 @@ from collectors.replays import marks_file
 from collectors.replays.marks_file import BYTES, MarksFile
 from collectors.replays.monitor import ReplayMonitor
 from graphviz_dash.bundle.read import read_bundle
+from graphviz_dash.errors import InputError
+from graphviz_dash.ingest.load import load_run
 from tests.analysis.frames import ENVIRONMENT
 from tests.collectors.program.recorded import CAPTURE, PATH
 from tests.collectors.replays.test_monitor import Program
@@ -222,3 +224,30 @@ def test_a_poll_survives_each_fault(tmp_path: Path, failing: Failing) -> None:
     (hang,) = poll()
     for outcome in each_in_turn(failing, poll):
         assert outcome in ([hang], [])
+
+
+@pytest.mark.parametrize(
+    ("failing", "every"), [(failing_read, 1), (failing_allocation, 5)], ids=["read", "memory"]
+)
+def test_each_fault_while_a_replay_check_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: Failing, every: int
+) -> None:
+    """The check is loaded completely, with its checksum compared, or refused in one line."""
+    monkeypatch.setattr(marking, "run_program", Ended(leave_marks, ExitStack()))
+    monkeypatch.setattr(marking, "require_hook", lambda *_: None)
+    monkeypatch.setattr(marking, "read_machine_environment", lambda _: ENVIRONMENT)
+    request = marking.MarksRequest(PROGRAM, tmp_path / "out", "marked", 30.0, False, True, PROGRAM)
+    path, _ = marking.mark_program(request, lambda _: None, str)
+    assert path is not None
+
+    def read() -> str:
+        run = load_run(path)
+        assert run.replay_check is not None
+        return repr(run.replay_check)
+
+    complete = read()
+    outcomes = list(each_in_turn(failing, read, every=every))
+    assert len(outcomes) > 3
+    for outcome in outcomes:
+        assert outcome == complete or isinstance(outcome, InputError | MemoryError)
+        assert outcome == complete or "\n" not in str(outcome)

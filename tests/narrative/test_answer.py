@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -295,3 +296,12 @@ def test_iterations_that_the_trace_does_not_show_are_no_idle_time() -> None:
     answer = build_answer(comparison)
     assert answer is not None
     assert "idle" not in format_answer(answer)
+
+
+def test_the_graph_share_of_a_run_with_while_nodes_is_a_lower_bound() -> None:
+    experiment = load_experiment(SAMPLES / "all-nodes")
+    runs = {run.name: run for run in experiment.runs}
+    alone = compare_runs(replace(experiment, runs=(runs["graph"],)), None)
+    answer = build_answer(alone)
+    assert answer is not None
+    assert re.search(r"at least [\d.]+% of the GPU time comes from graphs", format_answer(answer))

@@ -208,15 +208,23 @@ def _split_by_scopes(
 
 
 def _drop_repeated_passes(work: Sequence[Event], facts: LoopFacts) -> list[Event]:
-    """Drop eager passes with the inputs of a graph: they warm up for its capture or validate it,
-    and are no fallbacks."""
+    """Drop passes that are no fallbacks: those that replay graphs, and those with the inputs of a
+    graph, which warm up for its capture or validate it."""
+    replays: defaultdict[int, list[int]] = defaultdict(list)
+    for event in work:
+        if event.kind is EventKind.REPLAY:
+            replays[event.thread].append(event.begin)
     inputs = {(graph.module, graph.shapes) for graph in facts.graphs if graph.shapes}
     repeated = {
         number for number, call in enumerate(facts.passes) if (call.module, call.shapes) in inputs
     }
-    return [
-        event for event in work if event.kind is not EventKind.PASS or event.ref not in repeated
-    ]
+
+    def is_fallback(event: Event) -> bool:
+        begins = replays[event.thread]
+        at = bisect_right(begins, event.begin)
+        return event.ref not in repeated and not (at < len(begins) and begins[at] < event.end)
+
+    return [event for event in work if event.kind is not EventKind.PASS or is_fallback(event)]
 
 
 def _split_by_ends(ends: Sequence[Event], work: Sequence[Event]) -> list[StepEvents]:

@@ -46,6 +46,8 @@ Measured on driver 580 with kernels of few arguments.
 """
 _MIN_MEASURED_BYTES: Final = 32 * 2**20
 """Minimum total size for using the program's own measurement; the driver allocates 2 MiB chunks."""
+_MAX_NODE_BYTES: Final = 16_384
+"""Largest plausible measurement per node. Above it, another process used the GPU's memory."""
 
 
 class NodeBytes(Struct, frozen=True):
@@ -285,7 +287,10 @@ def _estimate_node_bytes(
     total_bytes = sum(total_bytes for total_bytes, _ in measurements)
     if total_bytes < _MIN_MEASURED_BYTES:
         return NodeBytes(_DEFAULT_NODE_BYTES, 0)
-    return NodeBytes(total_bytes / sum(nodes for _, nodes in measurements), len(measurements))
+    node_bytes = total_bytes / sum(nodes for _, nodes in measurements)
+    if node_bytes > _MAX_NODE_BYTES:
+        return NodeBytes(_DEFAULT_NODE_BYTES, 0)
+    return NodeBytes(node_bytes, len(measurements))
 
 
 def _build_family(

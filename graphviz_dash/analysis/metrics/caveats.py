@@ -102,7 +102,15 @@ class CaveatCode(StrEnum):
 
 _METRICS: Final[dict[CaveatCode, tuple[str, ...]]] = {
     CaveatCode.LARGE_REMAINDER: ("remainder", "gaps_removed", "kernel_change"),
-    CaveatCode.WHILE_LOOPS: (*_BUSY_METRICS, "kernels", "copies", "sets"),
+    CaveatCode.WHILE_LOOPS: (
+        *_BUSY_METRICS,
+        "kernels",
+        "copies",
+        "sets",
+        "graph_work",
+        "graph_work_share",
+        "graph_time_share",
+    ),
     CaveatCode.FEW_TRACED_STEPS: (*_BUSY_METRICS, "observer_effect"),
     CaveatCode.OBSERVER: ("busy_fraction", "traced_step_time"),
     CaveatCode.PASS_MISMATCH: ("observer_effect", "busy_of_clean"),

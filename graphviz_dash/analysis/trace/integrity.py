@@ -166,8 +166,10 @@ class TraceIntegrity(Struct, frozen=True):
         return f"{self.format_lost_work()}, and no step is complete"
 
     def _find_lost_launches(self) -> str | None:
-        if not self.steps or self.launched_steps or not self.lost_launches:
+        if not self.steps or self.launched_steps or not self.kernels:
             return None
+        if not self.lost_launches:
+            return "kernels that may precede the trace run in each step"
         reason = self.format_lost_launches()
         return reason if self.lost_launches == self.kernels else f"{reason}, some in each step"
 
@@ -257,7 +259,7 @@ def assess_integrity(
         launched_steps=tuple(
             index
             for index, step in enumerate(steps if is_marked and len(trace.runtime) else ())
-            if not (is_stray[step.gpu_rows].any() or stray.may_belong(step))
+            if not (is_stray[step.gpu_rows].any() or stray.find_near(step).any())
         ),
         is_cut=trace.info.is_cut,
         processes=len(np.unique(get_column(trace.runtime, "pid")[calls.rows])),
@@ -381,18 +383,23 @@ class _StrayKernels:
         self._begin: Ints = begin[stray]
         self._is_pending: Flags = launched[stray] < 0
 
+    def find_near(self, step: Step) -> Flags:
+        """Find those that run in ``step``, or may with the error of the clocks."""
+        first, last = step.start - self._error, step.end + self._error
+        return (self._begin >= first) & (self._begin < last)
+
     def may_belong(self, step: Step) -> bool:
         """Return whether ``step`` may have gained or lost such kernels.
 
         Those that seem to precede the trace count in no step. They are pending work of earlier
         steps if the step's own work starts only after the CPU has left the step.
         """
-        first, last = step.start - self._error, step.end + self._error
-        near = (self._begin >= first) & (self._begin < last)
+        near = self.find_near(step)
         inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)
         rows = step.gpu_rows
-        starts_late = bool(len(rows)) and self._all_begin[rows].min() >= step.end
-        if not len(rows) or starts_late:
+        if not len(rows):
+            return bool(len(self._begin))  # the work may be that of this step
+        if self._all_begin[rows].min() >= step.end:
             near = near & ~self._is_pending
         return bool((near & (self._is_pending | ~inner)).any())
 

@@ -168,14 +168,14 @@ class FirstCards:
                         poll()
         return message.card if message is not None and message.identity == identity else None
 
-    def has_cached_cards(self, paths: Sequence[Path], theme: Theme) -> bool:
-        """Take cards from the cache; True if each of ``paths`` has a current one."""
+    def load_cached_cards(self, paths: Sequence[Path], theme: Theme) -> None:
+        """Load cards of ``paths`` from the cache, without waiting for the process."""
         # SQLite is only needed for many experiments.
         from graphviz_dash.ingest.summaries import get_default_summaries
 
         summaries = get_default_summaries()
         if summaries is None:
-            return False
+            return
         for card_theme in (theme, None):
             cached_cards = summaries.load_some(CARD_SUMMARIES[card_theme], map(str, paths))
             with self._changed:
@@ -184,6 +184,9 @@ class FirstCards:
                     if card is not None:
                         message = CardMessage(path, identity, card, card_theme)
                         self._cards.setdefault((path, card_theme), message)
+
+    def has_current_cards(self, paths: Sequence[Path], theme: Theme) -> bool:
+        """Check whether each of ``paths`` has a known and current card."""
         return all(
             self.find_current_card(path, theme) or self.find_current_card(path, None)
             for path in paths

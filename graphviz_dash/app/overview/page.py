@@ -73,6 +73,8 @@ def render() -> None:
         show_empty_state("No experiment matches", "Change the search text or select all kinds.")
     first = _get_first_row(len(matching))
     entries = matching[first : first + MAX_OPENED]
+    if is_large:
+        FIRST_CARDS.load_cached_cards([entry.path for entry in entries], get_theme())
     unread = _show_cards(entries, is_table=is_table, is_large=is_large)
     if len(matching) > MAX_OPENED:
         show_markup(_format_pager(first, len(matching)))
@@ -103,7 +105,9 @@ def _get_first_listing() -> Catalogue:
     if listing.is_from_cache:
         shown_paths = [entry.path for entry in list(listing.entries.values())[:MAX_OPENED]]
         is_default = not url_state.get_parameters().keys() & {"find", "kind", "sort", _PAGE}
-        if not (is_default and FIRST_CARDS.has_cached_cards(shown_paths, get_theme())):
+        if is_default:
+            FIRST_CARDS.load_cached_cards(shown_paths, get_theme())
+        if not (is_default and FIRST_CARDS.has_current_cards(shown_paths, get_theme())):
             return get_listing()
     return listing
 

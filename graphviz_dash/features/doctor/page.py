@@ -25,7 +25,7 @@ from graphviz_dash.narrative.doctor import (
     format_other_places,
 )
 from graphviz_dash.narrative.headline import join_names
-from graphviz_dash.narrative.prediction import format_prediction_verdict
+from graphviz_dash.narrative.prediction import format_prediction_verdict, list_partial_bases
 from graphviz_dash.ui.page.frame import SelectedExperiment, load_selected_experiment, select_run
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.rules import format_doctor_rules, format_rule_advice, format_rule_id
@@ -230,6 +230,8 @@ def show_undiagnosed(chosen: SelectedExperiment) -> None:
                 "p", escape_html(format_prediction_verdict(predicted.graph_prediction)), "sentence"
             )
         )
+        for text in list_partial_bases(predicted.graph_prediction):
+            show_markup(format_element("p", escape_html(f"Partial: {text}."), "sentence"))
         show_markup(format_blockers(predicted.graph_prediction))
     show_markup(_format_missing_report(chosen))
 

@@ -30,6 +30,7 @@ from graphviz_dash.features.efficiency.narrative import (
 )
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.ceilings import Pipe, Traffic
+from graphviz_dash.model.graph import GraphEdge
 
 
 class LimitsDocument(Document, frozen=True):
@@ -104,6 +105,13 @@ class KernelChainDocument(Document, frozen=True):
     hideable: Ns
 
 
+class KernelPairDocument(Document, frozen=True):
+    """Two kernels with a programmatic edge."""
+
+    first: Count
+    second: Count
+
+
 class ProgrammaticDocument(Document, frozen=True):
     """Programmatic edges of a graph, and the gaps of other edges between kernels."""
 
@@ -113,6 +121,9 @@ class ProgrammaticDocument(Document, frozen=True):
     full_edges: Count
     hideable: Ns
     chains: list[KernelChainDocument]
+    without_wait: list[KernelPairDocument]
+    without_trigger: list[KernelPairDocument]
+    unread: Count
 
 
 class EfficiencyDocument(Document, frozen=True):
@@ -177,7 +188,13 @@ def _build_programmatic(report: EfficiencyReport) -> ProgrammaticDocument | None
             )
             for chain in audit.chains
         ],
+        without_wait=list(map(_build_pair, audit.without_wait)),
+        without_trigger=list(map(_build_pair, audit.without_trigger)),
     )
+
+
+def _build_pair(edge: GraphEdge) -> KernelPairDocument:
+    return KernelPairDocument(first=edge.source, second=edge.target)
 
 
 def _build_limits(choice: CeilingsChoice) -> LimitsDocument:

@@ -219,12 +219,34 @@ def describe_programmatic(report: EfficiencyReport) -> str | None:
     edges = pluralize(audit.edges, "programmatic edge")
     if audit.gap_ns is None:
         return f"{edges}, not timed. {hideable}"
-    effect = (
-        f"{audit.overlaps} of them overlap in replays"
-        if audit.overlaps
-        else "none overlaps in replays: the kernels lack the device half, or trigger at their end"
-    )
-    return f"{edges}, median gap {format_ns(audit.gap_ns)}; {effect}. {hideable}"
+    overlaps = audit.overlaps or "none"
+    effect = f"median gap {format_ns(audit.gap_ns)}; {overlaps} of them overlap in replays"
+    return f"{edges}, {effect}. {describe_device_half(audit)} {hideable}"
+
+
+def describe_device_half(audit: ProgrammaticEdges) -> str:
+    """Describe which kernels of programmatic edges wait and trigger, by their code."""
+    if audit.unread == audit.edges:
+        return (
+            "Whether their kernels wait and trigger is unknown: the capture pass reads the code of "
+            "kernels that a warmup loads."
+        )
+    texts = []
+    if audit.without_trigger:
+        count = pluralize(len(audit.without_trigger), "first kernel")
+        texts.append(
+            f"{count} without griddepcontrol.launch_dependents: the next kernel starts at its end"
+        )
+    if audit.without_wait:
+        count = pluralize(len(audit.without_wait), "second kernel")
+        nodes = ", ".join(str(edge.target) for edge in audit.without_wait[:_MAX_TEXTS])
+        texts.append(
+            f"{count} without griddepcontrol.wait (node {nodes}): nothing orders its reads after "
+            "the writes of the first one"
+        )
+    if audit.unread:
+        texts.append(f"the code of {pluralize(audit.unread, 'edge')} was not read")
+    return f"{'; '.join(texts)}." if texts else "All their kernels wait and trigger."
 
 
 def describe_chains(audit: ProgrammaticEdges) -> str | None:

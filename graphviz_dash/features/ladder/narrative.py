@@ -165,8 +165,8 @@ def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
     """Describe the gain and cost of graphs for the requests above the largest one."""
     amount = format_amount(family, _join_sizes(coverage.new_sizes))
     cost = (
-        f"about {format_bytes(coverage.memory_bytes)} and {format_ns(coverage.startup_ns)} of "
-        "startup"
+        f"up to {format_bytes(coverage.memory_bytes)} and about {format_ns(coverage.startup_ns)} "
+        "of startup"
     )
     gain_ns = coverage.gain_ns
     if gain_ns is None:

@@ -9,6 +9,7 @@ import streamlit as st
 
 from graphviz_dash.analysis.ledger.memory import LedgerPart
 from graphviz_dash.analysis.ledger.report import LedgerReport
+from graphviz_dash.documentation import MEMORY_COSTS
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ledger.chart import draw_memory_ledger, draw_startup
 from graphviz_dash.features.ledger.narrative import (
@@ -23,6 +24,7 @@ from graphviz_dash.features.ledger.narrative import (
 )
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_figure
+from graphviz_dash.ui.page.help import format_help_link
 from graphviz_dash.ui.page.markup import (
     escape_html,
     escape_markdown,
@@ -57,7 +59,9 @@ def _show_memory(selection: SelectedExperiment, report: LedgerReport) -> None:
     if memory is None:
         return
     st.header("Device memory over time", anchor=False)
-    show_markup(format_element("p", escape_html(describe_memory(memory)), "sentence"))
+    help_link = format_help_link(MEMORY_COSTS, "Ledger of memory and start-up")
+    sentence = escape_html(describe_memory(memory)) + help_link
+    show_markup(format_element("p", sentence, "sentence"))
     st.caption(escape_markdown(describe_process(report.process)))
     chart = get_figure(
         selection.key, ("ledger-memory", report.run), lambda seen: draw_memory_ledger(memory, seen)

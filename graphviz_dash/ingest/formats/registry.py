@@ -21,7 +21,6 @@ from graphviz_dash.ingest.formats.debug_dot import read_debug_dot
 from graphviz_dash.ingest.formats.graph_data import convert_graph_data, read_graph_data
 from graphviz_dash.ingest.formats.memory_snapshot import convert_memory_use, read_memory_snapshot
 from graphviz_dash.ingest.formats.nsight import convert_nsight
-from graphviz_dash.ingest.formats.other_tools import detect_other_tool
 from graphviz_dash.ingest.formats.pickles import read_pickle
 from graphviz_dash.ingest.formats.torch_trace import HEAD_PATTERN, read_torch_trace
 from graphviz_dash.ingest.limits import DEFAULT_LIMITS, Limits
@@ -269,3 +268,63 @@ FORMATS: Final = (
     ForeignFormat(SourceKind.KINETO, _is_json, _read_kineto, None),
 )
 """Formats in the order of detection."""
+
+
+class OtherTool(Struct, frozen=True):
+    """A kind of unsupported file."""
+
+    description: str
+    """Description of the file."""
+    fields: tuple[str, ...]
+    """Fields at the start of such files."""
+    advice: str
+    """Advice for a supported file."""
+
+
+_RECORD: Final = "Record the program with torch.profiler or nsys instead."
+_TOOLS: Final = (
+    OtherTool(
+        "a TensorRT layer profile, which has no times of starts",
+        ("averageMs", "percentage"),
+        _RECORD,
+    ),
+    OtherTool(
+        "a call tree of Triton's Proton, which has sums instead of times",
+        ("children", "frame", "metrics"),
+        "Record with proton.start(..., data='trace'), or with torch.profiler.",
+    ),
+    OtherTool(
+        "a speedscope profile, which has no GPU work", ("\\$schema", "profiles|shared"), _RECORD
+    ),
+    OtherTool(
+        "a trace of Triton Inference Server, which has no kernels",
+        ("model_name", "timestamps|activity"),
+        _RECORD,
+    ),
+    OtherTool("a pyinstrument profile, which has no GPU work", ("root_frame",), _RECORD),
+    OtherTool(
+        "a CPU profile of Chrome or Node.js, which has no GPU work",
+        ("nodes", "callFrame"),
+        _RECORD,
+    ),
+    OtherTool(
+        "an execution trace of PyTorch, which has no times",
+        ("schema", "nodes", "ctrl_deps|inputs"),
+        "Import the Kineto trace that was recorded with it.",
+    ),
+)
+
+
+def detect_other_tool(head: bytes) -> OtherTool | None:
+    """Detect an unsupported file by its first bytes. None if unknown."""
+    text = head.decode("utf-8", "replace")
+    if '"traceEvents"' in text or '"ph"' in text:
+        return None
+    return next(
+        (
+            tool
+            for tool in _TOOLS
+            if all(re.search(rf'"(?:{field})"\s*:', text) for field in tool.fields)
+        ),
+        None,
+    )

@@ -11,10 +11,16 @@
     const text = new URLSearchParams(query).toString()
     return `./${page === "overview" ? "" : page}${text ? `?${text}` : ""}`
   }
+  // Names of folders and kernels are untrusted: invisible characters and marks of direction show as escapes.
+  const escapeText = (text) => text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, (character) => {
+    const code = character.codePointAt(0)
+    return code < 256 ? `\\x${code.toString(16).padStart(2, "0")}`
+      : code < 65536 ? `\\u${code.toString(16).padStart(4, "0")}` : `\\U${code.toString(16).padStart(8, "0")}`
+  })
   const make = (tag, kind, text = "") => {
     const element = document.createElement(tag)
     element.className = kind
-    element.textContent = text
+    element.textContent = escapeText(text)
     return element
   }
 

@@ -9,11 +9,13 @@ from graphviz_dash.ui.page.registry import PAGES
 
 def format_page_heading(page: str, content: str) -> str:
     """Format the title of a page from ``content``, which is markup, and a link to its help."""
+    return format_element("h1", content + format_help_link(PAGES[page].help, PAGES[page].title))
+
+
+def format_help_link(location: str, subject: str) -> str:
+    """Format a help icon that opens the documentation of ``subject``."""
     icon = format_element("i", "", **{"data-icon": "help", "aria-hidden": "true"})
-    label = f"Help: {PAGES[page].title}"
-    return format_element(
-        "h1", content + format_docs_link(PAGES[page].help, icon, label, "page-help")
-    )
+    return format_docs_link(location, icon, f"Help: {subject}", "page-help")
 
 
 def format_docs_link(location: str, content: str, label: str = "", kind: str = "to-docs") -> str:

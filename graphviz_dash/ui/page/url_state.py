@@ -6,6 +6,9 @@ So each change is one history entry, and links, reloads and Back work without fu
 Messages of browser and script may cross: one may arrive after the user has moved on.
 :func:`sync_address`, :func:`build_widget_arguments` and :func:`only_on_this_page` keep the address
 that the user moved to.
+
+Streamlit does not document the context. If a version lacks a name, both pages are None, and late
+events of the previous page are not ignored.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ from typing import Any, Final, ParamSpec, TypeAlias
 import streamlit as st
 
 from graphviz_dash.ui.page.markup import escape_markdown
-from graphviz_dash.ui.page.script_context import get_page_hash, get_requested_page_hash
 
 P = ParamSpec("P")
 
@@ -278,3 +280,26 @@ def show_search_field(
         **build_widget_arguments(name, get_value(name) or "", pick),
     )
     return typed.strip().lower()
+
+
+def get_page_hash() -> str | None:
+    """Return the page of this run, as Streamlit names it; None if unknown."""
+    return _get_text(_get_context(), "page_script_hash")
+
+
+def get_requested_page_hash() -> str | None:
+    """Return the page that the browser requested; None if unknown or the same as before."""
+    return _get_text(getattr(_get_context(), "pages_manager", None), "intended_page_script_hash")
+
+
+def _get_context() -> Any:
+    try:
+        from streamlit.runtime.scriptrunner import get_script_run_ctx
+    except ImportError:
+        return None
+    return get_script_run_ctx()
+
+
+def _get_text(holder: Any, name: str) -> str | None:
+    value = getattr(holder, name, None)
+    return value if isinstance(value, str) else None

@@ -549,7 +549,7 @@ def test_exports_name_the_reason_of_runs_without_rows(
     assert invoke("import", str(path), "-o", str(folder)).code == 0
     result = invoke("export", command, str(folder), "-o", str(tmp_path / "t.csv"))
     assert result.code == 0
-    assert "t: no rows: " in result.err
+    assert "\nt: no rows: " in result.err
     if command == "kernels":
         assert "6 of 60 kernel or graph launches have no GPU work" in result.err
 
@@ -588,6 +588,7 @@ DAMAGE = st.fixed_dictionaries(
         "lost_step": st.one_of(st.none(), st.tuples(st.integers(0, 6), st.floats(0, 1))),
         "merged": st.sampled_from([None, None, None, "text", "pid", "ids", "device"]),
         "double_marks": st.booleans(),
+        "repeated": st.sampled_from([0.0, 0.0, 0.3, 1.0]),
         "clock": st.sampled_from([0, 0, -3, 40, -500, 5_000]),
         "order": st.sampled_from(["steps", "time", "work last", "work first", "random"]),
         "cut": st.one_of(st.just(1.0), st.floats(0.05, 1)),
@@ -644,6 +645,8 @@ def damage_events(how: dict[str, object]) -> list[Event]:
     for event in events:
         if event["cat"] == "kernel":
             event["ts"] += int(str(how["clock"]))
+    repeated = float(str(how["repeated"]))
+    events += [dict(event) for event in events if draw.random() < repeated]
     match how["order"]:
         case "time":
             events.sort(key=lambda e: int(e["ts"]))
@@ -668,6 +671,9 @@ def check_damage(how: dict[str, object], folder: Path) -> None:
     check_separated(how, folder)
     check_sums(trace)
     (run,) = compare_runs(make_experiment(make_run("eager", trace=trace))).runs
+    if how["merged"] is None and how["cut"] == 1.0:
+        for name in ("kernels", "launches"):
+            assert run[name].value in (None, how["kernels"]), run[name]
     for figure in run.metrics:
         if figure.spread is not None and figure.value is not None:
             high = figure.spread.high

@@ -14,6 +14,7 @@ from graphviz_dash.analysis.comparison.compare import compare_runs
 from graphviz_dash.app.hosting import server
 from graphviz_dash.app.hosting.cards_client import FirstCards
 from graphviz_dash.app.overview import page as overview
+from graphviz_dash.errors import InputError
 from graphviz_dash.ingest import summaries
 from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from graphviz_dash.ingest.identity import measure_identity
@@ -37,6 +38,19 @@ def test_the_script_opens_at_the_overview(roots: Path) -> None:
     page = rerun(AppTest.from_file(str(server.PAGES), default_timeout=60))
     assert "1 found in" in markup(page)
     assert "toy" in markup(page)
+
+
+def test_a_file_that_is_damaged_while_a_page_is_built_is_reported(
+    roots: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_experiment(roots / "toy")
+
+    def fail() -> None:
+        raise InputError(roots / "toy", "a symbolic link", "a plain file")
+
+    monkeypatch.setattr(overview, "render", fail)
+    page = rerun(AppTest.from_file(str(server.PAGES), default_timeout=60))
+    assert "a symbolic link; expected a plain file" in markup(page)
 
 
 def test_the_overview_tells_how_much_faster_and_why(roots: Path) -> None:
@@ -246,3 +260,8 @@ def test_a_stored_listing_shows_nothing_that_is_gone(
     listings.clear()
     assert show_in_new_server() == ["a-new-one", "toy-1", "toy-2"]
     assert [listed.is_from_cache for listed in listings] == [False]
+    # Other pages take their cards from the cache, too.
+    cards = FirstCards()
+    monkeypatch.setattr(overview, "FIRST_CARDS", cards)
+    assert _titles(shown("overview", page="2")) == ["toy-3", "toy-4", "toy-5"]
+    assert cards.has_current_cards([roots / "toy-3", roots / "toy-5"], "light")

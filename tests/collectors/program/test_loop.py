@@ -824,6 +824,48 @@ def test_eager_passes_with_the_inputs_of_a_graph_are_no_fallbacks() -> None:
     assert loop.steps.kind == (C, R, R, F)
 
 
+def test_passes_that_replay_graphs_are_no_fallbacks() -> None:
+    told = facts(1)
+    told.modules, told.passes = ("Net",), (PassFacts(0, ((9, 8),)),)
+    inside = Event(EventKind.REPLAY, 0, 1, 310, 315)
+    passes = [Event(EventKind.PASS, 0, 1, at, at + 50) for at in (300, 400)]
+    loop = assembled([*captures(1), inside, *passes], told)
+    assert loop.steps.kind == (C, R, F)
+
+
+def test_eager_passes_are_fallbacks_after_a_compilation_too(tmp_path: Path) -> None:
+    program = """
+    @torch.compile
+    def norm(x): return x
+    class Layer(torch.nn.Module):
+        def forward(self, x): norm(x)
+    class Decoder(torch.nn.Module):
+        def __init__(self): self.layers = [Layer(), Layer()]
+        def forward(self, x):
+            for layer in self.layers: layer(x)
+    net = Decoder()
+    net(torch.Tensor(64, 8))
+    for size in (4, 2, 1): warm_up(size)
+    for real in (1, 3, 9, 2) * 10: serve(real)
+    print("__call__" in vars(Decoder), "__call__" in vars(Layer))
+    call = torch.nn.Module.__call__
+    torch.compile(norm)
+    print("__call__" in vars(Decoder), torch.nn.Module.__call__ is call)
+    """
+    done = run(tmp_path, CAPTURE + SERVER + flat(program), "--steps", "0")
+    assert done.returncode == 0, done.stderr
+    # Only the outermost module of the captures is watched, until something is compiled again.
+    assert done.stdout.split("\n")[:2] == ["True False", "False True"]
+    loop = loop_of(tmp_path)
+    (family,) = loop.families
+    assert (family.module, [member.key for member in family.members]) == (
+        "Decoder",
+        [(4,), (2,), (1,)],
+    )
+    assert loop.steps.kind == (C, C, C, *(R, R, F, R) * 10)
+    assert loop.steps.real_size[5] == 9
+
+
 def test_the_last_key_is_the_grid_of_a_kernel_that_differs_in_all(tmp_path: Path) -> None:
     unknown = load_run(make_server(tmp_path, sizes=(1, 2, 4, 8), method=None))
     assert unknown.loop is not None

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from graphviz_dash.app.cli.main import main
 from graphviz_dash.bundle import parts
 from graphviz_dash.bundle.write import BundleWriter
 from graphviz_dash.model.doctor import CodeLocation, DoctorReport, OutputCheck
@@ -18,6 +19,7 @@ from graphviz_dash.model.rules import RULES
 from graphviz_dash.model.run import ExecutionMode, Failure, Pass, WorkloadInfo
 from graphviz_dash.narrative.doctor import format_report_verdict
 from graphviz_dash.ui.state import catalogue
+from tests.analysis.trace.integrity_traces import make_events, write_events
 from tests.doctors import MOVED, OUTPUTS, READ, WAIT, failing_at_once, report
 from tests.experiments import make_run, manifest
 from tests.ui.views.apptests import FAILURE, HARM, NAVIGATION, markup, page_links, shown
@@ -121,6 +123,16 @@ def test_without_a_report_it_says_how_to_get_one(roots: Path) -> None:
     assert "No doctor report in this experiment" in told
     assert "All captures succeeded" in told
     assert "graphviz-dash doctor --workload toy -o toy" in told
+
+
+def test_blockers_of_an_incomplete_trace_name_what_is_missing(roots: Path) -> None:
+    events = [e for e in make_events() if e["args"].get("correlation") not in (1003, 1013)]
+    events += [e for e in make_events() if e["cat"] == "kernel" and e["name"] == "kernel_3"][:2]
+    trace = write_events(events, roots / "eager.json")
+    assert main(("import", str(trace), "-o", str(roots / "toy"), "--mode", "eager")) == 0
+    page = markup(shown("doctor", experiment="toy"))
+    assert "Partial: 2 of 60 kernels have no launch in the trace" in page
+    assert "other calls may be missing too" in page
 
 
 def test_a_mode_that_was_refused_needs_no_doctor(roots: Path) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphviz_dash.features.graph.drawing.repeat_card import (
+    format_variant,
+    list_block_differences,
+    summarize_times,
+)
 from graphviz_dash.features.graph.folding.repeats import (
     BlockVariant,
     LaunchDifference,
     LaunchShape,
     RepeatFacts,
-)
-from graphviz_dash.features.graph.repeats import (
-    format_variant,
-    list_block_differences,
-    summarize_times,
 )
 
 USUAL = BlockVariant((0, 1, 3))

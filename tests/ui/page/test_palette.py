@@ -52,3 +52,24 @@ def test_ctrl_k_between_two_pages_opens_with_the_next(
         expect(field).not_to_be_attached()
         page.evaluate("bar.dataset.palette = entries")
         expect(field).to_be_focused()
+
+
+def test_invisible_characters_of_names_are_shown(visitor: BrowserContext, dashboard: str) -> None:
+    with tab(visitor) as page:
+        page.goto(f"{dashboard}/compare?experiment=fork-join")
+        expect(page.locator("[data-palette]")).to_be_attached()
+        page.evaluate(
+            """() => {
+              const bar = document.querySelector("[data-palette]")
+              const entries = JSON.parse(bar.dataset.palette)
+              entries.experiments = ["safe\\u202egpj.exe", "bell\\u0007 and <b>bold</b>"]
+              bar.dataset.palette = JSON.stringify(entries)
+            }"""
+        )
+        page.keyboard.press("Control+k")
+        page.get_by_role("combobox", name="Go to").fill("experiment")
+        names = page.locator("dialog.palette [role=option] b")
+        expect(names.first).to_have_text(r"safe\u202egpj.exe")
+        expect(names.nth(1)).to_have_text(r"bell\x07 and <b>bold</b>")
+        first = page.locator("dialog.palette [role=option]").first
+        assert "experiment=safe%E2%80%AEgpj.exe" in (first.get_attribute("href") or "")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from graphviz_dash.ui.page import script_context, url_state
+from graphviz_dash.ui.page import url_state
 
 
 class Visit:
@@ -19,7 +19,7 @@ class Visit:
         self.run = SimpleNamespace(page_script_hash="graph", pages_manager=self.pages)
         streamlit = SimpleNamespace(session_state=self.state)
         monkeypatch.setattr(url_state, "st", streamlit)
-        monkeypatch.setattr(script_context, "_get_context", lambda: self.run)
+        monkeypatch.setattr(url_state, "_get_context", lambda: self.run)
         monkeypatch.setattr(url_state, "get_value", self.query.get)
         monkeypatch.setattr(url_state, "get_parameters", dict)
         monkeypatch.setattr(url_state, "_send_address", lambda _: None)

@@ -98,5 +98,7 @@ def _write_rows(frame: pl.DataFrame, file: Path, missing: Mapping[str, str]) -> 
     """Write a table and print its size, and the reasons of runs without rows."""
     summary = write_table(frame, file)
     lines = [f"{summary.rows:,} rows, {len(summary.columns)} columns"]
-    lines += [f"{run}: no rows: {reason}" for run, reason in missing.items()]
-    print_file(file, escape_control_characters("\n".join(lines)))
+    lines += [
+        escape_control_characters(f"{run}: no rows: {reason}") for run, reason in missing.items()
+    ]
+    print_file(file, "\n".join(lines))

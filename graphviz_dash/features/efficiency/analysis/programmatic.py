@@ -10,11 +10,20 @@ from typing import Final
 from msgspec import Struct
 
 from graphviz_dash.analysis.nodes.measured_graph import MeasuredGraph
-from graphviz_dash.model.graph import CapturedGraph, EdgeType, GraphEdge, NodeKind
+from graphviz_dash.model.graph import (
+    CapturedGraph,
+    EdgeType,
+    GraphEdge,
+    KernelParams,
+    NodeKind,
+)
 from graphviz_dash.planning.operations import MEASURED_COSTS
 
 GAP_NS: Final = MEASURED_COSTS.same_stream_gap_ns
 """Gap between two kernels of a replay without a profiler, in ns."""
+
+
+_UNREAD: Final = (None, None)
 
 
 class KernelChain(Struct, frozen=True):
@@ -45,6 +54,12 @@ class ProgrammaticEdges(Struct, frozen=True):
     """Gaps of these edges, which programmatic launch could hide at most, in ns."""
     chains: tuple[KernelChain, ...] = ()
     """Chains of these edges, longest first."""
+    without_wait: tuple[GraphEdge, ...] = ()
+    """Programmatic edges whose second kernel does not wait for the first one."""
+    without_trigger: tuple[GraphEdge, ...] = ()
+    """Programmatic edges whose first kernel never releases the second one before its end."""
+    unread: int = 0
+    """Number of programmatic edges with a kernel whose code was not read."""
 
 
 def measure_programmatic_edges(
@@ -55,9 +70,8 @@ def measure_programmatic_edges(
     inner = [edge for edge in graph.edges if {edge.source, edge.target} <= kernels]
     if not inner:
         return None
-    programmatic = {
-        (edge.source, edge.target) for edge in inner if edge.type is EdgeType.PROGRAMMATIC
-    }
+    programmatic_edges = [edge for edge in inner if edge.type is EdgeType.PROGRAMMATIC]
+    programmatic = {(edge.source, edge.target) for edge in programmatic_edges}
     gaps = []
     for edge in timed_graph.edges:
         (first_graph, first), (second_graph, second) = (
@@ -66,6 +80,15 @@ def measure_programmatic_edges(
         )
         if first_graph == second_graph == graph.id and (first, second) in programmatic:
             gaps.append(edge.gap_ns)
+    controls = {
+        node.index: (node.params.early_trigger, node.params.dependency_wait)
+        for node in graph.nodes
+        if isinstance(node.params, KernelParams)
+    }
+    sides = [
+        (edge, controls.get(edge.source, _UNREAD)[0], controls.get(edge.target, _UNREAD)[1])
+        for edge in programmatic_edges
+    ]
     full_targets = {edge.target for edge in inner if edge.type is not EdgeType.PROGRAMMATIC}
     return ProgrammaticEdges(
         len(programmatic),
@@ -74,6 +97,9 @@ def measure_programmatic_edges(
         len(inner) - len(programmatic),
         len(full_targets) * GAP_NS,
         _list_chains([edge for edge in inner if edge.type is not EdgeType.PROGRAMMATIC]),
+        tuple(edge for edge, _, wait in sides if wait is False),
+        tuple(edge for edge, trigger, _ in sides if trigger is False),
+        sum(None in (trigger, wait) for _, trigger, wait in sides),
     )
 
 

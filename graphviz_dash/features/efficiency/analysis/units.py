@@ -11,7 +11,12 @@ from typing import Final
 from msgspec import Struct
 
 from graphviz_dash.analysis.trace.kernel_categories import Category
-from graphviz_dash.features.efficiency.analysis.formulas import attention, layers, matrix
+from graphviz_dash.features.efficiency.analysis.formulas import (
+    attention,
+    engines,
+    layers,
+    matrix,
+)
 from graphviz_dash.features.efficiency.analysis.formulas.lists import (
     compute_list_work,
     count_list_passes,
@@ -32,12 +37,15 @@ _FORMULAS: Final[dict[str, Formula]] = {
     **attention.FORMULAS,
     **POINTWISE,
     **layers.FORMULAS,
+    **engines.FORMULAS,
 }
 _POINTWISE_KERNEL: Final = re.compile(
     r"elementwise_kernel|distribution_elementwise|fused_dropout|tensor_kernel_scan"
 )
 _TRITON_PREFIX: Final = "triton_"
-_PARTIAL_READ: Final = re.compile(r"embedding|index|gather|scatter|slice|select")
+_PARTIAL_READ: Final = re.compile(
+    r"embedding|index|gather|scatter|slice|select|^(?!.*backward).*nll_loss_forward"
+)
 """Fused operators that read only a part of an input."""
 
 

@@ -8,6 +8,7 @@ from typing import Final
 import streamlit as st
 
 from graphviz_dash.charts.shades import Theme
+from graphviz_dash.documentation import HARDWARE_LIMITS
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.efficiency.analysis.report import (
     EfficiencyGroup,
@@ -31,6 +32,7 @@ from graphviz_dash.features.efficiency.narrative import (
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import draw_figure
+from graphviz_dash.ui.page.help import format_help_link
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
 from graphviz_dash.ui.page.picked_row import build_selection_callback
 from graphviz_dash.units import format_ns
@@ -63,7 +65,9 @@ def show_efficiency_panel(
         if isinstance(report, Missing):
             st.caption(escape_markdown(f"Not available: {report.reason}."))
             return
-        show_markup(format_element("p", escape_html(describe_efficiency(report)), "sentence"))
+        help_link = format_help_link(HARDWARE_LIMITS, "Hardware limits")
+        sentence = escape_html(describe_efficiency(report)) + help_link
+        show_markup(format_element("p", sentence, "sentence"))
         chart = draw_roofline(report, theme)
         if chart is not None:
             draw_figure(chart, "roofline")

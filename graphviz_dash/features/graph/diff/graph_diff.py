@@ -29,8 +29,8 @@ EdgeData: TypeAlias = tuple[int, int, EdgeType]
 _MAX_VISITS: Final = 200_000
 """Maximum number of node visits for finding the fewest moved nodes."""
 
-_IGNORED_PARAMETERS: Final = frozenset({"name"})
-"""Parameters that duplicate another one: a kernel's mangled name."""
+_IGNORED_PARAMETERS: Final = frozenset({"name", "dependency_wait", "early_trigger"})
+"""Parameters that a kernel's demangled name implies."""
 
 
 class FieldChange(Struct, frozen=True):
@@ -207,7 +207,7 @@ def _build_exact_key(node: GraphNode) -> Hashable:
             *(
                 _make_hashable(getattr(node.params, name))
                 for name in node.params.__struct_fields__
-                if name not in ("name", "demangled")
+                if name not in _IGNORED_PARAMETERS and name != "demangled"
             ),
         )
     return _make_hashable(None if node.params is None else msgspec.to_builtins(node.params))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from graphviz_dash.analysis.nodes.replay_faults import FaultState
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.graph.drawing.boxes import Box, build_box
 from graphviz_dash.features.graph.drawing.colours import ColourBy, LegendEntry
@@ -67,15 +68,19 @@ def build_dag_view(
 
     Args:
         ratio: width-to-height ratio of the canvas.
-        expanded: ids of groups to unfold; None for as many as fit. Unknown ids are skipped, and a
-            group inside a folded one stays hidden.
+        expanded: ids of groups to unfold; None for as many as fit, and the groups around the first
+            fault if colours show faults. Unknown ids are skipped, and a group inside a folded one
+            stays hidden.
         focus: index of a node that must be visible; the groups around it are unfolded.
         first: id of a group that is unfolded before the others, which fold if necessary.
         shown: visible block of each repeat by id, or ALL; the first by default. Groups unfolded in
             another block are unfolded in that one.
         width: width of the canvas in pixels; limits unfolding to readable sizes.
     """
-    opened = choose_unfolding(graph, ratio, expanded, focus, first, shown or {}, width)
+    visible = focus
+    if expanded is None and focus is None and colour_by is ColourBy.FAULT:
+        visible = _find_fault(graph)
+    opened = choose_unfolding(graph, ratio, expanded, visible, first, shown or {}, width)
     blocks = opened.blocks
     placed = lay_out(graph.root, opened.ids, ratio, blocks)
     colours = graph.get_colours(colour_by)
@@ -105,6 +110,11 @@ def build_dag_view(
         note=escape_control_characters(graph.root.note),
         complete=graph.complete,
     )
+
+
+def _find_fault(graph: FoldedGraph) -> int | None:
+    states = graph.get_fault_states()
+    return min((node for node, state in states.items() if state is FaultState.FAULT), default=None)
 
 
 def search_nodes(graph: FoldedGraph, text: str, limit: int) -> tuple[list[int], list[str]]:

@@ -20,8 +20,7 @@ from graphviz_dash.features.graph.page.state.streams import (
 )
 from graphviz_dash.features.prediction.analysis.contention import Contention, find_contentions
 from graphviz_dash.features.prediction.analysis.measured import get_times_by_streams
-from graphviz_dash.features.prediction.charts.schedule import draw_schedule
-from graphviz_dash.features.prediction.charts.streams import draw_streams
+from graphviz_dash.features.prediction.charts.streams import draw_schedule, draw_streams
 from graphviz_dash.features.prediction.stream_narrative import describe_parallel
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.ui.page.frame import draw_figure

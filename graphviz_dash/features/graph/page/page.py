@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import streamlit as st
 
 from graphviz_dash.analysis.nodes.replay_faults import LocatedFault
+from graphviz_dash.documentation import REPLAY_CHECKS
 from graphviz_dash.features.graph.diff_narrative import explain_missing_graphs
 from graphviz_dash.features.graph.folding.fold import FoldCriterion
 from graphviz_dash.features.graph.page.component import render_dag
@@ -46,6 +47,7 @@ from graphviz_dash.ui.page.frame import (
     load_selected_experiment,
     show_missing_content,
 )
+from graphviz_dash.ui.page.help import format_help_link
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import show_tabs
 from graphviz_dash.ui.state.store import STORE
@@ -103,6 +105,9 @@ def _show_graph(chosen: SelectedExperiment, choice: GraphChoice) -> None:
         return
     if first_view is not None and first_view.wait(_REQUEST_TIMEOUT_S):
         time.sleep(_DRAWING_S)
+    if count >= LARGE_GRAPH_NODES and choice.pair is None:
+        # Lines that arrive after the drawing must not move it.
+        show_source_lines(get_whole_graph(*choice.address).table, choice.run, selected)
     show_graph_details(chosen, choice, right, selected)
 
 
@@ -128,7 +133,8 @@ def _show_introduction(choice: GraphChoice, count: int, *, ready: bool) -> int:
     graph = get_whole_graph(*choice.address)
     show_graph_summary(graph)
     show_replay_check(choice.address)
-    show_source_lines(graph.table, choice.run, get_requested_node(count))
+    if count < LARGE_GRAPH_NODES:
+        show_source_lines(graph.table, choice.run, get_requested_node(count))
     return count
 
 
@@ -190,7 +196,8 @@ def show_replay_check(address: GraphAddress) -> None:
     if not faults.faults:
         if not faults.diagnosis.fault_count:
             text = f"Replay check: {format_replay_verdict(faults.diagnosis)}"
-            show_markup(format_element("p", escape_html(text), "muted"))
+            help_link = format_help_link(REPLAY_CHECKS, "Replay check")
+            show_markup(format_element("p", escape_html(text) + help_link, "muted"))
         return
     for number, location in enumerate(faults.faults[:_MAX_FAULTS]):
         _show_fault(location, number)
@@ -200,7 +207,8 @@ def _show_fault(location: LocatedFault, number: int) -> None:
     node = location.nodes[0]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         text = escape_html(format_fault(location.fault))
-        st.html(format_element("div", text, "failed", role="note"))
+        help_link = format_help_link(REPLAY_CHECKS, "Replay check")
+        st.html(format_element("div", text + help_link, "failed", role="note"))
         st.button(
             f"Show node {node}",
             icon=":material/my_location:",

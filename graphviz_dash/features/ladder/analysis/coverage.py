@@ -69,7 +69,7 @@ class Coverage(Struct, frozen=True):
 
     @property
     def memory_bytes(self) -> float:
-        """Additional device memory, in bytes."""
+        """Largest additional device memory, in bytes. Graphs may fit unused space of the pool."""
         return self.use.memory_bytes - self.current_use.memory_bytes
 
     @property
@@ -102,7 +102,11 @@ def build_coverage(data: LadderData) -> Coverage | None:
     requests, counts = np.unique(data.requests, return_counts=True)
     sizes = np.array([*current, *new_sizes], dtype=np.int64)
     problem = build_problem(data, times, sizes, requests, counts.astype(float))
-    problem = replace(problem, pool_bytes=_estimate_pool_bytes(problem.pool_bytes, sizes, current))
+    problem = replace(
+        problem,
+        pool_bytes=_estimate_pool_bytes(problem.pool_bytes, sizes, current),
+        exclusive_bytes=_estimate_exclusive_bytes(problem.exclusive_bytes, sizes, current),
+    )
     return Coverage(
         largest_graph=current[-1],
         requests=len(data.requests),
@@ -122,6 +126,19 @@ def _estimate_pool_bytes(pool_bytes: Floats, sizes: Ints, current: tuple[int, ..
         return proportional
     slope = (pool_bytes[count - 1] - pool_bytes[count - 2]) / (current[-1] - current[-2])
     growth: Floats = pool_bytes + np.maximum(sizes - current[-1], 0) * max(float(slope), 0.0)
+    return growth
+
+
+def _estimate_exclusive_bytes(
+    exclusive_bytes: Floats, sizes: Ints, current: tuple[int, ...]
+) -> Floats:
+    """Let the memory that only one graph uses grow as from the smallest to the largest present
+    size."""
+    count = len(current)
+    if count < 2:
+        return exclusive_bytes
+    slope = (exclusive_bytes[count - 1] - exclusive_bytes[0]) / (current[-1] - current[0])
+    growth: Floats = exclusive_bytes + np.maximum(sizes - current[-1], 0) * max(float(slope), 0.0)
     return growth
 
 

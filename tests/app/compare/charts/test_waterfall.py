@@ -23,7 +23,7 @@ from graphviz_dash.features.graph.drawing.path import (
     build_path_marks,
 )
 from graphviz_dash.features.graph.drawing.view import build_dag_view
-from graphviz_dash.features.prediction.charts.schedule import draw_schedule
+from graphviz_dash.features.prediction.charts.streams import draw_schedule
 from graphviz_dash.ingest.load import load_run
 from tests.samples import compared_sample
 

@@ -96,6 +96,23 @@ def test_an_unfused_optimizer() -> None:
     assert advice.saving_ns == pytest.approx(advice.time_ns - limit / 0.85, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("operators", "passes"), [(("mul_", "add_", "add_"), 5), (("add_", "mul", "sqrt"), 3)]
+)
+def test_an_unfused_optimizer_with_and_without_momentum(
+    operators: tuple[str, ...], passes: int
+) -> None:
+    step = StepBuilder()
+    parameters = tensor(16 * MIB)
+    for operator in operators:
+        step.add(POINTWISE, 150_000, operator, parameters, parameters, phase="optimizer")
+    (advice,) = advise(step)
+    assert advice.remedy is Remedy.OPTIMIZER
+    # Parameters, gradients and the momentum are read; all but the gradients are written.
+    limit = 1_000 + passes * 64 * MIB / 2_000
+    assert advice.high_ns == pytest.approx(advice.time_ns - limit, rel=0.01)
+
+
 def test_a_fused_optimizer_is_left_alone() -> None:
     step = StepBuilder()
     step.add("multi_tensor_apply_kernel", 2_000, "_foreach_add_", phase="optimizer")
@@ -138,6 +155,24 @@ def test_no_advice_on_a_good_product() -> None:
     limit = 2 * 4096**3 / 800e3
     step.add("nvjet_tst", limit / 0.86, "mm", matrix, matrix, blocks=MULTIPROCESSORS * 3 // 2)
     assert advise(step) == ()
+
+
+@pytest.mark.parametrize(("share", "kinds"), [(0.86, set()), (0.8, {Remedy.MERGE})])
+def test_good_small_products_of_one_matrix_are_not_merged(share: float, kinds: set[Remedy]) -> None:
+    # Three products of 1 GFLOP: 64 blocks of 128 x 128, fewer than the GPU has multiprocessors.
+    step = StepBuilder()
+    left = tensor(1024, 1024, dtype=BF16)
+    limit = 2 * 1024**3 / 800e3
+    for place in range(1, 4):
+        step.add(
+            "nvjet_tst",
+            limit / share,
+            "mm",
+            left,
+            left,
+            operands=[(0, 2 * MIB), (place * 4 * MIB, 2 * MIB)],
+        )
+    assert {advice.remedy for advice in advise(step)} == kinds
 
 
 def test_a_last_wave() -> None:

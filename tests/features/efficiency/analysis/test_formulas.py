@@ -50,6 +50,76 @@ CASES: list[tuple[OperatorCall, str, tuple[int, int, int]]] = [
         "fprop",
         (4 * (32 + 54), 4 * 48, 2 * 48 * 18),
     ),
+    # vLLM's operators write into tensors that they get.
+    (
+        call("_C::rms_norm", *[tensor(16, 1024, dtype=BF16)] * 2, tensor(1024, dtype=BF16), 1e-6),
+        "rms_norm_kernel",
+        (16 * 2048 + 2048, 16 * 2048, 0),
+    ),
+    (
+        call(
+            "_C::fused_add_rms_norm",
+            *[tensor(16, 1024, dtype=BF16)] * 2,
+            tensor(1024, dtype=BF16),
+            1e-6,
+        ),
+        "fused_add_rms_norm_kernel",
+        (2 * 16 * 2048 + 2048, 2 * 16 * 2048, 0),
+    ),
+    (
+        call("_C::silu_and_mul", tensor(16, 3072, dtype=BF16), tensor(16, 6144, dtype=BF16)),
+        "act_and_mul_kernel",
+        (16 * 12288, 16 * 6144, 0),
+    ),
+    # Each of 16 tokens reads its row of 128 cosines and sines.
+    (
+        call(
+            "_C::rotary_embedding",
+            tensor(16, dtype=LONG),
+            tensor(16, 2048, dtype=BF16),
+            tensor(16, 1024, dtype=BF16),
+            128,
+            tensor(4096, 128, dtype=BF16),
+            True,
+        ),
+        "rotary_embedding_kernel",
+        (16 * 8 + 16 * 6144 + 16 * 256, 16 * 6144, 0),
+    ),
+    (
+        call(
+            "_C_cache_ops::reshape_and_cache_flash",
+            *[tensor(16, 8, 128, dtype=BF16)] * 2,
+            *[tensor(500, 16, 8, 128, dtype=BF16)] * 2,
+            tensor(16, dtype=LONG),
+        ),
+        "reshape_and_cache_flash_kernel",
+        (2 * 16 * 2048 + 16 * 8, 2 * 16 * 2048, 0),
+    ),
+    # A filter of 1x1 with a stride of 2 skips every other row, ...
+    (
+        call("cudnn_convolution", tensor(1, 2, 8, 8), tensor(3, 2, 1, 1), [0, 0], [2, 2], [1, 1]),
+        "fprop",
+        (4 * (2 * 4 * 8 + 6), 4 * 48, 2 * 48 * 2),
+    ),
+    # ... and every other pixel of a row if its channels are adjacent.
+    (
+        call(
+            "cudnn_convolution",
+            tensor(1, 2, 8, 8, strides=(128, 1, 16, 2)),
+            tensor(3, 2, 1, 1),
+            [0, 0],
+            [2, 2],
+            [1, 1],
+        ),
+        "fprop",
+        (4 * (2 * 4 * 4 + 6), 4 * 48, 2 * 48 * 2),
+    ),
+    # The fourth tensor is the result.
+    (
+        call("where", tensor(8, 1, dtype="bool"), tensor(), tensor(8, 4), tensor(8, 4)),
+        POINTWISE,
+        (8 + 4 + 128, 128, 0),
+    ),
     # Attention in full: 2 products of 8 queries, 8 keys and a width of 16, for 2 heads.
     (
         call(
@@ -141,6 +211,18 @@ def test_bounds() -> None:
         call("index_select", tensor(100, 8), 0, tensor(5, dtype=LONG)), ("index",)
     )
     assert rows == Work(5 * 32 + 40, 5 * 32, Bound.UPPER)
+    # Three bags of ten rows of 64 values.
+    bags = compute_call_work(
+        call("_embedding_bag", tensor(100, 64), tensor(10, dtype=LONG), tensor(3, dtype=LONG)),
+        ("EmbeddingBag_updateOutputKernel_sum_mean",),
+    )
+    assert bags == Work(10 * 256 + 13 * 8, 3 * 256, Bound.UPPER)
+    # An index that is the same along the last dimension selects rows.
+    rows = compute_call_work(
+        call("gather", tensor(100, 64), 0, tensor(5, 64, dtype=LONG, strides=(1, 0))),
+        ("vectorized_gather_kernel",),
+    )
+    assert rows == Work(5 * 256 + 40, 5 * 256, Bound.UPPER)
     norm = compute_call_work(call("native_batch_norm", tensor(2, 3, 4, 4)), ("bn",))
     assert norm == Work(384, 384, Bound.LOWER)
     compiled = compute_call_work(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from graphviz_dash.analysis.nodes.measured_graph import (
     MeasuredGraph,
     find_timing_replays,
@@ -11,11 +13,12 @@ from graphviz_dash.analysis.nodes.measured_graph import (
 )
 from graphviz_dash.features.efficiency.analysis.programmatic import (
     GAP_NS,
+    ProgrammaticEdges,
     measure_programmatic_edges,
 )
-from graphviz_dash.features.efficiency.narrative import describe_chains
+from graphviz_dash.features.efficiency.narrative import describe_chains, describe_device_half
 from graphviz_dash.ingest.load import load_run
-from graphviz_dash.model.graph import CapturedGraph, EdgeType
+from graphviz_dash.model.graph import CapturedGraph, EdgeType, KernelParams
 from graphviz_dash.units import format_ns
 from tests.builders import captured_graph, fork_join
 from tests.samples import SAMPLES
@@ -71,3 +74,44 @@ def test_a_programmatic_edge_ends_a_chain() -> None:
         assert all(edges[pair] is EdgeType.FULL for pair in pairwise(chain.nodes))
     assert sum(len(chain.nodes) - 1 for chain in audit.chains) <= audit.full_edges
     assert len(audit.chains) > 1
+
+
+def test_code_of_kernels_shows_the_missing_device_half() -> None:
+    run = load_run(SAMPLES / "decode" / "graph")
+    (graph,) = run.graphs
+    timed_graph = measure_graph(graph, run.graphs, find_timing_replays(run))
+    assert isinstance(timed_graph, MeasuredGraph)
+    audit = measure_programmatic_edges(graph, timed_graph)
+    assert audit is not None
+    # The sample was recorded without the code of kernels.
+    assert audit.unread == audit.edges
+    assert "unknown" in describe_device_half(audit)
+    edges = [edge for edge in graph.edges if edge.type is EdgeType.PROGRAMMATIC]
+
+    def measure(controls: dict[int, tuple[bool | None, bool | None]]) -> ProgrammaticEdges:
+        """Measure with ``(early_trigger, dependency_wait)`` by node."""
+        nodes = list(graph.nodes)
+        for edge in edges:
+            for index in (edge.source, edge.target):
+                params = nodes[index].params
+                assert isinstance(params, KernelParams)
+                trigger, wait = controls.get(index, (True, True))
+                params = replace(params, early_trigger=trigger, dependency_wait=wait)
+                nodes[index] = replace(nodes[index], params=params)
+        audit = measure_programmatic_edges(replace(graph, nodes=tuple(nodes)), timed_graph)
+        assert audit is not None
+        return audit
+
+    complete = measure({})
+    assert (complete.without_trigger, complete.without_wait, complete.unread) == ((), (), 0)
+    assert describe_device_half(complete) == "All their kernels wait and trigger."
+    first, second, third = edges[:3]
+    audit = measure(
+        {first.source: (False, True), second.target: (True, False), third.target: (None, None)}
+    )
+    assert audit.without_trigger == (first,)
+    assert audit.without_wait == (second,)
+    assert audit.unread == 1
+    text = describe_device_half(audit)
+    assert text.startswith("1 first kernel without griddepcontrol.launch_dependents")
+    assert f"(node {second.target})" in text

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from graphviz_dash.analysis.nodes.node_table import NodeTable, build_table
+from graphviz_dash.analysis.nodes.replay_faults import FaultState
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.features.graph.diff.graph_diff import diff_graphs
 from graphviz_dash.features.graph.diff.graph_union import merge_graphs
@@ -370,3 +371,17 @@ def test_as_much_is_unfolded_as_can_be_read_on_the_canvas(name: str, width: floa
     assert min(width / view.width, width / RATIO / view.height) >= 0.45
     wider = build_dag_view(graph, ColourBy.CATEGORY, RATIO, width=2 * width)
     assert len(wider.boxes) >= len(view.boxes)
+
+
+def test_the_first_view_shows_the_faulty_block_of_a_repeat() -> None:
+    whole = ExpandedGraph.from_table(recorded("gpt-train"))
+    states = dict.fromkeys(range(len(whole.table.rows)), FaultState.INDEPENDENT)
+    graph = build_folded_graph(whole, faults=lambda: states)
+    sound = build_dag_view(graph, ColourBy.CATEGORY, RATIO)
+    boxes = {box.id for box in sound.boxes}
+    hidden = next(node for node in states if f"n{node}" not in boxes)
+    states[hidden] = FaultState.FAULT
+    view = build_dag_view(graph, ColourBy.FAULT, RATIO)
+    check(view)
+    assert f"n{hidden}" in {box.id for box in view.boxes}
+    assert view.focus is None

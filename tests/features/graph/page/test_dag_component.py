@@ -5,6 +5,7 @@ themes; what stands beside the drawing: tests/features/graph/page/test_dag_overl
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ def drawn(page: Page) -> Locator:
     canvas = page.locator(".dag canvas")
     expect(canvas).to_have_attribute("data-boxes", re.compile(r"[1-9]"))
     idle(page)
+    canvas.scroll_into_view_if_needed()
     return canvas
 
 
@@ -99,8 +101,18 @@ def test_a_slash_leads_to_the_search_unless_somebody_writes_and_a_click_to_a_car
     expect(dashboard_tab.locator(".node").first).to_contain_text("node 12")
 
 
-def test_keyboard_walks_along_the_edges(dashboard_tab: Page) -> None:
-    page = dashboard_tab
+@pytest.fixture
+def tall_tab(dashboard_tab: Page) -> Iterator[Page]:
+    """A tab that is tall enough to draw every node of a small graph."""
+    size = dashboard_tab.viewport_size
+    assert size is not None
+    dashboard_tab.set_viewport_size({"width": size["width"], "height": 1100})
+    yield dashboard_tab
+    dashboard_tab.set_viewport_size(size)
+
+
+def test_keyboard_walks_along_the_edges(tall_tab: Page) -> None:
+    page = tall_tab
     canvas = follow_to_graph(page, "experiment=mlp-train&run=graph")
     canvas.focus()
     expect(canvas).to_be_focused()

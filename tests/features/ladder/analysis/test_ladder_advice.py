@@ -348,6 +348,9 @@ class TestMemory:
         )
         assert told.node_bytes.graphs == 6
         assert told.node_bytes.bytes * 1_600 == pytest.approx(40 / 6 * 2**20)
+        # Another process took memory in the meantime.
+        shared = family_of(remembered(path, driver_bytes=lambda _: 48 << 20))
+        assert shared.node_bytes == usual.node_bytes
         assert "measured on 6 graphs" in describe_memory_method(told.node_bytes)
         assert "measured on driver 580" in describe_memory_method(usual.node_bytes)
 

@@ -14,11 +14,13 @@ import pytest
 
 from graphviz_dash.analysis.replays.replays import ReplayMatch
 from graphviz_dash.analysis.step_comparison.step_parts import StepPart
+from graphviz_dash.analysis.trace.kernel_categories import Category
 from graphviz_dash.errors import InputError
 from graphviz_dash.features.timeline.view.lanes import compute_bin_edges
 from graphviz_dash.features.timeline.view.model import Lane, StepMark, TimelineView
 from graphviz_dash.features.timeline.view.run import (
     ANNOTATION,
+    CATEGORIES,
     FIRST_PART,
     OPERATOR,
     ChosenRun,
@@ -113,6 +115,23 @@ def test_a_bin_is_empty_only_if_idle_and_full_only_if_busy_throughout() -> None:
     )
     assert set(sparse[within]) == {1}
     assert set(dense[within]) == {254}
+
+
+def test_a_bin_has_the_colour_of_its_longest_kernels() -> None:
+    # Three of four kernels are short; in the first half the fourth is longer than them together.
+    rows = [
+        kernel(i * 1000, 600, name="sm90_xmma_gemm_bf16")
+        if i < 10_000 and i % 4 == 0
+        else kernel(i * 1000, 100, name="reduce_kernel")
+        for i in range(20_000)
+    ]
+    view = build_timeline_view([_chosen(trace(rows))], None, 800)
+    assert view.level == "busy"
+    sent = np.frombuffer(base64.b64decode(view.runs[0].lanes[-1].category or ""), dtype=np.uint8)
+    starts = compute_bin_edges(view.loaded, view.bins)[:-1]
+    halves = [sent[starts < 9_900_000], sent[starts > 10_100_000]]
+    colours = [{CATEGORIES[code] for code in half} for half in halves]
+    assert colours == [{Category.GEMM}, {Category.REDUCTION}]
 
 
 @cache

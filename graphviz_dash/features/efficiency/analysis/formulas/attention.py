@@ -6,7 +6,7 @@ from typing import Final
 
 from graphviz_dash.features.efficiency.analysis.formulas.matrix import Formula, measure_tensor
 from graphviz_dash.features.efficiency.analysis.operator_call import OperatorCall, Tensor
-from graphviz_dash.features.efficiency.analysis.work import Work
+from graphviz_dash.features.efficiency.analysis.work import Bound, Work
 
 
 def _read_sizes(
@@ -62,10 +62,12 @@ def _build_backward(heads_first: bool, causal_index: int, *, mask_type: bool = F
         causal = bool(call.get_integer(causal_index) if mask_type else call.get_flag(causal_index))
         scores = batch * _count_scores(queries, keys, causal=causal)
         inputs = sum(measure_tensor(tensor) for tensor in (query, key, value))
-        # The gradient of the output, and the output itself, have the same size.
+        # The gradient of the output, and the output itself, have the same size. Implementations
+        # also add the gradient of the queries in float32.
         return Work(
             inputs + 2 * measure_tensor(gradient),
             inputs,
+            Bound.LOWER,
             # Three products use the width of keys, two the width of values.
             flops=2 * scores * (3 * width + 2 * value_width),
             dtype=query.dtype,

@@ -27,7 +27,7 @@ def _measure(call: OperatorCall, *indices: int) -> int | None:
     return sum(measure_tensor(tensor) for tensor in tensors if tensor is not None)
 
 
-def _build_map(
+def build_map(
     reads: tuple[int, ...], writes: tuple[int, ...], bound: Bound = Bound.EXACT
 ) -> Formula:
     """Build a formula that reads tensors, and writes tensors of the size of others."""
@@ -131,13 +131,26 @@ def _build_selection(index: int) -> Formula:
     return compute
 
 
+def _measure_bag(call: OperatorCall) -> Work | None:
+    """``_embedding_bag(weight, indices, offsets, ...)`` reads a row for each index."""
+    table, indices, offsets = (call.get_tensor(index) for index in range(3))
+    if table is None or indices is None or offsets is None or not table.shape:
+        return None
+    row_bytes = table.shape[-1] * (table.element_bytes or 0)
+    numbers = measure_tensor(indices) + measure_tensor(offsets)
+    return Work(indices.elements * row_bytes + numbers, offsets.elements * row_bytes, Bound.UPPER)
+
+
 def _measure_gather(call: OperatorCall) -> Work | None:
     """``gather(self, dim, index)``."""
     source, indices = call.get_tensor(0), call.get_tensor(2)
     if source is None or indices is None:
         return None
     row_bytes = indices.elements * (source.element_bytes or 0)
-    read = min(indices.elements * _SECTOR_BYTES, measure_tensor(source)) + measure_tensor(indices)
+    # An index that is expanded along the last dimension selects whole rows.
+    has_rows = indices.strides is not None and indices.strides[-1:] == (0,)
+    sectors = row_bytes if has_rows else indices.elements * _SECTOR_BYTES
+    read = min(sectors, measure_tensor(source)) + measure_tensor(indices)
     return Work(read, row_bytes, Bound.UPPER)
 
 
@@ -263,18 +276,18 @@ FORMULAS: Final[dict[str, Formula]] = {
     "_log_softmax": _measure_softmax,
     "_softmax_backward_data": _measure_softmax_backward,
     "_log_softmax_backward_data": _measure_softmax_backward,
-    "native_layer_norm": _build_map((0, 2, 3), (0,)),
+    "native_layer_norm": build_map((0, 2, 3), (0,)),
     "native_layer_norm_backward": _build_norm_backward(0, 1, (3, 4), 5),
-    "_fused_rms_norm": _build_map((0, 2), (0,)),
+    "_fused_rms_norm": build_map((0, 2), (0,)),
     "_fused_rms_norm_backward": _build_norm_backward(0, 1, (3,), 4),
     # The statistics need all values before the first result: two reads, unless they stay in L2.
-    "native_group_norm": _build_map((0, 1, 2), (0,), Bound.LOWER),
-    "native_group_norm_backward": _build_map((0, 1, 2, 3, 4), (1,), Bound.LOWER),
-    "cudnn_batch_norm": _build_map((0, 1, 2), (0,), Bound.LOWER),
+    "native_group_norm": build_map((0, 1, 2), (0,), Bound.LOWER),
+    "native_group_norm_backward": build_map((0, 1, 2, 3, 4), (1,), Bound.LOWER),
+    "cudnn_batch_norm": build_map((0, 1, 2), (0,), Bound.LOWER),
     "cudnn_batch_norm_backward": _build_batch_norm_backward(1, 0),
-    "native_batch_norm": _build_map((0, 1, 2), (0,), Bound.LOWER),
-    "_native_batch_norm_legit": _build_map((0, 1, 2), (0,), Bound.LOWER),
-    "_batch_norm_with_update": _build_map((0, 1, 2), (0,), Bound.LOWER),
+    "native_batch_norm": build_map((0, 1, 2), (0,), Bound.LOWER),
+    "_native_batch_norm_legit": build_map((0, 1, 2), (0,), Bound.LOWER),
+    "_batch_norm_with_update": build_map((0, 1, 2), (0,), Bound.LOWER),
     "native_batch_norm_backward": _build_batch_norm_backward(0, 1),
     "batch_norm_backward": _build_batch_norm_backward(0, 1),
     "native_dropout": _measure_dropout,
@@ -286,6 +299,7 @@ FORMULAS: Final[dict[str, Formula]] = {
     "nll_loss2d_backward": _measure_nll_loss_backward,
     "index_select": _build_selection(2),
     "gather": _measure_gather,
+    **dict.fromkeys(("_embedding_bag", "_embedding_bag_forward_only"), _measure_bag),
     "scatter_": _build_scatter(2, 3, reads_target=False),
     "scatter_add_": _build_scatter(2, 3, reads_target=True),
     "index_add_": _build_scatter(2, 3, reads_target=True),
@@ -297,12 +311,12 @@ FORMULAS: Final[dict[str, Formula]] = {
     "topk": _measure_topk,
     "max_pool2d_with_indices": _build_pooling(2, 3, 4, 5, indices=True),
     "max_pool3d_with_indices": _build_pooling(2, 3, 4, 5, indices=True),
-    "max_pool2d_with_indices_backward": _build_map((0, 7), (1,)),
+    "max_pool2d_with_indices_backward": build_map((0, 7), (1,)),
     "avg_pool2d": _build_pooling(2, 3, None, 4, indices=False),
     "avg_pool3d": _build_pooling(2, 3, None, 4, indices=False),
-    "avg_pool2d_backward": _build_map((0,), (1,)),
+    "avg_pool2d_backward": build_map((0,), (1,)),
     "_adaptive_avg_pool2d": _build_resampling(1),
-    "_adaptive_avg_pool2d_backward": _build_map((0,), (1,)),
+    "_adaptive_avg_pool2d_backward": build_map((0,), (1,)),
     **dict.fromkeys(
         (f"upsample_{kind}" for kind in ("nearest1d", "nearest2d", "nearest3d", "bilinear2d")),
         _build_resampling(1),

@@ -92,16 +92,48 @@ def _build_convolution_formula(
         image, weight = call.get_tensor(input_index), call.get_tensor(weight_index)
         if image is None or weight is None:
             return None
-        output = _compute_output_shape(
-            image,
-            weight,
-            call.get_integers(stride),
-            call.get_integers(padding),
-            call.get_integers(dilation),
+        steps, spreads = call.get_integers(stride), call.get_integers(dilation)
+        output = _compute_output_shape(image, weight, steps, call.get_integers(padding), spreads)
+        if output is None:
+            return None
+        return Work(
+            _measure_visits(image, weight, output, steps, spreads) + measure_tensor(weight),
+            prod(output) * (image.element_bytes or 0),
+            flops=2 * prod(output) * prod(weight.shape[1:]),
+            dtype=image.dtype,
         )
-        return None if output is None else _build_convolution(image, weight, prod(output))
 
     return compute
+
+
+def _measure_visits(
+    image: Tensor,
+    weight: Tensor,
+    output: tuple[int, ...],
+    stride: tuple[int, ...] | None,
+    dilation: tuple[int, ...] | None,
+) -> int:
+    """Return the bytes of the image that filters visit: larger strides skip rows.
+
+    They skip columns, too, if all channels of a pixel are adjacent.
+    """
+    filters = weight.shape[2:]
+    steps = _repeat(stride or (1,), len(filters))
+    spreads = _repeat(dilation or (1,), len(filters))
+    if {len(image.shape), len(output)} != {len(filters) + 2}:
+        return measure_tensor(image)
+    if {len(steps), len(spreads)} != {len(filters)}:
+        return measure_tensor(image)
+    visits, pixels = 1, 1
+    has_adjacent_channels = image.strides is not None and image.strides[1:2] == (1,)
+    for place, (size, count, width, step, spread) in enumerate(
+        zip(image.shape[2:], output[2:], filters, steps, spreads, strict=True), start=1
+    ):
+        can_skip = spread == 1 and step > width
+        can_skip &= place < len(filters) or has_adjacent_channels
+        visits *= min(size, count * width) if can_skip else size
+        pixels *= size
+    return measure_tensor(image) * visits // max(1, pixels)
 
 
 def _compute_output_shape(
@@ -130,16 +162,6 @@ def _compute_output_shape(
 
 def _repeat(values: tuple[int, ...], count: int) -> tuple[int, ...]:
     return values * count if len(values) == 1 else values
-
-
-def _build_convolution(image: Tensor, weight: Tensor, output: int) -> Work:
-    """``weight``: output channels, input channels of a group, filter."""
-    return Work(
-        measure_tensor(image) + measure_tensor(weight),
-        output * (image.element_bytes or 0),
-        flops=2 * output * prod(weight.shape[1:]),
-        dtype=image.dtype,
-    )
 
 
 def _measure_convolution(call: OperatorCall) -> Work | None:
@@ -199,7 +221,13 @@ def _measure_convolution_backward(call: OperatorCall) -> tuple[WorkPart, ...] | 
         work = Work(read, measure_tensor(image), flops=flops, dtype=image.dtype)
         parts.append(WorkPart("dgrad|bwd_data|backward_data", work))
     if wants[1]:
-        read = measure_tensor(gradient) + measure_tensor(image)
+        steps, spreads = call.get_integers(4), call.get_integers(6)
+        visits = (
+            measure_tensor(image)
+            if call.get_flag(7)
+            else _measure_visits(image, weight, gradient.shape, steps, spreads)
+        )
+        read = measure_tensor(gradient) + visits
         work = Work(read, measure_tensor(weight), flops=flops, dtype=image.dtype)
         parts.append(WorkPart("wgrad|bwd_filter|backward_filter", work))
     return tuple(parts) or None

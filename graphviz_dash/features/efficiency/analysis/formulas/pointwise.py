@@ -27,6 +27,7 @@ _OPERANDS: Final = {
     "remainder": 2, "atan2": 2, "mse_loss": 2, "bitwise_and": 2, "bitwise_or": 2,
     "threshold_backward": 2, "gelu_backward": 2, "silu_backward": 2, "tanh_backward": 2,
     "sigmoid_backward": 2, "leaky_relu_backward": 2, "hardswish_backward": 2,
+    "where": 3, "addcmul": 3, "addcdiv": 3, "lerp": 3,
 }  # fmt: skip
 """Number of operands. A further tensor is the result."""
 

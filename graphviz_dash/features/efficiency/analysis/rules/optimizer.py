@@ -16,7 +16,8 @@ from graphviz_dash.features.efficiency.analysis.rules.search import (
 )
 
 _ADAM_TRAFFIC: Final = (4, 3)
-_SGD_TRAFFIC: Final = (3, 2)
+_MOMENTUM_TRAFFIC: Final = (3, 2)
+_PLAIN_TRAFFIC: Final = (2, 1)
 """Tensors of the size of the parameters that a fused optimizer reads and writes."""
 
 _MIN_SHARE: Final = 0.1
@@ -41,8 +42,13 @@ def find_unfused_optimizer(search: Search, free: set[int]) -> Iterator[AdviceGro
 
 def _compute_savings(search: Search, indices: Sequence[int]) -> Savings | None:
     is_adam = any("addcdiv" in search.get_operator(index) for index in indices)
-    reads, writes = _ADAM_TRAFFIC if is_adam else _SGD_TRAFFIC
-    parameter_bytes = _measure_parameters(search, indices, "addcdiv" if is_adam else "add")
+    reads, writes = _ADAM_TRAFFIC
+    parameter_bytes = _measure_updates(search, indices, "addcdiv" if is_adam else "add")
+    if not is_adam:
+        # The gradient is also added to the momentum, which is multiplied first.
+        momentum_bytes = _measure_updates(search, indices, "mul")
+        reads, writes = _MOMENTUM_TRAFFIC if momentum_bytes else _PLAIN_TRAFFIC
+        parameter_bytes = max(0, parameter_bytes - momentum_bytes)
     time_ns = search.measure_time(indices)
     if parameter_bytes:
         limit_ns = search.rates.compute_memory_ns(
@@ -56,8 +62,8 @@ def _compute_savings(search: Search, indices: Sequence[int]) -> Savings | None:
     return saving * (1 - _SPREAD), saving, min(time_ns, saving * (1 + _SPREAD))
 
 
-def _measure_parameters(search: Search, indices: Iterable[int], operation: str) -> int:
-    """Return the bytes of the parameters that an operation updates; 0 if unknown."""
+def _measure_updates(search: Search, indices: Iterable[int], operation: str) -> int:
+    """Return the bytes of the tensors that an operation updates; 0 if unknown."""
     total = 0
     for index in indices:
         call = search.get_call(index)

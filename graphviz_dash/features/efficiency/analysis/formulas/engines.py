@@ -1,0 +1,36 @@
+"""Operators of inference engines (vLLM) that write into tensors they receive."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from graphviz_dash.features.efficiency.analysis.formulas.layers import build_map
+from graphviz_dash.features.efficiency.analysis.formulas.matrix import Formula, measure_tensor
+from graphviz_dash.features.efficiency.analysis.operator_call import OperatorCall
+from graphviz_dash.features.efficiency.analysis.work import Work
+
+
+def _measure_rotation(call: OperatorCall) -> Work | None:
+    """``rotary_embedding(positions, query, key, head_size, cos_sin_cache, is_neox)``."""
+    positions, query, table = (call.get_tensor(index) for index in (0, 1, 4))
+    if positions is None or query is None or table is None or not table.shape:
+        return None
+    key = call.get_tensor(2)
+    moved_bytes = measure_tensor(query) + (measure_tensor(key) if key is not None else 0)
+    row_bytes = table.shape[-1] * (table.element_bytes or 0)
+    rows = min(positions.elements * row_bytes, measure_tensor(table))
+    return Work(measure_tensor(positions) + moved_bytes + rows, moved_bytes)
+
+
+FORMULAS: Final[dict[str, Formula]] = {
+    "_C::rms_norm": build_map((1, 2), (0,)),
+    "_C::fused_add_rms_norm": build_map((0, 1, 2), (0, 1)),
+    "_C::rotary_embedding": _measure_rotation,
+    # ``reshape_and_cache_flash(key, value, key_cache, value_cache, slot_mapping, ...)``
+    "_C_cache_ops::reshape_and_cache_flash": build_map((0, 1, 4), (0, 1)),
+    **dict.fromkeys(
+        (f"_C::{kind}_and_mul" for kind in ("silu", "gelu", "gelu_tanh", "fatrelu")),
+        build_map((1,), (0,)),
+    ),
+}
+"""Formulas by operator."""
