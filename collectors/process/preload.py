@@ -24,6 +24,7 @@ _NVML_CHECK: Final = "PYTORCH_NVML_BASED_CUDA_CHECK"
 """Makes ``torch.cuda.is_available()``, which many modules call on import, leave CUDA alone."""
 _UNUSABLE_STATUS: Final = 3
 """CUDA_ERROR_NOT_INITIALIZED, the result of cuInit in a fork of a process that used CUDA."""
+_JEMALLOC_THREAD: Final = "jemalloc_bg_thd"
 _READY: Final = b"."
 
 
@@ -73,7 +74,11 @@ def _load_safely(load: Callable[[], object]) -> bool:
 
 
 def _count_threads() -> int:
-    return len(list(Path("/proc/self/task").iterdir())) if sys.platform == "linux" else 1
+    """Count the threads except those of jemalloc (in pyarrow), which prepares itself for forks."""
+    if sys.platform != "linux":
+        return 1
+    names = [path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm")]
+    return sum(name != _JEMALLOC_THREAD for name in names)
 
 
 def _can_forks_use_gpu() -> bool:

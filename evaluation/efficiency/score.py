@@ -153,8 +153,10 @@ class CallCounters(NamedTuple):
 
     @property
     def has_good_flops(self) -> bool:
-        """True if the operations agree, or there are none to compare."""
-        return self.flops_ratio is None or abs(self.flops_ratio - 1) <= MAX_FLOPS_ERROR
+        """True if there are no operations, or their counted number agrees."""
+        if not self.flops:
+            return True
+        return self.flops_ratio is not None and abs(self.flops_ratio - 1) <= MAX_FLOPS_ERROR
 
 
 def read_counters(program: str) -> tuple[int, list[CallCounters]]:

@@ -38,7 +38,10 @@ STOPS: Final = (
 _ILLEGAL: Final = {"bad-store": "bad_store", "misaligned": "misaligned", "unmapped": "elementwise"}
 """Part of the name of the kernel by kind."""
 
-_SANITIZER: Final = ("compute-sanitizer", "--tool", "memcheck", "--print-limit", "1")
+_SANITIZER: Final = (
+    *("compute-sanitizer", "--tool", "memcheck"),
+    *("--report-api-errors", "no", "--print-limit", "1"),
+)
 _ACCESS: Final = re.compile(
     r"(?:Invalid|Misaligned|Address).*\n=+\s+at (?:0x[0-9a-f]+ in )?(.+?)(?:\+0x[0-9a-f]+)?\n"
 )

@@ -397,8 +397,9 @@ class _StrayKernels:
         near = self.find_near(step)
         inner = (self._begin >= step.start + self._error) & (self._begin < step.end - self._error)
         rows = step.gpu_rows
-        starts_late = bool(len(rows)) and self._all_begin[rows].min() >= step.end
-        if not len(rows) or starts_late:
+        if not len(rows):
+            return bool(len(self._begin))  # the work may be that of this step
+        if self._all_begin[rows].min() >= step.end:
             near = near & ~self._is_pending
         return bool((near & (self._is_pending | ~inner)).any())
 

@@ -38,6 +38,7 @@ def load():
     if what == "blas":
         import numpy
         numpy.ones((400, 400)) @ numpy.ones((400, 400))
+    if what == "jemalloc": import pyarrow
 preload.fork_with_modules(load)
 arguments = serve_forks(int(sys.argv[2]))
 if arguments is None:
@@ -60,7 +61,7 @@ def run(server: ForkServer) -> str:
     return done.stderr.strip()
 
 
-@pytest.mark.parametrize("what", ["fine", "without a driver", "blas"])
+@pytest.mark.parametrize("what", ["fine", "without a driver", "blas", "jemalloc"])
 def test_passes_find_the_modules_that_were_imported_once(tmp_path: Path, what: str) -> None:
     server = start(what, tmp_path / "log")
     assert [run(server) for _ in range(3)] == [f"{what} None"] * 3
