@@ -309,7 +309,8 @@ def score_ranks(path: Path, seconds: float, parallel: int, cases: str) -> None:
         while pending and len(running) < parallel:
             kind, seed = pending.pop(0)
             folder = Path(tempfile.mkdtemp())
-            port = str(29500 + len(results) + len(pending))
+            # Each program needs another port; pending ones become fewer with each.
+            port = str(29500 + len(pending))
             program = [
                 *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
                 *("--master-port", port, "-m", "evaluation.replays.hanging_ranks"),
