@@ -99,9 +99,11 @@ def _iter_optimizer_state(optimizers: Iterable[torch.optim.Optimizer]) -> Iterat
             yield from state.values()
 
 
-def _iter_buffers(modules: Iterable[torch.nn.Module]) -> Iterator[torch.Tensor]:
+def _iter_buffers(modules: Iterable[torch.nn.Module]) -> Iterator[Any]:
     for module in modules:
-        yield from module.buffers(recurse=False)
+        # Subclasses have attributes with the names of methods: megatron-core's DDP has a list
+        # ``buffers``.
+        yield from vars(module).get("_buffers", {}).values()
 
 
 def _is_on_device(tensor: torch.Tensor) -> bool:

@@ -245,7 +245,8 @@ class LedgerRecorder:
         numbers = self.sample(SampleKind.CAPTURE_BEGIN, graph_id)
         if numbers is not None and not self._graphs:
             # Here in the program's own thread and before its steps, where it disturbs no timing.
-            self.record_state(collect=False)
+            with self._guard:
+                self.record_state(collect=False)
         self._open_captures += 1
         self._candidate = None
         self._replays_before = self._count_replays()

@@ -194,7 +194,7 @@ def find_layers(modules: Iterable[torch.nn.Module]) -> tuple[LayerGroup, ...]:
         parameters = {
             id(parameter): parameter
             for layer in layers
-            for parameter in layer.parameters()
+            for parameter in torch.nn.Module.parameters(layer)
             if parameter.is_cuda
         }
         size = sum(p.numel() * p.element_size() for p in parameters.values())

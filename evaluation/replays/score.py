@@ -38,7 +38,10 @@ STOPS: Final = (
 _ILLEGAL: Final = {"bad-store": "bad_store", "misaligned": "misaligned", "unmapped": "elementwise"}
 """Part of the name of the kernel by kind."""
 
-_SANITIZER: Final = ("compute-sanitizer", "--tool", "memcheck", "--print-limit", "1")
+_SANITIZER: Final = (
+    *("compute-sanitizer", "--tool", "memcheck"),
+    *("--report-api-errors", "no", "--print-limit", "1"),
+)
 _ACCESS: Final = re.compile(
     r"(?:Invalid|Misaligned|Address).*\n=+\s+at (?:0x[0-9a-f]+ in )?(.+?)(?:\+0x[0-9a-f]+)?\n"
 )
@@ -306,7 +309,8 @@ def score_ranks(path: Path, seconds: float, parallel: int, cases: str) -> None:
         while pending and len(running) < parallel:
             kind, seed = pending.pop(0)
             folder = Path(tempfile.mkdtemp())
-            port = str(29500 + len(results) + len(pending))
+            # Each program needs another port; pending ones become fewer with each.
+            port = str(29500 + len(pending))
             program = [
                 *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
                 *("--master-port", port, "-m", "evaluation.replays.hanging_ranks"),

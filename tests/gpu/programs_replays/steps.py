@@ -42,37 +42,3 @@ def deferred_free() -> Step:
         return total
 
     return step
-
-
-def large_copy() -> Step:
-    """R12: a copy of 512 MiB, which is slower in a capture."""
-    source = torch.ones(512 << 20, dtype=torch.uint8, device="cuda")
-    target = torch.empty_like(source)
-
-    def step() -> torch.Tensor:
-        return target.copy_(source)  # COPIES
-
-    return step
-
-
-def dropout_step() -> Step:
-    """R12: random numbers, for which each replay starts two fills."""
-    x = torch.ones(1 << 16, device="cuda")
-    return lambda: torch.nn.functional.dropout(x, 0.1)
-
-
-def unrolled_training() -> Step:
-    """R6: 60 iterations of small operators with their backward passes in one graph."""
-    weight = torch.randn(16, 16, device="cuda", requires_grad=True)
-    x = torch.randn(4, 16, device="cuda")
-
-    def step() -> torch.Tensor:
-        weight.grad = None
-        y = x
-        for _ in range(60):
-            y = torch.tanh(y @ weight)
-        loss = y.sum()
-        loss.backward()
-        return loss
-
-    return step

@@ -207,7 +207,7 @@ def _show_fault(location: LocatedFault, number: int) -> None:
     node = location.nodes[0]
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         text = escape_html(format_fault(location.fault))
-        help_link = format_help_link(REPLAY_CHECKS, "Replay check")
+        help_link = format_help_link(REPLAY_CHECKS, "Faults of replays")
         st.html(format_element("div", text + help_link, "failed", role="note"))
         st.button(
             f"Show node {node}",
