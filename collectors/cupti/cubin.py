@@ -39,7 +39,7 @@ def find_launch_control(cubin: bytes) -> dict[str, LaunchControl]:
     """Return the instructions of programmatic launch by mangled name; empty if not readable."""
     try:
         return {name: _inspect(code) for name, code in _list_functions(cubin)}
-    except (struct.error, ValueError, UnicodeDecodeError):
+    except (struct.error, ValueError, IndexError):
         return {}
 
 

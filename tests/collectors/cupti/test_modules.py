@@ -32,6 +32,7 @@ def test_damaged_and_foreign_files_are_not_read() -> None:
     assert find_launch_control(b"\x7fELF\x02\x01" + bytes(10)) == {}
     other_machine = cubin[:0x12] + b"\x3e\x00" + cubin[0x14:]
     assert find_launch_control(other_machine) == {}
+    assert find_launch_control(cubin[:0x3E] + b"\xff\x7f" + cubin[0x40:]) == {}
     for length in range(0, len(cubin), 97):
         find_launch_control(cubin[:length])
 
