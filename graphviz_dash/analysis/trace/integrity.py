@@ -141,10 +141,10 @@ class TraceIntegrity(Struct, frozen=True):
             case Claim.STEPS:
                 reason = None if self.steps else "the trace marks no steps"
             case Claim.LAUNCHES:
-                reason = self._find_lost_launches()
+                reason = self._find_lost_launches() or self._find_stray_kernels()
             case Claim.COUNTS | Claim.BUSY:
                 clock = self._find_clock_error(_MAX_CLOCK_SHARE) if claim is Claim.BUSY else None
-                reason = self._find_lost_steps() or clock
+                reason = self._find_lost_steps() or self._find_stray_kernels() or clock
             case Claim.WORK:
                 # With a larger error, even the step in which work ran is unknown.
                 reason = self._find_lost_work() or self._find_clock_error(1.0)
@@ -164,6 +164,13 @@ class TraceIntegrity(Struct, frozen=True):
         if not self.lost_work:
             return "kernels without a launch run in every step, and none is complete"
         return f"{self.format_lost_work()}, and no step is complete"
+
+    def _find_stray_kernels(self) -> str | None:
+        """Return a reason if kernels without a launch may have run in any step."""
+        clock = self._find_clock_error(1.0)
+        if not self.steps or not self.lost_launches or clock is None:
+            return None
+        return f"{self.format_lost_launches()}, and {clock}"
 
     def _find_lost_launches(self) -> str | None:
         if not self.steps or self.launched_steps or not self.kernels:
@@ -231,17 +238,19 @@ def assess_integrity(
     kernel = (trace.gpu["kind"] == "kernel").fill_null(False).to_numpy()
     correlation = get_column(trace.gpu, "correlation")
     launched, linked = compute_launch_times(trace, links.launch)
+    clock_error_ns = _measure_clock_error(trace, links.launch)
+    lengths = [step.duration_ns for step in steps]
+    step_ns = int(np.median(lengths)) if lengths else trace.info.end_ns
     # Work may precede the first call, but not all calls of a trace without any.
-    is_pending = (launched < 0) & bool(len(trace.runtime))
+    has_order = bool(len(trace.runtime)) and clock_error_ns <= step_ns
+    is_pending = (launched < 0) & has_order
     with_launch = linked | is_pending | (correlation <= 0)
     # roctracer records collectives and replays without an id: their launches seem to have no work.
     unidentified = int(np.count_nonzero(kernel & ~linked & (correlation <= 0)))
     lost_work = max(int(np.count_nonzero(calls.is_lost)) - unidentified, 0)
-    clock_error_ns = _measure_clock_error(trace, links.launch)
     is_stray = kernel & ~linked & (correlation > 0)
     stray = _StrayKernels(get_column(trace.gpu, "ts"), launched, is_stray, clock_error_ns)
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
-    lengths = [step.duration_ns for step in steps]
     starts = get_column(trace.runtime, "ts")
     return TraceIntegrity(
         launches=len(calls.rows),
@@ -268,7 +277,7 @@ def assess_integrity(
         partial_replays=len(partial),
         clock_error_ns=clock_error_ns,
         has_calls=bool(len(starts) or len(trace.ops)),
-        step_ns=int(np.median(lengths)) if lengths else trace.info.end_ns,
+        step_ns=step_ns,
     )
 
 
