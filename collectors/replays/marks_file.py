@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -78,17 +79,15 @@ class MarksFile:
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self.path = path
         flags = os.O_RDWR | (os.O_CREAT | os.O_EXCL if create else 0)
-        descriptor = os.open(path, flags, 0o600)
-        try:
-            if create:
-                _allocate(descriptor)
-            self.map = mmap.mmap(descriptor, BYTES)
-        except BaseException:
-            if create:
-                path.unlink()
-            raise
-        finally:
-            os.close(descriptor)
+        with ExitStack() as cleanup:
+            descriptor = os.open(path, flags, 0o600)
+            cleanup.callback(os.close, descriptor)
+            with ExitStack() as undo:
+                if create:
+                    undo.callback(path.unlink)
+                    _allocate(descriptor)
+                self.map = mmap.mmap(descriptor, BYTES)
+                undo.pop_all()
         self._view = memoryview(self.map).cast("I")
         if create:
             self._view[0], self._view[1], self._view[2], self._view[3] = (

@@ -125,7 +125,7 @@ class MarkedProgram:
                         program.count_launch(state.number)
             try:
                 replay(graph)
-            except BaseException as error:
+            except RuntimeError as error:
                 hide_frame(error)
                 raise
 

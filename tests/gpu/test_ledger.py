@@ -124,7 +124,7 @@ def test_failed_captures_explain_reserved_memory_without_tensors(tmp_path: Path)
             with torch.cuda.graph(graph):
                 block = torch.ones(256 << 20, dtype=torch.uint8, device="cuda")
                 block.sum().item()
-        except Exception:
+        except RuntimeError:
             pass
         graph = block = None
         gc.collect()
@@ -144,8 +144,7 @@ def test_failed_captures_explain_reserved_memory_without_tensors(tmp_path: Path)
     end = report.memory.moments[-1]
     failed = end.parts[LedgerPart.FAILED_POOLS]
     grown = [graph.reserved_bytes or 0 for graph in report.graphs[:5]]
-    # The first failure also grew the default pool by one small segment.
-    assert failed == pytest.approx(sum(grown), abs=4 * MIB)
+    assert failed == sum(grown)
     assert failed >= 5 * 256 * MIB
     assert sum(end.parts.values()) == end.used
     assert LedgerPart.REMAINDER not in end.parts
@@ -178,8 +177,7 @@ def test_executables_explain_memory_outside_the_allocator(tmp_path: Path) -> Non
     assert graph.nodes is not None
     assert graph.nodes > 360 * 10
     assert graph.executable_bytes is not None
-    # 2.4 kB per node on an H100: kernels with few parameters need less than the constant.
-    assert graph.executable_bytes == pytest.approx(graph.nodes * NODE_BYTES, rel=0.3, abs=2 * MIB)
+    assert graph.executable_bytes == pytest.approx(graph.nodes * NODE_BYTES, rel=0.15, abs=2 * MIB)
     assert report.memory is not None
     assert report.memory.end_of_startup.parts[LedgerPart.EXECUTABLES] == graph.executable_bytes
 
