@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -15,11 +15,6 @@ if TYPE_CHECKING:
     from graphviz_dash.model.ledger import Ledger, MemorySample
     from graphviz_dash.model.memory import MemoryPass
     from graphviz_dash.model.run import Run
-
-NODE_BYTES: Final = 3_072
-"""Device memory of one node of an executable, in bytes.
-
-Source: evaluation/reports/2026-11-24-ladders.md, measured with torch 2.11 on H100 and H200."""
 
 
 class GraphLedger(Struct, frozen=True):

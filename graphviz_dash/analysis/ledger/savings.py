@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.ledger.graphs import NODE_BYTES, GraphLedger
+from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
 from graphviz_dash.analysis.ledger.startup import StartupLedger
+from graphviz_dash.analysis.memory.pools import NODE_BYTES
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.ledger import SpanKind
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner

@@ -28,6 +28,7 @@ from graphviz_dash.analysis.loop.size_times import (
     interpolate_times,
 )
 from graphviz_dash.analysis.loop.step_modes import StepMode, summarize_modes
+from graphviz_dash.analysis.memory.pools import NODE_BYTES
 from graphviz_dash.analysis.sample_statistics import Summary, compute_percentiles, summarise
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, ProgramLoop
@@ -39,11 +40,6 @@ _MIN_SAMPLES: Final = 3
 _MIN_STEPS: Final = 32
 """Minimum number of step intervals for a reliable median; they vary with host work."""
 
-_DEFAULT_NODE_BYTES: Final = 3_072
-"""Default device memory per node of an executable outside the allocator, in bytes.
-
-Measured on driver 580 with kernels of few arguments.
-"""
 _MIN_MEASURED_BYTES: Final = 32 * 2**20
 """Minimum total size for using the program's own measurement; the driver allocates 2 MiB chunks."""
 _MAX_NODE_BYTES: Final = 16_384
@@ -286,10 +282,10 @@ def _estimate_node_bytes(
     ]
     total_bytes = sum(total_bytes for total_bytes, _ in measurements)
     if total_bytes < _MIN_MEASURED_BYTES:
-        return NodeBytes(_DEFAULT_NODE_BYTES, 0)
+        return NodeBytes(NODE_BYTES, 0)
     node_bytes = total_bytes / sum(nodes for _, nodes in measurements)
     if node_bytes > _MAX_NODE_BYTES:
-        return NodeBytes(_DEFAULT_NODE_BYTES, 0)
+        return NodeBytes(NODE_BYTES, 0)
     return NodeBytes(node_bytes, len(measurements))
 
 

@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 _MODEL_OWNERS: Final = frozenset({Owner.WEIGHTS, Owner.GRADIENTS, Owner.OPTIMIZER, Owner.BUFFERS})
 """Owners whose bytes count as theirs in any pool."""
 
+NODE_BYTES: Final = 3_072
+"""Device memory of one node of an executable, in bytes.
+
+Source: evaluation/reports/2026-11-24-ladders.md, measured with torch 2.11 on H100 and H200."""
+
 
 class ByteCategory(StrEnum):
     """Category of pool bytes."""
