@@ -100,6 +100,13 @@ class MemberReport(Struct, frozen=True):
         """Time until the graphs replay at full speed, in ns."""
         return self.capture_ns + (self.first_launch_ns or 0)
 
+    @property
+    def own_bytes(self) -> int | None:
+        """Exclusive pool memory and executables, in bytes; None if both are unknown."""
+        if self.exclusive_bytes is None and self.executable_bytes is None:
+            return None
+        return (self.exclusive_bytes or 0) + (self.executable_bytes or 0)
+
 
 class SizeLoss(Struct, frozen=True):
     """Time lost by the requests of one real size."""

@@ -35,10 +35,10 @@ from graphviz_dash.features.efficiency.narrative import (
     format_range,
 )
 from graphviz_dash.features.ledger.narrative import (
+    SAVING_COLUMNS,
     describe_losses,
     describe_memory,
     describe_process,
-    describe_saving,
     describe_startup,
     describe_workspaces,
 )
@@ -377,12 +377,7 @@ def _format_startup(report: LedgerReport) -> str:
 
 def _format_savings(report: LedgerReport) -> str:
     rows: list[Row] = [
-        [
-            describe_saving(saving),
-            format_bytes(saving.bytes),
-            format_ns(saving.ns),
-            saving.basis.value,
-        ]
-        for saving in report.savings
+        [column.format(saving) for column in SAVING_COLUMNS] for saving in report.savings
     ]
-    return format_table(["possible saving", "memory", "start-up", "basis"], [("", rows)])
+    head = [column.terminal_heading or "" for column in SAVING_COLUMNS]
+    return format_table(["possible saving", *head[1:]], [("", rows)])

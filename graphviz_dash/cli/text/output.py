@@ -13,19 +13,23 @@ import io
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, TypeVar
 
 import click
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
-from rich.table import Column, Table
+from rich.table import Column as RichColumn
+from rich.table import Table
 from rich.text import Text
 
 from graphviz_dash.cli.text.brief import COLUMNS, is_brief
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.exports.documents.envelope import add_version
+from graphviz_dash.narrative.columns import Column
 from graphviz_dash.units import format_count
+
+_Row = TypeVar("_Row")
 
 ABSENT_TEXT: Final = format_count(None)
 """Placeholder for an absent value in a table."""
@@ -67,6 +71,31 @@ def create_table(*headings: str, right: Sequence[int] = ()) -> Table:
         # Fold instead of truncating: an ellipsis would hide requested text.
         table.add_column(build_cell(heading), justify=side, overflow="fold")
     return table
+
+
+def print_rows(
+    columns: Sequence[Column[_Row]], rows: Sequence[_Row], *, spare: Sequence[int] = ()
+) -> None:
+    """Print ``rows`` as a table under the columns that are shown on the terminal."""
+    print_sections(columns, [rows], spare=spare)
+
+
+def print_sections(
+    columns: Sequence[Column[_Row]],
+    sections: Sequence[Sequence[_Row]],
+    *,
+    spare: Sequence[int] = (),
+) -> None:
+    """Print several groups of rows as one table."""
+    shown = [column for column in columns if column.terminal_heading is not None]
+    numbers = [index for index, column in enumerate(shown) if column.unit.is_number]
+    table = create_table(*(column.terminal_heading or "" for column in shown), right=numbers)
+    for rows in sections:
+        for row in rows:
+            table.add_row(*(build_cell(column.format(row)) for column in shown))
+        if len(sections) > 1:
+            table.add_section()
+    print_table(table, spare=spare)
 
 
 def print_table(table: Table, *, lead: int = 1, spare: Sequence[int] = ()) -> None:
@@ -210,7 +239,7 @@ def _has_room(table: Table, columns: Sequence[int], width: int, *, unfolded: boo
     return sum(widths) + _GAP * (len(widths) - 1) <= width
 
 
-def _measure_width(column: Column) -> int:
+def _measure_width(column: RichColumn) -> int:
     texts = (str(text) for text in (column.header, *column.cells))
     return max(len(line) for text in texts for line in (text.splitlines() or [""]))
 

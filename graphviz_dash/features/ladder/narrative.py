@@ -17,6 +17,7 @@ from graphviz_dash.analysis.loop.keys import format_key
 from graphviz_dash.analysis.loop.loop_columns import SizeSource
 from graphviz_dash.analysis.loop.padding import PaddingCost, PaddingEffect
 from graphviz_dash.analysis.loop.step_modes import StepMode
+from graphviz_dash.analysis.sample_statistics import Summary
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ladder.analysis.coverage import Coverage
 from graphviz_dash.features.ladder.analysis.kernel_changes import KernelChange
@@ -27,7 +28,16 @@ from graphviz_dash.features.ladder.analysis.size_comparison import SizeCompariso
 from graphviz_dash.guidance.engines import build_size_option
 from graphviz_dash.model.absence import Missing
 from graphviz_dash.model.loop import FamilyMember, GraphFamily, KeyMethod, StepKind
-from graphviz_dash.narrative.engine_steps import format_amount
+from graphviz_dash.narrative.columns import (
+    COUNT,
+    MEBIBYTES,
+    MICROSECONDS,
+    MILLISECONDS,
+    NUMBER_TEXT,
+    SHARE,
+    Column,
+)
+from graphviz_dash.narrative.engine_steps import format_amount, format_size_range
 from graphviz_dash.units import (
     format_bytes,
     format_count,
@@ -470,9 +480,7 @@ def describe_kernel_changes(changes: Sequence[KernelChange]) -> str:
 def describe_family_costs(family: FamilyReport) -> str:
     """Describe the one-time and memory cost of a family's graphs."""
     members = family.kept_members
-    private = sum(
-        (member.exclusive_bytes or 0) + (member.executable_bytes or 0) for member in members
-    )
+    private = sum(member.own_bytes or 0 for member in members)
     added = sum(member.pool_growth_bytes or 0 for member in members)
     capture = sum(member.capture_ns for member in members)
     first_launch = sum(member.first_launch_ns or 0 for member in members)
@@ -602,3 +610,58 @@ def describe_size_comparison(compared: SizeComparison) -> list[str]:
         startup = sum(member.startup_ns for member in family.members)
         sentences.append(f"{text}; startup {format_ns(startup)}.")
     return sentences
+
+
+def list_member_columns(family: GraphFamily) -> tuple[Column[MemberReport], ...]:
+    """List the columns of the graphs of ``family``."""
+    return (
+        Column("Key", lambda member: format_key(family, member.member)),
+        Column("Steps", lambda member: member.steps, COUNT),
+        Column("GPU time", lambda member: _get_median(member.gpu), MICROSECONDS),
+        Column("Samples", lambda member: len(member.gpu_ns), COUNT),
+        Column("Launch", lambda member: _get_median(member.launch), MICROSECONDS),
+        Column("Step interval", lambda member: _get_median(member.period), MICROSECONDS, None),
+        Column("Capture", lambda member: member.capture_ns, MILLISECONDS),
+        Column("First launch", lambda member: member.first_launch_ns, MICROSECONDS),
+        Column("Own memory", lambda member: member.own_bytes, MEBIBYTES, "exclusive memory"),
+        Column("Pool growth", lambda member: member.pool_growth_bytes, MEBIBYTES, None),
+        Column("Nodes", lambda member: member.nodes, COUNT),
+        Column("Graphs", lambda member: len(set(member.member.graphs)), COUNT, None),
+    )
+
+
+def _get_median(summary: Summary | None) -> float | None:
+    return None if summary is None else summary.median
+
+
+def list_mode_columns(report: LoopReport) -> tuple[Column[StepMode], ...]:
+    """List the columns of the steps of ``report`` by phase and mode."""
+    return (
+        Column("Phase", lambda mode: mode.phase or None),
+        Column("Mode", lambda mode: format_mode(report, mode)),
+        Column("Steps", lambda mode: mode.steps, COUNT),
+        Column("Size", lambda mode: format_size_range(mode.sizes), NUMBER_TEXT, "sizes"),
+        Column("Requests", lambda mode: format_size_range(mode.requests), NUMBER_TEXT, None),
+        Column("Median step", lambda mode: _get_median(mode.step_time), MICROSECONDS, "median"),
+        Column("p25 to p75", format_mode_spread, NUMBER_TEXT),
+        Column("Time", lambda mode: mode.time_share, SHARE),
+    )
+
+
+def list_set_rows(advice: LadderAdvice) -> dict[str, list[str]]:
+    """List the figures of the compared sets of sizes (:func:`list_sets`), by title."""
+    sets = list_sets(advice)
+    uses = [use for _, _, use in sets]
+    rates = [advice.compute_throughput(use) for use in uses]
+    return {
+        "Sizes": [format_count(len(sizes)) for _, sizes, _ in sets],
+        "GPU time per request": [
+            format_ns(use.total_ns / advice.requests if math.isfinite(use.total_ns) else None)
+            for use in uses
+        ],
+        "of which padding": [format_ns(use.padding_ns / advice.requests) for use in uses],
+        "Fallbacks": [format_count(round(use.fallbacks)) for use in uses],
+        "Throughput": ["–" if rate is None else f"{round_significant(rate)}/s" for rate in rates],
+        "Memory": [format_bytes(use.memory_bytes) for use in uses],
+        "Startup": [format_ns(use.startup_ns) for use in uses],
+    }

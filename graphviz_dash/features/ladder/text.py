@@ -7,19 +7,17 @@ from collections.abc import Sequence
 import click
 
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
-from graphviz_dash.analysis.loop.keys import format_key
 from graphviz_dash.cli.text.brief import is_brief
 from graphviz_dash.cli.text.output import (
-    ABSENT_TEXT,
     build_cell,
     create_table,
     print_heading,
+    print_rows,
     print_table,
 )
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ladder.analysis.coverage import Coverage
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
-from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost
 from graphviz_dash.features.ladder.narrative import (
     describe_advice,
     describe_bound,
@@ -30,22 +28,17 @@ from graphviz_dash.features.ladder.narrative import (
     describe_losses,
     describe_memory_method,
     describe_real_sizes,
-    format_mode,
-    format_mode_spread,
     format_sizes,
+    list_member_columns,
+    list_mode_columns,
+    list_set_rows,
     list_sets,
     list_size_options,
     summarize_loop,
 )
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.engine_steps import describe_eager_steps, format_size_range
-from graphviz_dash.units import (
-    format_bytes,
-    format_count,
-    format_ns,
-    format_percent,
-    round_significant,
-)
+from graphviz_dash.narrative.columns import uncapitalize
+from graphviz_dash.narrative.engine_steps import describe_eager_steps
 
 
 def print_ladder(
@@ -86,19 +79,7 @@ def print_ladder(
 def _print_modes(report: LoopReport) -> None:
     """Print the steps by phase and mode, and the reasons for steps without a graph."""
     click.echo()
-    headings = ("phase", "mode", "steps", "sizes", "median", "p25 to p75", "time")
-    table = create_table(*headings, right=range(2, len(headings)))
-    for mode in report.modes:
-        table.add_row(
-            build_cell(mode.phase or ABSENT_TEXT),
-            build_cell(format_mode(report, mode)),
-            build_cell(format_count(mode.steps)),
-            build_cell(format_size_range(mode.sizes)),
-            build_cell(format_ns(mode.step_time.median if mode.step_time else None)),
-            build_cell(format_mode_spread(mode)),
-            build_cell(ABSENT_TEXT if mode.time_share is None else format_percent(mode.time_share)),
-        )
-    print_table(table)
+    print_rows(list_mode_columns(report), report.modes)
     for sentence in describe_eager_steps(report):
         click.echo(sentence)
     click.echo()
@@ -122,20 +103,12 @@ def _print_advice(
         if sentence:
             click.echo(sentence)
     click.echo()
-    sets = list_sets(advice)
-    table = create_table("", *(name for name, _, _ in sets), right=range(1, 4))
-    uses = [use for _, _, use in sets]
-    rows = {
-        "sizes": [format_count(len(sizes)) for _, sizes, _ in sets],
-        "GPU time per request": [_format_request_time(advice, use) for use in uses],
-        "  of which padding": [format_ns(use.padding_ns / advice.requests) for use in uses],
-        "fallbacks": [format_count(round(use.fallbacks)) for use in uses],
-        "throughput": [_format_rate(advice, use) for use in uses],
-        "memory": [format_bytes(use.memory_bytes) for use in uses],
-        "startup": [format_ns(use.startup_ns) for use in uses],
-    }
-    for name, values in rows.items():
-        table.add_row(build_cell(name), *map(build_cell, values))
+    names = [name for name, _, _ in list_sets(advice)]
+    table = create_table("", *names, right=range(1, 4))
+    for name, values in list_set_rows(advice).items():
+        is_part = name.startswith("of which")
+        heading = f"  {name}" if is_part else uncapitalize(name)
+        table.add_row(build_cell(heading), *map(build_cell, values))
     print_table(table)
     click.echo()
     click.echo(f"Recommended sizes: {format_sizes(advice.smallest.sizes)}")
@@ -148,43 +121,8 @@ def _print_advice(
             click.echo(f"  {option}")
 
 
-def _format_request_time(advice: LadderAdvice, use: LadderCost) -> str:
-    time = use.total_ns / advice.requests
-    return format_ns(time) if time != float("inf") else ABSENT_TEXT
-
-
-def _format_rate(advice: LadderAdvice, use: LadderCost) -> str:
-    rate = advice.compute_throughput(use)
-    return ABSENT_TEXT if rate is None else f"{round_significant(rate)}/s"
-
-
 def _print_members(family: FamilyReport, count: int) -> None:
     print_heading(f"Graphs of {family.family.name}")
-    table = create_table(
-        "key",
-        "steps",
-        "GPU time",
-        "samples",
-        "launch",
-        "capture",
-        "first launch",
-        "exclusive memory",
-        "nodes",
-        right=range(1, 9),
-    )
-    for member in family.members[:count]:
-        exclusive = (member.exclusive_bytes or 0) + (member.executable_bytes or 0)
-        table.add_row(
-            build_cell(format_key(family.family, member.member)),
-            build_cell(format_count(member.steps)),
-            build_cell(format_ns(member.gpu.median) if member.gpu else ABSENT_TEXT),
-            build_cell(format_count(len(member.gpu_ns))),
-            build_cell(format_ns(member.launch.median) if member.launch else ABSENT_TEXT),
-            build_cell(format_ns(member.capture_ns)),
-            build_cell(format_ns(member.first_launch_ns)),
-            build_cell(format_bytes(exclusive)),
-            build_cell(format_count(member.nodes)),
-        )
-    print_table(table)
+    print_rows(list_member_columns(family.family), family.members[:count])
     if count < len(family.members):
         click.echo(f"  {count} of {len(family.members):,} by size; --list shows more")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from graphviz_dash.analysis.ledger.fit import FitPrediction
+from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import (
     LedgerPart,
     MemoryLedger,
@@ -17,6 +18,11 @@ from graphviz_dash.analysis.ledger.report import LedgerProcess, LedgerReport
 from graphviz_dash.analysis.ledger.savings import Saving
 from graphviz_dash.analysis.ledger.startup import StartupLedger
 from graphviz_dash.errors import escape_control_characters
+from graphviz_dash.narrative.columns import (
+    MEBIBYTES,
+    MILLISECONDS,
+    Column,
+)
 from graphviz_dash.units import (
     format_bytes,
     format_ns,
@@ -164,3 +170,25 @@ def describe_fit(prediction: FitPrediction) -> str:
     else:
         verdict = f"fits in {device} with {margin} to spare"
     return f"Predicted: {used}, {verdict}; start-up {startup}."
+
+
+GRAPH_COLUMNS: Final[tuple[Column[GraphLedger], ...]] = (
+    Column("Graph", lambda graph: graph.graph),
+    Column("Added", lambda graph: graph.added_bytes, MEBIBYTES),
+    Column("Pool", lambda graph: graph.reserved_bytes, MEBIBYTES),
+    Column("Kernels", lambda graph: graph.kernel_bytes, MEBIBYTES),
+    Column("Held", lambda graph: graph.held_bytes or None, MEBIBYTES, None),
+    Column("Executable", lambda graph: graph.executable_bytes, MEBIBYTES),
+    Column("Warm-up", lambda graph: graph.warm_up_bytes, MEBIBYTES, None),
+    Column("Host", lambda graph: graph.host_bytes, MEBIBYTES),
+    Column("Returned by drop", lambda graph: graph.returned_bytes, MEBIBYTES),
+    Column("Capture", lambda graph: graph.capture_ns, MILLISECONDS),
+    Column("Instantiation", lambda graph: graph.driver_ns, MILLISECONDS, "driver"),
+    Column("First launch", lambda graph: graph.first_launch_ns, MILLISECONDS, None),
+)
+SAVING_COLUMNS: Final[tuple[Column[Saving], ...]] = (
+    Column("Change", describe_saving),
+    Column("Memory", lambda saving: saving.bytes, MEBIBYTES),
+    Column("Start-up", lambda saving: saving.ns, MILLISECONDS),
+    Column("Basis", lambda saving: saving.basis.value),
+)

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import streamlit as st
 
 from graphviz_dash.analysis.ledger.memory import LedgerPart
 from graphviz_dash.analysis.ledger.report import LedgerReport
 from graphviz_dash.documentation import MEMORY_COSTS
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ledger.chart import draw_memory_ledger, draw_startup
 from graphviz_dash.features.ledger.narrative import (
+    GRAPH_COLUMNS,
     PART_MEANINGS,
+    SAVING_COLUMNS,
     describe_losses,
     describe_memory,
     describe_process,
-    describe_saving,
     describe_startup,
     describe_workspaces,
     name_growth,
 )
+from graphviz_dash.narrative.columns import omit_empty_columns
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_figure
 from graphviz_dash.ui.page.help import format_help_link
@@ -32,6 +33,7 @@ from graphviz_dash.ui.page.markup import (
     format_table,
     show_markup,
 )
+from graphviz_dash.ui.page.tables import format_rows, list_headings, show_rows
 from graphviz_dash.units import format_bytes, format_ns, format_percent, format_signed_bytes
 
 _MIB: Final = 1 << 20
@@ -112,46 +114,13 @@ def _show_graphs(report: LedgerReport) -> None:
     if not graphs:
         return
     st.header("Memory of each graph", anchor=False)
-    columns: dict[str, list[Any]] = {
-        "Graph": [escape_control_characters(graph.graph) for graph in graphs],
-        "Added (MiB)": [_convert(graph.added_bytes) for graph in graphs],
-        "Pool (MiB)": [_convert(graph.reserved_bytes) for graph in graphs],
-        "Kernels (MiB)": [_convert(graph.kernel_bytes) for graph in graphs],
-        "Held (MiB)": [_convert(graph.held_bytes or None) for graph in graphs],
-        "Executable (MiB)": [_convert(graph.executable_bytes) for graph in graphs],
-        "Warm-up (MiB)": [_convert(graph.warm_up_bytes) for graph in graphs],
-        "Host (MiB)": [_convert(graph.host_bytes) for graph in graphs],
-        "Returned by drop (MiB)": [_convert(graph.returned_bytes) for graph in graphs],
-        "Capture (ms)": [_convert(graph.capture_ns, 1e6) for graph in graphs],
-        "Instantiation (ms)": [_convert(graph.driver_ns, 1e6) for graph in graphs],
-        "First launch (ms)": [_convert(graph.first_launch_ns, 1e6) for graph in graphs],
-    }
-    values_by_column = {
-        name: values
-        for name, values in columns.items()
-        if any(value is not None for value in values)
-    }
-    config: dict[str, Any] = {
-        name: st.column_config.NumberColumn(format="%.2f")
-        for name in values_by_column
-        if name != "Graph"
-    }
-    st.dataframe(
-        values_by_column,
-        column_config=config,
-        hide_index=True,
-        height="content" if len(graphs) <= 12 else 420,
-        placeholder="–",
-        alt="Memory and start-up time of each graph",
+    show_rows(
+        omit_empty_columns(GRAPH_COLUMNS, graphs), graphs, "Memory and start-up time of each graph"
     )
     st.caption(
         "Added: pool, kernels and executable. Executable: share by nodes of the growth of all "
         "instantiations. Warm-up: growth since the previous capture."
     )
-
-
-def _convert(value: int | None, unit: float = _MIB) -> float | None:
-    return None if value is None else value / unit
 
 
 def _show_startup(selection: SelectedExperiment, report: LedgerReport) -> None:
@@ -182,16 +151,6 @@ def _show_savings(report: LedgerReport) -> None:
     if not report.savings:
         return
     st.header("Possible savings", anchor=False)
-    rows = [
-        [
-            escape_html(describe_saving(saving)),
-            _format_number(saving.bytes),
-            format_element("span", escape_html(format_ns(saving.ns)), "num"),
-            saving.basis.value,
-        ]
-        for saving in report.savings
-    ]
-    table = format_table(
-        ("Change", "Memory", "Start-up", "Basis"), [("Savings", rows)], "figures runs savings"
-    )
+    groups = [("Savings", format_rows(SAVING_COLUMNS, report.savings))]
+    table = format_table(list_headings(SAVING_COLUMNS), groups, "figures runs savings")
     show_markup(format_element("div", table, "scroll"))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import click
 
 from graphviz_dash.analysis.ledger.fit import FitPrediction
-from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
 from graphviz_dash.analysis.ledger.report import LedgerReport
 from graphviz_dash.analysis.ledger.savings import Saving
@@ -17,19 +16,22 @@ from graphviz_dash.cli.text.output import (
     create_table,
     print_heading,
     print_more,
+    print_rows,
     print_table,
 )
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ledger.narrative import (
+    GRAPH_COLUMNS,
+    SAVING_COLUMNS,
     describe_fit,
     describe_losses,
     describe_memory,
     describe_process,
-    describe_saving,
     describe_startup,
     describe_workspaces,
     name_growth,
 )
+from graphviz_dash.narrative.columns import omit_empty_columns
 from graphviz_dash.units import format_bytes, format_ns, format_percent, format_signed_bytes
 
 _MIN_GROWTH = 1 << 20
@@ -118,35 +120,8 @@ def _print_growths(ledger: MemoryLedger, count: int) -> None:
 def _print_graphs(report: LedgerReport, count: int) -> None:
     print_heading("Graphs, largest first")
     largest = report.largest_graphs[:count]
-    returns = any(graph.returned_bytes is not None for graph in largest)
-    headings = ["graph", "added", "pool", "kernels", "executable", "host", "capture", "driver"]
-    if returns:
-        headings.append("returned by drop")
-    table = create_table(*headings, right=range(1, len(headings)))
-    for graph in largest:
-        cells = [*_list_sizes(graph), _format_time(graph.capture_ns), _format_time(graph.driver_ns)]
-        if returns:
-            cells.append(format_bytes(graph.returned_bytes))
-        table.add_row(build_cell(graph.graph), *(build_cell(cell) for cell in cells))
-    print_table(table)
+    print_rows(omit_empty_columns(GRAPH_COLUMNS, largest), largest)
     print_more(len(report.graphs), len(largest))
-
-
-def _list_sizes(graph: GraphLedger) -> list[str]:
-    return [
-        format_bytes(size)
-        for size in (
-            graph.added_bytes,
-            graph.reserved_bytes,
-            graph.kernel_bytes,
-            graph.executable_bytes,
-            graph.host_bytes,
-        )
-    ]
-
-
-def _format_time(time: int | None) -> str:
-    return format_ns(time)
 
 
 def _print_startup(startup: StartupLedger) -> None:
@@ -183,12 +158,4 @@ def _print_fit(report: LedgerReport, fit: FitPrediction) -> None:
 
 def _print_savings(savings: tuple[Saving, ...]) -> None:
     print_heading("Possible savings")
-    table = create_table("", "memory", "start-up", "basis", right=[1, 2])
-    for saving in savings:
-        table.add_row(
-            build_cell(describe_saving(saving)),
-            build_cell(format_bytes(saving.bytes)),
-            build_cell(format_ns(saving.ns)),
-            build_cell(saving.basis.value),
-        )
-    print_table(table, spare=[0])
+    print_rows(SAVING_COLUMNS, savings, spare=[0])

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.memory.allocator import AllocatorState, list_allocator_states
-from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
+from graphviz_dash.analysis.memory.report import GraphFootprint, MemoryPart, MemoryReport
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.guidance.gaps import build_memory_command
 from graphviz_dash.model.absence import Missing
+from graphviz_dash.narrative.columns import COUNT, MEBIBYTES, Column
 from graphviz_dash.narrative.memory_change import list_memory_changes
 from graphviz_dash.units import (
     format_bytes,
@@ -164,3 +165,15 @@ def build_memory_pass_hint(runs: Sequence[Run]) -> tuple[str, str]:
         "To record one for each mode, run on a machine with a CUDA GPU:",
         escape_control_characters(shlex.join(build_memory_command(runs))),
     )
+
+
+GRAPH_COLUMNS: Final[tuple[Column[GraphFootprint], ...]] = (
+    Column("Graph", lambda graph: graph.graph),
+    Column("Used", lambda graph: graph.footprint, MEBIBYTES, "uses"),
+    Column("Exclusive", lambda graph: graph.exclusive, MEBIBYTES),
+    Column("Shared", lambda graph: graph.shared, MEBIBYTES),
+    Column("Kept", lambda graph: graph.live_after_capture, MEBIBYTES),
+    Column("Peak", lambda graph: graph.peak, MEBIBYTES),
+    Column("Allocations", lambda graph: graph.allocations, COUNT),
+    Column("Executable", lambda graph: graph.instantiate_device, MEBIBYTES, None),
+)

@@ -8,10 +8,17 @@ import click
 
 from graphviz_dash.analysis.memory.pools import PoolBreakdown
 from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
-from graphviz_dash.cli.text.output import build_cell, create_table, print_heading, print_table
+from graphviz_dash.cli.text.output import (
+    build_cell,
+    create_table,
+    print_heading,
+    print_rows,
+    print_table,
+)
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.memory.comparison import MemoryComparison
 from graphviz_dash.features.memory.narrative import (
+    GRAPH_COLUMNS,
     PUBLISHED_OVERHEAD,
     describe_memory_cost,
     describe_snapshot,
@@ -116,24 +123,8 @@ def _print_pool(report: MemoryReport, pool: PoolBreakdown) -> None:
 
 def _print_graphs(report: MemoryReport, count: int) -> None:
     largest = sorted(report.graphs, key=lambda graph: -graph.footprint)[:count]
-    table = create_table(
-        "graph", "uses", "exclusive", "shared", "kept", "peak", "allocations", right=range(1, 7)
-    )
-    for graph in largest:
-        sizes = (
-            graph.footprint,
-            graph.exclusive,
-            graph.shared,
-            graph.live_after_capture,
-            graph.peak,
-        )
-        table.add_row(
-            build_cell(graph.graph),
-            *(build_cell(format_bytes(size)) for size in sizes),
-            build_cell(format_count(graph.allocations)),
-        )
     click.echo()
-    print_table(table)
+    print_rows(GRAPH_COLUMNS, largest)
     if len(largest) < len(report.graphs):
         click.echo(f"  {len(largest)} of {len(report.graphs)} graphs, the largest first")
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Struct
+
 from graphviz_dash.analysis.metrics.thresholds import FEW_TRACED_STEPS
 from graphviz_dash.analysis.ranks.graphs import GraphAspect, GraphDifference
 from graphviz_dash.analysis.ranks.ranks import ArrivalDelay, CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.model.graph import GraphNode, KernelParams
+from graphviz_dash.narrative.columns import MICROSECONDS, NUMBER_TEXT, SHARE, TEXT, Column
 from graphviz_dash.narrative.numbers import format_in_same_unit
 from graphviz_dash.units import format_count, format_ns, format_percent, pluralize
 
@@ -223,3 +226,54 @@ def describe_clock_alignment(mode: ModeRanks) -> str:
         "are not visible here; by cause and effect they are at most "
         f"{format_ns(round(bound))}."
     )
+
+
+class RankEntry(Struct, frozen=True):
+    """A row of the table of ranks."""
+
+    rank: RankRow
+    """Times of the rank."""
+    delay: ArrivalDelay | None
+    """Its late arrivals. None if it never arrived last."""
+    arrivals: int
+    """Number of late arrivals of all ranks."""
+
+
+def list_rank_entries(mode: ModeRanks) -> list[RankEntry]:
+    """List the rows of the table of the ranks of ``mode``, under RANK_COLUMNS."""
+    delays = {delay.rank: delay for delay in mode.arrival_delays}
+    arrivals = sum(delay.count for delay in mode.arrival_delays)
+    return [RankEntry(row, delays.get(row.rank), arrivals) for row in mode.ranks]
+
+
+def _compute_last_share(entry: RankEntry) -> float | None:
+    return entry.delay.count / entry.arrivals if entry.delay and entry.arrivals else None
+
+
+RANK_COLUMNS: Final[tuple[Column[RankEntry], ...]] = (
+    Column(None, lambda entry: entry.rank.name, TEXT, "run"),
+    Column(None, lambda entry: entry.rank.rank, NUMBER_TEXT, "rank"),
+    Column("GPU", lambda entry: entry.rank.device, NUMBER_TEXT, None),
+    Column("Step time", lambda entry: entry.rank.step_time.text, NUMBER_TEXT),
+    Column("Launch CPU", lambda entry: entry.rank.launch_cpu_time.text, NUMBER_TEXT),
+    Column("Compute", lambda entry: entry.rank.compute, MICROSECONDS),
+    Column("Communication", lambda entry: entry.rank.communication, MICROSECONDS),
+    Column("Exposed", lambda entry: entry.rank.exposed, MICROSECONDS),
+    Column("Waits", lambda entry: entry.rank.wait, MICROSECONDS),
+    Column("Transfers", lambda entry: entry.rank.transfer, MICROSECONDS),
+    Column("Last in", _compute_last_share, SHARE, "last"),
+    Column("Late", lambda entry: _round(entry.delay and entry.delay.total_ns), MICROSECONDS, None),
+    Column(
+        "Due to compute",
+        lambda entry: _round(entry.delay and entry.delay.work_ns),
+        MICROSECONDS,
+        None,
+    ),
+    Column(
+        "Due to idle", lambda entry: _round(entry.delay and entry.delay.idle_ns), MICROSECONDS, None
+    ),
+)
+
+
+def _round(time: float | None) -> int | None:
+    return None if time is None else round(time)

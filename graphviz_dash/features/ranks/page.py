@@ -6,7 +6,7 @@ from typing import Final
 
 import streamlit as st
 
-from graphviz_dash.analysis.ranks.ranks import ArrivalDelay, CollectiveRow, ModeRanks, RankRow
+from graphviz_dash.analysis.ranks.ranks import CollectiveRow, ModeRanks, RankRow
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ranks.chart import (
     MAX_COLLECTIVES,
@@ -15,6 +15,7 @@ from graphviz_dash.features.ranks.chart import (
     select_collectives,
 )
 from graphviz_dash.features.ranks.narrative import (
+    RANK_COLUMNS,
     describe_clock_alignment,
     describe_ranks,
     find_latest_rank,
@@ -22,6 +23,7 @@ from graphviz_dash.features.ranks.narrative import (
     format_uncertainty,
     has_balanced_ranks,
     list_rank_caveats,
+    list_rank_entries,
 )
 from graphviz_dash.narrative.numbers import format_spread
 from graphviz_dash.ui.page import url_state
@@ -34,6 +36,7 @@ from graphviz_dash.ui.page.frame import (
 from graphviz_dash.ui.page.help import format_page_heading
 from graphviz_dash.ui.page.markup import escape_html, format_element, format_table, show_markup
 from graphviz_dash.ui.page.navigation import show_link
+from graphviz_dash.ui.page.tables import format_rows, list_headings
 from graphviz_dash.ui.page.widgets import format_failures, format_tiles
 from graphviz_dash.ui.state.results import get_comparison, get_ranks
 from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
@@ -194,36 +197,24 @@ def _format_notes(mode: ModeRanks) -> str:
 
 
 def _format_ranks(mode: ModeRanks) -> str:
-    head = [
-        *("", "GPU", "Step time", "Launch CPU", "Compute", "Communication", "Exposed"),
-        *("Waits", "Transfers", "Last in", "Late", "Due to compute", "Due to idle"),
+    entries = list_rank_entries(mode)
+    rows = [
+        [_format_rank(entry.rank), *cells]
+        for entry, cells in zip(entries, format_rows(RANK_COLUMNS, entries), strict=True)
     ]
-    late = {lateness.rank: lateness for lateness in mode.arrival_delays}
-    total_count = sum(lateness.count for lateness in mode.arrival_delays)
-    rows = [_format_row(row, late.get(row.rank), total_count) for row in mode.ranks]
+    for entry, row in zip(entries, rows, strict=True):
+        if spread := format_spread(entry.rank.step_time):
+            row[_STEP_TIME] += format_element("span", escape_html(spread), "spread")
+    head = ["", *list_headings(RANK_COLUMNS)]
     return format_table(head, [(escape_html(mode.name), rows)], "figures runs")
 
 
-def _format_row(row: RankRow, late: ArrivalDelay | None, total_count: int) -> list[str]:
-    step = format_element("span", escape_html(row.step_time.text), "num")
-    spread = format_spread(row.step_time)
-    times = (row.compute, row.communication, row.exposed, row.wait, row.transfer)
-    lost = (None, None, None) if late is None else (late.total_ns, late.work_ns, late.idle_ns)
-    return [
-        format_element("span", escape_html(f"rank {row.rank}"), title=row.name),
-        _format_number(_MISSING if row.device is None else str(row.device)),
-        step + (format_element("span", escape_html(spread), "spread") if spread else ""),
-        _format_number(row.launch_cpu_time.text),
-        *(_format_number(format_ns(time)) for time in times),
-        _format_number(
-            format_percent(late.count / total_count) if late and total_count else _MISSING
-        ),
-        *(_format_number(format_ns(None if time is None else round(time))) for time in lost),
-    ]
+_STEP_TIME: Final = 2
+"""Column of the step time on the page, which also has its spread."""
 
 
-def _format_number(value: str) -> str:
-    return format_element("span", escape_html(value), "num")
+def _format_rank(row: RankRow) -> str:
+    return format_element("span", escape_html(f"rank {row.rank}"), title=row.name)
 
 
 def _show_collectives(mode: ModeRanks) -> None:

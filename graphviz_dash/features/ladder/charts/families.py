@@ -373,9 +373,7 @@ def draw_cumulative_costs(family: FamilyReport, theme: Theme) -> go.Figure | Non
     if not members:
         return None
     sizes = [member.size or 0 for member in members]
-    private_bytes = [
-        (member.exclusive_bytes or 0) + (member.executable_bytes or 0) for member in members
-    ]
+    private_bytes = [member.own_bytes or 0 for member in members]
     memory, startup = (
         list(accumulate(private_bytes)),
         list(accumulate(m.startup_ns for m in members)),

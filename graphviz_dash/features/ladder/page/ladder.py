@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, Final
 
 import streamlit as st
 
 from graphviz_dash.analysis.loop.family_report import LoopReport
 from graphviz_dash.features.ladder.analysis.ladder_advice import LadderAdvice
-from graphviz_dash.features.ladder.analysis.ladder_problem import Budget, LadderCost
+from graphviz_dash.features.ladder.analysis.ladder_problem import Budget
 from graphviz_dash.features.ladder.charts.families import draw_ladder
 from graphviz_dash.features.ladder.narrative import (
     describe_advice,
@@ -20,6 +19,7 @@ from graphviz_dash.features.ladder.narrative import (
     describe_interpolation,
     describe_memory_method,
     format_sizes,
+    list_set_rows,
     list_sets,
     list_size_options,
 )
@@ -35,7 +35,6 @@ from graphviz_dash.ui.page.markup import (
     show_markup,
 )
 from graphviz_dash.ui.state.store import Extent
-from graphviz_dash.units import format_bytes, format_count, format_ns, round_significant
 
 _MAX_GRAPHS: Final = 512
 
@@ -137,36 +136,17 @@ def _read_limit(name: str, label: str, placeholder: str, minimum: int) -> int | 
 
 def _format_uses(result: LadderAdvice, *, brief: bool) -> str:
     """Format the compared sets; ``brief`` has the main rows of the current and recommended one."""
-    sets = list_sets(result)[: 2 if brief else None]
-    uses = [use for _, _, use in sets]
-    rows = [
-        ("Sizes", [format_count(len(sizes)) for _, sizes, _ in sets]),
-        ("GPU time per request", [_format_request_time(result, use) for use in uses]),
-        ("of which padding", [format_ns(use.padding_ns / result.requests) for use in uses]),
-        ("Fallbacks", [format_count(round(use.fallbacks)) for use in uses]),
-        ("Throughput", [_format_rate(result, use) for use in uses]),
-        ("Memory", [format_bytes(use.memory_bytes) for use in uses]),
-        ("Startup", [format_ns(use.startup_ns) for use in uses]),
-    ]
+    count = 2 if brief else None
     cells = [
         [
             escape_html(name),
-            *(format_element("span", escape_html(value), "num") for value in values),
+            *(format_element("span", escape_html(value), "num") for value in values[:count]),
         ]
-        for name, values in rows
+        for name, values in list_set_rows(result).items()
         if not brief or name in _MAIN_ROWS
     ]
-    head = ["", *(name for name, _, _ in sets)]
+    head = ["", *(name for name, _, _ in list_sets(result)[:count])]
     return format_table(head, [("", cells)], "figures runs")
 
 
 _MAIN_ROWS: Final = ("Sizes", "GPU time per request", "Fallbacks", "Memory", "Startup")
-
-
-def _format_request_time(result: LadderAdvice, use: LadderCost) -> str:
-    return format_ns(use.total_ns / result.requests) if math.isfinite(use.total_ns) else "–"
-
-
-def _format_rate(result: LadderAdvice, use: LadderCost) -> str:
-    rate = result.compute_throughput(use)
-    return "–" if rate is None else f"{round_significant(rate)}/s"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import streamlit as st
 
@@ -11,20 +11,19 @@ from graphviz_dash.analysis.loop.family_report import (
     LoopReport,
     MemberReport,
 )
-from graphviz_dash.analysis.loop.keys import format_key
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.ladder.narrative import (
     KEY_METHODS,
     format_member_title,
     format_node_bytes,
+    list_member_columns,
 )
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import carry_parameters, show_link
 from graphviz_dash.ui.page.picked_row import build_selection_callback
+from graphviz_dash.ui.page.tables import show_rows
 from graphviz_dash.ui.state.catalogue import Entry
 
-_MIB: Final = 1 << 20
 _MEMBER: Final = "member"
 """URL parameter of the selected row."""
 
@@ -37,22 +36,14 @@ def show_members_table(entry: Entry, report: LoopReport, family: FamilyReport) -
     """
     members = family.members
     selected = _read_selected_row(members)
-    columns = _build_columns(family)
     key = f"members-{entry.key}-{report.run}-{family.index}"
-    st.dataframe(
-        columns,
-        column_config={
-            name: st.column_config.NumberColumn(format="%.2f")
-            for name in columns
-            if name.endswith(("(µs)", "(ms)", "(MiB)"))
-        },
-        hide_index=True,
-        height="content" if len(members) <= 12 else 420,
+    show_rows(
+        list_member_columns(family.family),
+        members,
+        "Graphs of the family; selecting a row links to its drawing",
         key=key,
         on_select=build_selection_callback(key, _select_row),
         selection_mode="single-cell",
-        placeholder="–",
-        alt="Graphs of the family; selecting a row links to its drawing",
     )
     methods = {member.member.method for member in members if member.member.method}
     sources = "; ".join(KEY_METHODS[method] for method in methods)
@@ -77,43 +68,6 @@ def show_members_table(entry: Entry, report: LoopReport, family: FamilyReport) -
         )
     # The end of the page script, which stores the address, does not run after a fragment.
     url_state.remember_address("graphs")
-
-
-def _build_columns(family: FamilyReport) -> dict[str, list[Any]]:
-    members = family.members
-    own_memory = [
-        None
-        if member.exclusive_bytes is None and member.executable_bytes is None
-        else ((member.exclusive_bytes or 0) + (member.executable_bytes or 0)) / _MIB
-        for member in members
-    ]
-    return {
-        "Key": [
-            escape_control_characters(format_key(family.family, member.member))
-            for member in members
-        ],
-        "Steps": [member.steps for member in members],
-        "GPU time (µs)": [member.gpu.median / 1e3 if member.gpu else None for member in members],
-        "Samples": [len(member.gpu_ns) for member in members],
-        "Launch (µs)": [
-            member.launch.median / 1e3 if member.launch else None for member in members
-        ],
-        "Step interval (µs)": [
-            member.period.median / 1e3 if member.period else None for member in members
-        ],
-        "Capture (ms)": [member.capture_ns / 1e6 for member in members],
-        "First launch (µs)": [
-            None if member.first_launch_ns is None else member.first_launch_ns / 1e3
-            for member in members
-        ],
-        "Own memory (MiB)": own_memory,
-        "Pool growth (MiB)": [
-            None if member.pool_growth_bytes is None else member.pool_growth_bytes / _MIB
-            for member in members
-        ],
-        "Nodes": [member.nodes for member in members],
-        "Graphs": [len(set(member.member.graphs)) for member in members],
-    }
 
 
 def _read_selected_row(members: tuple[MemberReport, ...]) -> int | None:

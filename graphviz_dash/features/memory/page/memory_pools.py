@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 import streamlit as st
 
 from graphviz_dash.analysis.memory.pools import PoolBreakdown, build_pool_map
 from graphviz_dash.analysis.memory.report import MemoryReport
-from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.features.memory.chart import draw_pool_map
+from graphviz_dash.features.memory.narrative import GRAPH_COLUMNS
 from graphviz_dash.ui.page import url_state
 from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_figure
 from graphviz_dash.ui.page.markup import escape_html, escape_markdown, format_element, show_markup
+from graphviz_dash.ui.page.tables import show_rows
 from graphviz_dash.ui.state.store import STORE
 from graphviz_dash.units import format_bytes, format_count
-
-_MIB: Final = 1 << 20
 
 
 def show_pools_panel(chosen: SelectedExperiment, report: MemoryReport) -> None:
@@ -66,32 +63,8 @@ def _describe_pool(pool: PoolBreakdown) -> str:
 def _show_graphs(report: MemoryReport) -> None:
     if not report.graphs:
         return
-    graphs = report.graphs
-    columns: dict[str, list[Any]] = {
-        "Graph": [escape_control_characters(graph.graph) for graph in graphs],
-        "Used (MiB)": [graph.footprint / _MIB for graph in graphs],
-        "Exclusive (MiB)": [graph.exclusive / _MIB for graph in graphs],
-        "Shared (MiB)": [graph.shared / _MIB for graph in graphs],
-        "Kept (MiB)": [graph.live_after_capture / _MIB for graph in graphs],
-        "Peak (MiB)": [graph.peak / _MIB for graph in graphs],
-        "Allocations": [graph.allocations for graph in graphs],
-        "Executable (MiB)": [
-            None if graph.instantiate_device is None else graph.instantiate_device / _MIB
-            for graph in graphs
-        ],
-    }
-    config: dict[str, Any] = {
-        name: st.column_config.NumberColumn(format="%.2f") for name in columns if "MiB" in name
-    }
     with st.expander("Memory of each graph", icon=":material/table_rows:"):
-        st.dataframe(
-            columns,
-            column_config=config,
-            hide_index=True,
-            height="content" if len(graphs) <= 12 else 420,
-            placeholder="–",
-            alt="Memory of each graph",
-        )
+        show_rows(GRAPH_COLUMNS, report.graphs, "Memory of each graph")
         st.caption(
             "The chart has a row per graph, in capture order: bytes of the pool that its capture "
             "allocated at any time. Bytes in no row are unused. "

@@ -1,0 +1,77 @@
+"""Columns of tables, declared once for pages, reports and the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from msgspec import Struct
+
+from graphviz_dash.units import format_bytes, format_count, format_ns, format_percent
+
+Row = TypeVar("Row")
+
+
+class Unit(Struct, frozen=True):
+    """Format of the values of a column."""
+
+    format: Callable[[Any], str]
+    """Formats a value as text with its unit."""
+    suffix: str = ""
+    """Unit in the heading of a column of plain numbers."""
+    scale: float = 1
+    """Divisor of a plain number."""
+    pattern: str | None = None
+    """Format of a plain number, as Streamlit names it. None: as it is."""
+    is_number: bool = True
+    """Numbers are right-aligned."""
+
+
+def _format_text(value: str | None) -> str:
+    return "–" if value is None else str(value)
+
+
+TEXT: Final = Unit(_format_text, is_number=False)
+NUMBER_TEXT: Final = Unit(_format_text)
+"""Text of a number."""
+COUNT: Final = Unit(format_count)
+SHARE: Final = Unit(format_percent, pattern="percent")
+MICROSECONDS: Final = Unit(format_ns, " (µs)", 1e3, "%.2f")
+"""Values in ns."""
+MILLISECONDS: Final = Unit(format_ns, " (ms)", 1e6, "%.2f")
+"""Values in ns."""
+MEBIBYTES: Final = Unit(format_bytes, " (MiB)", 1 << 20, "%.2f")
+"""Values in bytes."""
+
+
+class Column(Struct, Generic[Row], frozen=True):
+    """A column of a table whose rows are values of type ``Row``."""
+
+    title: str | None
+    """Heading on pages and in reports. None: terminal only."""
+    read: Callable[[Row], Any]
+    """Reads the value of a row. None if unknown."""
+    unit: Unit = TEXT
+    terminal_title: str | None = ""
+    """Heading on the terminal. Empty: the title in lower case; None: pages only."""
+
+    @property
+    def terminal_heading(self) -> str | None:
+        """Heading on the terminal, None if the column is not shown there."""
+        if self.terminal_title != "" or self.title is None:
+            return self.terminal_title
+        return uncapitalize(self.title)
+
+    def format(self, row: Row) -> str:
+        """Format the value of ``row`` with its unit."""
+        return self.unit.format(self.read(row))
+
+
+def omit_empty_columns(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> list[Column[Row]]:
+    """Omit the columns without a known value."""
+    return [column for column in columns if any(column.read(row) is not None for row in rows)]
+
+
+def uncapitalize(title: str) -> str:
+    """Change the first letter to lower case, unless an acronym starts with it."""
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
