@@ -262,18 +262,12 @@ RANK_COLUMNS: Final[tuple[Column[RankEntry], ...]] = (
     Column("Waits", lambda entry: entry.rank.wait, MICROSECONDS),
     Column("Transfers", lambda entry: entry.rank.transfer, MICROSECONDS),
     Column("Last in", _compute_last_share, SHARE, "last"),
-    Column("Late", lambda entry: _round(entry.delay and entry.delay.total_ns), MICROSECONDS, None),
-    Column(
-        "Due to compute",
-        lambda entry: _round(entry.delay and entry.delay.work_ns),
-        MICROSECONDS,
-        None,
-    ),
-    Column(
-        "Due to idle", lambda entry: _round(entry.delay and entry.delay.idle_ns), MICROSECONDS, None
-    ),
+    Column("Late", lambda entry: _round_late(entry, "total_ns"), MICROSECONDS, None),
+    Column("Due to compute", lambda entry: _round_late(entry, "work_ns"), MICROSECONDS, None),
+    Column("Due to idle", lambda entry: _round_late(entry, "idle_ns"), MICROSECONDS, None),
 )
 
 
-def _round(time: float | None) -> int | None:
+def _round_late(entry: RankEntry, part: str) -> int | None:
+    time = None if entry.delay is None else getattr(entry.delay, part)
     return None if time is None else round(time)
