@@ -13,7 +13,7 @@ import pytest
 
 from graphviz_dash.analysis.ledger.memory import LedgerPart
 from graphviz_dash.analysis.ledger.report import LedgerReport, build_ledger_report
-from graphviz_dash.analysis.memory.pools import NODE_BYTES
+from graphviz_dash.analysis.memory.report import NODE_BYTES
 from graphviz_dash.bundle import parts
 from graphviz_dash.features.ledger.narrative import describe_losses
 from graphviz_dash.ingest.load import load_run

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from collectors.workloads import BUILT_IN
-from graphviz_dash.analysis.replays.id_matcher import number_executable_nodes
+from graphviz_dash.analysis.replays.matching import number_executable_nodes
 from graphviz_dash.bundle.read import BundleContents, read_bundle
 from graphviz_dash.model.graph import KernelParams, MemcpyParams, MemsetParams
 from graphviz_dash.model.node_ids import NodeIdPass, NodeSignature

@@ -15,13 +15,12 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, get_column
-from graphviz_dash.analysis.attribution.capture_tables import CaptureTables
 from graphviz_dash.analysis.attribution.captured_launches import (
     LAUNCHED_KINDS,
     find_capture_windows,
     find_launch_rows,
 )
-from graphviz_dash.analysis.attribution.origins import NodeOrigin, OriginResolver
+from graphviz_dash.analysis.attribution.origins import CaptureTables, NodeOrigin, OriginResolver
 from graphviz_dash.analysis.sequence_alignment import Alignment, align
 from graphviz_dash.model.graph import CapturedGraph, NodeKind
 

@@ -18,7 +18,7 @@ from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
 from graphviz_dash.analysis.ledger.savings import CHUNK, sum_pool_workspaces, sum_side_streams
 from graphviz_dash.analysis.ledger.startup import StartupLedger, TimePart
-from graphviz_dash.analysis.memory.pools import NODE_BYTES
+from graphviz_dash.analysis.memory.report import NODE_BYTES
 from graphviz_dash.model.memory import Owner
 
 if TYPE_CHECKING:

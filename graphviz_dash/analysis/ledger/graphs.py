@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from graphviz_dash.analysis.memory.pools import iter_segment_spans
+from graphviz_dash.analysis.memory.report import iter_segment_spans
 from graphviz_dash.model.ledger import SampleKind, SpanKind
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from graphviz_dash.analysis.ledger.graphs import GraphLedger
 from graphviz_dash.analysis.ledger.memory import LedgerPart, MemoryLedger
 from graphviz_dash.analysis.ledger.startup import StartupLedger
-from graphviz_dash.analysis.memory.pools import NODE_BYTES
+from graphviz_dash.analysis.memory.report import NODE_BYTES
 from graphviz_dash.model.graph import NodeKind
 from graphviz_dash.model.ledger import SpanKind
 from graphviz_dash.model.memory import DEFAULT_POOL, Owner

@@ -28,7 +28,7 @@ from graphviz_dash.analysis.loop.size_times import (
     interpolate_times,
 )
 from graphviz_dash.analysis.loop.step_modes import StepMode, summarize_modes
-from graphviz_dash.analysis.memory.pools import NODE_BYTES
+from graphviz_dash.analysis.memory.report import NODE_BYTES
 from graphviz_dash.analysis.sample_statistics import Summary, compute_percentiles, summarise
 from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.loop import FamilyMember, GraphCost, GraphFamily, ProgramLoop

@@ -17,8 +17,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints, get_column, get_threads
-from graphviz_dash.analysis.attribution.capture_tables import Frames, Ops
-from graphviz_dash.analysis.attribution.origins import select_near
+from graphviz_dash.analysis.attribution.origins import Frames, Ops, select_near
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, compute_exclusive_busy_ns
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, compute_item_features

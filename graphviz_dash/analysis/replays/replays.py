@@ -28,12 +28,12 @@ from graphviz_dash.analysis.replays.graph_chooser import (
     find_launch_order,
     locate_steps,
 )
-from graphviz_dash.analysis.replays.id_matcher import IdMatcher
 from graphviz_dash.analysis.replays.matching import (
     BY_BRANCH,
     BY_ID,
     BY_ORDER,
     GraphMatcher,
+    IdMatcher,
     ReplayRows,
 )
 from graphviz_dash.analysis.replays.node_id_trace import build_node_id_trace

@@ -9,8 +9,7 @@ from typing import Any, Final
 import plotly.graph_objects as go
 
 from graphviz_dash.analysis.memory.allocator import AllocatorState
-from graphviz_dash.analysis.memory.pools import ByteCategory, PoolMap
-from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
+from graphviz_dash.analysis.memory.report import ByteCategory, MemoryPart, MemoryReport, PoolMap
 from graphviz_dash.charts.figures.theme import (
     add_end_label,
     apply_bar_theme,

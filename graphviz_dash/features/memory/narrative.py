@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from graphviz_dash.analysis.memory.allocator import AllocatorState, list_allocator_states
-from graphviz_dash.analysis.memory.pools import GraphFootprint
-from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
+from graphviz_dash.analysis.memory.report import GraphFootprint, MemoryPart, MemoryReport
 from graphviz_dash.errors import escape_control_characters
 from graphviz_dash.guidance.gaps import build_memory_command
 from graphviz_dash.model.absence import Missing

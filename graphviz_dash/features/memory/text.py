@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from graphviz_dash.analysis.memory.pools import PoolBreakdown
-from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport
+from graphviz_dash.analysis.memory.report import MemoryPart, MemoryReport, PoolBreakdown
 from graphviz_dash.cli.text.output import (
     build_cell,
     create_table,

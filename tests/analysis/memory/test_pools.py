@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphviz_dash.analysis.memory.pools import (
+from graphviz_dash.analysis.memory.report import (
     compute_footprints,
     compute_pool_breakdowns,
     iter_segment_spans,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from graphviz_dash.analysis.replays.id_matcher import number_executable_nodes
+from graphviz_dash.analysis.replays.matching import number_executable_nodes
 from graphviz_dash.model.graph import CapturedGraph, GraphNode, NodeKind
 from tests.analysis.scenes import graph_of, kernel, memset
 

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from graphviz_dash.analysis.comparison.compare import compare_runs
-from graphviz_dash.analysis.memory.pools import ByteCategory, build_pool_map
-from graphviz_dash.analysis.memory.report import MemoryPart
+from graphviz_dash.analysis.memory.report import ByteCategory, MemoryPart, build_pool_map
 from graphviz_dash.features.memory.chart import draw_memory, draw_pool_map
 from graphviz_dash.features.memory.comparison import MemoryComparison, compare_memory
 from graphviz_dash.ingest.load import load_experiment

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from graphviz_dash.analysis.memory.pools import PoolBreakdown, build_pool_map
-from graphviz_dash.analysis.memory.report import MemoryReport
+from graphviz_dash.analysis.memory.report import MemoryReport, PoolBreakdown, build_pool_map
 from graphviz_dash.features.memory.chart import draw_pool_map
 from graphviz_dash.features.memory.narrative import GRAPH_COLUMNS
 from graphviz_dash.ui.page import url_state
