@@ -17,7 +17,7 @@ from graphviz_dash.analysis.metrics.kernel_table import build_kernel_table
 from graphviz_dash.analysis.nodes.concurrency import analyze_run
 from graphviz_dash.analysis.nodes.node_table import build_tables
 from graphviz_dash.analysis.ranks.ranks import compare_ranks
-from graphviz_dash.analysis.replays.graph_chooser import GraphIdentities
+from graphviz_dash.analysis.replays.matching import GraphIdentities
 from graphviz_dash.analysis.replays.replays import match_replays
 from graphviz_dash.features.prediction.analysis.stream_prediction import predict_run_parallel
 from graphviz_dash.ingest import cache, load

@@ -60,7 +60,7 @@ class Column(Struct, Generic[Row], frozen=True):
         """Heading on the terminal, None if the column is not shown there."""
         if self.terminal_title != "" or self.title is None:
             return self.terminal_title
-        return uncapitalize(self.title)
+        return lower_first_letter(self.title)
 
     def format(self, row: Row) -> str:
         """Format the value of ``row`` with its unit."""
@@ -72,6 +72,6 @@ def omit_empty_columns(columns: Sequence[Column[Row]], rows: Sequence[Row]) -> l
     return [column for column in columns if any(column.read(row) is not None for row in rows)]
 
 
-def uncapitalize(title: str) -> str:
+def lower_first_letter(title: str) -> str:
     """Change the first letter to lower case, unless an acronym starts with it."""
     return title if title[:2].isupper() else title[:1].lower() + title[1:]

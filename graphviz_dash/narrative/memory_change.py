@@ -52,11 +52,6 @@ def list_memory_changes(run: RunComparison) -> tuple[MemoryChange, ...]:
     return tuple(changes.values())
 
 
-def describe_memory_changes(run: RunComparison) -> str:
-    """Describe the memory changes: ``peak memory +4.00 MiB, steady-state memory -2.00 MiB``."""
-    return ", ".join(f"{item.label.lower()} {item.text}" for item in list_memory_changes(run))
-
-
 def format_change(figure: MetricValue) -> str:
     """Format a change with its sign; 0 becomes "unchanged", as ``0 B`` would read as a total."""
     if not figure.value:

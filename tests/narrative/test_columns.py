@@ -14,8 +14,8 @@ from graphviz_dash.narrative.columns import (
     SHARE,
     TEXT,
     Column,
+    lower_first_letter,
     omit_empty_columns,
-    uncapitalize,
 )
 from graphviz_dash.ui.page.tables import format_rows, list_headings
 
@@ -71,4 +71,4 @@ def test_columns_without_a_value_are_omitted() -> None:
     ("title", "heading"), [("Steps", "steps"), ("GPU time", "GPU time"), ("", "")]
 )
 def test_acronyms_keep_their_case(title: str, heading: str) -> None:
-    assert uncapitalize(title) == heading
+    assert lower_first_letter(title) == heading

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import get_column
-from graphviz_dash.analysis.attribution.captured_launches import find_capture_windows
+from graphviz_dash.analysis.attribution.attribution import find_capture_windows
 
 if TYPE_CHECKING:
     from graphviz_dash.model.graph import CapturedGraph

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -218,8 +218,3 @@ def compute_returned(ledger: Ledger) -> dict[str, int]:
             decrease[sample.name] = before.device_used_bytes - sample.device_used_bytes
         before = sample
     return decrease
-
-
-def sum_added(graphs: Sequence[GraphLedger]) -> int:
-    """Sum the device memory that the graphs added."""
-    return sum(graph.added_bytes or 0 for graph in graphs)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Flags, Ints, encode, get_column, get_threads
-from graphviz_dash.analysis.attribution.captured_launches import find_capture_windows
+from graphviz_dash.analysis.attribution.attribution import find_capture_windows
 from graphviz_dash.analysis.prediction.stream_order import (
     LaunchedItems,
     StreamCalls,

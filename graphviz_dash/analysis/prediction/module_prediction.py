@@ -11,13 +11,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Floats, Ints, get_column, get_threads
-from graphviz_dash.analysis.attribution.origins import Frames, Ops, select_near
+from graphviz_dash.analysis.attribution.origins import (
+    Frames,
+    NodeOrigin,
+    Ops,
+    OriginResolver,
+    select_near,
+)
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, compute_exclusive_busy_ns
 from graphviz_dash.analysis.prediction.replay_model import ReplayTerm, compute_item_features
@@ -27,8 +33,37 @@ from graphviz_dash.model.absence import Fact, Missing
 from graphviz_dash.model.marks import MODULE
 
 if TYPE_CHECKING:
+    from graphviz_dash.analysis.prediction.eager_step import EagerStep
     from graphviz_dash.model.calibration import Calibration
     from graphviz_dash.model.trace import Trace
+
+ItemOrigins: TypeAlias = tuple[NodeOrigin | None, ...]
+"""Origin of each item's launch; None if unknown."""
+
+MAX_ITEMS: Final = 5_000
+"""Maximum number of items; planning more would need seconds."""
+
+_METHOD: Final = "launching call"
+
+
+def find_item_origins(trace: Trace, step: EagerStep) -> ItemOrigins:
+    """Return the origin of each item's launch.
+
+    None if unknown, and for all items of a step with more than MAX_ITEMS. Near-linear in the
+    step's operators.
+    """
+    if len(step) > MAX_ITEMS or not len(trace.ops):
+        return (None,) * len(step)
+    typical = step.steps[step.matching[0]]
+    known = step.launches >= 0
+    origins = OriginResolver(
+        select_near(trace, typical.start, typical.end, margin=0), step.launches[known]
+    )
+    numbers = (known.cumsum() - 1).tolist()
+    return tuple(
+        origins.get_origin(number, _METHOD, 1.0) if is_known else None
+        for number, is_known in zip(numbers, known.tolist(), strict=True)
+    )
 
 
 class ModulePrediction(Struct, frozen=True):

@@ -18,10 +18,11 @@ from graphviz_dash.analysis.metrics.thresholds import SLIGHT_SPEEDUP
 from graphviz_dash.analysis.prediction.capture_blockers import Blocker, find_capture_blockers
 from graphviz_dash.analysis.prediction.eager_step import EagerStep, build_eager_step
 from graphviz_dash.analysis.prediction.idle_time import IdleTime, analyse_idle_time
-from graphviz_dash.analysis.prediction.item_origins import ItemOrigins, find_item_origins
 from graphviz_dash.analysis.prediction.module_prediction import (
     EagerSpan,
+    ItemOrigins,
     ModulePredictions,
+    find_item_origins,
     predict_modules,
 )
 from graphviz_dash.analysis.prediction.replay_model import ReplayTime, predict_replay

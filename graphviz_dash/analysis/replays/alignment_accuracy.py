@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints
 from graphviz_dash.analysis.graph.topology import GraphTopology
-from graphviz_dash.analysis.replays.graph_chooser import GraphIdentities
+from graphviz_dash.analysis.replays.matching import GraphIdentities
 from graphviz_dash.analysis.replays.node_id_trace import build_node_id_trace
 from graphviz_dash.analysis.replays.replays import (
     BY_ID,

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from graphviz_dash.analysis.arrays import Ints, get_column
-from graphviz_dash.analysis.attribution.captured_launches import (
+from graphviz_dash.analysis.attribution.attribution import (
     find_capture_windows,
     find_launch_rows,
 )

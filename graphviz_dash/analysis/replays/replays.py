@@ -19,22 +19,20 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Floats, Ints, encode, get_column
 from graphviz_dash.analysis.graph.flatten import list_flat_variants
-from graphviz_dash.analysis.replays.graph_chooser import (
+from graphviz_dash.analysis.replays.matching import (
+    BY_BRANCH,
+    BY_ID,
+    BY_ORDER,
     NO_IDENTITIES,
     GraphChoice,
     GraphChooser,
     GraphIdentities,
     GraphLaunch,
-    find_launch_order,
-    locate_steps,
-)
-from graphviz_dash.analysis.replays.matching import (
-    BY_BRANCH,
-    BY_ID,
-    BY_ORDER,
     GraphMatcher,
     IdMatcher,
     ReplayRows,
+    find_launch_order,
+    locate_steps,
 )
 from graphviz_dash.analysis.replays.node_id_trace import build_node_id_trace
 from graphviz_dash.analysis.trace.api_calls import CallClass, get_call_class
@@ -173,7 +171,7 @@ def match_replays(
     """Match the GPU rows of every graph launch in ``trace`` to the nodes of ``graphs``.
 
     With several graphs, each launch is assigned to the most similar one. Equal-looking graphs
-    are distinguished by :mod:`graphviz_dash.analysis.replays.graph_chooser`, and the confidence
+    are distinguished by :mod:`graphviz_dash.analysis.replays.matching`, and the confidence
     covers both decisions. Child graphs and bodies of conditional nodes run as part of their
     parent, but their rows name them and their own nodes. The launch itself shows which bodies
     ran. Near-linear in the rows.

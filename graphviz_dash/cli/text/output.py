@@ -87,12 +87,12 @@ def print_sections(
     spare: Sequence[int] = (),
 ) -> None:
     """Print several groups of rows as one table."""
-    shown = [column for column in columns if column.terminal_heading is not None]
-    numbers = [index for index, column in enumerate(shown) if column.unit.is_number]
-    table = create_table(*(column.terminal_heading or "" for column in shown), right=numbers)
+    visible = [column for column in columns if column.terminal_heading is not None]
+    numbers = [index for index, column in enumerate(visible) if column.unit.is_number]
+    table = create_table(*(column.terminal_heading or "" for column in visible), right=numbers)
     for rows in sections:
         for row in rows:
-            table.add_row(*(build_cell(column.format(row)) for column in shown))
+            table.add_row(*(build_cell(column.format(row)) for column in visible))
         if len(sections) > 1:
             table.add_section()
     print_table(table, spare=spare)

@@ -37,7 +37,7 @@ from graphviz_dash.features.ladder.narrative import (
     summarize_loop,
 )
 from graphviz_dash.model.absence import Missing
-from graphviz_dash.narrative.columns import uncapitalize
+from graphviz_dash.narrative.columns import lower_first_letter
 from graphviz_dash.narrative.engine_steps import describe_eager_steps
 
 
@@ -107,7 +107,7 @@ def _print_advice(
     table = create_table("", *names, right=range(1, 4))
     for name, values in list_set_rows(advice).items():
         is_part = name.startswith("of which")
-        heading = f"  {name}" if is_part else uncapitalize(name)
+        heading = f"  {name}" if is_part else lower_first_letter(name)
         table.add_row(build_cell(heading), *map(build_cell, values))
     print_table(table)
     click.echo()

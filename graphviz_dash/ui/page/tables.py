@@ -13,7 +13,7 @@ from graphviz_dash.ui.page.markup import escape_html, format_element
 
 _Row = TypeVar("_Row")
 _MAX_FULL_ROWS = 12
-"""Maximum number of rows of a table that is shown in full height."""
+"""Maximum number of rows of a table in full height."""
 
 
 def show_rows(
@@ -28,15 +28,15 @@ def show_rows(
 
     Longer tables scroll within ``height`` pixels. ``options`` are arguments of ``st.dataframe``.
     """
-    shown = {f"{column.title}{column.unit.suffix}": column for column in _list_shown(columns)}
+    visible = {f"{column.title}{column.unit.suffix}": column for column in _list_shown(columns)}
     st.dataframe(
         {
             heading: [_convert(column.read(row), column.unit.scale) for row in rows]
-            for heading, column in shown.items()
+            for heading, column in visible.items()
         },
         column_config={
             heading: st.column_config.NumberColumn(format=column.unit.pattern)
-            for heading, column in shown.items()
+            for heading, column in visible.items()
             if column.unit.pattern is not None
         },
         hide_index=True,
@@ -54,8 +54,8 @@ def list_headings(columns: Sequence[Column[_Row]]) -> list[str]:
 
 def format_rows(columns: Sequence[Column[_Row]], rows: Sequence[_Row]) -> list[list[str]]:
     """Format ``rows`` as cells of markup, with units."""
-    shown = _list_shown(columns)
-    return [[_format_cell(column, row) for column in shown] for row in rows]
+    visible = _list_shown(columns)
+    return [[_format_cell(column, row) for column in visible] for row in rows]
 
 
 def _list_shown(columns: Sequence[Column[_Row]]) -> list[Column[_Row]]:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from graphviz_dash.analysis.attribution.attribution import ORDER_ALIGNED, attribute_graph
-from graphviz_dash.analysis.attribution.captured_launches import parse_launched_kind
+from graphviz_dash.analysis.attribution.attribution import (
+    ORDER_ALIGNED,
+    attribute_graph,
+    parse_launched_kind,
+)
 from graphviz_dash.model.graph import NodeKind
 from tests.analysis.scenes import ENGINE, Scene, graph_of, kernel, memset
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from graphviz_dash.analysis.replays.alignment_accuracy import MissCause, measure_agreement
-from graphviz_dash.analysis.replays.graph_chooser import TURN_CONFIDENCE
+from graphviz_dash.analysis.replays.matching import TURN_CONFIDENCE
 from graphviz_dash.analysis.replays.replays import (
     BY_ORDER,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from graphviz_dash.analysis.replays.graph_chooser import (
+from graphviz_dash.analysis.replays.matching import (
     TURN_CONFIDENCE,
     GraphIdentities,
     find_launch_order,

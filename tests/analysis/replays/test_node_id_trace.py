@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from graphviz_dash.analysis.replays.graph_chooser import GraphIdentities
+from graphviz_dash.analysis.replays.matching import GraphIdentities
 from graphviz_dash.analysis.replays.node_id_trace import build_node_id_trace
 from graphviz_dash.analysis.replays.replays import (
     BY_ID,

@@ -16,7 +16,7 @@ from graphviz_dash.analysis.replays.alignment_accuracy import (
     GOAL_LINE,
     measure_agreement,
 )
-from graphviz_dash.analysis.replays.graph_chooser import TURN_CONFIDENCE, find_launch_order
+from graphviz_dash.analysis.replays.matching import TURN_CONFIDENCE, find_launch_order
 from graphviz_dash.analysis.replays.replays import BY_ID, METHODS, match_node_ids
 from graphviz_dash.ingest.load import load_run
 

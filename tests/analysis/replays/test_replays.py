@@ -6,7 +6,7 @@ from pathlib import Path
 
 from graphviz_dash.analysis.attribution.attribution import attribute_graph
 from graphviz_dash.analysis.nodes.node_table import build_node_table
-from graphviz_dash.analysis.replays.graph_chooser import GraphIdentities
+from graphviz_dash.analysis.replays.matching import GraphIdentities
 from graphviz_dash.analysis.replays.replays import (
     NODE_ID_PASS,
     ReplayMatch,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from graphviz_dash.analysis.attribution.origins import NodeOrigin
 from graphviz_dash.analysis.nodes.whole_graph import ExpandedGraph
 from graphviz_dash.analysis.prediction.eager_step import EagerStep
-from graphviz_dash.analysis.prediction.item_origins import find_item_origins
+from graphviz_dash.analysis.prediction.module_prediction import find_item_origins
 from graphviz_dash.analysis.trace.kernel_categories import Category, categorise
 from graphviz_dash.model.graph import (
     KernelParams,

@@ -16,7 +16,6 @@ from msgspec import Struct
 from graphviz_dash.analysis.absence import explain_missing
 from graphviz_dash.analysis.comparison.recorded_figures import compute_program_step
 from graphviz_dash.analysis.metrics.run_metrics import compute_clean_step_ns, get_step_times
-from graphviz_dash.analysis.step_comparison.step_parts import StepPart
 from graphviz_dash.analysis.trace.compiled_code import has_compiled_code
 from graphviz_dash.analysis.trace.integrity import (
     assess_integrity,
@@ -66,17 +65,6 @@ class CompileReport(Struct, frozen=True):
     """Rule outcomes, violated rules first."""
     tree: ProgramTree
     """Tree of the program, from user functions to graphs."""
-
-    def get_part_ns(self, part: StepPart) -> float | None:
-        """Compute the time of one part in a clean step, in ns; None if unknown."""
-        if isinstance(self.time, Missing) or isinstance(self.step_ns, Missing):
-            return None
-        step_ns = self.step_ns
-        return sum(
-            self.time.compute_clean_ns(part_time, step_ns)
-            for part_time in self.time.parts
-            if part_time.part is part
-        )
 
     @property
     def replays(self) -> float | None:
