@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from streamlit.delta_generator import DeltaGenerator
 
 _DRAWING_S: Final = 0.7
-"""Seconds for the browser to draw the cards before traces are loaded on all cores."""
+"""Seconds for the browser to draw the cards before folders and traces are read on all cores."""
+_POLL_S: Final = 0.05
 _SAMPLE: Final = "mlp-train"
 """Sample that answers most questions on its first page."""
 _TABLE, _CARDS = "Table", "Cards"
@@ -89,10 +90,9 @@ def render() -> None:
     if several:
         with row:
             _show_filters(listed)
-    if has_outdated_listing(listed):
-        st.rerun()
+    _update_listing(listed)
     if unread:
-        time.sleep(_DRAWING_S)
+        _wait_for_drawing()
         preload_all()
     for entry, slot in unread:
         with slot:
@@ -107,9 +107,28 @@ def _get_first_listing() -> Catalogue:
         is_default = not url_state.get_parameters().keys() & {"find", "kind", "sort", _PAGE}
         if is_default:
             FIRST_CARDS.load_cached_cards(shown_paths, get_theme())
-        if not (is_default and FIRST_CARDS.has_current_cards(shown_paths, get_theme())):
-            return get_listing()
+        if is_default and FIRST_CARDS.has_current_cards(shown_paths, get_theme()):
+            return listing
+        listing = get_listing()
+    FIRST_CARDS.start_prepared()
     return listing
+
+
+def _update_listing(shown: Catalogue) -> None:
+    """Search the folders of a stored listing after its first page; rerun the page if it changed."""
+    if shown.is_from_cache:
+        _wait_for_drawing()
+        FIRST_CARDS.start_prepared()
+    if has_outdated_listing(shown):
+        st.rerun()
+
+
+def _wait_for_drawing() -> None:
+    """Leave all cores to the browser that draws the cards, unless its visitor leaves the page."""
+    end_s = time.monotonic() + _DRAWING_S
+    while time.monotonic() < end_s:
+        time.sleep(_POLL_S)
+        _stop_if_left()
 
 
 def _show_cards(
