@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import signal
 import sys
@@ -32,8 +33,12 @@ def launch(monkeypatch: pytest.MonkeyPatch) -> Launch:
     command = (sys.executable, "-m", "tests.collectors.launch_process")
     monkeypatch.setattr(processes, "COMMAND", command)
 
+    # Runners of click 8.1 mix stderr into stdout unless they are told not to.
+    parameters = inspect.signature(CliRunner).parameters
+    separate = {"mix_stderr": False} if "mix_stderr" in parameters else {}
+
     def invoke(*arguments: str) -> Result:
-        return CliRunner().invoke(cli.bench, ["launch", *arguments])
+        return CliRunner(**separate).invoke(cli.bench, ["launch", *arguments])
 
     return invoke
 
