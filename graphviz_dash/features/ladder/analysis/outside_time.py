@@ -56,8 +56,8 @@ class _Line(Struct, frozen=True):
     request_ns: float
 
     def compute_ratios(self, requests: Ints) -> Floats:
-        expected = self.base_ns + self.request_ns * np.maximum(requests[self.rows], 0)
-        ratios: Floats = self.outside_ns / np.maximum(expected, 1.0)
+        line_ns = self.base_ns + self.request_ns * np.maximum(requests[self.rows], 0)
+        ratios: Floats = self.outside_ns / np.maximum(line_ns, 1.0)
         return ratios
 
 
@@ -81,8 +81,8 @@ def fit_outside_time(report: LoopReport, family: FamilyReport) -> OutsideTime | 
 def _fit_line(columns: LoopColumns, family: FamilyReport) -> _Line | None:
     if not family.samples:
         return None
-    served = np.flatnonzero((columns.family == family.index) & columns.is_replay)
-    rows = columns.select_settled(served)
+    replay_rows = np.flatnonzero((columns.family == family.index) & columns.is_replay)
+    rows = columns.select_settled(replay_rows)
     rows = rows[columns.padded[rows] != NONE]
     if not len(rows):
         return None
