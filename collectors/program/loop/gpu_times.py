@@ -101,8 +101,8 @@ class GpuTimes:
                         return
                     raise
                 self.pending.popleft()
-                took = call(driver.cuEventElapsedTime, *timer.events)
-                self._log.add_gpu_time(timer.graph, timer.thread, timer.begin, round(took * 1e6))
+                elapsed = call(driver.cuEventElapsedTime, *timer.events)
+                self._log.add_gpu_time(timer.graph, timer.thread, timer.begin, round(elapsed * 1e6))
                 self._free.append(timer.events)
 
 
