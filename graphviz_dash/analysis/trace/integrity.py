@@ -183,12 +183,14 @@ class TraceIntegrity(Struct, frozen=True):
     def format_lost_launches(self) -> str:
         """Format the number of kernels without a launch."""
         kernels = pluralize(self.kernels, "kernel")
-        return f"{format_count(self.lost_launches)} of {kernels} have no launch in the trace"
+        verb = "has" if self.kernels == 1 else "have"
+        return f"{format_count(self.lost_launches)} of {kernels} {verb} no launch in the trace"
 
     def format_lost_work(self) -> str:
         """Format the number of launches without GPU work."""
         launches = pluralize(self.launches, "kernel or graph launch")
-        return f"{format_count(self.lost_work)} of {launches} have no GPU work"
+        verb = "has" if self.launches == 1 else "have"
+        return f"{format_count(self.lost_work)} of {launches} {verb} no GPU work"
 
     def _find_lost_work(self) -> str | None:
         if (reason := self._find_lost_steps()) is not None:
@@ -251,6 +253,8 @@ def assess_integrity(
     is_stray = kernel & ~linked & (correlation > 0)
     stray = _StrayKernels(get_column(trace.gpu, "ts"), launched, is_stray, clock_error_ns)
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
+    # Without any pair of launch and kernel, the error of the clocks is unknown.
+    has_launches = bool(linked[kernel].any()) or not is_stray.any()
     starts = get_column(trace.runtime, "ts")
     return TraceIntegrity(
         launches=len(calls.rows),
@@ -267,7 +271,7 @@ def assess_integrity(
         else (),
         launched_steps=tuple(
             index
-            for index, step in enumerate(steps if is_marked and len(trace.runtime) else ())
+            for index, step in enumerate(steps if is_marked and has_launches else ())
             if not (is_stray[step.gpu_rows].any() or stray.find_near(step).any())
         ),
         is_cut=trace.info.is_cut,

@@ -56,7 +56,7 @@ def render() -> None:
     """Render the page."""
     listed = _get_first_listing()
     is_table = url_state.get_option("view", _list_views(listed)) == _TABLE
-    pair_slot = _show_head(listed, is_table=is_table)
+    fill_pair_panel = _show_head(listed, is_table=is_table)
     for problem in listed.problems:
         show_error_panel("Folder could not be searched", problem)
     if not listed.entries:
@@ -65,6 +65,9 @@ def render() -> None:
     several = len(listed.entries) > 1
     if several:
         row = st.container(horizontal=True, vertical_alignment="center", gap="small", key="arrange")
+        # The browser draws only containers with content; this one keeps its height from the start.
+        with row:
+            show_markup(format_element("span", "", "place"))
     is_large = len(listed.entries) > MAX_OPENED
     if is_large:
         FIRST_CARDS.refresh()
@@ -84,8 +87,7 @@ def render() -> None:
     # input fields: the first screen is drawn while the rest is still sent.
     toast_arrivals(listed)
     toast_changes(entries)
-    with pair_slot:
-        show_pair_panel(listed)
+    fill_pair_panel()
     if several:
         with row:
             _show_filters(listed)
@@ -169,19 +171,20 @@ def _show_unknown(catalogue: Catalogue) -> None:
         show_markup(format_element("p", escape_html(text), "muted", role="status"))
 
 
-def _show_head(catalogue: Catalogue, *, is_table: bool) -> DeltaGenerator:
-    """Show the title and the ways to begin; return the place of the picker of two runs."""
+def _show_head(catalogue: Catalogue, *, is_table: bool) -> Callable[[], None]:
+    """Show the title and the ways to begin; return the function that fills the picker of two
+    runs."""
     with st.container(horizontal=True, vertical_alignment="center"):
         show_markup(_format_title(catalogue))
         st.space("stretch")
         if is_table and (sample := _find_sample(catalogue)):
             show_link("compare", "See a sample", {url_state.EXPERIMENT: sample})
-        pair_slot = st.container(width="content")
+        fill_pair_panel = show_pair_panel(catalogue)
         show_upload_panel(catalogue)
         if is_table:
             with st.popover("Record", icon=":material/terminal:"):
                 show_markup(_format_own_workload())
-    return pair_slot
+    return fill_pair_panel
 
 
 def _find_sample(catalogue: Catalogue) -> str | None:

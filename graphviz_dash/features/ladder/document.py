@@ -154,6 +154,10 @@ class CoverageDocument(Document, frozen=True):
     requests_above: Count
     gain_ns: Ns | None = field(name="gain")
     gain_share: Fraction | None
+    eager_step_ns: Ns | None = field(name="step_time")
+    graph_step_ns: Ns | None = field(name="predicted_step_time")
+    predicted_low: Ns | None
+    predicted_high: Ns | None
     memory: Bytes
     startup_ns: WholeNs = field(name="startup")
     options: list[str]
@@ -246,10 +250,13 @@ def _build_coverage(
     report: LoopReport, family: FamilyReport, coverage: Coverage
 ) -> CoverageDocument:
     member_sizes = {member.size for member in family.members if member.size}
+    spread = coverage.graph_step_spread
     sizes = sorted({*member_sizes, *coverage.new_sizes})
     return build(
         CoverageDocument,
         coverage,
+        predicted_low=spread and spread.low,
+        predicted_high=spread and spread.high,
         memory=round(coverage.memory_bytes),
         options=list_size_options(report, family, sizes),
         sentence=describe_coverage(family, coverage),

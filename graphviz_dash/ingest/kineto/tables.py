@@ -31,6 +31,10 @@ TYPES: dict[str, Any] = {
 
 _THREADS: Final = 2  # two of five tables are large; numpy and Polars release the GIL
 
+# Polars imports numpy at the first array that it gets, and fails if two threads give it theirs at
+# the same time ("'module' object does not support item assignment").
+pl.Series(np.empty(0, np.int64))
+
 _FILE_ORDER_TABLES: Final = ("gpu", "runtime")
 """Tables whose rows with equal ts keep the file's order. In the others longer rows come first, so
 that enclosing rows precede enclosed ones."""

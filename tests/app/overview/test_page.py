@@ -146,8 +146,8 @@ def test_a_card_is_one_element_of_the_page(roots: Path) -> None:
     page = shown("overview")
     pieces = [str(piece.value) for piece in page.get("html")]
     assert sum('class="card"' in piece for piece in pieces) == 3
-    # Colors, brand, bar, its buttons, title, choice of a pair, and advice for a new workload.
-    assert len(pieces) == 3 + 7
+    # Colors, brand, bar, its buttons, title, choice of a pair, place of fields, own workload.
+    assert len(pieces) == 3 + 8
     assert not page.get("page_link")
 
 

@@ -16,6 +16,7 @@ from graphviz_dash.analysis.loop.size_times import (
     interpolate_times,
 )
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderProblem
+from graphviz_dash.features.ladder.analysis.outside_time import OutsideTime
 
 MAX_SIZES: Final = 512
 """Maximum number of candidate sizes; beyond it, quantiles of the requests are used."""
@@ -49,6 +50,10 @@ class LadderData(Struct, frozen=True):
     """Time of these steps beyond ``step_ns``, in ns, shape (fallbacks,)."""
     step_ns: float | None
     """Mean time of a step outside its replay, including waits, in ns; None if unknown."""
+    fallback_base_ns: float = 0.0
+    """Time of a step outside graphs that ``fallback_ns`` excludes, in ns."""
+    outside: OutsideTime | None = None
+    """Time of steps outside graphs by number of requests. None if unknown."""
 
     @property
     def current_sizes(self) -> tuple[int, ...]:

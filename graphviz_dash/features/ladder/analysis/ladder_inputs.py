@@ -13,6 +13,7 @@ from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport, 
 from graphviz_dash.analysis.loop.loop_columns import CAPTURE, FALLBACK, LoopColumns
 from graphviz_dash.analysis.loop.size_times import compute_median, fit_size_times, interpolate_times
 from graphviz_dash.features.ladder.analysis.ladder_data import LadderData, SizeCosts
+from graphviz_dash.features.ladder.analysis.outside_time import fit_outside_time
 from graphviz_dash.model.absence import Fact, Missing
 
 _EXCESS_RATIO: Final = 2
@@ -62,6 +63,8 @@ def build_ladder_data(
         fallback_sizes=columns.real[fallback_rows],
         fallback_ns=np.maximum(columns.period_ns[fallback_rows] - (family.step_ns or 0.0), 0.0),
         step_ns=_compute_step_ns(report.columns, family, timed),
+        fallback_base_ns=family.step_ns or 0.0,
+        outside=fit_outside_time(report, family),
     )
 
 
