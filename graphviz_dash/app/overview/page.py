@@ -105,11 +105,11 @@ def _get_first_listing() -> Catalogue:
     """Return the experiments: for a first page in default order as stored, if all its cards are."""
     listing = get_listing(uses_cache=True)
     if listing.is_from_cache:
-        shown_paths = [entry.path for entry in list(listing.entries.values())[:MAX_OPENED]]
+        visible_paths = [entry.path for entry in list(listing.entries.values())[:MAX_OPENED]]
         is_default = not url_state.get_parameters().keys() & {"find", "kind", "sort", _PAGE}
         if is_default:
-            FIRST_CARDS.load_cached_cards(shown_paths, get_theme())
-        if is_default and FIRST_CARDS.has_current_cards(shown_paths, get_theme()):
+            FIRST_CARDS.load_cached_cards(visible_paths, get_theme())
+        if is_default and FIRST_CARDS.has_current_cards(visible_paths, get_theme()):
             return listing
         listing = get_listing()
     FIRST_CARDS.start_prepared()

@@ -68,8 +68,8 @@ def get_figure(
 
     Building a Plotly figure costs 30 ms.
     """
-    seen = get_theme()
-    return STORE.derive(key, ("figure", figure_key, seen), lambda _: build(seen), extent)
+    theme = get_theme()
+    return STORE.derive(key, ("figure", figure_key, theme), lambda _: build(theme), extent)
 
 
 def flush_to_browser() -> None:
@@ -148,10 +148,10 @@ def _format_button(kind: str, icon: str, label: str, help_text: str) -> str:
     return format_element("button", content, kind, type="button", title=help_text)
 
 
-def _format_css_variables(seen: Theme) -> str:
+def _format_css_variables(theme: Theme) -> str:
     colours = {"idle": IDLE, "warn": WARNING, "accent": ACCENT, "page": PAGE}
     declarations = ";".join(
-        f"--{name}:{get_colour(colour, seen)}" for name, colour in colours.items()
+        f"--{name}:{get_colour(colour, theme)}" for name, colour in colours.items()
     )
     return format_element("style", f":root{{{declarations}}}")
 
@@ -165,16 +165,16 @@ def _draw_experiment_picker() -> None:
     requested = url_state.get_experiment() or names[0]
     if requested not in names and listed.find_entry(requested) is not None:
         names.append(requested)
-    shown = requested if requested in names else None
+    selected = requested if requested in names else None
     st.selectbox(
         "Experiment",
         names,
         # With a default the field cannot be cleared.
-        index=None if shown is None else 0,
+        index=None if selected is None else 0,
         placeholder="Select an experiment",
         label_visibility="collapsed",
         width=260,
-        **url_state.build_widget_arguments(url_state.EXPERIMENT, shown, _select_experiment),
+        **url_state.build_widget_arguments(url_state.EXPERIMENT, selected, _select_experiment),
     )
 
 
