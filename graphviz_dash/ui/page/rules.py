@@ -78,15 +78,15 @@ def format_finding_details(title: str, content: str) -> str:
 
 
 def format_rules_section(title: str, statuses: Sequence[CheckStatus], rows: str) -> str:
-    """Format the outcome of all rules; folded if findings stand above it."""
+    """Format the outcome of all rules; folded below findings."""
     counts = format_element("small", escape_html(count_statuses(statuses)))
-    opened = {} if CheckStatus.FOUND in statuses else {"open": "open"}
+    attributes = {} if CheckStatus.FOUND in statuses else {"open": "open"}
     return format_element(
         "details",
         format_element("summary", escape_html(title) + counts)
         + format_element("div", rows, "doctor-rules"),
         "more doctor-all-rules",
-        **opened,
+        **attributes,
     )
 
 
