@@ -175,26 +175,26 @@ class _SequenceIndex:
         bounds = np.flatnonzero(np.diff(thread)) + 1
         self._threads = list(zip(np.split(number, bounds), np.split(rows, bounds), strict=True))
 
-    def find_rows(self, wanted: Ints) -> Ints:
+    def find_rows(self, requested: Ints) -> Ints:
         """Find the rows with the numbers of one "Fwd thread id"; NONE if there is none.
 
         The id belongs to the thread with most of the numbers; none in case of a tie.
         """
-        distinct, inverse = np.unique(wanted, return_inverse=True)
+        distinct, inverse = np.unique(requested, return_inverse=True)
         rows_by_thread = [_find_numbers(number, rows, distinct) for number, rows in self._threads]
         scores = [int(np.count_nonzero(rows != NONE)) for rows in rows_by_thread]
         best = max(scores, default=0)
         if scores.count(best) != 1:
-            return np.full(len(wanted), NONE, dtype=np.int64)
+            return np.full(len(requested), NONE, dtype=np.int64)
         return rows_by_thread[scores.index(best)][inverse.reshape(-1)]
 
 
-def _find_numbers(number: Ints, rows: Ints, wanted: Ints) -> Ints:
-    """Find the row of each number in ``wanted``; ``number`` is ascending."""
+def _find_numbers(number: Ints, rows: Ints, requested: Ints) -> Ints:
+    """Find the row of each number in ``requested``; ``number`` is ascending."""
     if not len(number):
-        return np.full(len(wanted), NONE, dtype=np.int64)
-    position = np.minimum(np.searchsorted(number, wanted), len(number) - 1)
-    return np.where(number[position] == wanted, rows[position], NONE)
+        return np.full(len(requested), NONE, dtype=np.int64)
+    position = np.minimum(np.searchsorted(number, requested), len(number) - 1)
+    return np.where(number[position] == requested, rows[position], NONE)
 
 
 class Marks:
@@ -249,9 +249,9 @@ class Frames:
 
         Model files contain the forward of a module that calls other modules.
         """
-        is_module, is_own = self.module_frames.flags, self.program_frames.flags
+        is_module, is_program = self.module_frames.flags, self.program_frames.flags
         if not is_module.any():
-            return np.zeros(len(is_own), dtype=np.bool_)
+            return np.zeros(len(is_program), dtype=np.bool_)
         parent, depth = self.nesting.parent, self.nesting.depth
         module = self.module_frames.nearest
         parent_modules = np.where(is_module, get_values(module, parent), NONE)
@@ -259,13 +259,15 @@ class Frames:
         classes = np.array([_parse_class_name(text) for text in self._names.texts], dtype=np.str_)
         calls_modules = np.isin(classes, np.unique(classes[self._names.codes[callers]]))
         # The forward of a module is its first program frame.
-        own_above = get_values(self.program_frames.nearest, parent)
-        is_first_forward = self._names.match_rows(_FORWARD) & is_own & (module != NONE)
-        forwards = np.flatnonzero(is_first_forward & (get_values(depth, own_above) < depth[module]))
+        program_above = get_values(self.program_frames.nearest, parent)
+        is_first_forward = self._names.match_rows(_FORWARD) & is_program & (module != NONE)
+        forwards = np.flatnonzero(
+            is_first_forward & (get_values(depth, program_above) < depth[module])
+        )
         forwards = forwards[calls_modules[self._names.codes[module[forwards]]]]
         files = np.array([text.rpartition("(")[0] for text in self._names.texts], dtype=np.str_)
         in_model = np.isin(files, np.unique(files[self._names.codes[forwards]]))
-        return np.asarray(is_own & (module != NONE) & in_model[self._names.codes])
+        return np.asarray(is_program & (module != NONE) & in_model[self._names.codes])
 
     def get_line(self, row: int) -> str | None:
         """Return ``file:line`` of the function's first line."""
@@ -450,11 +452,11 @@ class OriginResolver:
             return self._marks.get_name(mark, MODULE)
         return ".".join(self._frames.list_modules(frame)) or None
 
-    def _find_in_forward(self, wanted: SelectedIntervals) -> Ints:
+    def _find_in_forward(self, requested: SelectedIntervals) -> Ints:
         has_forward = self._forward != NONE
         instants = get_values(self._ops.nesting.start, self._forward)
         threads = get_values(self._ops.nesting.thread, self._forward)
-        return np.where(has_forward, wanted.find_around(instants, threads), NONE)
+        return np.where(has_forward, requested.find_around(instants, threads), NONE)
 
     def _determine_phases(self) -> list[str]:
         marks = self._marks
@@ -465,25 +467,25 @@ class OriginResolver:
         numbered = get_values(self._ops.numbered_ops.nearest, self._op) != NONE
         in_forward = in_role | numbered | (self._module_frame != NONE)
         rules = [self._engine != NONE, in_optimizer, in_backward_call, in_forward]
-        chosen = np.select(rules, [0, 1, 2, 3], default=4)
+        phases = np.select(rules, [0, 1, 2, 3], default=4)
         words = ("backward", "optimizer", "backward", "forward", "other")
-        return [words[rule] for rule in chosen.tolist()]
+        return [words[rule] for rule in phases.tolist()]
 
     def _find_sources(self) -> list[tuple[str | None, str | None]]:
         marks, frames = self._marks, self._frames
-        own_marks = marks.source_marks.find_around(self._at, self._on)
-        own_frame = frames.program_frames.find_around(self._at, self._on)
+        program_marks = marks.source_marks.find_around(self._at, self._on)
+        program_frame = frames.program_frames.find_around(self._at, self._on)
         # With a forward operator, the line that called backward is not informative.
-        own_frame = np.where(self._forward != NONE, NONE, own_frame)
+        program_frame = np.where(self._forward != NONE, NONE, program_frame)
         model_frame = frames.model_frames.find_around(self._at, self._on)
         model_frame = np.where(self._forward != NONE, NONE, model_frame)
         methods: list[tuple[Ints, bool, str]] = [
-            (self._restrict_to_engine(own_marks), True, "range"),
+            (self._restrict_to_engine(program_marks), True, "range"),
             (self._find_in_forward(marks.source_marks), True, "forward op"),
             (self._find_in_forward(frames.model_frames), False, "forward op"),
             (self._find_in_forward(frames.program_frames), False, "forward op"),
             (model_frame, False, "python stack"),
-            (own_frame, False, "python stack"),
+            (program_frame, False, "python stack"),
             (_find_on_any_thread(marks.source_marks, self._at), True, "enclosing call"),
             (_find_on_any_thread(frames.program_frames, self._at), False, "enclosing call"),
         ]
@@ -498,14 +500,14 @@ class OriginResolver:
         return sources
 
 
-def _find_on_any_thread(wanted: SelectedIntervals, instants: Ints) -> Ints:
+def _find_on_any_thread(requested: SelectedIntervals, instants: Ints) -> Ints:
     """Find the wanted interval at each instant on any thread; the latest start wins."""
     latest = np.full(len(instants), NONE, dtype=np.int64)
     latest_start = np.full(len(instants), NONE, dtype=np.int64)
-    for thread in np.unique(wanted.nesting.thread[wanted.flags]):
+    for thread in np.unique(requested.nesting.thread[requested.flags]):
         threads = np.full(len(instants), thread, dtype=np.int64)
-        rows = wanted.find_around(instants, threads)
-        starts = get_values(wanted.nesting.start, rows)
+        rows = requested.find_around(instants, threads)
+        starts = get_values(requested.nesting.start, rows)
         is_later = (rows != NONE) & (starts > latest_start)
         latest, latest_start = (
             np.where(is_later, rows, latest),

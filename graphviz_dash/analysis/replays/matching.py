@@ -193,16 +193,16 @@ class GraphMatcher:
     def _chain(self) -> Ints | None:
         return self._topology.find_chain()
 
-    def compute_likeness(self, seen: Counter[int], rows: int) -> float:
+    def compute_likeness(self, counts: Counter[int], rows: int) -> float:
         """Return the fraction of rows and nodes with a partner of the same signature, 0 to 1."""
         fits: dict[int, int] = {
-            code: min(count, seen.get(code, 0)) for code, count in self._of_code.items()
+            code: min(count, counts.get(code, 0)) for code, count in self._of_code.items()
         }
         common: float = sum(fits.values())
-        foreign = sum(seen.get(code, 0) for code in self._foreign_copies.tolist())
+        foreign = sum(counts.get(code, 0) for code in self._foreign_copies.tolist())
         for driver, copies in self._copies.items():
             unmatched = sum(count - fits[code] for code, count in copies.items())
-            by_driver = min(unmatched, seen.get(driver, 0))
+            by_driver = min(unmatched, counts.get(driver, 0))
             common += by_driver
             if driver == DRIVER_CODES[NodeKind.MEMCPY]:
                 common += _FOREIGN_SIZE_WEIGHT * min(unmatched - by_driver, foreign)
@@ -424,9 +424,10 @@ class GraphChooser:
         return self._likest_of[key]
 
     def _find_most_similar(self, codes: Ints, candidates: Sequence[int]) -> tuple[int, ...]:
-        seen = Counter(codes.tolist())
+        counts = Counter(codes.tolist())
         scores = {
-            index: self._matchers[index].compute_likeness(seen, len(codes)) for index in candidates
+            index: self._matchers[index].compute_likeness(counts, len(codes))
+            for index in candidates
         }
         highest = max(scores.values(), default=0.0)
         if highest < MIN_LIKENESS:
@@ -512,14 +513,14 @@ class GraphChooser:
         graph once.
         """
         times = Counter(candidates)
-        shown = {root for best in times for root in self._get_graph_names(best)}
+        graph_names = {root for best in times for root in self._get_graph_names(best)}
         rounds = {
             divmod(count, len(self._get_graph_names(best) or "-")) for best, count in times.items()
         }
         is_single = len(times) == 1
         return (
             not is_single
-            and shown == set(self._roots)
+            and graph_names == set(self._roots)
             and len(rounds) == 1
             and next(iter(rounds))[1] == 0
         )

@@ -79,8 +79,8 @@ def _group_by_place(
     groups: defaultdict[tuple[int, int], list[_Launch]] = defaultdict(list)
     for step in steps:
         first, last = np.searchsorted(starts, [step.start, step.end]).tolist()
-        for place, row in enumerate(rows[first:last].tolist()):
-            groups[last - first, place].append((row, by_row[row]))
+        for position, row in enumerate(rows[first:last].tolist()):
+            groups[last - first, position].append((row, by_row[row]))
     yield from groups.values()
 
 
@@ -255,12 +255,14 @@ class TraceIntegrity(Struct, frozen=True):
     def format_lost_launches(self) -> str:
         """Format the number of kernels without a launch."""
         kernels = pluralize(self.kernels, "kernel")
-        return f"{format_count(self.lost_launches)} of {kernels} have no launch in the trace"
+        verb = "has" if self.kernels == 1 else "have"
+        return f"{format_count(self.lost_launches)} of {kernels} {verb} no launch in the trace"
 
     def format_lost_work(self) -> str:
         """Format the number of launches without GPU work."""
         launches = pluralize(self.launches, "kernel or graph launch")
-        return f"{format_count(self.lost_work)} of {launches} have no GPU work"
+        verb = "has" if self.launches == 1 else "have"
+        return f"{format_count(self.lost_work)} of {launches} {verb} no GPU work"
 
     def _find_lost_work(self) -> str | None:
         if (reason := self._find_lost_steps()) is not None:
@@ -323,6 +325,8 @@ def assess_integrity(
     is_stray = kernel & ~linked & (correlation > 0)
     stray = _StrayKernels(get_column(trace.gpu, "ts"), launched, is_stray, clock_error_ns)
     is_marked = bool(steps) and steps[0].method is not StepMethod.WHOLE
+    # Without any pair of launch and kernel, the error of the clocks is unknown.
+    has_launches = bool(linked[kernel].any()) or not is_stray.any()
     starts = get_column(trace.runtime, "ts")
     return TraceIntegrity(
         launches=len(calls.rows),
@@ -339,7 +343,7 @@ def assess_integrity(
         else (),
         launched_steps=tuple(
             index
-            for index, step in enumerate(steps if is_marked and len(trace.runtime) else ())
+            for index, step in enumerate(steps if is_marked and has_launches else ())
             if not (is_stray[step.gpu_rows].any() or stray.find_near(step).any())
         ),
         is_cut=trace.info.is_cut,
@@ -426,10 +430,10 @@ class _Launches:
         self.lost_copies: Ints = starts[copies[~np.isin(correlation[copies], work_ids)]]
 
 
-def _select_rows(codes: npt.NDArray[np.int32], wanted: Sequence[bool]) -> Ints:
-    if not wanted:
+def _select_rows(codes: npt.NDArray[np.int32], requested: Sequence[bool]) -> Ints:
+    if not requested:
         return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(np.array(wanted, dtype=np.bool_)[codes])
+    return np.flatnonzero(np.array(requested, dtype=np.bool_)[codes])
 
 
 def _find_complete_steps(
@@ -444,13 +448,17 @@ def _find_complete_steps(
     lost, shared = (calls.start[flags] for flags in (calls.is_lost, calls.is_shared))
     lost_copies = [_count_between(calls.lost_copies, step) for step in steps]
     # Copies of no bytes and between CPU buffers never have work.
-    usual_copies = min(lost_copies, default=0)
+    typical_copies = min(lost_copies, default=0)
     complete = []
     for index, step in enumerate(steps):
         rows = step.gpu_rows
         unidentified = int(np.count_nonzero(~linked[rows] & (correlation[rows] <= 0)))
         missing = _count_between(lost, step) - unidentified + _count_between(partial, step)
-        if missing <= 0 and not _count_between(shared, step) and lost_copies[index] == usual_copies:
+        if (
+            missing <= 0
+            and not _count_between(shared, step)
+            and lost_copies[index] == typical_copies
+        ):
             complete.append(index)
     return tuple(complete)
 

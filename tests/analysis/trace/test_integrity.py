@@ -491,6 +491,22 @@ def test_a_trace_without_calls_has_no_launch_count(tmp_path: Path) -> None:
     assert run["kernels"].value == 10
 
 
+@pytest.mark.parametrize("shift", [-2_000, 5_000])
+def test_kernels_outside_the_steps_have_lost_the_launches_of_any_step(
+    tmp_path: Path, shift: int
+) -> None:
+    """Without any pair of launch and kernel, nothing shows how far the clocks differ."""
+    events = remove(make_events(1), lambda e: e["args"].get("correlation", 1000) != 1000)
+    for event in events:
+        event["ts"] += shift if event["cat"] == "kernel" else 0
+        if event["cat"] == "cuda_runtime" and "correlation" in event["args"]:
+            event["args"]["correlation"] = 1003
+    launches = read_and_compare(events, tmp_path)["launches"]
+    assert launches.missing == Missing(
+        Fact.COMPLETE_TRACE, "1 of 1 kernel has no launch in the trace"
+    )
+
+
 def damage(kind: str) -> list[Event]:
     """Events of which some were lost, or which mark no steps."""
     losses: dict[str, Callable[[Event], bool]] = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -290,3 +292,13 @@ def test_fields_behind_the_events_are_read_too(tmp_path: Path) -> None:
     assert info.cupti_version == 130001
     assert info.with_stack is True
     assert info.origin_ns > 1_790_857_026_000_000_000
+
+
+def test_polars_has_imported_numpy_before_threads_build_tables() -> None:
+    # Its placeholder of the module fails if two threads replace it at the same time.
+    code = (
+        "import polars._dependencies as dependencies\n"
+        "import graphviz_dash.ingest.kineto.tables, numpy\n"
+        "assert dependencies.numpy is numpy, dependencies.numpy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
