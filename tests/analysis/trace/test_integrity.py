@@ -469,6 +469,23 @@ def test_calls_lost_with_their_work_prove_no_data_dependence(tmp_path: Path) -> 
     assert [blocker.certain for blocker in prediction.blockers] == [True]
 
 
+def test_calls_lost_in_all_steps_prove_no_data_dependence(tmp_path: Path) -> None:
+    """No step is whole, but each ran the same operators."""
+    draw = random.Random(5)
+    lost = {number for number in range(1000, 1060) if draw.random() < 0.3}
+    events = remove(make_events(), lambda e: e["args"].get("correlation") in lost)
+    prediction = predict(read_events(events, tmp_path / "t.json"), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert [blocker.certain for blocker in prediction.blockers] == [False]
+    # One operator that launches other kernels is a difference.
+    for event in events:
+        if event["cat"] == "kernel" and get_step(event) == 5:
+            event["name"] += "_of_another_size"
+    prediction = predict(read_events(events, tmp_path / "t.json"), CALIBRATION)
+    assert isinstance(prediction, Prediction)
+    assert [blocker.certain for blocker in prediction.blockers] == [True]
+
+
 def test_merged_ranks_whose_work_shares_a_lane_and_ids_stay_merged(
     tmp_path: Path, invoke: Invoke
 ) -> None:
