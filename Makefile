@@ -83,8 +83,8 @@ docs: $(VENV)/.dev python-matches ## Generate docs/reference, docs/schemas and t
 	$(IN_VENV) -m scripts.reference
 	$(IN_VENV) -m scripts.wire_types
 
-matrix: $(VENV)/.dev python-matches ## Run the tests without a browser on the oldest and newest allowed dependencies (MATRIX=oldest)
-	@$(IN_VENV) -m scripts.matrix $(MATRIX)
+matrix: python-matches ## Run the tests without a browser on the oldest and newest allowed dependencies (MATRIX=oldest)
+	@$(IN_VENV) -m scripts.matrix --jobs $(JOBS) $(MATRIX)
 
 torch-names: ## Check the private names of torch that collectors use (TORCH_PYTHON=interpreter with torch)
 	@$(TORCH_PYTHON) scripts/torch_names.py

@@ -1,6 +1,6 @@
 """Run the tests with the oldest and the newest allowed versions of all direct dependencies.
 
-    python -m scripts.matrix [oldest|newest ...] [--import-only]
+    python -m scripts.matrix [oldest|newest ...] [--jobs N] [--import-only]
 
 Each has its own environment in .make. The oldest version is the lower bound in pyproject.toml; a
 lower bound that is no release is an error. Tests in a browser are skipped. The exit code is 1 if an
@@ -28,6 +28,11 @@ _IMPORTS: Final = (
     "    name = module.name\n"
     "    if not name.endswith(('__main__', 'app.script')):\n"
     "        importlib.import_module(name)\n"
+)
+_VERSIONS: Final = (
+    "import sys; from importlib.metadata import distributions\n"
+    "found = {d.name: d.version for d in distributions() if d.name in sys.argv}\n"
+    "print(*(f'{name} {found[name]}' for name in sorted(found)), sep=', ', flush=True)\n"
 )
 
 
@@ -67,16 +72,18 @@ def install(end: str, folder: Path) -> Path:
     return python
 
 
-def run(end: str, *, import_only: bool) -> bool:
+def run(end: str, *, jobs: int, import_only: bool) -> bool:
     """Install one end and import every module, or run the tests; return True if all succeeded."""
     print(f"{end} versions", flush=True)
     try:
         python = install(end, ROOT / ".make" / f"matrix-{end}")
     except subprocess.CalledProcessError:
         return False
-    command = (
-        ["-c", _IMPORTS] if import_only else ["-m", "pytest", "-q", "-m", "not ui and not gpu"]
-    )
+    names = [match[1] for match in map(_BOUND.match, list_dependencies()) if match]
+    subprocess.run([str(python), "-c", _VERSIONS, *names], check=True)
+    tests = f"-m pytest -q -n {jobs} --dist loadfile -m".split()
+    tests.append("not ui and not gpu")
+    command = ["-c", _IMPORTS] if import_only else tests
     done = subprocess.run([str(python), *command], cwd=ROOT, check=False)
     return done.returncode == 0
 
@@ -86,10 +93,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("ends", nargs="*", metavar="END", help="oldest or newest (default: both)")
     parser.add_argument("--import-only", action="store_true", help="import all modules, no tests")
+    parser.add_argument("--jobs", type=int, default=3, help="test processes (default: 3)")
     options = parser.parse_args()
     if unknown := set(options.ends) - set(ENDS):
         parser.error(f"{', '.join(sorted(unknown))} is none of {', '.join(ENDS)}")
-    results = {end: run(end, import_only=options.import_only) for end in options.ends or ENDS}
+    results = {
+        end: run(end, jobs=options.jobs, import_only=options.import_only)
+        for end in options.ends or ENDS
+    }
     for end, succeeded in results.items():
         print(f"{end}: {'succeeded' if succeeded else 'failed'}")
     return 0 if all(results.values()) else 1

@@ -2,9 +2,10 @@
 
     PYTHON scripts/torch_names.py [--json]
 
-PYTHON is an interpreter with torch, for the CPU is enough, and needs nothing else. Names come from
-the source of collectors: imports, attributes and strings that begin with ``torch`` and have a part
-that begins with an underscore, and the table ``TREE_ATTRIBUTES`` of collectors/compiled/trees.py.
+PYTHON is an interpreter with torch and needs nothing else. A build without CUDA is enough, but has
+no names that begin with ``torch._C._cuda``, which are then not checked. Names come from the source
+of collectors: imports, attributes and strings that begin with ``torch`` and have a part that begins
+with an underscore, and the table ``TREE_ATTRIBUTES`` of collectors/compiled/trees.py.
 Prints the missing names with the files that use them. The exit code is 1 if a name is missing that
 is not optional.
 """
@@ -29,6 +30,7 @@ OPTIONAL: Final = frozenset(
     {"torch._inductor.cudagraph_trees.CUDAGraphTreeManager.id_to_compile_id"}  # torch 2.7
 )
 """Names that collectors read with a default."""
+_CUDA_ONLY: Final = "torch._C._cuda"
 _TABLE: Final = "TREE_ATTRIBUTES"
 _TEXT: Final = re.compile(r"torch(?:\.\w+)*\._[A-Za-z]\w*(?:\.\w+)*")
 
@@ -171,9 +173,18 @@ def find_attributes(source: str, name: str) -> set[str]:
     return found
 
 
-def list_missing() -> dict[str, tuple[str, ...]]:
-    """Return the names that the installed torch lacks, with the files that use them."""
-    missing = {name: files for name, files in find_names().items() if not has_name(name)}
+def list_checkable(*, has_cuda: bool) -> dict[str, tuple[str, ...]]:
+    """Return the names from the source that a build of torch has, with the files that use them."""
+    return {
+        name: files
+        for name, files in find_names().items()
+        if has_cuda or not name.startswith(_CUDA_ONLY)
+    }
+
+
+def list_missing(names: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return those of ``names`` and of the table that the installed torch lacks."""
+    missing = {name: files for name, files in names.items() if not has_name(name)}
     for path, attributes in read_tree_attributes().items():
         module, _, name = path.rpartition(".")
         spec = importlib.util.find_spec(module)
@@ -191,8 +202,9 @@ def main() -> int:
     options = parser.parse_args()
     import torch
 
-    missing = list_missing()
-    checked = len(find_names()) + sum(map(len, read_tree_attributes().values()))
+    names = list_checkable(has_cuda=torch.version.cuda is not None)
+    missing = list_missing(names)
+    checked = len(names) + sum(map(len, read_tree_attributes().values()))
     if options.json:
         document = {"torch": str(torch.__version__), "checked": checked, "missing": missing}
         print(json.dumps(document, indent=2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -28,6 +29,17 @@ def bind(command: Sequence[str | Path]) -> list[str]:
     On Linux; elsewhere the command itself.
     """
     return [sys.executable, "-I", "-S", "-c", _BIND, str(os.getpid()), *map(str, command)]
+
+
+def restore_signals() -> None:
+    """Undo ignored signals, which started processes inherit: shells ignore an interrupt of jobs in
+    the background, nohup ignores a hangup."""
+    for number, handler in (
+        (signal.SIGINT, signal.default_int_handler),
+        (signal.SIGHUP, signal.SIG_DFL),
+    ):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 def stop(process: subprocess.Popen[Any], seconds: float = 10) -> None:

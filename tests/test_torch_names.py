@@ -47,6 +47,16 @@ def test_names_of_the_collectors_are_found() -> None:
     assert "torch._guards.CompileContext" in names
 
 
+def test_a_build_without_cuda_lacks_only_its_bindings() -> None:
+    whole = torch_names.list_checkable(has_cuda=True)
+    without = torch_names.list_checkable(has_cuda=False)
+    lacking = whole.keys() - without.keys()
+    assert whole == torch_names.find_names()
+    assert "torch._C._cuda_clearCublasWorkspaces" in lacking
+    assert all(name.startswith("torch._C._cuda") for name in lacking)
+    assert "torch.cuda.memory._snapshot" in without
+
+
 def test_a_missing_name_is_missing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = folder.parent / "torch"
     (package / "_inductor").mkdir(parents=True)

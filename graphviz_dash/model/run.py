@@ -323,8 +323,8 @@ class Manifest(Struct, frozen=True, forbid_unknown_fields=True):
     def job_rank(self) -> int | None:
         """Rank of the process. None for a single process, including rank 0 of 1 started by
         torchrun."""
-        is_alone = self.group is not None and self.group.world_size == 1
-        return None if is_alone else self.rank
+        is_single_rank = self.group is not None and self.group.world_size == 1
+        return None if is_single_rank else self.rank
 
 
 class GraphUpdate(Struct, frozen=True, forbid_unknown_fields=True):

@@ -273,9 +273,9 @@ def _describe_step_times(runs: Sequence[RunComparison]) -> Iterator[AnswerPart]:
     """Show the step times of the first runs; a recorded program has a typical step and a range."""
     timed = [run for run in runs if run.step.value is not None]
     traced = [run for run in runs if run["traced_step_time"].value is not None]
-    shown = timed or traced
+    times = timed or traced
     lead = ": " if timed else ": under the profiler, "
-    for run in shown[:_MAX_STEP_TIMES]:
+    for run in times[:_MAX_STEP_TIMES]:
         figure = run.step if timed else run["traced_step_time"]
         evidence = Evidence.ITERATIONS if timed else Evidence.FIGURES
         yield AnswerPart(lead)

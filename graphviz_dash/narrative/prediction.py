@@ -102,10 +102,12 @@ def _format_verdict(prediction: Prediction) -> str:
             return f"{_choose_lead(prediction.speedup)}: with CUDA graphs the step would be {gain}."
         case Recommendation.BLOCKED:
             count = sum(blocker.certain for blocker in prediction.blockers)
-            places = "one place blocks" if count == 1 else f"{count} places block"
+            count_text = "one place blocks" if count == 1 else f"{count} places block"
             them = "it" if count == 1 else "them"
             lead = _choose_lead(prediction.speedup)
-            return f"{lead}, but {places} capture; after fixing {them}, the step would be {gain}."
+            return (
+                f"{lead}, but {count_text} capture; after fixing {them}, the step would be {gain}."
+            )
         case Recommendation.MARGINAL:
             return f"Marginal: with CUDA graphs the step would be {gain}."
     return f"No: with CUDA graphs the step would take {times}{side}."
@@ -465,15 +467,15 @@ _WARNINGS: Final = {
 }
 
 
-def format_evidence(seen: Evidence) -> str:
+def format_evidence(evidence: Evidence) -> str:
     """Format the evidence of a blocker."""
-    match seen:
+    match evidence:
         case ForbiddenCalls(calls):
             return ", ".join(f"{call}: {copy}" if copy else call for call, copy in calls)
         case OptimizerRead(optimizer):
             return f"{optimizer} reads a value on the CPU, as it does without capturable=True"
         case StepDifference():
-            return _format_step_difference(seen)
+            return _format_step_difference(evidence)
 
 
 def _format_step_difference(seen: StepDifference) -> str:
@@ -487,11 +489,11 @@ def _format_step_difference(seen: StepDifference) -> str:
         difference = f"{seen.differing_item_count} operations instead of {seen.typical_item_count}"
     else:
         difference = "different operations or sizes"
-    usual, other = (
+    typical, other = (
         "nothing" if name is None else name[:_MAX_NAME_LENGTH]
         for name in (seen.typical_name, seen.differing_name)
     )
-    return f"{subject} {verb}: {difference}, first {other} in place of {usual}"
+    return f"{subject} {verb}: {difference}, first {other} in place of {typical}"
 
 
 def is_within_interval(prediction: Prediction, step_ns: float | None) -> bool:

@@ -117,7 +117,9 @@ def _format_option(option: click.Option, command: click.Command) -> str:
     names = "/".join((*option.opts, *option.secondary_opts))
     if option.is_flag:
         return f"`{names}`"
-    metavar = option.make_metavar(click.Context(command))
+    record = option.get_help_record(click.Context(command))
+    assert record is not None, "hidden options have no row"
+    metavar = record[0].rpartition(" ")[2]
     metavar = _TYPES.get(option.type.name, metavar) if option.metavar is None else metavar
     return f"`{names} {metavar}`"
 

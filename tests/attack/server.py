@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -19,7 +18,7 @@ from typing import Final
 import psutil
 
 from tests.attack.visitor import request
-from tests.processes import bind, stop
+from tests.processes import bind, restore_signals, stop
 
 ROOT: Final = Path(__file__).parents[2]
 _START_S: Final = 120.0
@@ -83,9 +82,7 @@ def dashboard(
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = int(probe.getsockname()[1])
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-            # As a shell starts what runs in the background; the dashboard shall hear of it.
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        restore_signals()
         # As the installed command, which does not look into the working folder either.
         serve = [sys.executable, "-P", "-m", "graphviz_dash.app.cli.main", "serve"]
         command = subprocess.Popen(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import make_experiment
+from tests.processes import restore_signals
 
 EXPORT = """
 import io, os, pathlib, signal, sys
@@ -54,6 +55,7 @@ def test_an_interrupted_export_leaves_nothing(
     target.mkdir()
     (target / name).write_text("before", encoding="utf-8")
     command = ["export", "perfetto", str(experiment), "-o", str(target / name)]
+    restore_signals()
     result = subprocess.run(
         [sys.executable, "-c", EXPORT, str(int(number)), str(count), *command],
         capture_output=True,

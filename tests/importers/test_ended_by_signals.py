@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from tests.builders import TraceBuilder
+from tests.processes import restore_signals
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends orphans")
 
@@ -56,9 +57,7 @@ def test_nothing_stays(tmp_path: Path, command: str, number: signal.Signals) -> 
         "MARKS": str(marks),
         "PYTHONPATH": str(modules),
     }
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # Shells ignore it for jobs in the background.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    restore_signals()
     started = subprocess.Popen(
         [_SCRIPT, command, files, *options, "--workers", "2"],
         env=environment,

@@ -240,7 +240,7 @@ def predict_step(
     graphed = _shift_estimate(interval_ns if _is_looped(side, step) else step_ns, remaining_ns)
     speedup, saving = _compute_ratio(eager, graphed), _compute_saving(eager, graphed)
     blockers = find_capture_blockers(trace, step)
-    one_off = _estimate_one_off_costs(step, calibration, clean)
+    initial_cost = _estimate_one_off_costs(step, calibration, clean)
     no_steps = Missing(Fact.TRACED_STEPS, "the trace marks no steps, so there is no step time")
     return Prediction(
         source=trace.info.source,
@@ -256,8 +256,8 @@ def predict_step(
         remaining_idle_ns=remaining_ns,
         speedup=speedup if marked else no_steps,
         saving_ns=saving if marked else no_steps,
-        one_off=one_off,
-        break_even=_compute_break_even(one_off, saving) if marked else no_steps,
+        one_off=initial_cost,
+        break_even=_compute_break_even(initial_cost, saving) if marked else no_steps,
         recommendation=(
             _make_recommendation(eager.value, graphed, blockers)
             if marked
@@ -384,8 +384,8 @@ def _compute_break_even(costs: tuple[tuple[str, int], ...], saving: Estimate) ->
     replays = max(math.ceil(cost / saving.value), 1)
     if saving.low is None:
         return Estimate(replays)
-    most = max(math.ceil(cost / saving.low), 1) if saving.low > 0 else None
-    return Estimate(replays, max(math.ceil(cost / (saving.high or saving.value)), 1), most)
+    maximum = max(math.ceil(cost / saving.low), 1) if saving.low > 0 else None
+    return Estimate(replays, max(math.ceil(cost / (saving.high or saving.value)), 1), maximum)
 
 
 def _make_recommendation(

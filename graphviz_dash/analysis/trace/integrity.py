@@ -358,10 +358,10 @@ class _Launches:
         self.lost_copies: Ints = starts[copies[~np.isin(correlation[copies], work_ids)]]
 
 
-def _select_rows(codes: npt.NDArray[np.int32], wanted: Sequence[bool]) -> Ints:
-    if not wanted:
+def _select_rows(codes: npt.NDArray[np.int32], requested: Sequence[bool]) -> Ints:
+    if not requested:
         return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(np.array(wanted, dtype=np.bool_)[codes])
+    return np.flatnonzero(np.array(requested, dtype=np.bool_)[codes])
 
 
 def _find_complete_steps(
@@ -376,13 +376,17 @@ def _find_complete_steps(
     lost, shared = (calls.start[flags] for flags in (calls.is_lost, calls.is_shared))
     lost_copies = [_count_between(calls.lost_copies, step) for step in steps]
     # Copies of no bytes and between CPU buffers never have work.
-    usual_copies = min(lost_copies, default=0)
+    typical_copies = min(lost_copies, default=0)
     complete = []
     for index, step in enumerate(steps):
         rows = step.gpu_rows
         unidentified = int(np.count_nonzero(~linked[rows] & (correlation[rows] <= 0)))
         missing = _count_between(lost, step) - unidentified + _count_between(partial, step)
-        if missing <= 0 and not _count_between(shared, step) and lost_copies[index] == usual_copies:
+        if (
+            missing <= 0
+            and not _count_between(shared, step)
+            and lost_copies[index] == typical_copies
+        ):
             complete.append(index)
     return tuple(complete)
 

@@ -65,7 +65,7 @@ def build_schema(name: str) -> dict[str, Any]:
         "schema": {"const": f"graphviz-dash/{name}"},
         "version": {"const": VERSIONS[name]},
     }
-    return {
+    schema = {
         "$schema": _DRAFT,
         "title": f"graphviz-dash/{name}, version {VERSIONS[name]}",
         "description": content["description"],
@@ -74,3 +74,17 @@ def build_schema(name: str) -> dict[str, Any]:
         "required": [*envelope, *content["required"]],
         "$defs": dict(sorted(components.items())),
     }
+    _put_null_last(schema)
+    return schema
+
+
+def _put_null_last(schema: object) -> None:
+    """Put null last in every union, as msgspec does since 0.21."""
+    match schema:
+        case dict():
+            schema.get("anyOf", []).sort(key=lambda member: member == {"type": "null"})
+            for value in schema.values():
+                _put_null_last(value)
+        case list():
+            for value in schema:
+                _put_null_last(value)

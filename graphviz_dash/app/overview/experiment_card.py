@@ -67,7 +67,7 @@ def _list_kinds(runs: Sequence[Run]) -> tuple[str, ...]:
         any(run.manifest.failures for run in runs),
         any(run.manifest.job_rank is not None for run in runs),
     )
-    return tuple(kind for kind, is_one in zip(KINDS, matches, strict=True) if is_one)
+    return tuple(kind for kind, matches_kind in zip(KINDS, matches, strict=True) if matches_kind)
 
 
 def _list_pages(runs: Sequence[Run]) -> tuple[str, ...]:

@@ -49,14 +49,14 @@ _MAX_OUTPUTS: Final = 12
 
 def render() -> None:
     """Render the page."""
-    chosen = load_selected_experiment(warned=True)
+    selection = load_selected_experiment(warned=True)
     runs = [
         run
-        for run in chosen.experiment.runs
+        for run in selection.experiment.runs
         if run.doctor is not None or run.compilation is not None or run.replay_check is not None
     ]
     if not runs:
-        show_undiagnosed(chosen)
+        show_undiagnosed(selection)
         return
     default = next((run.name for run in runs if run.manifest.failures), None)
     default = default or next((run.name for run in runs if run.doctor is not None), None)
@@ -70,7 +70,7 @@ def render() -> None:
     if replays is not None and not replays.fault_count:
         show_markup(format_replay_check(replays))
     if run.compilation is not None:
-        show_compile_diagnosis(chosen, run.name)
+        show_compile_diagnosis(selection, run.name)
 
 
 def _show_diagnosis(run: Run, diagnosis: Diagnosis) -> None:
@@ -218,9 +218,9 @@ def _format_equal_outputs(equal: list[OutputCheck]) -> list[str]:
     ]
 
 
-def show_undiagnosed(chosen: SelectedExperiment) -> None:
+def show_undiagnosed(selection: SelectedExperiment) -> None:
     """Show capture blockers from an eager trace, and how to create a report."""
-    predicted = get_comparison(chosen.key).predicted_run
+    predicted = get_comparison(selection.key).predicted_run
     if predicted is not None and not isinstance(predicted.graph_prediction, Missing):
         show_markup(
             format_element("h1", escape_html(f"Capture blockers in the trace of {predicted.name}"))
@@ -233,12 +233,12 @@ def show_undiagnosed(chosen: SelectedExperiment) -> None:
         for text in list_partial_bases(predicted.graph_prediction):
             show_markup(format_element("p", escape_html(f"Partial: {text}."), "sentence"))
         show_markup(format_blockers(predicted.graph_prediction))
-    show_markup(_format_missing_report(chosen))
+    show_markup(_format_missing_report(selection))
 
 
-def _format_missing_report(chosen: SelectedExperiment) -> str:
+def _format_missing_report(selection: SelectedExperiment) -> str:
     """Format how to create a report, for this workload or program if known."""
-    runs = chosen.experiment.runs
+    runs = selection.experiment.runs
     ranks = count_concurrent_ranks(runs)
     failed = [run for run in runs if run.manifest.failures]
     if failed:

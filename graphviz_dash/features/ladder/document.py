@@ -154,6 +154,10 @@ class CoverageDocument(Document, frozen=True):
     requests_above: Count
     gain_ns: Ns | None = field(name="gain")
     gain_share: Fraction | None
+    eager_step_ns: Ns | None = field(name="step_time")
+    graph_step_ns: Ns | None = field(name="predicted_step_time")
+    predicted_low: Ns | None
+    predicted_high: Ns | None
     memory: Bytes
     startup_ns: WholeNs = field(name="startup")
     options: list[str]
@@ -193,7 +197,7 @@ def build_ladder_document(
 
     ``traffic`` is the file that the requests come from, or None for the program's own requests.
     """
-    chosen = drop_missing(advice)
+    recommendation = drop_missing(advice)
     return build(
         LadderDocument,
         family,
@@ -218,8 +222,10 @@ def build_ladder_document(
         real_sizes=dict(family.real_sizes),
         losses=drop_missing(family.losses) or [],
         traffic=traffic,
-        advice=chosen and _build_advice(chosen),
-        options=[] if chosen is None else list_size_options(report, family, chosen.smallest.sizes),
+        advice=recommendation and _build_advice(recommendation),
+        options=[]
+        if recommendation is None
+        else list_size_options(report, family, recommendation.smallest.sizes),
         coverage=coverage and _build_coverage(report, family, coverage),
         reason=get_reason(advice),
     )
@@ -244,10 +250,13 @@ def _build_coverage(
     report: LoopReport, family: FamilyReport, coverage: Coverage
 ) -> CoverageDocument:
     member_sizes = {member.size for member in family.members if member.size}
+    spread = coverage.graph_step_spread
     sizes = sorted({*member_sizes, *coverage.new_sizes})
     return build(
         CoverageDocument,
         coverage,
+        predicted_low=spread and spread.low,
+        predicted_high=spread and spread.high,
         memory=round(coverage.memory_bytes),
         options=list_size_options(report, family, sizes),
         sentence=describe_coverage(family, coverage),

@@ -183,7 +183,18 @@ def describe_coverage(family: FamilyReport, coverage: Coverage) -> str:
     )
     if share is not None:
         text += f" ({format_percent(share)} of the family's time)"
-    return f"{text} and cost {cost}. Times of new sizes are extrapolated: measure them."
+    return f"{text} and cost {cost}. {_describe_predicted_step(coverage)}"
+
+
+def _describe_predicted_step(coverage: Coverage) -> str:
+    """Describe the time of a step with the additional sizes, and its range."""
+    eager, graph = format_ns(coverage.eager_step_ns), format_ns(coverage.graph_step_ns)
+    spread = coverage.graph_step_spread
+    limits = "" if spread is None else f" ({format_ns(spread.low)} to {format_ns(spread.high)})"
+    text = f"Such a step would take about {graph}{limits} instead of {eager}"
+    if spread is None:
+        return f"{text}, extrapolated: measure it."
+    return f"{text}. The range is the variation within the recording: measure the new sizes."
 
 
 def _join_sizes(sizes: Sequence[int]) -> str:
@@ -210,7 +221,7 @@ def describe_real_sizes(family: FamilyReport) -> str:
     if not family.real_sizes:
         return ""
     steps = family.replays + family.fallbacks
-    known_steps = sum(count for _, count in family.real_sizes)
+    recorded_steps = sum(count for _, count in family.real_sizes)
     if len(family.real_sizes) == 1:
         sources = SIZE_SOURCES[family.real_sizes[0][0]]
     else:
@@ -220,8 +231,8 @@ def describe_real_sizes(family: FamilyReport) -> str:
         )
     scope = (
         "every step"
-        if known_steps == steps
-        else f"{format_count(known_steps)} of {pluralize(steps, 'step')}"
+        if recorded_steps == steps
+        else f"{format_count(recorded_steps)} of {pluralize(steps, 'step')}"
     )
     return f"Real sizes are known for {scope}: {sources}."
 

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
 from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.state.catalogue import Catalogue, format_pair_name
 
+if TYPE_CHECKING:
+    from streamlit.delta_generator import DeltaGenerator
+
 _MAX_LISTED: Final = 100
-"""Number of experiments above which runs are listed once the panel opens."""
+"""Number of experiments above which runs are catalogue once the panel opens."""
 
 
-def show_pair_panel(listed: Catalogue) -> None:
-    """Show a picker of two runs with a link to their comparison."""
+def show_pair_panel(catalogue: Catalogue) -> Callable[[], None]:
+    """Show the button of a picker of two runs; return the function that fills its panel."""
     # Listing all runs reads the folder of each experiment.
-    is_lazy = len(listed.entries) > _MAX_LISTED
+    is_lazy = len(catalogue.entries) > _MAX_LISTED
     panel = st.popover(
         "Compare two runs",
         icon=":material/compare:",
         key="pair-panel",
         on_change="rerun" if is_lazy else "ignore",
     )
+
+    def fill_panel() -> None:
+        if not is_lazy or panel.open:
+            _fill_panel(panel, catalogue)
+
+    return fill_panel
+
+
+def _fill_panel(panel: DeltaGenerator, catalogue: Catalogue) -> None:
+    """Fill the panel with two fields and the link to the comparison."""
     with panel:
-        if is_lazy and not panel.open:
-            return
-        runs = list(listed.list_runs())
+        runs = list(catalogue.list_runs())
         if len(runs) < 2:
             st.caption("Only one run.")
             return

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from graphviz_dash.analysis.comparison import compare
-from graphviz_dash.app.cli.main import cli
+from graphviz_dash.app.cli.main import main
 from graphviz_dash.cli.text import output
 from graphviz_dash.ingest.cache_folder import CACHE_VARIABLE
 from tests.builders import make_experiment, make_run
@@ -21,15 +20,17 @@ Listing = Callable[..., str]
 
 
 @pytest.fixture
-def listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Listing:
+def listing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Listing:
     """The output of ``ls``, equal with and without the catalogue."""
 
     def get_listing(*options: str) -> str:
         outputs = []
         for cache in (str(tmp_path / "cache"), "off"):
             monkeypatch.setenv(CACHE_VARIABLE, cache)
-            result = CliRunner().invoke(cli, ["ls", str(tmp_path / "served"), *options])
-            outputs.append((result.exit_code, result.stdout, result.stderr))
+            code = main(["ls", str(tmp_path / "served"), *options])
+            outputs.append((code, *capsys.readouterr()))
         assert outputs[0] == outputs[1]
         return outputs[0][1]
 

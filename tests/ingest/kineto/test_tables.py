@@ -297,8 +297,8 @@ def test_fields_behind_the_events_are_read_too(tmp_path: Path) -> None:
 def test_polars_has_imported_numpy_before_threads_build_tables() -> None:
     # Its placeholder of the module fails if two threads replace it at the same time.
     code = (
-        "import numpy, polars._dependencies as dependencies\n"
-        "import graphviz_dash.ingest.kineto.tables\n"
+        "import polars._dependencies as dependencies\n"
+        "import graphviz_dash.ingest.kineto.tables, numpy\n"
         "assert dependencies.numpy is numpy, dependencies.numpy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

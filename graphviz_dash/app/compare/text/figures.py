@@ -34,7 +34,7 @@ def print_figures(columns: Sequence[Column], *, brief: bool = False) -> None:
     headings = ["", *(part for name, _ in columns for part in (name, "spread")), "pass"]
     table = create_table(*headings, right=[1 + 2 * index for index in range(len(columns))])
     for title, metrics in SECTIONS.items():
-        shown = [
+        rows = [
             metric
             for metric in metrics
             if (not brief or metric.id in MAIN_METRICS)
@@ -43,10 +43,10 @@ def print_figures(columns: Sequence[Column], *, brief: bool = False) -> None:
                 for figures in by_run.values()
             )
         ]
-        if not shown:
+        if not rows:
             continue
         table.add_row(build_cell(title, "bold"))
-        for metric in shown:
+        for metric in rows:
             cells = [build_cell(f"  {format_metric_title(metric)}")]
             for figures in by_run.values():
                 figure = figures[metric.id]

@@ -11,13 +11,18 @@ from msgspec.structs import replace
 
 from graphviz_dash.analysis.arrays import Floats, Ints
 from graphviz_dash.analysis.loop.family_report import FamilyReport, LoopReport
+from graphviz_dash.analysis.sample_statistics import Spread
 from graphviz_dash.features.ladder.analysis.ladder_data import (
     LadderData,
     build_problem,
     estimate_times,
 )
 from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
-from graphviz_dash.features.ladder.analysis.ladder_problem import LadderCost, compute_ladder_cost
+from graphviz_dash.features.ladder.analysis.ladder_problem import (
+    LadderCost,
+    LadderProblem,
+    compute_ladder_cost,
+)
 from graphviz_dash.model.absence import Missing
 
 _MAX_ADDED: Final = 4
@@ -45,14 +50,20 @@ class Coverage(Struct, frozen=True):
     """Cost with the additional sizes."""
     step_ns: float | None
     """Time per request outside graphs, in ns; None if unknown."""
+    eager_step_ns: float | None
+    """Mean time of a step above the largest graph today: medians by size, in ns. None if none was
+    timed."""
+    graph_step_ns: float | None
+    """Predicted mean time of these steps with the additional sizes, in ns. None if unknown."""
+    graph_step_spread: Spread | None
+    """Range of ``graph_step_ns``, as consecutive steps of the recording vary. None if too few."""
 
     @property
     def gain_ns(self) -> float | None:
-        """Gain per request above the largest graph, in ns. None if no step without a graph was
-        timed."""
-        if not math.isfinite(self.current_use.total_ns):
+        """Gain per request above the largest graph, in ns. None if unknown."""
+        if self.eager_step_ns is None or self.graph_step_ns is None:
             return None
-        return (self.current_use.total_ns - self.use.total_ns) / self.requests_above
+        return self.eager_step_ns - self.graph_step_ns
 
     @property
     def gain_share(self) -> float | None:
@@ -107,6 +118,7 @@ def build_coverage(data: LadderData) -> Coverage | None:
         pool_bytes=_estimate_pool_bytes(problem.pool_bytes, sizes, current),
         exclusive_bytes=_estimate_exclusive_bytes(problem.exclusive_bytes, sizes, current),
     )
+    eager_ns, graph_ns, spread = _predict_steps(data, problem, requests_above)
     return Coverage(
         largest_graph=current[-1],
         requests=len(data.requests),
@@ -115,7 +127,32 @@ def build_coverage(data: LadderData) -> Coverage | None:
         current_use=compute_ladder_cost(problem, current),
         use=compute_ladder_cost(problem, sizes.tolist()),
         step_ns=data.step_ns,
+        eager_step_ns=eager_ns,
+        graph_step_ns=graph_ns,
+        graph_step_spread=spread,
     )
+
+
+def _predict_steps(
+    data: LadderData, problem: LadderProblem, requests: Ints
+) -> tuple[float | None, float | None, Spread | None]:
+    """Predict the mean time of steps of the real sizes ``requests``: today, and in graphs.
+
+    Graph times are extrapolated by size, the time outside graphs by number of requests.
+    """
+    eager_ns = problem.fallback_ns[np.searchsorted(problem.requests, requests)]
+    eager_step_ns = float(eager_ns.mean()) + data.fallback_base_ns
+    today = eager_step_ns if math.isfinite(eager_step_ns) else None
+    if data.outside is None:
+        return today, None, None
+    replay_ns = float(problem.replay_ns[np.searchsorted(problem.sizes, requests)].mean())
+    outside_ns = float(data.outside.estimate(requests).mean())
+    ratios = data.outside.ratios
+    if ratios is None:
+        return today, replay_ns + outside_ns, None
+    high = None if ratios.high is None else replay_ns + outside_ns * ratios.high
+    spread = Spread(replay_ns + outside_ns * ratios.low, high, ratios.kind, ratios.samples)
+    return today, replay_ns + outside_ns, spread.include(replay_ns + outside_ns)
 
 
 def _estimate_pool_bytes(pool_bytes: Floats, sizes: Ints, current: tuple[int, ...]) -> Floats:

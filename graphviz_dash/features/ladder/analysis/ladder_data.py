@@ -16,6 +16,7 @@ from graphviz_dash.analysis.loop.size_times import (
     interpolate_times,
 )
 from graphviz_dash.features.ladder.analysis.ladder_problem import LadderProblem
+from graphviz_dash.features.ladder.analysis.outside_time import OutsideTime
 
 MAX_SIZES: Final = 512
 """Maximum number of candidate sizes; beyond it, quantiles of the requests are used."""
@@ -49,6 +50,10 @@ class LadderData(Struct, frozen=True):
     """Time of these steps beyond ``step_ns``, in ns, shape (fallbacks,)."""
     step_ns: float | None
     """Mean time of a step outside its replay, including waits, in ns; None if unknown."""
+    fallback_base_ns: float = 0.0
+    """Time of a step outside graphs that ``fallback_ns`` excludes, in ns."""
+    outside: OutsideTime | None = None
+    """Time of steps outside graphs by number of requests. None if unknown."""
 
     @property
     def current_sizes(self) -> tuple[int, ...]:
@@ -71,9 +76,9 @@ class TimeEstimates(Struct, frozen=True):
 
 def estimate_times(data: LadderData) -> TimeEstimates:
     """Estimate times by the medians of all samples."""
-    fallback_sizes, places = np.unique(data.fallback_sizes, return_inverse=True)
-    order = np.argsort(places, kind="stable")
-    groups = np.split(data.fallback_ns[order], np.cumsum(np.bincount(places))[:-1])
+    fallback_sizes, positions = np.unique(data.fallback_sizes, return_inverse=True)
+    order = np.argsort(positions, kind="stable")
+    groups = np.split(data.fallback_ns[order], np.cumsum(np.bincount(positions))[:-1])
     fallbacks = np.array([compute_median(group) for group in groups if len(group)])
     sizes, times = fit_size_times(
         data.samples, np.array([compute_median(member.replay_ns) for member in data.samples])

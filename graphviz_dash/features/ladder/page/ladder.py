@@ -79,7 +79,7 @@ def show_ladder_panel(key: str, run: int, family: int, loop: LoopReport) -> None
             _show_sizes(option)
     with right:
         chart_key = ("ladder", run, family, budget)
-        chart = get_figure(key, chart_key, lambda seen: draw_ladder(result, seen), Extent.OUTLINE)
+        chart = get_figure(key, chart_key, lambda theme: draw_ladder(result, theme), Extent.OUTLINE)
         if chart is not None:
             draw_figure(chart, f"ladder-{key}-{run}-{family}-{budget}")
     notes = (

@@ -79,9 +79,9 @@ def render() -> None:
     entry = find_selected_entry()
     reports = () if entry is None else _get_reports(entry)
     if entry is None or not reports:
-        chosen = load_selected_experiment()
-        show_markup(format_page_heading("graphs", escape_html(chosen.entry.name)))
-        _show_no_family(chosen)
+        selection = load_selected_experiment()
+        show_markup(format_page_heading("graphs", escape_html(selection.entry.name)))
+        _show_no_family(selection)
         return
     toast_changes([entry])
     dim_empty_pages(entry)
@@ -123,8 +123,8 @@ def render() -> None:
         mark_kernel_changes(entry.key, number, family_index, family, slots)
 
 
-def _show_no_family(chosen: SelectedExperiment) -> None:
-    recorded = [run for run in chosen.experiment.runs if run.recording is not None]
+def _show_no_family(selection: SelectedExperiment) -> None:
+    recorded = [run for run in selection.experiment.runs if run.recording is not None]
     if not recorded:
         show_empty_state(
             "No recorded program in this experiment",

@@ -41,13 +41,13 @@ _CAPTION_HEIGHT: Final = "4rem"
 _MAX_CARDS: Final = 50
 
 
-def show_compile_diagnosis(chosen: SelectedExperiment, run_name: str) -> None:
+def show_compile_diagnosis(selection: SelectedExperiment, run_name: str) -> None:
     """Show the causes in a run's compiled step, and the outcome of each rule."""
-    report = get_compile_report(chosen.key, run_name)
+    report = get_compile_report(selection.key, run_name)
     if isinstance(report, Missing):
         return
     show_markup(format_compile_verdict(report))
-    query = {"experiment": chosen.entry.name, "run": run_name}
+    query = {"experiment": selection.entry.name, "run": run_name}
     show_link("compile", "Step time and program", query)
     show_markup(*generate_cause_cards(report.causes), format_compile_rules(report.rules))
 
@@ -64,17 +64,17 @@ def format_compile_verdict(report: CompileReport) -> str:
     )
 
 
-def reserve_height(chosen: SelectedExperiment, report: CompileReport, key: str) -> None:
+def reserve_height(selection: SelectedExperiment, report: CompileReport, key: str) -> None:
     """Reserve the height of the chart in the container ``key`` until it is drawn."""
-    chart = _build_step_parts_figure(chosen, report)
+    chart = _build_step_parts_figure(selection, report)
     if chart is not None:
         height = f"calc({chart.layout.height}px + {_CAPTION_HEIGHT})"
         show_markup(format_element("style", f".st-key-{key} {{ min-height: {height} }}"))
 
 
-def render_step_parts(chosen: SelectedExperiment, report: CompileReport) -> None:
+def render_step_parts(selection: SelectedExperiment, report: CompileReport) -> None:
     """Draw the time breakdown of a compiled step, one part after the other."""
-    chart = _build_step_parts_figure(chosen, report)
+    chart = _build_step_parts_figure(selection, report)
     if chart is None:
         reason = report.time.reason if isinstance(report.time, Missing) else ""
         show_markup(format_element("p", escape_html(f"Not available: {reason}."), "muted"))
@@ -86,9 +86,9 @@ def render_step_parts(chosen: SelectedExperiment, report: CompileReport) -> None
         st.caption(f"{STEP_TIME_METHOD}.")
 
 
-def _build_step_parts_figure(chosen: SelectedExperiment, report: CompileReport) -> Any:
+def _build_step_parts_figure(selection: SelectedExperiment, report: CompileReport) -> Any:
     return get_figure(
-        chosen.key, ("compiled step", report.run), lambda theme: draw_step_parts(report, theme)
+        selection.key, ("compiled step", report.run), lambda theme: draw_step_parts(report, theme)
     )
 
 
@@ -178,14 +178,16 @@ def _format_line(line: UserLine) -> str:
     location = format_element("b", escape_html(line.text))
     if line.function:
         location += format_element("span", f" in {escape_html(line.function)}")
-    shown = format_element("div", location, "where")
+    location_markup = format_element("div", location, "where")
     if not line.code:
-        return shown
+        return location_markup
     hit = format_element(
         "span", format_element("i", escape_html(line.line)) + escape_html(line.code), "hit"
     )
     label = {"aria-label": f"Code at {line.text}"}
-    return shown + format_element("pre", hit, "code", tabindex="0", role="region", **label)
+    return location_markup + format_element(
+        "pre", hit, "code", tabindex="0", role="region", **label
+    )
 
 
 def _format_lines(code: str) -> str:

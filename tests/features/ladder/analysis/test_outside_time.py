@@ -1,0 +1,108 @@
+"""Time of steps outside their graphs, and predictions of steps with additional sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from graphviz_dash.analysis.loop.family_report import LoopReport, build_loop_report
+from graphviz_dash.analysis.loop.loop_columns import FALLBACK
+from graphviz_dash.features.ladder.analysis.coverage import Coverage, build_coverage
+from graphviz_dash.features.ladder.analysis.ladder_inputs import build_ladder_data
+from graphviz_dash.features.ladder.narrative import describe_coverage
+from graphviz_dash.ingest.load import load_run
+from graphviz_dash.model.absence import Missing
+from tests.loops import EAGER_NS, make_server, replay_ns
+from tests.samples_once import SAMPLES
+
+BASE_NS = 800_000
+REQUEST_NS = 20_000
+
+
+def make_report(folder: Path, slow_steps: int = 0) -> LoopReport:
+    """A decode server whose time outside graphs grows with its requests; its last steps are 1.5
+    times as slow."""
+    requests = [1 + number % 32 for number in range(640)] + [40, 48] * 40
+    server = make_server(folder, sizes=(1, 2, 4, 8, 16, 24, 32), requests=requests)
+    report = build_loop_report(load_run(server, traces=False))
+    assert isinstance(report, LoopReport)
+    columns = report.columns
+    is_eager = columns.kind == FALLBACK
+    outside = (BASE_NS + REQUEST_NS * columns.real).astype(np.float64)
+    if slow_steps:
+        outside[np.flatnonzero(columns.is_replay)[-slow_steps:]] *= 1.5
+    work = np.where(is_eager, EAGER_NS, replay_ns(1) + 10_000 * (columns.padded - 1))
+    columns = replace(columns, requests=columns.real, period_ns=(outside + work).astype(np.int64))
+    (family,) = report.families
+    return replace(report, columns=columns, families=(replace(family, step_ns=float(BASE_NS)),))
+
+
+def build(report: LoopReport, family: int = 0) -> Coverage:
+    data = build_ladder_data(report, report.families[family])
+    assert not isinstance(data, Missing)
+    coverage = build_coverage(data)
+    assert coverage is not None
+    return coverage
+
+
+def test_time_outside_graphs_is_extrapolated_by_requests(tmp_path: Path) -> None:
+    coverage = build(make_report(tmp_path / "service"))
+    assert coverage.new_sizes == (40, 48)
+    outside = BASE_NS + REQUEST_NS * 44
+    assert coverage.graph_step_ns == pytest.approx(replay_ns(44) + outside, rel=0.01)
+    assert coverage.eager_step_ns == pytest.approx(EAGER_NS + outside, rel=0.01)
+    spread = coverage.graph_step_spread
+    assert spread is not None
+    assert spread.low == pytest.approx(coverage.graph_step_ns, rel=0.01)
+    assert spread.high == pytest.approx(coverage.graph_step_ns, rel=0.01)
+
+
+def test_the_range_contains_slower_times_of_the_machine(tmp_path: Path) -> None:
+    report = make_report(tmp_path / "service", slow_steps=128)
+    coverage = build(report)
+    spread = coverage.graph_step_spread
+    assert spread is not None
+    assert spread.high is not None
+    assert coverage.graph_step_ns is not None
+    slow_ns = replay_ns(44) + 1.5 * (BASE_NS + REQUEST_NS * 44)
+    assert spread.low <= coverage.graph_step_ns < spread.high
+    assert spread.high == pytest.approx(slow_ns, rel=0.1)
+    text = describe_coverage(report.families[0], coverage)
+    assert " instead of " in text
+    assert text.endswith("The range is the variation within the recording: measure the new sizes.")
+
+
+def test_few_steps_have_no_range(tmp_path: Path) -> None:
+    server = make_server(tmp_path / "service", sizes=(8, 16), requests=(5, 12, 20) * 40)
+    report = build_loop_report(load_run(server, traces=False))
+    assert isinstance(report, LoopReport)
+    coverage = build(report)
+    assert coverage.graph_step_ns is not None
+    assert coverage.graph_step_spread is None
+    assert describe_coverage(report.families[0], coverage).endswith(", extrapolated: measure it.")
+
+
+@pytest.mark.parametrize(
+    ("sample", "family", "measured_ns"),
+    [
+        # Median steps of the same traffic with these sizes captured, by another recording.
+        ("recorded-vllm", "piecewise", 5_600_000),
+        ("recorded-sglang", "decode", 2_090_000),
+        ("recorded-sglang", "prefill", 6_450_000),
+    ],
+)
+def test_the_range_contains_the_measured_steps_of_engines(
+    sample: str, family: str, measured_ns: int
+) -> None:
+    report = build_loop_report(load_run(SAMPLES / sample / "default-sizes", traces=False))
+    assert isinstance(report, LoopReport)
+    names = [each.family.name for each in report.families]
+    coverage = build(report, names.index(family))
+    spread = coverage.graph_step_spread
+    assert spread is not None
+    assert spread.high is not None
+    assert coverage.eager_step_ns is not None
+    assert spread.low <= measured_ns <= spread.high < 2 * measured_ns
