@@ -132,9 +132,11 @@ def failing_change(number: int) -> Iterator[Countdown]:
 
 @contextmanager
 def failing_allocation(number: int) -> Iterator[Countdown]:
-    """A call that our modules make into C code raises MemoryError instead, as it does where memory
-    is refused: the ``number``-th of those that are the first or second one from their place. Later
-    ones of a loop find what its second one found."""
+    """Let a call that our modules make into C code raise MemoryError, as if memory were refused.
+
+    Only the first two calls from each place count; the ``number``-th of these fails. Later calls of
+    a loop find the state that its second call found.
+    """
     fails = Countdown(number)
     calls = Counter[tuple[CodeType, int, str]]()
 
@@ -195,8 +197,8 @@ def each_in_turn(
     every: int = 1,
     errors: tuple[type[Exception], ...] = (InputError, MemoryError),
 ) -> Iterator[T | Exception]:
-    """What ``act`` returns or raises when its first read or allocation fails, when its second one
-    does (or as many further on as ``every`` says), and so on until it has no more of them."""
+    """Return the results or errors of ``act`` with its first read or allocation failing, then with
+    the one ``every`` further on, and so on until no more of them are left."""
     number = 1
     while True:
         outcome: T | Exception

@@ -47,7 +47,7 @@ _ANALYSES: Final = (
     build_kernel_table,
     compare_ranks,
     compare_runs,
-    # Of a run, which several comparisons contain.
+    # Several comparisons contain the same run.
     find_steps,
     assess_integrity,
     select_complete_steps,
