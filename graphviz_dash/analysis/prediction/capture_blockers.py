@@ -349,7 +349,7 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     only_first = differing == (0,)
     # A profiler may lose calls together with their work, in the middle of a trace too.
     pair = (step.steps[step.matching[0]], step.steps[differing[-1]])
-    has_lost_calls = _may_have_lost_calls(trace, pair, (typical, other))
+    has_lost_calls = _has_lost_calls(trace, pair, (typical, other))
     yield Blocker(
         rule=RULES[RuleId.CHANGING_SHAPE if same_work else RuleId.CONTROL_FLOW],
         certain=not (only_first or has_lost_calls)
@@ -372,7 +372,7 @@ def _find_step_differences(trace: Trace, step: EagerStep) -> Iterator[Blocker]:
     )
 
 
-def _may_have_lost_calls(
+def _has_lost_calls(
     trace: Trace, steps: tuple[Step, Step], work: tuple[WorkSignature, WorkSignature]
 ) -> bool:
     """Return whether two steps ran the same operators, some of which launched nothing in one."""
