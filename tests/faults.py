@@ -36,7 +36,7 @@ class Countdown:
 
     @property
     def over(self) -> bool:
-        """Whether it has said yes."""
+        """True after the fault was raised."""
         return self.asked >= self.number
 
 
@@ -186,8 +186,9 @@ def each_in_turn(
     every: int = 1,
     errors: tuple[type[Exception], ...] = (InputError, MemoryError),
 ) -> Iterator[T | Exception]:
-    """What ``act`` returns or raises when its first read or allocation fails, when its second one
-    does (or as many further on as ``every`` says), and so on until it has no more of them."""
+    """Return the results of ``act`` with a fault at each read or allocation, or at every
+    ``every``-th, until none remains.
+    """
     number = 1
     while True:
         outcome: T | Exception

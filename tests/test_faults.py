@@ -1,5 +1,6 @@
-"""Each read, each write and each allocation fails in turn: what is loaded is then whole or refused
-in one line, what is written is there whole or not at all, and the next try works."""
+"""Fail each read, write and allocation: loading is complete or refused in one line, writing is
+complete or absent, and the next attempt works.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ from tests.ledgers import write_server
 from tests.ui.state.test_uploads import packed
 
 STRIDE = 5
-"""Of the allocations of the larger loaders every fifth fails, which takes seconds; 1 tries all."""
+"""Step of the allocations that fail in larger loaders, which lasts seconds; 1 fails all."""
 
 
 @pytest.fixture(autouse=True)
@@ -102,7 +103,7 @@ FOREIGN = {
 
 
 def contents(path: Path, scratch: Path) -> str:
-    """What a foreign file holds, as text that is equal for equal content."""
+    """Return the content of a foreign file as text."""
     return "\n".join(map(_words, read_foreign(path, scratch)))
 
 
