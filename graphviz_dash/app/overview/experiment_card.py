@@ -35,7 +35,7 @@ def build_card(result: Comparison, experiment: Experiment, theme: Theme | None) 
     runs, best = experiment.runs, result.best
     manifest = result.runs[0].run.manifest
     gpu = manifest.environment.gpu_name.removeprefix("NVIDIA ")
-    location = f"{gpu} · {manifest.recorded_or_created_at[:10]}"
+    location = " · ".join(filter(None, (gpu, manifest.recording_day)))
     facts = (
         format_hero(best) if best else format_uncompared(result, reading=theme is None),
         format_failures(result),

@@ -73,3 +73,26 @@ def test_invisible_characters_of_names_are_shown(visitor: BrowserContext, dashbo
         expect(names.nth(1)).to_have_text(r"bell\x07 and <b>bold</b>")
         first = page.locator("dialog.palette [role=option]").first
         assert "experiment=safe%E2%80%AEgpj.exe" in (first.get_attribute("href") or "")
+
+
+def test_experiments_that_the_page_does_not_list_come_from_the_server(
+    visitor: BrowserContext, dashboard: str
+) -> None:
+    with tab(visitor) as page:
+        page.goto(f"{dashboard}/compare?experiment=fork-join")
+        expect(page.locator("[data-palette]")).to_be_attached()
+        page.evaluate(
+            """() => {
+              const bar = document.querySelector("[data-palette]")
+              const entries = JSON.parse(bar.dataset.palette)
+              entries.experiments = null
+              bar.dataset.palette = JSON.stringify(entries)
+            }"""
+        )
+        page.keyboard.press("Control+k")
+        names = page.locator("dialog.palette [role=option]").filter(has_text="decode")
+        expect(names.filter(has=page.locator("em", has_text="experiment"))).to_have_count(1)
+        field = page.get_by_role("combobox", name="Go to")
+        field.fill("experiment decode")
+        field.press("Enter")
+        page.wait_for_url("**/compare?experiment=decode")

@@ -27,11 +27,12 @@ from graphviz_dash.ui.page.frame import SelectedExperiment, draw_figure, get_fig
 from graphviz_dash.ui.page.markup import escape_html, format_element, show_markup
 from graphviz_dash.ui.page.navigation import show_link
 from graphviz_dash.ui.page.rules import (
-    count_statuses,
+    format_finding_details,
     format_inline_code,
     format_rule_advice,
     format_rule_id,
     format_rule_row,
+    format_rules_section,
 )
 from graphviz_dash.units import format_count, format_ns, pluralize
 
@@ -125,13 +126,8 @@ def format_compile_rules(outcomes: Sequence[CompileRuleOutcome]) -> str:
         )
         for outcome in outcomes
     )
-    return (
-        format_element("h2", "torch.compile rules", "doctor-part")
-        + format_element(
-            "p", escape_html(count_statuses(outcome.status for outcome in outcomes)), "muted"
-        )
-        + format_element("div", "".join(rows), "doctor-rules")
-    )
+    statuses = [outcome.status for outcome in outcomes]
+    return format_rules_section("torch.compile rules", statuses, "".join(rows))
 
 
 def format_cause_card(number: int, cause: CompileCause) -> str:
@@ -148,23 +144,18 @@ def format_cause_card(number: int, cause: CompileCause) -> str:
     finding = "".join(_format_line(line) for line in cause.lines[:1])
     callers = [f"{line.text} in {line.function or 'the program'}" for line in cause.lines[1:4]]
     finding += format_element("p", escape_html(cause.reason), "doctor-error")
-    rows = [
-        ("Called from", "\n".join(callers) or None),
+    finding += _format_facts(
         ("Fix saves", format_saving(cause)),
         ("One-time cost", None if cause.one_time_ns is None else format_ns(cause.one_time_ns)),
-        ("Occurrences", format_count(cause.count)),
-        ("Compilations", ", ".join(cause.frames[:8]) or None),
-        ("Details", "\n".join(cause.details[:6]) or None),
-    ]
-    finding += format_element(
-        "dl",
-        "".join(
-            format_element("dt", escape_html(name)) + format_element("dd", _format_lines(value))
-            for name, value in rows
-            if value
-        ),
     )
-    advice = format_rule_advice(rule, "Fix") + "".join(
+    details = _format_facts(
+        ("Called from", "\n".join(callers)),
+        ("Occurrences", format_count(cause.count)),
+        ("Compilations", ", ".join(cause.frames[:8])),
+        ("Details", "\n".join(text for text in cause.details[:6] if text != cause.reason)),
+    )
+    finding += format_finding_details("Details", details)
+    advice = format_rule_advice(rule) + "".join(
         format_element("p", format_element("b", "torch: ") + format_inline_code(hint))
         for hint in cause.hints[:2]
     )
@@ -172,6 +163,15 @@ def format_cause_card(number: int, cause: CompileCause) -> str:
     return format_element(
         "article", head + format_element("div", body, "columns"), "doctor-card silent"
     )
+
+
+def _format_facts(*rows: tuple[str, str | None]) -> str:
+    cells = "".join(
+        format_element("dt", escape_html(name)) + format_element("dd", _format_lines(value))
+        for name, value in rows
+        if value
+    )
+    return format_element("dl", cells)
 
 
 def _format_line(line: UserLine) -> str:
